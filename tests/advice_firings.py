@@ -15,9 +15,8 @@ from pathlib import Path
 import hta_graph as hg
 from analyses.advice.expert import advice_of, verdict_of
 from analyses.advice.path_facts import PathFacts
+from tests.support.samples import SAMPLES
 from tests.support.shared_traces import SHARED, shared_traces
-
-SAMPLES = Path(__file__).parents[1] / "analyses" / "sample"
 
 
 def recordings() -> list[Path]:

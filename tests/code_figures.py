@@ -4,8 +4,10 @@ Of every function: the lines of its body without the docstring (median, 90th per
 share that is private (one leading underscore), of private ones the share whose name is one word, and of all the share
 whose name is used in one place (calls and references, the definition left out; of a private name in its own file, so
 that equally named helpers of two files do not hide each other). Comments are counted per 100 lines that hold code;
-docstrings over public functions, methods and classes. ``--walks`` counts instead which files and functions of the
-product run on five ways through it (``sys.setprofile``).
+docstrings over public functions, methods and classes. A line more tells of the whole product: how many files it has,
+their median length, the share of lines that import or list names in ``__all__``, and in how many circles modules import
+each other. ``--walks`` counts instead which files and functions of the product run on five ways through it
+(``sys.setprofile``).
 """
 
 from __future__ import annotations
@@ -17,11 +19,14 @@ import os
 import subprocess
 import sys
 import tokenize
+import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+
+from tests.import_graph import circles, imports_of, module_name
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("hta_graph", "analyses")
@@ -110,6 +115,35 @@ def figures(package: Path) -> dict[str, str]:
     }
 
 
+def import_lines(text: str) -> int:
+    r"""Count the lines that import something, or list names in ``__all__``.
+
+    >>> import_lines("import a\nfrom b import (\n    c,\n)\n__all__ = [\n    'd',\n]\ne = 1\n")
+    7
+    """
+    lines: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if isinstance(node, ast.Import | ast.ImportFrom) or "__all__" in map(ast.unparse, targets):
+            lines |= set(range(node.lineno, (node.end_lineno or 0) + 1))
+    return len(lines)
+
+
+def whole_product(packages: Sequence[Path]) -> dict[str, str]:
+    """Return what is counted over all packages together."""
+    paths = [path for package in packages for path in sorted(package.rglob("*.py"))]
+    texts = [path.read_text(encoding="utf-8") for path in paths]
+    lengths = [len(text.splitlines()) for text in texts]
+    files = {module_name(path, package.parent): path for package in packages for path in package.rglob("*.py")}
+    return {
+        "files": str(len(paths)),
+        "lines": str(sum(lengths)),
+        "median file": f"{np.median(lengths):.0f}",
+        "imports and __all__": f"{sum(map(import_lines, texts)) / sum(lengths):.1%}",
+        "circles": str(len(circles(imports_of(files)))),
+    }
+
+
 def share(part: int, whole: int) -> str:
     """Print a share."""
     return f"{part / max(whole, 1):.0%}"
@@ -117,7 +151,8 @@ def share(part: int, whole: int) -> str:
 
 def walks(trace: str, sync_trace: str) -> dict[str, list[str]]:
     """Return the five ways: what each runs, as Python."""
-    cli = "from analyses.command_line.cli import main; main({})"
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+    cli = f"from {scripts['hta-graph'].partition(':')[0]} import main; main({{}})"
     return {
         "byte → path segment": [cli.format(["critical-path", trace, "--json", os.devnull])],
         "sync record → edge": [f"import hta_graph as hg; t = hg.read_trace({sync_trace!r})", "hg.build_graph(t)"],
@@ -177,6 +212,8 @@ def main(say: Callable[[str], None] = print) -> None:
         if not number:
             say(" | ".join(row))
         say(" | ".join(row.values()))
+    say("")
+    say(", ".join(f"{name} {figure}" for name, figure in whole_product(options.packages).items()))
 
 
 if __name__ == "__main__":

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 from collections import Counter
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestModule
 
-from tests.support.depth import deep
+import analyses
+import hta_graph
+from tests.support.depth import deep, slice_of, wanted_slice
 from tests.support.shared_traces import SHARED, is_further_rank, is_large_trace, shared_traces
 
 MOST_WORKERS = 4
@@ -21,12 +26,47 @@ MOST_WORKERS = 4
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+INSTALLED = os.environ.get("HTA_GRAPH_INSTALLED")
+"""The environment whose packages are tested and nothing else: tests that read their sources are left out."""
+
 LEFT_OUT = pytest.StashKey[list[str]]()
+
+
+class OnlyFilesWithExamples:
+    """A plugin that looks for doctests where there are some: to look through a thousand modules takes seconds."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Generator[None, list[Any], list[Any]]:
+        """Leave a file out as one of doctests if it has no example."""
+        collectors = yield
+        if any(isinstance(found, DoctestModule) for found in collectors) and b">>>" not in file_path.read_bytes():
+            return [found for found in collectors if not isinstance(found, DoctestModule)]
+        return collectors
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--slice``, with which ``.ci/run`` looks at a part of the deep tests, another one at another commit."""
+    parser.addoption(
+        "--slice", type=wanted_slice, metavar="K/N",
+        help="run only the K-th of N slices of the tests, and none that is marked exhaustive",
+    )  # fmt: skip
+
+
+def check_what_is_tested(installed: Path) -> None:
+    """Refuse to test other packages than those of an environment: ``.ci/package`` asks for that."""
+    for package in (hta_graph, analyses):
+        path = Path(str(package.__file__))
+        if not path.is_relative_to(installed) or "site-packages" not in path.parts:
+            raise pytest.UsageError(f"{package.__name__} is {path}, and not what is installed in {installed}")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Begin with nothing left out, and let what tests start hear an interrupt."""
+    if INSTALLED:
+        check_what_is_tested(Path(INSTALLED))
+    gc.disable()  # until all tests are collected: what they import stays
     config.stash[LEFT_OUT] = []
+    config.pluginmanager.register(OnlyFilesWithExamples())
     # A run in the background (nohup, &) ignores SIGINT, and so would every program that a test starts to interrupt it.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -39,6 +79,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 0 if few else min(os.cpu_count() or 1, MOST_WORKERS)
 
 
+def pytest_collection_finish() -> None:
+    """Collect garbage again, but never look through what is there by now: that takes a tenth of a run."""
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect what cannot run here, and deep tests unless they are asked for.
 
@@ -47,10 +93,35 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("shared") and any(is_deep(value) for value in parameters(item)):
             item.add_marker("slow")
+    sample(items)
     if not (SHARED / "traces").is_dir():
         deselect(config, items, "shared", f"tests that read the shared traces deselected: {SHARED}/traces is absent")
+    if INSTALLED:
+        deselect(config, items, "sources", "tests that read sources deselected: what is installed is tested")
     if "slow" not in (config.option.markexpr or ""):
-        deselect(config, items, "slow", "deep tests deselected: python -m pytest -m slow runs them, as .ci/run does")
+        deselect(config, items, "slow", "deep tests deselected: python -m pytest -m slow runs them, as .ci/deep does")
+    if asked := config.getoption("slice"):
+        deselect(config, items, "exhaustive", "exhaustive tests deselected: .ci/deep runs them")
+        keep_slice(config, items, *asked)
+
+
+def sample(items: list[pytest.Item]) -> None:
+    """Make cases of tests that are ``sampled`` deep, all but every n-th of those that are quick."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        if (sampled := item.get_closest_marker("sampled")) and not item.get_closest_marker("slow"):
+            test = item.nodeid.partition("[")[0]
+            if seen[test] % sampled.args[0]:
+                item.add_marker("slow")
+            seen[test] += 1
+
+
+def keep_slice(config: pytest.Config, items: list[pytest.Item], wanted: int, count: int) -> None:
+    """Leave out the tests of other slices: in which one a test is depends on its name alone."""
+    if out := [item for item in items if slice_of(item.nodeid, count) != wanted]:
+        config.stash[LEFT_OUT].append(f"{len(out)} tests of other slices than {wanted}/{count} deselected")
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if slice_of(item.nodeid, count) == wanted]
 
 
 def parameters(item: pytest.Item) -> list[Any]:
@@ -84,7 +155,9 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say what was left out and why."""
+    """Say what was tested if that is not this checkout, and what was left out and why."""
+    if INSTALLED:
+        terminalreporter.write_line(f"tested: {hta_graph.__file__}, {analyses.__file__}")
     for line in config.stash[LEFT_OUT]:
         terminalreporter.write_line(line)
     reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", []) if report.longrepr)

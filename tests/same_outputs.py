@@ -5,12 +5,13 @@
     python tests/same_outputs.py compare BEFORE.json AFTER.json
 
 It runs as a file, not as a module, so that it can look at an installed version other than this checkout's. ``--keep
-DIR`` keeps the outputs themselves (but pages), so that a difference can be looked at.
+DIR`` keeps the outputs themselves (but pages), so that a difference can be looked at; ``--jobs N`` runs N at a time.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import gzip
 import hashlib
 import importlib
@@ -18,10 +19,13 @@ import json
 import os
 import pkgutil
 import re
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
@@ -32,6 +36,9 @@ ANALYSES = (
 )  # fmt: skip
 WITH_A_STEP = ("temporal-breakdown", "idle-time", "overlap", "attribution", "collectives", "annotations")
 """Analyses that are asked about every step too: one of each way to look at a stretch."""
+
+COMMAND_LINES = ("analyses.cli.main", "analyses.cli.cli", "analyses.cli", "analyses.command_line.cli")
+"""Where ``main(arguments)`` has stood, the newest place first, for what is no checkout with its ``pyproject.toml``."""
 
 UUID = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """How plotly names a figure's place in a page: anew each time."""
@@ -98,6 +105,23 @@ def pairs(traces: Sequence[str]) -> Iterator[tuple[str, str, Case]]:
                 yield trace, "chakra link", ("chakra link", link, ["l.json"])
 
 
+@functools.cache
+def command_line() -> Callable[[Sequence[str]], int]:
+    """Return the command line of the version that is looked at: it takes arguments and returns an exit status."""
+    project = Path(str(importlib.import_module("analyses").__file__)).parents[1] / "pyproject.toml"
+    scripts = tomllib.loads(project.read_text("utf-8"))["project"]["scripts"] if project.is_file() else {}
+    for name in (*(target.partition(":")[0] for target in scripts.values()), *COMMAND_LINES):
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if not f"{name}.".startswith(f"{error.name}."):
+                raise
+            continue
+        if callable(main := getattr(module, "main", None)):
+            return main
+    raise SystemExit(f"no command line: {', '.join(COMMAND_LINES)}")
+
+
 def preload() -> None:
     """Import everything once, so that each child finds it there."""
     for package in ("hta_graph", "analyses"):
@@ -105,49 +129,75 @@ def preload() -> None:
             importlib.import_module(module.name)
     for name in ("plotly.graph_objects", "pyarrow.parquet"):
         importlib.import_module(name)
+    command_line()
 
 
-def record(traces: Sequence[str], keep: Path | None) -> dict[str, str]:
-    """Run every case and return ``trace: case`` → hash of status, outputs and messages."""
-    found: dict[str, str] = {}
+def record(traces: Sequence[str], keep: Path | None, jobs: int) -> dict[str, str]:
+    """Run every case, so many at a time, and return ``trace: case`` → hash of status, outputs and messages."""
     every = [(trace, case) for trace in traces for case in cases(trace)]
     every += [(trace, case) for trace, _, case in pairs(traces)]
     events = {trace: event_on_path(trace) for trace in traces}
-    for number, (trace, (name, argv, files)) in enumerate(every):
-        began = time.perf_counter()
-        content = run([part.replace("{event}", events[trace]) for part in argv], files)
+    waiting = list(reversed(every))
+    running: dict[int, tuple[str, str, Child]] = {}
+    found: dict[str, str] = {}
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            trace, (name, argv, files) = waiting.pop()
+            child = Child([part.replace("{event}", events[trace]) for part in argv], files)
+            running[child.process] = trace, name, child
+        process, status = os.wait()
+        trace, name, child = running.pop(process)
+        content = child.result(status)
         found[f"{trace}: {name}"] = f"{hashlib.sha256(content).hexdigest()} {len(content)}"
-        if keep and not any(file.endswith(".html") for file in files):
+        if keep and not any(file.endswith(".html") for file in child.files):
             keep.mkdir(parents=True, exist_ok=True)
             target = keep / f"{trace.strip('/').replace('/', '_')}__{name.replace(' ', '_')}.gz"
             target.write_bytes(gzip.compress(content, 1, mtime=0))
-        took = time.perf_counter() - began
-        print(f"{number + 1}/{len(every)} {took:5.1f} s {trace} {name}", file=sys.stderr, flush=True)  # noqa: T201
+        took = time.perf_counter() - child.began
+        print(f"{len(found)}/{len(every)} {took:5.1f} s {trace} {name}", file=sys.stderr, flush=True)  # noqa: T201
     return found
 
 
 def event_on_path(trace: str) -> str:
     """Return an event in the middle of the default path; 0 where there is none."""
-    text = run(["critical-path", trace, "--json", "-"], []).partition(b"\n-- stdout\n")[2].partition(b"\n-- ")[0]
+    text = run(["critical-path", trace, "--json", "-"]).partition(b"\n-- stdout\n")[2].partition(b"\n-- ")[0]
     segments = json.loads(text)["segments"] if text.startswith(b"{") else []
     known = [segment["event_index"] for segment in segments if segment["event_index"] is not None]
     return str(known[len(known) // 2]) if known else "0"
 
 
-def run(argv: Sequence[str], files: Sequence[str]) -> bytes:
-    """Run a command in a child process and a folder of its own; return status, output, messages and written files."""
-    with tempfile.TemporaryDirectory(prefix="same_outputs_") as folder:
-        child = os.fork()
-        if child == 0:
-            os._exit(_in_child(argv, Path(folder)))
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        out, err = (Path(folder, name).read_bytes() for name in (".stdout", ".stderr"))
-        parts = [f"status {status}".encode(), b"\n-- stdout\n" + out, b"\n-- stderr\n" + err]
-        for name in files:
-            parts += [
-                _content(path, Path(folder)) for path in [Path(folder, name), *sorted(Path(folder, name).rglob("*"))]
-            ]
-    return UUID.sub(b"UUID", b"".join(parts).replace(folder.encode(), b"FOLDER"))
+@dataclass
+class Child:
+    """A command that runs in a child process and a folder of its own."""
+
+    argv: Sequence[str]
+    files: Sequence[str]
+    process: int = 0
+    began: float = field(default_factory=time.perf_counter)
+
+    def __post_init__(self) -> None:
+        """Begin."""
+        self.folder = Path(tempfile.mkdtemp(prefix="same_outputs_"))
+        self.process = os.fork()
+        if self.process == 0:
+            os._exit(_in_child(self.argv, self.folder))
+
+    def result(self, status: int) -> bytes:
+        """Return status, output, messages and written files of a child that has ended."""
+        out, err = ((self.folder / name).read_bytes() for name in (".stdout", ".stderr"))
+        ended = os.waitstatus_to_exitcode(status)
+        parts = [f"status {ended}".encode(), b"\n-- stdout\n" + out, b"\n-- stderr\n" + err]
+        for name in self.files:
+            below = sorted((self.folder / name).rglob("*"))
+            parts += [_content(path, self.folder) for path in [self.folder / name, *below]]
+        shutil.rmtree(self.folder)
+        return UUID.sub(b"UUID", b"".join(parts).replace(str(self.folder).encode(), b"FOLDER"))
+
+
+def run(argv: Sequence[str]) -> bytes:
+    """Run a command that writes no files to its end."""
+    child = Child(argv, [])
+    return child.result(os.waitpid(child.process, 0)[1])
 
 
 def _content(path: Path, folder: Path) -> bytes:
@@ -161,9 +211,7 @@ def _in_child(argv: Sequence[str], folder: Path) -> int:
     Path("c").mkdir()
     os.environ["COLUMNS"] = "100"
     try:
-        from analyses.command_line.cli import main
-
-        status = main(argv)
+        status = command_line()(argv)
         sys.stdout.flush()
     except SystemExit as end:
         status = int(end.code or 0)
@@ -187,13 +235,14 @@ def main() -> int:
     recording.add_argument("output", type=Path)
     recording.add_argument("traces", nargs="+")
     recording.add_argument("--keep", type=Path)
+    recording.add_argument("--jobs", type=int, default=1, metavar="N")
     comparing = under.add_parser("compare")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
     options = parser.parse_args()
     if options.what == "record":
         preload()
-        found = record([str(Path(trace).absolute()) for trace in options.traces], options.keep)
+        found = record([str(Path(trace).absolute()) for trace in options.traces], options.keep, options.jobs)
         options.output.write_text(json.dumps(found, indent=0, sort_keys=True))
         return 0
     before, after = (json.loads(path.read_text()) for path in (options.before, options.after))

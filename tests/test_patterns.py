@@ -86,6 +86,7 @@ def test_a_limit_costs_nothing() -> None:
     assert time.process_time() - begin < 0.1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", ["(a+)+$", "("])
 @pytest.mark.parametrize(
     "asked",

@@ -13,6 +13,8 @@ import pytest
 import hta_graph as hg
 from tests.support.builder import TraceBuilder
 from tests.support.command_line import run_command
+from tests.support.depth import deep
+from tests.support.samples import FOUR_RANKS
 from tests.support.small_job import small_job
 
 Heard = Callable[[], list[str]]
@@ -47,7 +49,7 @@ def test_what_of_a_file_is_dropped_is_told_once(ask: Callable[[Path], object], t
     assert heard() == [dropped(path)]
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, deep(2)])
 def test_so_it_is_of_each_rank_wherever_that_is_read(jobs: int, tmp_path: Path, heard: Heard) -> None:
     paths = [poor_trace(tmp_path / f"rank{rank}.json", distributedInfo={"rank": rank}) for rank in range(2)]
     list(hg.read_graphs(tmp_path, jobs=jobs))
@@ -84,7 +86,7 @@ def test_clocks_that_contradict_dependencies_are_told(tmp_path: Path, heard: Hea
 
 
 def test_ranks_that_are_missing_and_clocks_that_are_put_right_are_told(tmp_path: Path, heard: Heard) -> None:
-    folder = Path(__file__).parents[1] / "analyses" / "sample" / "four_ranks"
+    folder = FOUR_RANKS
     hg.read_job(folder)
     assert [line for line in heard() if line.startswith("WARNING")] == []
     hg.read_job(folder, ranks=[0, 2, 3])
@@ -111,7 +113,7 @@ def test_the_command_line_says_its_own_lines_and_no_other(
 
 
 @pytest.mark.parametrize(
-    ("setup", "expected"), [("", 0), ("import logging", 0), ("import logging; logging.basicConfig()", 1)]
+    ("setup", "expected"), [deep("", 0), deep("import logging", 0), ("import logging; logging.basicConfig()", 1)]
 )
 def test_only_a_program_that_listens_hears_it(setup: str, expected: int, tmp_path: Path) -> None:
     path = poor_trace(tmp_path / "trace.json")

@@ -96,6 +96,18 @@ def read_job(
         return _told(JobReader(readers, question, salvage, lambda _: nullcontext(progress)).job(few))
 
 
+def _folder_here(name: str | Path) -> Path:
+    """Return a folder of this machine.
+
+    Raises:
+        OutputError: it is none.
+    """
+    folder = named_place(name)
+    if is_remote(folder):
+        raise OutputError(f"{folder}: skeletons are kept in a folder of this machine; name one")
+    return folder
+
+
 def _numbered_by_dumps(
     graphs: Mapping[int, DependencyGraph], dumps: Sequence[str | Location]
 ) -> Mapping[int, DependencyGraph]:

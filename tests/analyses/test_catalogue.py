@@ -92,6 +92,7 @@ def test_a_command_line_without_flags_gives_the_defaults(asked: Analysis) -> Non
     assert entry.flags_in(parser.parse_args(["trace.json", *given])) == defaults
 
 
+@pytest.mark.sampled(3)
 @every_analysis
 def test_json_and_csv_have_the_declared_columns(
     asked: Analysis, two_ranks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -89,18 +89,19 @@ def check_columns(path: Path) -> None:
 
 
 @pytest.mark.parametrize("plot", [False, deep(True)], ids=["tables", "pages too"])
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [name if at % 3 == 0 else deep(name) for at, name in enumerate(COMMANDS)])
 def test_files_are_written_whole_or_not_at_all(
     name: str, inputs: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], plot: bool
 ) -> None:
     check(capsys, tmp_path, COMMANDS[name], inputs, plot)
 
 
-@pytest.mark.parametrize("name", [name if at % 3 == 0 else deep(name) for at, name in enumerate(COMMANDS)])
+@pytest.mark.parametrize("name", [name if at % 8 == 4 else deep(name) for at, name in enumerate(COMMANDS)])
 def test_a_page_is_written_of_what_has_an_answer(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check(capsys, tmp_path, COMMANDS[name], cuda(tmp_path), plot=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("inputs", BY_DEPTH, indirect=True)
 @pytest.mark.parametrize("name", SOME_COMMANDS)
 def test_a_terminal_gets_words_and_numbers(name: str, inputs: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,6 +112,7 @@ def test_a_terminal_gets_words_and_numbers(name: str, inputs: list[Any], capsys:
     assert not NOTHING.search(out), out
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("inputs", BY_DEPTH, indirect=True)
 @pytest.mark.parametrize("name", SOME_COMMANDS)
 def test_every_step_is_answered_or_a_line_says_why_not(
@@ -126,6 +128,7 @@ UNANSWERED = {
 """Arguments to which an answer says what to ask instead."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("make", BY_DEPTH, ids=lambda make: make.__name__)
 def test_notes_name_no_flags_in_python(make: Callable[[Path], list[Path]], tmp_path: Path) -> None:
     graphs = [build_graph(trace) for trace in read_traces(make(tmp_path), salvage=True)]
@@ -136,6 +139,7 @@ def test_notes_name_no_flags_in_python(make: Callable[[Path], list[Path]], tmp_p
         assert len(found.on_command_line().notes) == len(found.notes)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.shared
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize(

@@ -92,6 +92,7 @@ def test_every_analysis_has_its_numbers() -> None:
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_answer_is_right_in_every_column(command: str, tmp_path: Path) -> None:
     paths = small_job(tmp_path)[: 2 if command in OF_BOTH_RANKS else 1]
@@ -146,6 +147,7 @@ def test_the_verdict_has_the_shares_of_the_path(path: hg.CriticalPath) -> None:
     assert known == "Unexplained: nothing, every nanosecond has a cause."
 
 
+@pytest.mark.slow
 def test_the_report_lists_the_shares_of_the_path(path: hg.CriticalPath) -> None:
     text = words(report_page([in_window(0, path.graph, hg.whole())], {0: path}).decode())
     listed = text.split("name time ms path % calls bound by in words ")[1]

@@ -49,6 +49,7 @@ def test_a_loaded_job_equals_the_saved_one(job: hg.JobGraph, tmp_path: Path) -> 
     assert_equal_jobs(hg.load_graph(tmp_path / "g"), job)
 
 
+@pytest.mark.slow
 def test_a_job_of_gpus_and_a_part_of_it_survive(tmp_path: Path) -> None:
     job = hg.read_job(small_job(tmp_path))
     hg.save_graph(job, tmp_path / "g")
@@ -115,6 +116,7 @@ DAMAGE: dict[str, Callable[[Path], Any]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", DAMAGE)
 def test_a_damaged_job_is_one_clear_error(job: hg.JobGraph, tmp_path: Path, case: str) -> None:
     hg.save_graph(job, tmp_path / "g")

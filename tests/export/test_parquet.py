@@ -74,6 +74,7 @@ def test_a_graph_saved_before_there_were_wait_calls_can_be_loaded_and_replaced(t
     assert_equal(hg.load_graph(tmp_path / "g"), graph)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("window", [None, hg.whole(), hg.step(2), hg.annotation("block"), hg.between(20_000, 165_000)])
 def test_a_loaded_graph_has_the_same_critical_path(graph: hg.DependencyGraph, tmp_path: Path, window: Any) -> None:
     hg.save_graph(graph, tmp_path / "g")
@@ -305,6 +306,7 @@ DAMAGE: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", DAMAGE)
 def test_a_damaged_folder_is_one_clear_error(graph: hg.DependencyGraph, tmp_path: Path, case: str) -> None:
     hg.save_graph(graph, tmp_path / "g")

@@ -113,6 +113,7 @@ def test_event_waits_name_the_call_behind_them() -> None:
         assert recording.rows[target]["args"]["correlation"] > correlation
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.shared
 @pytest.mark.parametrize(
     "path", shared_traces() or [Path("absent")], ids=lambda path: f"{path.parent.name}/{path.name}"
@@ -189,6 +190,7 @@ def test_the_table_of_simulated_programs_has_both_directions_of_all_dialects() -
     assert len(list(simulated_table(2, 60))) == 1 + 2 * len(DIALECTS)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [*range(6), *map(deep, range(6, 12))])
 def test_columns_follow_from_the_graph_by_brute_force(seed: int) -> None:
     dialect = Dialect(time="us_int" if seed % 2 else "us_float_base", sync_rows="none" if seed % 3 else "resolved")
@@ -584,6 +586,7 @@ def test_all_outputs_at_once_are_those_of_one_at_a_time(
         assert run_command(capsys, "sync-deps", trace_file, option, "-") == (0, target.read_text(), "")
 
 
+@pytest.mark.slow
 def test_the_command_does_without_pandas(trace_file: Path) -> None:
     code = (
         "from analyses.command_line.cli import main, sys; main(sys.argv[1:]); sys.stderr.write(' '.join(sys.modules))"

@@ -49,6 +49,7 @@ def edges_among(graph: hg.DependencyGraph, kind: str) -> list[tuple[int, str, in
 # -- what comes back ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", BUNDLED, ids=lambda path: path.name)
 def test_a_graphs_own_frames_give_it_back(path: Path) -> None:
     graph = hg.build_graph(hg.read_trace(path))
@@ -213,6 +214,7 @@ def test_frames_without_rows_are_a_graph_without_events() -> None:
     assert (len(graph.events), len(graph.edges)) == (0, 0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["Int64", "float64", "object", "int32", "uint64", "int64[pyarrow]"])
 def test_numbers_may_be_of_any_type_that_is_exact(dtype: str) -> None:
     graph = hg.graph_from(PLAIN.astype({"start_ns": dtype, "end_ns": dtype}), LAUNCHES.astype({"source_index": dtype}))

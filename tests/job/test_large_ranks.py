@@ -39,6 +39,7 @@ def bomb(path: Path, rank: int) -> None:
     path.write_bytes(b"".join([*map(packer.compress, [begin, *[b" " * MIB] * 24, b"]}"]), packer.flush()]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, deep(2)])
 def test_a_bomb_among_ranks_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str], jobs: int) -> None:
     job_folder(tmp_path, 0, 1, 2)

@@ -38,12 +38,7 @@ QUESTIONS = {
         ["--scale", "class:cpu_bound=999999", "class:cpu_bound=999999", "class:cpu_bound=999999"],
     ),
 }  # fmt: skip
-QUICK = {
-    ("stragglers", "clocks"): [[]],
-    ("collectives", "clocks"): [[], ["--step", "2"]],
-    ("critical-path", "clocks"): [[], ["--step", "9"], NAMED],
-    ("what-if", "clocks"): [[], ["--step", "1", "--scenario", "rank_like_others=5"]],
-}
+QUICK = {("stragglers", "clocks"): [[]], ("critical-path", "clocks"): [["--step", "9"], NAMED]}
 ASKED = [
     *((command, job, asked) for (command, job), asked in QUICK.items()),
     *(deep(command, "clocks", asked) for command, asked in QUESTIONS.items()),
@@ -69,6 +64,7 @@ def test_few_rows_answer_as_all_do(
         assert few[0] == int(any(word in ("9", "x", "kernel:x=0.5") or "999999" in word for word in words))
 
 
+@pytest.mark.slow
 def test_of_steps_few_rows_tell_those_of_the_job(capsys: pytest.CaptureFixture[str], job_of: JobOf) -> None:
     """The paths of each rank alone would need all rows of all ranks."""
     few, whole = (
@@ -81,6 +77,7 @@ def test_of_steps_few_rows_tell_those_of_the_job(capsys: pytest.CaptureFixture[s
     assert (status, "0 ranks" in out) == (0, False)
 
 
+@pytest.mark.slow
 def test_time_on_paths_is_told_by_host(capsys: pytest.CaptureFixture[str], job_of: JobOf) -> None:
     """Ranks 0 to 3 are on one host, the others on another."""
     _, out, _ = asked_with(capsys, "always", job_of("clocks"), "critical-path")
@@ -97,6 +94,7 @@ def test_time_on_paths_is_told_by_host(capsys: pytest.CaptureFixture[str], job_o
         assert re.search("the same by host\n(.*\n)+?.*ms.*node[01]", text), text
 
 
+@pytest.mark.slow
 def test_the_first_cause_is_the_injected_one(capsys: pytest.CaptureFixture[str], job_of: JobOf) -> None:
     _, out, _ = asked_with(capsys, "always", job_of("3d"), "stragglers")
     first, injected = json.loads(out)["tables"]["causes"][0], read_truth(job_of("3d"))["injected"]
@@ -112,6 +110,7 @@ def test_not_every_clock_has_a_line(capsys: pytest.CaptureFixture[str], tmp_path
     assert re.search(r"and the clocks of \d+ ranks more, none by over ", few)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("command", "option"),
     [
@@ -189,6 +188,7 @@ def copied(job: Path, folder: Path, without: int = -1) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["stragglers", *map(deep, COMMANDS[1:])])
 def test_a_broken_rank_is_left_out(
     capsys: pytest.CaptureFixture[str], job_of: JobOf, tmp_path: Path, command: str
@@ -235,6 +235,7 @@ def other_job(path: Path, **shape: Any) -> bytes:
     return (other / path.name).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["gone", "other times", *map(deep, ("other rows", "broken", "a folder", "nothing"))])
 def test_a_file_that_changes_meanwhile_is_one_line(
     capsys: pytest.CaptureFixture[str],

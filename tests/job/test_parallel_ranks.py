@@ -133,7 +133,7 @@ def test_a_stream_that_ends_early_is_noticed(tmp_path: Path) -> None:
 # -- results ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("jobs", [None, 1, 2])
+@pytest.mark.parametrize("jobs", [None, 1, deep(2)])
 def test_graphs_come_lowest_rank_first_and_are_those_of_single_files(tmp_path: Path, jobs: int | None) -> None:
     job_folder(tmp_path, 0, 2, 3)
     found = {graph.trace.rank: graph for graph in hg.read_graphs(tmp_path, jobs=jobs)}
@@ -221,7 +221,7 @@ def test_a_broken_file_is_reported_and_left_out(tmp_path: Path, jobs: int) -> No
     assert str(errors[0]) == str(caught.value)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, deep(2)])
 def test_without_a_report_the_error_is_raised_in_its_place(tmp_path: Path, jobs: int) -> None:
     path = job_folder(tmp_path, 0, 1, 2) / "trace_8.json.gz"
     path.write_bytes(path.read_bytes()[:-20])
@@ -254,6 +254,7 @@ FAULTS = {
 """What happens when a rank is read, and what is said of it."""
 
 
+@pytest.mark.slow
 def test_a_process_that_fails_costs_one_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -375,6 +376,7 @@ task.read_quietly = lambda path, salvage: time.sleep(60)
 serve()"""
 
 
+@pytest.mark.slow
 @needs_proc
 def test_an_interrupt_leaves_no_process_and_no_output(tmp_path: Path) -> None:
     folder = job_folder(tmp_path / "job", *range(4))

@@ -98,6 +98,7 @@ def test_kept_skeletons_are_of_content_not_of_names(
     assert (status, out.replace(str(tmp_path / "elsewhere"), str(job))) == first[:2]
 
 
+@pytest.mark.slow
 def test_a_changed_trace_is_read(capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path) -> None:
     """A file may keep its name, its size and its time."""
     other, mine = generated_job(tmp_path / "other", ranks=RANKS, ranks_per_host=2, seed=3), tmp_path / "mine"
@@ -110,6 +111,7 @@ def test_a_changed_trace_is_read(capsys: pytest.CaptureFixture[str], job: Path, 
     assert found == run_command(capsys, "stragglers", mine, "--json", "-", "--skeletons", "never")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["no UTF-8 \udcff", deep("two\nlines"), deep("a\x1b[31mb"), deep("~"), deep("a/../b")])
 def test_a_folder_may_have_any_name(
     capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -184,6 +186,7 @@ WITH_REPAIR: dict[str, Damage] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["swapped", *map(deep, sorted(WITH_REPAIR))])
 def test_damaged_entries_are_made_anew(
     capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path, damage: str
@@ -232,6 +235,7 @@ def test_a_folder_that_takes_nothing_keeps_nothing(
     assert list(cache.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_full_disk_keeps_nothing(
     capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

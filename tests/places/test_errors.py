@@ -39,6 +39,7 @@ def error_of(capsys: pytest.CaptureFixture[str], url: str) -> str:
     return err.removeprefix(start).removeprefix("?…").removeprefix(": ").rstrip()
 
 
+@pytest.mark.slow
 def test_no_credentials(capsys: pytest.CaptureFixture[str], bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
@@ -54,6 +55,7 @@ def test_no_such_key_and_bucket(capsys: pytest.CaptureFixture[str], bucket: Buck
     assert error_of(capsys, "s3://there-is-none/t.json").startswith("cannot be read: there is no such bucket; ")
 
 
+@pytest.mark.slow
 def test_access_denied(capsys: pytest.CaptureFixture[str], bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     url = bucket.put("t.json", TRACE)
 
@@ -107,6 +109,7 @@ def test_an_endpoint_that_is_not_there(capsys: pytest.CaptureFixture[str], monke
     assert said == "cannot be read: its server cannot be reached; check the server's name, and the network"
 
 
+@pytest.mark.slow
 def test_a_certificate_that_nobody_knows(
     capsys: pytest.CaptureFixture[str], tls_web: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,6 +201,7 @@ def test_a_server_that_sends_only_whole_files(web: Web) -> None:
         hg.read_trace(f"{web.url}/rank0.json.gz")
 
 
+@pytest.mark.slow
 def test_parts_of_a_file_on_a_web_server(web: Web) -> None:
     trace = TraceBuilder()
     trace.op("aten::add", 0, 10)
@@ -212,6 +216,7 @@ def test_parts_of_a_file_on_a_web_server(web: Web) -> None:
     assert hg.read_trace(place).rank == 7
 
 
+@pytest.mark.slow
 def test_what_changes_in_between_is_an_error(bucket: Bucket, web: Web) -> None:
     web.files["t.json"] = TRACE
     for url, change in (
@@ -225,6 +230,7 @@ def test_what_changes_in_between_is_an_error(bucket: Bucket, web: Web) -> None:
             hg.read_trace(place)
 
 
+@pytest.mark.slow
 def test_an_object_that_changes_while_it_is_read(bucket: Bucket) -> None:
     place = named_place(bucket.put("t.json", b" " * (1 << 20)))
     with place.open("rb") as file:
@@ -247,6 +253,7 @@ def test_what_is_too_long_is_not_sent_for(bucket: Bucket) -> None:
         assert sum(size for *_, size in bucket.asked) < 1 << 20
 
 
+@pytest.mark.slow
 def test_errors_of_a_list_name_its_line(tmp_path: Path, bucket: Bucket) -> None:
     path = tmp_path / "list.txt"
     for text, says in {
@@ -267,6 +274,7 @@ def test_errors_of_a_list_name_its_line(tmp_path: Path, bucket: Bucket) -> None:
             list(hg.read_traces(f"@{bucket.put(f'list{at}.txt', line)}"))
 
 
+@pytest.mark.slow
 def test_errors_of_many_files_are_told_and_the_rest_is_read(capsys: pytest.CaptureFixture[str], bucket: Bucket) -> None:
     bucket.put("run/rank0.json", TRACE)
     bucket.put("run/rank1.json", b"")

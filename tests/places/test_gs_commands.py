@@ -19,13 +19,13 @@ from hta_graph.export.files import write_file
 from hta_graph.places.named_places import named_place
 from tests.support.broken_pieces import BrokenError, broken
 from tests.support.command_line import PROGRAM, run_command
+from tests.support.samples import FOUR_RANKS
 from tests.support.servers import begin_anew
 from tests.support.small_job import small_job
 
 # gcsfs sends what is long as aiohttp would rather not have it.
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")]
 
-FOUR = Path(__file__).parents[2] / "analyses" / "sample" / "four_ranks"
 URL = "gs://traces"
 
 
@@ -69,17 +69,17 @@ def store(gs_server: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture
 def job(store: Any) -> str:
     """Put a job into the bucket and return its URL."""
-    for path in FOUR.iterdir():
+    for path in FOUR_RANKS.iterdir():
         store.pipe_file(f"traces/run/{path.name}", path.read_bytes())
     return f"{URL}/run"
 
 
 @pytest.mark.parametrize("command", ["info", "critical-path", "stragglers"])
 def test_answers_are_those_of_local_files(capsys: pytest.CaptureFixture[str], job: str, command: str) -> None:
-    here = run_command(capsys, command, FOUR, "--json", "-")
+    here = run_command(capsys, command, FOUR_RANKS, "--json", "-")
     for jobs in ("1", "2"):
         status, out, err = run_command(capsys, command, job, "--json", "-", "--jobs", jobs)
-        assert (status, out.replace(job, str(FOUR)), err) == here
+        assert (status, out.replace(job, str(FOUR_RANKS)), err) == here
 
 
 def test_a_program_says_nothing_of_how_it_asks(job: str) -> None:
@@ -99,7 +99,7 @@ def test_what_is_written_is_what_is_written_here(
     for command, options in calls.items():
         for place in (str(tmp_path), f"{URL}/out"):
             named = [item if item.startswith("-") else f"{place}/{item}" for item in options]
-            assert run_command(capsys, command, FOUR, *named)[0] == 0
+            assert run_command(capsys, command, FOUR_RANKS, *named)[0] == 0
     for path in tmp_path.iterdir():
         assert store.cat_file(f"traces/out/{path.name}") == path.read_bytes()
     for _ in range(2):  # an earlier one is replaced

@@ -28,6 +28,7 @@ def test_local_names_are_plain_paths() -> None:
     assert named_place("file:///a/b%20c.json") == named_place("FILE://localhost/a/b%20c.json") == Path("/a/b c.json")
 
 
+@pytest.mark.slow
 def test_a_local_file_needs_no_network(tmp_path: Path) -> None:
     path = small_job(tmp_path)[0]
     code = f"import sys, hta_graph as hg; hg.read_trace({str(path)!r}); sys.exit('fsspec' in sys.modules)"

@@ -12,10 +12,10 @@ import hta_graph as hg
 from tests.support.command_line import run_command
 from tests.support.depth import deep
 from tests.support.large_jobs import asked_with, generated_job
+from tests.support.samples import SAMPLES
 from tests.support.servers import Bucket
 from tests.support.small_job import small_job
 
-SAMPLES = Path(__file__).parents[2] / "analyses" / "sample"
 FOUR = SAMPLES / "four_ranks"
 
 
@@ -81,6 +81,7 @@ def test_a_header_of_a_large_object_costs_little(bucket: Bucket) -> None:
         assert len(bucket.asked) <= 7
 
 
+@pytest.mark.slow
 def test_a_folder_of_many_is_listed_once(bucket: Bucket) -> None:
     from hta_graph.places.manifests import given_places
     from hta_graph.trace.rank_files import expand
@@ -95,6 +96,7 @@ def test_a_folder_of_many_is_listed_once(bucket: Bucket) -> None:
     assert len(bucket.asked) == 1
 
 
+@pytest.mark.slow
 def test_ranks_have_the_order_of_local_files(bucket: Bucket, tmp_path: Path) -> None:
     from hta_graph.trace.read import find_ranks
 
@@ -165,6 +167,7 @@ def _here(bucket: Bucket, prefix: str, folder: Path) -> Path:
     return folder / prefix
 
 
+@pytest.mark.slow
 def test_a_saved_graph_names_its_trace_and_nothing_opens_it(bucket: Bucket, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     url = bucket.put_folder(SAMPLES / "four_ranks", "run")
@@ -178,6 +181,7 @@ def test_a_saved_graph_names_its_trace_and_nothing_opens_it(bucket: Bucket, tmp_
     assert bucket.asked == []
 
 
+@pytest.mark.slow
 def test_what_has_the_shape_of_hta_reads_a_bucket(bucket: Bucket) -> None:
     from analyses.hta.trace_analysis import TraceAnalysis
 

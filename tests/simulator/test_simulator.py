@@ -210,6 +210,7 @@ def test_seeds_reach_every_kind_of_constraint(family: Any, seeds: int, size: int
     assert len(kinds) == 14 - (0 if family == "pytorch" else 1)
 
 
+@pytest.mark.slow
 def test_thousands_of_nested_operators_need_no_recursion() -> None:
     op = Op("innermost")
     for depth in range(5_000):

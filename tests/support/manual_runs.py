@@ -24,6 +24,7 @@ from unittest.mock import patch
 
 from analyses.command_line.cli import main
 from tests.support.manual import ROOT, Block, blocks
+from tests.support.samples import SAMPLES
 
 CUT = "…"
 COLUMNS = "100"
@@ -82,7 +83,7 @@ def demo_folder(folder: Path) -> Path:
     """Make a folder as a reader has it: the demo's traces, and the package's folder, which has the sample."""
     with redirect_stdout(io.StringIO()):
         assert main(["demo", "--traces", str(folder)]) == 0
-    (folder / "analyses").symlink_to(ROOT / "analyses")
+    (folder / "analyses").symlink_to(SAMPLES.parent)
     return folder
 
 

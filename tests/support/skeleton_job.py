@@ -24,11 +24,16 @@ from hta_graph.job.skeletons.rank_excerpt import ExcerptQuestion, make_excerpt
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion, make_skeleton
 from tests.ranks_proof import DAMAGES, SCENARIOS, random_shape
 from tests.simulator.ranks import record_job, simulate_job
+from tests.support.depth import deep
 
 __all__ = ["ALL_KINDS", "SKELETON_KINDS", "answer_or_error", "recorded_ranks", "said_of_path", "skeleton_job"]
 
-SKELETON_KINDS = [("ddp", "nccl", "none"), ("pipeline", "gloo", "clocks"), ("fsdp", "nccl", "windows")]
-"""Scenarios, backends and damages that the quick run looks at."""
+SKELETON_KINDS = [
+    ("fsdp", "nccl", "windows"),
+    deep("ddp", "nccl", "none"),
+    deep("pipeline", "gloo", "clocks"),
+]
+"""Scenarios, backends and damages of which every run looks at the first."""
 ALL_KINDS = [
     (scenario, backend, damage)
     for scenario in SCENARIOS

@@ -388,6 +388,7 @@ BAD_ROWS: dict[str, tuple[object, str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", BAD_ROWS)
 def test_a_bad_row_is_dropped_counted_and_reported_in_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, case: str
@@ -475,6 +476,7 @@ def expected_rows(row: str, field: str) -> tuple[int, ...]:
     return (6,) if no_event else (7,)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("row", "field", "inner", "values"),
     [(*place, OTHER_TYPES[number % 19 :: 19]) for number, place in enumerate(PLACES)]
@@ -498,6 +500,7 @@ def test_a_field_of_another_type_never_breaks_the_reading(
         assert 0 in trace.events.index.tolist(), value
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("others", [OTHER_TYPES[::4], deep(OTHER_TYPES)], ids=["quick", "deep"])
 @pytest.mark.parametrize("key", ["baseTimeNanoseconds", "distributedInfo", "deviceProperties", "schemaVersion"])
 def test_a_header_field_of_another_type_never_breaks_the_reading(
@@ -535,6 +538,7 @@ def test_names_with_odd_bytes_are_read(tmp_path: Path, raw: bytes, name: str) ->
     assert trace.names == (name,)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
     "raw",

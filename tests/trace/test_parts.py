@@ -25,6 +25,7 @@ def read_both(path: Path, monkeypatch: pytest.MonkeyPatch, size: int = 700) -> t
     return whole, hg.read_trace(path), count
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("time", ["us_int", "us_float_base", "epoch_us_3dec"])
 @pytest.mark.parametrize("seed", range(3))
 def test_simulated_traces(time: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,6 +58,7 @@ def peeked_rank(path: Path) -> Any:
     return "unclear" if header is None else header_count(header, "rank")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("ending", ["json", "json.gz", "json.zst"])
 @pytest.mark.parametrize("chunk", [7, 1 << 17])
 @pytest.mark.parametrize("case", PLAIN)

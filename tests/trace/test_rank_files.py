@@ -34,6 +34,7 @@ def ranks_and_words(*inputs: Path) -> tuple[list[int | None], list[str]]:
     return [item.rank for item in hg.read_traces(inputs, say=lines.append)], lines
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("distributed", "name", "rank"),
     [

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.depth import deep
+from tests.support.depth import exhaustive
 from tests.support.recipes import Recipe, Step, StepError, follow, recipes
 
 ROOT = Path(__file__).parents[2]
@@ -89,9 +89,8 @@ def test_the_page_of_rooms_names_the_places_of_a_recipe(recipe: Recipe) -> None:
     assert [step.file for step in recipe.steps if step.file not in places and not step.file.startswith(folders)] == []
 
 
-@pytest.mark.parametrize(
-    "recipe", [recipe if recipe.name == "An analysis" else deep(recipe) for recipe in RECIPES], ids=lambda one: one.name
-)
+@pytest.mark.slow
+@every_recipe
 def test_who_follows_a_recipe_has_what_it_says(recipe: Recipe, tmp_path: Path) -> None:
     assert failing_check(done_in(tmp_path, recipe), recipe.checks[:1]) == ""
 
@@ -110,7 +109,7 @@ ONE_STEP = (RECIPES[2], 4)
 
 @pytest.mark.parametrize(
     ("recipe", "at"),
-    [ONE_STEP, *(deep(*step) for step in STEPS if step != ONE_STEP)],
+    [ONE_STEP, *(exhaustive(*step) for step in STEPS if step != ONE_STEP)],
     ids=lambda value: value.name if isinstance(value, Recipe) else str(value + 1),
 )
 def test_a_step_that_is_left_out_is_noticed(recipe: Recipe, at: int, tmp_path: Path) -> None:

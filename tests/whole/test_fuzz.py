@@ -92,6 +92,7 @@ def test_salvage_of_epoch_times_with_a_fraction(tmp_path: Path) -> None:
     assert graph.trace.events.start.tolist() == [1712867402348336025, 1712867402348336125]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", ["1e1000000", "-1e1000000", "9E999999999", "1e-999999999"])
 @pytest.mark.parametrize("field", ["ts", "dur"])
 def test_a_time_with_an_enormous_exponent(tmp_path: Path, field: str, text: str) -> None:

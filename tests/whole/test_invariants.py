@@ -70,6 +70,7 @@ def test_soups_obey_every_invariant(soup: Soup, seed: int) -> None:
     assert answered >= 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
 @pytest.mark.parametrize(("seed", "size"), [(0, 600), *(deep(seed, 3_000) for seed in range(4))])
 def test_larger_programs_obey_every_invariant(family: Any, seed: int, size: int) -> None:
@@ -125,6 +126,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_the_same_bytes_give_the_same_bytes_whatever_the_hash_seed(tmp_path: Path) -> None:
     """Nothing depends on the order of a set or on a previous run: two processes, two hash seeds, one output."""
     files = []

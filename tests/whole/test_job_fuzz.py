@@ -12,6 +12,7 @@ QUICK, DEEP = 4, 300
 EVERY = [pytest.param(number, marks=() if number < QUICK else pytest.mark.slow) for number in range(DEEP)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", EVERY)
 def test_a_damaged_job_is_analysed_or_refused(tmp_path: Path, number: int) -> None:
     assert examine(tmp_path, damaged(number, 11)) in ("analysed", "refused")

@@ -18,6 +18,7 @@ def test_the_page_names_every_package(extras: frozenset[str]) -> None:
     assert set(needed(extras)) <= listed()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("extras", [USUAL_EXTRAS, *INSTALLED], ids=lambda extras: ",".join(sorted(extras)))
 def test_no_package_asks_for_more_than_its_name(extras: frozenset[str]) -> None:
     """A licence that would bind what users build with this (the GPL) or that is not told needs a decision first."""

@@ -19,6 +19,7 @@ from tests.loaded_fuzz.saved_graphs import ask_loaded, saved_graphs
 QUICK, DEEP = 4, 96
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [name if name in ("parquet", "et") else deep(name) for name in FAMILIES])
 @pytest.mark.parametrize(("first", "part"), [(0, QUICK), deep(QUICK, DEEP)])
 def test_damaged_input_is_answered_or_refused_in_one_clear_line(name: str, first: int, part: int) -> None:

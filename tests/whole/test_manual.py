@@ -53,6 +53,7 @@ RUN = [page for page in pages() if any(block.is_run for block in blocks(page))]
 # -- blocks are run ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("page", [page if name_of(page) in QUICK else deep(page) for page in RUN], ids=name_of)
 def test_the_blocks_of_a_page_run_and_print_what_it_shows(page: Path, tmp_path: Path) -> None:
     check_page(page, demo_folder(tmp_path / "demo"))

@@ -27,6 +27,7 @@ from tests.manual_pictures.edges import EDGES
 from tests.manual_pictures.every_picture import FOLDER, drawn, every_picture, shown
 from tests.manual_pictures.gaps import GAPS, LAUNCH_GAPS
 from tests.manual_pictures.rank_waits import RANK_WAITS
+from tests.support.depth import deep
 
 PICTURES = {picture.file.removesuffix(".svg"): picture for picture in every_picture()}
 READING = FOLDER.parent / "reading"
@@ -51,6 +52,7 @@ def page(name: str) -> str:
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @every
 def test_a_picture_is_current(name: str) -> None:
     text = (FOLDER / f"{name}.svg").read_text(encoding="utf-8")
@@ -99,6 +101,7 @@ def test_each_word_has_its_picture(drawings: Mapping[Any, Any], kinds: Any) -> N
     assert set(drawings) == set(kinds)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", EdgeKind, ids=lambda kind: kind.label)
 def test_the_edge_occurs_and_is_drawn(kind: EdgeKind) -> None:
     path = path_in(f"edge_{kind.label}")
@@ -143,7 +146,10 @@ def causes_of(*frames: pd.DataFrame) -> set[str]:
     return {cause for frame in frames for cause in frame["cause"]}
 
 
-@pytest.mark.parametrize("cause", GapCause, ids=lambda cause: cause.label)
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    "cause", [deep(one) if one is GapCause.QUEUE_FULL else one for one in GapCause], ids=lambda cause: cause.label
+)
 def test_idle_time_finds_the_cause(cause: GapCause) -> None:
     scopes = scopes_of(path_in(f"gap_{cause.label}"))
     assert cause.label in causes_of(idle_time(scopes), stream_idle_time(scopes))

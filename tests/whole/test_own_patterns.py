@@ -31,6 +31,7 @@ def test_patterns_are_found() -> None:
     } <= patterns().keys()
 
 
+@pytest.mark.slow
 def test_a_pattern_that_grows_too_fast_is_found() -> None:
     (line,) = growing_patterns([("here", re.compile(r"\d+x"), "search")])
     assert line.startswith("here by search: ")
@@ -41,6 +42,7 @@ def test_no_pattern_grows_faster_than_its_text(part: int) -> None:
     assert list(growing_patterns(list(patterns().values())[part::8])) == []
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "shorten",
     [

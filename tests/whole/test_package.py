@@ -79,6 +79,7 @@ def test_a_name_that_is_not_there_is_an_error(name: str) -> None:
         PACKAGES[name].critcal_path  # noqa: B018
 
 
+@pytest.mark.slow
 def test_a_users_script_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

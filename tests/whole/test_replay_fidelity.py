@@ -86,6 +86,7 @@ def test_without_what_was_injected_steps_are_as_others(fidelity: Fidelity) -> No
     assert all(one.removed_ns <= one.measured_ns for one in found)
 
 
+@pytest.mark.slow
 def test_a_folder_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(SHARED / "traces" / "cpu_only_gloo")]) == 0
     assert "| cpu_only_gloo | 3 |" in capsys.readouterr().out

@@ -53,6 +53,7 @@ def windows(graph: DependencyGraph) -> list[Window]:
     return [hg.whole(), *(hg.step(number) for number in numbers), *(hg.step(n, cpu_window=True) for n in numbers)]
 
 
+@pytest.mark.sampled(3)
 def test_paths_tile_their_windows(graph: DependencyGraph) -> None:
     for window in windows(graph):
         path = hg.critical_path(graph, window)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.import_graph import import_statements
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
@@ -22,10 +23,10 @@ def imported_modules(path: Path) -> frozenset[str]:
 
 def _imports_in_order(path: Path) -> Iterator[str]:
     package = ".".join(path.relative_to(ROOT).parent.parts)
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in import_statements(path.read_text(encoding="utf-8")):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             above = package.rsplit(".", node.level - 1)[0] if node.level else ""
             module = ".".join(filter(None, (above, node.module)))
             yield from (module, *(f"{module}.{name.name}" for name in node.names))
@@ -88,8 +89,3 @@ def test_what_tests_one_room_stands_in_it() -> None:
         if alone:
             too_far_out[str(path)] = alone
     assert too_far_out == {}
-
-
-def test_no_two_files_of_tests_have_one_name() -> None:
-    names = Counter(path.name for path in FILES)
-    assert [name for name, count in names.items() if count > 1] == []

@@ -71,6 +71,7 @@ def test_a_loop_that_lost_rows_stays_in_step(share: float) -> None:
     assert np.mean(kept[left] == right) > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codes", [2, deep(1_000_000)])
 def test_sequences_without_likeness_take_no_longer_than_linear(codes: int) -> None:
     rng = np.random.default_rng(3)

@@ -71,6 +71,7 @@ def test_no_alarm_on_programs_of_one_clock_and_none_above_the_truth(seed: int) -
     assert behind(offset_by(80_000, program)) <= 80_000
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.shared
 @pytest.mark.parametrize("file", shared_traces(), ids=lambda path: path.parent.name)
 def test_no_alarm_on_real_recordings(file: Path) -> None:

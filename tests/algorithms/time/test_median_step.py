@@ -104,6 +104,7 @@ def test_a_later_outlier_is_told_by_what_grew(tmp_path: Path) -> None:
     assert [row.outlier for row in step_rows(trace.graph(tmp_path))] == [None, None, None, "tokenize 0.255 ms"]
 
 
+@pytest.mark.slow
 def test_the_answer_names_the_default_and_shows_the_steps(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = steps_of(400, 100, 110, 120, malloc=250).write(tmp_path / "trace.json")
     found = command_json(capsys, "critical-path", path)

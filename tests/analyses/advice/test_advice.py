@@ -235,6 +235,7 @@ CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] 
 OF_A_STEP = {"driver_allocations", "idle_between_steps"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rule", CASES)
 def test_a_rule_speaks_where_it_must_and_is_silent_where_it_must(rule: str, tmp_path: Path) -> None:
     speaks, silent_there = CASES[rule]

@@ -77,6 +77,7 @@ def test_waits_that_stay_are_not_removed(tmp_path: Path) -> None:
     assert 70_000 < found.saves_ns <= found.saves_at_most_ns
 
 
+@pytest.mark.slow
 def test_the_rank_that_holds_up_the_job_would_save_what_it_does_longer(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from analyses.command_line.command import CommandGroup
 from analyses.command_line.command_help import EXIT_STATUSES, FIRST_COMMANDS
 from tests.support.astra_log import Ran, log_text, write_workload
 from tests.support.command_line import run_command
+from tests.support.depth import deep
 from tests.support.host_builder import host_of
 
 ROOT = Path(__file__).parents[3]
@@ -25,6 +26,11 @@ BY_NAME = {
     for command in COMMANDS
     for one in (command.commands if isinstance(command, CommandGroup) else (command,))
 }
+OF_SECONDS = {
+    "report", "roofline", "timeline", "idle-time", "diff", "collectives", "stragglers", "what-if", "chakra convert",
+    "chakra scale", "memory-timeline", "attribution", "kernel-sequences", "annotations", "overlap",
+}  # fmt: skip
+"""Commands whose examples take long together; other tests run each of them."""
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +68,8 @@ def test_every_command_has_its_help_and_a_group() -> None:
     assert [name for name, command in BY_NAME.items() if not command.more.endswith(".")] == []
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", [deep(name) if name in OF_SECONDS else name for name in BY_NAME])
 def test_every_example_of_a_command_runs(name: str, standing_there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record_elsewhere(name, standing_there)
     for example in BY_NAME[name].examples:
@@ -74,6 +81,7 @@ def test_every_example_of_a_command_runs(name: str, standing_there: Path, capsys
     assert BY_NAME[name].examples[-1].startswith(name), "the last example is of the command itself"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", BY_NAME)
 def test_the_help_of_a_command_shows_examples_statuses_and_the_page(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

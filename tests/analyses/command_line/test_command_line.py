@@ -25,6 +25,7 @@ from tests.support.command_line import (
 )
 from tests.support.depth import deep
 from tests.support.make_sample import SAMPLE
+from tests.support.samples import FOUR_RANKS
 from tests.support.small_job import small_job
 
 EVENT_KINDS = {
@@ -45,8 +46,9 @@ def trace_file(tmp_path: Path) -> Path:
     return two_steps().write(tmp_path / "trace.json")
 
 
+@pytest.mark.slow
 def test_an_answer_about_one_rank_says_that_there_are_more_files(capsys: pytest.CaptureFixture[str]) -> None:
-    folder = Path(__file__).parents[3] / "analyses" / "sample" / "four_ranks"
+    folder = FOUR_RANKS
     said = "rank 0 of 4 files; --rank N asks about another\n"
     assert run_command(capsys, "diff", folder / "rank_0.json.gz", folder)[2] == said
     for arguments in ((folder, "--rank", 1), (folder,)):
@@ -335,6 +337,7 @@ def test_whole_runs_from_the_first_point_to_the_end_of_the_work(
     assert not any(segment["carried_over"] for segment in found["segments"])
 
 
+@pytest.mark.slow
 def test_what_begins_after_the_work_is_counted_and_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace.launch("gemm", (0, 4), (10, 100), 1)
@@ -491,9 +494,12 @@ def test_help_takes_less_than_300_ms() -> None:
     [
         (["--help"], {"rich", "numpy", "pandas", "msgspec", "orjson", "networkx", "rustworkx", "pyarrow"}),
         (["critical-path", "TRACE"], {"pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
-        (["critical-path", "TRACE", "--json", "-"], {"rich", "pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
+        deep(
+            ["critical-path", "TRACE", "--json", "-"],
+            {"rich", "pandas", "networkx", "rustworkx", "pyarrow", "graphviz"},
+        ),
         deep(["info", "TRACE"], {"pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
-        (["graph", "TRACE", "--json", "-"], {"rich", "pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
+        deep(["graph", "TRACE", "--json", "-"], {"rich", "pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
     ],
     ids=lambda item: " ".join(item) if isinstance(item, list) else "",
 )
@@ -509,6 +515,7 @@ def test_commands_import_late(trace_file: Path, arguments: list[str], absent: se
     assert "analyses.command_line.cli" in done.stderr.split()
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_error(trace_file: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -517,6 +524,7 @@ def test_a_closed_pipe_is_no_error(trace_file: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("arguments", [["--json", "-"], deep(["--json", "/dev/full"]), []], ids=" ".join)
 def test_a_full_disk_is_one_error(trace_file: Path, arguments: list[str]) -> None:
@@ -526,6 +534,7 @@ def test_a_full_disk_is_one_error(trace_file: Path, arguments: list[str]) -> Non
     assert re.fullmatch(r"hta-graph: .*No space left on device.*\n", done.stderr), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [deep("info"), "critical-path"])
 def test_a_terminal_that_knows_only_ascii_gets_the_table(tmp_path: Path, command: str) -> None:
     trace = TraceBuilder(deviceProperties=[{"name": "A100"}])
@@ -535,6 +544,7 @@ def test_a_terminal_that_knows_only_ascii_gets_the_table(tmp_path: Path, command
     assert "0.010 ms" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--json", "-"], deep([])], ids=" ".join)
 def test_a_file_name_that_is_not_utf8_can_be_read(tmp_path: Path, arguments: list[str]) -> None:
     path = os.fsencode(tmp_path) + b"/tr\xff.json"
@@ -552,6 +562,7 @@ def test_a_page_under_another_name_is_refused(command: str, capsys: pytest.Captu
     assert err == f"hta-graph: {page}: a page is written as .html or .htm\n"
 
 
+@pytest.mark.slow
 def test_it_says_where_a_figure_went(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     figure = tmp_path / "figure.html"
     assert run_command(capsys, "temporal-breakdown", SAMPLE, "--plot", figure) == (

@@ -63,6 +63,7 @@ def test_commands_are_completed(completed: Completed) -> None:
     assert completed("chakra", "s") == ["scale", "simulate", "statistics"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("words", list(every_command()), ids=" ".join)
 def test_every_option_of_every_command_is_completed(words: tuple[str, ...], completed: Completed) -> None:
     shown = {

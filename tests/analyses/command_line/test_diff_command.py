@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.builder import TraceBuilder
 from tests.support.command_line import command_json, one_error, run_command
+from tests.support.depth import deep
 from tests.support.plain_steps import recorded
 
 SLOWER = "--fail-above: the test is 20.0 % slower, which is more than 5.0 % and than noise (1.0 %)"
@@ -39,6 +40,7 @@ def test_json_has_keys_beside_the_tables(capsys: pytest.CaptureFixture[str], con
     assert [scope["window"]["label"] for scope in found["scopes"]] == ["ProfilerStep#2 (GPU window)"] * 2
 
 
+@pytest.mark.slow
 def test_one_step_is_compared_with_one_on_request(
     capsys: pytest.CaptureFixture[str], control: Path, slower: Path
 ) -> None:
@@ -50,6 +52,7 @@ def test_one_step_is_compared_with_one_on_request(
     assert command_json(capsys, "diff", control, slower, "--whole")["measure"] == "whole trace"
 
 
+@pytest.mark.slow
 def test_other_ranks_are_said_first(capsys: pytest.CaptureFixture[str], tmp_path: Path, control: Path) -> None:
     other = recorded(tmp_path / "rank1.json", [900, 100, 100, 100], rank=1)
     out = run_command(capsys, "diff", control, other)[1]
@@ -59,14 +62,14 @@ def test_other_ranks_are_said_first(capsys: pytest.CaptureFixture[str], tmp_path
     assert command_json(capsys, "diff", control, other)["caveats"] == ["as another rank"]
 
 
-@pytest.mark.parametrize("share", ["5%", "5 %", "0.05", ".05"])
+@pytest.mark.parametrize("share", ["5%", deep("5 %"), deep("0.05"), deep(".05")])
 def test_a_slower_test_fails(capsys: pytest.CaptureFixture[str], control: Path, slower: Path, share: str) -> None:
     status, out, err = run_command(capsys, "diff", control, slower, "--fail-above", share)
     assert (status, err) == (1, f"hta-graph: {SLOWER}\n")
     assert out.startswith("The test is 20.0 % slower")
 
 
-@pytest.mark.parametrize("share", ["25%", "0.2001", "300%"])
+@pytest.mark.parametrize("share", ["25%", deep("0.2001"), deep("300%")])
 def test_a_test_that_is_less_slower_does_not_fail(
     capsys: pytest.CaptureFixture[str], control: Path, slower: Path, share: str
 ) -> None:
@@ -77,6 +80,7 @@ def test_a_faster_test_does_not_fail(capsys: pytest.CaptureFixture[str], control
     assert run_command(capsys, "diff", slower, control, "--fail-above", "5%")[0] == 0
 
 
+@pytest.mark.slow
 def test_noise_does_not_fail(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     noisy = [
         recorded(tmp_path / f"{at}.json", [900, *steps]) for at, steps in enumerate([[80, 100, 120], [90, 115, 130]])
@@ -86,6 +90,7 @@ def test_noise_does_not_fail(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert "--fail-above: a test that is 1.0 % slower would pass too, for noise is " in err
 
 
+@pytest.mark.slow
 def test_what_cannot_be_compared_does_not_pass(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, control: Path
 ) -> None:

@@ -81,6 +81,7 @@ def test_a_signal_while_processes_read_leaves_nothing(tmp_path: Path, name: str)
     assert folder_contents(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_a_signal_that_is_switched_off_stays_so(trace_file: Path) -> None:
     """As ``nohup`` does with SIGHUP."""
     code = (
@@ -110,6 +111,7 @@ def in_shell(redirection: str, *arguments: object) -> subprocess.CompletedProces
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("redirection", "arguments", "status", "out", "err"),
     [
@@ -146,6 +148,7 @@ def test_no_file_of_ours_gets_the_number_of_a_closed_stream(tmp_path: Path, trac
     assert (tmp_path / "out.csv").read_text().startswith("rank,scope")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
 def test_standard_output_by_its_name_is_not_replaced(tmp_path: Path, trace_file: Path) -> None:
     (tmp_path / "stdout").symlink_to("/proc/self/fd/1")

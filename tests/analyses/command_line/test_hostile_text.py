@@ -26,7 +26,7 @@ from tests.text_attacks.texts import ALL_AT_ONCE, TEXTS, attack, faults_on_termi
 
 ROOT = Path(__file__).parents[3]
 COMMANDS = list(every_command())
-SOME = [words if at % 4 == 0 else deep(words) for at, words in enumerate(COMMANDS)]
+SOME = [words if at % 9 == 0 else deep(words) for at, words in enumerate(COMMANDS)]
 
 
 @pytest.fixture(autouse=True)

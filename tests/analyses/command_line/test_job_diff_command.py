@@ -38,6 +38,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return job_of_steps(folder / "control", 1, **given), job_of_steps(folder / "test", 3, DELAY_NS, **given)
 
 
+@pytest.mark.slow
 def test_the_first_sentence_is_the_jobs(capsys: pytest.CaptureFixture[str], jobs: tuple[Path, Path]) -> None:
     status, out, err = run_command(capsys, "diff", *jobs)
     assert (status, err) == (0, "")
@@ -48,6 +49,7 @@ def test_the_first_sentence_is_the_jobs(capsys: pytest.CaptureFixture[str], jobs
     assert "; --json writes them, --rank N asks about another rank alone" in out
 
 
+@pytest.mark.slow
 def test_ranks_that_never_met_are_compared_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for side, lengths in (("control", [900, 100, 100, 100]), ("test", [900, 120, 120, 120])):
         (tmp_path / side).mkdir()

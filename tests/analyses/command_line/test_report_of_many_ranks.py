@@ -16,9 +16,9 @@ from tests.simulator.large import read_truth
 from tests.support.command_line import PROGRAM, one_error, run_command
 from tests.support.large_jobs import JOBS, RULES_OF_ALL_ROWS, JobOf, generated_job, jobs_written_once
 from tests.support.page_tables import page_sections, page_tables
+from tests.support.samples import FOUR_RANKS
 from tests.support.shared_traces import SHARED
 
-FOUR_RANKS = Path(__file__).parents[3] / "analyses" / "sample" / "four_ranks"
 OF_THE_JOB = ("time on the job's path by rank", "what to look at first, of all ranks", "what the others wait for")
 MIB = 1 << 20
 MORE_MIB = 30
@@ -60,6 +60,7 @@ def assert_same_job(capsys: pytest.CaptureFixture[str], job: Path, folder: Path,
         assert sorted(tables[0][title][1:]) == sorted(row for row in rows if row[head.index("rank")] in shown)
 
 
+@pytest.mark.slow
 def test_what_the_job_tells_is_that_of_whole_graphs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert_same_job(capsys, FOUR_RANKS, tmp_path)
     sections = page_sections(tmp_path / "always.html")

@@ -153,6 +153,7 @@ def test_a_file_that_is_gone_is_an_error_of_one_line(tmp_path: Path) -> None:
     assert comm_comp_overlap([whole(0, graph)]).loc[0, "communication_ns"] == 25_000
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [*range(5), *map(deep, range(5, 15))])
 def test_exposures_add_up_on_simulated_programs(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "t.json"

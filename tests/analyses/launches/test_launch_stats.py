@@ -140,6 +140,7 @@ def test_delays_add_up_on_simulated_programs(seed: int, tmp_path: Path) -> None:
     assert_delays_add_up([whole(0, hg.build_graph(hg.read_trace(path)))])
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_delays_add_up_on_real_traces(real_traces: list[Path]) -> None:
     for path in real_traces:

@@ -20,9 +20,8 @@ from hta_graph.algorithms.replay.opportunities import Opportunity
 from hta_graph.algorithms.replay.sensitivity import Curve
 from hta_graph.errors import QueryError
 from tests.support.builder import TraceBuilder
+from tests.support.samples import SAMPLES
 from tests.support.shared_traces import SHARED
-
-SAMPLES = Path(__file__).parents[3] / "analyses" / "sample"
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +106,7 @@ def test_the_page_holds_the_picture_and_no_markup_of_names(of_job: GainSection) 
     assert page("t", [], [of_job]).decode().count("<circle") == sum(len(line.corners) for line in of_job.figure.lines)  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_one_rank_has_no_table_of_ranks(tmp_path: Path) -> None:
     assert main(["report", str(SAMPLES / "sample_trace.json.gz"), "-o", str(tmp_path / "r.html")]) == 0
     text = unescape((tmp_path / "r.html").read_text())

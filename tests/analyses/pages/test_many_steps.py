@@ -59,6 +59,7 @@ def test_what_is_printed_is_folded_and_json_is_whole(
     assert [row["step"] for row in found["steps"]] == list(range(9))
 
 
+@pytest.mark.slow
 def test_a_report_says_how_many_steps_it_leaves_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,10 +20,9 @@ from hta_graph.algorithms.time.step_table import step_rows
 from tests.support.builder import TraceBuilder
 from tests.support.large_jobs import generated_job
 from tests.support.page_data import DrawnBar, page_data
+from tests.support.samples import SAMPLES
 
-ROOT = Path(__file__).parents[3]
-SAMPLES = ROOT / "analyses" / "sample"
-SCRIPT = ROOT / "analyses" / "report" / "templates" / "timeline_data.js"
+SCRIPT = SAMPLES.parent / "report" / "templates" / "timeline_data.js"
 FADED_LIGHTEST = 380
 """A background whose parts sum to more is light."""
 

@@ -26,11 +26,9 @@ from analyses.scope import in_window
 from hta_graph.colours import BOUND_COLOUR
 from tests.support.builder import TraceBuilder
 from tests.support.page_data import page_data
+from tests.support.samples import FOUR_RANKS, ONE_RANK
 from tests.support.shared_traces import SHARED
 from tests.support.small_job import small_job
-
-SAMPLE = Path(__file__).parents[3] / "analyses" / "sample" / "sample_trace.json.gz"
-FOUR_RANKS = Path(__file__).parents[3] / "analyses" / "sample" / "four_ranks"
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +75,7 @@ def test_it_links_the_overlay(report: Path) -> None:
     assert 'href="path%20%231.json"' in report.read_text()
 
 
+@pytest.mark.slow
 def test_it_links_an_overlay_whose_name_is_no_utf_8(tmp_path: Path) -> None:
     named = tmp_path / os.fsdecode(b"path\xff.json")
     assert main(["report", str(FOUR_RANKS), "-o", str(tmp_path / "r.html"), "--overlay", str(named)]) == 0
@@ -243,8 +242,9 @@ def test_each_class_has_one_colour_and_one_legend(report: Path) -> None:
     assert 'aria-label="classes of the critical path"' not in report.read_text()
 
 
+@pytest.mark.slow
 def test_the_legend_explains_the_colours_of_every_step(tmp_path: Path) -> None:
-    assert main(["report", str(SAMPLE), "--step", "2", "-o", str(tmp_path / "r.html")]) == 0
+    assert main(["report", str(ONE_RANK), "--step", "2", "-o", str(tmp_path / "r.html")]) == 0
     text = (tmp_path / "r.html").read_text()
     legend = text.split("time on the path by class")[1].split("</table>")[0]
     bars = re.findall(r'<div class="step"[^>]*>(.*?)</div>', text, re.DOTALL)

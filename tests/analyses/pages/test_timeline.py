@@ -21,6 +21,7 @@ from hta_graph.algorithms.time.step_table import step_rows
 from hta_graph.errors import UsageError
 from tests.support.builder import TraceBuilder
 from tests.support.page_data import DrawnBar, page_data
+from tests.support.samples import ONE_RANK
 
 EVENTS = {
     "annotation",
@@ -33,7 +34,6 @@ EVENTS = {
     "memory set",
     "other",
 }
-SAMPLE = Path(__file__).parents[3] / "analyses" / "sample" / "sample_trace.json.gz"
 
 
 def trace() -> TraceBuilder:
@@ -220,7 +220,7 @@ def test_a_limit_below_one_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_page_about_a_step_turns_to_the_others() -> None:
-    graph = hg.build_graph(hg.read_trace(SAMPLE))
+    graph = hg.build_graph(hg.read_trace(ONE_RANK))
     path = hg.critical_path(graph, hg.step(2))
     steps = step_rows(graph)
     page = timeline_page(path, steps)

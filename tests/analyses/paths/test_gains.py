@@ -18,8 +18,7 @@ from hta_graph.algorithms.replay.sensitivity import Curve
 from hta_graph.algorithms.time.windows import same_window
 from tests.support.builder import TraceBuilder
 from tests.support.chakra_builder import RankBuilder
-
-SAMPLES = Path(__file__).parents[3] / "analyses" / "sample"
+from tests.support.samples import SAMPLES
 
 
 @pytest.fixture(scope="module")

@@ -115,6 +115,7 @@ def test_the_first_sentence_names_the_host_where_that_is_sure() -> None:
     assert "host" not in causes_in_words(causes_of({2: 2, 3: 3, 0: 3, 1: 2}), hosts)[0]
 
 
+@pytest.mark.slow
 def test_a_terminal_lists_the_worst_of_many_ranks_and_files_all(tmp_path: Path) -> None:
     answer = stragglers_module.answer(many_scopes(tmp_path))
     assert len(answer.tables["stragglers"]) == MANY
@@ -139,6 +140,7 @@ def test_each_step_has_its_worst_ranks() -> None:
     assert hidden == 30
 
 
+@pytest.mark.slow
 def test_of_many_clocks_those_furthest_off_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scopes = many_scopes(tmp_path)
     matched = matched_collectives(scopes)
@@ -161,6 +163,7 @@ def test_waiting_over_time_adds_up(tmp_path: Path) -> None:
     assert waiting.loc["rank 7"].sum() == 0
 
 
+@pytest.mark.slow
 def test_very_many_ranks_share_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     matched = matched_collectives(many_scopes(tmp_path))
     monkeypatch.setattr("analyses.ranks.waiting_figure.ROWS", 12)
@@ -171,6 +174,7 @@ def test_very_many_ranks_share_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert ROWS == 512
 
 
+@pytest.mark.slow
 def test_the_figure_of_many_ranks_is_a_map_and_bars(tmp_path: Path) -> None:
     answer = stragglers_module.answer(many_scopes(tmp_path))
     made = stragglers_module.figure(answer)
@@ -185,6 +189,7 @@ def test_waiting_of_nobody_is_an_empty_map() -> None:
     assert waiting_over_time([]).empty
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("hosts", "tables"), [(0, 3), (4, 4), (12, 4)])
 def test_a_report_lists_the_ranks_and_hosts_with_most_of_the_path(tmp_path: Path, hosts: int, tables: int) -> None:
     job = hg.build_job([scope.graph for scope in many_scopes(tmp_path, hosts)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -12,8 +11,8 @@ import hta_graph as hg
 from analyses.ranks import shown_ranks as shown_ranks_module
 from analyses.ranks.shown_ranks import SHOWN_AS, shown_ranks
 from hta_graph.algorithms.time.critical_path import CriticalPath
+from tests.support.samples import FOUR_RANKS
 
-FOUR_RANKS = Path(__file__).parents[3] / "analyses" / "sample" / "four_ranks"
 CAUSES = pd.DataFrame({"rank": pd.array([1, 3, None], "Int64"), "name": ["loads", "adds", None]})
 WAITS = pd.DataFrame({"rank": [0, 1, 2, 3], "wait_ns": [30, 20, 0, 10]})
 

@@ -50,6 +50,7 @@ def test_every_schema_is_on_the_page_and_the_page_names_no_other() -> None:
     assert set(re.findall(r"hta-graph/([a-z-]+)/1", PAGE)) == set(schema_names())
 
 
+@pytest.mark.slow
 def test_every_sample_is_part_of_what_the_command_above_it_writes(traces: Path) -> None:
     found = COMMAND_AND_SAMPLE.findall(PAGE)
     assert len(found) == PAGE.count("```json") > 10

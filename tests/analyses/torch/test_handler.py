@@ -91,6 +91,7 @@ def test_a_recording_is_written_and_the_verdict_printed(tmp_path: Path, capfd: p
     ]
 
 
+@pytest.mark.slow
 def test_the_verdict_opens_as_critical_path_does(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     handler = trace_handler(tmp_path)
     handler(FakeProfiler())
@@ -131,6 +132,7 @@ def test_a_run_after_one_that_broke_off_does_not_join_its_files(tmp_path: Path) 
     assert cycle_folder(tmp_path, 4, "rank-7.json.gz", before - 60) == tmp_path / "step-4"
 
 
+@pytest.mark.slow
 def test_only_rank_0_speaks_unless_others_are_asked_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,6 +157,7 @@ def test_what_cannot_be_written_is_a_warning_and_leaves_nothing(tmp_path: Path, 
     assert handler.files == []
 
 
+@pytest.mark.slow
 def test_what_cannot_be_analysed_is_a_warning_and_stays(
     tmp_path: Path, warned: Warned, capfd: pytest.CaptureFixture[str]
 ) -> None:

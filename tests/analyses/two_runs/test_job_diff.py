@@ -89,6 +89,7 @@ def test_who_is_waited_for_no_longer_is_said_too(job_of: Job) -> None:
     assert f"\nOthers no longer wait so long for rank {rank} " in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("control", "test"), [("control", "again"), deep("control_3d", "again_3d")])
 def test_another_run_of_the_same_job_is_no_slower(job_of: Job, control: str, test: str) -> None:
     found = compared_jobs(files(job_of(control)), files(job_of(test)))

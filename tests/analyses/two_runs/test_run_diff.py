@@ -132,6 +132,7 @@ def test_a_whole_trace_is_not_compared_with_steps(tmp_path: Path) -> None:
     assert "the control has profiler steps and the test has none" in found.refused
 
 
+@pytest.mark.slow
 def test_windows_with_other_amounts_of_the_same_work_are_not_compared(tmp_path: Path) -> None:
     control, test = recorded(tmp_path / "control", [100] * 3), recorded(tmp_path / "test", [100] * 9)
     found = between_runs(control, test, (hg.whole(), hg.whole()))
@@ -198,6 +199,7 @@ def test_what_a_step_lacks_counts_as_zero(tmp_path: Path) -> None:
     assert rows.loc["rare", ["control_count", "test_count", "diff_ns"]].tolist() == [0, 1, 10_000]
 
 
+@pytest.mark.slow
 def test_json_says_what_was_compared(tmp_path: Path) -> None:
     found = pair_of(tmp_path, [500, 100, 100, 100], [500, 120, 120, 120])
     document = answer_document("diff", answer_of_comparison(found), [])
@@ -315,6 +317,7 @@ def test_two_versions_that_differ_by_less_than_their_steps_do_not_differ() -> No
     assert not found.beyond_noise
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_a_run_differs_from_itself_in_nothing() -> None:
     scope = pair()[0]
@@ -329,6 +332,7 @@ def test_a_run_differs_from_itself_in_nothing() -> None:
     assert not figure(found).data
 
 
+@pytest.mark.slow
 def test_both_ways_to_ask_give_one_answer(tmp_path: Path) -> None:
     graphs = [recorded(tmp_path / name, [500, 100, 100]) for name in ("control", "test")]
     scopes = [in_window(0, graph, hg.step(2)) for graph in graphs]

@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.benchmarks.beside_chakra import Pair, linked_figures, run, sync_deps
 from tests.benchmarks.made_host import pair
 from tests.support.builder import TraceBuilder
@@ -43,6 +45,7 @@ def test_a_made_host_trace_nests_the_operators_and_links_by_record_function(tmp_
     assert [row["name"] for row in rows if row["cat"] == "user_annotation"] == ["ProfilerStep#1"]
 
 
+@pytest.mark.slow
 def test_dependencies_are_counted_and_backward_ones_among_them(tmp_path: Path) -> None:
     done, figures = sync_deps(made(tmp_path))
     assert (done.error, figures) == ("", ["-", "1", "0", "0"])

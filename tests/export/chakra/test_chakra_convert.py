@@ -185,6 +185,7 @@ def test_a_failed_conversion_keeps_what_was_there(tmp_path: Path, capsys: pytest
     assert {path.name for path in tmp_path.iterdir()} == {"traces", "work"}
 
 
+@pytest.mark.slow
 def test_a_broken_rank_is_an_error_and_not_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     traces = two_ranks(tmp_path / "traces")
     whole = (traces / "rank1.json").read_text()

@@ -84,6 +84,7 @@ REFUSED: dict[str, tuple[str, Callable[[Rows], Any], str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_contradicts_itself_is_refused_with_its_row(saved: Path, case: str) -> None:
     table, change, says = REFUSED[case]
@@ -293,6 +294,7 @@ OF_JOBS: dict[str, tuple[str, Callable[[Rows], Any], str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", OF_JOBS)
 def test_what_a_job_may_not_say_is_refused_with_its_row(tmp_path: Path, case: str) -> None:
     table, change, says = OF_JOBS[case]

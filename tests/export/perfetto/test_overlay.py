@@ -296,6 +296,7 @@ def test_an_unexplained_run_is_called_by_its_reason(tmp_path: Path) -> None:
 # -- times ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
 @pytest.mark.parametrize(
     "dialect",

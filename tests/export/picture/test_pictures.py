@@ -358,6 +358,7 @@ ODD = [
 ]
 
 
+@pytest.mark.sampled(3)
 @needs_dot
 @pytest.mark.parametrize("name", ODD)
 def test_dot_accepts_any_name(tmp_path: Path, name: str) -> None:

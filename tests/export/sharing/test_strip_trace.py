@@ -15,6 +15,7 @@ from hta_graph.errors import HtaGraphError, OutputError, TraceError
 from hta_graph.export.sharing.keepable import KEEP
 from hta_graph.export.sharing.strip_trace import Stripping
 from tests.fuzz import as_bytes, make_case
+from tests.support import samples
 from tests.support.builder import TraceBuilder
 from tests.support.depth import deep, for_all
 from tests.support.random_jobs import random_ranks
@@ -25,7 +26,7 @@ from tests.support.soups import SOUPS, Soup
 
 QUICK = {"sync_alexnet_a100", "sync_simple_add", "cpu_only_gloo"}
 """Small recorded traces that the quick run looks at."""
-SAMPLES = sorted((Path(hg.__file__).parents[1] / "analyses" / "sample").rglob("*.json.gz"))
+SAMPLES = sorted(samples.SAMPLES.rglob("*.json.gz"))
 
 
 def stripped(path: Path, folder: Path, **options: object) -> Path:
@@ -40,11 +41,13 @@ def check_same(path: Path, folder: Path, **options: object) -> None:
     assert list(differences(one, other)) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_a_bundled_trace_keeps_its_graph(path: Path, tmp_path: Path) -> None:
     check_same(path, tmp_path)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("keep", [*KEEP, *map(tuple, [list(KEEP)])])
 def test_whatever_is_kept_the_graph_is_the_same(keep: object, tmp_path: Path) -> None:
     path = small_job(tmp_path)[0]
@@ -59,6 +62,7 @@ def test_a_soup_of_rows_keeps_its_graph(soup: Soup) -> None:
         check_same(path, Path(name))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", [*range(10), 170, 635, *(deep(at) for at in range(10, 60))])
 def test_a_damaged_trace_that_is_read_keeps_its_graph(number: int, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
@@ -124,6 +128,7 @@ def test_ranks_of_gloo_meet_as_before(seed: int, tmp_path: Path) -> None:
     check_same_job(paths, tmp_path / "out")
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize(
     "job",

@@ -43,6 +43,7 @@ def test_nearly_every_delay_is_named_first() -> None:
     assert total.asked > cases(40)
 
 
+@pytest.mark.slow
 def test_a_rank_is_said_to_take_longer_in_what_was_injected() -> None:
     """Short delays of the host: when the others have come, the rank computes as long as they did."""
     found = sum((said_of("ddp", "nccl", seed) for seed in HIDDEN), Counter())

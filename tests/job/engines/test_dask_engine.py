@@ -45,6 +45,7 @@ def answers(engine: DaskEngine, tasks: Sequence[Task]) -> list[bytes | HtaGraphE
     return [decoded_answer(future.result()) for future in asked]
 
 
+@pytest.mark.slow
 @needs_proc
 def test_dask_answers_as_this_process_does_and_is_gone_after(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text(BROKEN)

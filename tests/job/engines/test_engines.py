@@ -83,6 +83,7 @@ def test_an_answer_is_what_the_function_made(tmp_path: Path) -> None:
     assert run_task(reading(tmp_path / "rank3.json", 3)) == b'{"size": %d}\n' % len(found) + found
 
 
+@pytest.mark.slow
 def test_an_error_keeps_its_kind_and_both_its_texts(tmp_path: Path) -> None:
     found = decoded_answer(run_task(some_tasks(tmp_path)[-2]))
     assert type(found) is TooLargeError
@@ -170,6 +171,7 @@ def test_here_one_file_is_read_when_its_answer_is_asked_for(tmp_path: Path) -> N
     assert told[-1] == (2, 2)
 
 
+@pytest.mark.slow
 def test_processes_end_when_what_was_asked_is_done(tmp_path: Path) -> None:
     processes = ProcessEngine(1)
     asked = [submitted(processes, reading(rank_file(tmp_path, rank), rank)) for rank in range(2)]
@@ -182,6 +184,7 @@ def test_processes_end_when_what_was_asked_is_done(tmp_path: Path) -> None:
 # -- processes that are lost ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_proc
 def test_a_task_whose_process_is_killed_is_run_again(tmp_path: Path) -> None:
     slow = slow_file(tmp_path)
@@ -194,6 +197,7 @@ def test_a_task_whose_process_is_killed_is_run_again(tmp_path: Path) -> None:
     assert found == [expected.replace(b"rank2.json", b"slow.json")] * 2  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 @needs_proc
 def test_a_task_whose_process_is_killed_twice_is_an_error(tmp_path: Path) -> None:
     slow = slow_file(tmp_path)
@@ -226,6 +230,7 @@ def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert "no process can be started to read it: No such file" in str(found)
 
 
+@pytest.mark.slow
 def test_an_answer_that_breaks_off_is_asked_for_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     flag = tmp_path / "flag"
     code = f"""import os, sys

@@ -134,6 +134,7 @@ def test_a_band_is_as_good_as_the_whole() -> None:
     assert whole.left.tolist() == banded.left.tolist() == np.flatnonzero(kept).tolist()
 
 
+@pytest.mark.slow
 @for_all(st.integers(0, 2**32 - 1), st.booleans(), examples=200)
 def test_losses_change_no_other_match(seed: int, clocks_differ: bool) -> None:
     """Every rank loses some of the job's communications; the others keep their partners, whatever the clocks."""

@@ -73,6 +73,7 @@ def job_of(name: str) -> Job:
     return Job(folder, ranks, match_collectives(ranks))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.shared
 @pytest.mark.parametrize("name", EVERY)
 def test_collectives_are_those_of_the_flight_recorder(name: str) -> None:
@@ -87,6 +88,7 @@ def test_collectives_are_those_of_the_flight_recorder(name: str) -> None:
             assert (job.found.number == numbers.pop()).sum() == len(truth)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.shared
 @pytest.mark.parametrize("name", EVERY)
 def test_waits_are_those_of_the_stamps(name: str) -> None:
@@ -127,6 +129,7 @@ def test_every_message_has_its_partner(name: str) -> None:
     assert len(job.oracle["messages"]) <= len(job.found)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.shared
 @pytest.mark.parametrize("name", EVERY)
 def test_clocks_are_set_back_by_what_they_are_off(name: str) -> None:

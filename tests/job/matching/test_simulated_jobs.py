@@ -29,6 +29,7 @@ def test_all_is_found_where_nothing_is_lost(name: str) -> None:
     assert not score.wait_errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["nccl", deep("gloo")])
 def test_rows_that_are_lost_make_no_other_match_wrong(backend: str) -> None:
     score = scores_of(["ddp", "fsdp", "buffered"], ["rows lost"], range(1), backend=backend)

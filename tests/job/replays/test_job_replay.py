@@ -107,6 +107,7 @@ def assert_same_of_equals(graphs: list[hg.DependencyGraph], *texts: str) -> None
         assert said_by_ranks(asked, changes) == said_by_whole(whole, changes, hg.whole())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("seed", "text"), [(50, "class:cpu_bound"), (92, "class:cpu_bound")], ids=["met", "end"])
 def test_of_equally_long_paths_the_same_one_is_told(tmp_path: Path, seed: int, text: str) -> None:
     assert_same_of_equals(random_graphs(tmp_path, seed), text)
@@ -126,6 +127,7 @@ def test_a_job_of_skeletons_predicts_the_same(tmp_path: Path, scenario: str, bac
     assert_same(recorded_ranks(tmp_path, scenario, backend, damage, 1), most_windows=1)
 
 
+@pytest.mark.slow
 def test_a_step_that_nobody_named_may_end_on_the_cpu(tmp_path: Path) -> None:
     graphs = recorded_ranks(tmp_path, "ddp", "nccl", "none", 0)
     whole, few, window = hg.build_job(graphs), skeleton_job(graphs), median_step(cpu_window=True)
@@ -151,6 +153,7 @@ def test_real_jobs_predict_the_same(job: str) -> None:
     assert_same(list(hg.read_graphs(folder, members=True)), most_windows=1)
 
 
+@pytest.mark.slow
 def test_in_python_predictions_are_asked_for_and_times_of_all_points_refused(tmp_path: Path) -> None:
     graphs = recorded_ranks(tmp_path, "ddp", "nccl", "none", 2)
     whole, few = hg.build_job(graphs), skeleton_job(graphs)
@@ -172,6 +175,7 @@ def test_in_python_predictions_are_asked_for_and_times_of_all_points_refused(tmp
             question(few)
 
 
+@pytest.mark.slow
 def test_changes_that_change_nothing_are_told_apart_from_those_without_slack(tmp_path: Path) -> None:
     graphs = recorded_ranks(tmp_path, "ddp", "nccl", "none", 2)
     whole, few = hg.build_job(graphs), skeleton_job(graphs)

@@ -93,6 +93,7 @@ def test_the_next_one_holds_up_a_meeting_whose_last_one_comes_early(tmp_path: Pa
     assert few.path_after.by_rank_ns == whole.path_after.by_rank_ns == {0: 17 * US, 1: 22 * US, 2: 0}
 
 
+@pytest.mark.slow
 def test_of_equally_late_ranks_the_one_that_was_later_is_preferred(tmp_path: Path) -> None:
     """Where nobody multiplies, and rank 2 does nothing at all, 0 and 1 come 1 + 3 µs after the start; 1 was later."""
     for at, arrivals in enumerate([(19, 35, 50), (35, 19, 50)]):

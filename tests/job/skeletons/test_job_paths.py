@@ -130,6 +130,7 @@ def test_what_a_rank_did_least_of_is_added_up_by_class(tmp_path: Path) -> None:
     assert fewer.attribute().caused.sum() == every.attribute().caused.sum()
 
 
+@pytest.mark.slow
 def test_a_window_that_takes_all_rows_is_refused(tmp_path: Path) -> None:
     few = skeleton_job(recorded_ranks(tmp_path, "ddp", "nccl", "none", 1))
     start = int(few.event_table.start.min())
@@ -137,6 +138,7 @@ def test_a_window_that_takes_all_rows_is_refused(tmp_path: Path) -> None:
         hg.critical_path(few, hg.between(start, start + 1_000))
 
 
+@pytest.mark.slow
 def test_a_job_of_files_holds_skeletons_where_that_is_asked_for(tmp_path: Path) -> None:
     job = simulate_job(SCENARIOS["ddp"](random_shape("ddp", "nccl", 1)))
     paths = record_job(job, DAMAGES["clocks"].recording(job, random.Random(1)), tmp_path).paths

@@ -192,6 +192,7 @@ def test_every_family_is_simulated(family: WaitFamily) -> None:
     assert proved(family, DIALECTS["no rows"], "begun by a call", range(2), 100)["wrong"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_copies_that_an_amd_gpu_enqueued_before_the_recording_waited_for_the_all_reduce() -> None:
     graph = graph_of_file(SHARED / "traces_more" / "rccl_ddp_mi300x" / "rank0.json.gz")

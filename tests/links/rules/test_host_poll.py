@@ -83,6 +83,7 @@ def test_what_may_be_chance_is_no_edge(program: Program, why: str) -> None:
     assert polls_found(graph_of(program)) == 0, why
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("programs", "least"), [(8, 60), deep(40, 400)])
 @pytest.mark.parametrize("sync_rows", SYNC_ROWS)
 def test_precision_and_recall_on_programs_with_experts_on_other_ranks(

@@ -719,6 +719,7 @@ def test_epoch_microseconds_with_decimals_are_written_exactly(tmp_path: Path) ->
 # whole traces
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
 @pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 8))])
 def test_simulated_programs_link_soundly(seed: int, family: Family, tmp_path: Path) -> None:
@@ -737,6 +738,7 @@ def test_simulated_programs_link_soundly(seed: int, family: Family, tmp_path: Pa
         assert_waits_of_sync_deps(found)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("error", [-60_000, 60_000])
 @pytest.mark.parametrize("seed", [0, 1, 3])
 def test_clocks_that_disagree_leave_no_wait_back_in_time(seed: int, error: int, tmp_path: Path) -> None:
@@ -822,6 +824,7 @@ def test_order_alone_finds_what_ids_find(folder: str) -> None:
         assert (by_order.event == match_host_trace(graph, host).event).all()
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_forward_and_backward_nodes_have_one_sequence_number() -> None:
     graph = hg.build_graph(hg.read_trace(TRACES / "megatron_tp2_v100" / "kineto_rank0.json.gz"))

@@ -177,6 +177,7 @@ CASES: list[tuple[str, int, Callable[[list[Any]], None], str]] = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("rule", "rank", "change", "what"), CASES)
 def test_a_broken_rule_is_found(work: Path, rule: str, rank: int, change: Any, what: str) -> None:
     assert check(read_folder(work)).findings == []
@@ -332,6 +333,7 @@ def as_pipe(name: str) -> Callable[[Path], None]:
     return spoil
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -360,6 +362,7 @@ def as_folder(name: str) -> Callable[[Path], None]:
     return spoil
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [

@@ -243,6 +243,7 @@ def steps(trace: RankBuilder, names: str, first: int = 0) -> None:
             trace.collective(100 * at, run, 1 + at, nelems=100 * (1 + "abcdefgh".index(name)))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("first", "second", "later", "common"),
     [

@@ -75,6 +75,7 @@ def in_disorder(number: int) -> bytes:
     return as_bytes(document)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "count"), [(0, 20), *(deep(first, 500) for first in range(20, 2_000, 500))])
 def test_no_node_of_a_disordered_trace_waits_for_itself(first: int, count: int) -> None:
     refused = 0

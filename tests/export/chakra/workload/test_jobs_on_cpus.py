@@ -39,6 +39,7 @@ def test_a_job_on_cpus_lasts_as_long_as_it_did(tmp_path: Path, name: str) -> Non
     assert not any("show as CPU time" in note for note in conversion.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 def test_astra_sim_runs_it_to_the_end(tmp_path: Path, name: str) -> None:
     needs_astra_sim()

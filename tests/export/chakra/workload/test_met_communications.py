@@ -291,6 +291,7 @@ def test_whose_trace_is_not_given_is_missing_on_cpus_too(tmp_path: Path, given: 
         of_jobs(tmp_path / "again", ranks, missing="copy")
 
 
+@pytest.mark.slow
 def test_a_wait_at_the_end_is_part_of_the_recording(tmp_path: Path) -> None:
     ranks = late_workers(10, 40, kind="gather", end=900)
     for trace in ranks:

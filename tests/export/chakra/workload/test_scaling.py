@@ -100,6 +100,7 @@ def test_both_profiles_give_the_cpu_the_same_work(tmp_path: Path, cpu: Fraction)
     assert abs(ends[0] - ends[1]) <= 10_000
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("factor", [Fraction(1, 4), Fraction(11, 20), Fraction(10_000_001, 10_000_000)])
 def test_sums_along_streams_and_threads_stay_right(tmp_path: Path, factor: Fraction) -> None:
     trace = RankBuilder(0, 1)
@@ -165,6 +166,7 @@ def test_the_command_scales_a_workload(tmp_path: Path, capsys: pytest.CaptureFix
     assert run_command(capsys, *arguments, "--force")[0] == 0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("factor", ["-1", "nan", "inf", "-inf", "", "fast", "1/2", "1e999"])
 def test_what_is_no_factor_is_refused_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], factor: str
