@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hta_graph.algorithms.time.critical_path import CriticalPath
     from hta_graph.algorithms.time.windows import Window
     from hta_graph.graph import DependencyGraph
+    from hta_graph.places.remote_path import Location
 
     StragglerRule = Callable[[pd.DataFrame, SymbolTable, int, bool], pd.Series]
 
@@ -315,7 +316,7 @@ class TraceAnalysis:
         ranks: Sequence[int] | None = None,
         output_suffix: str = "_with_counters",
         output_dir: str | Path | None = None,
-    ) -> list[Path]:
+    ) -> list[Location]:
         """Write traces with counter tracks of queue length and bandwidth, beside the input unless told where.
 
         The trace's own rows stay as they are and its compression is kept; HTA writes them anew, and gzip into

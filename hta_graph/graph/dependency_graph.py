@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Location
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np

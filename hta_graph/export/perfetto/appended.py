@@ -139,7 +139,7 @@ def _strict_json(path: Location, text: bytes) -> bytes:
         raise TraceError(path, "has changed since it was read, or cannot be written as strict JSON") from None
 
 
-def write_trace(target: str | Path, content: Iterable[bytes]) -> None:
+def write_trace(target: str | Location, content: Iterable[bytes]) -> None:
     """Write the text of a trace; gzip if the name ends in ``.gz``.
 
     Raises:

@@ -19,7 +19,6 @@ from hta_graph.export.perfetto.appended import (
     write_trace,
 )
 from hta_graph.export.targets import check_output
-from hta_graph.export.trace_text import microseconds
 from hta_graph.model import Ints
 from hta_graph.places.remote_path import Location
 from hta_graph.shown import microseconds
