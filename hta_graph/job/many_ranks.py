@@ -1,4 +1,4 @@
-"""Jobs of many ranks: their skeletons are read, joined, and asked for more where a path leads."""
+"""Jobs of many ranks: their summaries are read, joined, and asked for more where a path leads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hta_graph.trace.rank_files import RankFile
 __all__ = ["MANY_RANKS", "JobReader", "SummarySource", "doings_of_each"]
 
 MANY_RANKS = 32
-"""Of more ranks than this the asking process holds skeletons."""
+"""Of more ranks than this the asking process holds summaries."""
 
 DOINGS = 1 << 16
 """How much that ranks did is told apart for causes, of all ranks together."""
@@ -42,12 +42,12 @@ def doings_of_each(ranks: int) -> int:
 
 
 class SummarySource:
-    """Answers for a job of skeletons what takes all rows of its ranks: their files are read once more.
+    """Answers for a job of summaries what takes all rows of its ranks: their files are read once more.
 
     Args:
-        skeletons: by rank, in order.
+        summaries: by rank, in order.
         matched: what the ranks did together.
-        annotations: those whose windows the skeletons know (:class:`SkeletonQuestion`).
+        annotations: those whose windows the summaries know (:class:`SkeletonQuestion`).
         excerpts: asks the whole graphs where paths lead.
         replays: asks the whole graphs what a replay needs.
         whole: reads the whole graphs of some ranks.
@@ -55,7 +55,7 @@ class SummarySource:
 
     def __init__(
         self,
-        skeletons: Mapping[int, DependencyGraph],
+        summaries: Mapping[int, DependencyGraph],
         matched: Collectives,
         annotations: tuple[dict[str, Any], ...],
         *,
@@ -63,7 +63,7 @@ class SummarySource:
         replays: AskReplays,
         whole: Callable[[Iterable[int]], dict[int, DependencyGraph]],
     ) -> None:
-        self.job = join_ranks(skeletons.values(), matched=matched, source=self)
+        self.job = join_ranks(summaries.values(), matched=matched, source=self)
         """The job, which is asked as one of whole ranks is."""
         self._matched, self._annotations = matched, annotations
         self._paths, self._replays, self._whole = JobPaths(self.job, matched, excerpts), replays, whole
@@ -92,11 +92,11 @@ class SummarySource:
 
 @dataclass(frozen=True)
 class JobReader:
-    """Joins skeletons, and reads the files of ranks once more where a question needs that.
+    """Joins summaries, and reads the files of ranks once more where a question needs that.
 
     Args:
         readers: who reads.
-        question: what the skeletons were asked.
+        question: what the summaries were asked.
         salvage: whether the whole events of files that break off are read.
         progress: is entered around reading once more, given what is done meanwhile; what it gives is told how far that
             is.
@@ -107,41 +107,41 @@ class JobReader:
     salvage: bool
     progress: Callable[[str], AbstractContextManager[Progress]]
 
-    def in_one_time(self, skeletons: Mapping[int, DependencyGraph]) -> tuple[dict[int, DependencyGraph], Collectives]:
-        """Return skeletons that can be joined, and what the ranks did together.
+    def in_one_time(self, summaries: Mapping[int, DependencyGraph]) -> tuple[dict[int, DependencyGraph], Collectives]:
+        """Return summaries that can be joined, and what the ranks did together.
 
-        Where a rank's clock drifts, or that of its GPU is ahead of its own, its skeleton is made again in the job's
+        Where a rank's clock drifts, or that of its GPU is ahead of its own, its summary is made again in the job's
         time.
 
         Raises:
             HtaGraphError: a file cannot be read once more, or has changed.
         """
-        matched = match_collectives({rank: read_members(graph) for rank, graph in skeletons.items()})
+        matched = match_collectives({rank: read_members(graph) for rank, graph in summaries.items()})
         clocks = {rank: clock for rank, clock in matched.clocks.by_rank.items() if not clock.only_ahead}
         questions = {
             rank: replace(self.question, clock=SkeletonQuestion.clock_record(clock)) for rank, clock in clocks.items()
         }
         again = self._asked_again(
             "reading ranks whose clocks differ",
-            {rank: skeletons[rank] for rank in questions},
+            {rank: summaries[rank] for rank in questions},
             lambda rank: RankQuestion(self.salvage, members=True, skeleton=questions[rank]),
         )
         for rank, graph in again.items():
-            _refuse_changed(skeletons[rank], graph)
+            _refuse_changed(summaries[rank], graph)
             # What a dump of the flight recorder numbered stays so.
-            numbered = replace(read_members(graph), arguments=read_members(skeletons[rank]).arguments)
+            numbered = replace(read_members(graph), arguments=read_members(summaries[rank]).arguments)
             again[rank] = graph.with_attached(numbered)
-        timed = {**skeletons, **again}
+        timed = {**summaries, **again}
         known = MatchedRanks(timed.keys(), matched)
         return {rank: graph.with_attached(known) for rank, graph in timed.items()}, matched
 
-    def job(self, skeletons: Mapping[int, DependencyGraph]) -> JobGraph:
-        """Join skeletons to a job whose paths the ranks' files tell when they are asked for.
+    def job(self, summaries: Mapping[int, DependencyGraph]) -> JobGraph:
+        """Join summaries to a job whose paths the ranks' files tell when they are asked for.
 
         Raises:
             HtaGraphError: a file cannot be read once more.
         """
-        timed, matched = self.in_one_time(skeletons)
+        timed, matched = self.in_one_time(summaries)
 
         def ask(questions: Mapping[int, ExcerptQuestion]) -> dict[int, DependencyGraph]:
             return self._asked_again(
@@ -167,11 +167,11 @@ class JobReader:
         )
         return source.job
 
-    def _whole(self, skeletons: Mapping[int, DependencyGraph], matched: Collectives) -> dict[int, DependencyGraph]:
+    def _whole(self, summaries: Mapping[int, DependencyGraph], matched: Collectives) -> dict[int, DependencyGraph]:
         asked = RankQuestion(self.salvage, members=True)
-        found = self._asked_again("reading ranks whole", skeletons, lambda _: asked)
+        found = self._asked_again("reading ranks whole", summaries, lambda _: asked)
         for rank, graph in found.items():
-            _refuse_changed(skeletons[rank], graph)
+            _refuse_changed(summaries[rank], graph)
         # Compared with each other alone the few that are read would seem to wait for nobody.
         return {rank: graph.with_attached(waits_of_rank(graph, rank, matched)) for rank, graph in found.items()}
 
@@ -199,6 +199,6 @@ def _refuse_changed(before: DependencyGraph, after: DependencyGraph) -> None:
 
 
 def _content_of(graph: DependencyGraph) -> str:
-    """Return what tells whether a file holds what it held, of a skeleton that of its whole graph."""
+    """Return what tells whether a file holds what it held, of a summary that of its whole graph."""
     known = graph.attached(WholeAnswers)
     return fingerprint(graph) if known is None else known.content

@@ -26,10 +26,10 @@ __all__ = ["RankQuestion", "graph_of_file", "rank_graph"]
 
 @dataclass(frozen=True)
 class RankQuestion:
-    """What is asked of a rank's file: its whole graph, a skeleton of it, an excerpt, or what its job's replay needs.
+    """What is asked of a rank's file: its whole graph, a summary of it, an excerpt, or what its job's replay needs.
 
     ``salvage``: the whole events of a file that breaks off are read. ``members``: what the rank did with others is read
-    too, while the text is at hand. ``cache`` is where skeletons are kept.
+    too, while the text is at hand. ``cache`` is where summaries are kept.
     """
 
     salvage: bool = False
@@ -70,7 +70,7 @@ class RankQuestion:
 
 
 def graph_of_file(file: RankFile, asked: RankQuestion) -> DependencyGraph:
-    """Build the graph of a rank's file, or as much of it as is asked for; a skeleton may be kept already.
+    """Build the graph of a rank's file, or as much of it as is asked for; a summary may be kept already.
 
     Raises:
         HtaGraphError: the file cannot be read.

@@ -132,7 +132,7 @@ def read_files(
 
 
 def _kept_skeletons(files: Sequence[RankFile], asked: AskedOf, readers: Readers) -> dict[int, DependencyGraph]:
-    """Return the skeletons that are kept: reading them takes less than asking others for them does."""
+    """Return the summaries that are kept: reading them takes less than asking others for them does."""
     first = asked(files[0]) if files else RankQuestion()
     if first.cache is None or first.skeleton is None:
         return {}

@@ -1,7 +1,7 @@
-"""Skeletons kept in a folder, so that the second question costs seconds: safe to delete, never trusted blindly.
+"""Summaries kept in a folder, so that the second question costs seconds: safe to delete, never trusted blindly.
 
 An entry is a Parquet file whose name is made of what the trace's file holds, what was asked of it, and this version. It
-has a row per column of the skeleton (name, type, bytes) and the rest as JSON in its metadata.
+has a row per column of the summary (name, type, bytes) and the rest as JSON in its metadata.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from hta_graph.trace.rank_files import RankFile
 __all__ = ["SkeletonCache", "import_parquet", "kept_skeletons"]
 
 FORMAT = 6
-"""Is counted up where skeletons, or how they are kept, change."""
+"""Is counted up where summaries, or how they are kept, change."""
 MOST_MISSED = 8
-"""If of so many files no skeleton is kept, those of the others hardly are."""
+"""If of so many files no summary is kept, those of the others hardly are."""
 PIECE = 1 << 22
 KEY_BYTES = 20
 
@@ -50,7 +50,7 @@ def import_parquet() -> Any:
 
 
 class SkeletonCache:
-    """Where the skeleton of one file is kept, as it was asked for."""
+    """Where the summary of one file is kept, as it was asked for."""
 
     def __init__(self, folder: Path, file: RankFile, asked: dict[str, Any]) -> None:
         self._file = file
@@ -64,7 +64,7 @@ class SkeletonCache:
         self._entry = folder / name[:2] / f"{name}.parquet"
 
     def known(self) -> DependencyGraph | None:
-        """Return the skeleton that is kept; None where none is, or none that holds what it says."""
+        """Return the summary that is kept; None where none is, or none that holds what it says."""
         if not self._entry.is_file():
             return None
         # Whatever is wrong with an entry: the trace tells all that it could.
@@ -92,7 +92,7 @@ class SkeletonCache:
         return blake2b(self._entry.name.encode() + said + columns).hexdigest().encode()
 
     def keep(self, graph: DependencyGraph) -> DependencyGraph:
-        """Keep a skeleton, and return it; where it cannot be written nothing is kept."""
+        """Keep a summary, and return it; where it cannot be written nothing is kept."""
         with suppress(OSError):
             self._write(graph)
         return graph
@@ -119,7 +119,7 @@ class SkeletonCache:
 def kept_skeletons(
     folder: Path, files: Sequence[RankFile], asked: Mapping[str, Any], threads: int
 ) -> dict[int, DependencyGraph]:
-    """Return the skeletons of files of this machine that are kept, by rank; few or none where few are.
+    """Return the summaries of files of this machine that are kept, by rank; few or none where few are.
 
     Args:
         folder: where they are kept.

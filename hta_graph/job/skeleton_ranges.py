@@ -1,4 +1,4 @@
-"""Whether all numbers of a skeleton that was kept name something: rows, points, lanes, names, what was done."""
+"""Whether all numbers of a summary that was kept name something: rows, points, lanes, names, what was done."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Range = tuple[np.ndarray[Any, Any], int, int]
 
 
 def numbers_name_something(graph: DependencyGraph) -> bool:
-    """Tell whether whoever follows a number of a skeleton finds something there."""
+    """Tell whether whoever follows a number of a summary finds something there."""
     return all(not len(column) or least <= column.min() <= column.max() < past for column, least, past in _all(graph))
 
 

@@ -37,7 +37,7 @@ class Hops(Columns):
 
 @dataclass(frozen=True)
 class HopPieces:
-    """The pieces of hops, each with the number of its hop, and the rows that the ways back came by."""
+    """The pieces of legs, each with the number of its leg, and the rows that the ways back came by."""
 
     hop: Ints
     pieces: Pieces
@@ -45,10 +45,10 @@ class HopPieces:
 
 
 def pieces_of_hops(graph: DependencyGraph, hops: Hops, data_load: Sequence[str]) -> HopPieces:
-    """Return what each hop passes: pieces that tile it.
+    """Return what each leg passes: pieces that tile it.
 
     Args:
-        graph: the rank's whole graph, in the time of the hops.
+        graph: the rank's whole graph, in the time of the legs.
         hops: ways back, with points of that graph.
         data_load: expressions of what loads data, PyTorch's if none are given.
     """

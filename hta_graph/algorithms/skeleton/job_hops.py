@@ -32,7 +32,7 @@ BETWEEN_RANKS = (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT)
 
 @dataclass(frozen=True, eq=False)
 class WindowHops(Columns):
-    """The hops of some windows' paths: the window, the place of the rank, and how :class:`Hops` has them.
+    """The legs of some windows' paths: the window, the place of the rank, and how :class:`Hops` has them.
 
     Points are those of the rank's whole graph.
     """
@@ -46,14 +46,14 @@ class WindowHops(Columns):
     lane: Ids
 
     def of_part(self, place: int) -> Hops:
-        """Return the hops on one rank."""
+        """Return the legs on one rank."""
         own = self.take(self.part == place)
         return Hops(own.point, own.stop, own.start, own.end, own.lane)
 
 
 @dataclass(frozen=True)
 class JobHops:
-    """What the paths of windows consist of: hops on ranks, and pieces (with their windows) between ranks."""
+    """What the paths of windows consist of: legs on ranks, and pieces (with their windows) between ranks."""
 
     hops: WindowHops
     between: Pieces
@@ -92,7 +92,7 @@ def _with_dips(job: JobGraph, chain: Chain) -> Chain:
 
 
 def _hops_of(job: JobGraph, number: int, chain: Chain, window: ResolvedWindow) -> WindowHops:
-    """Return the hops of one path; from its last point a hop leads as far back as causes are known."""
+    """Return the legs of one path; from its last point a leg leads as far back as causes are known."""
     if not len(chain.points):
         return WindowHops.empty()
     kind = np.append(job.edge_table.kind[chain.edges], np.int8(-1))

@@ -1,6 +1,6 @@
-"""A job of skeletons: where its paths lead is found among few rows; what they pass, the ranks' whole graphs tell.
+"""A job of summaries: where its paths lead is found among few rows; what they pass, the ranks' whole graphs tell.
 
-ranks     file ─▶ skeleton ┐                     ┌▶ hops ─▶ excerpt ┐
+ranks     file ─▶ summary ┐                     ┌▶ legs ─▶ excerpt ┐
 job                        └▶ matched, in one time ─▶ way back       └▶ the path, with all that tells of it
 """
 
@@ -39,7 +39,7 @@ AskExcerpts = Callable[[Mapping[int, ExcerptQuestion]], Mapping[int, DependencyG
 
 
 class JobPaths:
-    """Finds paths of a job of skeletons, which the ranks' whole graphs tell; what was found once is not asked again.
+    """Finds paths of a job of summaries, which the ranks' whole graphs tell; what was found once is not asked again.
 
     Args:
         job: the job.

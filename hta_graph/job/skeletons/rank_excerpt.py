@@ -70,7 +70,7 @@ def unchanged_rank(graph: DependencyGraph, content: str, clock: Mapping[str, Any
 
 
 def make_excerpt(graph: DependencyGraph, asked: ExcerptQuestion) -> DependencyGraph:
-    """Tell what hops pass on a rank, given its whole graph: a graph of few rows with :class:`HopPieces`.
+    """Tell what legs pass on a rank, given its whole graph: a graph of few rows with :class:`HopPieces`.
 
     Raises:
         TraceError: the file has changed since.

@@ -1,4 +1,4 @@
-"""A rank's whole graph → its skeleton: few rows, what binds them, what the whole graph answers."""
+"""A rank's whole graph → its summary: few rows, what binds them, what the whole graph answers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MOST_STEPS = 1_000
 
 @dataclass(frozen=True)
 class SkeletonQuestion:
-    """What a skeleton must answer: windows besides the steps and the whole trace, causes of waits, and in which time.
+    """What a summary must answer: windows besides the steps and the whole trace, causes of waits, and in which time.
 
     ``annotations`` are arguments of :func:`annotation`; ``doings`` is how much that the rank did is told apart for
     causes (0: no causes). ``clock`` is the rank's (:meth:`clock_record`) where its times cannot just be moved.
@@ -60,7 +60,7 @@ class SkeletonQuestion:
         return {"line": asdict(clock.line), "gpu_ahead": clock.gpu_ahead}
 
     def windows(self, graph: DependencyGraph) -> list[Window]:
-        """Return all windows that the skeleton can be asked about."""
+        """Return all windows that the summary can be asked about."""
         numbers = [item.number for item in graph.steps()[:MOST_STEPS]]
         forms: list[dict[str, bool]] = [{}, {"cpu_window": True}, {"gpu_window": True}]
         steps = [step(number, **form) for number in numbers for form in forms]
