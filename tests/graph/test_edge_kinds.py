@@ -113,6 +113,7 @@ def test_the_manual_explains_every_kind_in_their_order() -> None:
 # -- every kind has its rule ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sources
 def test_every_kind_has_a_rule_of_its_name_in_a_file_of_its_name() -> None:
     labels = sorted(kind.label for kind in EdgeKind if not EDGE_MEANING[kind].of_job)
     assert sorted(rule.__name__ for rule in DEFAULT_RULES) == labels
