@@ -16,6 +16,8 @@ import pytest
 from tests.support.depth import exhaustive
 from tests.support.recipes import Recipe, Step, StepError, follow, recipes
 
+pytestmark = pytest.mark.sources
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 RECIPES = recipes(PAGE)

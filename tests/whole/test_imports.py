@@ -6,9 +6,13 @@ import importlib
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 import analyses
 import hta_graph as hg
 from tests.import_graph import PACKAGES, circles, imports_of, module_name, product_files
+
+pytestmark = pytest.mark.sources
 
 KNOWN_CIRCLES = {
     frozenset(f"analyses.command_line.{name}" for name in ("all_commands", "completion_command", "parser")),

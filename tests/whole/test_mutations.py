@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from tests.mutations import MUTATIONS, ROOT, Mutation, stale_texts
+
+pytestmark = pytest.mark.sources
 
 
 def test_every_mutations_text_is_in_its_file_exactly_once() -> None:

@@ -22,6 +22,8 @@ from tests import users_script
 from tests.package_files import Archive, sdist_faults, wheel_faults
 from tests.supply_chain import OLDEST
 
+pytestmark = pytest.mark.sources
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PAGE = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")

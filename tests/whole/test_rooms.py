@@ -7,8 +7,12 @@ import tomllib
 from itertools import combinations
 from pathlib import Path
 
+import pytest
+
 from analyses.catalogue import CATALOGUE
 from tests.architecture_picture import PICTURE, SAYS, dot_source, drawn_rooms
+
+pytestmark = pytest.mark.sources
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "rooms.md").read_text(encoding="utf-8")

@@ -11,6 +11,8 @@ import pytest
 
 from tests.import_graph import import_statements
 
+pytestmark = pytest.mark.sources
+
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 

@@ -199,6 +199,7 @@ def test_a_key_that_no_schema_describes_is_noticed(tmp_path: Path) -> None:
     assert schema_errors({**document, "segments": segments}) == ["segments/0/start_ns: 1.0 is not of type 'integer'"]
 
 
+@pytest.mark.sources
 def test_every_schema_that_the_code_names_has_a_file() -> None:
     sources = [
         path.read_text(encoding="utf-8") for room in ("hta_graph", "analyses") for path in (ROOT / room).rglob("*.py")
