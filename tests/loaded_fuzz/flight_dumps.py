@@ -54,8 +54,8 @@ def _dump_of(graph: hg.DependencyGraph) -> dict[str, Any]:
     members = read_members(graph)
     called = np.where(members.call >= 0, graph.event_table.start[members.call], members.arrival).tolist()
     said = zip(
-        members.arguments["Process Group Name"], members.arguments["Collective name"], members.arguments["In msg nelems"],
-        members.is_message, called, strict=True,
+        members.arguments["Process Group Name"], members.arguments["Collective name"],
+        members.arguments["In msg nelems"], members.is_message, called, strict=True,
     )  # fmt: skip
     numbers: dict[Any, int] = {}
     entries = []
