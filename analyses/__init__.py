@@ -61,37 +61,41 @@ _QUESTIONS = {
 }
 """Room → the questions in it."""
 
-_NAMES = {
-    "analyses.scope": ("Scope", "in_window", "per_step", "whole"),
-    "analyses.pages.timeline_page": ("timeline_page",),
-    "analyses.paths.gain_chart": ("gain_curves",),
-    "analyses.hta.trace_analysis": ("TraceAnalysis",),
-    "analyses.hta.hta_trace_diff": ("DeviceType", "LabeledTrace", "TraceDiff"),
-    "analyses.hta.hta_trace": ("Trace",),
-    "analyses.hta.execution_trace_columns": ("add_et_column", "correlate_execution_trace", "load_execution_trace"),
-    "analyses.hta.memory_analysis": ("MemoryAnalysis",),
-    "analyses.hta.hta_counters": ("TimeSeriesTypes",),
-    "analyses.hta.filters": (
-        "AfterOperatorFilter",
-        "BeforeOperatorFilter",
-        "CPUOperatorFilter",
-        "CombinedOperatorFilter",
-        "CompositeFilter",
-        "FirstIterationFilter",
-        "GPUKernelFilter",
-        "IterationFilter",
-        "IterationIndexFilter",
-        "MemCopyEventFilter",
-        "NameFilter",
-        "QueryFilter",
-        "RankFilter",
-        "TimeRangeFilter",
-        "UnderOperatorFilter",
-        "ZeroDurationFilter",
-    ),
+_HOME = {
+    "AfterOperatorFilter": "analyses.hta.operator_filters",
+    "BeforeOperatorFilter": "analyses.hta.operator_filters",
+    "CPUOperatorFilter": "analyses.hta.filters",
+    "CombinedOperatorFilter": "analyses.hta.operator_filters",
+    "CompositeFilter": "analyses.hta.filters",
+    "DeviceType": "analyses.hta.hta_trace_diff",
+    "FirstIterationFilter": "analyses.hta.filters",
+    "GPUKernelFilter": "analyses.hta.filters",
+    "IterationFilter": "analyses.hta.filters",
+    "IterationIndexFilter": "analyses.hta.filters",
+    "LabeledTrace": "analyses.hta.hta_trace_diff",
+    "MemCopyEventFilter": "analyses.hta.filters",
+    "MemoryAnalysis": "analyses.hta.memory_analysis",
+    "NameFilter": "analyses.hta.filters",
+    "QueryFilter": "analyses.hta.filters",
+    "RankFilter": "analyses.hta.filters",
+    "Scope": "analyses.scope",
+    "TimeRangeFilter": "analyses.hta.filters",
+    "TimeSeriesTypes": "analyses.hta.hta_counters",
+    "Trace": "analyses.hta.hta_trace",
+    "TraceAnalysis": "analyses.hta.trace_analysis",
+    "TraceDiff": "analyses.hta.hta_trace_diff",
+    "UnderOperatorFilter": "analyses.hta.operator_filters",
+    "ZeroDurationFilter": "analyses.hta.filters",
+    "add_et_column": "analyses.hta.execution_trace_columns",
+    "correlate_execution_trace": "analyses.hta.execution_trace_columns",
+    "gain_curves": "analyses.paths.gain_chart",
+    "in_window": "analyses.scope",
+    "load_execution_trace": "analyses.hta.execution_trace_columns",
+    "per_step": "analyses.scope",
+    "timeline_page": "analyses.pages.timeline_page",
+    "whole": "analyses.scope",
 }
-"""Module → what it offers here."""
-_HOME = {name: module for module, names in _NAMES.items() for name in names}
+"""What else is offered here → the module where it stands."""
 _ROOM = {name: room for room, names in _QUESTIONS.items() for name in names}
 
 __all__ = [

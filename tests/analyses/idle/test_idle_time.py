@@ -16,8 +16,8 @@ import hta_graph as hg
 from analyses.gpu_time.temporal_breakdown import temporal_breakdown
 from analyses.hta.hta_idle_time import hta_idle_time
 from analyses.hta.hta_window import like_hta
-from analyses.idle import idle_time_chart
 from analyses.idle.idle_time import answer, figure, idle_time, idle_waits, longest_gaps, stream_idle_time
+from analyses.idle.idle_time_chart import bars_of_causes
 from analyses.idle.launch_gaps import launch_gaps
 from analyses.scope import in_window, per_step, whole
 from hta_graph.algorithms.time.gap_causes import GapExplainer
@@ -227,7 +227,7 @@ def test_htas_frames(tmp_path: Path) -> None:
 def test_the_figure_has_a_bar_for_every_cause() -> None:
     causes = [cause.label for cause in GapCause]
     frame = pd.DataFrame({"rank": 0, "scope": "whole trace", "cause": causes, "idle_ns": 1, "window_share": 0.01})
-    bars = idle_time_chart.bars_of_causes(frame).data
+    bars = bars_of_causes(frame).data
     assert [bar.name.replace(" ", "_") for bar in bars] == causes
     assert len({bar.marker.color for bar in bars}) == len(causes)
 
