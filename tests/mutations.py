@@ -94,7 +94,7 @@ def swapped_edges() -> Iterator[Mutation]:
 
 def of_advice(name: str, file: str, old: str, new: str) -> Mutation:
     """Make a mistake in a rule of advice."""
-    return Mutation(name, f"analyses/advice/{file}", old, new, ("tests/analyses/advice/test_advice.py",))
+    return Mutation(name, file, old, new, ("tests/analyses/advice/test_advice.py",))
 
 
 def of_jobs(name: str, file: str, old: str, new: str, test: str) -> Mutation:
@@ -347,117 +347,132 @@ MISTAKES = (
         "        if False:\n",
         "graph/test_job_queries",
     ),
-    of_advice("no launches are enough", "launching_rules.py", "if calls < FEWEST_LAUNCHES:", "if calls < 10**6:"),
+    of_advice(
+        "no launches are enough",
+        "analyses/advice/launching_rules.py",
+        "if calls < FEWEST_LAUNCHES:",
+        "if calls < 10**6:",
+    ),
     of_advice(
         "advice against warm-up allocations",
-        "input_rules.py",
+        "analyses/advice/input_rules.py",
         "chosen &= pieces.start >= steps[0].end_ns",
         "chosen &= pieces.start >= 0",
     ),
     of_advice(
         "advice about hidden communication",
-        "communication_rules.py",
+        "analyses/advice/communication_rules.py",
         "exposed_ns = on_path_ns - int(hidden.sum())",
         "exposed_ns = on_path_ns",
     ),
     of_advice(
         "Gloo without its rows",
-        "communication_rules.py",
+        "analyses/advice/communication_rules.py",
         "time_ns = facts.time_during(silent, rows)",
         "time_ns = facts.time_of(silent)",
     ),
     of_advice(
         "what waits cost without the GPU's time",
-        "host_waits.py",
+        "analyses/advice/host_waits.py",
         "longest = np.maximum.reduceat(host - gpu_before, first)",
         "longest = np.zeros(len(first), np.int64)",
     ),
     of_advice(
         "every upload is pageable",
-        "waiting_rules.py",
+        "analyses/advice/waiting_rules.py",
         "np.flatnonzero(graph.marks.pageable_upload)",
         "np.flatnonzero(graph.marks.moves_memory)",
     ),
     of_advice(
         "every kernel is tiny",
-        "launching_rules.py",
+        "analyses/advice/launching_rules.py",
         "events.end[owner] - events.start[owner] < TINY_NS",
         "events.end[owner] - events.start[owner] < 10 * TINY_NS",
     ),
     of_advice(
-        "stacks are asked for although they are there", "recording_rules.py", "if facts.has_stacks or not", "if not"
+        "stacks are asked for although they are there",
+        "analyses/advice/recording_rules.py",
+        "if facts.has_stacks or not",
+        "if not",
     ),
     of_advice(
         "sync records are asked for although they are there",
-        "recording_rules.py",
+        "analyses/advice/recording_rules.py",
         "or len(facts.graph.trace.syncs) or",
         "or",
     ),
     of_advice(
         "any unknown time begun too late",
-        "recording_rules.py",
+        "analyses/advice/recording_rules.py",
         "facts.path.by_reason_ns.get(Reason.BEFORE_RECORDING.label, 0)",
         'facts.path.by_bound_ns["unexplained"]',
     ),
     of_advice(
         "GPU rows are asked for although they are there",
-        "recording_rules.py",
+        "analyses/advice/recording_rules.py",
         "calls = 0 if facts.has_gpu_rows else int(",
         "calls = int(",
     ),
     of_advice(
         "any call is start-up",
-        "recording_rules.py",
+        "analyses/advice/recording_rules.py",
         "events.end - events.start >= START_UP_CALL_NS",
         "events.end - events.start >= START_UP_CALL_NS // 10",
     ),
     of_advice(
         "no time before a step's first work",
-        "input_rules.py",
+        "analyses/advice/input_rules.py",
         "own.min(initial=window.end_ns)",
         "own.min(initial=window.start_ns)",
     ),
-    of_advice("a guard that warns of nothing", "polling_guard.py", "or count < FEWEST_SILENCES:", "or count < 10**6:"),
-    of_advice("what little is worth is said", "path_facts.py", "WORTH_SAYING = 0.05", "WORTH_SAYING = 0.0001"),
+    of_advice(
+        "a guard that warns of nothing",
+        "analyses/advice/polling_guard.py",
+        "or count < FEWEST_SILENCES:",
+        "or count < 10**6:",
+    ),
+    of_advice(
+        "what little is worth is said", "analyses/advice/path_facts.py", "WORTH_SAYING = 0.05", "WORTH_SAYING = 0.0001"
+    ),
     of_advice(
         "Python that is not on the path",
-        "launching_rules.py",
+        "analyses/advice/launching_rules.py",
         "in_python &= kind[pieces.event] == EventKind.PYTHON_FUNCTION",
         "in_python &= kind[pieces.event] == EventKind.CPU_OP",
     ),
     of_advice(
         "every wait is an explicit synchronisation",
-        "waiting_rules.py",
+        "analyses/advice/waiting_rules.py",
         "        ~every.reads & ~every.copies,\n",
         "        every.reads,\n",
     ),
     of_advice(
         "all kinds of waits although one is enough",
-        "waiting_rules.py",
+        "analyses/advice/waiting_rules.py",
         "if any(facts.is_worth(saved_by_running_ahead(facts, kind)) for kind in kinds):",
         "if not kinds:",
     ),
     of_advice(
         "a host beside a busy GPU is blamed without doubt",
-        "launching_rules.py",
+        "analyses/advice/launching_rules.py",
         'Confidence = "low" if gpu_busy_meanwhile(facts) else "medium" if facts',
         'Confidence = "low" if may_poll(facts) else "medium" if facts',
     ),
     of_advice(
         "pauses of the host are taken for launching",
-        "launching_rules.py",
+        "analyses/advice/launching_rules.py",
         "BoundBy.CPU_GAP) & ~facts.pauses",
         "BoundBy.CPU_GAP)",
     ),
     of_advice(
         "a bound without communication beside the path",
-        "communication_rules.py",
+        "analyses/advice/communication_rules.py",
         "return min(facts.work_ns(WorkType.COMMUNICATION), ",
         "return min(on_path_ns, ",
     ),
     of_advice(
         "no operator reads values",
-        "host_waits.py",
+        "analyses/advice/host_waits.py",
         "reads |= (level >= 0) & marks.reads_values[level]",
         "reads = np.zeros_like(reads)",
     ),

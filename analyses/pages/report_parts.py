@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from analyses import catalogue
 from analyses.answer import Answer
@@ -19,8 +20,6 @@ from hta_graph.algorithms.work.activities import WorkType
 from hta_graph.errors import HtaGraphError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from analyses.pages.timeline_page import TimelinePage
 
 __all__ = ["PARTS", "ReportPart", "part_section"]
