@@ -24,6 +24,8 @@ from tests.simulator import Dialect
 from tests.support.command_line import run_command
 from tests.support.poor_traces import saved_file, simulated_bytes
 
+pytestmark = pytest.mark.sampled(2)
+
 ROOT = Path(__file__).parents[2]
 every_analysis = pytest.mark.parametrize("analysis", CATALOGUE, ids=lambda item: item.name)
 

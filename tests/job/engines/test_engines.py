@@ -111,6 +111,7 @@ def test_other_functions_are_refused() -> None:
         executor.submit(print)
 
 
+@pytest.mark.slow
 def test_an_executor_of_somebody_else_will_do(tmp_path: Path) -> None:
     tasks = some_tasks(tmp_path)
     with ThreadPoolExecutor(1) as executor:
