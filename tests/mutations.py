@@ -2129,8 +2129,8 @@ SKELETONS = (
     of_skeletons(
         "ways of a skeleton are in the rank's own time",
         "job/causes/rank_ways",
-        "self.ways.before_ns - ahead",
-        "self.ways.before_ns",
+        "self.walks.before_ns - ahead",
+        "self.walks.before_ns",
     ),
     of_skeletons(
         "ways lead to those of other ranks",

@@ -67,6 +67,7 @@ def _rate_tracks(scope: Scope) -> list[CounterTrack]:
 def output_name(path: Location, suffix: str) -> str:
     """Return the name of a trace's copy with counters.
 
+    >>> from pathlib import Path
     >>> output_name(Path("x/rank0.json.gz"), "_with_counters"), output_name(Path("rank0.json.zst"), "+")
     ('rank0_with_counters.json.gz', 'rank0+.json')
     """

@@ -24,6 +24,8 @@ from tests.support.command_line import run_command
 from tests.support.poor_traces import saved_file, simulated_bytes
 from tests.write_schemas.made_files import SCHEMAS, made_files
 
+pytestmark = pytest.mark.sampled(2)
+
 ROOT = Path(__file__).parents[2]
 ANALYSES = [analysis(entry.name) for entry in CATALOGUE]
 every_analysis = pytest.mark.parametrize("asked", ANALYSES, ids=lambda item: item.name)

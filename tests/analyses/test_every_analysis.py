@@ -20,6 +20,8 @@ from tests.support.depth import deep
 from tests.support.poor_traces import POOR_TRACES, TELLING, broken_off, cuda
 from tests.support.shared_traces import SHARED
 
+pytestmark = pytest.mark.sampled(2)
+
 COMMANDS = {command.name: (command.name,) for command in CATALOGUE} | {
     "kernel-sequences": ("kernel-sequences", "--operator", "aten::")
 }

@@ -64,6 +64,7 @@ def test_external_ids_are_asked_of_one_rank(tmp_path: Path) -> None:
     assert SyncDependencies(job.graph(0)).external_ids().missing >= 0
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize("folder", [deep("traces/nanogpt_ddp_8xh100"), "traces/megatron_tp2_v100"])
 def test_recorded_jobs_list_what_their_ranks_list_alone(folder: str) -> None:

@@ -17,6 +17,8 @@ from tests.support.builder import TraceBuilder
 from tests.support.command_line import folder_contents, one_error, run_command, two_steps
 from tests.support.shared_traces import shared_traces
 
+pytestmark = pytest.mark.sampled(2)
+
 pytest.importorskip("pyarrow")
 SAMPLE = Path(analyses.__file__).parent / "sample" / "sample_trace.json.gz"
 TABLES = ("events", "edges", "wait_calls", "syncs", "copies", "flows")

@@ -36,6 +36,8 @@ from tests.sync_precision import (
     without_records,
 )
 
+pytestmark = pytest.mark.sampled(2)
+
 KEYS = {
     "kind", "evidence", "source_index", "source_name", "source_external_id", "sync_index", "sync_name", "target_index",
     "target_name", "target_external_id", "lag_ns", "binding",

@@ -20,6 +20,8 @@ from hta_graph.model import EventKind
 from tests.support.builder import TraceBuilder, edges
 from tests.support.depth import for_all
 
+pytestmark = pytest.mark.sampled(2)
+
 EVENT_COLUMNS = [
     "event_index", "kind", "name", "lane", "start_ns", "end_ns", "duration_ns", "correlation", "external_id",
 ]  # fmt: skip

@@ -472,6 +472,7 @@ def test_bad_limits_are_usage_errors(
     assert message in err
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("limits", [deep(["--jobs", "2"]), ["--jobs", "2", "--memory", "1"], ["--memory", "1.5GiB"]])
 def test_limits_do_not_change_the_answer(capsys: pytest.CaptureFixture[str], tmp_path: Path, limits: list[str]) -> None:
     job_folder(tmp_path, 0, 1, 2)
@@ -534,6 +535,7 @@ def test_a_terminal_shows_a_bar_that_is_gone_at_the_end(tmp_path: Path, jobs: in
     assert visible.startswith(f"hta-graph: {tmp_path / 'trace_8.json.gz'}: ")
 
 
+@pytest.mark.slow
 def test_a_single_file_shows_no_bar(tmp_path: Path) -> None:
     job_folder(tmp_path, 0)
     assert on_a_terminal("info", tmp_path)[2] == ""

@@ -63,6 +63,7 @@ def test_the_second_question_is_answered_by_what_is_kept(
     assert {path: path.read_bytes() for path in entries(tmp_path)} == kept
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_read_without_processes(
     capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +87,7 @@ def test_what_is_kept_is_read_without_processes(
     assert len(started) == 2
 
 
+@pytest.mark.slow
 def test_kept_skeletons_are_of_content_not_of_names(
     capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

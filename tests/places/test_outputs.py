@@ -57,6 +57,7 @@ def test_an_upload_that_the_server_refuses(bucket: Bucket, monkeypatch: pytest.M
     assert bucket.uploads() == []
 
 
+@pytest.mark.slow
 def test_inputs_are_never_overwritten(capsys: pytest.CaptureFixture[str], bucket: Bucket, tmp_path: Path) -> None:
     url = bucket.put("run/rank0.json", TRACE)
     for target in (url, url.replace("s3://", "s3a://"), url.replace("s3://", "S3://")):
@@ -173,6 +174,7 @@ write_file({bucket.url!r} + "/out.bin", pieces())
     assert bucket.keys() == []
 
 
+@pytest.mark.slow
 def test_who_may_write_and_not_look(
     capsys: pytest.CaptureFixture[str], bucket: Bucket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

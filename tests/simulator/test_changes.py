@@ -38,6 +38,7 @@ def test_lags_are_drawn_once_and_differ() -> None:
     assert len(lags) > 40
 
 
+@pytest.mark.slow
 def test_only_what_lies_in_the_step_is_changed() -> None:
     program = program_of(3)
     step = list(steps_of(simulate(program)))[1]

@@ -66,6 +66,7 @@ def members_by_event(run: JobRun) -> Counter[Member]:
 # -- the same job by the simulator of events --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EACH)
 def test_members_have_the_times_of_the_simulator_of_events(name: str) -> None:
     job = job_of(name)
@@ -138,6 +139,7 @@ def test_a_job_is_the_same_bytes_again(tmp_path: Path) -> None:
     assert read_truth(tmp_path / "one") == read_truth(tmp_path / "two")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mesh", "collectives", "rows"),
     [("fsdp", 20, 600), deep("3d", 20, 1_000), deep("fsdp", 60, 4_000), deep("3d", 60, 4_000)],

@@ -33,6 +33,8 @@ from .ranks import (
 from .ranks.meetings import Member
 from .ranks.statements import Await, Kind, Meet
 
+pytestmark = pytest.mark.sampled(2)
+
 US = 1_000
 LINE = Stream(23)
 SCENARIOS = {make.__name__: make for make in (ddp, fsdp, pipeline, tensor_parallel, experts, rooted)}

@@ -19,6 +19,8 @@ from .program import Op
 from .run import ACTIVITIES, WALKABLE, Constraint, Place
 from .strategies import dialects, programs
 
+pytestmark = pytest.mark.sampled(2)
+
 BOTH_FAMILIES = programs("arbitrary") | programs("pytorch")
 
 

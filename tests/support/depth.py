@@ -16,7 +16,7 @@ from hypothesis.strategies import SearchStrategy
 SHARE = float(os.environ.get("HTA_GRAPH_DEPTH", "0.1"))
 """The share of its cases that a deep test looks at: all of them in ``.ci/deep``, which may take longer than CI."""
 Kind = TypeVar("Kind")
-LEAST_EXAMPLES, MOST_EXAMPLES = 3, 20
+LEAST_EXAMPLES, MOST_EXAMPLES = 3, 10
 """How many examples of a property the quick run looks at, however few or many the deep one has."""
 
 

@@ -32,6 +32,8 @@ from tests.support.command_line import (
 )
 from tests.support.depth import deep
 
+pytestmark = pytest.mark.sampled(2)
+
 OP = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": PID, "tid": 1, "ts": 10, "dur": 5}
 
 

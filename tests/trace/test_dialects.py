@@ -15,6 +15,8 @@ import hta_graph as hg
 from tests.support.builder import TraceBuilder
 from tests.support.depth import for_all
 
+pytestmark = pytest.mark.sampled(2)
+
 ROW = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 1, "ts": 10, "dur": 5}
 GPU = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 10, "dur": 5}
 EPOCH_NS = 1_712_195_495_519_689_125

@@ -170,6 +170,7 @@ def prepare_walk_through(folder: Path) -> None:
     host_of(graph).write(folder / "host_rank_0.json")
 
 
+@pytest.mark.slow
 def test_the_walk_through_runs_without_the_simulator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,6 +29,8 @@ from tests.manual_pictures.gaps import GAPS, LAUNCH_GAPS
 from tests.manual_pictures.rank_waits import RANK_WAITS
 from tests.support.depth import deep
 
+pytestmark = pytest.mark.sampled(2)
+
 PICTURES = {picture.file.removesuffix(".svg"): picture for picture in every_picture()}
 READING = FOLDER.parent / "reading"
 LARGEST = {"first_answer": 30_000}

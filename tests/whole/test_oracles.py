@@ -35,6 +35,8 @@ from tests.support.depth import for_all
 from tests.support.drawn_graphs import FILLED, GRAPHS, SIMULATED
 from tests.support.soups import graph_of
 
+pytestmark = pytest.mark.sampled(2)
+
 # --- binding edges and the walk ---------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,8 @@ from hta_graph.algorithms.replay.draft import Draft
 from hta_graph.errors import QueryError, UsageError
 from tests.support.builder import TraceBuilder
 
+pytestmark = pytest.mark.sampled(2)
+
 US = 1_000
 
 

@@ -21,6 +21,8 @@ from tests.support.queued_work import long_queued
 from tests.support.replayed_graph import replayed_graph
 from tests.support.shared_traces import graph_of_file, shared_traces
 
+pytestmark = pytest.mark.sampled(2)
+
 
 def reasons(graph: hg.DependencyGraph) -> list[tuple[str, str | None, str | None]]:
     """Return reason, while_in and before of each unexplained stretch of the whole trace."""

@@ -87,6 +87,7 @@ def test_data_loading_patterns_are_taken_only_where_they_change_the_answer(
     assert "--data-load" in err
 
 
+@pytest.mark.slow
 def test_idle_time_takes_data_loading_patterns(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace.launch("first", (0, 1), (4, 10), 1)

@@ -31,6 +31,7 @@ def test_the_conclusion_is_the_first_line(capsys: pytest.CaptureFixture[str], co
     assert "Compared: rank 0 of the control and rank 0 of the test." in out
 
 
+@pytest.mark.slow
 def test_json_has_keys_beside_the_tables(capsys: pytest.CaptureFixture[str], control: Path, slower: Path) -> None:
     found = command_json(capsys, "diff", control, slower)
     assert found["schema"] == "hta-graph/diff/1"
@@ -76,6 +77,7 @@ def test_a_test_that_is_less_slower_does_not_fail(
     assert run_command(capsys, "diff", control, slower, "--fail-above", share)[::2] == (0, "")
 
 
+@pytest.mark.slow
 def test_a_faster_test_does_not_fail(capsys: pytest.CaptureFixture[str], control: Path, slower: Path) -> None:
     assert run_command(capsys, "diff", slower, control, "--fail-above", "5%")[0] == 0
 

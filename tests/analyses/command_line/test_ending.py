@@ -64,6 +64,7 @@ run()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc to see processes")
 @pytest.mark.parametrize("name", ["SIGHUP", *map(deep, ("SIGINT", "SIGTERM"))])
 def test_a_signal_while_processes_read_leaves_nothing(tmp_path: Path, name: str) -> None:

@@ -28,6 +28,7 @@ def matched_by(capsys: pytest.CaptureFixture[str], folder: Path, *options: str) 
     return [row["matched_by"] for row in document["tables"]["collectives"]]
 
 
+@pytest.mark.slow
 def test_dumps_number_collectives_beside_the_traces_or_named(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

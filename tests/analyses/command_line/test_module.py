@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 import hta_graph as hg
 
 
@@ -13,6 +15,7 @@ def test_the_package_runs_as_a_program() -> None:
     assert (done.stdout, done.stderr) == (f"hta-graph {hg.__version__}\n", "")
 
 
+@pytest.mark.slow
 def test_its_exit_status_is_that_of_the_command_line() -> None:
     done = subprocess.run([sys.executable, "-m", "hta_graph", "info", "nowhere.json"], check=False, capture_output=True)
     assert (done.returncode, done.stdout) == (1, b"")

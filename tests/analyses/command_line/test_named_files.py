@@ -21,6 +21,8 @@ from tests.support.writing_commands import (
     writing_commands,
 )
 
+pytestmark = pytest.mark.sampled(2)
+
 NAMES_OF_FILES = {"FILE", "DIR", "OUT", "INPUT", "LOG", "CONTROL", "TEST"}
 """What the help calls an argument that is a file or folder."""
 

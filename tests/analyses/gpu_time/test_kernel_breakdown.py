@@ -27,6 +27,8 @@ from tests.support.builder import TraceBuilder
 from tests.support.depth import deep
 from tests.support.shared_traces import SHARED, graph_of_file, shared_traces
 
+pytestmark = pytest.mark.sampled(2)
+
 GOLDEN = ["ddp_v100", "dlrm_8xv100", "execution_trace_sample", "nanogpt_ab_current", "nanogpt_ab_hook"]
 GOLDEN += ["nanogpt_ddp_8xh100", "nccl_args_a100", "ns_resolution_v100", "owlv2_pystack_h100", "sync_alexnet_a100"]
 

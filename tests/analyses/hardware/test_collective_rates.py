@@ -16,6 +16,8 @@ from tests.support.builder import TraceBuilder
 from tests.support.depth import deep
 from tests.support.shared_traces import SHARED, graph_of_file
 
+pytestmark = pytest.mark.sampled(2)
+
 H100 = [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]
 
 

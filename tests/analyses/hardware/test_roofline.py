@@ -22,6 +22,8 @@ from hta_graph.operators.devices import Device, known_devices
 from tests.support.builder import TraceBuilder
 from tests.support.command_line import command_json, one_error
 
+pytestmark = pytest.mark.sampled(2)
+
 HALF = "c10::Half"
 A100 = {"deviceProperties": [{"id": 0, "name": "NVIDIA A100-SXM4-40GB"}]}
 BIG = 2 * 2048 * 2048 * 2048

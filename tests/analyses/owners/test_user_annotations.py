@@ -158,6 +158,7 @@ def test_own_times_sum_to_all_in_every_step_of_every_trace(real_traces: list[Pat
             assert (frame["cpu_covered_ns"] <= frame["cpu_ns"]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_work_of_the_autograd_thread_belongs_to_the_backward_pass() -> None:
     frame = annotation_times([whole(0, graphs("nccl_args_a100")[0])]).set_index("annotation")

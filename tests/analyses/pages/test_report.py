@@ -83,6 +83,7 @@ def test_it_links_an_overlay_whose_name_is_no_utf_8(tmp_path: Path) -> None:
     assert 'href="path%FF.json"' in (tmp_path / "r.html").read_text()
 
 
+@pytest.mark.slow
 def test_names_from_a_trace_are_text_not_markup(tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace.op("<script>alert(1)</script>", 0, 50)

@@ -18,6 +18,8 @@ from tests.support.command_line import BOUND_BY, command_json, one_error, run_co
 from tests.support.gloo_builder import late_ranks
 from tests.support.small_job import small_job
 
+pytestmark = pytest.mark.sampled(2)
+
 FOLDER = Path(analyses.__file__).parent / "sample"
 SAMPLE, JOB = FOLDER / "sample_trace.json.gz", FOLDER / "four_ranks"
 
@@ -226,6 +228,7 @@ def test_the_answer_states_assumptions_and_what_is_frozen(capsys: pytest.Capture
     assert any(line.startswith("all of the path can move") for line in said(capsys, JOB))
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_whole_names_and_a_terminal_lines_that_fit(capsys: pytest.CaptureFixture[str]) -> None:
     from analyses.display.console import text_of
     from analyses.paths.asked_changes import asked_scale

@@ -152,6 +152,7 @@ def test_of_many_clocks_those_furthest_off_are_named(tmp_path: Path, monkeypatch
     assert notes[-1] == "and the clocks of 29 ranks more, none by over 0.029 ms; the job's `clocks` are all"
 
 
+@pytest.mark.slow
 def test_waiting_over_time_adds_up(tmp_path: Path) -> None:
     matched = matched_collectives(many_scopes(tmp_path))
     waiting = waiting_over_time(matched)

@@ -265,6 +265,7 @@ def test_the_exact_recomputation_is_met(name: str) -> None:
     assert hta_potential_stragglers(like_hta(graphs(name)), profiler_steps=None, num_candidates=2) == worst
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_every_collective_of_a_pair_is_matched_by_group() -> None:
     scopes = [whole(rank, graph) for rank, graph in graphs("megatron_tp2_v100").items()]

@@ -232,6 +232,7 @@ def test_without_pytorch_a_handler_is_made_and_options_say_what_is_missing(
         options()
 
 
+@pytest.mark.slow
 def test_it_is_there_as_an_attribute_without_being_imported() -> None:
     code = "import analyses, sys; print(analyses.torch.trace_handler.__module__, 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -13,6 +13,8 @@ from analyses.two_runs.environment import environment, environment_lines
 from tests.support.builder import TraceBuilder
 from tests.support.shared_traces import SHARED, graph_of_file
 
+pytestmark = pytest.mark.sampled(2)
+
 HEADER: dict[str, Any] = {
     "deviceProperties": [{"id": 0, "name": "A100"}, {"id": 1, "name": "V100"}],
     "distributedInfo": {"rank": 0, "world_size": 2, "backend": "nccl", "nccl_version": "2.27.5"},

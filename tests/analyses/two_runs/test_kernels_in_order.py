@@ -63,6 +63,7 @@ def test_a_call_path_holds_the_operators_around_outermost_first(tmp_path: Path) 
     assert [paths.label(path) for path in paths.around(scope.graph, scope.work.call)] == ["aten::linear / aten::addmm"]
 
 
+@pytest.mark.slow
 def test_deep_nesting_takes_no_stack(tmp_path: Path) -> None:
     trace = TraceBuilder()
     for depth in range(3_000):

@@ -104,6 +104,7 @@ def test_a_warm_up_is_not_compared_with_a_usual_step(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_only_step_of_a_recording_is_compared_by_latency_with_such_a_one(tmp_path: Path) -> None:
     found = pair_of(tmp_path, [100], [150])
     assert found.control.measure == "latency"
@@ -261,6 +262,7 @@ def test_what_changed_within_the_noise_of_the_whole_is_said(tmp_path: Path) -> N
     assert f"{said}{KERNEL}, +0.0" in opening(found)
 
 
+@pytest.mark.slow
 def test_a_part_that_leaves_its_band_by_little_is_not_said(tmp_path: Path) -> None:
     sides = [noisy_run(tmp_path, 7 + at, steps=4, slower={KERNEL: 1 + at / 10}) for at in range(2)]
     assert "Yet a part" not in opening(between_runs(*sides))

@@ -22,6 +22,8 @@ from hta_graph.export.chakra.linked.linked_input import read_linked
 from tests.support.chakra_builder import ALL_REDUCE, RankBuilder, named, nodes
 from tests.support.host_builder import HostBuilder
 
+pytestmark = pytest.mark.sampled(2)
+
 
 def two_ranks(folder: Path) -> Path:
     """Write the traces of two ranks into a folder."""

@@ -19,6 +19,8 @@ from hta_graph.export.loading import saved_tables
 from tests.support.command_line import two_steps
 from tests.support.small_job import small_job
 
+pytestmark = pytest.mark.sampled(2)
+
 pyarrow = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402 - not before it is known to be there
 

@@ -27,6 +27,8 @@ from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import PID, TraceBuilder
 from tests.support.shared_traces import shared_traces
 
+pytestmark = pytest.mark.sampled(2)
+
 Rows = list[dict[str, Any]]
 BASE = 1_711_964_646_000_000_000
 EPOCH_US = "1712195495519689"

@@ -24,6 +24,8 @@ from tests.support.shared_traces import SHARED, shared_traces
 from tests.support.small_job import small_job
 from tests.support.soups import SOUPS, Soup
 
+pytestmark = pytest.mark.sampled(2)
+
 QUICK = {"sync_alexnet_a100", "sync_simple_add", "cpu_only_gloo"}
 """Small recorded traces that the quick run looks at."""
 SAMPLES = sorted(samples.SAMPLES.rglob("*.json.gz"))

@@ -25,6 +25,7 @@ def injected(fault: dict[str, str]) -> str:
     return fault["annotation"] or "backward.*aten::mm$"
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize("name", EVERY)
 def test_the_first_cause_is_what_was_injected(name: str) -> None:

@@ -36,6 +36,8 @@ from tests.support.depth import deep
 from tests.support.host_builder import HostBuilder, host_of
 from tests.support.shared_traces import SHARED
 
+pytestmark = pytest.mark.sampled(2)
+
 Document = dict[str, Any]
 Node = dict[str, Any]
 

@@ -21,6 +21,8 @@ from hta_graph.export.chakra.simulator.check import RULES, check
 from hta_graph.export.chakra.simulator.simulate import NotSimulatedError, simulate
 from tests.support.chakra_builder import RankBuilder, converted
 
+pytestmark = pytest.mark.sampled(2)
+
 SEND_RECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 
 

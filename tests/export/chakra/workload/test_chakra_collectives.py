@@ -20,6 +20,8 @@ from hta_graph.job.matching.agreeing_shifts import CollectiveError
 from tests.support.builder import TraceBuilder
 from tests.support.chakra_builder import ALL_REDUCE, Found, RankBuilder, converted, named, nodes, workload
 
+pytestmark = pytest.mark.sampled(2)
+
 SEND_RECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 
 

@@ -280,6 +280,7 @@ def test_every_node_says_where_it_is_from(tmp_path: Path) -> None:
     assert folder.files[0].metadata["measured_nanos"] == 120_000
 
 
+@pytest.mark.slow
 def test_a_full_launch_queue_holds_the_cpu_until_the_gpu_goes_on(tmp_path: Path) -> None:
     trace = one_rank()
     corr = 0

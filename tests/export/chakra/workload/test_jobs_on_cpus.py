@@ -30,6 +30,7 @@ def converted_job(name: str, target: Path, unknown: str = "as-recorded") -> Conv
     return convert([RankInput(graph.rank or 0, graph) for graph in graphs], target, ConvertOptions(unknown=unknown))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 def test_a_job_on_cpus_lasts_as_long_as_it_did(tmp_path: Path, name: str) -> None:
     conversion = converted_job(name, tmp_path / "work")

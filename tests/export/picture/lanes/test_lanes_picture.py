@@ -20,6 +20,8 @@ from tests.support.builder import TraceBuilder
 from tests.support.gloo_builder import late_ranks
 from tests.support.shared_traces import SHARED
 
+pytestmark = pytest.mark.sampled(2)
+
 
 def trace() -> TraceBuilder:
     """Return an operator that launches two kernels on two streams, and a call that waits for one of them."""

@@ -104,6 +104,7 @@ def starts_of(ranks: Mapping[int, RankMembers], found: Collectives) -> set[froze
     return set(map(frozenset, pairs.values()))
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize("name", [SETS[0], *map(deep, SETS[1:])])
 def test_with_dumps_every_collective_is_matched_by_its_number(name: str) -> None:
