@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 # For type checkers and editors, which do not run __getattr__.
 if TYPE_CHECKING:
-    from analyses.gpu_time import kernel_breakdown, overlap, temporal_breakdown
-    from analyses.hardware import roofline
-    from analyses.hta.execution_trace_columns import add_et_column, correlate_execution_trace, load_execution_trace
+    from analyses.diff import run_diff
+    from analyses.gain_chart import gain_curves
+    from analyses.hta.execution_trace import add_et_column, correlate_execution_trace, load_execution_trace
     from analyses.hta.filters import (
         AfterOperatorFilter,
         BeforeOperatorFilter,
@@ -35,29 +35,40 @@ if TYPE_CHECKING:
         ZeroDurationFilter,
     )
     from analyses.hta.hta_counters import TimeSeriesTypes
-    from analyses.hta.hta_trace import Trace
-    from analyses.hta.hta_trace_diff import DeviceType, LabeledTrace, TraceDiff
     from analyses.hta.memory_analysis import MemoryAnalysis
+    from analyses.hta.trace import Trace
     from analyses.hta.trace_analysis import TraceAnalysis
-    from analyses.idle import idle_time
-    from analyses.launches import kernel_sequences, launch_stats, operator_kernels, queue_length
-    from analyses.memory import memory_bandwidth, memory_timeline
-    from analyses.owners import annotation_times, attribution, hardware_counters
-    from analyses.pages.timeline_page import timeline_page
-    from analyses.paths.gain_chart import gain_curves
-    from analyses.ranks import collectives, stragglers
+    from analyses.hta.trace_diff import DeviceType, LabeledTrace, TraceDiff
+    from analyses.questions import (
+        annotation_times,
+        attribution,
+        collectives,
+        hardware_counters,
+        idle_time,
+        kernel_breakdown,
+        kernel_sequences,
+        launch_stats,
+        memory_bandwidth,
+        memory_timeline,
+        operator_kernels,
+        overlap,
+        queue_length,
+        ranks_stragglers,
+        roofline,
+        temporal_breakdown,
+    )
+    from analyses.report.timeline import timeline_page
     from analyses.scope import Scope, in_window, per_step, whole
-    from analyses.two_runs import run_diff
 
 _QUESTIONS = {
-    "analyses.gpu_time": ("kernel_breakdown", "overlap", "temporal_breakdown"),
+    "analyses.questions": ("kernel_breakdown", "overlap", "temporal_breakdown"),
     "analyses.hardware": ("roofline",),
-    "analyses.idle": ("idle_time",),
+    "analyses.questions": ("idle_time",),
     "analyses.launches": ("kernel_sequences", "launch_stats", "operator_kernels", "queue_length"),
-    "analyses.memory": ("memory_bandwidth", "memory_timeline"),
-    "analyses.owners": ("annotation_times", "attribution", "hardware_counters"),
+    "analyses.questions": ("memory_bandwidth", "memory_timeline"),
+    "analyses.questions": ("annotation_times", "attribution", "hardware_counters"),
     "analyses.ranks": ("collectives", "stragglers"),
-    "analyses.two_runs": ("run_diff",),
+    "analyses.diff": ("run_diff",),
 }
 """Room → the questions in it."""
 
@@ -67,12 +78,12 @@ _HOME = {
     "CPUOperatorFilter": "analyses.hta.filters",
     "CombinedOperatorFilter": "analyses.hta.operator_filters",
     "CompositeFilter": "analyses.hta.filters",
-    "DeviceType": "analyses.hta.hta_trace_diff",
+    "DeviceType": "analyses.hta.trace_diff",
     "FirstIterationFilter": "analyses.hta.filters",
     "GPUKernelFilter": "analyses.hta.filters",
     "IterationFilter": "analyses.hta.filters",
     "IterationIndexFilter": "analyses.hta.filters",
-    "LabeledTrace": "analyses.hta.hta_trace_diff",
+    "LabeledTrace": "analyses.hta.trace_diff",
     "MemCopyEventFilter": "analyses.hta.filters",
     "MemoryAnalysis": "analyses.hta.memory_analysis",
     "NameFilter": "analyses.hta.filters",
@@ -81,18 +92,18 @@ _HOME = {
     "Scope": "analyses.scope",
     "TimeRangeFilter": "analyses.hta.filters",
     "TimeSeriesTypes": "analyses.hta.hta_counters",
-    "Trace": "analyses.hta.hta_trace",
+    "Trace": "analyses.hta.trace",
     "TraceAnalysis": "analyses.hta.trace_analysis",
-    "TraceDiff": "analyses.hta.hta_trace_diff",
+    "TraceDiff": "analyses.hta.trace_diff",
     "UnderOperatorFilter": "analyses.hta.operator_filters",
     "ZeroDurationFilter": "analyses.hta.filters",
-    "add_et_column": "analyses.hta.execution_trace_columns",
-    "correlate_execution_trace": "analyses.hta.execution_trace_columns",
-    "gain_curves": "analyses.paths.gain_chart",
+    "add_et_column": "analyses.hta.execution_trace",
+    "correlate_execution_trace": "analyses.hta.execution_trace",
+    "gain_curves": "analyses.gain_chart",
     "in_window": "analyses.scope",
-    "load_execution_trace": "analyses.hta.execution_trace_columns",
+    "load_execution_trace": "analyses.hta.execution_trace",
     "per_step": "analyses.scope",
-    "timeline_page": "analyses.pages.timeline_page",
+    "timeline_page": "analyses.report.timeline",
     "whole": "analyses.scope",
 }
 """What else is offered here → the module where it stands."""

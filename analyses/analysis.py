@@ -1,7 +1,7 @@
 """The declaration of an analysis, which its file makes as ``ANALYSIS``; all else about it is made from that.
 
 The command and its help, the JSON Schema, the public name and the manual's tables follow: ``python -m
-tests.write_schemas`` writes what is a file.
+tests.generate`` writes what is a file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyses.answer import Answer
-from analyses.flags import Description
+from analyses.description import Description
 from analyses.tables import Table
 
 if TYPE_CHECKING:

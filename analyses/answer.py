@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from analyses.display.dataframes import display, table_lines
 from analyses.display.terminal import Line
-from analyses.display.text_tables import display, table_lines
 from analyses.display.worst_ranks import MANY_RANKS, more_ranks, worst_and_typical
 from hta_graph.errors import Remedy
-from hta_graph.printable import printable
-from hta_graph.shown import html_table
+from hta_graph.text.formatting import html_table
+from hta_graph.text.sanitize import printable
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,22 +18,22 @@ __all__ = ["CATALOGUE", "MODULES", "analysis"]
 
 # Written out: nothing is found by looking, nothing adds itself by being imported.
 MODULES = (
-    "analyses.gpu_time.temporal_breakdown",
-    "analyses.gpu_time.kernel_breakdown",
-    "analyses.gpu_time.overlap",
-    "analyses.idle.idle_time",
-    "analyses.launches.queue_length",
-    "analyses.memory.memory_bandwidth",
-    "analyses.memory.memory_timeline",
-    "analyses.launches.launch_stats",
-    "analyses.launches.operator_kernels",
-    "analyses.hardware.roofline",
-    "analyses.launches.kernel_sequences",
-    "analyses.owners.annotation_times",
-    "analyses.owners.attribution",
-    "analyses.owners.hardware_counters",
-    "analyses.ranks.stragglers",
-    "analyses.ranks.collectives",
+    "analyses.questions.temporal_breakdown",
+    "analyses.questions.kernel_breakdown",
+    "analyses.questions.overlap",
+    "analyses.questions.idle_time",
+    "analyses.questions.queue_length",
+    "analyses.questions.memory_bandwidth",
+    "analyses.questions.memory_timeline",
+    "analyses.questions.launch_stats",
+    "analyses.questions.operator_kernels",
+    "analyses.questions.roofline",
+    "analyses.questions.kernel_sequences",
+    "analyses.questions.annotation_times",
+    "analyses.questions.attribution",
+    "analyses.questions.hardware_counters",
+    "analyses.questions.ranks_stragglers",
+    "analyses.questions.collectives",
 )
 
 CATALOGUE = INDEX

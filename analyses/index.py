@@ -1,11 +1,11 @@
 """What the command line offers of each analysis, made of what these declare.
 
-``python -m tests.write_schemas`` writes it anew.
+``python -m tests.generate`` writes it anew.
 """
 
 from __future__ import annotations
 
-from analyses.flags import Flag, IndexEntry
+from analyses.description import Flag, IndexEntry
 
 # fmt: off
 # ruff: noqa: E501, Q000
@@ -15,7 +15,7 @@ INDEX: tuple[IndexEntry, ...] = (
         help='How much of the time the GPU computes, talks, moves memory, or is idle.',
         more='Every nanosecond counts once: computing, exposed communication, exposed copies, idle.',
         examples=('temporal-breakdown trace.json.gz', 'temporal-breakdown job --per-step --csv times.csv'),
-        module='analyses.gpu_time.temporal_breakdown',
+        module='analyses.questions.temporal_breakdown',
     ),
     IndexEntry(
         name='kernel-breakdown',
@@ -28,14 +28,14 @@ INDEX: tuple[IndexEntry, ...] = (
             Flag(argument='by_quantile', reader='switch', meaning="choose the names by HTA's rule instead of by share of time", default=False),
             Flag(argument='no_memory_kernels', reader='switch', meaning='leave copies and sets out', default=False),
         ),
-        module='analyses.gpu_time.kernel_breakdown',
+        module='analyses.questions.kernel_breakdown',
     ),
     IndexEntry(
         name='overlap',
         help='How much communication and copying is hidden behind other work, and which collectives stay exposed.',
         more='Communication is exposed where nothing computes beside it.',
         examples=('overlap trace.json.gz', 'overlap job --per-step'),
-        module='analyses.gpu_time.overlap',
+        module='analyses.questions.overlap',
     ),
     IndexEntry(
         name='idle-time',
@@ -46,7 +46,7 @@ INDEX: tuple[IndexEntry, ...] = (
             Flag(argument='launch_gap_us', reader='microseconds', meaning='a gap shorter than this after a launch in time is usual, in µs', default=30.0),
             Flag(argument='data_load', reader='text', meaning='regular expressions of data-loading rows', default=(), many=True),
         ),
-        module='analyses.idle.idle_time',
+        module='analyses.questions.idle_time',
     ),
     IndexEntry(
         name='queue-length',
@@ -56,14 +56,14 @@ INDEX: tuple[IndexEntry, ...] = (
         flags=(
             Flag(argument='max_queue_length', reader='count', meaning='a queue of so many launches is full', default=1024),
         ),
-        module='analyses.launches.queue_length',
+        module='analyses.questions.queue_length',
     ),
     IndexEntry(
         name='memory-bandwidth',
         help='What copies and sets moved, and at which rate.',
         more='Copies are told apart by direction; those that do not say how many bytes they moved are counted apart.',
         examples=('memory-bandwidth trace.json.gz',),
-        module='analyses.memory.memory_bandwidth',
+        module='analyses.questions.memory_bandwidth',
     ),
     IndexEntry(
         name='memory-timeline',
@@ -73,7 +73,7 @@ INDEX: tuple[IndexEntry, ...] = (
         flags=(
             Flag(argument='by', reader='text', meaning='on whose behalf: operator, frame, module, annotation', default='operator', choices=('operator', 'frame', 'module', 'annotation')),
         ),
-        module='analyses.memory.memory_timeline',
+        module='analyses.questions.memory_timeline',
     ),
     IndexEntry(
         name='launch-stats',
@@ -85,7 +85,7 @@ INDEX: tuple[IndexEntry, ...] = (
             Flag(argument='launch_delay_cutoff', reader='microseconds', meaning='a longer launch delay, in µs, is an outlier', default=100),
             Flag(argument='no_memory_events', reader='switch', meaning='leave copies and sets out', default=False),
         ),
-        module='analyses.launches.launch_stats',
+        module='analyses.questions.launch_stats',
     ),
     IndexEntry(
         name='operator-kernels',
@@ -95,7 +95,7 @@ INDEX: tuple[IndexEntry, ...] = (
         flags=(
             Flag(argument='operators', reader='text', meaning="operators whose names start so; '' takes all", default='aten::'),
         ),
-        module='analyses.launches.operator_kernels',
+        module='analyses.questions.operator_kernels',
     ),
     IndexEntry(
         name='roofline',
@@ -106,7 +106,7 @@ INDEX: tuple[IndexEntry, ...] = (
         flags=(
             Flag(argument='peaks', reader='file', meaning='a JSON file with the peaks of your device, or the name of one that is known', default=None, value='FILE'),
         ),
-        module='analyses.hardware.roofline',
+        module='analyses.questions.roofline',
     ),
     IndexEntry(
         name='kernel-sequences',
@@ -117,14 +117,14 @@ INDEX: tuple[IndexEntry, ...] = (
             Flag(argument='operator', reader='text', meaning='part of the name of operators, annotations or Python frames', value='NAME'),
             Flag(argument='min_pattern_len', reader='count', meaning='leave out rows that launch less GPU work', default=3, value='N'),
         ),
-        module='analyses.launches.kernel_sequences',
+        module='analyses.questions.kernel_sequences',
     ),
     IndexEntry(
         name='annotations',
         help="How long the program's named parts take on the CPU, and what GPU work they ask for.",
         more="Annotations are what the program has named with record_function, and the profiler's own steps.",
         examples=('annotations trace.json.gz',),
-        module='analyses.owners.annotation_times',
+        module='analyses.questions.annotation_times',
     ),
     IndexEntry(
         name='attribution',
@@ -134,14 +134,14 @@ INDEX: tuple[IndexEntry, ...] = (
         flags=(
             Flag(argument='by', reader='text', meaning='operator, frame, module, annotation, module-class, or activity (a list)', default='operator', choices=('operator', 'frame', 'module', 'annotation', 'module-class', 'activity')),
         ),
-        module='analyses.owners.attribution',
+        module='analyses.questions.attribution',
     ),
     IndexEntry(
         name='hardware-counters',
         help="What CUPTI's hardware counters counted, by the operator that launched the kernel.",
         more='It needs a recording with profiler_metrics, and says so of others.',
         examples=('hardware-counters trace.json.gz',),
-        module='analyses.owners.hardware_counters',
+        module='analyses.questions.hardware_counters',
     ),
     IndexEntry(
         name='stragglers',
@@ -150,7 +150,7 @@ INDEX: tuple[IndexEntry, ...] = (
         examples=('stragglers job', 'stragglers job --per-step', 'stragglers job --json -'),
         page='which_rank.md',
         from_summaries='with causes',
-        module='analyses.ranks.stragglers',
+        module='analyses.questions.ranks_stragglers',
     ),
     IndexEntry(
         name='collectives',
@@ -159,6 +159,6 @@ INDEX: tuple[IndexEntry, ...] = (
         examples=('collectives job', 'collectives job --step 2 --csv collectives.csv'),
         page='ranks.md',
         from_summaries='yes',
-        module='analyses.ranks.collectives',
+        module='analyses.questions.collectives',
     ),
 )

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hta_graph.algorithms.time.windows import WHOLE_TRACE, ResolvedWindow, Window, same_window, step
-from hta_graph.algorithms.time.windows import whole as whole_trace
-from hta_graph.algorithms.work.activities import Activities, activities
-from hta_graph.columns import freeze
+from hta_graph.activities import Activities, activities
+from hta_graph.arrays import freeze
 from hta_graph.errors import QueryError
-from hta_graph.graph import DependencyGraph
-from hta_graph.graph.remembered import remembered
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.memo import remembered
 from hta_graph.model import Bools, Ids, Ints
+from hta_graph.paths.windows import WHOLE_TRACE, ResolvedWindow, Window, same_window, step
+from hta_graph.paths.windows import whole as whole_trace
 
 __all__ = ["Scope", "gpus_in_words", "in_window", "nothing", "per_step", "several_gpus", "spanning", "whole"]
 

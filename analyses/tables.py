@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analyses.meaning import SHARED, Column
+from analyses.column_types import SHARED, Column
 from analyses.scope import Scope
-from hta_graph.columns import picked
-from hta_graph.graph import DependencyGraph
-from hta_graph.graph.views import texts_of_codes
+from hta_graph.arrays import picked
+from hta_graph.graph.conversion import texts_of_codes
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
-from hta_graph.trace.details import Objects
+from hta_graph.trace.event_args import Objects
 
 __all__ = [
     "MORE",

@@ -13,7 +13,7 @@ import shutil
 from importlib.resources import files
 from pathlib import Path
 
-from analyses.command_line.cli import main as hta_graph
+from analyses.cli.main import main as hta_graph
 
 SAMPLE = files("analyses") / "sample" / "four_ranks"
 PROGRAM = "AstraSim_Analytical_Congestion_Unaware"

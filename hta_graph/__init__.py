@@ -11,66 +11,66 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hta_graph.algorithms.replay.changes import insert, remove, reroute, scale, weigh
-    from hta_graph.algorithms.replay.opportunities import opportunities
-    from hta_graph.algorithms.replay.prediction import predict
-    from hta_graph.algorithms.replay.replay import replay
-    from hta_graph.algorithms.replay.scenarios import scenario
-    from hta_graph.algorithms.replay.sensitivity import sensitivity
-    from hta_graph.algorithms.replay.slack import near_critical, slack
-    from hta_graph.algorithms.time.critical_path import CriticalPath, critical_path
-    from hta_graph.algorithms.time.windows import annotation, between, step, whole
     from hta_graph.build import build_graph
+    from hta_graph.dependencies.rules import DEFAULT_RULES
     from hta_graph.errors import HtaGraphError
     from hta_graph.export.parquet import load_graph, save_graph
     from hta_graph.export.picture import render
     from hta_graph.export.sync_dependencies import sync_dependencies
-    from hta_graph.frames.frames_graph import graph_from
+    from hta_graph.frames_graph import graph_from
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.graph.job_graph import JobGraph
-    from hta_graph.job.build_job import build_job, read_job
-    from hta_graph.job.reading import read_graphs
-    from hta_graph.links import DEFAULT_RULES
+    from hta_graph.multi_rank.build_job import build_job, read_job
+    from hta_graph.multi_rank.read_ranks import read_graphs
+    from hta_graph.paths.critical_path import CriticalPath, critical_path
+    from hta_graph.paths.windows import annotation, between, step, whole
     from hta_graph.trace.read import read_trace, read_traces
     from hta_graph.trace.table import Trace
+    from hta_graph.what_if.changes import insert, remove, reroute, scale, weigh
+    from hta_graph.what_if.opportunities import opportunities
+    from hta_graph.what_if.predict import predict
+    from hta_graph.what_if.replay import replay
+    from hta_graph.what_if.scenarios import scenario
+    from hta_graph.what_if.sensitivity import sensitivity
+    from hta_graph.what_if.slack import near_critical, slack
 
 __version__ = "0.2.0"
 
 _HOME = {
-    "CriticalPath": "hta_graph.algorithms.time.critical_path",
-    "DEFAULT_RULES": "hta_graph.links",
+    "CriticalPath": "hta_graph.paths.critical_path",
+    "DEFAULT_RULES": "hta_graph.dependencies.rules",
     "DependencyGraph": "hta_graph.graph.dependency_graph",
     "HtaGraphError": "hta_graph.errors",
     "JobGraph": "hta_graph.graph.job_graph",
     "Trace": "hta_graph.trace.table",
-    "annotation": "hta_graph.algorithms.time.windows",
-    "between": "hta_graph.algorithms.time.windows",
+    "annotation": "hta_graph.paths.windows",
+    "between": "hta_graph.paths.windows",
     "build_graph": "hta_graph.build",
-    "build_job": "hta_graph.job.build_job",
-    "critical_path": "hta_graph.algorithms.time.critical_path",
-    "graph_from": "hta_graph.frames.frames_graph",
+    "build_job": "hta_graph.multi_rank.build_job",
+    "critical_path": "hta_graph.paths.critical_path",
+    "graph_from": "hta_graph.frames_graph",
     "load_graph": "hta_graph.export.parquet",
-    "read_graphs": "hta_graph.job.reading",
-    "read_job": "hta_graph.job.build_job",
+    "read_graphs": "hta_graph.multi_rank.read_ranks",
+    "read_job": "hta_graph.multi_rank.build_job",
     "read_trace": "hta_graph.trace.read",
     "read_traces": "hta_graph.trace.read",
     "render": "hta_graph.export.picture",
-    "insert": "hta_graph.algorithms.replay.changes",
-    "remove": "hta_graph.algorithms.replay.changes",
-    "replay": "hta_graph.algorithms.replay.replay",
-    "reroute": "hta_graph.algorithms.replay.changes",
-    "scale": "hta_graph.algorithms.replay.changes",
-    "weigh": "hta_graph.algorithms.replay.changes",
-    "near_critical": "hta_graph.algorithms.replay.slack",
-    "opportunities": "hta_graph.algorithms.replay.opportunities",
-    "predict": "hta_graph.algorithms.replay.prediction",
-    "scenario": "hta_graph.algorithms.replay.scenarios",
-    "sensitivity": "hta_graph.algorithms.replay.sensitivity",
-    "slack": "hta_graph.algorithms.replay.slack",
+    "insert": "hta_graph.what_if.changes",
+    "remove": "hta_graph.what_if.changes",
+    "replay": "hta_graph.what_if.replay",
+    "reroute": "hta_graph.what_if.changes",
+    "scale": "hta_graph.what_if.changes",
+    "weigh": "hta_graph.what_if.changes",
+    "near_critical": "hta_graph.what_if.slack",
+    "opportunities": "hta_graph.what_if.opportunities",
+    "predict": "hta_graph.what_if.predict",
+    "scenario": "hta_graph.what_if.scenarios",
+    "sensitivity": "hta_graph.what_if.sensitivity",
+    "slack": "hta_graph.what_if.slack",
     "save_graph": "hta_graph.export.parquet",
-    "step": "hta_graph.algorithms.time.windows",
+    "step": "hta_graph.paths.windows",
     "sync_dependencies": "hta_graph.export.sync_dependencies",
-    "whole": "hta_graph.algorithms.time.windows",
+    "whole": "hta_graph.paths.windows",
 }
 
 __all__ = [

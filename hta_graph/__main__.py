@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # The one import against the arrow: the package that people know by name is this one.
-from analyses.command_line.cli import run
+from analyses.cli.main import run
 
 if __name__ == "__main__":
     run()

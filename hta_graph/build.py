@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from hta_graph.graph import BUILD_DIAGNOSTICS, DependencyGraph
+from hta_graph.dependencies.cycle_removal import edges_that_close_cycles
+from hta_graph.dependencies.rules import DEFAULT_RULES, LinkContext, LinkRule
+from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS, DependencyGraph
 from hta_graph.graph.edges import EdgeTable
-from hta_graph.graph.timeline import Timeline
-from hta_graph.links import DEFAULT_RULES, LinkContext, LinkRule
-from hta_graph.links.acyclic import edges_that_close_cycles
+from hta_graph.graph.graph_timeline import Timeline
+from hta_graph.log import remark, tell
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS
-from hta_graph.told import remark, tell
 from hta_graph.trace.table import Trace
 
 __all__ = ["build_graph", "compose_graph", "sound_edges", "tell_faults"]

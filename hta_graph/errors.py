@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hta_graph.printable import one_line
+from hta_graph.text.sanitize import one_line
 
 __all__ = [
     "ClusterError",

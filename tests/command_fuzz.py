@@ -25,17 +25,17 @@ from pathlib import Path
 from typing import Any
 
 import hta_graph as hg
-from hta_graph.export.chakra.workload.convert import ConvertOptions, convert
-from hta_graph.export.chakra.workload.rank_work import RankInput
-from tests.fuzz import BYTES, make_case, time_limit
-from tests.fuzz import seeds as sound_traces
+from hta_graph.chakra.convert import ConvertOptions, convert
+from hta_graph.chakra.rank_workload import RankInput
 from tests.job_fuzz import damaged as damaged_job
 from tests.job_fuzz import sound_ranks
-from tests.support.asked import Answer, ask
 from tests.support.astra_log import Ran, log_text
-from tests.support.every_command import every_command, options_of, positionals_of
+from tests.support.cli_parsers import every_command, options_of, positionals_of
+from tests.support.fuzzed_command import Answer, ask
 from tests.support.host_builder import host_of
-from tests.support.properties import require
+from tests.support.invariants import require
+from tests.trace_fuzz import BYTES, make_case, time_limit
+from tests.trace_fuzz import seeds as sound_traces
 
 Rng = random.Random
 TIME_LIMIT_S = 60

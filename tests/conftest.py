@@ -16,7 +16,7 @@ from _pytest.doctest import DoctestModule
 
 import analyses
 import hta_graph
-from tests.support.depth import deep, slice_of, wanted_slice
+from tests.support.deep_tests import deep, slice_of, wanted_slice
 from tests.support.shared_traces import SHARED, is_further_rank, is_large_trace, shared_traces
 
 MOST_WORKERS = 4

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hta_graph.printable import printable_lines
+from hta_graph.text.sanitize import printable_lines
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "deep_run.md"
@@ -43,13 +43,13 @@ def _always(*words: str) -> Step:
 
 STEPS: dict[str, tuple[str, Step]] = {
     "tests": ("Deep tests, all their cases", _always(PYTHON, "-m", "pytest", "-m", "slow")),
-    "traces": ("Damaged traces", _fuzz("tests.fuzz", 20_000)),
+    "traces": ("Damaged traces", _fuzz("tests.trace_fuzz", 20_000)),
     "jobs": ("Damaged jobs", _fuzz("tests.job_fuzz", 5_000)),
     "commands": ("Any question to any command", _fuzz("tests.command_fuzz", 20_000)),
-    "workloads": ("Workloads of damaged traces", _fuzz("tests.convert_fuzz", 3_000)),
-    "loaded": ("Damaged saved graphs, workloads, dumps and host traces", _fuzz("tests.loaded_fuzz", 5_000)),
+    "workloads": ("Workloads of damaged traces", _fuzz("tests.chakra_fuzz", 3_000)),
+    "loaded": ("Damaged saved graphs, workloads, dumps and host traces", _fuzz("tests.saved_file_fuzz", 5_000)),
     "writing": ("Writing under attack", _always(PYTHON, "-m", "tests.write_attacks")),
-    "bombs": ("Bombs", _always(PYTHON, "-m", "tests.bombs")),
+    "bombs": ("Bombs", _always(PYTHON, "-m", "tests.resource_bombs")),
     "texts": ("Hostile texts, numbers and patterns", _always(PYTHON, "-m", "tests.text_attacks")),
     "costs": ("Ten times as much of one thing", _always(PYTHON, "-m", "tests.benchmarks.scaling_attacks", "--brief")),
     "package": ("The package on every Python", _always("bash", ".ci/package", "all")),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hta_graph.operators.devices import TYPES, Device, known_devices
-from tests.support.generated_part import GeneratedPart
+from hta_graph.roofline.operators_devices import TYPES, Device, known_devices
+from tests.support.generated_section import GeneratedPart
 
 SHOWN = {"float8": "8-bit", "float6": "6-bit", "float4": "4-bit", "bfloat16": "bf16", "double": "fp64", "float": "fp32",
          "half": "fp16"}  # fmt: skip

@@ -21,10 +21,20 @@ import networkx as nx
 
 import hta_graph as hg
 from hta_graph.errors import DefectError
-from tests.fuzz import BYTES, ODD_VALUES, STRUCTURAL, as_bytes, rows_of
-from tests.simulator.ranks import JobShape, Recording, ddp, experts, fsdp, pipeline, record_job, rooted, simulate_job
-from tests.support.asked import ask
-from tests.support.properties import require
+from tests.simulator.ranks import (
+    JobShape,
+    Recording,
+    ddp,
+    experts,
+    fsdp,
+    pipeline,
+    record_job,
+    rooted,
+    simulate_job,
+)
+from tests.support.fuzzed_command import ask
+from tests.support.invariants import require
+from tests.trace_fuzz import BYTES, ODD_VALUES, STRUCTURAL, as_bytes, rows_of
 
 SCENARIOS = (ddp, fsdp, pipeline, rooted, experts)
 ARGS = (

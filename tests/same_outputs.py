@@ -37,7 +37,7 @@ ANALYSES = (
 WITH_A_STEP = ("temporal-breakdown", "idle-time", "overlap", "attribution", "collectives", "annotations")
 """Analyses that are asked about every step too: one of each way to look at a stretch."""
 
-COMMAND_LINES = ("analyses.cli.main", "analyses.cli.cli", "analyses.cli", "analyses.command_line.cli")
+COMMAND_LINES = ("analyses.cli.main", "analyses.cli.cli", "analyses.cli", "analyses.cli.main")
 """Where ``main(arguments)`` has stood, the newest place first, for what is no checkout with its ``pyproject.toml``."""
 
 UUID = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

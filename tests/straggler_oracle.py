@@ -19,7 +19,7 @@ import numpy as np
 
 from hta_graph.errors import HtaGraphError
 from hta_graph.model import Bools, Floats
-from tests.support.straggler_job import StragglerJob, read_straggler_job
+from tests.support.pipeline_job import StragglerJob, read_straggler_job
 from tests.support.straggler_replay import StragglerReplay
 
 WORTH_ASKING = 1.03

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from analyses.advice.facts import PathFacts
 from analyses.advice.finding import PathFinding
-from analyses.advice.path_facts import PathFacts
-from analyses.advice.wording import brief_duration, quoted
-from hta_graph.algorithms.work.activities import WorkType
-from hta_graph.columns import first_of_runs
+from analyses.advice.format import brief_duration, quoted
+from hta_graph.activities import WorkType
+from hta_graph.arrays import first_of_runs
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy
 

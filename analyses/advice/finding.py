@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from analyses.advice.path_facts import PathFacts
+from analyses.advice.facts import PathFacts
 
 __all__ = ["AdviceRule", "Confidence", "PathFinding"]
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analyses.advice.path_facts import HOST_CLASSES, PathFacts
-from hta_graph.columns import Columns
-from hta_graph.graph.remembered import remembered
+from analyses.advice.facts import HOST_CLASSES, PathFacts
+from hta_graph.arrays import Columns
+from hta_graph.graph.memo import remembered
 from hta_graph.model import RETURNS, ROLE, Bools, BoundBy, EdgeRole, Ids, Ints
 
 __all__ = [

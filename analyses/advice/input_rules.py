@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from analyses.advice.facts import HOST_CLASSES, PathFacts
 from analyses.advice.finding import PathFinding
-from analyses.advice.path_facts import HOST_CLASSES, PathFacts
-from analyses.advice.wording import counted, quoted
-from hta_graph.algorithms.time.sinks import ends_of_steps
-from hta_graph.columns import distinct, picked
+from analyses.advice.format import counted, quoted
+from hta_graph.arrays import distinct, picked
 from hta_graph.model import BoundBy
+from hta_graph.paths.window_ends import ends_of_steps
 
 __all__ = ["data_loading_exposed", "driver_allocations", "idle_between_steps"]
 

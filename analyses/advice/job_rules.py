@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from analyses.advice.facts import PathFacts
 from analyses.advice.finding import PathFinding
-from analyses.advice.path_facts import PathFacts
-from analyses.advice.wording import brief_duration, brief_share, counted, quoted, window_name
-from analyses.display.words import short_words_in
-from hta_graph.algorithms.time.intervals import Intervals
-from hta_graph.algorithms.time.path_meetings import held_up_by, holding_part
-from hta_graph.columns import distinct, summed_by
+from analyses.advice.format import brief_duration, brief_share, counted, quoted, window_name
+from analyses.display.labels import short_words_in
+from hta_graph.arrays import distinct, summed_by
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy
+from hta_graph.paths.intervals import Intervals
+from hta_graph.paths.rank_crossings import held_up_by, holding_part
 
 __all__ = ["clocks_unsure", "held_up_by_rank", "ranks_matched"]
 

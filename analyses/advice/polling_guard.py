@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from analyses.advice.facts import HOST_CLASSES, PathFacts
 from analyses.advice.finding import PathFinding
-from analyses.advice.path_facts import HOST_CLASSES, PathFacts
-from analyses.advice.wording import brief_share
-from hta_graph.columns import first_of_runs, last_of_runs
-from hta_graph.graph.remembered import remembered
+from analyses.advice.format import brief_share
+from hta_graph.arrays import first_of_runs, last_of_runs
+from hta_graph.graph.memo import remembered
 from hta_graph.model import BoundBy
 
 __all__ = ["gpu_busy_meanwhile", "host_may_poll", "may_poll"]

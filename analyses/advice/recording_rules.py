@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from analyses.advice.facts import PathFacts
 from analyses.advice.finding import PathFinding
-from analyses.advice.path_facts import PathFacts
+from analyses.advice.format import brief_duration, counted, quoted
 from analyses.advice.polling_guard import may_poll
-from analyses.advice.wording import brief_duration, counted, quoted
-from hta_graph.columns import distinct
+from hta_graph.arrays import distinct
 from hta_graph.model import BoundBy, EventKind, Reason
 
 __all__ = ["begun_too_late", "no_gpu_rows", "no_python_stacks", "no_sync_records", "start_up_recorded"]

@@ -10,21 +10,21 @@ from dataclasses import replace
 
 import numpy as np
 
+from analyses.advice.facts import HOST_CLASSES, PathFacts
 from analyses.advice.finding import PathFinding
+from analyses.advice.gpu_rules import faster_precision, limited_work
 from analyses.advice.host_waits import holds_upload, kinds_of_waits
-from analyses.advice.limit_rules import faster_precision, limited_work
-from analyses.advice.path_facts import HOST_CLASSES, PathFacts
-from hta_graph.algorithms.replay.changes import Change, scale_activities
-from hta_graph.algorithms.replay.draft import Draft
-from hta_graph.algorithms.replay.path_totals import PathTotals
-from hta_graph.algorithms.replay.replay import Replayed, replay
-from hta_graph.algorithms.replay.replayable import Replayable
-from hta_graph.algorithms.replay.scenarios import pauses, scenario
-from hta_graph.algorithms.time.critical_path import is_told_elsewhere
-from hta_graph.algorithms.time.windows import same_window
-from hta_graph.columns import picked
+from hta_graph.arrays import picked
 from hta_graph.errors import QueryError
 from hta_graph.model import RETURNS, Bools, BoundBy, EventKind, Ids
+from hta_graph.paths.critical_path import is_told_elsewhere
+from hta_graph.paths.windows import same_window
+from hta_graph.what_if.changes import Change, scale_activities
+from hta_graph.what_if.draft import Draft
+from hta_graph.what_if.modified_window import PathTotals
+from hta_graph.what_if.replay import Replayed, replay
+from hta_graph.what_if.replay_graph import Replayable
+from hta_graph.what_if.scenarios import pauses, scenario
 
 __all__ = ["with_savings"]
 

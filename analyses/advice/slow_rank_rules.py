@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analyses.advice.facts import HOST_CLASSES, PathFacts
 from analyses.advice.finding import PathFinding
-from analyses.advice.path_facts import HOST_CLASSES, PathFacts
-from hta_graph.algorithms.time.critical_path import is_told_elsewhere
-from hta_graph.algorithms.time.path_meetings import held_up_by, holding_part
-from hta_graph.algorithms.work.activities import WorkType, activities
-from hta_graph.columns import distinct, ranked_by
-from hta_graph.graph import DependencyGraph
+from hta_graph.activities import WorkType, activities
+from hta_graph.arrays import distinct, ranked_by
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
+from hta_graph.paths.critical_path import is_told_elsewhere
+from hta_graph.paths.rank_crossings import held_up_by, holding_part
 
 __all__ = ["slow_gpu", "slow_host"]
 

@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from analyses.advice.facts import PathFacts
 from analyses.advice.finding import Confidence, PathFinding
-from analyses.advice.path_facts import PathFacts
+from analyses.advice.format import brief_class, brief_duration, brief_share, counted, window_name
 from analyses.advice.polling_guard import gpu_busy_meanwhile, host_may_poll
-from analyses.advice.wording import brief_class, brief_duration, brief_share, counted, window_name
 from analyses.display.clocks import clock_lines
+from analyses.display.labels import REASON, meanings_in, short_words_in
 from analyses.display.terminal import clipped, duration_text, percent
 from analyses.display.window_text import tells_iteration
-from analyses.display.words import REASON, meanings_in, short_words_in
-from hta_graph.algorithms.time.critical_path import CriticalPath
-from hta_graph.columns import distinct, summed_by
-from hta_graph.graph import DependencyGraph
+from hta_graph.arrays import distinct, summed_by
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy, Ids, Reason
+from hta_graph.paths.critical_path import CriticalPath
 
 __all__ = ["bound_by", "clock_fault", "largest_item", "largest_unexplained", "unexplained"]
 

@@ -7,12 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from analyses.advice.facts import PathFacts
 from analyses.advice.finding import Confidence, PathFinding
-from analyses.advice.host_waits import HostWaits, holds_upload, host_waits, saved_by_running_ahead, saved_without_waits
-from analyses.advice.path_facts import PathFacts
+from analyses.advice.format import brief_duration, counted, quoted
+from analyses.advice.host_waits import (
+    HostWaits,
+    holds_upload,
+    host_waits,
+    saved_by_running_ahead,
+    saved_without_waits,
+)
 from analyses.advice.polling_guard import may_poll
-from analyses.advice.wording import brief_duration, counted, quoted
-from hta_graph.columns import distinct
+from hta_graph.arrays import distinct
 from hta_graph.model import Bools, BoundBy
 
 __all__ = ["explicit_synchronisation", "pageable_copies", "values_read", "waits_of_all_kinds"]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from analyses.display.page import page_of
-from hta_graph.columns import first_of_runs, last_of_runs
+from hta_graph.arrays import first_of_runs, last_of_runs
 from hta_graph.errors import MissingExtraError
-from hta_graph.printable import printable_lines
+from hta_graph.text.sanitize import printable_lines
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TextIO
 
-from analyses.display.blocks import blocks_that_fit
 from analyses.display.plain import write_lines
 from analyses.display.terminal import Line, TextTable
-from hta_graph.printable import printable
+from analyses.display.text_layout import blocks_that_fit
+from hta_graph.text.sanitize import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
@@ -112,7 +112,7 @@ def _coloured(text: str, console: Console, style: str = "") -> Text:
 @cache
 def _colours_of_classes() -> dict[str, str]:
     """Return the colour of each class by its key and by its short words."""
-    from analyses.display.words import OF_JOBS, SHORT
+    from analyses.display.labels import OF_JOBS, SHORT
     from hta_graph.colours import BOUND_COLOUR
 
     words = {SHORT[bound]: colour for bound, colour in BOUND_COLOUR.items()}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from hta_graph.printable import printable_lines
+from hta_graph.text.sanitize import printable_lines
 
 __all__ = ["page_of"]
 

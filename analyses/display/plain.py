@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TextIO
 
-from hta_graph.printable import printable
+from hta_graph.text.sanitize import printable
 
 __all__ = ["say", "write_lines"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hta_graph import shown
-from hta_graph.printable import one_line
+from hta_graph.text import formatting
+from hta_graph.text.sanitize import one_line
 
 __all__ = ["Line", "TextTable", "clipped", "duration_text", "percent", "table"]
 
@@ -58,7 +58,7 @@ def duration_text(ns: int) -> str:
     >>> duration_text(1234567890), duration_text(1500)
     ('1,234.568 ms', '0.002 ms')
     """
-    return f"{shown.milliseconds(ns)} ms"
+    return f"{formatting.milliseconds(ns)} ms"
 
 
 def percent(share: float) -> str:

@@ -9,13 +9,13 @@ from shlex import quote
 
 import numpy as np
 
+from analyses.display.labels import short_words_in
 from analyses.display.terminal import Line, clipped, duration_text, percent, table
-from analyses.display.words import short_words_in
-from hta_graph.algorithms.time.median_step import StepLength, step_lengths
-from hta_graph.algorithms.time.step_table import StepRow, step_rows, telling_steps
-from hta_graph.algorithms.time.windows import ResolvedWindow
-from hta_graph.graph import DependencyGraph
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind
+from hta_graph.paths.median_step import StepLength, step_lengths
+from hta_graph.paths.step_table import StepRow, step_rows, telling_steps
+from hta_graph.paths.windows import ResolvedWindow
 
 __all__ = ["default_lines", "listed_steps", "rows_after_lines", "steps_in_columns", "tells_iteration", "window_lines"]
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 import pandas as pd
 
-from analyses.hta.trace_frame import SymbolTable
+from analyses.hta.frame import SymbolTable
 from hta_graph.errors import QueryError
 
 __all__ = ["Filter", "column_of", "ends_of", "names_of", "texts_of"]

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 import pandas as pd
 
 from analyses.hta.filter_columns import Filter, column_of, ends_of, names_of, texts_of
+from analyses.hta.frame import SymbolTable
 from analyses.hta.operator_filters import (
     AfterOperatorFilter,
     BeforeOperatorFilter,
     CombinedOperatorFilter,
     UnderOperatorFilter,
 )
-from analyses.hta.trace_frame import SymbolTable
 from hta_graph.errors import UsageError
-from hta_graph.patterns import matched_names
+from hta_graph.safe_regex import matched_names
 
 __all__ = [
     "AfterOperatorFilter",

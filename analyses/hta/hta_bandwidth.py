@@ -10,7 +10,7 @@ import pandas as pd
 from analyses.hta.hta_statistics import described
 from analyses.hta.hta_window import earliest_ns
 from analyses.scope import Scope
-from hta_graph.algorithms.work.copies import Copies, RateSteps, copies_of, rate_steps
+from hta_graph.gpu_activity import Copies, RateSteps, copies_of, rate_steps
 
 __all__ = ["hta_memory_bw_summary", "hta_memory_bw_time_series"]
 

@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analyses.flags import COUNTER_SERIES
+from analyses.description import COUNTER_SERIES
 from analyses.hta.hta_window import earliest_ns
-from analyses.launches.counter_series import QUEUES, RATES, counter_tracks, output_name
-from analyses.owners.hardware_counters import KEYS, counted_ranges
+from analyses.questions.counter_tracks import QUEUES, RATES, counter_tracks, output_name
+from analyses.questions.hardware_counters import KEYS, counted_ranges
 from analyses.scope import Scope
 from hta_graph.errors import OutputError
 from hta_graph.export.perfetto.counter_tracks import write_counters
-from hta_graph.export.targets import check_targets
 from hta_graph.model import EventKind
-from hta_graph.places.named_places import named_place
-from hta_graph.places.remote_path import Location
-from hta_graph.trace.vocabulary import PROFILER_RANGE
+from hta_graph.storage.location import Location
+from hta_graph.storage.named_places import named_place
+from hta_graph.storage.output_paths import check_targets
+from hta_graph.trace.profiler_names import PROFILER_RANGE
 
 __all__ = ["TimeSeriesTypes", "hta_cupti_counter_data_with_operators", "hta_generate_trace_with_counters"]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from analyses.gpu_time.kernel_breakdown import OVERLAPPING, kernel_statistics, kernel_types
-from analyses.gpu_time.overlap import comm_comp_overlap
-from analyses.gpu_time.temporal_breakdown import temporal_breakdown
+from analyses.questions.kernel_breakdown import OVERLAPPING, kernel_statistics, kernel_types
+from analyses.questions.overlap import comm_comp_overlap
+from analyses.questions.temporal_breakdown import temporal_breakdown
 from analyses.scope import Scope
 
 __all__ = ["hta_kernel_breakdown", "hta_overlap", "hta_temporal_breakdown"]

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from analyses.hta.hta_statistics import STATISTICS, describe
-from analyses.idle.launch_gaps import LaunchGap, causes_by_launch
+from analyses.questions.launch_gaps import LaunchGap, causes_by_launch
 from analyses.scope import Scope
-from hta_graph.algorithms.work.stream_gaps import stream_intervals
 from hta_graph.model import Ints
+from hta_graph.stream_gaps import stream_intervals
 
 __all__ = ["hta_idle_time"]
 

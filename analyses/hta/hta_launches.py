@@ -8,19 +8,15 @@ from pathlib import Path
 import pandas as pd
 
 from analyses.display.charts import show
-from analyses.launches import kernel_sequences
-from analyses.launches.launch_stats import (
-    answer,
-    figure,
-    launched_work,
-)
-from analyses.launches.operator_kernels import OPERATORS, joined_names, launch_delays, sequences_of_operators
+from analyses.questions import kernel_sequences
+from analyses.questions.launch_stats import answer, figure, launched_work
+from analyses.questions.operator_kernels import OPERATORS, joined_names, launch_delays, sequences_of_operators
 from analyses.scope import Scope
 from analyses.tables import event_names
 from hta_graph.errors import QueryError
-from hta_graph.export.targets import check_output
-from hta_graph.places.named_places import named_place
-from hta_graph.places.remote_path import Location
+from hta_graph.storage.location import Location
+from hta_graph.storage.named_places import named_place
+from hta_graph.storage.output_paths import check_output
 
 __all__ = ["hta_aten_op_kernels_and_delay", "hta_cuda_kernel_launch_stats", "hta_frequent_cuda_kernel_sequences"]
 

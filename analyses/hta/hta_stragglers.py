@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analyses.hta.trace_frame import iterations
-from analyses.ranks.matched_collectives import Matched, matched_collectives
-from analyses.ranks.stragglers import stragglers
+from analyses.hta.frame import iterations
+from analyses.matched_collectives import Matched, matched_collectives
+from analyses.questions.ranks_stragglers import stragglers
 from analyses.scope import Scope
 from hta_graph.errors import QueryError
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from analyses.scope import Scope, spanning, whole
-from hta_graph.algorithms.work.activities import activities
-from hta_graph.graph import DependencyGraph
+from hta_graph.activities import activities
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind
 
 __all__ = ["earliest_ns", "like_hta"]

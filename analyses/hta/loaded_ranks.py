@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hta_graph.errors import QueryError, TraceError
-from hta_graph.graph import DependencyGraph
-from hta_graph.places.named_places import is_remote, named_place
-from hta_graph.places.remote_path import Location
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.storage.location import Location
+from hta_graph.storage.named_places import is_remote, named_place
 
 __all__ = ["RankGraphs", "TraceFiles", "trace_paths"]
 
@@ -62,8 +62,8 @@ class RankGraphs(Mapping[int, DependencyGraph]):
 
 def _graphs_of(paths: Paths) -> dict[int, DependencyGraph]:
     """Read the traces in parallel; a mapping says the ranks itself, else headers, names and order do."""
-    from analyses.display.progress import ProgressLine
-    from hta_graph.job.reading import read_graphs
+    from analyses.display.stderr import ProgressLine
+    from hta_graph.multi_rank.read_ranks import read_graphs
 
     if isinstance(paths, Mapping):
         return _graphs_of_named(paths)
@@ -73,8 +73,8 @@ def _graphs_of(paths: Paths) -> dict[int, DependencyGraph]:
 
 def _graphs_of_named(paths: Mapping[int, Location]) -> dict[int, DependencyGraph]:
     """Read the files of a mapping; where their own headers contradict each other, one by one."""
-    from analyses.display.progress import ProgressLine
-    from hta_graph.job.reading import read_graphs
+    from analyses.display.stderr import ProgressLine
+    from hta_graph.multi_rank.read_ranks import read_graphs
 
     with ProgressLine("reading traces") as line:
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analyses.display.charts import show
-from analyses.memory.raw_memory_timeline import RawTimeline, answer, figure, read_raw_timeline, timeline_table
+from analyses.questions.raw_memory_timeline import RawTimeline, answer, figure, read_raw_timeline, timeline_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ from abc import abstractmethod
 import pandas as pd
 
 from analyses.hta.filter_columns import Filter, column_of, ends_of, names_of, texts_of
-from analyses.hta.trace_frame import SymbolTable
+from analyses.hta.frame import SymbolTable
 
 __all__ = ["AfterOperatorFilter", "BeforeOperatorFilter", "CombinedOperatorFilter", "UnderOperatorFilter"]
 

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 
 from analyses import catalogue
 from analyses.display.charts import in_notebook, show
-from analyses.hta.hta_trace import Trace
+from analyses.hta.trace import Trace
 from analyses.scope import Scope
-from hta_graph.places.named_places import named_place
+from hta_graph.storage.named_places import named_place
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from analyses.hta.frame import SymbolTable
     from analyses.hta.hta_counters import TimeSeriesTypes
-    from analyses.hta.trace_frame import SymbolTable
-    from hta_graph.algorithms.time.critical_path import CriticalPath
-    from hta_graph.algorithms.time.windows import Window
-    from hta_graph.graph import DependencyGraph
-    from hta_graph.places.remote_path import Location
+    from hta_graph.graph.dependency_graph import DependencyGraph
+    from hta_graph.paths.critical_path import CriticalPath
+    from hta_graph.paths.windows import Window
+    from hta_graph.storage.location import Location
 
     StragglerRule = Callable[[pd.DataFrame, SymbolTable, int, bool], pd.Series]
 
@@ -208,7 +208,7 @@ class TraceAnalysis:
         Returns:
             all columns of the trace and ``user_annotation`` (a symbol, -1: none); None without any such copy.
         """
-        from analyses.hta.hta_annotations import hta_gpu_kernels_with_user_annotations
+        from analyses.hta.breakdowns import hta_gpu_kernels_with_user_annotations
 
         (scope,) = self.t.scopes_of([rank])
         return hta_gpu_kernels_with_user_annotations(
@@ -235,7 +235,7 @@ class TraceAnalysis:
             name, sum (us), max (us), min (us), stddev (of a sample; 0 for one), mean (us), rank, by rank and name; None
             where no rank has such annotations. Nested and repeated instances add up.
         """
-        from analyses.hta.hta_annotations import hta_gpu_user_annotation_breakdown
+        from analyses.hta.breakdowns import hta_gpu_user_annotation_breakdown
 
         del image_renderer
         _show_figure("annotations", self.t.scopes, visualize=visualize)
@@ -249,7 +249,7 @@ class TraceAnalysis:
         Returns:
             rank → ts (µs), pid, tid, stream, queue_length; index: event.
         """
-        from analyses.hta.hta_queues import hta_queue_length_time_series
+        from analyses.hta.launches import hta_queue_length_time_series
 
         return hta_queue_length_time_series(self.t.scopes_of(ranks), self.t.origin_ns)
 
@@ -257,7 +257,7 @@ class TraceAnalysis:
 
     def get_queue_length_summary(self, ranks: Sequence[int] | None = None) -> pd.DataFrame | None:
         """Return statistics of the queue length over its changes, per rank and stream."""
-        from analyses.hta.hta_queues import hta_queue_length_summary
+        from analyses.hta.launches import hta_queue_length_summary
 
         return hta_queue_length_summary(self.t.scopes_of(ranks))
 
@@ -266,7 +266,7 @@ class TraceAnalysis:
         queue_length_dict: Mapping[int, pd.DataFrame],
     ) -> pd.DataFrame | None:
         """Return statistics of queue lengths from their time series, which stay as they are; HTA writes into them."""
-        from analyses.hta.hta_queues import hta_queue_length_summary_from_time_series
+        from analyses.hta.launches import hta_queue_length_summary_from_time_series
 
         return hta_queue_length_summary_from_time_series(queue_length_dict)
 
@@ -285,7 +285,7 @@ class TraceAnalysis:
         Raises:
             QueryError: a rank of the series is not loaded.
         """
-        from analyses.hta.hta_queues import hta_time_spent_blocked_on_full_queue
+        from analyses.hta.launches import hta_time_spent_blocked_on_full_queue
 
         return hta_time_spent_blocked_on_full_queue(self.t.scopes, queue_length_dict, max_queue_length)
 
@@ -467,7 +467,7 @@ class TraceAnalysis:
         Raises:
             QueryError: the rank, the annotation or the instance is not there.
         """
-        from hta_graph.algorithms.time.critical_path import critical_path
+        from hta_graph.paths.critical_path import critical_path
 
         window = _window_of_instances(annotation, instance_id) if annotation else None
         return critical_path(self.t.graphs[rank], window, data_load=data_load_events or ()), True
@@ -484,8 +484,8 @@ class TraceAnalysis:
 
         The original events always stay: a path without its surroundings cannot be checked.
         """
-        from hta_graph.export.perfetto.path_overlay import write_overlay
-        from hta_graph.export.targets import check_output
+        from hta_graph.export.perfetto.perfetto_path_overlay import write_overlay
+        from hta_graph.storage.output_paths import check_output
 
         del only_show_critical_events, show_all_edges
         name = self.t.graphs[rank].trace.path.name.removesuffix(".zst").removesuffix(".gz")
@@ -497,7 +497,7 @@ class TraceAnalysis:
 
 def _window_of_instances(annotation: str, instance_id: int | tuple[int, int] | None) -> Window:
     """Return the window of an annotation whose name holds a text, of one instance or several."""
-    from hta_graph.algorithms.time.windows import annotation as instances
+    from hta_graph.paths.windows import annotation as instances
 
     # One number is one instance; a pair the first and the last.
     first, last = instance_id if isinstance(instance_id, tuple) else (instance_id or 0, instance_id)

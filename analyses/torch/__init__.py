@@ -12,6 +12,6 @@ PyTorch is not needed to import this, and a handler takes whatever has ``export_
 from __future__ import annotations
 
 from analyses.torch.handler import TraceHandler, trace_handler
-from analyses.torch.recording import options
+from analyses.torch.profiler_options import options
 
 __all__ = ["TraceHandler", "options", "trace_handler"]

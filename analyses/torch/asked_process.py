@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from hta_graph.errors import HtaGraphError
-from hta_graph.job.engines.own_process import can_start_processes
+from hta_graph.multi_rank.workers.own_process import can_start_processes
 
 __all__ = ["Verdict", "ask_report"]
 
 PROGRAM = (
     "import json, os, sys; sys.path[:] = json.loads(sys.argv.pop(1)); os.nice(10); "
-    "from analyses.command_line.cli import run; run()"
+    "from analyses.cli.main import run; run()"
 )
 """The command line with this process' search path, behind the training where both want a processor."""
 

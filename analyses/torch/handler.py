@@ -14,8 +14,8 @@ from analyses.display.plain import write_lines
 from analyses.torch.asked_process import Verdict, ask_report
 from analyses.torch.rank_file import Rank, Recorder, cycle_folder, this_rank, write_recording
 from hta_graph.errors import HtaGraphError, OutputError, UsageError
-from hta_graph.places.named_places import is_remote, named_place
-from hta_graph.printable import one_line
+from hta_graph.storage.named_places import is_remote, named_place
+from hta_graph.text.sanitize import one_line
 
 __all__ = ["TraceHandler", "trace_handler"]
 

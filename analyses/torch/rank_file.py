@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
-from hta_graph.export.files import write_file
-from hta_graph.export.trace_text import gzipped
+from hta_graph.storage.atomic_write import write_file
+from hta_graph.storage.compress import gzipped
 
 __all__ = ["Rank", "Recorder", "cycle_folder", "this_rank", "write_recording"]
 

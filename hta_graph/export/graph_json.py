@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.export.json_text import Records
-from hta_graph.graph import DependencyGraph
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import EventKind
-from hta_graph.printable import encodable
+from hta_graph.text.json_text import Records
+from hta_graph.text.sanitize import encodable
 
 __all__ = ["graph_document"]
 

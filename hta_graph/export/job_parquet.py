@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.columns import Columns, looked_up
-from hta_graph.graph import DependencyGraph, RankPart
+from hta_graph.arrays import Columns, looked_up
+from hta_graph.graph.dependency_graph import DependencyGraph, RankPart
 from hta_graph.graph.edges import EdgeTable, WaitCalls
+from hta_graph.graph.graph_timeline import Timeline
 from hta_graph.graph.job_graph import Clocks, JobGraph, Members
-from hta_graph.graph.timeline import Timeline
-from hta_graph.job.joining.job_time import in_job_time
-from hta_graph.job.joining.joined_trace import rendezvous_events
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints
+from hta_graph.multi_rank.job_time import in_job_time
+from hta_graph.multi_rank.job_trace import rendezvous_events
 from hta_graph.trace.table import CopyTable, EventTable, Trace
 
 __all__ = ["JOB_TABLES", "NULLABLE", "events_of_job", "job_tables", "loaded_job"]

@@ -11,27 +11,21 @@ from typing import Any
 import numpy as np
 
 from hta_graph.errors import OutputError
-from hta_graph.export.files import new_folder
+from hta_graph.export.job_checks import check_job_tables, check_members, check_parts, check_rank_header
 from hta_graph.export.job_parquet import JOB_TABLES, NULLABLE, events_of_job, job_tables, loaded_job
-from hta_graph.export.loading.graph_checks import check_calls, check_edges, check_graph_tables
-from hta_graph.export.loading.job_checks import check_job_tables, check_members, check_parts, check_rank_header
-from hta_graph.export.loading.saved_header import (
-    HEADER_FILE,
-    SCHEMA,
-    SavedHeader,
-    read_saved_header,
-    saved_ranks,
-)
-from hta_graph.export.loading.saved_tables import SavedTable, import_arrow, read_saved_table
-from hta_graph.export.targets import check_new_folder
-from hta_graph.graph import DependencyGraph
+from hta_graph.export.parquet_checks import check_calls, check_edges, check_graph_tables
+from hta_graph.export.parquet_files import HEADER_FILE, SCHEMA, SavedHeader, read_saved_header, saved_ranks
+from hta_graph.export.saved_tables import SavedTable, import_arrow, read_saved_table
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
+from hta_graph.graph.graph_timeline import Timeline
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.timeline import Timeline
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, EDGE_MEANING, EdgeKind
-from hta_graph.places.named_places import named_place
-from hta_graph.places.remote_path import Location
-from hta_graph.printable import encodable
+from hta_graph.storage.atomic_write import new_folder
+from hta_graph.storage.location import Location
+from hta_graph.storage.named_places import named_place
+from hta_graph.storage.output_paths import check_new_folder
+from hta_graph.text.sanitize import encodable
 from hta_graph.trace.table import CopyTable, EventTable, Flows, SyncTable, Trace
 
 __all__ = ["check_folder", "load_graph", "save_graph"]

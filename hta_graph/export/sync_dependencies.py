@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
-from hta_graph.algorithms.time.stretches import binding_edges
-from hta_graph.algorithms.time.windows import Window, whole
-from hta_graph.columns import Columns, pair_key, picked
+from hta_graph.arrays import Columns, pair_key, picked
 from hta_graph.errors import QueryError, Remedy
-from hta_graph.export.csv_text import csv_line, csv_rows
-from hta_graph.graph import DependencyGraph
+from hta_graph.graph.conversion import labels, none_where, texts_of_codes
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EventEdges
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.views import labels, none_where, texts_of_codes
 from hta_graph.model import Bools, EdgeKind, EventKind, Evidence, Ids, Ints, Rule, edge_kinds
+from hta_graph.paths.binding_edges import binding_edges
+from hta_graph.paths.windows import Window, whole
+from hta_graph.text.csv_text import csv_line, csv_rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,8 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from hta_graph.graph.edges import EdgeTable
-from hta_graph.graph.points import CPU_END, CPU_ZERO, CPU_ZERO_AT_END, classes_of_points, event_of, is_end
-from hta_graph.graph.timeline import Timeline
+from hta_graph.graph.graph_timeline import Timeline
+from hta_graph.graph.points import (
+    CPU_END,
+    CPU_ZERO,
+    CPU_ZERO_AT_END,
+    classes_of_points,
+    event_of,
+    is_end,
+)
 from hta_graph.model import Codes, Ids, Ints
 from hta_graph.trace.table import Trace
 

@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 
-from hta_graph.columns import freeze, pair_key, picked
+from hta_graph.arrays import freeze, pair_key, picked
 from hta_graph.errors import QueryError, Remedy
-from hta_graph.graph.edges import EdgeTable, EventEdges, WaitCalls
-from hta_graph.graph.launches import launching_calls
-from hta_graph.graph.marks import Marks
-from hta_graph.graph.nesting import Nesting, nearest_around
-from hta_graph.graph.points import end_point, event_of, start_point
-from hta_graph.graph.reach import reachable, shortest_path
-from hta_graph.graph.timeline import Timeline
-from hta_graph.graph.views import (
+from hta_graph.graph.conversion import (
     POINT_NAMES,
     edge_columns,
     edges_frame,
@@ -28,10 +21,17 @@ from hta_graph.graph.views import (
     to_networkx,
     to_rustworkx,
 )
+from hta_graph.graph.edges import EdgeTable, EventEdges, WaitCalls
+from hta_graph.graph.event_flags import Marks
+from hta_graph.graph.graph_timeline import Timeline
+from hta_graph.graph.launches import launching_calls
+from hta_graph.graph.points import end_point, event_of, start_point
+from hta_graph.graph.timeline import Nesting, nearest_around
+from hta_graph.graph.traversal import reachable, shortest_path
 from hta_graph.model import EDGE_MEANING, Bools, EdgeKind, EventKind, Evidence, Ids, Ints
-from hta_graph.patterns import matched_names
-from hta_graph.places.remote_path import Location
-from hta_graph.shown import html_table
+from hta_graph.safe_regex import matched_names
+from hta_graph.storage.location import Location
+from hta_graph.text.formatting import html_table
 from hta_graph.trace.table import READING_DIAGNOSTICS, EventTable, LaneTable, Step, Trace
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.columns import Columns, first_of_runs, freeze, looked_up, pair_key, picked
+from hta_graph.arrays import Columns, first_of_runs, freeze, looked_up, pair_key, picked
 from hta_graph.graph.points import end_point, event_of, is_end, start_point
 from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints, Rule
 

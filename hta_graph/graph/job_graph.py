@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hta_graph.columns import Columns, freeze, picked
+from hta_graph.arrays import Columns, freeze, picked
 from hta_graph.errors import QueryError, Remedy
+from hta_graph.graph.conversion import none_where, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph, EventName, RankPart, RankSource
 from hta_graph.graph.edges import EdgeTable, WaitCalls
+from hta_graph.graph.graph_timeline import Timeline
 from hta_graph.graph.points import event_of, is_end
-from hta_graph.graph.timeline import Timeline
-from hta_graph.graph.views import none_where, texts_of_codes
 from hta_graph.model import Bools, Codes, EdgeKind, EventKind, Floats, Ids, Ints
 from hta_graph.trace.table import Step, Trace
 

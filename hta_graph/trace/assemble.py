@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.columns import distinct, freeze
+from hta_graph.arrays import distinct, freeze
 from hta_graph.model import LONGEST_NS, Bools, Codes, EventKind, Ids, Ints, kind_mask
-from hta_graph.places.remote_path import Location
-from hta_graph.trace.clock import INVALID, base_time
-from hta_graph.trace.collect import BAD_ID, Arrow, Bracket, Collected, Columns
+from hta_graph.storage.location import Location
+from hta_graph.trace.columnize import BAD_ID, Arrow, Bracket, Collected, Columns
 from hta_graph.trace.lanes import NO_STREAM, build_lanes
 from hta_graph.trace.order import canonical_order
+from hta_graph.trace.profiler_names import STEP_NAME
 from hta_graph.trace.rank_files import header_count, header_settings
 from hta_graph.trace.reader import FileFacts
 from hta_graph.trace.rows import Number
 from hta_graph.trace.table import READING_DIAGNOSTICS, CopyTable, EventTable, Flows, SyncTable, Trace
-from hta_graph.trace.vocabulary import STEP_NAME
+from hta_graph.trace.timestamps import INVALID, base_time
 
 __all__ = ["assemble"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.columns import freeze
+from hta_graph.arrays import freeze
 from hta_graph.model import Ids
 from hta_graph.trace.rows import Number
 from hta_graph.trace.table import LaneTable

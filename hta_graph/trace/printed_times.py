@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import msgspec
 
-from hta_graph.trace.parts import is_array
+from hta_graph.trace.json_reader import is_array
 from hta_graph.trace.tolerant import parse
 
 __all__ = ["exact_times"]

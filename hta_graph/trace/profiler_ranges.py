@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 
 from hta_graph.model import EventKind, Ids
-from hta_graph.trace.details import rows_again
+from hta_graph.trace.event_args import rows_again
+from hta_graph.trace.profiler_names import PROFILER_RANGE
 from hta_graph.trace.rows import RowShape
 from hta_graph.trace.table import Trace
-from hta_graph.trace.vocabulary import PROFILER_RANGE
 
 __all__ = ["MOST_COUNTED", "ProfilerRanges", "read_profiler_ranges"]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from hta_graph.errors import HtaGraphError, TraceError
-from hta_graph.places.named_places import is_remote
-from hta_graph.places.remote_path import Location
-from hta_graph.places.together import ask_all
+from hta_graph.storage.location import Location
+from hta_graph.storage.named_places import is_remote
+from hta_graph.storage.together import ask_all
+from hta_graph.trace.profiler_names import RANK_IN_FILE_NAME
 from hta_graph.trace.rows import Header, number_or_text
-from hta_graph.trace.vocabulary import RANK_IN_FILE_NAME
 
 __all__ = ["FoundFile", "RankFile", "assign_ranks", "choose_ranks", "expand", "header_count", "header_settings"]
 

@@ -6,16 +6,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hta_graph.errors import HtaGraphError, NotATraceError, TooLargeError, TraceError
-from hta_graph.places.manifests import given_places
-from hta_graph.places.named_places import named_place
-from hta_graph.places.remote_path import Location
-from hta_graph.places.together import in_order
-from hta_graph.told import tell
-from hta_graph.trace.allowance import out_of_memory
+from hta_graph.log import tell
+from hta_graph.storage.file_lists import given_places
+from hta_graph.storage.location import Location
+from hta_graph.storage.named_places import named_place
+from hta_graph.storage.together import in_order
 from hta_graph.trace.assemble import assemble
-from hta_graph.trace.collect import collect
-from hta_graph.trace.named_launches import with_named_launches
-from hta_graph.trace.peek import peek_header
+from hta_graph.trace.columnize import collect
+from hta_graph.trace.external_id_launches import with_named_launches
+from hta_graph.trace.header import peek_header
+from hta_graph.trace.memory_limit import out_of_memory
 from hta_graph.trace.rank_files import FoundFile, RankFile, assign_ranks, choose_ranks, expand, header_count
 from hta_graph.trace.reader import RowReader, paused_gc
 from hta_graph.trace.rows import Header

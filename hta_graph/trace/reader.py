@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hta_graph.errors import NotATraceError, Remedy, TraceError
-from hta_graph.places.remote_path import Location
-from hta_graph.trace.allowance import GrowthCheck
-from hta_graph.trace.parts import FilePart, Parts
+from hta_graph.storage.location import Location
+from hta_graph.trace.json_reader import FilePart, Parts
+from hta_graph.trace.memory_limit import GrowthCheck
 from hta_graph.trace.rows import EVENT_ROWS, Header, RowShape
 from hta_graph.trace.source import FileBytes
 

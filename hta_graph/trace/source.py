@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from io import SEEK_END, BufferedReader, BytesIO
 
 from hta_graph.errors import HtaGraphError, TraceError
-from hta_graph.places.named_places import is_remote, open_to_peek
-from hta_graph.places.remote_path import Location
-from hta_graph.trace.allowance import PEAK_PER_TEXT, TextLimit
-from hta_graph.trace.unpacking import Unpacking, is_gzip, is_zstd
+from hta_graph.storage.location import Location
+from hta_graph.storage.named_places import is_remote, open_to_peek
+from hta_graph.trace.decompress import Unpacking, is_gzip, is_zstd
+from hta_graph.trace.memory_limit import PEAK_PER_TEXT, TextLimit
 
 __all__ = ["FileBytes", "kept_text", "read_bytes", "text_head"]
 

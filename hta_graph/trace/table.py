@@ -9,11 +9,11 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.columns import Columns, freeze
+from hta_graph.arrays import Columns, freeze
 from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Floats, Ids, Ints, kind_mask
-from hta_graph.places.remote_path import Location
-from hta_graph.shown import html_table
-from hta_graph.trace.vocabulary import STEP_NAME
+from hta_graph.storage.location import Location
+from hta_graph.text.formatting import html_table
+from hta_graph.trace.profiler_names import STEP_NAME
 
 __all__ = [
     "READING_DIAGNOSTICS",

@@ -10,8 +10,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from hta_graph.errors import NotATraceError, TraceError
-from hta_graph.places.remote_path import Location
-from hta_graph.printable import whole_characters
+from hta_graph.storage.location import Location
+from hta_graph.text.sanitize import whole_characters
 from hta_graph.trace.rows import Header, RowShape, header_of_object
 
 __all__ = ["FaultError", "Found", "of_whole_characters", "parse", "read_tolerantly"]

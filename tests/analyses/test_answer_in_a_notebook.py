@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from analyses import idle_time, whole
+from analyses import whole
 from analyses.answer import ROWS_SHOWN, Answer, answer_lines
-from tests.support.builder import TraceBuilder
+from analyses.questions import idle_time
+from tests.support.trace_builder import TraceBuilder
 
 
 def idle_graph(name: str) -> TraceBuilder:

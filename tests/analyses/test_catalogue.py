@@ -14,15 +14,15 @@ import pytest
 import analyses
 from analyses.analysis import Analysis
 from analyses.catalogue import CATALOGUE, MODULES, analysis
-from analyses.flags import OWNER_KINDS
-from analyses.memory import raw_memory_timeline
+from analyses.description import OWNER_KINDS
+from analyses.diff import run_diff, two_runs_job_diff
+from analyses.questions import raw_memory_timeline
 from analyses.tables import MORE, Table
-from analyses.two_runs import job_diff, run_diff
-from hta_graph.algorithms.who.owners import OWNERS
+from hta_graph.attribution.owners import OWNERS
+from tests.generate.made_files import SCHEMAS, made_files
 from tests.simulator import Dialect
 from tests.support.command_line import run_command
-from tests.support.poor_traces import saved_file, simulated_bytes
-from tests.write_schemas.made_files import SCHEMAS, made_files
+from tests.support.incomplete_traces import saved_file, simulated_bytes
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -52,7 +52,11 @@ def documented_words(table: Table) -> set[str]:
 
 def all_tables() -> list[tuple[str, Table]]:
     listed = [(f"{one.name} {name}", table) for one in ANALYSES for name, table in one.tables.items()]
-    others = {"diff": run_diff.TABLES, "diff of jobs": job_diff.TABLES, "raw timeline": raw_memory_timeline.TABLES}
+    others = {
+        "diff": run_diff.TABLES,
+        "diff of jobs": two_runs_job_diff.TABLES,
+        "raw timeline": raw_memory_timeline.TABLES,
+    }
     return listed + [(f"{of} {name}", table) for of, tables in others.items() for name, table in tables.items()]
 
 
@@ -82,7 +86,7 @@ def test_help_shows_what_is_asked_and_every_flag_with_its_default(
 
 @every_analysis
 def test_a_command_line_without_flags_gives_the_defaults(asked: Analysis) -> None:
-    from analyses.command_line.analysis_commands import command_of
+    from analyses.cli.commands.analysis_commands import command_of
 
     parser = argparse.ArgumentParser()
     (entry,) = (entry for entry in CATALOGUE if entry.name == asked.name)
@@ -173,7 +177,7 @@ def test_every_question_is_a_public_name() -> None:
 def test_what_is_made_of_the_declarations_is_that_of_now() -> None:
     texts = dict(made_files())
     stale = [path.name for path, text in texts.items() if path.read_text(encoding="utf-8") != text]
-    assert stale == [], "python -m tests.write_schemas writes them anew"
+    assert stale == [], "python -m tests.generate writes them anew"
     assert {path for path in texts if path.suffix == ".json"} == set(SCHEMAS.glob("*.json"))
     assert tuple(entry.module for entry in CATALOGUE) == MODULES
 

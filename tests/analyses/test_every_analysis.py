@@ -16,8 +16,8 @@ from analyses.catalogue import CATALOGUE, analysis
 from hta_graph import build_graph
 from hta_graph.trace.read import read_traces
 from tests.support.command_line import run_command
-from tests.support.depth import deep
-from tests.support.poor_traces import POOR_TRACES, TELLING, broken_off, cuda
+from tests.support.deep_tests import deep
+from tests.support.incomplete_traces import POOR_TRACES, TELLING, broken_off, cuda
 from tests.support.shared_traces import SHARED
 
 pytestmark = pytest.mark.sampled(2)

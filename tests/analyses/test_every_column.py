@@ -1,6 +1,6 @@
 """Every column of every table of every analysis, as exact numbers: a share of less than the whole is noticed.
 
-``small_job_answers.txt`` holds what the commands answered about :mod:`tests.support.small_job` once; its shares and
+``small_job_answers.txt`` holds what the commands answered about :mod:`tests.support.two_rank_job` once; its shares and
 totals were checked by hand. A share stands there as a fraction. An analysis may have its own numbers in its test file
 instead, as ``SMALL_JOB``.
 """
@@ -21,12 +21,12 @@ import pytest
 
 import hta_graph as hg
 from analyses.catalogue import CATALOGUE
-from analyses.command_line.cli import main
-from analyses.memory.raw_memory_timeline import CATEGORIES, RawTimeline, peak_table
-from analyses.pages.report import report_page
-from analyses.paths.verdict import verdict
+from analyses.cli.main import main
+from analyses.questions.raw_memory_timeline import CATEGORIES, RawTimeline, peak_table
+from analyses.report.report import report_page
 from analyses.scope import in_window
-from tests.support.small_job import ALL_REDUCE, COPY, one_rank, small_job
+from analyses.verdict import verdict
+from tests.support.two_rank_job import ALL_REDUCE, COPY, one_rank, small_job
 
 ANSWERS = Path(__file__).parent / "small_job_answers.txt"
 OWN = re.compile(r'^SMALL_JOB = """\n(.*?)"""$', re.MULTILINE | re.DOTALL)

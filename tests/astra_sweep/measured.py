@@ -13,20 +13,27 @@ from typing import Any
 import numpy as np
 
 import hta_graph as hg
-from hta_graph.algorithms.time.intervals import Intervals, union
-from hta_graph.algorithms.work.activities import WorkType, activities
+from hta_graph.activities import WorkType, activities
+from hta_graph.chakra.convert import ConvertOptions, convert
+from hta_graph.chakra.et_file import attributes
+from hta_graph.chakra.et_files import read_folder
+from hta_graph.chakra.et_program import EtProgram
+from hta_graph.chakra.log_statistics import RankStatistics
+from hta_graph.chakra.rank_workload import RankInput
+from hta_graph.chakra.scale import scale_workload
+from hta_graph.chakra.schema import NODE_TYPES
+from hta_graph.chakra.simulate import SimulatedRank, simulate
 from hta_graph.errors import HtaGraphError
-from hta_graph.export.chakra.files.et_file import attributes
-from hta_graph.export.chakra.files.et_folder import read_folder
-from hta_graph.export.chakra.files.schema import NODE_TYPES
-from hta_graph.export.chakra.simulator.et_program import EtProgram
-from hta_graph.export.chakra.simulator.log_statistics import RankStatistics
-from hta_graph.export.chakra.simulator.simulate import SimulatedRank, simulate
-from hta_graph.export.chakra.workload.convert import ConvertOptions, convert
-from hta_graph.export.chakra.workload.rank_work import RankInput
-from hta_graph.export.chakra.workload.scaling import scale_workload
 from hta_graph.model import EventKind, Ints
-from tests.support.astra_sim import BACK_ENDS, BANDWIDTH_GBPS, Settings, programs_in, run_astra_sim, with_second_rank
+from hta_graph.paths.intervals import Intervals, union
+from tests.support.astra_sim import (
+    BACK_ENDS,
+    BANDWIDTH_GBPS,
+    Settings,
+    programs_in,
+    run_astra_sim,
+    with_second_rank,
+)
 
 __all__ = [
     "CASES",

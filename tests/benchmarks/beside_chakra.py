@@ -21,14 +21,14 @@ from pathlib import Path
 import orjson
 
 from hta_graph.trace.source import read_bytes
-from tests.benchmarks.made_host import pair
-from tests.benchmarks.repeat import repeated
+from tests.benchmarks.generated_host_trace import pair
+from tests.benchmarks.repeat_trace import repeated
 from tests.support.shared_traces import SHARED
 
 SETS = ("execution_trace_sample", "megatron_tp2_v100", "dlrm_8xv100")
 MADE = ("sync_alexnet_a100", "sync_simple_add", "nccl_args_a100")
 LIMIT_S = 600
-OURS = (sys.executable, "-m", "analyses.command_line.cli")
+OURS = (sys.executable, "-m", "analyses.cli.main")
 
 MEASURE = """
 import os, signal, sys, time

@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import hta_alone
-from tests.benchmarks.cold import Run, run_cold
+from tests.benchmarks import hta_process
+from tests.benchmarks.cold_process import Run, run_cold
 from tests.benchmarks.machine import machine, versions
 from tests.support.shared_traces import SHARED
 
@@ -118,7 +118,7 @@ def our_command(trace: Path, out: Path) -> list[str]:
     return [
         sys.executable,
         "-m",
-        "analyses.command_line.cli",
+        "analyses.cli.main",
         "critical-path",
         str(trace),
         "--whole",
@@ -133,9 +133,9 @@ def measure(trace: Path, hta_python: str, rounds: int, scratch: Path) -> Measure
     commands = {
         LOADS: [sys.executable, "-c", JSON_LOADS, str(trace)],
         OURS: our_command(trace, scratch / "path.json"),
-        HTA: [hta_python, str(Path(hta_alone.__file__)), str(trace)],
+        HTA: [hta_python, str(Path(hta_process.__file__)), str(trace)],
     }
-    inside = [sys.executable, "-m", "tests.benchmarks.in_process", str(trace)]
+    inside = [sys.executable, "-m", "tests.benchmarks.graph_and_path", str(trace)]
     for number in range(rounds + 1):
         say(f"{measured.name}: round {number} of {rounds}")
         runs = {row: run_cold(command) for row, command in commands.items()}
@@ -151,9 +151,11 @@ def measure_repeated(trace: Path, times: int, rounds: int, scratch: Path) -> Mea
     """Run our command on a trace that is repeated in time, as plain JSON."""
     large = scratch / f"times_{times}.json"
     say(f"{trace.parent.name} × {times}: writing")
-    subprocess.run([sys.executable, "-m", "tests.benchmarks.repeat", str(trace), str(times), str(large)], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.repeat_trace", str(trace), str(times), str(large)], check=True
+    )
     measured = Measured(f"{trace.parent.name} × {times}")
-    inside = [sys.executable, "-m", "tests.benchmarks.in_process", str(large), "--runs", "1"]
+    inside = [sys.executable, "-m", "tests.benchmarks.graph_and_path", str(large), "--runs", "1"]
     measured.add_stages(run_cold(inside).printed, {"graph and path": IN_PROCESS})
     for number in range(1 if times == LARGE_TIMES else rounds):
         say(f"{measured.name}: round {number + 1}")

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks.cold import Run, run_cold
+from tests.benchmarks.cold_process import Run, run_cold
 from tests.benchmarks.machine import machine
 
 GRAPHS = "import hta_graph as hg, sys; graphs = list(hg.read_graphs(sys.argv[1], jobs=1))"

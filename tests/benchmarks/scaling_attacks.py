@@ -17,11 +17,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analyses.command_line.all_commands import COMMANDS
-from analyses.command_line.cli import main as run_command
-from analyses.command_line.command import Command, CommandGroup
+from analyses.cli.all_commands import COMMANDS
+from analyses.cli.command import Command, CommandGroup
+from analyses.cli.main import main as run_command
 from tests.benchmarks.machine import machine, versions
-from tests.benchmarks.scaling_shapes import FOLDERS, SHAPES, write_folder, write_shape
+from tests.benchmarks.scaling_traces import FOLDERS, SHAPES, write_folder, write_shape
 from tests.same_outputs import preload
 
 READING = "(reading)"
@@ -140,7 +140,7 @@ def _in_child(argv: Sequence[str], printed: Path) -> int:
 
 def _read_all(trace: str) -> int:
     """Read as every command has to: each rank's trace becomes its graph."""
-    from hta_graph.job.reading import read_graphs
+    from hta_graph.multi_rank.read_ranks import read_graphs
 
     for _ in read_graphs(trace, report=lambda _: None):
         pass

@@ -35,15 +35,15 @@ def measure(path: Path) -> dict[str, float]:
     """Measure every stage of one trace in this process."""
     watch = Stopwatch()
     watch.time("import", _import_all)
-    from hta_graph.algorithms.time.critical_path import critical_path
-    from hta_graph.algorithms.time.windows import whole
     from hta_graph.build import build_graph
-    from hta_graph.export.json_text import to_json
-    from hta_graph.graph.timeline import Timeline
-    from hta_graph.links import DEFAULT_RULES
-    from hta_graph.links.context import LinkContext
+    from hta_graph.dependencies.context import LinkContext
+    from hta_graph.dependencies.rules import DEFAULT_RULES
+    from hta_graph.graph.graph_timeline import Timeline
+    from hta_graph.paths.critical_path import critical_path
+    from hta_graph.paths.windows import whole
+    from hta_graph.text.json_text import to_json
     from hta_graph.trace.assemble import assemble
-    from hta_graph.trace.collect import collect
+    from hta_graph.trace.columnize import collect
     from hta_graph.trace.reader import RowReader
     from hta_graph.trace.source import read_bytes
 
@@ -65,13 +65,13 @@ def measure(path: Path) -> dict[str, float]:
 
 
 def _import_all() -> None:
-    import hta_graph.algorithms.time.critical_path
     import hta_graph.build
+    import hta_graph.paths.critical_path
     import hta_graph.trace.read  # noqa: F401
 
 
 def _document(found: Any) -> Any:
-    from analyses.paths.path_report import path_document
+    from analyses.questions.critical_path import path_document
 
     return path_document(found)
 
@@ -82,7 +82,7 @@ def whole_command(path: Path) -> float:
     command = [
         sys.executable,
         "-m",
-        "analyses.command_line.cli",
+        "analyses.cli.main",
         "critical-path",
         str(path),
         "--whole",

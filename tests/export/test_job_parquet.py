@@ -14,10 +14,10 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import OutputError, TraceError
 from tests.support.command_line import folder_contents
-from tests.support.depth import deep
+from tests.support.deep_tests import deep
 from tests.support.random_jobs import random_job
 from tests.support.shared_traces import SHARED
-from tests.support.small_job import small_job
+from tests.support.two_rank_job import small_job
 
 pytest.importorskip("pyarrow")
 

@@ -10,9 +10,9 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import QueryError
 from hta_graph.export.sync_dependencies import SyncDependencies
-from tests.support.chakra_builder import RankBuilder
-from tests.support.depth import deep
+from tests.support.deep_tests import deep
 from tests.support.random_jobs import random_job
+from tests.support.rank_builder import RankBuilder
 from tests.support.shared_traces import SHARED
 
 

@@ -18,13 +18,13 @@ import pytest
 import hta_graph as hg
 from hta_graph.export.sync_dependencies import next_operators
 from hta_graph.trace.source import read_bytes
-from tests.proof import DIALECTS, GPU_TO_CPU, Score, read
+from tests.edge_accuracy import DIALECTS, GPU_TO_CPU, Score, read
 from tests.simulator import Dialect, random_program, simulate, write
-from tests.support.builder import TraceBuilder
 from tests.support.command_line import command_json, one_error, run_command
-from tests.support.depth import deep
+from tests.support.deep_tests import deep
 from tests.support.shared_traces import SHARED, graph_of_file, shared_traces
-from tests.sync_precision import (
+from tests.support.trace_builder import TraceBuilder
+from tests.sync_dependency_accuracy import (
     TRACES,
     Recording,
     dependencies,
@@ -590,9 +590,7 @@ def test_all_outputs_at_once_are_those_of_one_at_a_time(
 
 @pytest.mark.slow
 def test_the_command_does_without_pandas(trace_file: Path) -> None:
-    code = (
-        "from analyses.command_line.cli import main, sys; main(sys.argv[1:]); sys.stderr.write(' '.join(sys.modules))"
-    )
+    code = "from analyses.cli.main import main, sys; main(sys.argv[1:]); sys.stderr.write(' '.join(sys.modules))"
     given = ["sync-deps", str(trace_file), "--csv", "-"]
     done = subprocess.run([sys.executable, "-c", code, *given], check=True, capture_output=True, text=True)
     assert {"pandas", "networkx", "rustworkx", "pyarrow"} & set(done.stderr.split()) == set()

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tests.golden_table.faults import Fault, Faults
 from tests.golden_table.gpu_time import listed
-from tests.golden_table.recorded import COPY_OF_ANNOTATION, Run
+from tests.golden_table.hta_faults import Fault, Faults
+from tests.golden_table.raw_trace import COPY_OF_ANNOTATION, Run
 from tests.golden_table.steps import iterations
 
 __all__ = ["breakdown", "kernels_under"]

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from tests.golden_table.annotations import short
-from tests.golden_table.faults import Fault, Faults
-from tests.golden_table.recorded import COPY_OF_ANNOTATION, Run
+from tests.golden_table.hta_faults import Fault, Faults
+from tests.golden_table.raw_trace import COPY_OF_ANNOTATION, Run
 from tests.golden_table.steps import iterations
 
 __all__ = ["compared", "sorted_names"]

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import hta_graph as hg
-from analyses.gpu_time.kernel_breakdown import kernel_breakdown, kernel_types
-from analyses.gpu_time.overlap import comm_comp_overlap
-from analyses.gpu_time.temporal_breakdown import temporal_breakdown
+from analyses.diff.change_tables import name_diff
 from analyses.hta.hta_window import like_hta
-from analyses.idle.launch_gaps import launch_gaps
-from analyses.launches.launch_stats import launch_stats, launches
-from analyses.launches.queue_length import queue_length
-from analyses.memory.memory_bandwidth import memory_bandwidth
-from analyses.ranks.matched_collectives import matched_collectives
-from analyses.ranks.stragglers import stragglers
+from analyses.matched_collectives import matched_collectives
+from analyses.questions.kernel_breakdown import kernel_breakdown, kernel_types
+from analyses.questions.launch_gaps import launch_gaps
+from analyses.questions.launch_stats import launch_stats, launches
+from analyses.questions.memory_bandwidth import memory_bandwidth
+from analyses.questions.overlap import comm_comp_overlap
+from analyses.questions.queue_length import queue_length
+from analyses.questions.ranks_stragglers import stragglers
+from analyses.questions.temporal_breakdown import temporal_breakdown
 from analyses.scope import Scope, in_window, whole
-from analyses.two_runs.change_tables import name_diff
-from tests.golden_table.ours import TRACES, analysis_of
+from tests.golden_table.our_answers import TRACES, analysis_of
 from tests.support.shared_traces import SHARED
 
 __all__ = ["Tally", "exact_traces", "tallies"]

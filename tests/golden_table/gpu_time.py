@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tests.golden_table.answers import between
-from tests.golden_table.faults import Fault, Faults
-from tests.golden_table.recorded import Run
+from tests.golden_table.golden_form import between
+from tests.golden_table.hta_faults import Fault, Faults
+from tests.golden_table.raw_trace import Run
 
 __all__ = ["idle_time", "kernels", "listed", "overlap", "temporal"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tests.golden_table.answers import Range
-from tests.golden_table.faults import Fault, Faults
-from tests.golden_table.recorded import DEVICE, Run
+from tests.golden_table.golden_form import Range
+from tests.golden_table.hta_faults import Fault, Faults
+from tests.golden_table.raw_trace import DEVICE, Run
 
 __all__ = [
     "blocked",

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from tests.golden_table.faults import Fault, Faults
-from tests.golden_table.recorded import OPERATOR, SYNC, SYNC_NAMES, Run, sync_records
+from tests.golden_table.hta_faults import Fault, Faults
+from tests.golden_table.raw_trace import OPERATOR, SYNC, SYNC_NAMES, Run, sync_records
 from tests.golden_table.steps import iterations
 
 __all__ = ["filtered", "loaded"]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tests.golden_table.faults import Fault, Faults
-from tests.golden_table.recorded import Run, sync_records
+from tests.golden_table.hta_faults import Fault, Faults
+from tests.golden_table.raw_trace import Run, sync_records
 
 __all__ = ["sequences"]
 

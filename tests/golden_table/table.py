@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tests.golden_table.exact_numbers import Tally, exact_traces, tallies
-from tests.golden_table.faults import Fault
-from tests.golden_table.golden import Golden, golden_answers
-from tests.golden_table.judge import EQUAL, NOT_COVERED, RAISES, UNEXPLAINED, Verdict, judge
+from tests.golden_table.golden_files import Golden, golden_answers
+from tests.golden_table.hta_faults import Fault
+from tests.golden_table.verdict import EQUAL, NOT_COVERED, RAISES, UNEXPLAINED, Verdict, judge
 from tests.support.shared_traces import SHARED
 
 __all__ = ["main"]

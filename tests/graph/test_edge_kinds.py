@@ -11,24 +11,24 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.command_line.cli import main
+from analyses.cli.main import main
 from hta_graph import model
-from hta_graph.algorithms.time import critical_path as module
-from hta_graph.algorithms.time.pieces import Pieces
+from hta_graph.dependencies.context import LinkContext
+from hta_graph.dependencies.rules import DEFAULT_RULES, LinkRule
 from hta_graph.errors import DefectError
 from hta_graph.export.picture.style import UNKNOWN_COLOUR, link_colour
 from hta_graph.export.sync_dependencies import GPU_TO_CPU, GPU_TO_GPU
-from hta_graph.graph.timeline import Timeline
-from hta_graph.links import DEFAULT_RULES, LinkRule
-from hta_graph.links.context import LinkContext
+from hta_graph.graph.graph_timeline import Timeline
 from hta_graph.model import EDGE_MEANING, EdgeKind, EdgeRole, Rule
-from tests.proof import read
+from hta_graph.paths import critical_path as module
+from hta_graph.paths.pieces import Pieces
+from tests.edge_accuracy import read
 from tests.simulator import Dialect, Program, Stream, random_program, simulate, write
 from tests.simulator.program import Launch
 from tests.simulator.programs import Family
 from tests.simulator.run import Run
-from tests.support.builder import TraceBuilder
 from tests.support.manual import page_with
+from tests.support.trace_builder import TraceBuilder
 
 ROOT = Path(__file__).parents[2]
 FAMILIES: tuple[tuple[int, Family], ...] = ((1, "pytorch"), (3, "experts"), (8, "pytorch"))

@@ -8,8 +8,8 @@ from pathlib import Path
 import hta_graph as hg
 from hta_graph.model import BoundBy, Reason
 from tests.manual_pictures.programs import FORWARD, GEMM, Drawing, job_path, path_of
-from tests.support.builder import TraceBuilder
-from tests.support.chakra_builder import ALL_REDUCE, RankBuilder
+from tests.support.rank_builder import ALL_REDUCE, RankBuilder
+from tests.support.trace_builder import TraceBuilder
 
 __all__ = ["CLASSES", "REASONS"]
 

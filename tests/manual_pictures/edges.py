@@ -9,9 +9,9 @@ import hta_graph as hg
 from hta_graph.model import EdgeKind
 from tests.manual_pictures.programs import FORWARD, GEMM, Drawing, end_of, job_path, path_of, simulated
 from tests.simulator.program import Gap, Launch, Op, Poll, Program, Stream
-from tests.support.builder import TraceBuilder
-from tests.support.chakra_builder import RankBuilder
 from tests.support.gloo_builder import MAIN, GlooRank, late_ranks
+from tests.support.rank_builder import RankBuilder
+from tests.support.trace_builder import TraceBuilder
 
 __all__ = ["EDGES"]
 

@@ -10,7 +10,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 import hta_graph as hg
-from analyses.display.words import CAUSE, EDGE, MEANING, REASON
+from analyses.display.labels import CAUSE, EDGE, MEANING, REASON
 from hta_graph.export.picture import lanes_picture
 from hta_graph.model import EdgeKind
 from tests.manual_pictures.classes import CLASSES, REASONS

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import hta_graph as hg
-from analyses.idle.launch_gaps import LaunchGap
+from analyses.questions.launch_gaps import LaunchGap
 from hta_graph.model import GapCause
 from tests.manual_pictures.edges import BACKWARD, event_wait, graph_order
 from tests.manual_pictures.programs import FORWARD, GEMM, Drawing, job_path, path_of, simulated
 from tests.simulator.program import Launch, Program, Stream
-from tests.support.builder import TraceBuilder
-from tests.support.chakra_builder import RankBuilder
+from tests.support.rank_builder import RankBuilder
+from tests.support.trace_builder import TraceBuilder
 
 __all__ = ["GAPS", "LAUNCH_GAPS"]
 

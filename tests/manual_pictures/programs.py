@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import hta_graph as hg
-from tests.proof import read
+from tests.edge_accuracy import read
 from tests.simulator import Dialect, Program, simulate, write
-from tests.support.builder import TraceBuilder
+from tests.support.trace_builder import TraceBuilder
 
 __all__ = ["FORWARD", "GEMM", "Drawing", "end_of", "job_path", "path_of", "simulated"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import hta_graph as hg
 from tests.manual_pictures.programs import Drawing, job_path
 from tests.support.gloo_builder import MAIN, GlooRank
-from tests.support.gloo_meetings import meet, ranks_that_pass_a_wait_on
+from tests.support.gloo_collectives import meet, ranks_that_pass_a_wait_on
 
 __all__ = ["RANK_WAITS"]
 

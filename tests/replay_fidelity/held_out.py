@@ -18,16 +18,16 @@ from typing import Literal
 import numpy as np
 
 import hta_graph as hg
-from hta_graph.algorithms.replay.draft import Draft
-from hta_graph.algorithms.replay.edge_times import OF_ITS_LANE, edge_times
-from hta_graph.algorithms.replay.replay import Replayed
-from hta_graph.algorithms.replay.replayable import Replayable
-from hta_graph.algorithms.replay.same_places import same_places
-from hta_graph.algorithms.time.carried_over import issued_times
-from hta_graph.columns import looked_up, pair_key, picked
+from hta_graph.arrays import looked_up, pair_key, picked
 from hta_graph.errors import QueryError
-from hta_graph.graph import DependencyGraph
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import ROLE, Bools, EventKind, Ints
+from hta_graph.paths.carried_over import issued_times
+from hta_graph.what_if.draft import Draft
+from hta_graph.what_if.edge_times import OF_ITS_LANE, edge_times
+from hta_graph.what_if.rank_normalization import same_places
+from hta_graph.what_if.replay import Replayed
+from hta_graph.what_if.replay_graph import Replayable
 
 Length = Literal["iteration", "latency"]
 

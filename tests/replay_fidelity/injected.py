@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 
 import hta_graph as hg
-from hta_graph.algorithms.replay.draft import Draft
-from hta_graph.algorithms.time.windows import ResolvedWindow
 from hta_graph.errors import QueryError
-from hta_graph.graph import RankPart
+from hta_graph.graph.dependency_graph import RankPart
 from hta_graph.graph.job_graph import JobGraph
-from tests.support.gloo_truth import Interval, intervals_of
+from hta_graph.paths.windows import ResolvedWindow
+from hta_graph.what_if.draft import Draft
+from tests.support.injected_delays import Interval, intervals_of
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import hta_graph as hg
-from hta_graph.algorithms.replay.changes import Change
+from hta_graph.what_if.changes import Change
 
 RING = "kernel:ncclDevKernel_ReduceScatter"
 

@@ -8,12 +8,12 @@ written = write(run, Dialect(sync_rows="none", shuffle_seed=1))
 path.write_bytes(to_bytes(written.document))  # a Kineto file; written.index_of[uid] is the row's position
 """
 
-from .dialect import Dialect
-from .engine import simulate
-from .program import Program, Stream, ThreadProgram
-from .programs import random_program
-from .run import Constraint, Flow, Run, SimEvent, SyncRow
-from .writer import Written, to_bytes, write
+from tests.simulator.dialect import Dialect
+from tests.simulator.engine import simulate
+from tests.simulator.program import Program, Stream, ThreadProgram
+from tests.simulator.programs import random_program
+from tests.simulator.run import Constraint, Flow, Run, SimEvent, SyncRow
+from tests.simulator.writer import Written, to_bytes, write
 
 __all__ = [
     "Constraint",

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from .program import (
+from tests.simulator.program import (
     Call,
     Copy,
     GraphLaunch,
@@ -22,10 +22,10 @@ from .program import (
     SyncStream,
     Wait,
 )
-from .recording import Cause, Recording
-from .run import EdgeKind, SimEvent, SyncKind, SyncRow
-from .streams import Gpu, Work
-from .threads import HostThread
+from tests.simulator.recording import Cause, Recording
+from tests.simulator.run import EdgeKind, SimEvent, SyncKind, SyncRow
+from tests.simulator.streams import Gpu, Work
+from tests.simulator.threads import HostThread
 
 COPY_NAMES = {
     "HtoD": "Memcpy HtoD ({host} -> Device)",

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from .idioms import LOADER
-from .program import (
+from tests.simulator.program import (
     Annotation,
     Backward,
     Body,
@@ -32,8 +31,9 @@ from .program import (
     SyncStream,
     Wait,
 )
-from .ranks.statements import Meet
-from .rewriting import Around, Change, rewritten, statements
+from tests.simulator.pytorch_idioms import LOADER
+from tests.simulator.ranks.communication_statements import Meet
+from tests.simulator.rewriting import Around, Change, rewritten, statements
 
 Asked = tuple[Any, ...]
 """A change in words: ("scale", "kernel:gemm", 0.5)."""

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from .calls import Driver
-from .program import Annotation, Backward, Frame, Gap, Lagging, Op, Program, Scope, Statement
-from .recording import Cause, Recording
-from .run import EventKind, Flow, Run, SimEvent
-from .threads import HostThread, OpenScope
+from tests.simulator.calls import Driver
+from tests.simulator.program import Annotation, Backward, Frame, Gap, Lagging, Op, Program, Scope, Statement
+from tests.simulator.recording import Cause, Recording
+from tests.simulator.run import EventKind, Flow, Run, SimEvent
+from tests.simulator.threads import HostThread, OpenScope
 
 PID = 4_242
 SCOPE_KINDS: dict[type[Statement], EventKind] = {

@@ -7,10 +7,10 @@ group            |======|
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .engine import simulate
-from .program import Body, Launch, Program, Statement
-from .rewriting import Around, rewritten
-from .run import Run, SimEvent
+from tests.simulator.engine import simulate
+from tests.simulator.program import Body, Launch, Program, Statement
+from tests.simulator.rewriting import Around, rewritten
+from tests.simulator.run import Run, SimEvent
 
 SLOWER = 0.3
 """How much longer a kernel takes that never runs alone."""

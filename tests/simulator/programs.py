@@ -5,8 +5,8 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Literal
 
-from . import idioms
-from .program import (
+from tests.simulator import pytorch_idioms
+from tests.simulator.program import (
     Annotation,
     Backward,
     Body,
@@ -59,13 +59,13 @@ def _pytorch(rng: random.Random, size: int) -> Program:
     distributed = rng.random() < 0.6
     habits = _Habits(rng, layers, distributed)
     body = tuple(chain.from_iterable((habits.step(number), Gap(rng.randrange(20_000))) for number in range(steps)))
-    threads = [ThreadProgram(body + rng.choice((idioms.finish(), ())))]
+    threads = [ThreadProgram(body + rng.choice((pytorch_idioms.finish(), ())))]
     if distributed:
-        threads.append(idioms.watchdog(habits.first_event + 1, 2 * steps + 3, 100_000))
+        threads.append(pytorch_idioms.watchdog(habits.first_event + 1, 2 * steps + 3, 100_000))
     if rng.random() < 0.3:
-        threads.append(idioms.pin_memory(2 * steps, rng.randint(5_000, 60_000)))
+        threads.append(pytorch_idioms.pin_memory(2 * steps, rng.randint(5_000, 60_000)))
     depth = rng.choice((1_024, 1_024, 16))
-    graph = idioms.branched_graph(rng.randint(2_000, 20_000), rng.randint(1, 3), rng.random() < 0.5)
+    graph = pytorch_idioms.branched_graph(rng.randint(2_000, 20_000), rng.randint(1, 3), rng.random() < 0.5)
     return Program(tuple(threads), (graph,), depth)
 
 
@@ -81,36 +81,40 @@ class _Habits:
         self.first_event = 10
         self.sequence = rng.randrange(1_000)
         extras = {
-            "item": lambda: idioms.item(2_000),
-            "prefetch": lambda: idioms.prefetch(1, self._ns()),
-            "side": lambda: idioms.side_stream(2, self._ns()),
-            "staged": lambda: idioms.to_device(self._ns()),
-            "graph": idioms.replay,
-            "timing": lambda: idioms.time_kernels(4),
-            "allocate": lambda: idioms.allocate(30_000),
-            "finish": idioms.finish,
+            "item": lambda: pytorch_idioms.item(2_000),
+            "prefetch": lambda: pytorch_idioms.prefetch(1, self._ns()),
+            "side": lambda: pytorch_idioms.side_stream(2, self._ns()),
+            "staged": lambda: pytorch_idioms.to_device(self._ns()),
+            "graph": pytorch_idioms.replay,
+            "timing": lambda: pytorch_idioms.time_kernels(4),
+            "allocate": lambda: pytorch_idioms.allocate(30_000),
+            "finish": pytorch_idioms.finish,
         }
         self.extras: list[Callable[[], Body]] = [extras[name] for name in rng.sample(sorted(extras), 4)]
 
     def step(self, number: int) -> Annotation:
         first = self.sequence
         self.sequence += self.layers
-        body: Body = idioms.load_data(self.rng.randint(1_000, 200_000)) + self._extra() + idioms.clear(1_500)
+        body: Body = (
+            pytorch_idioms.load_data(self.rng.randint(1_000, 200_000)) + self._extra() + pytorch_idioms.clear(1_500)
+        )
         for layer in range(self.layers):
             overlap_ns = self.rng.choice((0, 0, 0, 1_500))
-            body += idioms.forward(first + layer, self._ns(), overlap_ns)
+            body += pytorch_idioms.forward(first + layer, self._ns(), overlap_ns)
         body += (*self._extra(), Gap(self.rng.randint(1_000, 30_000)), Backward(self._backward(first), self.flows))
         if self.distributed:
-            body += tuple(Wait(idioms.COMPUTE, self.first_event + 2 * bucket + 1) for bucket in range(self._buckets()))
-        body += idioms.optimizer(self.rng.randint(1, 3), self._ns()) + self._extra()
-        return idioms.step(number, body)
+            body += tuple(
+                Wait(pytorch_idioms.COMPUTE, self.first_event + 2 * bucket + 1) for bucket in range(self._buckets())
+            )
+        body += pytorch_idioms.optimizer(self.rng.randint(1, 3), self._ns()) + self._extra()
+        return pytorch_idioms.step(number, body)
 
     def _backward(self, first: int) -> Body:
         ops: list[Statement] = []
         for layer in reversed(range(self.layers)):
-            ops.append(idioms.backward(first + layer, self._ns()))
+            ops.append(pytorch_idioms.backward(first + layer, self._ns()))
             if self.distributed and layer % 4 == 0:
-                ops.append(idioms.all_reduce(self.first_event + layer // 2, 4 * self._ns()))
+                ops.append(pytorch_idioms.all_reduce(self.first_event + layer // 2, 4 * self._ns()))
         return tuple(ops)
 
     def _buckets(self) -> int:
@@ -135,15 +139,18 @@ def _experts(rng: random.Random, size: int) -> Program:
         return max(1, int(rng.lognormvariate(0, 0.4) * typical_ns))
 
     def layer() -> Body:
-        attention = Op("aten::scaled_dot_product_attention", (Launch(idioms.COMPUTE, rng.randint(2_000, 90_000)),))
-        ran = idioms.dispatch(length(), rng.randint(0, 90_000))
+        attention = Op(
+            "aten::scaled_dot_product_attention", (Launch(pytorch_idioms.COMPUTE, rng.randint(2_000, 90_000)),)
+        )
+        ran = pytorch_idioms.dispatch(length(), rng.randint(0, 90_000))
         sent: Body = ran if spins else (ran[0], Gap(length()))
-        experts = Op("aten::bmm", (Launch(idioms.COMPUTE, length(), "ampere_bf16_grouped_gemm"),))
+        experts = Op("aten::bmm", (Launch(pytorch_idioms.COMPUTE, length(), "ampere_bf16_grouped_gemm"),))
         return attention, Gap(rng.randint(0, 20_000)), *sent, Gap(rng.randint(0, 5_000)), experts
 
     layers = max(size // 20, 1)
     steps = [
-        idioms.step(number, tuple(chain.from_iterable(layer() for _ in range(3)))) for number in range(layers // 3)
+        pytorch_idioms.step(number, tuple(chain.from_iterable(layer() for _ in range(3))))
+        for number in range(layers // 3)
     ]
     return Program.of(*chain.from_iterable((step, SyncDevice()) for step in steps))
 

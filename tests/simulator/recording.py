@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .run import Constraint, EdgeKind, EventKind, Point, Run, SimEvent
+from tests.simulator.run import Constraint, EdgeKind, EventKind, Point, Run, SimEvent
 
 
 class Cause(NamedTuple):

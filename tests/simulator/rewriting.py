@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
 
-from .program import (
+from tests.simulator.program import (
     Annotation,
     Backward,
     Body,
@@ -28,7 +28,7 @@ from .program import (
     SyncEvent,
     SyncStream,
 )
-from .ranks.statements import Injected, JobProgram, Meet
+from tests.simulator.ranks.communication_statements import Injected, JobProgram, Meet
 
 Around = tuple[Op | Annotation | Frame | Backward, ...]
 """What a statement lies in, the outermost first."""

@@ -6,9 +6,9 @@ from dataclasses import replace
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from . import idioms
-from .dialect import Dialect
-from .program import (
+from tests.simulator import pytorch_idioms
+from tests.simulator.dialect import Dialect
+from tests.simulator.program import (
     Annotation,
     Backward,
     Body,
@@ -33,7 +33,7 @@ from .program import (
     ThreadProgram,
     Wait,
 )
-from .programs import Family
+from tests.simulator.programs import Family
 
 STREAMS = st.sampled_from((Stream(7), Stream(20), Stream(24), Stream(7, 1)))
 EVENTS = st.integers(0, 2)
@@ -149,17 +149,17 @@ def _arbitrary(size: int) -> SearchStrategy[Program]:
 
 def _blocks() -> SearchStrategy[Body]:
     return st.one_of(
-        NS.map(idioms.item),
-        NS.map(idioms.load_data),
-        st.builds(idioms.prefetch, st.just(0), NS),
-        st.builds(idioms.side_stream, st.sampled_from((1, 3)), NS),
-        NS.map(idioms.to_device),
-        st.builds(idioms.optimizer, st.integers(1, 2), NS),
-        NS.map(idioms.clear),
-        NS.map(idioms.allocate),
-        st.just(idioms.time_kernels(5)),
-        st.just(idioms.replay()),
-        st.just(idioms.finish()),
+        NS.map(pytorch_idioms.item),
+        NS.map(pytorch_idioms.load_data),
+        st.builds(pytorch_idioms.prefetch, st.just(0), NS),
+        st.builds(pytorch_idioms.side_stream, st.sampled_from((1, 3)), NS),
+        NS.map(pytorch_idioms.to_device),
+        st.builds(pytorch_idioms.optimizer, st.integers(1, 2), NS),
+        NS.map(pytorch_idioms.clear),
+        NS.map(pytorch_idioms.allocate),
+        st.just(pytorch_idioms.time_kernels(5)),
+        st.just(pytorch_idioms.replay()),
+        st.just(pytorch_idioms.finish()),
     )
 
 
@@ -168,13 +168,15 @@ def _steps(draw: st.DrawFn, number: int, size: int) -> Annotation:
     layers = draw(st.integers(0, 3))
     sequences = range(10 * number, 10 * number + layers)
     body = _flat(draw(st.lists(_blocks(), max_size=size)))
-    body += _flat([idioms.forward(sequence, draw(NS), draw(st.sampled_from((0, 1_500)))) for sequence in sequences])
+    body += _flat(
+        [pytorch_idioms.forward(sequence, draw(NS), draw(st.sampled_from((0, 1_500)))) for sequence in sequences]
+    )
     if layers:
-        ops: Body = tuple(idioms.backward(sequence, draw(NS)) for sequence in reversed(sequences))
-        reduction = (idioms.all_reduce(10, draw(NS)),) if draw(st.booleans()) else ()
-        joins = (Wait(idioms.COMPUTE, 11),) if reduction else ()
+        ops: Body = tuple(pytorch_idioms.backward(sequence, draw(NS)) for sequence in reversed(sequences))
+        reduction = (pytorch_idioms.all_reduce(10, draw(NS)),) if draw(st.booleans()) else ()
+        joins = (Wait(pytorch_idioms.COMPUTE, 11),) if reduction else ()
         body += (Backward(ops + reduction, draw(st.booleans())), *joins)
-    return idioms.step(number, body + _flat(draw(st.lists(_blocks(), max_size=size))))
+    return pytorch_idioms.step(number, body + _flat(draw(st.lists(_blocks(), max_size=size))))
 
 
 def _flat(bodies: Iterable[Body]) -> Body:
@@ -186,8 +188,8 @@ def _pytorch(draw: st.DrawFn, size: int) -> Program:
     steps = tuple(draw(_steps(number, size // 4)) for number in range(draw(st.integers(1, 3))))
     threads = [ThreadProgram(steps)]
     if draw(st.booleans()):
-        threads.append(idioms.watchdog(11, draw(st.integers(1, 4)), 100_000))
+        threads.append(pytorch_idioms.watchdog(11, draw(st.integers(1, 4)), 100_000))
     if draw(st.booleans()):
-        threads.append(idioms.pin_memory(draw(st.integers(1, 4)), draw(NS)))
-    graph = draw(st.builds(idioms.branched_graph, NS, st.integers(1, 3), st.booleans()))
+        threads.append(pytorch_idioms.pin_memory(draw(st.integers(1, 4)), draw(NS)))
+    graph = draw(st.builds(pytorch_idioms.branched_graph, NS, st.integers(1, 3), st.booleans()))
     return Program(tuple(threads), (graph,), draw(st.sampled_from((1_024, 2))))

@@ -7,9 +7,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .program import Graph, GraphNode, Latencies, Stream
-from .recording import Cause, Recording
-from .run import EventKind, SimEvent
+from tests.simulator.program import Graph, GraphNode, Latencies, Stream
+from tests.simulator.recording import Cause, Recording
+from tests.simulator.run import EventKind, SimEvent
 
 FIRST_GRAPH_STREAM = 1_001
 

@@ -7,14 +7,14 @@ import random
 import pytest
 
 import hta_graph as hg
-from tests.proof import read
-from tests.replay_proof import program_of
+from tests.edge_accuracy import read
+from tests.replay_accuracy import program_of
 from tests.simulator import Dialect, Program, simulate, write
 from tests.simulator.changes import OF_ANY, Subject
 from tests.simulator.interference import with_interference
 from tests.simulator.program import Gap, Launch, Op, Statement, Stream
 from tests.simulator.rewriting import Around, rewritten, statements, with_lags
-from tests.simulator.spans import step_span, steps_of, whole_span
+from tests.simulator.window_lengths import step_span, steps_of, whole_span
 
 PROGRAMS = range(4)
 

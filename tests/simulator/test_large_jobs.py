@@ -13,10 +13,8 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.command_line.cli import main
-from tests.support.depth import deep
-
-from .large import (
+from analyses.cli.main import main
+from tests.simulator.large import (
     LargeJob,
     LargeShape,
     job_times,
@@ -26,7 +24,8 @@ from .large import (
     unrolled,
     write_large_job,
 )
-from .ranks import JobRun, record_job, simulate_job
+from tests.simulator.ranks import JobRun, record_job, simulate_job
+from tests.support.deep_tests import deep
 
 SMALL = LargeShape(ranks=8, collectives=20, rows=700)
 SHAPES = {

@@ -9,9 +9,7 @@ import orjson
 import pytest
 
 from tests.simulator.program import Gap, Op, Program, Stream
-from tests.support.depth import deep
-
-from .ranks import (
+from tests.simulator.ranks import (
     Clock,
     Fault,
     Group,
@@ -30,8 +28,9 @@ from .ranks import (
     true_path,
     wide,
 )
-from .ranks.meetings import Member
-from .ranks.statements import Await, Kind, Meet
+from tests.simulator.ranks.communication_statements import Await, Kind, Meet
+from tests.simulator.ranks.rendezvous import Member
+from tests.support.deep_tests import deep
 
 pytestmark = pytest.mark.sampled(2)
 

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.depth import deep, for_all
-
-from . import Dialect, Program, Run, SimEvent, random_program, simulate, to_bytes, write
-from .dialect import BASE_NS
-from .oracle import awaited_by_definition, order_by_definition, order_of_run
-from .program import Op
-from .run import ACTIVITIES, WALKABLE, Constraint, Place
-from .strategies import dialects, programs
+from tests.simulator import Dialect, Program, Run, SimEvent, random_program, simulate, to_bytes, write
+from tests.simulator.dialect import BASE_NS
+from tests.simulator.program import Op
+from tests.simulator.reference_order import awaited_by_definition, order_by_definition, order_of_run
+from tests.simulator.run import ACTIVITIES, WALKABLE, Constraint, Place
+from tests.simulator.strategies import dialects, programs
+from tests.support.deep_tests import deep, for_all
 
 pytestmark = pytest.mark.sampled(2)
 

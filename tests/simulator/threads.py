@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from .program import Statement
-from .recording import Cause, Recording
-from .run import EdgeKind, Point, SimEvent
+from tests.simulator.program import Statement
+from tests.simulator.recording import Cause, Recording
+from tests.simulator.run import EdgeKind, Point, SimEvent
 
 
 @dataclass(slots=True)

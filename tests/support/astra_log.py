@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hta_graph.export.chakra.files.et_file import length_prefixed
-from hta_graph.export.chakra.files.schema import NODE_TYPES, Node
-from hta_graph.export.chakra.workload.et_nodes import metadata_message
+from hta_graph.chakra.et_file import length_prefixed
+from hta_graph.chakra.et_nodes import metadata_message
+from hta_graph.chakra.schema import NODE_TYPES, Node
 
 STAMP = "[2026-11-22 20:27:43.320]"
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from hta_graph.chakra.et_files import GROUPS_FILE, read_folder
+from hta_graph.chakra.et_program import EtProgram, programs_of
+from hta_graph.chakra.log_statistics import LogStatistics, log_statistics
+from hta_graph.chakra.simulator_log import read_log
 from hta_graph.errors import TraceError
-from hta_graph.export.chakra.files.et_folder import GROUPS_FILE, read_folder
-from hta_graph.export.chakra.simulator.et_program import EtProgram, programs_of
-from hta_graph.export.chakra.simulator.log_statistics import LogStatistics, log_statistics
-from hta_graph.export.chakra.simulator.simulator_log import read_log
 from tests.support.shared_traces import SHARED
 
 TOOL = SHARED / "tools" / "astra_sim"

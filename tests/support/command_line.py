@@ -11,15 +11,15 @@ from typing import IO, Any
 
 import pytest
 
-from analyses.command_line.cli import main
-from tests.support.builder import TraceBuilder
+from analyses.cli.main import main
+from tests.support.trace_builder import TraceBuilder
 
 BOUND_BY = {
     "cpu_bound", "data_loading", "gpu_compute_bound", "gpu_communication_bound", "gpu_memory_bound",
     "gpu_kernel_kernel_overhead", "gpu_kernel_launch_overhead", "cpu_gap", "sync_overhead", "unexplained",
 }  # fmt: skip
 COMMANDS = ("info", "critical-path", "graph")
-PROGRAM = (sys.executable, "-m", "analyses.command_line.cli")
+PROGRAM = (sys.executable, "-m", "analyses.cli.main")
 
 
 def run_command(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.builder import PID, TraceBuilder
+from tests.support.trace_builder import PID, TraceBuilder
 
 __all__ = ["MAIN", "WORKER", "GlooRank", "late_ranks"]
 

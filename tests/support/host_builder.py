@@ -11,7 +11,7 @@ import numpy as np
 
 from hta_graph import DependencyGraph
 from hta_graph.model import EventKind, kind_mask
-from tests.support.builder import PID
+from tests.support.trace_builder import PID
 
 PROCESS = "[pytorch|profiler|execution_trace|process]"
 THREAD = "[pytorch|profiler|execution_trace|thread]"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hta_graph.algorithms.replay.scenarios import COMPARES_RANKS
+from hta_graph.what_if.scenarios import COMPARES_RANKS
 from tests.simulator.large import LargeShape, job_times, large_job, write_large_job
 from tests.support.command_line import run_command
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from analyses.command_line.cli import main
+from analyses.cli.main import main
 from tests.support.manual import ROOT, Block, blocks
 from tests.support.samples import SAMPLES
 
@@ -106,7 +106,7 @@ def check_page(page: Path, folder: Path) -> None:
     """
     for block, printed in run_page(page, folder):
         if difference := difference_of_texts(block.text, printed):
-            raise PageError(block, f"{difference}\npython -m tests.manual_outputs --write renews it")
+            raise PageError(block, f"{difference}\npython -m tests.update_manual_outputs --write renews it")
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def run_in_shell(line: str, folder: Path) -> tuple[int, str, str]:
     programs = folder.with_name(f"{folder.name}_programs")
     if not programs.exists():
         programs.mkdir()
-        for name, arguments in (("hta-graph", "-m analyses.command_line.cli"), ("python", "")):
+        for name, arguments in (("hta-graph", "-m analyses.cli.main"), ("python", "")):
             (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
             (programs / name).chmod(0o755)
     paths = os.pathsep.join([str(programs), os.environ["PATH"]])

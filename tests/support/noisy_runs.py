@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import hta_graph as hg
-from tests.simulator import Program, ThreadProgram, idioms, simulate, to_bytes, write
+from tests.simulator import Program, ThreadProgram, pytorch_idioms, simulate, to_bytes, write
 from tests.simulator.dialect import Dialect
 from tests.simulator.program import Statement
-from tests.support.make_sample import training_step
+from tests.support.make_samples import training_step
 
 __all__ = ["noisy_run"]
 
@@ -40,7 +40,7 @@ def noisy_run(
     for number in range(1, steps + 1):
         pace = rng.lognormvariate(0, common)
         body.append(_noisy(training_step(number), rng, spread, pace, slower or {}))
-    run = simulate(Program((ThreadProgram((*body, *idioms.finish())),)))
+    run = simulate(Program((ThreadProgram((*body, *pytorch_idioms.finish())),)))
     path = folder / f"{seed}.json"
     path.write_bytes(to_bytes(write(run, Dialect(sync_rows="resolved")).document))
     return hg.build_graph(hg.read_trace(path))

@@ -21,10 +21,10 @@ import numpy as np
 import pandas as pd
 
 import hta_graph as hg
-from hta_graph.algorithms.replay.longest_paths import LongestPaths
 from hta_graph.graph.points import end_point, start_point
 from hta_graph.model import Bools, Floats, Ids, Ints
-from tests.support.straggler_job import StragglerJob
+from hta_graph.what_if.longest_paths import LongestPaths
+from tests.support.pipeline_job import StragglerJob
 from tests.support.straggler_rules import OPTIMIZER
 
 __all__ = ["StepLengths", "StragglerReplay"]

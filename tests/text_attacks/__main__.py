@@ -11,7 +11,7 @@ from contextlib import chdir
 from itertools import chain
 from pathlib import Path
 
-from tests.support.builder import TraceBuilder
+from tests.support.trace_builder import TraceBuilder
 from tests.text_attacks.command_lines import Asked, ask_in_process
 from tests.text_attacks.numbers import attack_options, attack_values
 from tests.text_attacks.own_patterns import growing_patterns, own_patterns
@@ -36,7 +36,7 @@ PATTERNS_TAKEN = (
 
 def attack_patterns(folder: Path, seconds: float = 0.5) -> Iterator[Outcome]:
     """Give patterns without end and such as are none to every option that takes one."""
-    from hta_graph import patterns
+    from hta_graph import safe_regex
 
     name = "a" * 24 + "b" + "a" * 10_000 + "b"
     trace = TraceBuilder()
@@ -45,7 +45,7 @@ def attack_patterns(folder: Path, seconds: float = 0.5) -> Iterator[Outcome]:
     trace.op(f"{name}c", 10, 40)
     trace.launch("gemm", (20, 30), (50, 150), 5)
     path = trace.write(folder / "trace.json")
-    usual, patterns.LIMIT_S = patterns.LIMIT_S, seconds
+    usual, safe_regex.LIMIT_S = safe_regex.LIMIT_S, seconds
     try:
         for words in PATTERNS_TAKEN:
             for pattern in ENDLESS:
@@ -54,7 +54,7 @@ def attack_patterns(folder: Path, seconds: float = 0.5) -> Iterator[Outcome]:
                 faults = [] if asked.status == 2 or pattern == "[[a]" else [f"status {asked.status}"]
                 yield asked, [*asked.faults, *faults]
     finally:
-        patterns.LIMIT_S = usual
+        safe_regex.LIMIT_S = usual
 
 
 def in_traces(text: str, where: str) -> Callable[[Path], Iterator[Outcome]]:

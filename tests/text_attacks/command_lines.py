@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analyses.command_line import cli
+from analyses.cli import main
 
 ALLOWED = "\n\u200c\u200d"
 
@@ -111,7 +111,7 @@ def ask_in_process(words: Sequence[str], *, on_terminal: bool = False) -> Asked:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
         warnings.simplefilter("always")
         try:
-            status = cli.main([str(word) for word in words])
+            status = main.main([str(word) for word in words])
         except SystemExit as stop:
             status = int(stop.code or 0)
         except BaseException as error:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.support.every_command import every_command, options_of
-from tests.support.writing_commands import names_a_file
+from tests.support.cli_parsers import every_command, options_of
+from tests.support.output_commands import names_a_file
 from tests.text_attacks.command_lines import Asked, Material, ask_in_process
 from tests.text_attacks.texts import lines_of, with_labels, written_material
 

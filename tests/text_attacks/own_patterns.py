@@ -45,7 +45,7 @@ PASSED = {"matching_names": "search", "names_starting_with": "match", "_kind_wit
 """What applies a pattern that it is given."""
 IN_LOOPS = {"_MATCHED": "match", "_FROM_THE_START": "match", "_COPIES": "match", "_COMPILED": "fullmatch"}
 """Collections of patterns → what loops over them apply; else both that are usual are tried."""
-NOT_HOSTILE = ("hta_graph.export.chakra.files.schema",)
+NOT_HOSTILE = ("hta_graph.chakra.schema",)
 """Modules whose patterns read files of the package only."""
 QUADRATIC_SIZE, QUADRATIC_S = 5_000, 0.01
 """At this size what is linear takes a tenth of a millisecond, what is quadratic a tenth of a second."""

@@ -11,15 +11,10 @@ from xml.etree import ElementTree
 
 import hta_graph as hg
 from tests.support.astra_log import Ran, log_text, write_workload
-from tests.support.every_command import every_command, options_of
+from tests.support.cli_parsers import every_command, options_of
 from tests.support.host_builder import host_of
-from tests.support.small_job import one_rank
-from tests.text_attacks.command_lines import (
-    Asked,
-    Material,
-    ask_in_process,
-    stray_characters,
-)
+from tests.support.two_rank_job import one_rank
+from tests.text_attacks.command_lines import Asked, Material, ask_in_process, stray_characters
 
 TEXTS = {
     "escape": "\x1b[31mred\x1b[0m\x1b[2J",

@@ -19,7 +19,6 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import TraceError
 from hta_graph.trace.table import READING_DIAGNOSTICS
-from tests.support.builder import PID, TraceBuilder
 from tests.support.command_line import (
     COMMANDS,
     command_json,
@@ -30,7 +29,8 @@ from tests.support.command_line import (
     time_by_class,
     two_steps,
 )
-from tests.support.depth import deep
+from tests.support.deep_tests import deep
+from tests.support.trace_builder import PID, TraceBuilder
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -439,7 +439,7 @@ def _limited(*paths: Path) -> tuple[int, bool]:
     """Describe files in three seconds of processor time; return the status and whether no traceback was printed."""
     code = (
         "import resource, sys\nresource.setrlimit(resource.RLIMIT_CPU, (3, 3))\n"
-        "from analyses.command_line.cli import main\nsys.exit(any([main(['info', path]) for path in sys.argv[1:]]))"
+        "from analyses.cli.main import main\nsys.exit(any([main(['info', path]) for path in sys.argv[1:]]))"
     )
     done = subprocess.run([sys.executable, "-c", code, *map(str, paths)], check=False, capture_output=True, text=True)
     return done.returncode, "Traceback" not in done.stderr

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from analyses.gpu_time.kernel_breakdown import kernel_breakdown
-from analyses.gpu_time.temporal_breakdown import temporal_breakdown
-from analyses.idle.idle_time import idle_time, idle_waits
-from analyses.memory.memory_bandwidth import memory_bandwidth
+from analyses.questions.idle_time import idle_time, idle_waits
+from analyses.questions.kernel_breakdown import kernel_breakdown
+from analyses.questions.memory_bandwidth import memory_bandwidth
+from analyses.questions.temporal_breakdown import temporal_breakdown
 from analyses.scope import whole
-from hta_graph.graph import DependencyGraph
-from tests.support.builder import TraceBuilder
+from hta_graph.graph.dependency_graph import DependencyGraph
 from tests.support.shared_traces import SHARED
+from tests.support.trace_builder import TraceBuilder
 
 PARTS = ["window_ns", "compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"]
 

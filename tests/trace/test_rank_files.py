@@ -10,8 +10,8 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import HtaGraphError, TraceError
-from tests.support.builder import TraceBuilder
 from tests.support.command_line import COMMANDS, command_json, one_error, run_command
+from tests.support.trace_builder import TraceBuilder
 
 HOST_TRACE = json.dumps({"schema": "1.0.1", "pid": 3, "nodes": [{"id": 1, "name": "x"}]})
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.command_fuzz import POSITIONALS, fuzz_commands, values_of
-from tests.support.depth import cases, deep
-from tests.support.every_command import every_command, options_of, positionals_of
+from tests.support.cli_parsers import every_command, options_of, positionals_of
+from tests.support.deep_tests import cases, deep
 
 COMMANDS = len(every_command()) - 1
 """All but the demonstration."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.depth import exhaustive
+from tests.support.deep_tests import exhaustive
 from tests.support.recipes import Recipe, Step, StepError, follow, recipes
 
 pytestmark = pytest.mark.sources

@@ -19,13 +19,13 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from analyses.command_line.cli import main
-from hta_graph.export.chakra.simulator.log_statistics import RankStatistics, log_statistics
-from hta_graph.export.chakra.simulator.simulator_log import read_log
-from tests.simulator import idioms
+from analyses.cli.main import main
+from hta_graph.chakra.log_statistics import RankStatistics, log_statistics
+from hta_graph.chakra.simulator_log import read_log
+from tests.simulator import pytorch_idioms
 from tests.support.astra_sim import needs_astra_sim, program_path
 from tests.support.host_builder import host_of
-from tests.support.make_sample import FOLDER, STRAGGLER, TRANSFER_NS, samples
+from tests.support.make_samples import FOLDER, STRAGGLER, TRANSFER_NS, samples
 from tests.support.notebooks import EXAMPLES, run_here, shown, shown_words
 
 ROOT = EXAMPLES.parent
@@ -114,7 +114,7 @@ def test_a_notebook_is_stored_as_text(path: Path) -> None:
 @pytest.mark.slow
 def test_the_neighbourhood_is_drawn(tmp_path: Path) -> None:
     said = run_script("draw_the_neighbourhood_of_a_kernel.py", folder=tmp_path)
-    assert idioms.ALL_REDUCE in said
+    assert pytorch_idioms.ALL_REDUCE in said
     assert "event_wait inferred" in said
     assert listed_files(tmp_path) == ["neighbourhood.svg" if shutil.which("dot") else "neighbourhood.dot"]
 
@@ -200,7 +200,7 @@ def test_the_walk_through_runs_without_the_simulator(
 def test_the_walk_through_runs_with_the_simulator(tmp_path: Path) -> None:
     needs_astra_sim()
     prepare_walk_through(tmp_path)
-    (tmp_path / "hta-graph").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m analyses.command_line.cli "$@"\n')
+    (tmp_path / "hta-graph").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m analyses.cli.main "$@"\n')
     (tmp_path / "hta-graph").chmod(0o755)
     (tmp_path / "python").symlink_to(sys.executable)
     path = os.pathsep.join([str(tmp_path), str(program_path("unaware").parent), os.environ["PATH"]])
@@ -252,7 +252,7 @@ def test_the_samples_are_what_the_simulator_makes() -> None:
 def test_the_ranks_of_the_sample_wait_for_the_straggler() -> None:
     graphs = {graph.trace.rank: graph for graph in hg.read_graphs(FOLDER / "four_ranks", jobs=1)}
     kernels = {
-        rank: graph.filter(name=idioms.ALL_REDUCE[:30]).events.query("kind == 'kernel'")
+        rank: graph.filter(name=pytorch_idioms.ALL_REDUCE[:30]).events.query("kind == 'kernel'")
         for rank, graph in graphs.items()
     }
     ends = {tuple(found["end_ns"]) for found in kernels.values()}

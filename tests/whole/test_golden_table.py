@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.golden_table import exact_numbers, judge
-from tests.golden_table.answers import Range, between, difference, encoded
+from tests.golden_table import exact_numbers, verdict
 from tests.golden_table.exact_numbers import exact_traces, tallies
-from tests.golden_table.faults import Fault
-from tests.golden_table.golden import Golden, golden_answers
+from tests.golden_table.golden_files import Golden, golden_answers
+from tests.golden_table.golden_form import Range, between, difference, encoded
 from tests.golden_table.gpu_time import by_what_runs, merged
-from tests.golden_table.judge import EQUAL, UNEXPLAINED
+from tests.golden_table.hta_faults import Fault
 from tests.golden_table.table import first_table, judged, second_table
-from tests.support.depth import SHARE, deep
+from tests.golden_table.verdict import EQUAL, UNEXPLAINED
+from tests.support.deep_tests import SHARE, deep
 from tests.support.shared_traces import SHARED
 
 GOLDEN = SHARED / "golden"
@@ -135,12 +135,12 @@ def with_another_value(golden: Golden, folder: Path, row: int, column: int, valu
 @pytest.mark.shared
 def test_a_wrong_number_of_hta_without_a_known_reason_is_unexplained(tmp_path: Path) -> None:
     right = golden_of("execution_trace_sample", "get_temporal_breakdown")
-    assert judge.judge(right).code == EQUAL
-    assert judge.judge(with_another_value(right, tmp_path, 0, 1, 12.0)).code == UNEXPLAINED
+    assert verdict.judge(right).code == EQUAL
+    assert verdict.judge(with_another_value(right, tmp_path, 0, 1, 12.0)).code == UNEXPLAINED
     rounded = golden_of("nccl_args_a100", "get_temporal_breakdown")
-    assert judge.judge(rounded).code == Fault.ROUNDED.letter
+    assert verdict.judge(rounded).code == Fault.ROUNDED.letter
     assert (
-        judge.judge(with_another_value(rounded, tmp_path, 0, 1, rounded.result["rows"][0][1] + 1)).code == UNEXPLAINED
+        verdict.judge(with_another_value(rounded, tmp_path, 0, 1, rounded.result["rows"][0][1] + 1)).code == UNEXPLAINED
     )
 
 
@@ -148,18 +148,18 @@ def test_a_wrong_number_of_hta_without_a_known_reason_is_unexplained(tmp_path: P
 @pytest.mark.slow
 def test_a_wrong_number_of_ours_is_unexplained_whatever_hta_says(monkeypatch: pytest.MonkeyPatch) -> None:
     golden = golden_of("nccl_args_a100", "get_comm_comp_overlap")
-    monkeypatch.setattr(judge, "asked_of_us", lambda _: golden.result)
-    assert judge.judge(golden).code == UNEXPLAINED  # HTA's own wrong number
+    monkeypatch.setattr(verdict, "asked_of_us", lambda _: golden.result)
+    assert verdict.judge(golden).code == UNEXPLAINED  # HTA's own wrong number
 
 
 @pytest.mark.shared
 def test_an_error_of_hta_counts_only_for_the_reason_that_is_there(tmp_path: Path) -> None:
     golden = golden_of("cupti_counters", "get_temporal_breakdown")
-    assert judge.judge(golden).code == judge.RAISES
+    assert verdict.judge(golden).code == verdict.RAISES
     document = golden.document | {"error": "TypeError: cannot unpack non-iterable int object"}
     path = tmp_path / "other.json"
     path.write_text(json.dumps(document))
-    assert judge.judge(replace(golden, path=path)).code == UNEXPLAINED
+    assert verdict.judge(replace(golden, path=path)).code == UNEXPLAINED
 
 
 # -- exact numbers ----------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_every_exact_number_is_met(traces: tuple[str, ...], numbers: int) -> Non
 
 @pytest.mark.shared
 def test_a_number_that_is_not_met_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from analyses.gpu_time.temporal_breakdown import temporal_breakdown
+    from analyses.questions.temporal_breakdown import temporal_breakdown
 
     monkeypatch.setattr(
         exact_numbers, "temporal_breakdown", lambda scopes: temporal_breakdown(scopes).assign(idle_ns=1)

@@ -21,12 +21,21 @@ from hypothesis.strategies import SearchStrategy
 
 import hta_graph as hg
 from hta_graph import DEFAULT_RULES, CriticalPath, DependencyGraph
-from hta_graph.algorithms.time.stretches import binding_edges
-from hta_graph.algorithms.time.walk_path import Chain, walk_back
 from hta_graph.errors import QueryError
 from hta_graph.model import EdgeKind
-from tests.fuzz import as_bytes
-from tests.simulator import Constraint, Dialect, Program, Run, SimEvent, random_program, simulate, to_bytes, write
+from hta_graph.paths.binding_edges import binding_edges
+from hta_graph.paths.walk_path import Chain, walk_back
+from tests.simulator import (
+    Constraint,
+    Dialect,
+    Program,
+    Run,
+    SimEvent,
+    random_program,
+    simulate,
+    to_bytes,
+    write,
+)
 from tests.simulator.program import (
     Copy,
     Gap,
@@ -44,9 +53,10 @@ from tests.simulator.program import (
     Wait,
 )
 from tests.simulator.strategies import dialects, programs
-from tests.support.depth import deep, for_all
-from tests.support.properties import check_graph, check_path, some_windows
-from tests.support.soups import SOUPS, Soup, graph_of
+from tests.support.deep_tests import deep, for_all
+from tests.support.invariants import check_graph, check_path, some_windows
+from tests.support.random_rows import SOUPS, Soup, graph_of
+from tests.trace_fuzz import as_bytes
 
 BOTH_FAMILIES = programs("arbitrary") | programs("pytorch")
 
@@ -119,7 +129,7 @@ def test_times_wholly_outside_the_trace_are_refused(soup: Soup, away: int, befor
 
 SCRIPT = """
 import sys
-from analyses.command_line.cli import main
+from analyses.cli.main import main
 for path in sys.argv[1:]:
     for command in (["graph"], ["critical-path", "--whole"], ["critical-path"], ["info"]):
         main([command[0], path, "--json", "-", *command[1:]])

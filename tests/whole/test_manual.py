@@ -11,21 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.manual_outputs import cut_output, renewed_text
-from tests.support.depth import deep
-from tests.support.manual import (
-    DATA,
-    DOCS,
-    ROOT,
-    Block,
-    anchors,
-    blocks,
-    external_hosts,
-    links,
-    pages,
-    prose,
-)
+from tests.support.deep_tests import deep
+from tests.support.manual import DATA, DOCS, ROOT, Block, anchors, blocks, external_hosts, links, pages, prose
 from tests.support.manual_runs import PageError, check_page, demo_folder, difference_of_texts
+from tests.update_manual_outputs import cut_output, renewed_text
 
 QUICK = {
     "README.md",

@@ -12,22 +12,22 @@ import pytest
 
 import hta_graph as hg
 from analyses.answer import Answer
-from analyses.idle.idle_time import idle_time, stream_idle_time
-from analyses.idle.launch_gaps import LaunchGap, launch_gaps
-from analyses.ranks.stragglers import answer as stragglers
+from analyses.questions.idle_time import idle_time, stream_idle_time
+from analyses.questions.launch_gaps import LaunchGap, launch_gaps
+from analyses.questions.ranks_stragglers import answer as stragglers
 from analyses.scope import Scope, in_window
-from hta_graph.algorithms.time.windows import between
 from hta_graph.export.picture import lanes_picture
 from hta_graph.export.picture.style import link_colour
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy, EdgeKind, GapCause, Reason
-from tests.export.picture.lanes.read_svg import arrows_in, bars_in, parsed, texts_in
+from hta_graph.paths.windows import between
+from tests.export.picture.read_svg import arrows_in, bars_in, parsed, texts_in
 from tests.manual_pictures.classes import CLASSES, REASONS
 from tests.manual_pictures.edges import EDGES
 from tests.manual_pictures.every_picture import FOLDER, drawn, every_picture, shown
 from tests.manual_pictures.gaps import GAPS, LAUNCH_GAPS
 from tests.manual_pictures.rank_waits import RANK_WAITS
-from tests.support.depth import deep
+from tests.support.deep_tests import deep
 
 pytestmark = pytest.mark.sampled(2)
 

@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 
 import analyses
 import hta_graph as hg
-from analyses.command_line.cli import main
+from analyses.cli.main import main
 from tests import users_script
 from tests.package_files import Archive, sdist_faults, wheel_faults
 from tests.supply_chain import OLDEST

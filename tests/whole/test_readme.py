@@ -12,11 +12,11 @@ from shutil import which
 import pytest
 
 import hta_graph as hg
-from analyses.advice.expert import ADVICE_RULES, VERDICT_RULES
-from analyses.command_line.cli import main
-from hta_graph.graph import DIAGNOSTICS
+from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES
+from analyses.cli.main import main
+from hta_graph.graph.dependency_graph import DIAGNOSTICS
 from hta_graph.model import BoundBy
-from tests.support.make_sample import SAMPLE, sample
+from tests.support.make_samples import SAMPLE, sample
 from tests.support.manual import blocks, page_with, pages, text_of
 from tests.support.manual_runs import run_here
 

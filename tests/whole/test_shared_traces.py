@@ -17,13 +17,13 @@ import pytest
 
 import hta_graph as hg
 from hta_graph import DependencyGraph
-from hta_graph.algorithms.time.stretches import binding_edges
-from hta_graph.algorithms.time.windows import Window
-from hta_graph.graph.timeline import Timeline
-from hta_graph.links.acyclic import edges_that_close_cycles
-from hta_graph.links.context import LinkContext
-from hta_graph.links.rules.forward_backward import forward_backward
-from hta_graph.trace.parts import FilePart, Parts
+from hta_graph.dependencies.context import LinkContext
+from hta_graph.dependencies.cycle_removal import edges_that_close_cycles
+from hta_graph.dependencies.forward_backward import forward_backward
+from hta_graph.graph.graph_timeline import Timeline
+from hta_graph.paths.binding_edges import binding_edges
+from hta_graph.paths.windows import Window
+from hta_graph.trace.json_reader import FilePart, Parts
 from hta_graph.trace.read import trace_of_bytes
 from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Flows

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 import hta_graph as hg
 from tests.straggler_oracle import StragglerAnswers, main
-from tests.support.depth import deep, for_all
+from tests.support.deep_tests import deep, for_all
+from tests.support.generated_pipeline_job import MadeShape, made_job, random_shape_of_job
+from tests.support.pipeline_job import StragglerJob, job_of_frame, read_straggler_job
 from tests.support.shared_traces import SHARED
-from tests.support.straggler_job import StragglerJob, job_of_frame, read_straggler_job
-from tests.support.straggler_made import MadeShape, made_job, random_shape_of_job
-from tests.support.straggler_plain import plain_answers
+from tests.support.straggler_reference import plain_answers
 
 ORACLE = SHARED / "oracle_whatif"
 JOBS = [path.stem.removeprefix("trace-") for path in sorted(ORACLE.glob("trace-*.parquet"))]

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from tests.support.depth import deep
+from tests.support.deep_tests import deep
 from tests.write_attacks.attacks import ATTACKS
-from tests.write_attacks.running import FAILED, attacked, cases, shown
+from tests.write_attacks.run_attacks import FAILED, attacked, cases, shown
 
 QUICK = ("two processes at once", "SIGKILL while it writes")
 

@@ -8,7 +8,7 @@ import sys
 
 from tests.same_outputs import preload
 from tests.write_attacks.attacks import ATTACKS
-from tests.write_attacks.running import attacked, shown
+from tests.write_attacks.run_attacks import attacked, shown
 
 
 def main() -> int:

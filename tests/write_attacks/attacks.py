@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from hta_graph.job.engines import own_process
+from hta_graph.multi_rank.workers import own_process
+from tests.support.child_processes import child_processes, is_running, wait_until
 from tests.support.command_line import folder_contents
-from tests.support.processes import child_processes, is_running, wait_until
-from tests.support.properties import require
-from tests.support.writing_commands import Output, WritingCommand
-from tests.write_attacks.scene import (
+from tests.support.invariants import require
+from tests.support.output_commands import Output, WritingCommand
+from tests.write_attacks.attacked_folder import (
     LEFT_OVER,
     Ended,
     Scene,

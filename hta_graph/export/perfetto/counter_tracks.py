@@ -8,11 +8,11 @@ from typing import Any
 
 import orjson
 
-from hta_graph.export.perfetto.appended import read_original, write_trace
-from hta_graph.export.targets import check_output
+from hta_graph.export.perfetto.append_events import read_original, write_trace
 from hta_graph.model import Floats, Ints
-from hta_graph.places.remote_path import Location
-from hta_graph.shown import microseconds
+from hta_graph.storage.location import Location
+from hta_graph.storage.output_paths import check_output
+from hta_graph.text.formatting import microseconds
 from hta_graph.trace.table import Trace
 
 __all__ = ["CounterTrack", "write_counters"]

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hta_graph.algorithms.time.critical_path import CriticalPath
-from hta_graph.columns import first_of_runs, picked
-from hta_graph.export.perfetto.appended import as_seen
-from hta_graph.graph import DependencyGraph
+from hta_graph.arrays import first_of_runs, picked
+from hta_graph.export.perfetto.append_events import as_seen
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Ids, Ints
+from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.trace.table import EventTable
 
 __all__ = ["is_visible", "runs_before_crossings", "runs_with_arrows"]

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hta_graph.algorithms.time.critical_path import CriticalPath
-from hta_graph.columns import numbered_runs, picked
+from hta_graph.arrays import numbered_runs, picked
 from hta_graph.export.picture.short_names import NAME_SIZE, clean
-from hta_graph.graph import DependencyGraph
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import BoundBy, EventKind, Ids, Ints
-from hta_graph.names import short_name
+from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.text.shorten import short_name
 
 __all__ = ["WAITING", "Box", "NamedTime", "box_of_event", "folded", "path_boxes"]
 

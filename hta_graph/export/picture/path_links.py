@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.export.picture.boxes import Box
 from hta_graph.export.picture.short_names import duration
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import WITHIN_A_LANE, EdgeKind, EventKind, Ids
+from hta_graph.paths.critical_path import CriticalPath
 
 __all__ = ["Link", "path_links"]
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.errors import UsageError
 from hta_graph.export.picture.boxes import box_of_event, folded, path_boxes
-from hta_graph.export.picture.drawing import Drawing, Picture, chain_picture
+from hta_graph.export.picture.dot import Drawing, Picture, chain_picture
 from hta_graph.export.picture.path_links import Link, path_links
 from hta_graph.export.picture.short_names import NAME_SIZE, clean, duration, file_and_rank
 from hta_graph.export.picture.web import event_text, surroundings, visited_between
-from hta_graph.graph import DependencyGraph
-from hta_graph.graph.dependency_graph import EventName
-from hta_graph.names import short_name
+from hta_graph.graph.dependency_graph import DependencyGraph, EventName
+from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.text.shorten import short_name
 
 __all__ = ["around_picture", "between_picture", "path_picture"]
 

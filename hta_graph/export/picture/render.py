@@ -5,16 +5,15 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.errors import MissingProgramError, UsageError
-from hta_graph.export.files import write_file
-from hta_graph.export.picture.dot import rendered
-from hta_graph.export.picture.drawing import Picture
-from hta_graph.export.picture.lanes import lanes_picture
+from hta_graph.export.picture.dot import Picture
+from hta_graph.export.picture.lanes_picture import lanes_picture
+from hta_graph.export.picture.picture_dot import rendered
 from hta_graph.export.picture.pictures import around_picture, between_picture, path_picture
-from hta_graph.graph import DependencyGraph
-from hta_graph.graph.dependency_graph import EventName
-from hta_graph.places.named_places import named_place
+from hta_graph.graph.dependency_graph import DependencyGraph, EventName
+from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.storage.atomic_write import write_file
+from hta_graph.storage.named_places import named_place
 
 __all__ = ["check_picture", "render", "write_picture"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hta_graph.names import elided
+from hta_graph.text.shorten import elided
 from hta_graph.trace.table import Trace
 
 __all__ = ["NAME_SIZE", "clean", "duration", "file_and_rank"]

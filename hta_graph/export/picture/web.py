@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.algorithms.time.walk_path import walk_back_from_end
 from hta_graph.errors import QueryError
 from hta_graph.export.picture.boxes import Box, box_of_event
 from hta_graph.export.picture.path_links import Link
-from hta_graph.graph import DependencyGraph
-from hta_graph.graph.dependency_graph import EventName
+from hta_graph.graph.dependency_graph import DependencyGraph, EventName
 from hta_graph.model import RETURNS, Bools, EdgeKind, Ids, Ints
+from hta_graph.paths.walk_path import walk_back_from_end
 
 __all__ = ["Surroundings", "event_text", "surroundings", "visited_between"]
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.advice.expert import advice_of, verdict_of
+from analyses.advice.facts import PathFacts
 from analyses.advice.finding import PathFinding
-from analyses.advice.path_facts import PathFacts
+from analyses.advice.rules import advice_of, verdict_of
 from tests.support.gloo_builder import GlooRank, late_ranks
-from tests.support.small_job import one_rank, small_job
+from tests.support.two_rank_job import one_rank, small_job
 
 
 def findings(path: hg.CriticalPath) -> dict[str, PathFinding]:

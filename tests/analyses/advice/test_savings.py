@@ -8,15 +8,15 @@ import pytest
 
 import analyses
 import hta_graph as hg
-from analyses.advice.expert import ADVICE_RULES, VERDICT_RULES, advice_of, verdict_of
+from analyses.advice.facts import PathFacts
 from analyses.advice.finding import PathFinding
-from analyses.advice.path_facts import PathFacts
+from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES, advice_of, verdict_of
 from analyses.advice.savings import REMEDIES, with_savings
-from hta_graph.graph import DependencyGraph
-from tests.support.builder import TraceBuilder
+from hta_graph.graph.dependency_graph import DependencyGraph
 from tests.support.command_line import command_json, run_command
 from tests.support.gloo_builder import MAIN, GlooRank, late_ranks
 from tests.support.shared_traces import SHARED
+from tests.support.trace_builder import TraceBuilder
 
 FOLDER = Path(analyses.__file__).parent / "sample"
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from analyses.advice.expert import advice_of
+from analyses.advice.facts import PathFacts
 from analyses.advice.finding import PathFinding
-from analyses.advice.path_facts import PathFacts
-from tests.support.chakra_builder import RankBuilder
+from analyses.advice.rules import advice_of
 from tests.support.gloo_builder import MAIN, GlooRank
+from tests.support.rank_builder import RankBuilder
 
 NAMES = [f"aten::op_{at}" for at in range(6)]
 

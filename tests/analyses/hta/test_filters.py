@@ -28,12 +28,12 @@ from analyses.hta.filters import (
     UnderOperatorFilter,
     ZeroDurationFilter,
 )
+from analyses.hta.frame import SymbolTable, hta_trace_frame, hta_trace_frames
 from analyses.hta.hta_window import like_hta
-from analyses.hta.trace_frame import SymbolTable, hta_trace_frame, hta_trace_frames
 from analyses.scope import whole
 from hta_graph.errors import QueryError, UsageError
-from tests.support.builder import TraceBuilder
-from tests.support.golden import answered, graphs
+from tests.support.golden_graphs import answered, graphs
+from tests.support.trace_builder import TraceBuilder
 
 EXPLAINED = {
     "sync_alexnet_a100": {  # HTA's stream of a record without one is 4294967295 there

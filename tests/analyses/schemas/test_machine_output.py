@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from analyses.catalogue import CATALOGUE, analysis
-from analyses.command_line.cli import main
+from analyses.cli.main import main
 from analyses.schemas import schema_names
 from tests.support.command_line import run_command
 

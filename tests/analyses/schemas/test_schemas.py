@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from analyses.command_line.cli import main
+from analyses.cli.main import main
 from analyses.schemas import schema, schema_names, schema_text
 from hta_graph.errors import UsageError
+from tests.generate import schemas
 from tests.support.command_line import run_command
-from tests.support.depth import deep, some_of
-from tests.support.every_document import asked_of, every_command_line, written_inputs
-from tests.support.poor_traces import POOR_TRACES
+from tests.support.deep_tests import deep, some_of
+from tests.support.incomplete_traces import POOR_TRACES
+from tests.support.json_documents import asked_of, every_command_line, written_inputs
 from tests.support.samples import FOUR_RANKS
 from tests.support.shared_traces import SHARED, shared_traces
 from tests.support.strict_schemas import described_places, schema_errors, schema_name, written_places
-from tests.write_schemas import every_schema
 
 ROOT = Path(__file__).parents[3]
 WITHOUT_JSON = "chakra-et"
@@ -138,10 +138,10 @@ def test_documents_about_real_jobs_are_what_their_schemas_say(name: str, tmp_pat
 
 
 def test_the_files_are_made_of_what_is_declared_now() -> None:
-    made = every_schema.every_schema()
+    made = schemas.every_schema()
     assert schema_names() == sorted(made)
     for name, found in made.items():
-        assert schema_text(name) == every_schema.schema_text(found), "python -m tests.write_schemas writes them anew"
+        assert schema_text(name) == schemas.schema_text(found), "python -m tests.generate writes them anew"
 
 
 @cache

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from hta_graph.operators.models.attention_operators import ATTENTION
-from hta_graph.operators.models.convolutions import CONVOLUTIONS
-from hta_graph.operators.models.convolutions_backward import CONVOLUTIONS_BACKWARD
-from hta_graph.operators.models.products import MATMUL
+from hta_graph.roofline.cost_models.attention_operators import ATTENTION
+from hta_graph.roofline.cost_models.convolutions import CONVOLUTIONS
+from hta_graph.roofline.cost_models.convolutions_backward import CONVOLUTIONS_BACKWARD
+from hta_graph.roofline.cost_models.matmul import MATMUL
 
 # Looked for without importing it: what counts is another process.
 pytest.importorskip("torch", reason="PyTorch is absent; pip install torch runs them")
@@ -26,7 +26,7 @@ NO_COUNTERPART = {
 def table() -> list[str]:
     """Return the lines of the comparison, once it ends well."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.operators.flop_counter"], cwd=Path(__file__).parents[3], capture_output=True,
+        [sys.executable, "-m", "tests.roofline.flop_counter"], cwd=Path(__file__).parents[3], capture_output=True,
         text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

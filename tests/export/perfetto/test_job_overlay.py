@@ -12,14 +12,14 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import OutputError
-from hta_graph.export.perfetto.appended import read_original
-from hta_graph.export.perfetto.moved_rows import SharedNumbers, moved_rows
-from hta_graph.export.perfetto.path_overlay import overlay_bytes, write_overlay
-from hta_graph.job.joining.job_time import in_job_time
-from tests.support.builder import TraceBuilder
+from hta_graph.export.perfetto.append_events import read_original
+from hta_graph.export.perfetto.perfetto_path_overlay import overlay_bytes, write_overlay
+from hta_graph.export.perfetto.rewrite_rows import SharedNumbers, moved_rows
+from hta_graph.multi_rank.job_time import in_job_time
 from tests.support.command_line import folder_contents
 from tests.support.gloo_builder import MAIN, GlooRank
 from tests.support.shared_traces import SHARED
+from tests.support.trace_builder import TraceBuilder
 
 BASE_NS = 1_700_000_000_000_000_000
 CHANGED = {"pid", "ts", "dur", "id", "args"}

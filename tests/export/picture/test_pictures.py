@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import HtaGraphError, MissingProgramError, OutputError, QueryError, UsageError
+from hta_graph.errors import (
+    HtaGraphError,
+    MissingProgramError,
+    OutputError,
+    QueryError,
+    UsageError,
+)
 from hta_graph.export.picture import (
     Picture,
     around_picture,
@@ -21,7 +27,7 @@ from hta_graph.export.picture import (
     short_name,
     write_picture,
 )
-from tests.support.builder import TraceBuilder
+from tests.support.trace_builder import TraceBuilder
 
 needs_dot = pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz's program dot is not installed")
 

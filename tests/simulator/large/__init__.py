@@ -6,11 +6,11 @@ write_large_job(job, times, folder)      # rank_N.json.gz each, the truth in fol
 simulate_job(unrolled(job))              # the same job by the simulator of events: the same times to the nanosecond
 """
 
-from .files import read_truth, truth_path, write_large_job
-from .job_times import JobTimes, Met, job_times
-from .mesh import MESHES, Axis, Mesh
-from .scripts import Injection, LargeJob, LargeShape, large_job
-from .unrolled import recording_of, unrolled
+from tests.simulator.large.event_programs import recording_of, unrolled
+from tests.simulator.large.job_times import JobTimes, Met, job_times
+from tests.simulator.large.mesh import MESHES, Axis, Mesh
+from tests.simulator.large.scripts import Injection, LargeJob, LargeShape, large_job
+from tests.simulator.large.write_job import read_truth, truth_path, write_large_job
 
 __all__ = [
     "MESHES",

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tests.simulator.ranks.statements import MESSAGES, Meet
-
-from .draws import Ints, drawn
-from .mesh import Axis
-from .scripts import LargeJob
-from .vector_ranks import Arrival, Running, VectorRanks
+from tests.simulator.large.mesh import Axis
+from tests.simulator.large.random_lengths import Ints, drawn
+from tests.simulator.large.scripts import LargeJob
+from tests.simulator.large.vector_ranks import Arrival, Running, VectorRanks
+from tests.simulator.ranks.communication_statements import MESSAGES, Meet
 
 Key = tuple[object, ...]
 

@@ -13,9 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.simulator.large.random_lengths import Ints
 from tests.simulator.ranks import Group
-
-from .draws import Ints
 
 NODE = 8
 

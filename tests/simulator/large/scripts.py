@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal
 
+from tests.simulator.large.mesh import MESHES, Axis, Mesh
+from tests.simulator.large.random_lengths import Draw
 from tests.simulator.program import (
     Annotation,
     Backward,
@@ -22,10 +24,7 @@ from tests.simulator.program import (
     Wait,
 )
 from tests.simulator.ranks.arguments import CALLS
-from tests.simulator.ranks.statements import Kind, Meet
-
-from .draws import Draw
-from .mesh import MESHES, Axis, Mesh
+from tests.simulator.ranks.communication_statements import Kind, Meet
 
 Side = Literal["gpu", "host"]
 MS = 1_000_000

@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 
 from tests.simulator.dialect import BASE_NS, EPOCH_NS, Dialect
+from tests.simulator.large.event_programs import alone
+from tests.simulator.large.random_lengths import Ints
+from tests.simulator.large.vector_ranks import VectorRanks
 from tests.simulator.program import Body
 from tests.simulator.ranks import JobProgram
 from tests.simulator.ranks.engine import RankSimulator
 from tests.simulator.run import Run, SimEvent
 from tests.simulator.writer import Row, write
-
-from .draws import Ints
-from .unrolled import alone
-from .vector_ranks import VectorRanks
 
 TIME, LENGTH, SAID = "@time@", "@length@", "@said@"
 DECIMAL = "%d.%03d"

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tests.simulator.large.random_lengths import Ints, drawn
 from tests.simulator.program import (
     Annotation,
     Backward,
@@ -26,9 +27,7 @@ from tests.simulator.program import (
     SyncStream,
     Wait,
 )
-from tests.simulator.ranks.statements import Meet
-
-from .draws import Ints, drawn
+from tests.simulator.ranks.communication_statements import Meet
 
 Running = Generator["Arrival", Ints, None]
 

@@ -8,11 +8,20 @@ recorded.delays()        # what was injected: rank, event_index, name, true inte
 true_path(recorded)      # [(rank, event_index, start, end, what binds its end)], true time; the product has no part
 """
 
-from .engine import JobRun, simulate_job
-from .jobs import JobShape, ddp, experts, fsdp, pipeline, rooted, tensor_parallel, wide
-from .recorded import Clock, PathPiece, RecordedJob, Recording, TrueDelay, TrueMember, record_job, true_path
-from .scripts import Fault
-from .statements import Group, JobProgram
+from tests.simulator.ranks.communication_statements import Group, JobProgram
+from tests.simulator.ranks.engine import JobRun, simulate_job
+from tests.simulator.ranks.jobs import JobShape, ddp, experts, fsdp, pipeline, rooted, tensor_parallel, wide
+from tests.simulator.ranks.recorded_job import (
+    Clock,
+    PathPiece,
+    RecordedJob,
+    Recording,
+    TrueDelay,
+    TrueMember,
+    record_job,
+    true_path,
+)
+from tests.simulator.ranks.scripts import Fault
 
 __all__ = [
     "Clock",

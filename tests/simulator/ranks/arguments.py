@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from .statements import MESSAGES, Group, Kind, Meet
+from tests.simulator.ranks.communication_statements import MESSAGES, Group, Kind, Meet
 
 LISTED = 30
 KERNELS: dict[Kind, str] = {

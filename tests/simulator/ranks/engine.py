@@ -12,13 +12,12 @@ from itertools import chain
 
 from tests.simulator.engine import PID, Simulator
 from tests.simulator.program import Launch, Program, Statement
+from tests.simulator.ranks.arguments import host_arguments, kernel_arguments, kernel_name, operator_arguments
+from tests.simulator.ranks.communication_statements import MESSAGES, Await, Injected, JobProgram, Meet
+from tests.simulator.ranks.host_workers import HostWorkers, going_on
+from tests.simulator.ranks.rendezvous import Key, Member, Rendezvous, awaited_ranks, key_of
 from tests.simulator.run import Run, SimEvent
 from tests.simulator.threads import HostThread
-
-from .arguments import host_arguments, kernel_arguments, kernel_name, operator_arguments
-from .host_workers import HostWorkers, going_on
-from .meetings import Key, Member, Rendezvous, awaited_ranks, key_of
-from .statements import MESSAGES, Await, Injected, JobProgram, Meet
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,11 @@ worker 2                          |= gloo:all_reduce =|
 from collections.abc import Iterable, Sequence
 
 from tests.simulator.engine import PID
+from tests.simulator.ranks.communication_statements import Group
+from tests.simulator.ranks.rendezvous import Member
 from tests.simulator.recording import Cause, Recording
 from tests.simulator.run import SimEvent
 from tests.simulator.threads import HostThread
-
-from .meetings import Member
-from .statements import Group
 
 WORKERS = 2
 HANDOFF_NS = 40_000

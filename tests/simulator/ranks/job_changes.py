@@ -8,10 +8,9 @@ from typing import Any
 
 from tests.simulator.changes import Asked, slower
 from tests.simulator.program import Backward, Body, Lagging, Launch, Program, Statement
+from tests.simulator.ranks.arguments import kernel_name
+from tests.simulator.ranks.communication_statements import JobProgram, Meet
 from tests.simulator.rewriting import Around, Change, rewritten, statements
-
-from .arguments import kernel_name
-from .statements import JobProgram, Meet
 
 JobEdit = tuple[JobProgram, tuple[Asked, ...]]
 JobKind = Callable[[JobProgram, random.Random], JobEdit | None]

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from tests.simulator.program import Body, Statement
-
-from .scripts import Backend, Begun, Fault, RankScript
-from .statements import Group, JobProgram, Kind
+from tests.simulator.ranks.communication_statements import Group, JobProgram, Kind
+from tests.simulator.ranks.scripts import Backend, Begun, Fault, RankScript
 
 FIRST_OWN_STREAM = 40
 """Streams of pairs of ranks, which exchange messages."""

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from tests.simulator.idioms import LOADER
 from tests.simulator.program import (
     Annotation,
     Backward,
@@ -21,9 +20,9 @@ from tests.simulator.program import (
     SyncStream,
     Wait,
 )
-
-from .arguments import CALLS
-from .statements import Await, Group, Injected, Kind, Meet
+from tests.simulator.pytorch_idioms import LOADER
+from tests.simulator.ranks.arguments import CALLS
+from tests.simulator.ranks.communication_statements import Await, Group, Injected, Kind, Meet
 
 Phase = Literal["data", "forward", "backward", "optimizer"]
 Backend = Literal["nccl", "gloo"]

@@ -1,0 +1,292 @@
+"""What rules ask of a path: times by class, when the GPU works, what the host waited for, and where in the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from analyses.advice.format import brief_duration, brief_share
+from hta_graph.activities import Activities, WorkType, activities
+from hta_graph.arrays import (
+    cut_at,
+    distinct,
+    first_of_runs,
+    last_of_runs,
+    numbered_runs,
+    summed_by,
+)
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.model import PAUSE_NS, Bools, BoundBy, EventKind, Ids, Ints
+from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.intervals import Intervals, union
+
+__all__ = ["HOST_CLASSES", "TINY_NS", "WORTH_SAYING", "PathFacts"]
+
+WORTH_SAYING = 0.05
+"""Advice about less than this share of a window is not given: steps of one program differ by as much."""
+
+TINY_NS = 10_000
+"""A kernel below 10 µs takes little longer than its own start and end (3 to 5 µs on current GPUs)."""
+
+MOST = 0.8
+"""A rank is named beside a time of which so much is its."""
+
+HOST_CLASSES = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.DATA_LOADING)
+"""The classes of time in which the path is on a CPU thread that works, or does what nobody recorded."""
+
+
+@dataclass(eq=False)
+class PathFacts:
+    """A path and what is asked of it again and again; every fact is found when it is first asked for."""
+
+    path: CriticalPath
+    answers: dict[Callable[[Any], Any], Any] = field(default_factory=dict)
+    """What several rules ask (:func:`remembered`)."""
+
+    @property
+    def graph(self) -> DependencyGraph:
+        """The graph of the path."""
+        return self.path.graph
+
+    @property
+    def length_ns(self) -> int:
+        """The window's length; 1 for an empty one, so that shares exist."""
+        return max(self.path.length_ns, 1)
+
+    def share(self, ns: int) -> float:
+        """Return the share of the window."""
+        return ns / self.length_ns
+
+    def told(self, ns: int) -> str:
+        """Print a time with its share of the window."""
+        return f"{brief_duration(ns)} ({brief_share(self.share(ns))})"
+
+    def where(self, chosen: Bools) -> str:
+        """Say of a job on which rank most of some pieces are, if that is so: ``" on rank 3"``."""
+        parts = self.graph.parts
+        sums = summed_by(self.path.pieces.part[chosen], self.lengths[chosen], len(parts))
+        most = int(sums.argmax())
+        is_one = len(parts) > 1 and sums[most] >= MOST * sums.sum() > 0
+        return f" on rank {parts[most].rank}" if is_one else ""
+
+    def is_worth(self, ns: int, least: float = WORTH_SAYING) -> bool:
+        """Tell whether a time is a share of the window that is worth saying."""
+        return ns >= least * self.length_ns and ns > 0
+
+    # -- the path's pieces ---------------------------------------------------------------------------------------------
+
+    def in_classes(self, *classes: BoundBy) -> Bools:
+        """Mark the pieces of some classes."""
+        bound = self.path.pieces.bound
+        found = np.zeros(len(bound), np.bool_)
+        for wanted in classes:
+            found |= bound == wanted
+        return found
+
+    def owned_by(self, rows: Bools) -> Bools:
+        """Mark the pieces that some of all events own."""
+        owner = self.path.pieces.event
+        return rows[owner] & (owner >= 0) if len(rows) else np.zeros(len(owner), np.bool_)
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """How long each piece is (ns)."""
+        return self.path.pieces.length
+
+    @cached_property
+    def pauses(self) -> Bools:
+        """Mark the pieces in which the host is in no operator for so long that it is no rhythm of launching."""
+        return self.in_classes(BoundBy.CPU_GAP) & (self.lengths > PAUSE_NS)
+
+    def time_of(self, chosen: Bools) -> int:
+        """Add up some pieces (ns)."""
+        return int(self.lengths[chosen].sum())
+
+    def when(self, chosen: Bools) -> Intervals:
+        """Return when some pieces are; they tile the window, and so neighbours touch."""
+        pieces = self.path.pieces
+        return Intervals(pieces.start[first_of_runs(chosen) & chosen], pieces.end[last_of_runs(chosen) & chosen])
+
+    def class_ns(self, *classes: BoundBy) -> int:
+        """Return the time of some classes (ns)."""
+        return sum(self.path.by_bound_ns[bound.label] for bound in classes)
+
+    @cached_property
+    def host_ns(self) -> int:
+        """How long the path is on the host (ns)."""
+        return self.class_ns(*HOST_CLASSES)
+
+    def largest_names(self, chosen: Bools, count: int = 3) -> list[tuple[str, int, int]]:
+        """Return the names that own most of some pieces: name, time (ns), number of events; nobody's are left out."""
+        pieces, names = self.path.pieces, self.graph.event_table.name
+        rows = np.flatnonzero(chosen & (pieces.event >= 0))
+        event, code = pieces.event[rows], names[pieces.event[rows]]
+        sums = summed_by(code, self.lengths[rows], len(self.graph.names))
+        largest = np.argsort(-sums, kind="stable")[:count]
+        return [
+            (self.graph.names[at], int(sums[at]), len(distinct(event[code == at])))
+            for at in largest.tolist()
+            if sums[at]
+        ]
+
+    def largest_records(self, chosen: Bools) -> list[dict[str, object]]:
+        """Return :meth:`largest_names` as evidence lists them."""
+        return [{"name": name, "time_ns": ns, "count": count} for name, ns, count in self.largest_names(chosen)]
+
+    @cached_property
+    def other_threads_ns(self) -> int:
+        """How much of the path's silence other threads fill with operators or collectives of Gloo (ns)."""
+        events, silent = self.graph.event_table, self.in_classes(BoundBy.CPU_GAP)
+        busy = self.graph.marks.gloo_collective | (events.kind == EventKind.CPU_OP)
+        lanes = distinct(self.path.pieces.lane[silent])
+        # A thread that is silent has no operator open: its own ones, mostly nearly all, need not be looked at.
+        if len(lanes) == 1:
+            busy &= events.lane != lanes[0]
+        return self.time_during(silent, busy)
+
+    def time_during(self, chosen: Bools, rows: Bools) -> int:
+        """Return how much of some pieces lies inside any of some events of their rank (ns)."""
+        events, pieces = self.graph.event_table, self.path.pieces
+        marked, total = np.flatnonzero(rows), 0
+        part = self.graph.part_of(marked)
+        for place in range(len(self.graph.parts)):
+            own, here = marked[part == place], chosen & (pieces.part == place)
+            inside = union(events.start[own], events.end[own])
+            total += int((inside.covered_until(pieces.end[here]) - inside.covered_until(pieces.start[here])).sum())
+        return total
+
+    # -- the GPU's work ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def work(self) -> Activities:
+        """The GPU activities that run in the window, cut to it; of a job while the path is on their rank."""
+        every, window = activities(self.graph), self.path.window
+        inside = every.take((every.end > window.start_ns) & (every.start < window.end_ns))
+        if len(self.graph.parts) > 1:
+            return self._on_rank_of_path(inside)
+        start, end = (times.clip(window.start_ns, window.end_ns) for times in (inside.start, inside.end))
+        return Activities(inside.row, start, end, inside.lane, inside.type, inside.call)
+
+    def _on_rank_of_path(self, every: Activities) -> Activities:
+        """Cut activities to the times in which the path is on their rank: what another GPU does relieves nobody."""
+        part, pieces, found = self.graph.part_of(every.row), self.path.pieces, []
+        for place in range(len(self.graph.parts)):
+            when, own = self.when(pieces.part == place), every.take(part == place)
+            row, start, end = cut_at(own.start, own.end, np.sort(np.concatenate([when.start, when.end])))
+            on_path = when.covered_until(end) > when.covered_until(start)
+            found.append(replace(own.take(row), start=start, end=end).take(on_path))
+        joined = Activities.join(found)
+        return joined.take(np.lexsort((joined.start, joined.row)))
+
+    @cached_property
+    def has_gpu_rows(self) -> bool:
+        """Whether the trace holds anything that a GPU did."""
+        return bool(self.graph.is_gpu.any())
+
+    @cached_property
+    def busy(self) -> Intervals:
+        """When the GPU works on anything."""
+        return self.work.busy()
+
+    def beside_gpu(self, chosen: Bools) -> Ints:
+        """Return for how long the GPU works during each of some pieces (ns)."""
+        pieces = self.path.pieces
+        return self.busy.covered_until(pieces.end[chosen]) - self.busy.covered_until(pieces.start[chosen])
+
+    @cached_property
+    def gpu_idle_ns(self) -> int:
+        """How long the GPU has nothing to do."""
+        return self.path.length_ns - self.busy.total
+
+    @cached_property
+    def standing_ns(self) -> int:
+        """How long the busiest stream, of a job that of the path's rank, has nothing to do.
+
+        A faster host saves no more, since a stream is serial.
+
+        Communication counts as work: that it waits for other ranks would not change.
+        """
+        return self._standing_of(self.work)
+
+    def work_ns(self, kind: WorkType) -> int:
+        """Add up the GPU's work of a type (ns), whether it is on the path or not."""
+        chosen = self.work.type == kind
+        return int((self.work.end[chosen] - self.work.start[chosen]).sum())
+
+    def standing_without(self, left_out: WorkType) -> int:
+        """Return how long the busiest stream has nothing to do but work of some type (ns)."""
+        return self._standing_of(self.work.take(self.work.type != left_out))
+
+    def _standing_of(self, work: Activities) -> int:
+        totals = np.zeros(len(self.graph.parts), np.int64)
+        for lane in distinct(work.lane).tolist():
+            own = work.lane == lane
+            place = self.graph.part_of(work.row[own][:1])
+            totals[place] = np.maximum(totals[place], union(work.start[own], work.end[own]).total)
+        return self.path.length_ns - int(totals.sum())
+
+    # -- where in the program ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def has_stacks(self) -> bool:
+        """Whether the trace holds Python frames."""
+        return bool((self.graph.event_table.kind == EventKind.PYTHON_FUNCTION).any())
+
+    def marked(self, rows: Ids) -> Bools:
+        """Mark some events by their rows (-1: none)."""
+        marks = np.zeros(len(self.graph.event_table), np.bool_)
+        marks[rows[rows >= 0]] = True
+        return marks
+
+    def operators_around(self, calls: Ids) -> list[Ids]:
+        """Return the operators around calls, level by level outwards; -1 where none is left."""
+        around, levels = self.graph.operator_around, [self.graph.operator_around[calls]]
+        while (levels[-1] >= 0).any():
+            levels.append(np.where(levels[-1] >= 0, around[levels[-1]], -1).astype(np.int32))
+        return levels[:-1]
+
+    def site_of(self, call: int) -> str:
+        """Say where in the program a call stands: the user's line of Python if recorded, else the operators."""
+        levels = self.operators_around(np.array([call], np.int32))
+        operators = [self.graph.name_of(int(level[0])) for level in reversed(levels)]
+        # The way down is short enough to be read; a repeated name says nothing new.
+        inner = " > ".join(dict.fromkeys(operators)) or self.graph.name_of(call)
+        frame = self._own_frame(call)
+        return f"{frame}, {inner}" if frame else inner
+
+    def _own_frame(self, call: int) -> str:
+        """Return the innermost Python frame around a call that is the program's own, not PyTorch's or built in."""
+        if not self.has_stacks:
+            return ""
+        frames = self.graph.nesting(EventKind.PYTHON_FUNCTION)
+        at = int(self.graph.enclosing(np.array([call], np.int32), EventKind.PYTHON_FUNCTION)[0])
+        while at >= 0 and not self.graph.marks.own_frame[at]:
+            at = int(frames.parent[at])
+        return self.graph.name_of(at) if at >= 0 else ""
+
+    def sites(self, calls: Ids, times: Ints, count: int = 3) -> list[dict[str, object]]:
+        """Add up times (ns) by the place of their calls: the largest places as evidence lists them."""
+        if not len(calls):
+            return []
+        levels: Sequence[Ids] = [calls, *self.operators_around(calls)]
+        if self.has_stacks:
+            levels = [*levels, self.graph.enclosing(calls, EventKind.PYTHON_FUNCTION)]
+        names = np.append(self.graph.event_table.name, -1)
+        columns = [names[level] for level in levels]
+        order = np.lexsort(columns)
+        run = numbered_runs(*(column[order] for column in columns))
+        group = np.empty(len(calls), np.int64)
+        group[order] = run
+        first = order[np.flatnonzero(np.diff(run, prepend=-1))]
+        sums, number = summed_by(group, times, len(first)), np.bincount(group)
+        found: dict[str, list[int]] = {}
+        for at in np.argsort(-sums, kind="stable")[: 4 * count].tolist():
+            total = found.setdefault(self.site_of(int(calls[first[at]])), [0, 0])
+            total[0] += int(number[at])
+            total[1] += int(sums[at])
+        ordered = sorted(found.items(), key=lambda item: -item[1][1])[:count]
+        return [{"site": site, "calls": calls_there, "time_ns": ns} for site, (calls_there, ns) in ordered]

@@ -1,0 +1,126 @@
+"""Advice about kernels that are far from what the GPU can do: by their operators' shapes, and by the device's peaks."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+
+from analyses.advice.facts import TINY_NS, PathFacts
+from analyses.advice.finding import PathFinding
+from analyses.advice.format import brief_share, counted, quoted
+from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.memo import remembered
+from hta_graph.model import BoundBy, Floats
+from hta_graph.roofline.attainable import LimitedWork, gpu_name
+from hta_graph.roofline.kernel_precision import is_tf32
+from hta_graph.roofline.operators_demand import Unit
+from hta_graph.roofline.operators_devices import device_named
+from hta_graph.roofline.recorded_calls import RecordedCall
+
+__all__ = ["far_from_limit", "faster_precision", "float32_products", "limited_work"]
+
+COMPUTES = 0.25
+"""Shapes are read from the file only where the GPU computes for so much of the path."""
+FAR = 0.5
+"""Kernels of libraries reach more than this on anything large; what is above is not worth a person's time."""
+SMALL = 64
+"""A side of a product that is smaller leaves most of a tile of the matrix units empty."""
+ALIGNED = 8
+"""Rows of 16-bit numbers that are no multiple of 16 bytes cannot be read in whole pieces (NVIDIA's guide to matrix
+multiplication for deep learning)."""
+NARROW = ("half", "bfloat16")
+
+
+@remembered
+def limited_work(facts: PathFacts) -> LimitedWork | None:
+    """Return the window's work beside the limits of the GPU; ``None`` where these are not known, and of a job."""
+    graph = facts.graph
+    if isinstance(graph, JobGraph) or facts.share(facts.class_ns(BoundBy.GPU_COMPUTE_BOUND)) < COMPUTES:
+        return None
+    gpus = [gpu for gpu in np.unique(graph.lanes.device[facts.work.lane]).tolist() if gpu >= 0]
+    device = device_named(gpu_name(graph, gpus))
+    return LimitedWork(graph, facts.work, device) if device else None
+
+
+def far_from_limit(facts: PathFacts) -> PathFinding | None:
+    """An operator of one shape takes much of the path and is far below its limit: another shape, or fusing it."""
+    limited = limited_work(facts)
+    if limited is None or limited.device is None:
+        return None
+    number, count = limited.groups.number, len(limited.groups)
+    work, on_path = limited.groups.work, limited.on_path(facts.path)
+    # No limit explains what tiny kernels take.
+    could = np.where(work.end - work.start >= TINY_NS, on_path * (1 - limited.near_limit), 0)
+    lost = np.bincount(number, weights=could, minlength=count)
+    lost = np.where(limited.limit_share < FAR, lost, 0)
+    if not count or not facts.is_worth(int(lost.max())):
+        return None
+    at = int(lost.argmax())
+    group, share = limited.groups.groups[at], float(limited.limit_share[at])
+    on_path_ns, calls = int(on_path[number == at].sum()), int(limited.counted_calls[at])
+    bound = limited.bounds[at]
+    evidence = {
+        "operator": group.name, "inputs": group.inputs, "calls": calls,
+        "on_path_ns": on_path_ns, "peak_share": round(share, 4), "bound": bound, "device": limited.device.name,
+    }  # fmt: skip
+    text = (
+        f"{quoted(group.name)} ({quoted(group.inputs)}) takes {facts.told(on_path_ns)} of the path in "
+        f"{counted(calls, 'call')} and reaches {brief_share(share)} of the limit that "
+        f"{'memory' if bound == 'memory' else 'arithmetic'} sets on {limited.device.name}{_why(limited, at)}."
+    )
+    return PathFinding(text, evidence, "medium", ceil(lost[at]))
+
+
+def _why(limited: LimitedWork, at: int) -> str:
+    """Say what about its shape explains it, or what to do."""
+    demand = limited.groups.groups[at].demand
+    if demand is None or demand.unit != Unit.MATRIX:
+        return "; fuse it with what is before or behind it (torch.compile), or look at the layout of its inputs"
+    sides = {name: demand.sizes[name] for name in ("M", "N", "K") if name in demand.sizes}
+    small = min(sides, key=lambda name: sides[name], default="")
+    if small and sides[small] < SMALL:
+        return f": {small} = {sides[small]} leaves its units empty; batch more of them, or merge products"
+    odd = next((name for name in sides if sides[name] % ALIGNED and demand.dtype in NARROW), "")
+    return (
+        f": {odd} = {sides[odd]} is no multiple of {ALIGNED}, which its units need to read whole; pad it" if odd else ""
+    )
+
+
+def float32_products(facts: PathFacts) -> PathFinding | None:
+    """Products of 32-bit floats without TF32, on a GPU whose units for that are several times as fast."""
+    limited = limited_work(facts)
+    if limited is None or limited.device is None:
+        return None
+    on_path, factor = limited.on_path(facts.path), faster_precision(limited)
+    saved = ceil((on_path * (1 - factor)).sum())
+    if not facts.is_worth(saved):
+        return None
+    on_path_ns, device = int(on_path[factor < 1].sum()), limited.device
+    times = device.matrix_tflops["tf32"] / device.matrix_tflops["float"]
+    evidence = {"on_path_ns": on_path_ns, "device": device.name, "times_as_fast": round(times, 2)}
+    text = (
+        f"Products of 32-bit floats take {facts.told(on_path_ns)} of the path. {device.name} multiplies TF32 "
+        f'{times:.0f} times as fast: torch.set_float32_matmul_precision("high") (of convolutions '
+        "torch.backends.cudnn.allow_tf32), or torch.autocast, if the precision is enough."
+    )
+    return PathFinding(text, evidence, "medium", saved)
+
+
+def faster_precision(limited: LimitedWork) -> Floats:
+    """Return what each activity's time would be multiplied with in TF32, as near to its limit as it is now."""
+    rates = limited.device.matrix_tflops if limited.device else {}
+    if "tf32" not in rates or "float" not in rates:
+        return np.ones(len(limited.groups.work))
+    plain = np.array([_is_plain(one) for one in limited.found.calls] or [False])
+    calls = limited.calls
+    limit = np.fmax(calls.compute_ns * (rates["float"] / rates["tf32"]), calls.memory_ns) / calls.limit_ns
+    per_call = np.where(plain & (limit < 1), limit, 1.0)
+    number = limited.found.number[limited.groups.place]
+    return np.where(number >= 0, per_call[number], 1.0) if len(per_call) else np.ones(len(number))
+
+
+def _is_plain(one: RecordedCall) -> bool:
+    """Tell whether a call multiplies 32-bit floats, and its kernel says that it does not round them."""
+    is_product = one.demand is not None and one.demand.unit == Unit.MATRIX and one.demand.dtype == "float"
+    return is_product and is_tf32(one.call.kernel) is False

@@ -1,0 +1,83 @@
+"""All rules, in the order in which they are asked: the verdict first, then advice."""
+
+from __future__ import annotations
+
+from analyses.advice.communication_rules import exposed_communication, gloo_communication
+from analyses.advice.facts import PathFacts
+from analyses.advice.finding import AdviceRule, PathFinding
+from analyses.advice.gpu_rules import far_from_limit, float32_products
+from analyses.advice.host_rules import host_pauses, launch_bound, python_bound, tiny_kernels
+from analyses.advice.input_rules import data_loading_exposed, driver_allocations, idle_between_steps
+from analyses.advice.job_rules import clocks_unsure, held_up_by_rank, ranks_matched
+from analyses.advice.polling_guard import gpu_busy_meanwhile, host_may_poll
+from analyses.advice.recording_rules import (
+    begun_too_late,
+    no_gpu_rows,
+    no_python_stacks,
+    no_sync_records,
+    start_up_recorded,
+)
+from analyses.advice.slow_rank_rules import slow_gpu, slow_host
+from analyses.advice.verdict_rules import bound_by, clock_fault, largest_item, unexplained
+from analyses.advice.waiting_rules import (
+    explicit_synchronisation,
+    pageable_copies,
+    values_read,
+    waits_of_all_kinds,
+)
+
+__all__ = ["ADVICE_RULES", "VERDICT_RULES", "advice_of", "verdict_of"]
+
+VERDICT_RULES = (
+    AdviceRule("held_up_by_rank", held_up_by_rank),
+    AdviceRule("bound_by", bound_by),
+    AdviceRule("largest_item", largest_item),
+    AdviceRule("unexplained", unexplained),
+    AdviceRule("ranks_matched", ranks_matched),
+    AdviceRule("clocks_unsure", clocks_unsure),
+    AdviceRule("clock_fault", clock_fault),
+    AdviceRule("host_may_poll", host_may_poll),
+    AdviceRule("gpu_busy_meanwhile", gpu_busy_meanwhile),
+)
+"""What every answer opens with; docs/advice.md says when each speaks."""
+
+ADVICE_RULES = (
+    AdviceRule("slow_gpu", slow_gpu),
+    AdviceRule("slow_host", slow_host),
+    AdviceRule("host_pauses", host_pauses),
+    AdviceRule("launch_bound", launch_bound),
+    AdviceRule("driver_allocations", driver_allocations),
+    AdviceRule("values_read", values_read),
+    AdviceRule("explicit_synchronisation", explicit_synchronisation),
+    AdviceRule("waits_of_all_kinds", waits_of_all_kinds),
+    AdviceRule("data_loading_exposed", data_loading_exposed),
+    AdviceRule("exposed_communication", exposed_communication),
+    AdviceRule("gloo_communication", gloo_communication),
+    AdviceRule("pageable_copies", pageable_copies),
+    AdviceRule("tiny_kernels", tiny_kernels),
+    AdviceRule("idle_between_steps", idle_between_steps),
+    AdviceRule("far_from_limit", far_from_limit),
+    AdviceRule("float32_products", float32_products),
+    AdviceRule("python_bound", python_bound),
+    AdviceRule("no_python_stacks", no_python_stacks),
+    AdviceRule("no_sync_records", no_sync_records),
+    AdviceRule("begun_too_late", begun_too_late),
+    AdviceRule("no_gpu_rows", no_gpu_rows),
+    AdviceRule("start_up_recorded", start_up_recorded),
+)
+"""What an expert would advise; docs/advice.md has thresholds, reasons and what each saves at most."""
+
+
+def verdict_of(facts: PathFacts) -> list[PathFinding]:
+    """Say what a path shows: its class, its largest item, what is not known, what is doubtful."""
+    return _found_by(VERDICT_RULES, facts)
+
+
+def advice_of(facts: PathFacts) -> list[PathFinding]:
+    """Say what could be done, what saves most first; advice about the recording comes last."""
+    found = _found_by(ADVICE_RULES, facts)
+    return sorted(found, key=lambda finding: -(finding.saves_at_most_ns or 0))
+
+
+def _found_by(rules: tuple[AdviceRule, ...], facts: PathFacts) -> list[PathFinding]:
+    return [finding for rule in rules if (finding := rule(facts))]

@@ -1,0 +1,166 @@
+"""report: one page about a run on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from analyses.cli.command import Command
+from analyses.cli.options import add_flight, add_inputs, add_jobs, add_skeletons, add_window
+from analyses.cli.outputs import check_page_name, say_where_page_is, write_json
+from analyses.cli.path_args import OutputFile
+from analyses.cli.rank_inputs import AskedRanks, say
+from analyses.cli.window_args import Stretch
+from hta_graph.errors import QueryError, UsageError
+from hta_graph.storage.named_places import is_remote, named_place
+
+if TYPE_CHECKING:
+    from hta_graph.graph.dependency_graph import DependencyGraph
+    from hta_graph.graph.job_graph import JobGraph
+    from hta_graph.paths.critical_path import CriticalPath
+    from hta_graph.paths.windows import Window
+
+__all__ = ["REPORT"]
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    """Add where the page goes and what it links."""
+    parser.add_argument("-o", "--output", type=OutputFile, metavar="FILE", help="a .html file")
+    parser.add_argument(
+        "--json", type=OutputFile, metavar="FILE", help="write the verdict of each rank as JSON (- for standard output)"
+    )
+    parser.add_argument(
+        "--overlay",
+        type=OutputFile,
+        metavar="OUT",
+        help="also write the slowest rank's trace with its path, and link it",
+    )
+
+
+def _report(options: argparse.Namespace) -> None:
+    """Write a page with all answers about a run."""
+    from hta_graph.graph.job_graph import JobGraph
+
+    if not options.output and not options.json:
+        raise UsageError("say where the page goes: -o FILE.html (or --json FILE for the verdict alone)")
+    if options.output:
+        check_page_name(options.output)
+    if options.overlay and not options.output:
+        raise UsageError("--overlay is linked from the page: name that too, with -o FILE.html")
+    stretch = Stretch.of(options)
+    stretch.window()  # what is written wrongly is refused before anything is read
+    asked = AskedRanks.of(options)
+    few = asked.job_of_few(stretch.skeleton_with_causes)
+    if isinstance(few, JobGraph):
+        _report_of_many(few, stretch, options)
+    else:
+        graphs = asked.together(members=True) if few is None else {few.rank or 0: few}
+        _report_of_whole(graphs, stretch, options)
+
+
+def _report_of_whole(graphs: Mapping[int, DependencyGraph], stretch: Stretch, options: argparse.Namespace) -> None:
+    """Write what all ranks tell that are held whole."""
+    from analyses.scope import in_window
+    from analyses.verdict import representative_rank, verdict_document
+    from hta_graph.paths.critical_path import critical_path
+
+    window, patterns = stretch.window(job=list(graphs.values())), options.data_load
+    paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
+    job = _path_of_job(graphs, window, patterns)
+    if options.json:
+        write_json(options.json, verdict_document(paths, job), options.left_out)
+    if not options.output:
+        return
+    from analyses.questions.ranks_stragglers import answer as stragglers
+    from analyses.report.report import report_page, steps_of_report
+
+    scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
+    slowest = representative_rank(paths, job)
+    steps = {slowest: steps_of_report(paths[slowest], patterns)}
+    link = _written_overlay(paths[slowest], options)
+    causes = stragglers(scopes).tables["causes"] if job else None
+    _write_page(report_page(scopes, paths, overlay=link, steps=steps, job=job, causes=causes), options)
+
+
+def _report_of_many(job: JobGraph, stretch: Stretch, options: argparse.Namespace) -> None:
+    """Write what the skeletons of all ranks tell, and what two ranks do that are read whole."""
+    from analyses.report.large_job_report import many_ranks, many_ranks_page
+    from analyses.report.report import steps_of_report
+    from analyses.scope import in_window
+    from analyses.verdict import verdict_document
+    from hta_graph.graph.job_graph import whole_ranks
+    from hta_graph.paths.critical_path import critical_path
+
+    window, patterns = stretch.window(job=[job.graph(part.rank) for part in job.parts]), options.data_load
+    many = many_ranks(job, window, patterns)
+    graphs = whole_ranks(job, many.shown_as)
+    paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
+    if options.json:
+        write_json(options.json, verdict_document(paths, many.path, many.shown_as), options.left_out)
+    if not options.output:
+        return
+    scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
+    first = paths[next(iter(many.shown_as))]
+    steps, own_steps = (steps_of_report(path, patterns) for path in (many.path, first))
+    link = _written_overlay(first, options)
+    page = many_ranks_page(many, scopes, paths, steps=steps, own_steps=own_steps, overlay=link)
+    _write_page(page, options)
+
+
+def _written_overlay(path: CriticalPath, options: argparse.Namespace) -> str:
+    """Write the overlay that is asked for; return where it is."""
+    from hta_graph.export.perfetto.perfetto_path_overlay import write_overlay
+
+    if not options.overlay:
+        return ""
+    write_overlay(path, options.overlay)
+    # The page and the trace are moved together, so the link is relative to the page.
+    return _relative_link(options.overlay, options.output)
+
+
+def _write_page(page: bytes, options: argparse.Namespace) -> None:
+    from hta_graph.storage.atomic_write import write_file
+
+    write_file(options.output, page)
+    say_where_page_is(options.output)
+
+
+def _relative_link(overlay: str, page: str) -> str:
+    """Return where an overlay is, seen from a page; between this machine and the network there is no short way."""
+    target, folder = named_place(overlay), named_place(page).absolute().parent
+    if not is_remote(target) and not is_remote(folder):
+        return quote(os.fsencode(os.path.relpath(target, folder)))
+    if is_remote(target) and is_remote(folder) and target.parts[0] == folder.parts[0]:
+        return quote(posixpath.relpath("/".join(target.parts[1:]) or ".", "/".join(folder.parts[1:]) or "."))
+    return target.as_uri() if not is_remote(target) and target.is_absolute() else quote(str(target), safe="/:")
+
+
+def _path_of_job(
+    graphs: Mapping[int, DependencyGraph], window: Window, patterns: Sequence[str] | None
+) -> CriticalPath | None:
+    """Return the path through all ranks; a report does without it, and says why, where they make no job."""
+    from hta_graph.multi_rank.build_job import build_job
+    from hta_graph.paths.critical_path import critical_path
+
+    if len(graphs) < 2:
+        return None
+    try:
+        return critical_path(build_job(graphs.values()), window, data_load=patterns or ())
+    except QueryError as error:
+        say(f"the report is about single ranks: {error.on_command_line}")
+        return None
+
+
+REPORT = Command(
+    name="report",
+    help="One page about a run: verdict, path, kernels, idle causes, overlap, ranks, what is unexplained.",
+    more="The page needs no network: it can be sent to somebody.",
+    examples=("report trace.json.gz -o report.html", "report job -o job.html"),
+    page="pages.md",
+    options=(add_inputs, add_jobs, add_flight, add_skeletons, add_window, _add_report),
+    run=_report,
+)

@@ -1,0 +1,183 @@
+"""strip: write traces without what their owner would not give away, from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from analyses.cli.command import Command
+from analyses.cli.options import add_inputs, add_output_place
+from analyses.cli.path_args import input_files
+from analyses.cli.rank_inputs import AskedRanks, print_lines, say
+from analyses.display.terminal import Line, clipped, table
+from hta_graph.errors import HtaGraphError, TraceError, UsageError
+from hta_graph.export.anonymize.keep_options import KEEP
+from hta_graph.storage.location import Location
+from hta_graph.storage.named_places import named_place
+from hta_graph.text.sanitize import one_line
+
+if TYPE_CHECKING:
+    from hta_graph.export.anonymize.strip_trace import Stripping
+    from hta_graph.trace.rank_files import RankFile
+    from hta_graph.trace.table import Trace
+
+__all__ = ["STRIP"]
+
+ENDINGS = (".json", ".json.gz", ".json.zst")
+KEYS_TOLD = 8
+"""So many kinds of dropped arguments are named, those with most values first."""
+
+
+def _add_strip(parser: argparse.ArgumentParser) -> None:
+    """Add where the traces go, and what stays in them."""
+    add_output_place(parser, "a .json, .json.gz or .json.zst file; of several ranks a new folder")
+    parser.add_argument(
+        "--keep",
+        type=_kept,
+        default=(),
+        metavar="WHAT[,WHAT]",
+        help=f"keep these too: {', '.join(KEEP)} (names are those of operators and kernels)",
+    )
+    parser.add_argument("--keep-times", action="store_true", help="keep the date and time of day")
+    parser.add_argument("--list", action="store_true", help="list every name that stays, to be looked through")
+
+
+def _kept(text: str) -> tuple[str, ...]:
+    """Read what is kept.
+
+    >>> _kept("shapes,frames")
+    ('shapes', 'frames')
+    """
+    words = tuple(dict.fromkeys(text.split(",")))
+    if unknown := [word for word in words if word not in KEEP]:
+        raise argparse.ArgumentTypeError(f"takes some of {', '.join(KEEP)}, not {unknown[0]!r}")
+    return words
+
+
+def _strip(options: argparse.Namespace) -> None:
+    """Write the stripped trace of each rank, and say what stayed and what went."""
+    from hta_graph.export.anonymize.strip_trace import Stripping
+    from hta_graph.trace.rank_files import choose_ranks
+    from hta_graph.trace.read import find_ranks
+
+    asked = AskedRanks.of(options)
+    files = choose_ranks(
+        find_ranks(asked.inputs, salvage=asked.salvage, say=say), None if asked.rank is None else [asked.rank]
+    )
+    found = Stripping(options.keep, keep_times=options.keep_times)
+    if len(files) == 1:
+        _write_one(found, files[0], options.output, asked)
+    else:
+        _write_folder(found, files, named_place(options.output), asked, input_files(options))
+    is_piped = options.output == "-"  # what is said must not stand in the trace
+    lines = [*_lines(found, options.output, is_listed=options.list), *(_names(found) if options.list else ())]
+    print_lines(lines, to=sys.stderr if is_piped else None)
+
+
+def _write_one(found: Stripping, file: RankFile, target: str, asked: AskedRanks) -> None:
+    """Write the only rank to a file.
+
+    Raises:
+        UsageError: its name does not say how it is packed.
+    """
+    if target != "-" and not target.endswith(ENDINGS):
+        raise UsageError(f"{target}: the trace of one rank goes to a file; name one that ends in {', '.join(ENDINGS)}")
+    found.write(_told_trace(file, asked), target)
+
+
+def _write_folder(
+    found: Stripping, files: Sequence[RankFile], place: Location, asked: AskedRanks, inputs: Sequence[Location]
+) -> None:
+    """Write several ranks to a new folder, under names that say nothing but the rank; broken ones are left out.
+
+    Raises:
+        UsageError: the place is that of a file.
+        HtaGraphError: not one of them can be read.
+    """
+    from hta_graph.storage.atomic_write import new_folder
+    from hta_graph.storage.output_paths import check_empty_folder
+
+    def check() -> None:
+        check_empty_folder(place, inputs)
+
+    if place.name.endswith(ENDINGS) or str(place) == "-":
+        raise UsageError(f"{place}: {len(files)} ranks go to a folder; name a new one, or one rank with --rank")
+    check()
+    with new_folder(place, check) as folder:
+        for file in files:
+            try:
+                trace = _told_trace(file, asked)
+            except HtaGraphError as error:
+                asked.leave_out(error)
+                continue
+            found.write(trace, folder / f"rank_{file.rank}.json.gz")
+        if len(asked.left_out) == len(files):
+            raise TraceError(place, "nothing is written: none of the ranks can be read")
+    asked.tell_of_more()
+
+
+def _told_trace(file: RankFile, asked: AskedRanks) -> Trace:
+    """Read a rank's trace and say what of it was salvaged or dropped."""
+    from hta_graph.trace.read import read_rank
+
+    trace = read_rank(file, salvage=asked.salvage)
+    for line in trace.repairs:
+        say(line)
+    return trace
+
+
+def _lines(found: Stripping, target: str, *, is_listed: bool) -> list[Line]:
+    """Say how many names stayed and went, which arguments and rows went, and what is left to think of."""
+    names = found.names
+    categories = sorted({*names.kept, *names.replaced})
+    rows = [[word, f"{len(names.kept.get(word, ())):,}", f"{names.replaced[word]:,}"] for word in categories]
+    lines: list[Line] = [f"{target}: {found.events:,} events, with the graph of the original", ""]
+    lines += [*table(rows, ["names", "kept", "replaced"], left=[0]), ""]
+    if found.dropped:
+        lines.append(f"arguments dropped: {_most(found.dropped)}")
+    if emptied := sum(found.emptied.values()):
+        lines.append(f"rows emptied, which were no events: {emptied:,}")
+    if untyped := sum(names.untyped.values()):
+        lines.append(f"names whose pseudonym is of another type, so that analyses may differ: {untyped:,}")
+    if not found.keep_times:
+        lines.append("times: begin at a fixed origin, the same for all ranks; the date is gone")
+    lines.append("still there: all durations, sizes of copies and messages, names by which everybody knows a thing")
+    return lines if is_listed else [*lines, "look through the names that are kept: --list shows them"]
+
+
+def _most(counts: Counter[str]) -> str:
+    """Name the keys with most values.
+
+    >>> _most(Counter({"Input Dims": 12, "grid": 3}))
+    'Input Dims (12), grid (3)'
+    """
+    told = [f"{clipped(key, 40)} ({count:,})" for key, count in counts.most_common(KEYS_TOLD)]
+    more = len(counts) - len(told)
+    return ", ".join(told) + (f", and {more:,} more" if more > 0 else "")
+
+
+def _names(found: Stripping) -> Iterator[Line]:
+    """List the distinct names that stayed, by what they name."""
+    for category in sorted(found.names.kept):
+        yield from ("", f"kept, {category}:")
+        yield from (f"  {one_line(name)}" for name in sorted(found.names.kept[category]))
+
+
+STRIP = Command(
+    name="strip",
+    help="The trace without names, paths, hosts and shapes that are somebody's own, and with the same graph.",
+    more=(
+        "Names of your own become pseudonyms; paths, hosts, shapes and the date go. Who gets it can ask all but names."
+    ),
+    examples=(
+        "strip trace.json.gz -o shared.json.gz",
+        "strip job -o shared_job --list",
+        "strip trace.json.gz -o with_shapes.json.gz --keep shapes",
+    ),
+    page="sharing.md",
+    options=(add_inputs, _add_strip),
+    run=_strip,
+)

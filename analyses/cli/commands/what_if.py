@@ -1,0 +1,137 @@
+"""what-if: what changes would gain, on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from analyses.arg_types import factor_text
+from analyses.cli.command import Command
+from analyses.cli.options import (
+    add_flight,
+    add_inputs,
+    add_jobs,
+    add_json,
+    add_near,
+    add_skeletons,
+    add_stretch,
+)
+from analyses.cli.outputs import write_json
+from analyses.cli.rank_inputs import AskedRanks, print_lines
+from analyses.cli.window_args import Stretch
+from analyses.display.terminal import clipped
+from hta_graph.errors import UsageError
+
+if TYPE_CHECKING:
+    from analyses.changes import AskedChange
+
+__all__ = ["WHAT_IF"]
+
+WHAT = "WHAT is KIND:PATTERN, KIND one of kernel, operator, module, annotation, collective, class, rank; or a PATTERN"
+
+
+class _NamedChange(argparse.Action):
+    """Keep what was asked for in the order of the command line, whatever option it was given with."""
+
+    def __call__(self, parser: object, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
+        """Add the values of one option behind those before."""
+        kept = [*(getattr(namespace, self.dest) or []), *((str(option).lstrip("-"), value) for value in values)]
+        setattr(namespace, self.dest, kept)
+
+
+class _ScenarioList(argparse.Action):
+    """Print the named scenarios and leave, as ``--help`` does."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print them."""
+        from analyses.changes import scenario_lines
+
+        print_lines(scenario_lines())
+        parser.exit()
+
+
+def _add_changes(parser: argparse.ArgumentParser) -> None:
+    """Add what may be changed."""
+    parser.epilog = f"{WHAT}. A pattern is a name, else a regular expression that is found in names."
+    for option, value, says in (
+        ("--scale", "WHAT=FACTOR", "it takes FACTOR times as long; 0 makes it free"),
+        ("--remove", "WHAT", "it is not there, nor what launches it"),
+        ("--scenario", "NAME[=ARG]", "a named change, see --scenarios"),
+    ):
+        parser.add_argument(option, nargs="+", action=_NamedChange, dest="changes", metavar=value, help=says)
+    parser.add_argument("--scenarios", nargs=0, action=_ScenarioList, help="list the named scenarios and leave")
+    parser.add_argument("--curve", metavar="WHAT", help="also the length for every factor of WHAT from 1 to 0")
+
+
+def _what_if(options: argparse.Namespace) -> None:
+    """Print how long a window would be after changes, or what changes would gain, or write it as JSON."""
+    from analyses.questions import paths_what_if as asking
+    from analyses.questions.what_if import what_if_lines
+    from hta_graph.what_if.selectors import What
+
+    stretch = Stretch.of(options)
+    window = stretch.window()
+    # What is written wrongly is refused before anything is read.
+    asked = _read_changes(options.changes or [])
+    if options.curve is not None:
+        What.of(options.curve)
+    ranks = AskedRanks.of(options)
+    if (options.near is not None or options.curve is not None) and ranks.many_ranks:
+        raise UsageError("--near and --curve take all rows of all ranks; name one with --rank, or --skeletons never")
+    graph = ranks.job_or_graph(stretch.skeleton())
+    found = asking.what_if(graph, window, asked, curve=options.curve, near=options.near)
+    if options.json:
+        write_json(options.json, asking.what_if_document(found), options.left_out)
+    else:
+        print_lines(what_if_lines(found), wide=options.wide)
+
+
+def _read_changes(changes: Sequence[tuple[str, str]]) -> list[AskedChange]:
+    from analyses.changes import asked_removal, asked_scenario
+
+    found = []
+    for option, text in changes:
+        if option == "scale":
+            found.append(_read_scale(text))
+        elif option == "remove":
+            found.append(asked_removal(text))
+        else:
+            name, equals, argument = text.partition("=")
+            found.append(asked_scenario(name, argument if equals else None))
+    return found
+
+
+def _read_scale(text: str) -> AskedChange:
+    """Read WHAT=FACTOR; names may hold more of these signs, so that the last one counts.
+
+    Raises:
+        UsageError: the factor is missing or no number.
+    """
+    from analyses.changes import asked_scale
+
+    what, equals, factor = text.rpartition("=")
+    if not equals or not what:
+        raise UsageError(f"--scale takes WHAT=FACTOR, such as kernel:gemm=0.5, not {text!r}")
+    try:
+        return asked_scale(what, float(factor_text(factor)))
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"--scale {clipped(what, 60)}: the factor {error}; give one such as 0.5") from None
+
+
+WHAT_IF = Command(
+    name="what-if",
+    help="How long a window would be after changes; without any, which changes would gain most.",
+    more=(
+        "Changes are replayed on the graph: what no longer waits starts earlier. Without a change it lists what "
+        "would gain most."
+    ),
+    examples=(
+        "what-if trace.json.gz",
+        "what-if trace.json.gz --scale kernel:gemm=0.5",
+        "what-if job --scenario cuda_graphs",
+    ),
+    page="what_if.md",
+    options=(add_inputs, add_jobs, add_flight, add_skeletons, add_json, add_stretch, _add_changes, add_near),
+    run=_what_if,
+)

@@ -1,0 +1,100 @@
+"""The command line: the only place that prints and that picks an exit status.
+
+What is imported here is little, so that an interrupt in the first moments finds someone who hears it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
+
+from analyses.cli.signals import EXIT_INTERRUPTED, end_by_signals, open_closed_streams
+
+__all__ = ["main", "run"]
+
+EXIT_DONE, EXIT_NO_ANSWER = 0, 1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status: 0 done, 1 the trace cannot answer, 2 usage."""
+    import io
+
+    from analyses.cli.parser import EXIT_USAGE, command_parser
+    from analyses.cli.path_args import check_named_files
+    from analyses.display.plain import say
+    from hta_graph.errors import HtaGraphError
+
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
+    parser = command_parser(arguments)
+    if not arguments:
+        parser.print_help(sys.stderr)
+        return EXIT_USAGE
+    try:
+        # Names in a trace may hold what the terminal's encoding cannot write.
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+        options = parser.parse_args(arguments)
+        from hta_graph.trace.memory_limit import within_memory  # late: --help answers without NumPy
+        from hta_graph.trace.reader import paused_gc
+
+        # Whatever takes more memory than there is ends with a line, and not by the system's hand.
+        with paused_gc(), within_memory(getattr(options, "memory", None)):
+            check_named_files(options)
+            options.run(options)
+        sys.stdout.flush()
+    except HtaGraphError as error:
+        say(f"hta-graph: {error.on_command_line}")
+        return error.exit_status
+    except MemoryError:
+        say("hta-graph: not enough memory for this trace; analyse a smaller recording or a bigger machine")
+        return EXIT_NO_ANSWER
+    except KeyboardInterrupt:
+        say("hta-graph: interrupted")
+        return EXIT_INTERRUPTED
+    except OSError as error:
+        if status := _status_without_output(error):
+            return status
+    return EXIT_NO_ANSWER if options.left_out else EXIT_DONE
+
+
+def _status_without_output(error: OSError) -> int:
+    """Return the exit status where standard output takes no more, and let what is left for it go nowhere."""
+    from analyses.display.plain import say
+
+    # The interpreter's own flush at its end must not fail once more.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):  # `… | head` has seen enough: no error
+        return EXIT_DONE
+    say(f"hta-graph: {error.filename or 'standard output'}: {error.strerror or error}")
+    return EXIT_NO_ANSWER
+
+
+def run() -> NoReturn:
+    """Run as a program: exit without the interpreter's tidy end, which frees millions of rows one by one.
+
+    NumPy's BLAS, which nothing here uses, would keep a thread per core spinning from its import on.
+    """
+    end_by_signals()
+    open_closed_streams()
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    try:
+        status = main()
+    except SystemExit as stop:  # the help, or an argument that is none
+        status = stop.code if isinstance(stop.code, int) else EXIT_DONE
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        status = status or _status_without_output(error)
+    with suppress(OSError):
+        sys.stderr.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,137 @@
+"""The files that a command line names, by what is done with them, and the one look at all of them before any work.
+
+An option that names a file has one of these types: what has it is found in whatever was parsed, so that no command can
+forget to have its files looked at.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Self
+
+from hta_graph.storage.file_lists import given_places
+from hta_graph.storage.location import Location
+from hta_graph.storage.named_places import named_place
+
+__all__ = [
+    "CacheFolder",
+    "InputFile",
+    "InputFolder",
+    "InputTraces",
+    "NamedFile",
+    "OutputFile",
+    "OutputFolder",
+    "OutputPlace",
+    "check_named_files",
+    "input_files",
+]
+
+
+class NamedFile(str):
+    """A file or folder as it is written on a command line."""
+
+    __slots__ = ()
+
+    def __new__(cls, text: str) -> Self:
+        """Refuse an empty name, which is often that of a variable of the shell that is not set."""
+        if not text:
+            raise argparse.ArgumentTypeError("names no file; it is empty")
+        if "\0" in text:
+            raise argparse.ArgumentTypeError(f"no file can have the name {text!r}")
+        return super().__new__(cls, text)
+
+
+class InputTraces(NamedFile):
+    """A trace, a dump, or a folder of them."""
+
+    __slots__ = ()
+
+
+class InputFolder(NamedFile):
+    """A workload or a log: a folder of which any file may be read, or a file that others belong to."""
+
+    __slots__ = ()
+
+
+class InputFile(NamedFile):
+    """A file that is read, or a word that stands for what could be in one."""
+
+    __slots__ = ()
+
+
+class OutputFile(NamedFile):
+    """A file that is written; ``-`` is standard output."""
+
+    __slots__ = ()
+
+
+class OutputFolder(NamedFile):
+    """A folder that is written anew, with all that it holds."""
+
+    __slots__ = ()
+
+
+class CacheFolder(NamedFile):
+    """A folder in which files are kept for the next time; whatever else is in it stays."""
+
+    __slots__ = ()
+
+
+class OutputPlace(OutputFile):
+    """A file that is written, or a folder that is there and into which files are put."""
+
+    __slots__ = ()
+
+
+def check_named_files(options: argparse.Namespace) -> None:
+    """Refuse outputs that cannot be written, are inputs, or are one and the same, before any work is done.
+
+    Raises:
+        OutputError: one of them cannot be.
+        TraceError: an input is not there.
+    """
+    named = list(_named(options))
+    folders = [named_place(item) for item in named if isinstance(item, OutputFolder)]
+    # What is put into a folder has names that the command knows; it looks at them itself.
+    files = [
+        item
+        for item in named
+        if isinstance(item, OutputFile) and not (isinstance(item, OutputPlace) and named_place(item).is_dir())
+    ]
+    # Folders are expanded only where something is written: for a table on the terminal nothing can be in the way.
+    if files or folders:
+        from hta_graph.storage.output_paths import check_targets  # late: --help answers without what writes
+
+        check_targets(files, input_files(options), folders)
+
+
+def input_files(options: argparse.Namespace) -> list[Location]:
+    """Return every file that a command line lets be read.
+
+    Raises:
+        TraceError: one is not there.
+    """
+    from hta_graph.multi_rank.matching.flight_recorder import FOLDER
+    from hta_graph.trace.rank_files import expand
+
+    found: list[Location] = []
+    for item in _named(options):
+        if isinstance(item, InputTraces):
+            for path in given_places(item):
+                found += expand([path])
+                # Dumps in this folder are read without being named.
+                found += (path if path.is_dir() else path.parent).glob(f"{FOLDER}/*")
+        elif isinstance(item, InputFile):
+            found.append(named_place(item))
+        elif isinstance(item, InputFolder):
+            path = named_place(item)
+            found += path.iterdir() if path.is_dir() else [path, *path.parent.glob(f"*{path.suffix}")]
+    return found
+
+
+def _named(options: argparse.Namespace) -> Iterator[NamedFile]:
+    for value in vars(options).values():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, NamedFile):
+                yield item

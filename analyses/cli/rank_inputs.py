@@ -1,0 +1,305 @@
+"""What to read: the inputs of a command as a typed object, which builds the graphs of their ranks."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from analyses.cli.told_files import more_errors
+from analyses.display.plain import say
+from analyses.display.stderr import ProgressLine
+from hta_graph.storage.file_lists import given_places
+from hta_graph.storage.location import Location
+
+if TYPE_CHECKING:
+    from analyses.display.terminal import Line
+    from hta_graph.errors import HtaGraphError
+    from hta_graph.graph.dependency_graph import DependencyGraph
+    from hta_graph.multi_rank.read_ranks import Progress
+    from hta_graph.multi_rank.summary.summarize import SkeletonQuestion
+    from hta_graph.multi_rank.summary_job import JobReader
+
+__all__ = ["AskedRanks", "print_lines", "say"]
+
+ERRORS_TOLD = 10
+"""Of so many files that cannot be read each has a line."""
+
+
+def print_lines(lines: Sequence[Line], *, wide: bool = False, to: TextIO | None = None) -> None:
+    """Print the lines of an answer, on standard output if nothing else is named."""
+    from analyses.display.console import print_lines as write  # late: --help answers without names and tables
+
+    write(lines, wide=wide, to=to)
+
+
+@dataclass(frozen=True)
+class AskedRanks:
+    """Which ranks of which inputs are read, and how; ranks that cannot be are told and kept in ``left_out``.
+
+    With ``all_needed`` the first of them is an error instead.
+    """
+
+    inputs: Sequence[str | Location]
+    rank: int | None = None
+    salvage: bool = False
+    jobs: int | None = None
+    memory: int | None = None
+    left_out: list[HtaGraphError] = field(default_factory=list)
+    flight: Sequence[str] = ()
+    all_needed: bool = False
+    cluster: str | None = None
+    cache: Path | None = None
+    skeletons: str | None = None
+
+    @classmethod
+    def of(cls, options: argparse.Namespace, inputs: Sequence[str | Location] | None = None) -> AskedRanks:
+        """Return what a command line names; some commands read one rank and have no say in how several are.
+
+        ``inputs`` are those of one side where it names two.
+        """
+        jobs, memory = getattr(options, "jobs", None), getattr(options, "memory", None)
+        flight = getattr(options, "flight", None) or ()
+        cluster = getattr(options, "cluster", None)
+        kept, skeletons = getattr(options, "cache", None), getattr(options, "skeletons", None)
+        return cls(
+            options.inputs if inputs is None else inputs,
+            options.rank,
+            options.salvage,
+            jobs,
+            memory,
+            options.left_out,
+            flight,
+            cluster=cluster,
+            cache=None if kept is None else cache_folder(kept),
+            skeletons=skeletons,
+        )
+
+    def count_files(self) -> int:
+        """Count the files that the inputs name."""
+        from hta_graph.trace.rank_files import expand
+
+        return len(expand(given_places(self.inputs)))
+
+    def graphs(self) -> Iterator[DependencyGraph]:
+        """Build the graph of each rank, in parallel where that pays; say what is dropped and which is left out."""
+        with ProgressLine("reading traces") as line:
+            for found in self._with_progress(line):
+                # Whoever gets it may print.
+                line.clear()
+                yield found
+
+    def graphs_by_rank(
+        self, *, members: bool = False, skeleton: SkeletonQuestion | None = None
+    ) -> Iterator[tuple[int, DependencyGraph]]:
+        """Build the graph of each rank, lowest rank first; the bar stays until all are there.
+
+        ``members`` tells that what ranks did together will be asked, so that it is read with the rest; with
+        ``skeleton`` graphs are of few rows, which answer that.
+        """
+        with ProgressLine("reading traces") as line:
+            for found in self._with_progress(line, members=members, skeleton=skeleton):
+                yield found.rank or 0, found
+
+    def _with_progress(
+        self, line: ProgressLine, *, members: bool = False, skeleton: SkeletonQuestion | None = None
+    ) -> Iterator[DependencyGraph]:
+        repaired = 0
+        started = self._started(line, self.jobs, self.cluster, progress=line.update, members=members, skeleton=skeleton)
+        for found in started:
+            repairs = found.trace.repairs
+            repaired += bool(repairs)
+            if repaired <= ERRORS_TOLD:
+                _say_all(repairs, line.say)
+            yield found
+        if repaired > ERRORS_TOLD:
+            line.say(f"… and {repaired - ERRORS_TOLD:,} more traces were repaired; info tells of each")
+
+    def job_or_graph(self, few: SkeletonQuestion | None = None) -> DependencyGraph:
+        """Join the ranks of several files to the job's graph; of one file or one rank asked for it is that rank's.
+
+        ``few`` is what skeletons of many ranks must answer; without it every rank is held whole.
+        """
+        if self.rank is not None or self.count_files() == 1:
+            return self.one_graph()
+        if few is not None and self.many_ranks:
+            return self._job_of_few(few)
+        graphs = list(self.together(members=True).values())
+        if len(graphs) == 1:
+            self._say_alone(graphs[0])
+            return graphs[0]
+        from hta_graph.multi_rank.build_job import build_job
+
+        return build_job(graphs)
+
+    @cached_property
+    def many_ranks(self) -> int:
+        """How many ranks are asked about where few rows are held of each; 0 where they are held whole."""
+        if self.rank is not None or self.skeletons == "never":
+            return 0
+        from hta_graph.multi_rank.summary_job import MANY_RANKS
+
+        count = self.count_files()
+        is_asked = self.skeletons == "always" or self.cache is not None
+        return count if count > (1 if is_asked else MANY_RANKS) else 0
+
+    def job_of_few(self, few: Callable[[int], SkeletonQuestion]) -> DependencyGraph | None:
+        """Join skeletons of many ranks to the job's graph; None where ranks are held whole.
+
+        ``few`` is what they must answer, given how many ranks there are. Of one rank that is left it is that, whole.
+        """
+        return self._job_of_few(few(self.many_ranks)) if self.many_ranks else None
+
+    def _job_of_few(self, question: SkeletonQuestion) -> DependencyGraph:
+        few = dict(self.graphs_by_rank(skeleton=question))
+        if len(few) == 1:
+            # Alone a rank is asked whole.
+            (found,) = few.values()
+            self._say_alone(found)
+            return replace(self, inputs=[found.path]).one_graph()
+        few = self._numbered_by_flight(few)
+        return self._job_reader(question).job(few)
+
+    def _say_alone(self, graph: DependencyGraph) -> None:
+        say(f"going on with {graph.path}, rank {graph.rank}, alone")
+
+    def _job_reader(self, question: SkeletonQuestion) -> JobReader:
+        from hta_graph.multi_rank.read_ranks import Readers
+        from hta_graph.multi_rank.summary_job import JobReader
+
+        readers = Readers(self.jobs, self.memory, self.cluster)
+        return JobReader(readers, question, self.salvage, _progress_of)
+
+    def together(
+        self, *, members: bool = False, few: Callable[[int], SkeletonQuestion] | None = None
+    ) -> dict[int, DependencyGraph]:
+        """Build the graphs of all ranks; what they did together has the numbers of the flight recorder, where known.
+
+        ``few`` is what skeletons must answer, given how many ranks there are, where many are asked about.
+
+        Raises:
+            TraceError: a dump that was named is none.
+        """
+        question = few(self.many_ranks) if few is not None and self.many_ranks else None
+        graphs = dict(self.graphs_by_rank(members=members, skeleton=question))
+        if len(graphs) > 1:
+            graphs = self._numbered_by_flight(graphs)
+        return graphs if question is None else self._job_reader(question).in_one_time(graphs)[0]
+
+    def _numbered_by_flight(self, graphs: dict[int, DependencyGraph]) -> dict[int, DependencyGraph]:
+        """Use the dumps that were named, else those beside the traces, as far as they can be read."""
+        from hta_graph.errors import TraceError
+        from hta_graph.multi_rank.matching.flight_recorder import flight_files
+        from hta_graph.multi_rank.matching.flight_sequence_numbers import numbered_by_flight
+
+        dumps = given_places(self.flight) or flight_files(self.inputs)
+        if not dumps:
+            return graphs
+        try:
+            found, is_complete = numbered_by_flight(graphs, dumps)
+        except TraceError as error:
+            if self.flight:
+                raise
+            say(f"{error.on_command_line}; going on without the flight recorder")
+            return graphs
+        if not is_complete and self.flight:
+            say("not every rank has a flight recorder's dump: none is used")
+        return found
+
+    def one_graph(self) -> DependencyGraph:
+        """Build the graph of the rank asked for, else of the lowest that can be read."""
+        # One rank is read here: starting processes would take longer than reading it.
+        found = next(self._started(ProgressLine(""), 1))
+        _say_all(found.trace.repairs, say)
+        if self.left_out:
+            say(f"going on with {found.path}, rank {found.rank}")
+        elif self.rank is None and (files := self.count_files()) > 1:
+            say(f"rank {found.rank} of {files} files; --rank N asks about another")
+        return found
+
+    def graph_of(self, path: Location) -> DependencyGraph:
+        """Build the whole graph of a rank whose file has been read, and told of, before."""
+        asked = replace(self, inputs=[path], rank=None)
+        return next(asked._started(ProgressLine(""), 1))  # noqa: SLF001 - it is one of these
+
+    def _started(
+        self,
+        line: ProgressLine,
+        jobs: int | None,
+        cluster: str | None = None,
+        *,
+        progress: Progress = lambda *_: None,
+        members: bool = False,
+        skeleton: SkeletonQuestion | None = None,
+    ) -> Iterator[DependencyGraph]:
+        from hta_graph.multi_rank.read_ranks import read_graphs
+
+        found = read_graphs(
+            self.inputs,
+            ranks=None if self.rank is None else [self.rank],
+            jobs=jobs,
+            memory=self.memory,
+            salvage=self.salvage,
+            members=members,
+            skeleton=skeleton,
+            cache=self.cache,
+            report=None if self.all_needed else partial(self.leave_out, tell=line.say),
+            say=line.say,
+            progress=progress,
+            cluster=cluster,
+        )
+        remedy = ""
+        try:
+            for graph in found:
+                remedy = "; info --json FILE lists them"
+                yield graph
+        finally:
+            self.tell_of_more(line.say, remedy)
+
+    def leave_out(self, error: HtaGraphError, tell: Callable[[str], None] = say) -> None:
+        """Go on without a file; the first ones are told of one by one."""
+        self.left_out.append(error)
+        if len(self.left_out) <= ERRORS_TOLD:
+            tell(f"hta-graph: {error.on_command_line}")
+
+    def tell_of_more(self, tell: Callable[[str], None] = say, remedy: str = "") -> None:
+        """Tell of the files left out that had no line of their own."""
+        if len(self.left_out) > ERRORS_TOLD:
+            tell(f"hta-graph: {more_errors(self.left_out[ERRORS_TOLD:])}{remedy}")
+
+
+def cache_folder(name: str) -> Path:
+    """Return the folder where skeletons are kept, which is made if it is not there.
+
+    Raises:
+        OutputError: it cannot be.
+    """
+    from hta_graph.errors import OutputError
+    from hta_graph.multi_rank.summary.summary_cache import import_parquet
+    from hta_graph.storage.named_places import is_remote, named_place
+
+    import_parquet()
+    folder = named_place(name)
+    if is_remote(folder):
+        raise OutputError(f"{name}: skeletons are kept in a folder of this machine; name one")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{name}: cannot be made: {error.strerror or error}; name another folder") from None
+    # Workers of a cluster stand elsewhere.
+    return folder.absolute()
+
+
+@contextmanager
+def _progress_of(doing: str) -> Iterator[Progress]:
+    with ProgressLine(doing) as line:
+        yield line.update
+
+
+def _say_all(lines: Iterable[str], say: Callable[[str], None]) -> None:
+    for line in lines:
+        say(line)

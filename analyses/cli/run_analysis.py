@@ -1,0 +1,91 @@
+"""The one way from a command line to an analysis: read the ranks, choose the stretches, ask, print or write."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from analyses import catalogue
+from analyses.cli.outputs import Outputs, say_where_page_is, write_json
+from analyses.cli.rank_inputs import AskedRanks, print_lines
+from analyses.cli.window_args import Stretch
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from plotly.graph_objects import Figure
+
+    from analyses.answer import Answer
+    from analyses.description import IndexEntry, OfSkeletons
+    from analyses.scope import Scope
+
+__all__ = ["ask", "asked_scopes", "write_answer"]
+
+
+def ask(entry: IndexEntry, options: argparse.Namespace) -> None:
+    """Ask one analysis about every rank and write its answer."""
+    outputs = Outputs.of(options)
+    scopes = asked_scopes(AskedRanks.of(options), Stretch.of(options), entry.from_summaries)
+    analysis = catalogue.analysis(entry.name)
+    found = analysis.answer(scopes, **entry.flags_in(options))
+    write_answer(entry.name, found, scopes, outputs, analysis.figure)
+
+
+def asked_scopes(ranks: AskedRanks, stretch: Stretch, from_summaries: OfSkeletons = "no") -> list[Scope]:
+    """Return the stretches of all ranks: whole traces, a window of each, or every step.
+
+    ``from_summaries`` tells whether skeletons of many ranks answer what is asked.
+    """
+    if not stretch.per_step and not stretch.names_nothing:
+        stretch.window()  # what is written wrongly is refused before anything is read
+    # Which step is the median is known when all ranks are.
+    few = {"no": None, "yes": lambda _: stretch.skeleton(), "with causes": stretch.skeleton_with_causes}
+    graphs = ranks.together(few=few[from_summaries])
+    job = list(graphs.values())
+    return [scope for rank, graph in graphs.items() for scope in stretch.scopes(rank, graph, job)]
+
+
+def write_answer(
+    name: str, found: Answer, scopes: list[Scope], outputs: Outputs, figure: Callable[[Answer], Figure]
+) -> None:
+    """Write an answer as JSON, CSV and a figure; print it if none of them is asked for."""
+    from analyses.answer import answer_document, answer_lines
+    from analyses.display.charts import figure_html
+    from hta_graph.storage.atomic_write import write_file
+
+    found = found.on_command_line()
+    if outputs.json:
+        write_json(outputs.json, answer_document(name, found, map(_scope_document, scopes)), outputs.left_out)
+    if outputs.csv:
+        write_file(outputs.csv, _frame_csv(found.main))
+    if outputs.plot:
+        write_file(outputs.plot, figure_html(figure(found), name))
+        say_where_page_is(outputs.plot)
+    if outputs.is_terminal:
+        print_lines(answer_lines(found), wide=outputs.wide)
+
+
+def _frame_csv(frame: pd.DataFrame) -> bytes:
+    """Return a table as CSV in which neither a name nor a heading is a formula."""
+    from pandas.api.types import is_numeric_dtype
+
+    from hta_graph.text.csv_text import CsvText, harmless_cell
+
+    written = frame.rename(columns=harmless_cell)
+    for name in written.columns:
+        if not is_numeric_dtype(written[name]):
+            written[name] = written[name].map(harmless_cell)
+    text = CsvText()
+    written.to_csv(text, index=False, lineterminator="\r\n")
+    return text.encoded()
+
+
+def _scope_document(scope: Scope) -> dict[str, Any]:
+    """Return what JSON says about a stretch."""
+    from hta_graph.text.sanitize import encodable
+
+    return {
+        "file": encodable(scope.graph.path),
+        "rank": scope.rank,
+        "window": {"start_ns": scope.start_ns, "end_ns": scope.end_ns, "label": scope.label},
+    }

@@ -1,0 +1,152 @@
+"""Which stretch of time is asked about: the window options of a command line as a typed object."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hta_graph.errors import UsageError
+
+if TYPE_CHECKING:
+    from analyses.scope import Scope
+    from hta_graph.graph.dependency_graph import DependencyGraph
+    from hta_graph.multi_rank.summary.summarize import SkeletonQuestion
+    from hta_graph.paths.windows import Window
+
+__all__ = ["Stretch"]
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The whole trace, a window of it, or every profiler step; by default each command's own choice.
+
+    Raises:
+        UsageError: the options contradict each other.
+    """
+
+    step: int | None = None
+    annotation: str | None = None
+    times: str | None = None
+    whole: bool = False
+    regex: bool = False
+    instance: str | None = None
+    cpu_window: bool = False
+    gpu_window: bool = False
+    per_step: bool = False
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> Stretch:
+        """Return what a command line names."""
+        return cls(
+            options.step,
+            options.annotation,
+            options.window,
+            options.whole,
+            options.regex,
+            options.instance,
+            options.cpu_window,
+            options.gpu_window,
+            getattr(options, "per_step", False),
+        )
+
+    def __post_init__(self) -> None:
+        # What would be ignored is refused: nobody should take one window for another.
+        if self.annotation is None and (self.regex or self.instance is not None):
+            raise UsageError("--regex and --instance go with --annotation")
+        if self.gpu_window and (self.annotation is not None or self.times is not None or self.whole):
+            raise UsageError("--gpu-window goes with steps only")
+        if self.cpu_window and (self.times is not None or self.whole):
+            raise UsageError("--cpu-window goes with steps and annotations only")
+        if self.per_step and (self.names_a_window or self.whole):
+            raise UsageError("--per-step asks about every step; leave the other window out")
+
+    @property
+    def names_a_window(self) -> bool:
+        """Whether a step, an annotation or times are named."""
+        return self.step is not None or self.annotation is not None or self.times is not None
+
+    @property
+    def names_nothing(self) -> bool:
+        """Whether the command chooses for itself."""
+        return not (self.names_a_window or self.cpu_window or self.gpu_window)
+
+    def window(self, *, otherwise_whole: bool = False, job: Sequence[DependencyGraph] = ()) -> Window:
+        """Return the window; without any the median step (that of a job's ranks where these are given) or the whole.
+
+        Raises:
+            UsageError: times or instances are not written as numbers.
+        """
+        from hta_graph.paths.median_step import median_step, median_step_of_job
+        from hta_graph.paths.windows import annotation, between, step, whole
+
+        if self.annotation is not None:
+            first, last = _instances_of(self.instance)
+            return annotation(self.annotation, regex=self.regex, first=first, last=last, cpu_window=self.cpu_window)
+        if self.times is not None:
+            return between(*_times_of(self.times))
+        if self.whole or (otherwise_whole and self.names_nothing):
+            return whole()
+        if self.step is not None:
+            return step(self.step, cpu_window=self.cpu_window, gpu_window=self.gpu_window)
+        if job:
+            return median_step_of_job(job, cpu_window=self.cpu_window, gpu_window=self.gpu_window)
+        return median_step(cpu_window=self.cpu_window, gpu_window=self.gpu_window)
+
+    def skeleton(self, doings: int = 0) -> SkeletonQuestion:
+        """Return what skeletons must answer about the stretch; ``doings`` as :class:`SkeletonQuestion` has it.
+
+        Raises:
+            UsageError: instances are not written as numbers.
+        """
+        from hta_graph.multi_rank.summary.summarize import SkeletonQuestion
+
+        if self.annotation is None:
+            return SkeletonQuestion(doings=doings)
+        first, last = _instances_of(self.instance)
+        given = {"name": self.annotation, "regex": self.regex, "first": first, "last": last}
+        return SkeletonQuestion(({**given, "cpu_window": self.cpu_window},), doings)
+
+    def skeleton_with_causes(self, ranks: int) -> SkeletonQuestion:
+        """Return the same for so many ranks, with what they did that others may have waited for.
+
+        Raises:
+            UsageError: instances are not written as numbers.
+        """
+        from hta_graph.multi_rank.summary_job import doings_of_each
+
+        return self.skeleton(doings_of_each(ranks))
+
+    def scopes(self, rank: int, graph: DependencyGraph, job: Sequence[DependencyGraph] = ()) -> list[Scope]:
+        """Cut a rank's trace into the stretches asked about; without a window it is one, the whole trace."""
+        from analyses.scope import in_window, per_step, whole
+
+        if self.per_step:
+            return per_step(rank, graph, cpu_window=self.cpu_window, gpu_window=self.gpu_window)
+        return [whole(rank, graph) if self.names_nothing else in_window(rank, graph, self.window(job=job))]
+
+
+def _instances_of(text: str | None) -> tuple[int, int | None]:
+    """Read the numbers of the first and the last instance; none named is the first one.
+
+    >>> _instances_of("2:5"), _instances_of(None)
+    ((2, 5), (0, None))
+    """
+    match = re.fullmatch(r"(\d{1,99})(?::(\d{1,99}))?", "0" if text is None else text)
+    if not match:
+        raise UsageError(f"--instance takes I or I:J, not {text!r}")
+    return int(match[1]), int(match[2]) if match[2] else None
+
+
+def _times_of(text: str) -> tuple[int, int]:
+    """Read a pair of times in ns: at most 19 digits, for more do not fit 64 bits.
+
+    >>> _times_of("5:1700000000000000000")
+    (5, 1700000000000000000)
+    """
+    match = re.fullmatch(r"(-?\d{1,18}|\d{19}):(-?\d{1,18}|\d{19})", text)
+    if not match:
+        raise UsageError(f"--window takes START_NS:END_NS, not {text!r}")
+    return int(match[1]), int(match[2])

@@ -1,0 +1,169 @@
+"""How fast one rank's collectives are, as nccl-tests count, beside what its links can do.
+
+The bytes are those that nccl-tests call the size: of an all-gather what is gathered, of a reduce-scatter all that is
+scattered, of an all-to-all, an all-reduce, a broadcast and a message the buffer; so of the larger of input and output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analyses.scope import Scope
+from analyses.tables import table_of
+from hta_graph.activities import Activities, WorkType
+from hta_graph.arrays import looked_up
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.model import Ids
+from hta_graph.multi_rank.matching.bus_bandwidth import bus_factor
+from hta_graph.multi_rank.matching.communication_kernels import read_communication_kernels
+from hta_graph.multi_rank.matching.rank_members import RankMembers
+from hta_graph.multi_rank.matching.rank_record import listed_ranks
+from hta_graph.roofline.operators_devices import Device, device_named
+from hta_graph.trace.element_bytes import element_bytes
+from hta_graph.trace.event_args import read_details
+
+__all__ = ["COLLECTIVE_RATES", "collective_rates"]
+
+ALIKE = ["collective", "group", "ranks", "bytes", "dtype"]
+WHOLE, REAL = ("ranks", "bytes", "count", "gpu_ns"), ("algorithm_gbps", "bus_gbps", "best_bus_gbps", "link_gbps")
+COLLECTIVE_RATES = ["rank", "scope", *ALIKE, "count", "gpu_ns", *REAL, "link_share"]
+"""The columns of :func:`collective_rates`."""
+SPLITS = ("In split size", "Out split size")
+
+
+def collective_rates(scopes: Sequence[Scope], peaks: Device | None = None) -> pd.DataFrame:
+    """Tell how fast the collectives and messages of each rank are, those alike together, the longest first.
+
+    A kernel's time includes waiting for other ranks; of the fastest call of its size least is waiting. Of an all-to-all
+    whose parts are unequal nobody knows what passed the links. Several collectives in one kernel count as recorded.
+
+    Args:
+        scopes: one for each rank, or the steps of each.
+        peaks: the device that the ranks ran on; the one that each trace names if not given.
+
+    Returns:
+        rank, scope, collective (its recorded name), group, ranks (how many, as recorded), bytes (of one call), dtype,
+        count, gpu_ns (of all kernels), algorithm_gbps and bus_gbps (GB/s, as nccl-tests define them, over all calls),
+        best_bus_gbps (of the fastest call), link_gbps (one direction of all links of the device within its node),
+        link_share (of best_bus_gbps). What is not recorded or not known is missing.
+
+    Raises:
+        TraceError: the file, which is read once more for the recorded arguments, is gone or has changed.
+    """
+    # Several scopes may be steps of one trace, whose file is read once.
+    said = {graph: _said_of(graph) for graph in dict.fromkeys(scope.graph for scope in scopes)}
+    frame = table_of(scopes, lambda scope: _rates_in(scope, said[scope.graph], peaks), COLLECTIVE_RATES)
+    types = dict.fromkeys(WHOLE, "Int64") | dict.fromkeys((*REAL, "link_share"), "Float64")
+    return frame.astype(types)
+
+
+def _rates_in(scope: Scope, said: pd.DataFrame, peaks: Device | None) -> pd.DataFrame:
+    """Return the rows of one scope."""
+    work = scope.work.take(scope.work.type == WorkType.COMMUNICATION)
+    at = looked_up(work.row, said["row"].to_numpy())
+    kernels = said.iloc[at].reset_index(drop=True)
+    links = np.array(_links_of(scope.graph, work, peaks), np.float64)
+    kernels = kernels.assign(ns=work.end - work.start, link_gbps=links)
+    keys = [*ALIKE, "factor", "link_gbps"]
+    groups = kernels.groupby(keys, dropna=False, sort=False)["ns"].agg(["size", "sum", "min"]).reset_index()
+    groups = groups.rename(columns={"size": "count", "sum": "gpu_ns"})
+    return _with_rates(groups).sort_values("gpu_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def _with_rates(groups: pd.DataFrame) -> pd.DataFrame:
+    """Add rates: bytes by nanoseconds are GB/s; of what took no time there is none."""
+    size, factor, link = (groups[name].astype("Float64") for name in ("bytes", "factor", "link_gbps"))
+    longest, shortest = (groups[name].where(groups[name] > 0).astype("Float64") for name in ("gpu_ns", "min"))
+    rate, best = size * groups["count"] / longest, size / shortest * factor
+    return groups.assign(algorithm_gbps=rate, bus_gbps=rate * factor, best_bus_gbps=best, link_share=best / link)
+
+
+def _links_of(graph: DependencyGraph, work: Activities, peaks: Device | None) -> list[float | None]:
+    """Return what the links of the device can do that each kernel ran on (GB/s)."""
+    names = graph.trace.gpu_names
+    numbers = graph.lanes.device[work.lane].tolist()
+    known = {
+        number: peaks or (device_named(names[number]) if 0 <= number < len(names) else None) for number in set(numbers)
+    }
+    return [device.link_gb_per_s if (device := known[number]) else None for number in numbers]
+
+
+def _said_of(graph: DependencyGraph) -> pd.DataFrame:
+    """Return what is recorded of each communication kernel (``row``), and its factor from algorithm to bus bandwidth.
+
+    All of them are objects: a missing number would make floats of others.
+    """
+    members = read_communication_kernels(graph)
+    uneven = _uneven(graph, members)
+    rows = [_kernel_said(members, at) | {"uneven": at in uneven} for at in range(len(members))]
+    frame = pd.DataFrame([one | {"factor": _factor_of(one)} for one in rows], columns=[*ALIKE, "factor"], dtype=object)
+    return frame.assign(row=members.row.astype(np.int64))
+
+
+def _kernel_said(members: RankMembers, at: int) -> dict[str, Any]:
+    said = {key: values[at] for key, values in members.arguments.items()}
+    size = said["Group size"]
+    ranks = size if isinstance(size, int) else len(listed_ranks(said["Process Group Ranks"]))
+    return {
+        "collective": _text(said["Collective name"]),
+        "group": members.group[at],
+        "ranks": ranks if ranks > 0 else None,
+        "bytes": _bytes_of(said),
+        "dtype": _text(said["dtype"]),
+    }
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _bytes_of(said: Mapping[str, Any]) -> int | None:
+    """Return the bytes of a call as nccl-tests count them; None where what they count is not recorded."""
+    name = _squeezed(said["Collective name"])
+    width = element_bytes(said["dtype"])
+    sent, received = (_count(said[key]) for key in ("In msg nelems", "Out msg nelems"))
+    # One side of these is a part alone.
+    lacks = ("gather" in name and received is None) or ("scatter" in name and sent is None)
+    counts = [count for count in (sent, received) if count is not None]
+    return max(counts) * width if counts and width and not lacks and bus_factor(name, 1) is not None else None
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+def _factor_of(one: Mapping[str, Any]) -> float | None:
+    """Return by what the algorithm bandwidth is multiplied: what passes the links of a rank."""
+    name, ranks = one["collective"], one["ranks"]
+    return bus_factor(name, ranks) if ranks is not None and not one["uneven"] else None
+
+
+def _squeezed(name: Any) -> str:
+    return str(name or "").lower().replace("_", "")
+
+
+def _uneven(graph: DependencyGraph, members: RankMembers) -> set[int]:
+    """Return the places of the all-to-alls whose parts are unequal, or may be: the kernel does not tell."""
+    may_be = [at for at, name in enumerate(members.arguments["Collective name"]) if "alltoallv" in _squeezed(name)]
+    if not may_be:
+        return set()
+    rows: Ids = members.row[may_be]
+    order = np.argsort(rows)
+    told = read_details(graph.trace, SPLITS, rows[order])
+    splits = zip(*(told[key].tolist() for key in SPLITS), strict=True)
+    return {may_be[place] for place, both in zip(order.tolist(), splits, strict=True) if not all(map(_is_even, both))}
+
+
+def _is_even(splits: Any) -> bool:
+    """Tell whether all parts are known to be equal; an empty list asks for equal ones.
+
+    >>> _is_even("[4, 4]"), _is_even("[]"), _is_even("[4, 5]"), _is_even("[4, 4, ...]"), _is_even(None)
+    (True, True, False, False, False)
+    """
+    if splits in ("[]", []):
+        return True
+    return len(set(listed_ranks(splits))) == 1

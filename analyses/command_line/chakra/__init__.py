@@ -1,1 +1,0 @@
-"""The commands about Chakra's workloads: their options, and what runs them."""

@@ -1,0 +1,196 @@
+"""Where two runs spend their time: on the critical path, by call path, by name; medians over their stretches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+import numpy as np
+import pandas as pd
+
+from analyses.diff.merge_tables import SIDES, SideRows, medians_of_sides, sums_of_sides
+from analyses.diff.sides import Side
+from analyses.diff.two_runs_comparison import Comparison
+from analyses.scope import Scope
+from hta_graph.arrays import laid_out, picked
+from hta_graph.attribution.call_paths import CallPaths
+from hta_graph.graph.conversion import labels, texts_of_codes
+from hta_graph.model import BoundBy, EventKind, Ints, kind_mask
+from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.pieces import Pieces
+from hta_graph.trace.profiler_names import STEP_NAME
+
+__all__ = [
+    "call_path_diff",
+    "changed_rows",
+    "class_times",
+    "event_times",
+    "name_diff",
+    "path_class_diff",
+    "path_event_diff",
+    "step_table",
+    "time_by_name_diff",
+]
+
+CPU_ROWS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION, EventKind.OVERHEAD)
+
+
+def path_class_diff(found: Comparison[Side]) -> pd.DataFrame:
+    """Compare the classes of critical paths.
+
+    Returns:
+        bound_by, control_ns, test_ns (medians over the stretches of a side; of one stretch they sum to its window),
+        diff_ns, noise_ns (how much of that chance may do); what is beyond its noise first, then by size.
+    """
+    return _medians(found, lambda side: class_times(side.paths), ["bound_by"], ["ns"])
+
+
+def class_times(paths: Sequence[CriticalPath]) -> pd.DataFrame:
+    """Return the time of each class on paths: stretch (the path's place), bound_by, ns."""
+    times = [(at, bound, ns) for at, path in enumerate(paths) for bound, ns in path.by_bound_ns.items()]
+    return pd.DataFrame(times, columns=["stretch", "bound_by", "ns"])
+
+
+def path_event_diff(found: Comparison[Side]) -> pd.DataFrame:
+    """Compare what the paths ran through.
+
+    Returns:
+        name, bound_by, control_calls, test_calls, control_ns, test_ns, diff_ns, noise_ns; as in the table of classes.
+    """
+    keys = ["name", "bound_by"]
+    return changed_rows(_medians(found, lambda side: event_times(side.paths), keys, ["calls", "ns"]))
+
+
+def event_times(paths: Sequence[CriticalPath]) -> pd.DataFrame:
+    """Return what paths of one graph ran through: stretch (the path's place), name, bound_by, calls, ns."""
+    graph, pieces = paths[0].graph, Pieces.join([path.pieces for path in paths])
+    name = picked(graph.event_table.name, pieces.event)
+    codes, place = np.unique(name, return_inverse=True)
+    names = texts_of_codes(graph.names, codes, "(nothing recorded)")
+    # Steps become one thing: their lengths are compared as windows.
+    known = {text: at for at, text in enumerate(dict.fromkeys(map(_without_step_number, names)))}
+    keys = ["stretch", "name", "bound_by"]
+    frame = pd.DataFrame(
+        {
+            "stretch": _stretch_of([len(path.pieces) for path in paths]),
+            "name": np.array([known[_without_step_number(text)] for text in names], np.int64)[place.reshape(-1)],
+            "bound_by": pieces.bound,
+            "event": pieces.event,
+            "ns": pieces.length,
+        }
+    )
+    # An event may own several pieces of a class; it is one call.
+    calls = frame.drop_duplicates([*keys, "event"]).groupby(keys).size()
+    found = frame.groupby(keys)["ns"].sum().to_frame().assign(calls=calls).reset_index()
+    return found.assign(name=np.array([*known, ""], object)[found["name"]], bound_by=labels(BoundBy, found["bound_by"]))
+
+
+def call_path_diff(found: Comparison[Side]) -> pd.DataFrame:
+    """Compare GPU time by the operators and annotations that launched it.
+
+    Returns:
+        call_path (outermost first; empty where nothing was open), control_count, test_count, control_ns, test_ns,
+        diff_ns, noise_ns; as in the table of classes.
+    """
+    # One table of paths for both sides: equal paths then have equal numbers.
+    paths = CallPaths()
+    frame = _medians(found, lambda side: _times_by_path(paths, side), ["path"], ["count", "ns"])
+    frame.insert(0, "call_path", pd.Series([paths.label(path) for path in frame["path"]], dtype=object))
+    return changed_rows(frame.drop(columns="path"))
+
+
+def _times_by_path(paths: CallPaths, side: Side) -> pd.DataFrame:
+    """Count and add up the activities of each scope by call path."""
+    work = [scope.work for scope in side.scopes]
+    call, start, end = (np.concatenate([getattr(of, name) for of in work]) for name in ("call", "start", "end"))
+    path = paths.around(side.graph, call)
+    frame = pd.DataFrame({"stretch": _stretch_of(list(map(len, work))), "path": path, "ns": end - start})
+    return frame.groupby(["stretch", "path"])["ns"].agg(count="size", ns="sum").reset_index()
+
+
+def _stretch_of(counts: Sequence[int]) -> Ints:
+    """Number the rows of stretches, of which each has so many."""
+    return np.repeat(np.arange(len(counts)), counts)
+
+
+def time_by_name_diff(found: Comparison[Side]) -> pd.DataFrame:
+    """Compare counts and durations by name; steps are left out, whose lengths are compared as such.
+
+    Returns:
+        name, control_count, test_count, control_ns, test_ns, diff_ns, noise_ns; as in the table of classes.
+    """
+    frame = _medians(found, lambda side: _times_by_name(side.scopes), ["name"], ["count", "ns"])
+    return changed_rows(frame[frame["name"].map(_without_step_number) == frame["name"]])
+
+
+def name_diff(control: Sequence[Scope], test: Sequence[Scope], *, gpu: bool = True, cpu: bool = True) -> pd.DataFrame:
+    """Compare counts and total durations by name, over one or several steps of a side, as HTA does.
+
+    CPU rows belong to a step if they start in it, GPU activities if it launched them. HTA assigns rows to steps by the
+    steps' GPU annotations too and counts operators that carry a stream as GPU work; that is not repeated.
+
+    Returns:
+        name, control_count, test_count, control_ns, test_ns, diff_ns; largest change first.
+    """
+    sides = []
+    for scopes in (control, test):
+        parts = [_times_by_name(list(of), gpu=gpu, cpu=cpu) for _, of in groupby(scopes, lambda scope: id(scope.graph))]
+        sides.append(pd.concat(parts).drop(columns="stretch").groupby("name", as_index=False).sum())
+    return sums_of_sides(sides, ["name"], ["count", "ns"])
+
+
+def _times_by_name(scopes: Sequence[Scope], *, gpu: bool = True, cpu: bool = True) -> pd.DataFrame:
+    """Count and add up the rows of each of a graph's scopes by name."""
+    graph = scopes[0].graph
+    events = graph.event_table
+    stretch, row = _cpu_rows(scopes) if cpu else np.empty((2, 0), np.int64)
+    if gpu:
+        stretch = np.append(stretch, _stretch_of([len(scope.work) for scope in scopes]))
+        row = np.concatenate([row, *(scope.work.row for scope in scopes)])
+    frame = pd.DataFrame({"stretch": stretch, "name": events.name[row], "ns": events.end[row] - events.start[row]})
+    found = frame.groupby(["stretch", "name"])["ns"].agg(count="size", ns="sum").reset_index()
+    return found.assign(name=np.array(graph.names or ("",), object)[found["name"]])
+
+
+def _cpu_rows(scopes: Sequence[Scope]) -> tuple[Ints, Ints]:
+    """Return the CPU rows that start in each of a graph's scopes: the scope's place, the row."""
+    events = scopes[0].graph.event_table
+    on_cpu = np.flatnonzero(kind_mask(events.kind, CPU_ROWS))
+    on_cpu = on_cpu[np.argsort(events.start[on_cpu], kind="stable")]
+    times = [(scope.cpu_start_ns, scope.cpu_end_ns) for scope in scopes]
+    first, last = np.searchsorted(events.start[on_cpu], np.array(times).T)
+    stretch, place = laid_out(first, np.maximum(last - first, 0))
+    return stretch, on_cpu[place]
+
+
+def step_table(found: Comparison[Side]) -> pd.DataFrame:
+    """List the steps of both sides.
+
+    Returns:
+        side (``control``, ``test``), step, iteration_ns (from the end of earlier work to that of its own), latency_ns
+        (from its start), bound_by, outlier (what an unusual step contains, else empty).
+    """
+    rows = [
+        (side, row.step, row.iteration_ns, row.latency_ns, row.bound_by, row.outlier or "")
+        for side, of in zip(SIDES, (found.control, found.test), strict=True)
+        for row in of.steps
+    ]
+    return pd.DataFrame(rows, columns=["side", "step", "iteration_ns", "latency_ns", "bound_by", "outlier"])
+
+
+def _medians(
+    found: Comparison[Side], rows_of: Callable[[Side], pd.DataFrame], keys: list[str], values: list[str]
+) -> pd.DataFrame:
+    """Make one table of the rows of all stretches."""
+    sides = [SideRows(len(side.paths), rows_of(side)) for side in (found.control, found.test)]
+    return medians_of_sides(sides, keys, values, found.row_noise_share)
+
+
+def _without_step_number(name: str) -> str:
+    """Let the steps of both sides be one thing: their lengths are compared as windows."""
+    return "ProfilerStep" if STEP_NAME.fullmatch(name) else name
+
+
+def changed_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """Leave out what takes as long on both sides."""
+    return frame[frame["diff_ns"] != 0].reset_index(drop=True)

@@ -1,0 +1,178 @@
+"""A job as one side of a comparison: few numbers of each step, so that its ranks are let go before others are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from analyses.diff.job_rows import JobRows, rows_of_job
+from analyses.diff.sides import (
+    Lengths,
+    Measure,
+    is_first_of_recording,
+    is_first_of_several,
+    measure_of_window,
+    usual_of,
+)
+from hta_graph.graph.job_graph import JobGraph
+from hta_graph.model import Ints
+from hta_graph.multi_rank.matching.read_members import read_members
+from hta_graph.paths.critical_path import CriticalPath, critical_paths
+from hta_graph.paths.median_step import StepLength, step_lengths
+from hta_graph.paths.rank_crossings import holding_part
+from hta_graph.paths.windows import Window, WindowForm, step, whole
+from hta_graph.storage.location import Location
+
+__all__ = ["STRETCHES_TOLD", "JobSide", "side_of_job"]
+
+STRETCHES_TOLD = 24
+"""Of so many stretches paths and causes are told: files of many ranks are read once more for all of them together."""
+
+
+@dataclass(frozen=True)
+class JobSide(Lengths):
+    """What is known of a job's stretches when its ranks are gone: all lengths (ns), and rows about those told.
+
+    ``files`` are its ranks' by number, ``hosts`` where those ran that tell it; ``world_size`` is how many there were,
+    given or not. ``missing`` are the ranks that lack a stretch. ``steps`` are records of all steps where these are
+    compared.
+    """
+
+    files: Mapping[int, Location]
+    hosts: Mapping[int, str]
+    world_size: int | None
+    measure: Measure
+    warms_up: bool
+    every_length: tuple[int, ...]
+    usual_label: str
+    usual_unexplained_ns: int
+    steps_recorded: int
+    rows: JobRows
+    missing: tuple[int, ...]
+    steps: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def lengths_ns(self) -> Ints:
+        """How long each stretch is."""
+        return np.array(self.every_length, np.int64)
+
+    @property
+    def label(self) -> str:
+        """What the stretch is called that stands for the job."""
+        return self.usual_label
+
+    @property
+    def unexplained_ns(self) -> int:
+        """How much of that stretch has no cause."""
+        return self.usual_unexplained_ns
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether any rank recorded steps, compared or not."""
+        return self.steps_recorded > 0
+
+
+def side_of_job(
+    job: JobGraph, window: Window | None = None, data_load: Sequence[str] = (), form: WindowForm = "usual"
+) -> JobSide:
+    """Tell of a job by all of its steps without the warm-up, by the whole trace if it has none, or by one window.
+
+    Args:
+        job: the job, of whole ranks or of skeletons that know causes.
+        window: the only stretch.
+        data_load: that of :func:`critical_path`.
+        form: take the steps' time on the CPU instead of their iterations.
+
+    Raises:
+        QueryError: the job has no such window.
+        HtaGraphError: a file cannot be read once more.
+    """
+    lengths = [one for one in step_lengths(job) if one.is_candidate] if window is None else []
+    if lengths:
+        return _side_of_steps(job, lengths, data_load, form)
+    (path,) = critical_paths(job, [window or whole()], data_load=data_load)
+    measure, first = measure_of_window(job, path.window), is_first_of_several(job, path.window)
+    return _side(job, measure, np.array([path.length_ns]), [path], 0, warms_up=first)
+
+
+def _side_of_steps(job: JobGraph, steps: list[StepLength], data_load: Sequence[str], form: WindowForm) -> JobSide:
+    """Tell of a job by its steps; of very many the paths of those that stand for all lengths."""
+    on_cpu, first = form == "cpu", is_first_of_recording(job, steps[0])
+    # The first step of a recording has no end of earlier work to count from: its iteration is a latency.
+    measure: Measure = "time on the CPU" if on_cpu else "latency" if first else "iteration"
+    windows = [step(one.number, cpu_window=on_cpu) for one in steps]
+    lengths = np.array([one.iteration_ns for one in steps], np.int64)
+    if on_cpu:
+        spans = [window(job) for window in windows]
+        lengths = np.array([span.end_ns - span.start_ns for span in spans], np.int64)
+    told = _told_of(lengths)
+    paths = critical_paths(job, [windows[at] for at in told.tolist()], data_load=data_load)
+    usual = int(np.flatnonzero(told == usual_of(lengths))[0])
+    records = _step_records(job, {one.number for one in steps}, paths)
+    return _side(job, measure, lengths, paths, usual, warms_up=first, steps=records)
+
+
+def _told_of(lengths: Ints) -> Ints:
+    """Choose the stretches whose paths are told: all, or the usual one and others, evenly spread from short to long.
+
+    Those nearest to the median would be more alike than all are: what they differ by would be too small a noise.
+    """
+    if len(lengths) <= STRETCHES_TOLD:
+        return np.arange(len(lengths))
+    others = STRETCHES_TOLD - 1
+    places = (2 * np.arange(others) + 1) * len(lengths) // (2 * others)
+    return np.union1d(np.argsort(lengths, kind="stable")[places], usual_of(lengths))
+
+
+def _side(
+    job: JobGraph,
+    measure: Measure,
+    lengths: Ints,
+    paths: Sequence[CriticalPath],
+    usual: int,
+    *,
+    warms_up: bool,
+    steps: Sequence[Mapping[str, Any]] = (),
+) -> JobSide:
+    hosts = {part.rank: read_members(job.graph(part.rank)).recording.host for part in job.parts}
+    sizes = [part.graph.trace.world_size for part in job.parts]
+    return JobSide(
+        files={part.rank: job.graph(part.rank).path for part in job.parts},
+        hosts={rank: host for rank, host in hosts.items() if host},
+        world_size=next((size for size in sizes if size is not None), None),
+        measure=measure,
+        warms_up=warms_up,
+        every_length=tuple(lengths.tolist()),
+        usual_label=paths[usual].window.label,
+        usual_unexplained_ns=paths[usual].by_bound_ns["unexplained"],
+        steps_recorded=len(job.steps()),
+        rows=rows_of_job(job, paths),
+        missing=tuple(sorted({rank for path in paths for rank in path.window.missing})),
+        steps=steps,
+    )
+
+
+def _step_records(job: JobGraph, compared: set[int], paths: Sequence[CriticalPath]) -> list[dict[str, Any]]:
+    """List the steps; of those whose path is told also what bounds it and which rank holds it up."""
+    told = {path.window.step: path for path in paths}
+    return [
+        {
+            "step": one.number,
+            "iteration_ns": one.iteration_ns,
+            "latency_ns": one.latency_ns,
+            **_bounds_of(told.get(one.number)),
+            "compared": one.number in compared,
+        }
+        for one in step_lengths(job)
+    ]
+
+
+def _bounds_of(path: CriticalPath | None) -> dict[str, Any]:
+    if path is None:
+        return {"bound_by": None, "held_up_by": None}
+    part = holding_part(path)
+    bound_by = max(path.by_bound_ns.items(), key=lambda item: item[1])[0]
+    return {"bound_by": bound_by, "held_up_by": path.graph.parts[part].rank if part >= 0 else None}

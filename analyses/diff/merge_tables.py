@@ -1,0 +1,105 @@
+"""One table of two runs: what either side has, the median over its stretches, the difference and its noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from analyses.diff.noise import LEAST_OF_STEPS, band_of_spreads, spread_of_rows
+from hta_graph.model import Floats, Ints
+
+__all__ = ["SIDES", "SideRows", "largest_change_first", "medians_of_sides", "sums_of_sides"]
+
+SIDES = ("control", "test")
+LARGEST_TABLE = 1 << 22
+"""So many numbers are laid out at once: a run may have very many names in very many steps."""
+
+
+@dataclass(frozen=True)
+class SideRows:
+    """What the stretches of a side hold: ``rows`` with the column ``stretch`` (from 0), keys, values; each key once."""
+
+    count: int
+    rows: pd.DataFrame
+
+
+def sums_of_sides(sides: Sequence[pd.DataFrame], keys: list[str], values: list[str]) -> pd.DataFrame:
+    """Join a table of each side, largest change of ``ns`` first; what one lacks counts zero."""
+    # What only one side has is a change too.
+    frame = sides[0].merge(sides[1], on=keys, how="outer", suffixes=("_control", "_test"))
+    for value in values:
+        for side in SIDES:
+            frame[f"{side}_{value}"] = frame.pop(f"{value}_{side}").fillna(0).astype(np.int64)
+    return largest_change_first(frame)
+
+
+def medians_of_sides(
+    sides: Sequence[SideRows], keys: list[str], values: list[str], noise_share: float | None, least_ns: float = 0.0
+) -> pd.DataFrame:
+    """Join the tables of all stretches of both sides: medians, their difference, and how much of that is noise.
+
+    Args:
+        sides: control and test; what a stretch lacks counts zero.
+        keys: the columns that name a row.
+        values: the columns to take medians of, ``ns`` among them.
+        noise_share: where the stretches are too few to tell, this share of the longer time is noise.
+        least_ns: no smaller difference is more than noise.
+
+    Returns:
+        the keys, both sides of each value, diff_ns, noise_ns; what is beyond its noise first, then by size.
+    """
+    indexes = [pd.MultiIndex.from_frame(side.rows[keys]) for side in sides]
+    rows = indexes[0].append(indexes[1]).unique().sort_values()
+    places = [rows.get_indexer(index) for index in indexes]
+    frame = rows.to_frame(index=False)
+    for value in values:
+        for name, side, place in zip(SIDES, sides, places, strict=True):
+            found = _of_rows(side, place, value, len(rows), lambda table: np.median(table, axis=1))
+            frame[f"{name}_{value}"] = found.round().astype(np.int64)
+    longer = np.maximum(frame["control_ns"].to_numpy(), frame["test_ns"].to_numpy())
+    if noise_share is None:
+        control, test = (
+            (_of_rows(side, place, "ns", len(rows), spread_of_rows), side.count)
+            for side, place in zip(sides, places, strict=True)
+        )
+        noise = np.maximum(band_of_spreads(control, test), LEAST_OF_STEPS * longer)
+    else:
+        noise = noise_share * longer
+    return largest_change_first(frame, np.ceil(np.maximum(noise, least_ns)))
+
+
+def _of_rows(side: SideRows, place: Ints, value: str, rows: int, figure: Callable[[Floats], Floats]) -> Floats:
+    """Return a median or a spread of each row over all stretches.
+
+    Both are 0 for what fewer than half of the stretches have (of n deviations the spread leaves out the smallest one):
+    such rows are not laid out, so that a name of its own in each of many steps costs what it holds, not its square.
+    """
+    found = np.zeros(rows)
+    often = np.bincount(place, minlength=rows) > side.count - 2 - (side.count - 1) // 2
+    kept = np.flatnonzero(often[place])
+    kept = kept[np.argsort(place[kept], kind="stable")]
+    row, number = np.flatnonzero(often), (np.cumsum(often) - 1)[place[kept]]
+    stretch, values = side.rows["stretch"].to_numpy()[kept], side.rows[value].to_numpy(float)[kept]
+    at_once = max(LARGEST_TABLE // max(side.count, 1), 1)
+    for first in range(0, len(row), at_once):
+        own = slice(*np.searchsorted(number, (first, first + at_once)))
+        table = np.zeros((len(row[first : first + at_once]), side.count))
+        table[number[own] - first, stretch[own]] = values[own]
+        found[row[first : first + at_once]] = figure(table)
+    return found
+
+
+def largest_change_first(frame: pd.DataFrame, noise_ns: Floats | None = None) -> pd.DataFrame:
+    """Add the difference (and its noise) behind the times and sort by its size, what is beyond its noise first."""
+    at = list(frame.columns).index("test_ns") + 1
+    frame.insert(at, "diff_ns", frame["test_ns"] - frame["control_ns"])
+    size, within = frame["diff_ns"].abs().to_numpy(), np.zeros(len(frame), np.bool_)
+    if noise_ns is not None:
+        frame.insert(at + 1, "noise_ns", noise_ns.astype(np.int64))
+        within = size <= noise_ns
+    # By the size of the change, whichever way it went.
+    order = np.lexsort((-size, within))
+    return frame.iloc[order].reset_index(drop=True)

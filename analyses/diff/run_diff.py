@@ -1,0 +1,203 @@
+"""diff: what changed between two runs: around them, in length, on the critical path, by call path, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from analyses import column_types
+from analyses.answer import Answer, records
+from analyses.diff.caveats import caveats
+from analyses.diff.change_tables import (
+    call_path_diff,
+    path_class_diff,
+    path_event_diff,
+    step_table,
+    time_by_name_diff,
+)
+from analyses.diff.conclusion import conclusion_lines
+from analyses.diff.kernels_in_order import kernel_changes
+from analyses.diff.sides import Lengths, Side, side_of_stretch, side_of_window, sides_of_steps
+from analyses.diff.two_runs_comparison import Comparison, compared
+from analyses.diff.two_runs_environment import environment, environment_lines
+from analyses.display.charts import COLOUR, empty_figure, new_figure
+from analyses.display.window_text import rows_after_lines
+from analyses.scope import Scope
+from analyses.tables import Table
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.windows import Window, WindowForm
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["TABLES", "TIMES", "answer", "answer_of_comparison", "between_runs", "comparison_keys", "figure"]
+
+
+def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]) -> Answer:
+    """Return what changed between one stretch of a run and one of another.
+
+    Args:
+        control: the stretch to compare with.
+        test: the stretch that changed.
+        paths: the critical paths of both.
+
+    Returns:
+        The tables ``environment``, ``critical_path_by_class``, ``critical_path_by_name``, ``gpu_time_by_call_path``,
+        ``kernels_in_order``, ``by_name`` and, where runs are compared by all of their steps, ``steps``; ``diff_ns`` is
+        the test less the control. The notes begin with what differs in the environment and with the conclusion.
+    """
+    sides = [side_of_stretch(scope, path) for scope, path in zip((control, test), paths, strict=True)]
+    return answer_of_comparison(compared(*sides))
+
+
+def between_runs(
+    control: DependencyGraph,
+    test: DependencyGraph,
+    windows: tuple[Window, Window] | None = None,
+    data_load: Sequence[str] = (),
+    form: WindowForm = "usual",
+) -> Comparison[Side]:
+    """Compare two runs by all of their steps, or by a window of each.
+
+    Args:
+        control: the run to compare with.
+        test: the run that changed.
+        windows: a window of control and one of test.
+        data_load: regular expressions of data-loading rows.
+        form: compare steps by their time on the CPU instead of their iterations.
+
+    Raises:
+        QueryError: a trace has no such window.
+    """
+    graphs = (control, test)
+    if windows is None:
+        return compared(*sides_of_steps(graphs, data_load, form))
+    return compared(*(side_of_window(of, ask, data_load) for of, ask in zip(graphs, windows, strict=True)))
+
+
+def answer_of_comparison(found: Comparison[Side]) -> Answer:
+    """Return the tables and sentences about a comparison: those of :func:`answer`."""
+    control, test = found.control.scope, found.test.scope
+    tables = {
+        "critical_path_by_class": path_class_diff(found),
+        "critical_path_by_name": path_event_diff(found),
+        "gpu_time_by_call_path": call_path_diff(found),
+        "kernels_in_order": kernel_changes(control, test),
+        "by_name": time_by_name_diff(found),
+    }
+    around = environment(control, test)
+    besides = caveats(control, test, around)
+    conclusion = conclusion_lines(found, tables["critical_path_by_class"], tables["critical_path_by_name"], besides)
+    more = {"steps": step_table(found), "environment": around}
+    tables |= {name: frame for name, frame in more.items() if len(frame)}
+    keys = {
+        "environment": records(around),
+        "caveats": besides,
+        **comparison_keys(found),
+        "steps": {name: _steps_of_side(side) for name, side in found.sides.items()},
+    }
+    opening = [*environment_lines(around), *conclusion]
+    return Answer(tables, _closing_lines(found), opening=opening, conclusion=conclusion, keys=keys)
+
+
+def comparison_keys(found: Comparison[Lengths]) -> dict[str, Any]:
+    """Return what JSON says about the lengths that were compared."""
+    return {
+        "measure": found.control.measure,
+        "control_ns": found.control.median_ns,
+        "test_ns": found.test.median_ns,
+        "difference_share": found.difference_share,
+        "noise_share": found.noise_share,
+        "beyond_noise": found.beyond_noise,
+    }
+
+
+def _steps_of_side(side: Side) -> list[dict[str, Any]]:
+    """List the steps of a run, and which of them were compared."""
+    compared_steps = {path.window.step for path in side.paths}
+    return [
+        {
+            "step": row.step,
+            "iteration_ns": row.iteration_ns,
+            "latency_ns": row.latency_ns,
+            "bound_by": row.bound_by,
+            "outlier": row.outlier,
+            "compared": row.step in compared_steps,
+        }
+        for row in side.steps
+    ]
+
+
+def _closing_lines(found: Comparison[Side]) -> list[str]:
+    """Say what a trace lacks, which ranks and windows the tables are about, and what lies behind a window's end."""
+    lacking = (side.scope.missing() for side in found.sides.values())
+    said = [missing for missing in dict.fromkeys(lacking) if missing]
+    ranks = [
+        f"rank {side.graph.rank} of the {name}" for name, side in found.sides.items() if side.graph.rank is not None
+    ]
+    if ranks:
+        said.append(f"Compared: {' and '.join(ranks)}.")
+    if any(len(side.paths) > 1 for side in found.sides.values()):
+        labels = " and ".join(f"{side.path.window.label} of the {name}" for name, side in found.sides.items())
+        said.append(f"Tables are medians over the steps, but for kernels in order: {labels}, the median ones.")
+    for name, side in found.sides.items():
+        said += [f"{name}: {line}." for line in rows_after_lines(side.path.window)]
+    return said
+
+
+def figure(found: Answer) -> Figure:
+    """Draw what the critical path gained and lost, class by class."""
+    frame = found.main[found.main["diff_ns"] != 0]
+    if frame.empty:
+        return empty_figure("What changed on the critical path", "nothing changed")
+    made = new_figure(title="What changed on the critical path", x="test − control, ms")
+    made.add_bar(
+        orientation="h",
+        y=frame["bound_by"].iloc[::-1],
+        x=frame["diff_ns"].iloc[::-1] / 1e6,
+        error_x={"type": "data", "array": frame["noise_ns"].iloc[::-1] / 1e6},
+        marker_color=[COLOUR["unexplained" if ns > 0 else "compute"] for ns in frame["diff_ns"].iloc[::-1]],
+        hovertemplate="%{y}: %{x:+,.3f} ms",
+    )
+    return made
+
+
+TIMES = ["control_ns", "test_ns", "diff_ns"]
+COUNTED = ["control_count", "test_count", *TIMES, "noise_ns"]
+MEANINGS = {
+    "control_count": column_types.whole("How many the control has."),
+    "test_count": column_types.whole("How many the test has."),
+    "change": column_types.one_of(["added", "removed", "replaced", "slower", "faster"], "What changed."),
+    "kernels": column_types.text("The first names; control ⇒ test where they differ."),
+    "times": column_types.whole("How often."),
+    "control_index": column_types.whole("The first such event of the control; null: none.", null=True),
+    "test_index": column_types.whole("The first such event of the test; null: none.", null=True),
+    "side": column_types.one_of(["control", "test"], "The run."),
+    "step": column_types.whole("The number of the profiler step."),
+    "iteration_ns": column_types.ns("From the end of earlier work to that of its own"),
+    "latency_ns": column_types.ns("From its start to the end of its last work"),
+    "outlier": column_types.text("What an unusual step contains; else empty."),
+    "what": column_types.text("What is compared."),
+    "control": column_types.text("What the control says; null: nothing.", null=True),
+    "test": column_types.text("What the test says; null: nothing.", null=True),
+}
+TABLES = {
+    "critical_path_by_class": Table(path_class_diff, ["bound_by", *TIMES, "noise_ns"], MEANINGS),
+    "critical_path_by_name": Table(
+        path_event_diff, ["name", "bound_by", "control_calls", "test_calls", *TIMES, "noise_ns"], MEANINGS
+    ),
+    "gpu_time_by_call_path": Table(call_path_diff, ["call_path", *COUNTED], MEANINGS),
+    "kernels_in_order": Table(
+        kernel_changes,
+        ["change", "call_path", "kernels", "times", *TIMES, "control_index", "test_index"],
+        {
+            **MEANINGS,
+            "control_ns": column_types.ns("Their time in the control"),
+            "test_ns": column_types.ns("Their time in the test"),
+        },
+    ),
+    "by_name": Table(time_by_name_diff, ["name", *COUNTED], MEANINGS),
+    "steps": Table(step_table, ["side", "step", "iteration_ns", "latency_ns", "bound_by", "outlier"], MEANINGS),
+    "environment": Table(environment, ["what", "control", "test"], MEANINGS),
+}

@@ -1,0 +1,212 @@
+"""What one run is compared by: all of its steps but the warm-up, or one window that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from analyses.scope import Scope, in_window
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.model import Ints
+from hta_graph.paths.critical_path import CriticalPath, critical_paths
+from hta_graph.paths.median_step import StepLength, step_lengths
+from hta_graph.paths.step_table import StepRow, step_rows
+from hta_graph.paths.window_ends import steps_by_number
+from hta_graph.paths.windows import ResolvedWindow, Window, WindowForm, step, whole
+
+__all__ = [
+    "Lengths",
+    "Measure",
+    "Side",
+    "is_first_of_recording",
+    "is_first_of_several",
+    "measure_of_window",
+    "side_of_stretch",
+    "side_of_window",
+    "sides_of_steps",
+    "usual_of",
+]
+
+Measure = Literal["iteration", "latency", "time on the CPU", "window", "whole trace"]
+"""What of a stretch is compared: from the end of earlier work to that of its own, from its start to that, …"""
+
+
+class Lengths:
+    """How long the stretches of a run are, that of a rank or of a job, and which of their lengths is compared.
+
+    ``warms_up`` says that a stretch is the first step of its recording.
+    """
+
+    measure: Measure
+    warms_up: bool
+
+    @property
+    def lengths_ns(self) -> Ints:
+        """How long each stretch is."""
+        raise NotImplementedError
+
+    @property
+    def label(self) -> str:
+        """What the stretch is called that stands for the run."""
+        raise NotImplementedError
+
+    @property
+    def unexplained_ns(self) -> int:
+        """How much of that stretch has no cause."""
+        raise NotImplementedError
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the recording has steps, compared or not."""
+        raise NotImplementedError
+
+    @property
+    def median_ns(self) -> int:
+        """The median length."""
+        return round(float(np.median(self.lengths_ns)))
+
+    @property
+    def usual(self) -> int:
+        """Which stretch stands for the run."""
+        return usual_of(self.lengths_ns)
+
+
+def usual_of(lengths_ns: Ints) -> int:
+    """Return which length stands for all: the median one, of two the shorter, of equals the earliest."""
+    lower_median = np.sort(lengths_ns)[(len(lengths_ns) - 1) // 2]
+    return int(np.flatnonzero(lengths_ns == lower_median)[0])
+
+
+@dataclass(frozen=True)
+class Side(Lengths):
+    """The stretches of one rank's run, with their critical paths.
+
+    ``steps`` lists the run's steps where all of them are compared.
+    """
+
+    graph: DependencyGraph
+    scopes: Sequence[Scope]
+    paths: Sequence[CriticalPath]
+    measure: Measure
+    warms_up: bool = False
+    steps: Sequence[StepRow] = ()
+
+    @cached_property
+    def lengths_ns(self) -> Ints:
+        """How long each stretch is."""
+        return np.array([path.length_ns for path in self.paths], np.int64)
+
+    @property
+    def label(self) -> str:
+        """What the stretch is called that stands for the run."""
+        return self.path.window.label
+
+    @property
+    def unexplained_ns(self) -> int:
+        """How much of that stretch has no cause."""
+        return self.path.by_bound_ns["unexplained"]
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the recording has steps, compared or not."""
+        return bool(self.graph.steps())
+
+    @property
+    def scope(self) -> Scope:
+        """The stretch that stands for the run."""
+        return self.scopes[self.usual]
+
+    @property
+    def path(self) -> CriticalPath:
+        """The critical path of the stretch that stands for the run."""
+        return self.paths[self.usual]
+
+
+def sides_of_steps(
+    graphs: tuple[DependencyGraph, DependencyGraph], data_load: Sequence[str] = (), form: WindowForm = "usual"
+) -> list[Side]:
+    """Return both runs by all of their steps, without the warm-up; by the whole traces where one has no steps.
+
+    Args:
+        graphs: of control and test.
+        data_load: that of :func:`critical_path`.
+        form: compare the steps on the CPU, or (else) their iterations.
+    """
+    lengths = [[one for one in step_lengths(graph) if one.is_candidate] for graph in graphs]
+    if not all(lengths):
+        return [side_of_window(graph, whole(), data_load) for graph in graphs]
+    alone = [is_first_of_recording(graph, own[0]) for graph, own in zip(graphs, lengths, strict=True)]
+    measure: Measure = "iteration"
+    if form == "cpu" or not any(one.launches_work for own in lengths for one in own):
+        measure = "time on the CPU"
+    elif any(alone):
+        # The first step of a recording has no end of earlier work to count from: its iteration is a latency.
+        measure = "latency"
+    return [
+        _side_of_steps(graph, own, measure, data_load, warms_up=first)
+        for graph, own, first in zip(graphs, lengths, alone, strict=True)
+    ]
+
+
+def is_first_of_recording(graph: DependencyGraph, one: StepLength) -> bool:
+    """Tell whether a step is the first of its recording."""
+    return steps_by_number(graph)[one.number][0] == 0
+
+
+def _side_of_steps(
+    graph: DependencyGraph, steps: Sequence[StepLength], measure: Measure, data_load: Sequence[str], *, warms_up: bool
+) -> Side:
+    """Cut a run into its steps."""
+    on_gpu = measure == "iteration" and steps[0].launches_work
+    # A step whose work ends before that of an earlier one adds nothing to the run: it has no iteration.
+    kept = [one for one in steps if one.iteration_ns or not on_gpu]
+    form = {"gpu_window": on_gpu, "cpu_window": measure == "time on the CPU"}
+    windows = [step(one.number, **form) for one in kept]
+    scopes, paths = _stretches(graph, windows, data_load)
+    return Side(graph, scopes, paths, measure, warms_up, step_rows(graph, data_load))
+
+
+def side_of_window(graph: DependencyGraph, window: Window, data_load: Sequence[str] = ()) -> Side:
+    """Return a run by one window.
+
+    Raises:
+        QueryError: the trace has no such window.
+    """
+    scopes, paths = _stretches(graph, [window], data_load)
+    return side_of_stretch(scopes[0], paths[0])
+
+
+def side_of_stretch(scope: Scope, path: CriticalPath) -> Side:
+    """Return a run by one stretch whose path is known."""
+    graph, window = path.graph, path.window
+    return Side(graph, [scope], [path], measure_of_window(graph, window), is_first_of_several(graph, window))
+
+
+def is_first_of_several(graph: DependencyGraph, window: ResolvedWindow) -> bool:
+    """Tell whether a window is the first of several steps."""
+    steps = graph.steps()
+    return window.step is not None and len(steps) > 1 and window.step == steps[0].number
+
+
+def measure_of_window(graph: DependencyGraph, window: ResolvedWindow) -> Measure:
+    """Say which length a window has."""
+    if window.is_whole:
+        return "whole trace"
+    if not window.is_named:
+        return "window"
+    # Steps of a job tile it whatever does the work.
+    if window.form == "cpu" or not (graph.is_gpu.any() or (window.form == "gpu" and len(graph.parts) > 1)):
+        return "time on the CPU"
+    return "iteration" if window.form == "gpu" else "latency"
+
+
+def _stretches(
+    graph: DependencyGraph, windows: Sequence[Window], data_load: Sequence[str]
+) -> tuple[list[Scope], list[CriticalPath]]:
+    """Return the scopes and the critical paths of windows."""
+    scopes = [in_window(graph.rank or 0, graph, window) for window in windows]
+    return scopes, critical_paths(graph, windows, data_load=data_load)

@@ -1,1 +1,0 @@
-"""What the GPU does with its time: types of work, kernels, what hides what."""

@@ -1,1 +1,0 @@
-"""How far from the hardware's limits: rooflines of operators, rates of collectives."""

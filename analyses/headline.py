@@ -1,0 +1,84 @@
+"""What sentences that conclude share: the stretch that stands out, where that is, and what is typical of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analyses.advice.format import brief_duration, brief_share, counted, quoted
+
+__all__ = ["Outlier", "largest_thing", "outlier", "rows_there", "sums_per_scope"]
+
+SCOPE = ["rank", "scope"]
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """The row that stands out; where it is, and what is typical, as a sentence goes on: empty of a single stretch."""
+
+    row: pd.Series[Any]
+    where: str
+    typical: str
+
+    def __getitem__(self, column: str) -> Any:
+        """Return a value of the row."""
+        return self.row[column]
+
+
+def outlier(frame: pd.DataFrame, by: str, said: Callable[[Any], str] = brief_share) -> Outlier | None:
+    """Return the row with the most of something, of a table with a row per rank and scope; none of an empty one.
+
+    What is typical is a value that occurred, which half of the stretches do not exceed.
+
+    >>> frame = pd.DataFrame({"rank": [0, 1, 2], "scope": "whole trace", "idle_share": [0.05, 0.06, 0.2]})
+    >>> found = outlier(frame, "idle_share")
+    >>> int(found["rank"]), found.where, found.typical
+    (2, ' on rank 2', ' (median of 3 ranks: 6 %)')
+    """
+    known = frame[frame[by].notna()]
+    if not len(known):
+        return None
+    row = known.iloc[int(np.argmax(known[by].to_numpy(np.float64)))]
+    ranks, labels = known["rank"].nunique(), known["scope"].nunique()
+    on = f" on rank {row['rank']}" if ranks > 1 else ""
+    inside = f" in {quoted(str(row['scope']))}" if labels > 1 else ""
+    if len(known) < 2:
+        return Outlier(row, on + inside, "")
+    median = np.sort(known[by].to_numpy())[(len(known) + 1) // 2 - 1]
+    of = counted(len(known), "rank" if labels == 1 else "stretch", "" if labels == 1 else "stretches")
+    return Outlier(row, on + inside, f" (median of {of}: {said(median)})")
+
+
+def largest_thing(
+    frame: pd.DataFrame, things: Sequence[str], by: str, said: Callable[[Any], str] = brief_duration
+) -> Outlier | None:
+    """Return the thing with the most of something in one stretch, where it has most; none where none has any.
+
+    ``things`` are the columns by which rows of several stretches are about the same.
+
+    >>> frame = pd.DataFrame({"rank": [0, 0, 1], "scope": "all", "name": ["a", "b", "b"], "gpu_ns": [5, 6, 9]})
+    >>> found = largest_thing(frame, ["name"], "gpu_ns", str)
+    >>> found["name"], found.where, found.typical
+    ('b', ' on rank 1', ' (median of 2 ranks: 6)')
+    """
+    having = frame[frame[by] > 0]
+    if not len(having):
+        return None
+    columns = list(things)
+    largest = having.iloc[int(having[by].argmax())]
+    return outlier(having[(having[columns] == largest[columns]).all(axis=1)], by, said)
+
+
+def rows_there(frame: pd.DataFrame, found: Outlier) -> pd.DataFrame:
+    """Return the rows of a table that are about the stretch that stands out."""
+    own: pd.DataFrame = frame[(frame["rank"] == found["rank"]) & (frame["scope"] == found["scope"])]
+    return own
+
+
+def sums_per_scope(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add up the numbers of each rank and scope."""
+    return frame.groupby(SCOPE, sort=False).sum(numeric_only=True).reset_index()

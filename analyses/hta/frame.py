@@ -1,0 +1,202 @@
+"""A rank's trace as the DataFrame that HTA's users know: one row per event, microseconds, integer symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analyses.hta.hta_window import earliest_ns
+from analyses.scope import Scope
+from hta_graph.arrays import picked
+from hta_graph.attribution.gpu_annotations import originals
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.launches import CallsByCorrelation
+from hta_graph.model import GPU_KINDS, EventKind, Ids, Ints, kind_mask
+from hta_graph.trace.event_args import Objects, read_details
+
+__all__ = ["NO_STREAM", "SymbolTable", "hta_trace_frame", "hta_trace_frames", "iterations"]
+
+NO_STREAM = -1
+
+ARGUMENTS: dict[str, tuple[str, Any]] = {
+    "bytes": ("bytes", -1),
+    "memory_bw_gbps": ("memory bandwidth (GB/s)", 0.0),
+    "wait_on_stream": ("wait_on_stream", -1),
+    "wait_on_cuda_event_record_corr_id": ("wait_on_cuda_event_record_corr_id", -1),
+    "input_dims": ("Input Dims", "-1"),
+    "input_type": ("Input type", "-1"),
+    "input_strides": ("Input Strides", "-1"),
+    "python_id": ("Python id", -1),
+    "python_parent_id": ("Python parent id", -1),
+    "collective_name": ("Collective name", ""),
+    "in_msg_nelems": ("In msg nelems", 0),
+    "out_msg_nelems": ("Out msg nelems", 0),
+    "msg_dtype": ("dtype", ""),
+    "group_size": ("Group size", 0),
+    "process_rank": ("Rank", -1),
+    "in_split_size": ("In split size", "[]"),
+    "out_split_size": ("Out split size", "[]"),
+}
+"""Columns that come from arguments: the argument and what stands for its absence, as in HTA."""
+
+
+COLUMNS = (
+    *("index", "cat", "name", "pid", "tid", "ts", "dur", "stream", "correlation"),
+    *list(ARGUMENTS)[:7],
+    *("external_id", *list(ARGUMENTS)[7:], "index_correlation", "iteration", "end"),
+)
+"""HTA's columns in HTA's order."""
+
+
+class SymbolTable:
+    """Numbers texts; ids follow their order, so that they depend on nothing else."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.sym_table = sorted(set(texts))
+
+    @property
+    def sym_index(self) -> dict[str, int]:
+        """Text → id."""
+        return {text: number for number, text in enumerate(self.sym_table)}
+
+    def get_sym_table(self) -> list[str]:
+        """Return the texts in order of id."""
+        return self.sym_table
+
+    def get_sym_id_map(self) -> dict[str, int]:
+        """Return text → id."""
+        return self.sym_index
+
+
+def hta_trace_frame(scope: Scope) -> pd.DataFrame:
+    """Return one rank's :func:`hta_trace_frames`."""
+    return hta_trace_frames([scope])[0][scope.rank]
+
+
+def hta_trace_frames(scopes: Sequence[Scope]) -> tuple[dict[int, pd.DataFrame], SymbolTable]:
+    """Return the traces of ranks as frames with HTA's columns, and the table of their symbols.
+
+    The index is the position in ``traceEvents``. ``ts``, ``dur`` and ``end`` are µs since the earliest start of all
+    ranks, exact to the nanosecond; ``cat`` and ``name`` are symbols, ``s_cat`` and ``s_name`` their texts; what a row
+    does not have is what HTA writes there (-1, 0, "", "-1", "[]").
+
+    Unlike HTA, times are not rounded; ``stream`` is -1 on all rows that did not run on one, whatever their arguments
+    say; ``iteration`` comes from the steps on the CPU alone, activities and their annotations have that of their
+    launch, on stream 0 too; ``index_correlation`` is -1 where the partner is not in the file.
+    """
+    origin = earliest_ns(scopes)
+    frames = {scope.rank: _frame_of_rows(scope, _kept_rows(scope), origin) for scope in scopes}
+    texts = (frame[column].unique() for frame in frames.values() for column in ("s_cat", "s_name"))
+    symbols = SymbolTable(chain.from_iterable(texts))
+    numbers = symbols.sym_index
+    for frame in frames.values():
+        frame["cat"] = frame["s_cat"].map(numbers).astype(np.int64)
+        frame["name"] = frame["s_name"].map(numbers).astype(np.int64)
+    return frames, symbols
+
+
+def _kept_rows(scope: Scope) -> Ids:
+    """Choose the rows that HTA keeps, in the order of the file: not instants, and nothing that is outside."""
+    graph = scope.graph
+    events = graph.event_table
+    rows = np.arange(len(events), dtype=np.int32)
+    keep = scope.holds(rows)
+    # What is on a GPU belongs where its launch does: activities as the stretch says, the others by their CPU side.
+    keep[graph.is_gpu] = False
+    keep[scope.work.row] = True
+    keep[events.kind == EventKind.MEMORY] = False
+    copies, original = originals(graph)
+    keep[copies] = scope.holds(np.where(original >= 0, original, copies))
+    syncs = np.flatnonzero(events.kind == EventKind.SYNC_RECORD)
+    call = _calls_of_rows(graph, syncs)
+    keep[syncs] = scope.holds(np.where(call >= 0, call, syncs))
+    chosen = np.flatnonzero(keep)
+    return chosen[np.argsort(events.index[chosen])].astype(np.int32)
+
+
+def _calls_of_rows(graph: DependencyGraph, rows: Ids | Ints) -> Ids:
+    """Return the call with each row's correlation; -1 where there is none."""
+    return CallsByCorrelation(graph.event_table).of(graph.event_table.correlation[rows])
+
+
+def _frame_of_rows(scope: Scope, rows: Ids, origin: int) -> pd.DataFrame:
+    """Return the frame of some rows; rows without a category are nothing that HTA loads."""
+    graph = scope.graph
+    keys = list(dict.fromkeys(key for key, _ in ARGUMENTS.values()))
+    details = read_details(graph.trace, keys, rows, fields=("cat", "pid", "tid"))
+    listed = np.flatnonzero(details.fields["cat"] != None)  # noqa: E711 - an array
+    events = graph.event_table.take(rows)
+    on_stream = kind_mask(events.kind, (*GPU_KINDS, EventKind.SYNC_RECORD))
+    columns: dict[str, Any] = {
+        "index": events.index,
+        "cat": 0,
+        "name": 0,
+        "pid": details.fields["pid"],
+        "tid": details.fields["tid"],
+        "ts": (events.start - origin) / 1e3,
+        "dur": (events.end - events.start) / 1e3,
+        "stream": np.where(on_stream, graph.lanes.stream[events.lane], NO_STREAM),
+        "correlation": events.correlation,
+        "external_id": events.external_id,
+        "index_correlation": _partner_indices(scope, rows),
+        "iteration": iterations(scope.graph, rows),
+        "end": (events.end - origin) / 1e3,
+        "s_cat": details.fields["cat"],
+        "s_name": np.array(graph.names or ("",), dtype=object)[events.name],
+    }
+    for column, (key, absent) in ARGUMENTS.items():
+        columns[column] = _filled_column(details[key], absent)
+    frame = pd.DataFrame(columns, index=pd.Index(events.index), columns=[*COLUMNS, "s_cat", "s_name"])
+    return frame.iloc[listed]
+
+
+def _filled_column(values: Objects, absent: Any) -> Any:
+    """Replace what is absent; numbers become a column of numbers."""
+    column = [absent if value is None else value for value in values.tolist()]
+    if isinstance(absent, str):
+        return pd.Series(column, dtype=object).to_numpy()
+    return pd.to_numeric(pd.Series(column, dtype=object), errors="coerce").fillna(absent).to_numpy()
+
+
+def _partner_indices(scope: Scope, rows: Ids) -> Ids:
+    """Return the event index of the call of a GPU row, and of the first GPU row of a call; -1 where there is none."""
+    graph = scope.graph
+    events = graph.event_table
+    on_gpu = np.flatnonzero(kind_mask(events.kind, (*GPU_KINDS, EventKind.SYNC_RECORD))).astype(np.int32)
+    call = _calls_of_rows(graph, on_gpu)
+    partner = np.full(len(events), -1, np.int32)
+    partner[on_gpu] = picked(events.index, call)
+    known = call >= 0
+    partner[call[known][::-1]] = events.index[on_gpu[known][::-1]]  # backwards: the first activity of a call stays
+    return partner[rows]
+
+
+def iterations(graph: DependencyGraph, rows: Ids) -> Ints:
+    """Return the step in which each row starts on the CPU; of GPU rows that of the launch; -1 outside all steps."""
+    events = graph.event_table
+    # A row's anchor is the row on the CPU that decides: itself, its launching call, or the annotation it copies.
+    anchor = rows.copy()
+    on_gpu = kind_mask(events.kind[rows], (*GPU_KINDS, EventKind.SYNC_RECORD))
+    anchor[on_gpu] = _calls_of_rows(graph, rows[on_gpu])
+    copies, original = originals(graph)
+    of_copy = np.full(len(events), -1, np.int32)
+    of_copy[copies] = original
+    is_copy = events.kind[rows] == EventKind.GPU_ANNOTATION
+    anchor[is_copy] = of_copy[rows[is_copy]]
+    return np.where(anchor >= 0, _step_numbers_at(graph, events.start[anchor]), -1)
+
+
+def _step_numbers_at(graph: DependencyGraph, time: Ints) -> Ints:
+    """Return the number of the step that is open at each time; -1 between steps."""
+    steps = sorted(graph.steps(), key=lambda step: step.start_ns)
+    if not steps:
+        return np.full(len(time), -1, np.int64)
+    start = np.array([step.start_ns for step in steps], np.int64)
+    end = np.array([step.end_ns for step in steps], np.int64)
+    number = np.array([step.number for step in steps], np.int64)
+    at = np.searchsorted(start, time, side="right") - 1
+    return np.where((at >= 0) & (time < end[at]), number[at], -1)

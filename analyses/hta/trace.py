@@ -1,0 +1,139 @@
+"""``Trace``: the ranks of a run, the stretches that are asked about, and their rows as frames with HTA's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from analyses.hta.hta_window import earliest_ns, like_hta
+from analyses.hta.loaded_ranks import RankGraphs, TraceFiles, trace_paths
+from analyses.scope import Scope, whole
+from hta_graph.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from analyses.hta.frame import SymbolTable
+
+__all__ = ["Trace"]
+
+WINDOWS = ("hta", "whole")
+
+
+class Trace:
+    """The traces of a run; they are read, in parallel, when the first question is asked.
+
+    Frames are made when first asked for and are the caller's own: nothing that is done to them changes an answer.
+    """
+
+    def __init__(
+        self,
+        trace_files: TraceFiles = None,
+        trace_dir: str | None = None,
+        include_last_profiler_step: bool = False,
+        *,
+        window: str = "hta",
+    ) -> None:
+        """Name the traces, as :class:`analyses.TraceAnalysis` does.
+
+        Raises:
+            QueryError: neither files nor a folder is given.
+            UsageError: there is no such window.
+        """
+        if window not in WINDOWS:
+            raise UsageError(f"there is no window {window!r}; there are: {', '.join(WINDOWS)}")
+        self.graphs = RankGraphs(trace_paths(trace_files, trace_dir))
+        self.include_last_profiler_step = include_last_profiler_step
+        self._window = window
+
+    @cached_property
+    def scopes(self) -> list[Scope]:
+        """The stretch of every rank that is asked about."""
+        if self._window == "whole":
+            return [whole(rank, graph) for rank, graph in self.graphs.items()]
+        return like_hta(self.graphs, include_last_step=self.include_last_profiler_step)
+
+    def scopes_of(self, ranks: Sequence[int] | None) -> list[Scope]:
+        """Return the stretches of some ranks; of none named, of rank 0 or else the first.
+
+        Raises:
+            QueryError: a rank is not loaded.
+        """
+        own = {scope.rank: scope for scope in self.scopes}
+        return [own[rank] for rank in self.graphs.chosen(ranks)]
+
+    @cached_property
+    def read_only(self) -> tuple[dict[int, pd.DataFrame], SymbolTable]:
+        """The frames that answers rest on, and the texts of their symbols."""
+        from analyses.hta.frame import hta_trace_frames
+
+        return hta_trace_frames(self.scopes)
+
+    @cached_property
+    def traces(self) -> dict[int, pd.DataFrame]:
+        """Rank → its rows with HTA's columns, and their texts as ``s_name`` and ``s_cat``."""
+        return {rank: frame.copy() for rank, frame in self.read_only[0].items()}
+
+    @property
+    def symbol_table(self) -> SymbolTable:
+        """The texts of the ``name`` and ``cat`` columns."""
+        return self.read_only[1]
+
+    @property
+    def trace_files(self) -> dict[int, str]:
+        """Rank → file."""
+        return {rank: str(graph.path) for rank, graph in self.graphs.items()}
+
+    @property
+    def origin_ns(self) -> int:
+        """What times in frames count from: the earliest event of all ranks (ns, absolute)."""
+        return earliest_ns(self.scopes)
+
+    @property
+    def min_ts(self) -> float:
+        """The same in µs."""
+        return self.origin_ns / 1e3
+
+    def load_traces(self, include_last_profiler_step: bool = False) -> None:
+        """Choose whether the last step stays; the traces are read when asked for."""
+        self.include_last_profiler_step = include_last_profiler_step
+        # Made anew, from the same graphs, the next time they are asked for.
+        for made in ("scopes", "read_only", "traces"):
+            self.__dict__.pop(made, None)
+
+    def parse_traces(self, *_: object, **__: object) -> None:
+        """Do nothing: the traces are read when asked for."""
+
+    def decode_symbol_ids(self, *_: object, **__: object) -> None:
+        """Do nothing: frames hold their texts."""
+
+    def get_ranks(self) -> list[int]:
+        """Return the ranks."""
+        return list(self.graphs)
+
+    def get_all_traces(self) -> Mapping[int, pd.DataFrame]:
+        """Return :attr:`traces`."""
+        return self.traces
+
+    def get_trace(self, rank: int) -> pd.DataFrame:
+        """Return a rank's frame.
+
+        Raises:
+            QueryError: the rank is not loaded.
+        """
+        self.graphs.chosen([rank])
+        return self.traces[rank]
+
+    def get_iterations(self, rank: int | None = None) -> list[int]:
+        """Return the numbers of the profiler steps that a rank's rows belong to; of the first rank if none is named."""
+        steps = self.get_trace(self._or_first(rank))["iteration"].unique().tolist()
+        return sorted(step for step in steps if step >= 0)
+
+    def get_trace_duration(self, rank: int | None = None) -> float:
+        """Return the time from the first to the last start of a rank's rows (µs), as HTA does: ends do not count."""
+        start = self.get_trace(self._or_first(rank))["ts"]
+        return float(start.max() - start.min()) if len(start) else 0.0
+
+    def _or_first(self, rank: int | None) -> int:
+        return next(iter(self.graphs)) if rank is None else rank

@@ -1,1 +1,0 @@
-"""Why the GPU has nothing to run."""

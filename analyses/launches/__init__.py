@@ -1,1 +1,0 @@
-"""Launches: how long they take, how many wait, what they start."""

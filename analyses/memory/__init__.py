@@ -1,1 +1,0 @@
-"""What memory holds and what copies move."""

@@ -1,1 +1,0 @@
-"""Whose work it is: operators, frames, modules, annotations, counters per operator."""

@@ -1,0 +1,244 @@
+"""annotations: how long the program's named parts take on the CPU, and what GPU work they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses import column_types
+from analyses.advice.format import brief_duration, brief_share, quoted
+from analyses.analysis import Analysis
+from analyses.answer import Answer
+from analyses.display.charts import empty_figure, new_figure
+from analyses.headline import largest_thing, rows_there
+from analyses.scope import Scope
+from analyses.tables import Table, event_indices, event_names, table_of
+from hta_graph.attribution.gpu_annotations import gpu_annotation_over, originals
+from hta_graph.attribution.owners import members, owners, totals
+from hta_graph.model import EventKind, Ids
+from hta_graph.paths.intervals import union
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = [
+    "TABLES",
+    "annotated_activities",
+    "annotation_durations",
+    "annotation_rows",
+    "annotation_times",
+    "answer",
+    "figure",
+]
+
+NONE = "(none)"
+BARS = 25
+CPU = ("count", "cpu_ns", "cpu_covered_ns")
+GPU = ("activities", "gpu_ns", "gpu_self_ns", "gpu_busy_ns")
+COLUMNS = ["rank", "scope", "annotation", *CPU, *GPU]
+DURATIONS = ["rank", "scope", "side", "annotation", "count", "sum_ns", "min_ns", "mean_ns", "max_ns"]
+UNDER = ("annotation", "annotation_index", "gpu_annotation", "gpu_annotation_index")
+
+
+def annotation_times(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Sum the time of each annotation on the CPU, and of the GPU work launched inside it.
+
+    Work belongs to an annotation if its launching call lies in it, also on the autograd thread that works for the
+    annotated one; no ``gpu_user_annotation`` rows are needed. Activities count once per name however often it is
+    nested. ``gpu_self_ns`` counts an activity for its innermost annotation only: with the row ``(none)`` it sums to the
+    time of all activities.
+
+    Returns:
+        rank, scope, annotation, count; on the CPU: cpu_ns (the sum of the instances: nested and overlapping ones count
+        twice), cpu_covered_ns (when at least one is open on some thread); on the GPU: activities, gpu_ns (their sum),
+        gpu_self_ns, gpu_busy_ns (when at least one of them runs). Most GPU time first.
+    """
+    return table_of(scopes, _cpu_beside_gpu, COLUMNS)
+
+
+def _cpu_beside_gpu(scope: Scope) -> pd.DataFrame:
+    """Put what a scope's annotations did on the CPU beside what they did on the GPU."""
+    names = scope.graph.names
+    on_cpu = pd.DataFrame.from_dict(_cpu_columns(scope), orient="index", columns=list(CPU))
+    on_gpu = _gpu_columns(scope)
+    # An annotation may be on one side only; the other then counts 0.
+    codes = on_cpu.index.union(on_gpu.index)
+    frame = pd.concat([side.reindex(codes, fill_value=0) for side in (on_cpu, on_gpu)], axis=1).astype(np.int64)
+    frame["annotation"] = [names[code] if code >= 0 else NONE for code in frame.index.tolist()]
+    return frame.sort_values(["gpu_ns", "cpu_ns", "annotation"], ascending=[False, False, True])
+
+
+def annotation_rows(scope: Scope, *, on_gpu: bool) -> Ids:
+    """Return the annotations (canonical rows) that start in a stretch; copies on the GPU with their originals."""
+    events = scope.graph.event_table
+    if on_gpu:
+        copies, original = originals(scope.graph)
+        # A copy belongs where its original does: it starts later, perhaps in the next step.
+        return copies[scope.holds(np.where(original >= 0, original, copies))]
+    rows = np.flatnonzero(events.kind == EventKind.ANNOTATION).astype(np.int32)
+    return rows[scope.holds(rows)]
+
+
+def _cpu_columns(scope: Scope) -> dict[int, list[int]]:
+    """Return the CPU columns by name code."""
+    events = scope.graph.event_table
+    length = events.end - events.start
+    return {
+        code: [len(rows), int(length[rows].sum()), union(events.start[rows], events.end[rows]).total]
+        for code, rows in _rows_by_name(scope, annotation_rows(scope, on_gpu=False))
+    }
+
+
+def _gpu_columns(scope: Scope) -> pd.DataFrame:
+    """Return the GPU columns by name code; -1 stands for work outside all annotations."""
+    work, labels = scope.work, scope.graph.event_table.name
+    found = owners(scope.graph, "annotation")
+    sums = totals(found, labels, work.call, work.end - work.start)
+    # Overlapping work of one annotation keeps the GPU busy once.
+    busy = {code: union(work.start[at], work.end[at]).total for code, at in members(found, labels, work.call)}
+    columns = {
+        "activities": sums.total_count,
+        "gpu_ns": sums.total,
+        "gpu_self_ns": sums.own,
+        "gpu_busy_ns": [busy[code] for code in sums.label.tolist()],
+    }
+    return pd.DataFrame(columns, index=sums.label)
+
+
+def _rows_by_name(scope: Scope, rows: Ids) -> list[tuple[int, Ids]]:
+    """Divide rows by the codes of their names."""
+    codes = scope.graph.event_table.name[rows]
+    order = np.argsort(codes, kind="stable")
+    distinct, first = np.unique(codes[order], return_index=True)
+    return list(zip(distinct.tolist(), np.split(rows[order], first[1:]), strict=True)) if len(rows) else []
+
+
+def annotation_durations(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """List how long single instances take: on the CPU, and as the profiler copied them onto GPU streams.
+
+    A copy lasts from the first to the last activity launched in the annotation by its own thread, one per stream; what
+    the stream did in between, idling included, is in it.
+
+    Returns:
+        rank, scope, side (``cpu`` or ``gpu``), annotation, count, sum_ns, min_ns, mean_ns, max_ns; longest sum first.
+    """
+    rows = [row for scope in scopes for on_gpu in (False, True) for row in _instance_lengths(scope, on_gpu=on_gpu)]
+    return pd.DataFrame(rows, columns=DURATIONS)
+
+
+def _instance_lengths(scope: Scope, *, on_gpu: bool) -> list[list[Any]]:
+    """Describe the instances of each annotation of a scope on one side, longest sum first."""
+    graph = scope.graph
+    length = graph.event_table.end - graph.event_table.start
+    rows: list[list[Any]] = []
+    for code, chosen in _rows_by_name(scope, annotation_rows(scope, on_gpu=on_gpu)):
+        own = length[chosen]
+        numbers = [len(own), int(own.sum()), int(own.min()), round(own.mean()), int(own.max())]
+        rows.append([scope.rank, scope.label, "gpu" if on_gpu else "cpu", graph.names[code], *numbers])
+    return sorted(rows, key=lambda row: (-row[5], row[3]))
+
+
+def annotated_activities(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """List every GPU activity with its annotations.
+
+    Returns:
+        rank, scope, event_index, activity, gpu_ns, annotation (the innermost one around the launch), annotation_index,
+        gpu_annotation (the shortest copy on the stream that it overlaps), gpu_annotation_index; missing where there is
+        none.
+    """
+    return table_of(scopes, _annotated_rows, ["rank", "scope", "event_index", "activity", "gpu_ns", *UNDER])
+
+
+def _annotated_rows(scope: Scope) -> dict[str, Any]:
+    """Return the columns of a scope's activities."""
+    events, work = scope.graph.event_table, scope.work
+    columns = {
+        "event_index": events.index[work.row],
+        "activity": event_names(scope.graph, work.row),
+        "gpu_ns": work.end - work.start,
+    }
+    around = {
+        "annotation": owners(scope.graph, "annotation").innermost(work.call),
+        "gpu_annotation": gpu_annotation_over(scope.graph, work.row),
+    }
+    for column, rows in around.items():
+        columns |= {column: event_names(scope.graph, rows), f"{column}_index": event_indices(scope.graph, rows)}
+    return columns
+
+
+def answer(scopes: Sequence[Scope]) -> Answer:
+    """Return the tables ``annotations`` (each name's calls and times) and ``durations`` (how these are spread).
+
+    Args:
+        scopes: where to look.
+    """
+    tables = {"annotations": annotation_times(scopes), "durations": annotation_durations(scopes)}
+    notes = [note for scope in scopes if (note := _missing_note(scope))]
+    said = _conclusion(tables["annotations"])
+    return Answer(tables, notes, summed={"annotations": "instances"}, conclusion=said)
+
+
+def _conclusion(frame: pd.DataFrame) -> list[str]:
+    """Say which annotation has the most GPU time of its own, and where it has most."""
+    found = largest_thing(frame[frame["annotation"] != NONE], ["annotation"], "gpu_self_ns")
+    if found is None:
+        return []
+    share = brief_share(found["gpu_self_ns"] / int(rows_there(frame, found)["gpu_self_ns"].sum()))
+    own = f"{brief_duration(found['gpu_self_ns'])}, {share} of all GPU work's{found.typical}"
+    return [f"annotation {quoted(found['annotation'])} has most GPU time of its own{found.where}: {own}"]
+
+
+def _missing_note(scope: Scope) -> str:
+    """Say why there is nothing to sum up."""
+    if not (scope.graph.event_table.kind == EventKind.ANNOTATION).any():
+        return (
+            f"rank {scope.rank}: the trace holds no annotation; put torch.profiler.record_function(...) around the "
+            "parts of the program, and call prof.step() after each step"
+        )
+    return scope.missing()
+
+
+def figure(found: Answer) -> Figure:
+    """Draw bars: time on the CPU, and GPU work launched inside, of the annotations with most of either."""
+    frame = found.main
+    title = "Annotations: time on the CPU and GPU work launched inside"
+    if not len(frame):
+        return empty_figure(title, "no annotation was recorded")
+    top = frame.groupby("annotation")[["cpu_covered_ns", "gpu_busy_ns", "gpu_self_ns"]].sum()
+    top = top.sort_values(["gpu_busy_ns", "cpu_covered_ns"], ascending=False, kind="stable").head(BARS)[::-1]
+    made = new_figure(title=title, x="ms")
+    names = [name if len(name) <= 50 else f"{name[:49]}…" for name in top.index]
+    for column, label in (
+        ("cpu_covered_ns", "open on the CPU"),
+        ("gpu_busy_ns", "GPU busy with its work"),
+        ("gpu_self_ns", "GPU work of no inner annotation"),
+    ):
+        made.add_bar(name=label, x=top[column] / 1e6, y=names, orientation="h")
+    made.update_layout(barmode="group", bargap=0.2)
+    return made
+
+
+MEANINGS = {
+    "cpu_covered_ns": column_types.ns("When at least one is open on some thread"),
+    "gpu_ns": column_types.ns("The lengths of its activities added up"),
+    "gpu_busy_ns": column_types.ns("When at least one of its activities runs"),
+    "side": column_types.text("cpu or gpu."),
+}
+TABLES = {
+    "annotations": Table(annotation_times, COLUMNS, MEANINGS),
+    "durations": Table(annotation_durations, DURATIONS, MEANINGS),
+}
+
+ANALYSIS = Analysis(
+    name="annotations",
+    help="How long the program's named parts take on the CPU, and what GPU work they ask for.",
+    more="Annotations are what the program has named with record_function, and the profiler's own steps.",
+    question="what GPU work do annotations ask for?",
+    examples=("annotations trace.json.gz",),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

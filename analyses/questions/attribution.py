@@ -1,0 +1,247 @@
+"""attribution: whose work the GPU does: operators, Python frames, modules, annotations, up from each activity."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses import column_types
+from analyses.advice.format import brief_duration, brief_share, quoted
+from analyses.analysis import Analysis
+from analyses.answer import Answer
+from analyses.description import ATTRIBUTED_TO, Flag
+from analyses.display.charts import empty_figure, new_figure
+from analyses.headline import largest_thing
+from analyses.scope import Scope
+from analyses.tables import Table, event_indices, event_names, table_of
+from hta_graph.attribution.owners import OWNERS, owners, totals
+from hta_graph.errors import Remedy, UsageError
+from hta_graph.model import Bools, Ids
+from hta_graph.text.formatting import milliseconds
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+    from hta_graph.graph.dependency_graph import DependencyGraph
+
+__all__ = ["BY", "TABLES", "activity_owners", "answer", "attribution", "figure"]
+
+BY = ATTRIBUTED_TO
+
+UNKNOWN = "(unknown)"
+BARS = 25
+TIMES = ["rank", "scope", "name", "instances", "activities", "gpu_self_ns", "gpu_total_ns"]
+COLUMNS = [*TIMES, "gpu_self_share", "gpu_total_share"]
+OWNED = [column for kind in ("call", *OWNERS) for column in (kind, f"{kind}_index")]
+ACTIVITY_COLUMNS = ["rank", "scope", "event_index", "name", "gpu_ns", *OWNED]
+ALIKE = {"frame": re.compile(r" at 0x[0-9a-fA-F]+"), "module-class": re.compile(r"_\d+$")}
+"""What is cut out of names: the addresses of objects, the numbers of modules."""
+
+RECORD = {
+    "frame": "record with with_stack=True",
+    "module": "record with with_stack=True (or with_modules=True)",
+    "annotation": "put torch.profiler.record_function(...) around the parts of the program",
+}
+"""How to record what an attribution needs."""
+
+
+def attribution(scopes: Sequence[Scope], by: str = "operator") -> pd.DataFrame:
+    """Sum GPU time per operator, Python frame, module (object or class) or annotation.
+
+    Every activity is followed to its launching call and to what was open around that call; Python frames and
+    annotations also across the hand-off to the autograd thread, modules also from the backward to the forward operator.
+    ``gpu_self_ns`` counts an activity for the innermost owner only, so that it sums to the time of all activities, the
+    row ``(unknown)`` included; ``gpu_total_ns`` counts it once for every name around it.
+
+    Returns:
+        rank, scope, name, instances (owners with GPU work), activities (in all), gpu_self_ns, gpu_total_ns, their
+        shares of all activities' time (gpu_self_share, gpu_total_share); most of ``gpu_self_ns`` first.
+
+    Raises:
+        UsageError: ``by`` is none of :data:`BY` but ``activity``.
+    """
+    if by not in BY[:-1]:
+        raise UsageError(f"there is no attribution by {by!r}; there are: {', '.join(BY[:-1])}")
+    known: dict[DependencyGraph, Any] = {}
+    for graph in dict.fromkeys(scope.graph for scope in scopes):  # the steps of a trace share their owners
+        known[graph] = owners(graph, by.removesuffix("-class")), *_label_codes(graph, by)
+    frame = table_of(scopes, lambda scope: _times_by_label(scope, *known[scope.graph]), TIMES)
+    # Own times sum to all activities' time, so their sum is what shares are of.
+    every = frame.groupby(["rank", "scope"])["gpu_self_ns"].transform("sum")
+    for part in ("self", "total"):
+        frame[f"gpu_{part}_share"] = frame[f"gpu_{part}_ns"] / every.where(every > 0)
+    return frame
+
+
+def _label_codes(graph: DependencyGraph, by: str) -> tuple[Ids, list[str]]:
+    """Return a label code for every event and the labels' texts: names without what tells equal things apart."""
+    names = graph.names
+    if by not in ALIKE:
+        return graph.event_table.name, list(names)
+    alike = [ALIKE[by].sub("", name) for name in names]
+    # Codes in order of the texts: equal labels get one code, and ties fall the same way in every run.
+    texts = sorted(set(alike))
+    number = {text: code for code, text in enumerate(texts)}
+    codes = np.array([number[text] for text in alike] or [0], np.int32)
+    return codes[graph.event_table.name], texts
+
+
+def _times_by_label(scope: Scope, found: Any, labels: Ids, texts: list[str]) -> pd.DataFrame:
+    """Sum a scope's GPU time by label, most of its own first."""
+    work = scope.work
+    sums = totals(found, labels, work.call, work.end - work.start)
+    frame = pd.DataFrame({
+        "name": [texts[code] if code >= 0 else UNKNOWN for code in sums.label.tolist()],
+        "instances": np.where(sums.label >= 0, sums.owners, 0),
+        "activities": sums.total_count,
+        "gpu_self_ns": sums.own,
+        "gpu_total_ns": sums.total,
+    })  # fmt: skip
+    return frame.sort_values(["gpu_self_ns", "gpu_total_ns", "name"], ascending=[False, False, True])
+
+
+def activity_owners(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Name for every GPU activity its launching call and the operator, frame, module and annotation around that.
+
+    Returns:
+        rank, scope, event_index, name, gpu_ns, then names and event indices (missing where unknown): call, call_index,
+        operator, operator_index, frame, frame_index, module, module_index, annotation, annotation_index; longest
+        activities first.
+    """
+    return table_of(scopes, _owned_activities, ACTIVITY_COLUMNS)
+
+
+def _owned_activities(scope: Scope) -> pd.DataFrame:
+    """List a scope's activities with what was open around their calls."""
+    graph, work = scope.graph, scope.work
+    columns = {
+        "event_index": graph.event_table.index[work.row],
+        "name": event_names(graph, work.row),
+        "gpu_ns": work.end - work.start,
+    }
+    around = {"call": work.call} | {kind: owners(graph, kind).innermost(work.call) for kind in OWNERS}
+    for kind, rows in around.items():
+        columns |= {kind: event_names(graph, rows), f"{kind}_index": event_indices(graph, rows)}
+    return pd.DataFrame(columns).sort_values(["gpu_ns", "event_index"], ascending=[False, True])
+
+
+def answer(scopes: Sequence[Scope], by: str = "operator") -> Answer:
+    """Return one table of GPU time, named after whose work it is: ``gpu_time_by_operator``, ``gpu_time_by_frame``, ….
+
+    Args:
+        scopes: where to look.
+        by: ``operator``, ``frame``, ``module``, ``module-class`` or ``annotation``; or ``activity``: a list of all
+            activities with all their owners.
+
+    Raises:
+        UsageError: ``by`` is none of these.
+    """
+    notes = [note for scope in scopes for note in _missing_notes(scope, by)]
+    frame = activity_owners(scopes) if by == "activity" else attribution(scopes, by)
+    said = [] if by == "activity" else _conclusion(frame, by)
+    return Answer({_table_name(by): frame}, notes, summed={_table_name(by): "activities"}, conclusion=said)
+
+
+def _conclusion(frame: pd.DataFrame, by: str) -> list[str]:
+    """Say which owner has the most GPU time of its own, where it has most, and how much belongs to none."""
+    found = largest_thing(frame[frame["name"] != UNKNOWN], ["name"], "gpu_self_ns")
+    if found is None:
+        return []
+    has = f"{by.replace('-', ' ')} {quoted(found['name'])} has most GPU time of its own{found.where}"
+    own = f"{brief_duration(found['gpu_self_ns'])}, {brief_share(found['gpu_self_share'])}{found.typical}"
+    nobodys = frame[frame["name"] == UNKNOWN]
+    lost = int(nobodys["gpu_self_ns"].sum()) / int(frame["gpu_self_ns"].sum())
+    return [f"{has}: {own}" + (f"; {brief_share(lost)} belongs to no {by.replace('-', ' ')}" if lost else "")]
+
+
+def _table_name(by: str) -> str:
+    """Return how the table of an attribution is called.
+
+    >>> _table_name("module-class")
+    'gpu_time_by_module_class'
+    """
+    return f"gpu_time_by_{by.replace('-', '_')}"
+
+
+def _missing_notes(scope: Scope, by: str) -> list[str]:
+    """Say what could not be attributed and why."""
+    if missing := scope.missing():
+        return [missing]
+    if by == "activity":
+        return []
+    kind = by.removesuffix("-class")
+    orphans = scope.work.call < 0
+    # Two different reasons with different remedies: the call is missing, or nothing was open around it.
+    owned = owners(scope.graph, kind).innermost(scope.work.call) >= 0
+    remedy = f"; {RECORD[kind]}" if kind in RECORD and not owned.any() else ""
+    reasons = (
+        (orphans, "by calls that are not in the trace (before it began)"),
+        (~orphans & ~owned, f"where no {kind} is open{remedy}"),
+    )
+    return [_not_attributed(scope, chosen, why) for chosen, why in reasons if chosen.any()]
+
+
+def _not_attributed(scope: Scope, chosen: Bools, why: str) -> str:
+    """Say how many activities, and how much of their time, have no owner for one reason."""
+    spent = int((scope.work.end - scope.work.start)[chosen].sum())
+    counts = f"{int(chosen.sum()):,} of {len(chosen):,} activities ({milliseconds(spent)} ms)"
+    return f"rank {scope.rank}, {scope.label}: {counts} were launched {why}"
+
+
+def figure(found: Answer) -> Figure:
+    """Draw bars: own GPU time of the first names, and what they called around it."""
+    frame = found.main
+    title = next(iter(found.tables)).replace("_", " ").replace("gpu", "GPU")
+    if "gpu_self_ns" not in frame or not len(frame):
+        bars = found.wording(Remedy("ask with by='operator', …", "choose --by operator, …"))
+        return empty_figure(title, bars if len(frame) else "no GPU activity to attribute")
+    top = frame.groupby("name", sort=False)[["gpu_self_ns", "gpu_total_ns"]].sum()
+    top = top.sort_values("gpu_self_ns", ascending=False, kind="stable").head(BARS)[::-1]
+    made = new_figure(title=title.capitalize().replace("Gpu", "GPU"), x="ms")
+    names = [name if len(name) <= 60 else name[:59] + "…" for name in top.index]
+    for column, label in (("gpu_self_ns", "own"), ("gpu_total_ns", "with what is inside")):
+        made.add_bar(
+            name=label,
+            x=top[column] / 1e6,
+            y=list(range(len(top))),
+            orientation="h",
+            customdata=list(top.index),
+            hovertemplate="%{customdata}<br>%{x:,.3f} ms",
+        )
+    made.update_yaxes(tickvals=list(range(len(top))), ticktext=names)
+    made.update_layout(barmode="group", bargap=0.2)
+    return made
+
+
+MEANINGS = {
+    "instances": column_types.whole("How many owners have GPU work."),
+    "gpu_total_ns": column_types.ns("GPU time of what it and what is inside it launch"),
+    "gpu_self_share": column_types.share("The same, of all activities' time", null=True),
+    "gpu_total_share": column_types.share("The same, of all activities' time", null=True),
+    "operator_index": column_types.whole("The event index of the operator; null: none.", null=True),
+    "frame": column_types.text("The innermost Python frame; null: not recorded.", null=True),
+    "frame_index": column_types.whole("The event index of the frame; null: none.", null=True),
+    "module": column_types.text("The innermost nn.Module; null: not recorded.", null=True),
+    "module_index": column_types.whole("The event index of the module; null: none.", null=True),
+    "annotation_index": column_types.whole("The event index of the annotation; null: none.", null=True),
+}
+TABLES = {_table_name(by): Table(attribution, COLUMNS, MEANINGS) for by in BY[:-1]} | {
+    _table_name("activity"): Table(activity_owners, ACTIVITY_COLUMNS, MEANINGS)
+}
+
+ANALYSIS = Analysis(
+    name="attribution",
+    help="Whose work the GPU does: operators, Python frames, modules, annotations.",
+    more="Frames and modules need a recording with with_stack=True.",
+    question="whose work does the GPU do: operator, Python frame, module?",
+    usage="--by module",
+    examples=("attribution trace.json.gz", "attribution trace.json.gz --by module"),
+    flags=(Flag("by", "text", f"{', '.join(BY[:-1])}, or activity (a list)", "operator", choices=BY),),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

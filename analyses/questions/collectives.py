@@ -1,0 +1,345 @@
+"""collectives: who came last to each collective, how long the others waited, how long the transfer took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses import column_types
+from analyses.advice.format import brief_duration, brief_share, counted
+from analyses.analysis import Analysis
+from analyses.answer import Answer
+from analyses.display.charts import COLOUR, empty_figure, new_figure
+from analyses.matched_collectives import Matched, matched_collectives, notes_on
+from analyses.questions.group_waits import GROUP_KINDS, GROUPS, group_kinds, groups
+from analyses.scope import Scope, gpus_in_words
+from analyses.tables import Table, joined
+from hta_graph.activities import WorkType
+from hta_graph.arrays import places_by, ranked_by
+from hta_graph.multi_rank.matching.bus_bandwidth import bus_factor
+from hta_graph.multi_rank.matching.collectives import MATCHED_BY
+from hta_graph.multi_rank.matching.rank_members import MESSAGES, RankMembers
+from hta_graph.multi_rank.matching.rank_record import listed_ranks
+from hta_graph.trace.element_bytes import element_bytes
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["TABLES", "answer", "collective_members", "collectives", "figure", "waits_by_rank"]
+
+COLLECTIVES = [
+    *("scope", "collective", "number", "ranks", "last_rank"),
+    *("waited_ns", "median_wait_ns", "longest_wait_ns", "transfer_ns"),
+    *("bytes", "algorithm_gbps", "bus_gbps", "missing", "elements", "dtype", "matched_by", "group", "kernel"),
+]
+RATES = ("algorithm_gbps", "bus_gbps")
+MEMBERS = [
+    *("rank", "scope", "number", "event_index", "start_ns", "duration_ns"),
+    *("arrival_ns", "wait_ns", "transfer_ns", "is_last"),
+]
+RANKS = [
+    *("rank", "scope", "kernels", "duration_ns", "wait_ns", "median_wait_ns", "p95_wait_ns", "transfer_ns"),
+    *("times_last", "wait_caused_ns"),
+]
+
+
+def collectives(matched: Sequence[Matched]) -> pd.DataFrame:
+    """List the collectives that all loaded ranks of their group took part in.
+
+    Returns:
+        scope, collective (its recorded name), number (in order of time), ranks (how many), last_rank (whose kernel
+        started last), waited_ns (by all others, added up), median_wait_ns (of the others), longest_wait_ns, transfer_ns
+        (from the last start to the last end), bytes (of the larger of input and output), algorithm_gbps and bus_gbps
+        (GB/s of the transfer, as nccl-tests define them), missing (ranks of the group that are not given), elements,
+        dtype, matched_by, group, kernel; most waiting first. What is not recorded is missing.
+    """
+    frame = joined([_collectives_of(item) for item in matched if len(item.found)], COLLECTIVES)
+    frame = frame.astype(dict.fromkeys(("elements", "bytes", "missing"), "Int64") | dict.fromkeys(RATES, "Float64"))
+    return frame.sort_values(["waited_ns", "number"], ascending=[False, True], ignore_index=True)
+
+
+def _collectives_of(item: Matched) -> pd.DataFrame:
+    """List the collectives of one stretch."""
+    found = item.found
+    first, last = found.first, found.last
+    # Who came last waited for nobody: of two ranks the median would be nothing.
+    others = np.delete(np.arange(len(found.number)), last)
+    ranks, transfer = (
+        np.diff(first, append=len(found.number)),
+        np.maximum.reduceat(found.end, first) - found.arrival[last],
+    )
+    columns = {
+        "scope": item.label,
+        "number": np.arange(len(found)),
+        "ranks": ranks,
+        "last_rank": found.rank[last],
+        "waited_ns": np.add.reduceat(found.wait, first),
+        "median_wait_ns": ranked_by(found.number[others], found.wait[others], len(found), 50),
+        "longest_wait_ns": np.maximum.reduceat(found.wait, first),
+        "transfer_ns": transfer,
+        "matched_by": [MATCHED_BY[by] for by in found.by.tolist()],
+    }
+    members = zip(found.rank[last].tolist(), found.place[last].tolist(), strict=True)
+    recorded = [_recorded_of(item.ranks[rank], place) for rank, place in members]
+    sizes = zip(recorded, ranks.tolist(), transfer.tolist(), strict=True)
+    said = [one | _rates_of(one, count, time) for one, count, time in sizes]
+    return pd.DataFrame(columns | {name: pd.Series([one[name] for one in said], dtype=object) for name in said[0]})
+
+
+def _recorded_of(own: RankMembers, place: int) -> dict[str, Any]:
+    """Return what a rank's trace says about one of its communications."""
+    said = {key: values[place] for key, values in own.arguments.items()}
+    elements = [count for count in (said["In msg nelems"], said["Out msg nelems"]) if isinstance(count, int)]
+    size, is_message = said["Group size"], said["Collective name"] in MESSAGES
+    return {
+        "collective": "send_recv" if is_message else said["Collective name"],
+        "elements": max(elements, default=None),
+        "dtype": said["dtype"],
+        "group": own.group[place],
+        "kernel": own.name[place],
+        "members": size if isinstance(size, int) else len(listed_ranks(said["Process Group Ranks"])),
+    }
+
+
+def _rates_of(said: Mapping[str, Any], ranks: int, transfer_ns: int) -> dict[str, Any]:
+    """Return how much a collective moved, how fast (GB/s: bytes by ns), and how many of its group are not there."""
+    width, factor = element_bytes(said["dtype"]), bus_factor(said["collective"], ranks)
+    size = said["elements"] * width if said["elements"] is not None and width and factor is not None else None
+    rate = size / transfer_ns if size is not None and transfer_ns else None
+    return {
+        "bytes": size,
+        "algorithm_gbps": rate,
+        "bus_gbps": None if rate is None else rate * (factor or 0.0),
+        "missing": max(said["members"] - ranks, 0) if said["members"] and said["collective"] != "send_recv" else None,
+    }
+
+
+def collective_members(matched: Sequence[Matched]) -> pd.DataFrame:
+    """List every rank's part in collectives and messages, those that were matched with nobody too.
+
+    Returns:
+        rank, scope, number (of the collective; missing: matched with nobody), event_index, start_ns and duration_ns of
+        the work's row, arrival_ns (when the rank came: a kernel's start, on the CPU the call), all as in the rank's
+        file; wait_ns (from then until the last rank came for whom it waits) and transfer_ns (the rest, to the row's
+        end), both missing where it was matched with nobody; is_last.
+    """
+    frame = joined([_members_of_stretch(item) for item in matched], MEMBERS)
+    return frame.astype(dict.fromkeys(("number", "wait_ns", "transfer_ns"), "Int64"))
+
+
+def _members_of_stretch(item: Matched) -> pd.DataFrame:
+    """List the members of one stretch: of its collectives, then, rank by rank, those that have no partner."""
+    # rank 0   [== wait ==|= transfer =]
+    # rank 1        [wait |= transfer =]
+    # rank 2              [= transfer =]    the last one: is_last
+    found, (ranks_alone, alone) = item.found, item.without_partner()
+    rank, place = np.append(found.rank, ranks_alone), np.append(found.place, alone)
+    event, start, end, arrival = (np.zeros(len(rank), np.int64) for _ in range(4))
+    for one, mine in places_by(rank).items():
+        own, events = item.ranks[one], item.scopes[one].graph.event_table
+        rows = own.row[place[mine]]
+        event[mine], start[mine], end[mine] = events.index[rows], events.start[rows], events.end[rows]
+        arrival[mine] = own.arrival[place[mine]]
+    nothing = [None] * len(alone)
+    columns = {
+        "rank": rank,
+        "scope": item.label,
+        "number": [*found.number.tolist(), *nothing],
+        "event_index": event,
+        "start_ns": start,
+        "duration_ns": end - start,
+        "arrival_ns": arrival,
+        "wait_ns": [*found.wait.tolist(), *nothing],
+        "transfer_ns": [*found.transfer.tolist(), *nothing],
+        "is_last": np.isin(np.arange(len(rank)), found.last),
+    }
+    return pd.DataFrame(columns)
+
+
+def waits_by_rank(members: pd.DataFrame) -> pd.DataFrame:
+    """Add up :func:`collective_members` per rank, those that have partners.
+
+    Returns:
+        rank, scope, kernels, duration_ns = wait_ns + transfer_ns, median_wait_ns and p95_wait_ns (of one kernel: half
+        and 95 % waited no longer), times_last, wait_caused_ns (the waiting of the others
+        in the collectives to which this rank came last).
+    """
+    kernels = members[members["number"].notna()]
+    # All waiting in a collective is the doing of the rank that came last, and counts for it alone.
+    caused = kernels.groupby(["scope", "number"])["wait_ns"].transform("sum").where(kernels["is_last"].astype(bool), 0)
+    columns = {
+        "kernels": ("number", "count"),
+        **{name: (name, "sum") for name in ("duration_ns", "wait_ns", "transfer_ns")},
+        "times_last": ("is_last", "sum"),
+        "wait_caused_ns": ("wait_caused_ns", "sum"),
+    }
+    of_ranks = kernels.assign(wait_caused_ns=caused).groupby(["rank", "scope"], sort=False)
+    frame, group = of_ranks.agg(**columns).reset_index(), of_ranks.ngroup().to_numpy().astype(np.int64)
+    for name, percent in (("median_wait_ns", 50), ("p95_wait_ns", 95)):
+        waits = ranked_by(group, kernels["wait_ns"].to_numpy(np.int64), len(frame), percent)
+        frame[name] = pd.array(waits, "Int64")
+    order = {
+        label: at for at, label in enumerate(dict.fromkeys(kernels["scope"]))
+    }  # steps in their own order, not that of their names
+    in_order = np.lexsort((frame["rank"], frame["scope"].map(order)))
+    return frame[RANKS].iloc[in_order].reset_index(drop=True)
+
+
+def answer(scopes: Sequence[Scope]) -> Answer:
+    """Return who came last to each collective and how long the others waited.
+
+    Args:
+        scopes: one for each rank, or the steps of each.
+
+    Returns:
+        The tables ``collectives``, ``ranks`` (each rank's waits in all), ``group_kinds`` and ``groups`` (of several
+        process groups, which wait most), and the series ``members``.
+    """
+    matched = matched_collectives(scopes)
+    members, every = collective_members(matched), collectives(matched)
+    tables = {
+        "collectives": every,
+        "ranks": waits_by_rank(members),
+        "group_kinds": group_kinds(every, matched),
+        "groups": groups(every, matched),
+    }
+    ranks = len({scope.rank for scope in scopes})
+    summed = {"collectives": f"the waiting ones of {ranks} ranks"}
+    summed |= dict.fromkeys(("ranks", "group_kinds", "groups"), "all collectives")
+    worst_by = {"ranks": "wait_caused_ns"}
+    return Answer(
+        tables,
+        [*notes_on(scopes, matched), *_met_inside(scopes)],
+        {"members": members},
+        summed=summed,
+        worst_by=worst_by,
+        conclusion=_conclusion(every, tables["ranks"]),
+    )
+
+
+def _conclusion(every: pd.DataFrame, ranks: pd.DataFrame) -> list[str]:
+    """Say how much of the time in collectives is waiting for the last rank, and which rank that mostly is."""
+    duration, waited = int(ranks["duration_ns"].sum()), int(ranks["wait_ns"].sum())
+    if not duration:
+        return []
+    amounts = f"{brief_duration(waited)} of {brief_duration(duration)}, of all ranks"
+    says = f"{brief_share(waited / duration)} of the time in collectives is waiting for the last rank ({amounts})"
+    if not waited:
+        return [says]
+    by_rank = ranks.groupby("rank")[["wait_caused_ns", "times_last"]].sum()
+    worst = by_rank.reset_index().nlargest(1, "wait_caused_ns").iloc[0]
+    last, caused, times = (int(worst[name]) for name in ("rank", "wait_caused_ns", "times_last"))
+    of = counted(len(every), "collective")
+    return [f"{says}; rank {last} causes {brief_share(caused / waited)} of that: it comes last to {times:,} of {of}"]
+
+
+def _met_inside(scopes: Sequence[Scope]) -> list[str]:
+    """Say which ranks communicate on several GPUs, whose kernels nobody compares with each other."""
+    talking = ((scope, scope.running.take(scope.running.type == WorkType.COMMUNICATION)) for scope in scopes)
+    return [
+        f"rank {rank}: communicates on {gpus} from one process; who of these comes last inside it is not told, and a "
+        "collective counts once per GPU"
+        for rank, gpus in gpus_in_words((scope.rank, scope.gpus_of(talks)) for scope, talks in talking)
+    ]
+
+
+def figure(found: Answer) -> Figure:
+    """Draw how long each rank waited in collectives, how long these transferred, and how long others waited for it."""
+    frame = found.tables["ranks"]
+    title = "Time in collectives: waiting for the last rank, transferring"
+    if not len(frame):
+        return empty_figure(title, "no collective of several ranks was found")
+    made = new_figure(title=title, y="ms")
+    frame = frame.groupby("rank", as_index=False).sum(numeric_only=True)
+    labels = [f"rank {rank}" for rank in frame["rank"]]
+    parts = (("waiting for others", "wait_ns", "idle"), ("transferring", "transfer_ns", "communication"))
+    for name, column, colour in parts:
+        made.add_bar(name=name, x=labels, y=frame[column] / 1e6, marker_color=COLOUR[colour])
+    made.add_scatter(
+        name="waiting that it caused to others", x=labels, y=frame["wait_caused_ns"] / 1e6, mode="markers",
+        marker={"color": COLOUR["unexplained"], "size": 11, "symbol": "diamond"},
+    )  # fmt: skip
+    made.update_layout(barmode="stack", bargap=0.3)
+    return made
+
+
+MEANINGS = {
+    "number": column_types.whole("Its number in order of time."),
+    "ranks": column_types.whole("How many ranks each of the groups has."),
+    "last_rank": column_types.whole("The rank that came last."),
+    "waited_ns": column_types.ns("How long all others waited, added up"),
+    "median_wait_ns": column_types.ns("The wait that half of the others do not exceed"),
+    "longest_wait_ns": column_types.ns("The longest wait"),
+    "transfer_ns": column_types.ns("From when all came to the end; null: matched with nobody", null=True),
+    "bytes": column_types.size("The larger of input and output; null: not recorded", null=True),
+    "algorithm_gbps": column_types.rate("Bytes by transfer; null: not recorded", null=True),
+    "missing": column_types.whole("How many ranks of the group are not given; null: not known.", null=True),
+    "elements": column_types.whole("Elements, as recorded; null: not recorded.", null=True),
+    "matched_by": column_types.one_of(["comms id", "sequence number", "order"], "By what its members were found."),
+    "kernels": column_types.whole("In how many matched collectives it took part."),
+    "wait_ns": column_types.ns("How long it waited in them"),
+    "p95_wait_ns": column_types.ns("The wait that 95 % do not exceed"),
+    "kind": column_types.GROUP_KIND,
+    "collectives": column_types.whole("How many collectives there are."),
+    "worst_caused_ns": column_types.ns("And how long they wait for it"),
+    "arrival_ns": column_types.ns("When the rank came, in its own file's time"),
+    "is_last": column_types.flag("Whether the rank came last."),
+}
+TABLES = {
+    "collectives": Table(
+        collectives,
+        COLLECTIVES,
+        {
+            **MEANINGS,
+            "ranks": column_types.whole("How many ranks took part."),
+            "transfer_ns": column_types.ns("From the last start to the last end"),
+        },
+    ),
+    "ranks": Table(
+        waits_by_rank,
+        RANKS,
+        {
+            **MEANINGS,
+            "median_wait_ns": column_types.ns("The wait that half do not exceed"),
+            "transfer_ns": column_types.ns("The rest of their time"),
+        },
+    ),
+    "group_kinds": Table(group_kinds, GROUP_KINDS, MEANINGS),
+    "groups": Table(
+        groups,
+        GROUPS,
+        {
+            **MEANINGS,
+            "group": column_types.text("Its name and ranks."),
+            "ranks": column_types.whole("How many ranks are in it."),
+        },
+    ),
+    "members": Table(
+        collective_members,
+        MEMBERS,
+        {
+            **MEANINGS,
+            "duration_ns": column_types.ns("How long its row is"),
+            "wait_ns": column_types.ns("How long it waited; null: matched with nobody", null=True),
+            "number": column_types.whole(
+                "The collective's number in order of time; null: matched with nobody.", null=True
+            ),
+        },
+    ),
+}
+
+ANALYSIS = Analysis(
+    name="collectives",
+    help="Who came last to each collective of several ranks, how long the others waited, how long it transferred.",
+    more="Clocks of ranks are compared by what these did together, and corrected where that contradicts them.",
+    question="who comes last to each collective, who waits, how long?",
+    examples=("collectives job", "collectives job --step 2 --csv collectives.csv"),
+    page="ranks.md",
+    from_summaries="yes",
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

@@ -1,0 +1,202 @@
+"""critical-path: the path of one window, for a person and for other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analyses.display.labels import meanings_in, short_words_in
+from analyses.display.terminal import Line, duration_text, percent, table
+from analyses.display.window_text import default_lines, rows_after_lines, steps_in_columns, window_lines
+from analyses.step_records import step_records, window_record
+from analyses.verdict import advice_lines, verdict_records, verdict_sentences
+from analyses.window_report import job_record, missing_lines, rank_lines
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.median_step import step_lengths
+from hta_graph.paths.step_table import StepRow
+from hta_graph.storage.location import Location
+from hta_graph.text.json_text import Records
+from hta_graph.text.sanitize import encodable
+
+__all__ = [
+    "STEPS_LISTED",
+    "RankSteps",
+    "path_document",
+    "path_lines",
+    "per_step_document",
+    "per_step_lines",
+]
+
+THINGS_TO_LOOK_AT = 10
+STEPS_LISTED = 1_000
+"""How many steps of a rank are printed where every step is asked for."""
+
+
+def path_document(
+    path: CriticalPath, steps: Sequence[StepRow] = (), *, merge_runs: bool = False, replayed: bool = False
+) -> dict[str, Any]:
+    """Return the path as ``hta-graph/critical-path/1``: window, coverage, time per class, segments (times in ns).
+
+    ``steps`` is the table of steps; it is listed where the window is a default. ``merge_runs`` lists long runs of equal
+    class and stack as one segment each, and says how many there were. ``replayed`` has findings tell what they would
+    save by replay.
+    """
+    window, unexplained = path.window, path.unexplained_columns()
+    if merge_runs:
+        unexplained["segment"] = path.runs.holding(unexplained["segment"])
+    return {
+        "schema": "hta-graph/critical-path/1",
+        "file": encodable(path.graph.path),
+        "rank": path.graph.rank,
+        "verdict": verdict_records(path, replayed=replayed),
+        "window": window_record(window, path.graph),
+        **job_record(path),
+        **({"steps": step_records(steps)} if window.is_default else {}),
+        "coverage": path.coverage,
+        "by_bound_ns": path.by_bound_ns,
+        **({"segments_merged": len(path.pieces)} if merge_runs else {}),
+        "segments": Records(path.run_columns() if merge_runs else path.segment_columns()),
+        "unexplained": Records(unexplained),
+        "diagnostics": path.graph.diagnostics,
+    }
+
+
+@dataclass(frozen=True)
+class RankSteps:
+    """The table of the steps of a rank, or of a job, with what answers say of it; ``hidden`` are the steps left out."""
+
+    path: Location
+    rank: int | None
+    diagnostics: Mapping[str, Any]
+    on_gpu: bool
+    is_job: bool
+    rows: Sequence[StepRow]
+    hidden: int = 0
+
+    @classmethod
+    def of(cls, graph: DependencyGraph, rows: Sequence[StepRow]) -> RankSteps:
+        """Return a rank's steps beside what its graph says of it."""
+        on_gpu, hidden = bool(graph.is_gpu.any()), len(step_lengths(graph)) - len(rows)
+        return cls(graph.path, graph.rank, graph.diagnostics, on_gpu, len(graph.parts) > 1, rows, hidden)
+
+
+def per_step_document(every: Sequence[RankSteps]) -> dict[str, Any]:
+    """Return ``hta-graph/critical-path-per-step/1``: file, rank, every step with its coverage (times in ns).
+
+    Of several ranks file and rank are null and ``ranks`` has them; steps are in order of their number, then of ranks;
+    ``job_steps`` are the iterations of all ranks together.
+    """
+    ranks, job = [of for of in every if not of.is_job], [of for of in every if of.is_job]
+    steps = [
+        {**record, "coverage": row.coverage, "rank": of.rank}
+        for of, row in _by_step(ranks)
+        for record in step_records([row])
+    ]
+    each = [{"file": encodable(of.path), "rank": of.rank, "diagnostics": of.diagnostics} for of in ranks]
+    top: dict[str, Any] = each[0] if len(each) == 1 else {"file": None, "rank": None, "ranks": each, "diagnostics": {}}
+    of_job = [{**record, "coverage": row.coverage} for own in job for row in own.rows for record in step_records([row])]
+    return {
+        "schema": "hta-graph/critical-path-per-step/1",
+        **top,
+        **({"job_steps": of_job} if job else {}),
+        "steps": steps,
+    }
+
+
+def per_step_lines(every: Sequence[RankSteps]) -> list[Line]:
+    """Render every step: its lengths, the class that bounds it, how much of it has a cause, what is unusual.
+
+    Of several ranks those of the job come first.
+    """
+    ranks, hidden = [of for of in every if not of.is_job], sum(of.hidden for of in every)
+    more = [f"  and {hidden:,} usual steps more; --json FILE lists all"] if hidden else []
+    of_job = [
+        line
+        for own in every
+        if own.is_job
+        for line in ("the job", *steps_in_columns(own.rows, on_gpu=own.on_gpu, coverage=True), "")
+    ]
+    if not ranks:
+        return [*of_job[:-1], *more]
+    shown = _by_step(ranks)
+    rows, on_gpu = [row for _, row in shown], any(of.on_gpu for of in ranks)
+    if len(ranks) == 1:
+        rank = "" if ranks[0].rank is None else f", rank {ranks[0].rank}"
+        return [f"{ranks[0].path.name}{rank}", *steps_in_columns(rows, on_gpu=on_gpu, coverage=True), *more]
+    without = ", ".join(str(of.rank) for of in ranks if not of.rows)
+    head = f"{len(ranks)} ranks" + (f"; no steps in rank {without}" if without else "")
+    return [
+        *of_job,
+        head,
+        *steps_in_columns(rows, on_gpu=on_gpu, coverage=True, ranks=[str(of.rank) for of, _ in shown]),
+        *more,
+    ]
+
+
+def _by_step(ranks: Sequence[RankSteps]) -> list[tuple[RankSteps, StepRow]]:
+    """Put the same step of all ranks side by side."""
+    return sorted(((of, row) for of in ranks for row in of.rows), key=lambda pair: (pair[1].step, pair[0].rank or 0))
+
+
+def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[Line]:
+    """Render the path: what bounds the window, what is not known, the steps beside a default one, what to look at."""
+    chosen = default_lines(path.window, path.graph, steps)
+    return [
+        *_verdict_lines(path),
+        *(["", *chosen] if chosen else []),
+        "",
+        "time on the critical path",
+        *_class_lines(path),
+        "",
+        *(line for line in (*rank_lines(path), "") if len(path.graph.parts) > 1),
+        *_event_lines(path),
+    ]
+
+
+def _verdict_lines(path: CriticalPath) -> list[str]:
+    """Say in a sentence what bounds the window, then the rest of the verdict and advice."""
+    window, graph = path.window, path.graph
+    first, *rest = verdict_sentences(path)
+    advice = advice_lines(path)
+    return [
+        first,
+        "",
+        f"{graph.path.name}{_whose_text(graph)}",
+        *window_lines(window, graph),
+        *missing_lines(window),
+        *rest,
+        *rows_after_lines(window),
+        *(["", "what to try", *(f"  {line}" for line in advice)] if advice else []),
+    ]
+
+
+def _whose_text(graph: DependencyGraph) -> str:
+    if len(graph.parts) > 1:
+        return f", {len(graph.parts)} ranks"
+    return "" if graph.rank is None else f", rank {graph.rank}"
+
+
+def _class_lines(path: CriticalPath) -> list[Line]:
+    """List the classes, longest first."""
+    length, meanings = max(path.length_ns, 1), meanings_in(path.graph)
+    found = sorted(((ns, bound) for bound, ns in path.by_bound_ns.items() if ns), key=lambda item: -item[0])
+    rows = [[duration_text(ns), percent(ns / length), bound, meanings[bound]] for ns, bound in found]
+    return table(rows, left=[2, 3], words=[3])
+
+
+def _event_lines(path: CriticalPath) -> list[Line]:
+    """List what takes most of the path."""
+    totals, words = path.event_totals(), short_words_in(path.graph)
+    length = max(path.length_ns, 1)
+    rows = [
+        [
+            duration_text(int(ns)), percent(ns / length), f"{calls if name else 0:,}", *map(str, rank),
+            words[bound], name or "(nothing recorded)",
+        ]
+        for name, bound, ns, calls, *rank in list(zip(*totals.values(), strict=True))[:THINGS_TO_LOOK_AT]
+    ]  # fmt: skip
+    header = ["time", "share", "calls", *(["rank"] if "rank" in totals else []), "class", "what"]
+    texts = [len(header) - 2, len(header) - 1]
+    return [f"the {len(rows)} things to look at", *table(rows, header, left=texts, names=texts[1:])]

@@ -1,0 +1,207 @@
+"""hardware-counters: what CUPTI counted, by the operator that launched the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses import column_types
+from analyses.analysis import Analysis
+from analyses.answer import Answer
+from analyses.display.charts import empty_figure, new_figure
+from analyses.scope import Scope
+from analyses.tables import MORE, Table, event_names, table_of
+from hta_graph.arrays import picked
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.model import EventKind, Ids
+from hta_graph.trace.profiler_names import KERNEL_LAUNCH_CALL, PROFILER_RANGE
+from hta_graph.trace.profiler_ranges import MOST_COUNTED, ProfilerRanges, read_profiler_ranges
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["KEYS", "TABLES", "answer", "counted_ranges", "figure", "hardware_counters"]
+
+KEYS = ("rank", "scope", "event_index", "name", "call_index", "operator", "operator_stack")
+COLUMNS = ("rank", "scope", "counter", "operator", "ranges", "value", "value_share")
+OPERATORS_SHOWN = 9
+SUMMABLE = ".sum"
+"""How counters end that may be added up; others are averages and ratios."""
+MOST_COUNTED_EXACTLY = (1 << 63) // MOST_COUNTED
+
+
+def counted_ranges(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """List CUPTI's profiler ranges with the operators that launched their kernels.
+
+    A range says nothing about its launch, and its time is not the kernel's: the k-th range belongs to the k-th call
+    that launches a kernel, which holds where both are equally many (the profiler made a range of each kernel). Else the
+    ranges are listed without operators.
+
+    Returns:
+        rank, scope, event_index, name, call_index of the launch (-1 where unknown), operator (the innermost; empty
+        where none is open), operator_stack (names, outermost first), then a column per counter.
+    """
+    return table_of(scopes, _ranges_of_scope, (*KEYS, MORE))
+
+
+def _ranges_of_scope(scope: Scope) -> pd.DataFrame:
+    """List the ranges of one scope."""
+    graph, ranges = scope.graph, read_profiler_ranges(scope.graph.trace)
+    calls = _launching_calls(graph, ranges)
+    stacks = _operator_stacks(graph, calls)
+    index = graph.event_table.index
+    frame = pd.DataFrame(
+        {
+            "event_index": index[ranges.row],
+            "name": event_names(graph, ranges.row),
+            "call_index": picked(index, calls),
+            "operator": [stack[-1] if stack else "" for stack in stacks],
+            "operator_stack": stacks,
+            **ranges.counters,
+        }
+    )
+    return frame[scope.is_open | scope.holds(np.where(calls >= 0, calls, ranges.row))].reset_index(drop=True)
+
+
+def _launching_calls(graph: DependencyGraph, ranges: ProfilerRanges) -> Ids:
+    """Return the call that launched each range's kernel; -1 for all where their numbers differ."""
+    events = graph.event_table
+    # Ranges carry no correlation: only equal counts justify pairing them with launches one by one.
+    launches = graph.trace.names_starting_with(KERNEL_LAUNCH_CALL)[events.name] & (events.kind == EventKind.RUNTIME)
+    calls = np.flatnonzero(launches).astype(np.int32)
+    return calls if len(calls) == len(ranges) else np.full(len(ranges), -1, np.int32)
+
+
+def _operator_stacks(graph: DependencyGraph, calls: Ids) -> list[list[str]]:
+    """Return the names of the operators around each call, outermost first."""
+    around = graph.operator_around
+    # One step outwards a level, until no call has a further operator around it.
+    levels = [np.where(calls >= 0, around[calls], -1)] if len(calls) else []
+    while levels and (levels[-1] >= 0).any():
+        levels.append(np.where(levels[-1] >= 0, around[levels[-1]], -1))
+    stacked = np.array(levels[::-1]).T.tolist()
+    return [[graph.names[graph.event_table.name[row]] for row in stack if row >= 0] for stack in stacked]
+
+
+def hardware_counters(ranges: pd.DataFrame) -> pd.DataFrame:
+    """Sum up counters by operator.
+
+    Args:
+        ranges: what :func:`counted_ranges` returns.
+
+    Returns:
+        rank, scope, counter, operator, ranges (kernels), value: the sum over them and its value_share of all operators
+        for counters that end in ``.sum``, else the mean; largest first, operators without any left out.
+    """
+    counters = [name for name in ranges.columns if name not in KEYS]
+    parts = [part for _, part in ranges.groupby(["rank", "scope"], sort=False)]
+    rows = [row for part in parts for name in counters for row in _sums_by_operator(part, name)]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _sums_by_operator(part: pd.DataFrame, counter: str) -> list[dict[str, Any]]:
+    """Return the rows of one counter, largest first."""
+    operators, group = np.unique(part["operator"].to_numpy(str), return_inverse=True)
+    values = part[counter].to_numpy()
+    # NaN differs from itself: a counter that a range does not have is left out.
+    own = [values[(group == at) & (values == values)] for at in range(len(operators))]  # not NaN
+    # Whole numbers add up exactly as long as 64 bits hold their sum.
+    sums = [item.sum(dtype=np.float64 if len(item) > MOST_COUNTED_EXACTLY else None).item() for item in own]
+    whole = sum(sums)
+    adds_up = counter.endswith(SUMMABLE)
+    return [
+        {
+            "rank": part["rank"].iloc[0],
+            "scope": part["scope"].iloc[0],
+            "counter": counter,
+            "operator": str(operators[at]),
+            "ranges": len(own[at]),
+            "value": sums[at] if adds_up else sums[at] / len(own[at]),
+            "value_share": sums[at] / whole if adds_up else np.nan,
+        }
+        for at in sorted(range(len(operators)), key=lambda at: (-sums[at], operators[at]))
+        if sums[at]
+    ]
+
+
+def answer(scopes: Sequence[Scope]) -> Answer:
+    """Return the table ``hardware_counters`` (by counter and operator) and the series ``ranges`` (a row a kernel).
+
+    Args:
+        scopes: where to look.
+    """
+    ranges = counted_ranges(scopes)
+    notes = [note for scope in scopes if (note := _missing_note(scope, ranges))]
+    return Answer({"hardware_counters": hardware_counters(ranges)}, notes, {"ranges": ranges})
+
+
+def _missing_note(scope: Scope, ranges: pd.DataFrame) -> str:
+    """Say what was not counted, and how to record it."""
+    own = ranges[(ranges["rank"] == scope.rank) & (ranges["scope"] == scope.label)]
+    if own.empty:
+        return (
+            f"rank {scope.rank}: no {PROFILER_RANGE} rows in {scope.label}; record with experimental_config="
+            "_ExperimentalConfig(profiler_metrics=[...], profiler_measure_per_kernel=True)"
+        )
+    if (own["call_index"] < 0).all():
+        return (
+            f"rank {scope.rank}: there are not as many profiler ranges as launches of kernels, so that nobody knows "
+            "which belong together; record with profiler_measure_per_kernel=True"
+        )
+    zero = [name for name in own.columns if name not in KEYS and own[name].notna().any() and not own[name].any()]
+    return f"rank {scope.rank}: 0 in every range of {scope.label}: {', '.join(zero)}" if zero else ""
+
+
+def figure(found: Answer) -> Figure:
+    """Draw how each counter is shared between the operators."""
+    title = "Hardware counters by operator"
+    frame = found.main[found.main["value_share"].notna()]
+    if frame.empty:
+        return empty_figure(title, "no counters that add up were recorded")
+    sums = frame.pivot_table(index="operator", columns="counter", values="value", aggfunc="sum", fill_value=0)
+    shares = sums / sums.sum()
+    shares = shares.loc[shares.sum(axis=1).sort_values(ascending=False).index]
+    rest = shares.iloc[OPERATORS_SHOWN:]
+    shown = pd.concat([shares.iloc[:OPERATORS_SHOWN], *([rest.sum().to_frame("others").T] if len(rest) else [])])
+    made = new_figure(title=title, x="share of the counter")
+    for operator, row in shown.iterrows():
+        text = f"{operator or '(no operator)'}: %{{x:.1%}}<extra>%{{y}}</extra>"
+        made.add_bar(name=str(operator), y=list(shown.columns), x=row.to_numpy(), orientation="h", hovertemplate=text)
+    made.update_layout(barmode="stack", bargap=0.3)
+    made.update_xaxes(tickformat=".0%", range=[0, 1])
+    return made
+
+
+MEANINGS = {
+    "counter": column_types.text("The counter's name."),
+    "operator": column_types.text("The operator that launched the kernels."),
+    "ranges": column_types.whole("How many kernels were counted."),
+    "value": column_types.number("The sum over them of counters that end in .sum, else the mean."),
+    "value_share": column_types.share("Of all operators, of counters that end in .sum; else null", null=True),
+    "call_index": column_types.whole("The event index of the launch; -1: not known."),
+    "operator_stack": column_types.listed(
+        column_types.text("An operator."), "The operators that are open, outermost first."
+    ),
+}
+TABLES = {
+    "hardware_counters": Table(hardware_counters, COLUMNS, MEANINGS),
+    "ranges": Table(
+        counted_ranges,
+        (*KEYS, MORE),
+        {**MEANINGS, "operator": column_types.text("The innermost operator; empty: none is open.")},
+    ),
+}
+
+ANALYSIS = Analysis(
+    name="hardware-counters",
+    help="What CUPTI's hardware counters counted, by the operator that launched the kernel.",
+    more="It needs a recording with profiler_metrics, and says so of others.",
+    question="what did CUPTI's counters count, by operator?",
+    examples=("hardware-counters trace.json.gz",),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

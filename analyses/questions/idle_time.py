@@ -1,0 +1,449 @@
+"""idle-time: why the GPU has nothing to run, by cause, by the wait or operator behind it, and per stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses import column_types
+from analyses.analysis import Analysis
+from analyses.answer import Answer
+from analyses.description import Flag
+from analyses.questions.idle_conclusion import idle_in_words
+from analyses.questions.launch_gaps import LAUNCH_GAP_COLUMNS, LAUNCH_GAP_US, launch_gaps
+from analyses.questions.other_ranks import blamed_on_ranks
+from analyses.scope import Scope, several_gpus
+from analyses.tables import Table, event_indices, event_names, joined
+from hta_graph.activities import activities
+from hta_graph.arrays import picked, ranked_by
+from hta_graph.graph.conversion import texts_of_codes
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.model import EdgeKind, Evidence, GapCause, Ids, Ints
+from hta_graph.multi_rank.matching.rank_waits import RankWaits, waits_for_ranks
+from hta_graph.paths.gap_causes import GapExplainer, GapPieces
+from hta_graph.paths.gaps import Gaps
+from hta_graph.stream_gaps import device_gaps, stream_intervals
+from hta_graph.trace.event_args import Objects
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["TABLES", "answer", "figure", "idle_time", "idle_waits", "longest_gaps", "stream_idle_time"]
+
+LONGEST = 20
+CAUSES = np.array([cause.label for cause in GapCause], object)
+EDGES = [kind.label for kind in EdgeKind]
+EVIDENCE = [evidence.label for evidence in Evidence]
+USUAL_GAPS = ("median_gap_ns", "p95_gap_ns")
+CAUSE_COLUMNS = ["rank", "scope", "cause", "idle_ns", "idle_share", "window_share", "gaps", *USUAL_GAPS]
+STREAM_COLUMNS = ["rank", "scope", "stream", "cause", "idle_ns", "idle_share", "gaps", *USUAL_GAPS]
+WAIT_COLUMNS = ["rank", "scope", "cause", "idle_ns", "idle_share", "gaps", "evidence", "lane", "operator", "name"]
+GAP_COLUMNS = ["rank", "scope", "offset_ns", "idle_ns", "cause", "cause_share", "edge", "evidence"]
+GAP_COLUMNS += ["event_index", "kernel", "name"]
+
+
+@dataclass(frozen=True)
+class ExplainedGaps:
+    """The gaps of a graph's scopes, on all streams together or on single ones (``lane``), and their explained parts.
+
+    ``scope`` is the place of each gap's scope among ``scopes``, in ascending order.
+    """
+
+    scopes: Sequence[Scope]
+    explainer: GapExplainer
+    gaps: Gaps
+    scope: Ints
+    lane: Ids
+    pieces: GapPieces
+
+    @property
+    def graph(self) -> DependencyGraph:
+        """The graph of all of the scopes."""
+        return self.scopes[0].graph
+
+    def of_scopes(self, figure: Callable[[Scope], int]) -> Ints:
+        """Return a figure of each scope."""
+        return np.array([figure(scope) for scope in self.scopes], np.int64)
+
+    def keys(self, **codes: Any) -> pd.DataFrame:
+        """Make a frame of the pieces' scopes and of what else they are told apart by."""
+        return pd.DataFrame({"scope": self.scope[self.pieces.gap], **codes})
+
+    def labelled(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Name the scopes of rows by rank and label, in the order of the scopes."""
+        rows = rows.sort_values("scope", kind="stable", ignore_index=True)
+        labels = np.array([scope.label for scope in self.scopes], object)
+        return rows.assign(rank=self.scopes[0].rank, scope=labels[rows["scope"]])
+
+
+def idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Divide the time in which no stream runs anything by what kept the next activity from starting.
+
+    From the start of the activity that ends a gap, the edges that bound it are followed back as far as the gap's start;
+    what lies on that way is the cause. The rows of a scope sum to the temporal breakdown's idle time, to the
+    nanosecond. ``launch_unknown`` and ``unknown`` say what the trace does not tell. Of several ranks ``other_rank`` is
+    the time in which a communication that was waited for had itself to wait for another rank.
+
+    Returns:
+        rank, scope, cause (the members of ``GapCause``), idle_ns, idle_share (of the idle time), window_share (of the
+        scope), gaps (that this cause is part of), median_gap_ns and p95_gap_ns (its time in one of them, which half and
+        95 % do not exceed); longest first.
+    """
+    return _causes_of(ScopeExplainer().device(scopes))
+
+
+def stream_idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Divide each stream's time between its activities by cause; other streams may run meanwhile.
+
+    The time before a stream's first and behind its last activity in the scope does not count. A stream that waits for
+    another's work waits for its event (``event_wait``), or its launch comes late because the host waits
+    (``host_blocked``), as long as that work takes.
+
+    Returns:
+        rank, scope, stream, cause, idle_ns, idle_share (of the stream's), gaps, median_gap_ns and p95_gap_ns (as in
+        :func:`idle_time`); longest first.
+    """
+    return _stream_causes_of(ScopeExplainer().streams(scopes))
+
+
+def idle_waits(scopes: Sequence[Scope], *, innermost: bool = False) -> pd.DataFrame:
+    """List which operators, calls, frames and waits are behind the idle GPU.
+
+    Args:
+        scopes: where to look.
+        innermost: name the innermost operators instead of the outermost ones.
+
+    Returns:
+        rank, scope, cause, idle_ns, idle_share (of the scope's idle time), gaps, evidence (of the edge), lane and name
+        of what is behind it (the operator, call or frame on the host; of stream order and event waits the activity
+        waited for; of unknown causes what started late), operator (the outermost around it, or around its launch);
+        longest first.
+    """
+    return _waits_of(ScopeExplainer().device(scopes), innermost=innermost)
+
+
+def longest_gaps(scopes: Sequence[Scope], count: int = LONGEST) -> pd.DataFrame:
+    """List the longest gaps in which no stream runs anything.
+
+    Returns:
+        rank, scope, offset_ns (from the scope's start), idle_ns, cause (of the longest part), cause_share (of the gap),
+        edge and evidence (of what bound the next activity's start), event_index and kernel (that activity), name (what
+        is behind the cause); longest first.
+    """
+    return _longest_of(ScopeExplainer().device(scopes), count)
+
+
+class ScopeExplainer:
+    """Explains the gaps of scopes, with one explainer per graph."""
+
+    def __init__(self, data_load: Sequence[str] = ()) -> None:
+        self._data_load = data_load
+        self._known: dict[DependencyGraph, GapExplainer] = {}
+        self._waits: dict[int, RankWaits] | None = None
+
+    def device(self, scopes: Sequence[Scope]) -> list[ExplainedGaps]:
+        """Explain when nothing runs at all."""
+
+        def gaps_of(scope: Scope) -> tuple[Gaps, Ids]:
+            gaps = device_gaps(scope.running, activities(scope.graph), scope.start_ns, scope.end_ns)
+            return gaps, np.full(len(gaps), -1, np.int32)
+
+        return self._explained(scopes, gaps_of)
+
+    def streams(self, scopes: Sequence[Scope]) -> list[ExplainedGaps]:
+        """Explain when single streams have nothing to run."""
+        busy = [scope for scope in scopes if len(scope.running)]
+        self._waits_of(scopes)  # of all ranks: one whose GPU does nothing is waited for too
+        return self._explained(busy, lambda scope: stream_intervals(scope.running).gaps())
+
+    def _waits_of(self, scopes: Iterable[Scope]) -> dict[int, RankWaits]:
+        if self._waits is None:
+            self._waits = waits_for_ranks({scope.rank: scope.graph for scope in scopes})
+        return self._waits
+
+    def _explained(self, scopes: Sequence[Scope], gaps_of: Callable[[Scope], tuple[Gaps, Ids]]) -> list[ExplainedGaps]:
+        waits = self._waits_of(scopes)
+        by_graph = groupby(scopes, lambda scope: id(scope.graph))
+        return [self._explained_gaps(list(own), gaps_of, waits) for _, own in by_graph]
+
+    def _explained_gaps(
+        self, scopes: Sequence[Scope], gaps_of: Callable[[Scope], tuple[Gaps, Ids]], waits: Mapping[int, RankWaits]
+    ) -> ExplainedGaps:
+        # All at once: what each of a thousand steps costs by itself is a hundred times what its gaps do.
+        rank, graph = scopes[0].rank, scopes[0].graph
+        found = [gaps_of(scope) for scope in scopes]
+        gaps, lane = Gaps.join([own for own, _ in found]), np.concatenate([own for _, own in found])
+        scope = np.repeat(np.arange(len(scopes)), [len(own) for own, _ in found])
+        if graph not in self._known:
+            self._known[graph] = GapExplainer(graph, self._data_load)
+        explainer = self._known[graph]
+        pieces = explainer.explain(gaps)
+        if rank in waits:
+            pieces = blamed_on_ranks(graph, pieces, waits[rank])
+        return ExplainedGaps(scopes, explainer, gaps, scope, lane, pieces)
+
+
+def _causes_of(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
+    """Make the table of :func:`idle_time`."""
+    return _table_of_gaps(explained, _scope_causes, CAUSE_COLUMNS)
+
+
+def _table_of_gaps(
+    explained: Sequence[ExplainedGaps], rows: Callable[[ExplainedGaps], pd.DataFrame], columns: Sequence[str]
+) -> pd.DataFrame:
+    """Put what there is to say about each scope's gaps one below the other."""
+    return joined([found.labelled(rows(found)) for found in explained], columns)
+
+
+def _scope_causes(found: ExplainedGaps) -> pd.DataFrame:
+    """Sum the idle time of each scope by cause."""
+    keys = found.keys(cause=found.pieces.cause)
+    rows = _with_usual_gaps(_total_lengths(keys, found.pieces), keys, found.pieces)
+    rows = rows.assign(cause=CAUSES[rows["cause"]])
+    rows["idle_share"] = rows["idle_ns"] / rows.groupby("scope")["idle_ns"].transform("sum")
+    rows["window_share"] = rows["idle_ns"] / found.of_scopes(lambda scope: max(scope.window_ns, 1))[rows["scope"]]
+    return rows
+
+
+def _stream_causes_of(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
+    """Make the table of :func:`stream_idle_time`."""
+    return _table_of_gaps(explained, _causes_per_stream, STREAM_COLUMNS)
+
+
+def _causes_per_stream(found: ExplainedGaps) -> pd.DataFrame:
+    """Sum the idle time of each scope by stream and cause."""
+    keys = found.keys(lane=found.lane[found.pieces.gap], cause=found.pieces.cause)
+    rows = _with_usual_gaps(_total_lengths(keys, found.pieces), keys, found.pieces)
+    rows = rows.sort_values("lane", kind="stable")
+    names = np.array(found.graph.lanes.labels, object)
+    rows["idle_share"] = rows["idle_ns"] / rows.groupby(["scope", "lane"])["idle_ns"].transform("sum")
+    return rows.assign(cause=CAUSES[rows["cause"]], stream=names[rows["lane"]])
+
+
+def _waits_of(explained: Sequence[ExplainedGaps], *, innermost: bool = False) -> pd.DataFrame:
+    """Make the table of :func:`idle_waits`."""
+    return _table_of_gaps(explained, lambda found: _scope_waits(found, innermost=innermost), WAIT_COLUMNS)
+
+
+def _scope_waits(found: ExplainedGaps, *, innermost: bool) -> pd.DataFrame:
+    """Sum the idle time of each scope by what is behind it."""
+    graph, pieces = found.graph, found.pieces
+    events, edges = graph.event_table, graph.edges_at(pieces.edge)
+    event = pieces.event if innermost else _event_behind(graph, pieces)
+    codes = {
+        "cause": pieces.cause,
+        "evidence": np.where(pieces.edge >= 0, edges.inferred, -1),
+        "lane": picked(events.lane, np.where(event >= 0, event, np.where(pieces.edge >= 0, edges.target, -1))),
+        "operator": picked(events.name, _outermost_operators(graph, event)),
+        "name": picked(events.name, event),
+    }
+    rows = _total_lengths(found.keys(**codes), pieces)
+    rows["idle_share"] = rows["idle_ns"] / rows.groupby("scope")["idle_ns"].transform("sum")
+    texts: dict[str, Sequence[str] | Objects] = {"cause": CAUSES, "evidence": EVIDENCE, "lane": graph.lanes.labels}
+    named = {key: texts_of_codes(texts.get(key, graph.names), rows[key]) for key in codes}
+    return rows.assign(**named)
+
+
+def _event_behind(graph: DependencyGraph, pieces: GapPieces) -> Ids:
+    """Return the row behind each piece: of work in operators the outermost one."""
+    outermost = _outermost_operators(graph, pieces.event)
+    # Deep inside an operator any of its children may stand there by chance; the outermost is what the user wrote.
+    in_operator = (pieces.cause == GapCause.HOST_OPERATOR) & (outermost >= 0)
+    return np.where(in_operator, outermost, pieces.event)
+
+
+def _outermost_operators(graph: DependencyGraph, event: Ids) -> Ids:
+    """Return the outermost operator around each row; -1 where that is the row itself."""
+    # Few rows are behind many pieces: each is looked up once.
+    unique, place = np.unique(event, return_inverse=True)
+    found = picked(graph.outermost_operator, unique)
+    return np.where(found == unique, -1, found)[place]
+
+
+def _longest_of(explained: Sequence[ExplainedGaps], count: int) -> pd.DataFrame:
+    """Make the table of :func:`longest_gaps`."""
+    rows = _table_of_gaps(explained, lambda found: _scope_longest(found, count), GAP_COLUMNS)
+    return rows.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True).head(count)
+
+
+def _scope_longest(found: ExplainedGaps, count: int) -> pd.DataFrame:
+    """Describe the longest gaps of all scopes of a graph."""
+    gaps, graph = found.gaps, found.graph
+    length = gaps.end - gaps.start
+    chosen = np.argsort(-length, kind="stable")[:count]
+    # A gap may have several causes; the table names the one that took most of it.
+    main = _main_causes(found).loc[chosen]
+    after = gaps.after[chosen]
+    edge = found.explainer.binding_edge(after)
+    bound = graph.edges_at(edge)
+    scope = found.scope[chosen]
+    columns = {
+        "scope": scope,
+        "offset_ns": gaps.start[chosen] - found.of_scopes(lambda scope: scope.start_ns)[scope],
+        "idle_ns": length[chosen],
+        "cause": CAUSES[main["cause"]],
+        "cause_share": main["of_cause"].to_numpy() / length[chosen],
+        "edge": texts_of_codes(EDGES, np.where(edge >= 0, bound.kind, -1)),
+        "evidence": texts_of_codes(EVIDENCE, np.where(edge >= 0, bound.inferred, -1)),
+        "event_index": event_indices(graph, after),
+        "kernel": event_names(graph, after),
+        "name": texts_of_codes(graph.names, main["name"]),
+    }
+    return pd.DataFrame(columns)
+
+
+def _main_causes(found: ExplainedGaps) -> pd.DataFrame:
+    """Return for each gap the cause that took most of it, how long, and the name most of that goes by."""
+    graph, pieces = found.graph, found.pieces
+    name = picked(graph.event_table.name, _event_behind(graph, pieces))
+    keys = pd.DataFrame({"gap": pieces.gap, "cause": pieces.cause, "name": name})
+    parts = _total_lengths(keys, pieces)
+    parts["of_cause"] = parts.groupby(["gap", "cause"])["idle_ns"].transform("sum")
+    # The longest cause first, in it the name with the longest part: what comes first of each gap is its main one.
+    ordered = parts.sort_values(["of_cause", "idle_ns"], ascending=False, kind="stable")
+    return ordered.drop_duplicates("gap").set_index("gap")
+
+
+def _total_lengths(keys: pd.DataFrame, pieces: GapPieces) -> pd.DataFrame:
+    """Sum the pieces of equal keys and count their gaps, longest first."""
+    names = list(keys.columns)
+    summed = keys.assign(idle_ns=pieces.length).groupby(names, sort=False)["idle_ns"].sum()
+    # A cause may have several pieces in one gap, which counts once.
+    gaps = keys.assign(gap=pieces.gap).drop_duplicates().groupby(names, sort=False).size().rename("gaps")
+    rows = pd.concat([summed, gaps], axis=1).reset_index()
+    return rows.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def _with_usual_gaps(rows: pd.DataFrame, keys: pd.DataFrame, pieces: GapPieces) -> pd.DataFrame:
+    """Add how long the time of equal keys in one gap usually is, which their sum does not tell."""
+    names = list(keys.columns)
+    single = (
+        keys.assign(gap=pieces.gap, idle_ns=pieces.length).groupby([*names, "gap"], sort=False, as_index=False).sum()
+    )
+    number = single.groupby(names, sort=False).ngroup().to_numpy().astype(np.int64)
+    found = single[names].drop_duplicates()
+    lengths = single["idle_ns"].to_numpy()
+    usual = [ranked_by(number, lengths, len(found), percent) for percent in (50, 95)]
+    return rows.merge(found.assign(**dict(zip(USUAL_GAPS, usual, strict=True))), on=names, how="left")
+
+
+def answer(
+    scopes: Sequence[Scope],
+    launch_gap_us: float = LAUNCH_GAP_US,
+    data_load: Sequence[str] = (),
+) -> Answer:
+    """Return why the GPU has nothing to run, as a whole and stream by stream.
+
+    Args:
+        scopes: where to look.
+        launch_gap_us: a gap shorter than this (µs) after a launch in time is a stream's usual one.
+        data_load: regular expressions of the rows that load data; the usual ones if there are none.
+
+    Returns:
+        The tables ``idle_time`` (by cause), ``waits`` (by what is behind it), ``longest_gaps``, ``streams`` and
+        ``launch_gaps`` (each stream's by cause and by launch), and the series ``waits_innermost``.
+
+    Raises:
+        UsageError: the threshold is negative.
+    """
+    explainer = ScopeExplainer(data_load)
+    device = explainer.device(scopes)
+    tables = {
+        "idle_time": _causes_of(device),
+        "waits": _waits_of(device),
+        "longest_gaps": _longest_of(device, LONGEST),
+        "streams": _stream_causes_of(explainer.streams(scopes)),
+        "launch_gaps": launch_gaps(scopes, launch_gap_us=launch_gap_us),
+    }
+    notes = [*(note for found in device for note in _missing_notes(found)), *several_gpus(scopes)]
+    series = {"waits_innermost": _waits_of(device, innermost=True)}
+    summed = dict.fromkeys(("idle_time", "waits", "streams", "launch_gaps"), "gaps")
+    said = idle_in_words(tables["idle_time"], tables["waits"])
+    return Answer(tables, notes, series, summed=summed, conclusion=said)
+
+
+def _missing_notes(found: ExplainedGaps) -> Iterator[str]:
+    """Say of which scopes there is nothing to explain, and why."""
+    idle = np.bincount(found.scope[found.pieces.gap], found.pieces.length, len(found.scopes))
+    for scope, ns in zip(found.scopes, idle.tolist(), strict=True):
+        if missing := scope.missing():
+            yield missing
+        elif not ns:
+            yield f"rank {scope.rank}: the GPU is never idle in {scope.label}"
+
+
+def figure(found: Answer) -> Figure:
+    """Draw the idle time of each rank or step by cause."""
+    from analyses.questions.idle_time_chart import bars_of_causes
+
+    return bars_of_causes(found.main)
+
+
+MEANINGS = {
+    "cause": column_types.one_of(column_types.GAP_CAUSES, "Why nothing ran."),
+    "idle_share": column_types.share(
+        "The idle time, of all idle time of the scope; null where there is none", null=True
+    ),
+    "window_share": column_types.share("The idle time, of the scope", null=True),
+    "gaps": column_types.whole("How many gaps this is a part of."),
+    "median_gap_ns": column_types.ns("Its time in one of them, which half do not exceed"),
+    "p95_gap_ns": column_types.ns("Its time in one of them, which 95 % do not exceed"),
+    "evidence": column_types.one_of(
+        [found.label for found in Evidence], "Whether the trace says so or a rule deduced it; null: no edge.", null=True
+    ),
+    "lane": column_types.text("The thread or stream of what is named; null: none.", null=True),
+    "offset_ns": column_types.ns("Where the gap begins, from the scope's start"),
+    "cause_share": column_types.share("The longest part, of the gap"),
+    "edge": column_types.one_of(
+        [kind.label for kind in EdgeKind], "The edge that bound the next activity's start; null: none.", null=True
+    ),
+    "event_index": column_types.whole("The next activity; null: none follows.", null=True),
+    "kernel": column_types.text("The next activity's name; null: none follows.", null=True),
+}
+TABLES = {
+    "idle_time": Table(idle_time, CAUSE_COLUMNS, MEANINGS),
+    "waits": Table(idle_waits, WAIT_COLUMNS, MEANINGS),
+    "longest_gaps": Table(longest_gaps, GAP_COLUMNS, MEANINGS),
+    "streams": Table(
+        stream_idle_time,
+        STREAM_COLUMNS,
+        {**MEANINGS, "idle_share": column_types.share("The idle time, of the stream's", null=True)},
+    ),
+    "launch_gaps": Table(
+        launch_gaps,
+        LAUNCH_GAP_COLUMNS,
+        {
+            **MEANINGS,
+            "idle_share": column_types.share("The idle time, of the stream's", null=True),
+            "cause": column_types.one_of(
+                ["host_wait", "kernel_wait", "other", "launch_unknown"], "Why the stream had nothing to run."
+            ),
+        },
+    ),
+    "waits_innermost": Table(idle_waits, WAIT_COLUMNS, MEANINGS),
+}
+
+ANALYSIS = Analysis(
+    name="idle-time",
+    help="Why the GPU has nothing to run: by cause, by the wait or operator behind it, per gap and per stream.",
+    more="Each gap has a cause: no work was launched yet, a launch was late, a kernel waited for another stream.",
+    question="why is the GPU idle, which wait or operator is behind it?",
+    examples=("idle-time trace.json.gz", "idle-time job --step 2"),
+    flags=(
+        Flag(
+            "launch_gap_us",
+            "microseconds",
+            "a gap shorter than this after a launch in time is usual, in µs",
+            LAUNCH_GAP_US,
+        ),
+        Flag("data_load", "text", "regular expressions of data-loading rows", default=(), many=True),
+    ),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

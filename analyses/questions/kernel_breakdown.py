@@ -1,0 +1,280 @@
+"""kernel-breakdown: GPU time per type of work, alone and overlapping, and the kernels that take it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses import column_types
+from analyses.advice.format import brief_duration, brief_share, counted, quoted
+from analyses.analysis import Analysis
+from analyses.answer import Answer
+from analyses.description import Flag
+from analyses.headline import largest_thing, rows_there
+from analyses.scope import Scope
+from analyses.tables import Table, count_to_share, joined, table_of
+from hta_graph.activities import Activities, WorkType
+from hta_graph.arrays import summed_by
+from hta_graph.errors import UsageError
+from hta_graph.model import Ints
+from hta_graph.paths.intervals import combinations
+from hta_graph.text.shorten import short_name
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = [
+    "OVERLAPPING",
+    "TABLES",
+    "answer",
+    "figure",
+    "kernel_breakdown",
+    "kernel_statistics",
+    "kernel_types",
+]
+
+DURATION_RATIO = 0.8
+NUM_KERNELS = 10
+"""Which kernels are named, if nobody says so: those that take most of a type's time, and how many at most."""
+OVERLAPPING = " overlapping "
+OTHERS = "others"
+COMMUNICATION = WorkType.COMMUNICATION.label
+STATISTICS = ("sum", "min", "max", "mean", "std")
+TYPE_COLUMNS = ["rank", "scope", "kernel_type", "time_ns", "time_share"]
+STATISTIC_COLUMNS = ["rank", "scope", "kernel_type", "kernel", "count", *(f"{name}_ns" for name in STATISTICS)]
+KERNEL_COLUMNS = [*STATISTIC_COLUMNS, "time_share"]
+
+
+def kernel_types(scopes: Sequence[Scope], *, memory_kernels: bool = True) -> pd.DataFrame:
+    """Divide the GPU's busy time by what runs: one type alone, or exactly these types together.
+
+    The rows of a scope sum to its busy time, to the nanosecond. Memory is told by category, communication by recorded
+    collective, else by name; HTA goes by names alone and loses kernels such as ``fused_addmax`` to no type.
+
+    Args:
+        scopes: where to look.
+        memory_kernels: count copies and sets; without them their time is nobody's.
+
+    Returns:
+        rank, scope, kernel_type (``computation``, ``computation overlapping communication``, …), time_ns, time_share
+        (of the scope's rows); longest first.
+    """
+    types = _work_types(memory_kernels=memory_kernels)
+    frame = table_of(scopes, lambda scope: _combined_times(scope.running, types), TYPE_COLUMNS[:-1])
+    # The types of empty columns would be objects, which do not divide.
+    frame = frame.astype({"time_ns": np.int64})
+    frame["time_share"] = frame["time_ns"] / frame.groupby(["rank", "scope"])["time_ns"].transform("sum")
+    return frame
+
+
+def _work_types(*, memory_kernels: bool) -> list[WorkType]:
+    """List the types of work that count."""
+    return [kind for kind in WorkType if memory_kernels or kind != WorkType.MEMORY]
+
+
+def _combined_times(running: Activities, types: Sequence[WorkType]) -> list[dict[str, Any]]:
+    """Return a row for each combination that occurs, longest first."""
+    if not len(running):
+        return []
+    times = combinations([running.busy(kind) for kind in types]).tolist()
+    labels = [OVERLAPPING.join(kind.label for kind in types if mask >> kind & 1) for mask in range(len(times))]
+    found = [(label, time) for label, time in zip(labels, times, strict=True) if time]
+    found.sort(key=lambda item: (-item[1], item[0]))
+    return [{"kernel_type": label, "time_ns": time} for label, time in found]
+
+
+def kernel_breakdown(
+    scopes: Sequence[Scope],
+    *,
+    duration_ratio: float = DURATION_RATIO,
+    num_kernels: int = NUM_KERNELS,
+    memory_kernels: bool = True,
+    by_quantile: bool = False,
+) -> pd.DataFrame:
+    """List the kernels that take most of each type's time, with statistics of their single runs.
+
+    Where a type has more than ``num_kernels`` names, those are kept, longest first, that together reach
+    ``duration_ratio`` of its time, at most ``num_kernels``; ``others`` are all runs of the rest. HTA computes the
+    statistics of a long list over sums of names instead of runs, has no count, and reads the ratio as a quantile.
+
+    Args:
+        scopes: where to look.
+        duration_ratio: the share of a type's time to name, above 0 and at most 1.
+        num_kernels: how many names to keep of each type at most.
+        memory_kernels: list copies and sets too.
+        by_quantile: choose names as HTA does: a name is kept while the running total of the sums is within the
+            ``duration_ratio`` quantile of all running totals.
+
+    Returns:
+        rank, scope, kernel_type, kernel, count, sum_ns, min_ns, max_ns, mean_ns, std_ns (of a sample; rounded to the
+        nanosecond like the mean), time_share (of all listed runs of the scope, one after the other).
+
+    Raises:
+        UsageError: the ratio or the number is out of range.
+    """
+    limits = (duration_ratio, num_kernels)
+    frame = kernel_statistics(scopes, limits, memory_kernels=memory_kernels, by_quantile=by_quantile)
+    for name in STATISTICS:
+        frame[f"{name}_ns"] = np.rint(frame[f"{name}_ns"].to_numpy(np.float64)).astype(np.int64)
+    frame["time_share"] = frame["sum_ns"] / frame.groupby(["rank", "scope"])["sum_ns"].transform("sum")
+    return frame
+
+
+def kernel_statistics(
+    scopes: Sequence[Scope], limits: tuple[float, int], *, memory_kernels: bool, by_quantile: bool
+) -> pd.DataFrame:
+    """Return the table with mean and standard deviation as real numbers."""
+    if not 0 < limits[0] <= 1:
+        raise UsageError(f"the duration ratio is a share above 0 and at most 1, not {limits[0]:g}")
+    if limits[1] < 1:
+        raise UsageError(f"the number of kernels is at least 1, not {limits[1]}")
+    types = _work_types(memory_kernels=memory_kernels)
+
+    def every_type(scope: Scope) -> pd.DataFrame:
+        parts = [_kernels_of_type(scope, kind, limits, by_quantile=by_quantile) for kind in types]
+        return joined([part for part in parts if len(part)], STATISTIC_COLUMNS[2:])
+
+    return table_of(scopes, every_type, STATISTIC_COLUMNS)
+
+
+def _kernels_of_type(scope: Scope, kind: WorkType, limits: tuple[float, int], *, by_quantile: bool) -> pd.DataFrame:
+    """Describe the names of one type that are kept, and all others together, longest first."""
+    work = scope.work.take(scope.work.type == kind)
+    codes, name_of = np.unique(scope.graph.event_table.name[work.row], return_inverse=True)
+    durations = work.end - work.start
+    sums = summed_by(name_of, durations, len(codes))
+    # Names of equal time stay in the order of their codes: the same file gives the same table.
+    order = np.argsort(-sums, kind="stable")
+    kept = _count_to_name(sums[order], *limits, by_quantile=by_quantile)
+    group = np.empty(len(codes), np.int64)
+    group[order] = np.minimum(np.arange(len(codes)), kept)  # the rest is one group, behind those that are kept
+    names = [scope.graph.names[code] for code in codes[order[:kept]].tolist()] + [OTHERS] * (kept < len(codes))
+    head = {"kernel_type": kind.label, "kernel": names}
+    return pd.DataFrame(head | _described_groups(group[name_of], durations, len(names)))
+
+
+def _count_to_name(sums: Ints, ratio: float, most: int, *, by_quantile: bool) -> int:
+    """Return how many of the names, longest first, keep their own row."""
+    if len(sums) <= most:
+        return len(sums)
+    if by_quantile:
+        # HTA's rule, as it is written there: a quantile of running totals, not a share of the time.
+        running = np.cumsum(sums)
+        return min(int(np.count_nonzero(running <= np.quantile(running, ratio))), most)
+    return count_to_share(sums, ratio, most)
+
+
+def _described_groups(group: Ints, durations: Ints, groups: int) -> dict[str, Any]:
+    """Return count, sum, min, max, mean and sample standard deviation of each group's durations."""
+    order = np.argsort(group, kind="stable")
+    ordered = durations[order]
+    # Sorted by group, each is one slice: reduceat takes its extremes without a loop.
+    first = np.searchsorted(group[order], np.arange(groups))
+    count = np.bincount(group, minlength=groups)
+    total = summed_by(group, durations, groups)
+    mean = total / np.maximum(count, 1)
+    squares = np.bincount(group, weights=(durations - mean[group]) ** 2, minlength=groups)
+    return {
+        "count": count,
+        "sum_ns": total,
+        "min_ns": np.minimum.reduceat(ordered, first) if groups else ordered,
+        "max_ns": np.maximum.reduceat(ordered, first) if groups else ordered,
+        "mean_ns": mean,
+        "std_ns": np.sqrt(squares / np.maximum(count - 1, 1)),  # of a sample; 0 for a single run
+    }
+
+
+def answer(
+    scopes: Sequence[Scope],
+    duration_ratio: float = DURATION_RATIO,
+    num_kernels: int = NUM_KERNELS,
+    *,
+    no_memory_kernels: bool = False,
+    by_quantile: bool = False,
+) -> Answer:
+    """Return the tables ``kernel_types`` (GPU time by type of work) and ``kernels`` (what takes most of each type).
+
+    Args:
+        scopes: where to look.
+        duration_ratio: the share of a type's time to name, above 0 and at most 1.
+        num_kernels: how many kernels of each type to name at most.
+        no_memory_kernels: leave copies and sets out.
+        by_quantile: choose the names by HTA's rule instead.
+
+    Raises:
+        UsageError: the ratio or the number is out of range.
+    """
+    memory = not no_memory_kernels
+    types = kernel_types(scopes, memory_kernels=memory)
+    kernels = kernel_breakdown(
+        scopes,
+        duration_ratio=duration_ratio,
+        num_kernels=num_kernels,
+        memory_kernels=memory,
+        by_quantile=by_quantile,
+    )
+    notes = [note for scope in scopes if (note := _missing_note(scope, memory_kernels=memory))]
+    return Answer({"kernel_types": types, "kernels": kernels}, notes, conclusion=_conclusion(types, kernels))
+
+
+def _conclusion(types: pd.DataFrame, kernels: pd.DataFrame) -> list[str]:
+    """Say which kernel takes most of all work's time, where it takes most, and what runs most of the busy time."""
+    found = largest_thing(kernels[kernels["kernel"] != OTHERS], ["kernel", "kernel_type"], "sum_ns")
+    if found is None:
+        return []
+    waits = ", which may include waiting for other ranks" if found["kernel_type"] == COMMUNICATION else ""
+    name, runs = quoted(short_name(found["kernel"])), counted(found["count"], "run")
+    takes = f"{name} takes most, {brief_share(found['time_share'])} of the time of all GPU work{found.where}"
+    each = f"{brief_duration(int(found['sum_ns']))} in {runs}{found.typical}{waits}"
+    busy = rows_there(types, found).iloc[0]
+    return [f"{takes}: {each}; {brief_share(busy['time_share'])} of the GPU's busy time is {busy['kernel_type']}"]
+
+
+def _missing_note(scope: Scope, *, memory_kernels: bool) -> str:
+    """Say why there is no time to divide."""
+    if missing := scope.missing():
+        return missing
+    where = f"rank {scope.rank}: all GPU activity in {scope.label}"
+    if not (scope.running.end > scope.running.start).any():
+        return f"{where} is too short for the trace's clock: its length is 0"
+    if any(scope.running.busy(kind).total for kind in _work_types(memory_kernels=memory_kernels)):
+        return ""
+    return f"{where} is copies and sets, which are left out"
+
+
+def figure(found: Answer) -> Figure:
+    """Draw the types of each rank or step as stacked bars, and below them the longest kernels."""
+    from analyses.questions.kernel_breakdown_chart import types_and_kernels
+
+    return types_and_kernels(found.tables["kernel_types"], found.tables["kernels"])
+
+
+MEANINGS = {
+    "kernel_type": column_types.text("The type of work: computation, communication, memory, or several that overlap."),
+    "time_share": column_types.share("Of the scope's rows together", null=True),
+    "std_ns": column_types.ns("Their standard deviation (of a sample), rounded; null of a single one", null=True),
+}
+TABLES = {
+    "kernel_types": Table(kernel_types, TYPE_COLUMNS, MEANINGS),
+    "kernels": Table(kernel_breakdown, KERNEL_COLUMNS, MEANINGS),
+}
+
+ANALYSIS = Analysis(
+    name="kernel-breakdown",
+    help="GPU time per type of work, alone and overlapping, and the kernels that take it.",
+    more="Computation, communication and memory, and how much of them overlaps.",
+    question="which kernels take the time, of which type?",
+    examples=("kernel-breakdown trace.json.gz", "kernel-breakdown job --step 2"),
+    flags=(
+        Flag("duration_ratio", "share", "name the kernels that make up this share of a type's time", DURATION_RATIO),
+        Flag("num_kernels", "count", "name at most this many kernels of a type", NUM_KERNELS),
+        Flag("by_quantile", "switch", "choose the names by HTA's rule instead of by share of time", default=False),
+        Flag("no_memory_kernels", "switch", "leave copies and sets out", default=False),
+    ),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

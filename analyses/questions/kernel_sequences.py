@@ -1,0 +1,250 @@
+"""kernel-sequences: the sequences of GPU work under an operator, how often each occurs and how long it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses import column_types
+from analyses.analysis import Analysis
+from analyses.answer import Answer, Note
+from analyses.description import Flag
+from analyses.display.charts import long_bars
+from analyses.display.dataframes import ARROW
+from analyses.display.terminal import clipped
+from analyses.scope import Scope
+from analyses.sequence_conclusion import sequence_with_most_time
+from analyses.tables import Table, event_names, scopes_in, table_of
+from hta_graph.alignment.sequence_patterns import Sequences, outermost_around, same_sequences
+from hta_graph.errors import Remedy
+from hta_graph.export.perfetto.slice_tracks import SliceTrack, write_slices
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.model import EventKind, Ids, Ints, kind_mask
+from hta_graph.storage.location import Location
+from hta_graph.text.shorten import short_name
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = [
+    "TABLES",
+    "answer",
+    "figure",
+    "kernel_sequences",
+    "most_frequent",
+    "pattern_texts",
+    "pattern_times",
+    "sequences_under",
+    "write_sequence_overlay",
+]
+
+MIN_PATTERN_LEN = 3
+"""Rows that launch less GPU work are left out."""
+ROOTS = (EventKind.CPU_OP, EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION)
+TOP_K = 5
+COLUMNS = ("rank", "scope", "operator", "count", "kernels", "gpu_ns", "operator_ns", "kernel_sequence")
+
+
+def kernel_sequences(scopes: Sequence[Scope], operator: str, min_pattern_len: int = MIN_PATTERN_LEN) -> pd.DataFrame:
+    """Find the sequences of kernels, copies and sets that rows launch whose names contain a text.
+
+    Such a row is an operator, a CPU annotation or a Python frame that stands in no other such row of its thread; it
+    owns what is launched inside it on its thread. (HTA takes the rows of the least depth in the whole rank: one shallow
+    occurrence hides all deeper ones.)
+
+    Args:
+        scopes: what to look at.
+        operator: a part of the names.
+        min_pattern_len: leave out rows that launch fewer.
+
+    Returns:
+        rank, scope, operator (the full name), count (rows with this sequence), kernels (of one of them), gpu_ns and
+        operator_ns (summed over all), kernel_sequence (names by start, joined with arrows); what occurs most first.
+    """
+    return table_of(scopes, lambda scope: _described_patterns(scope, operator, min_pattern_len), COLUMNS)
+
+
+def sequences_under(scope: Scope, operator: str, min_pattern_len: int) -> Sequences:
+    """Find the sequences of a scope."""
+    graph, work = scope.graph, scope.work
+    wanted = np.array([operator in name for name in graph.names], np.bool_)
+    roots = np.flatnonzero(wanted[graph.event_table.name] & kind_mask(graph.event_table.kind, ROOTS))
+    owner = outermost_around(graph.event_table, roots, work.call)
+    # By owner, then canonical row, which is the order of starts: each owner's pieces lie side by side.
+    order = np.lexsort((work.row, owner))
+    order = order[owner[order] >= 0]
+    return same_sequences(owner[order], work.row[order], graph.event_table.name, max(min_pattern_len, 1))
+
+
+def _described_patterns(scope: Scope, operator: str, min_pattern_len: int) -> pd.DataFrame:
+    """Describe the sequences of a scope, what occurs most first."""
+    graph, found = scope.graph, sequences_under(scope, operator, min_pattern_len)
+    gpu, cpu = pattern_times(graph, found)
+    frame = pd.DataFrame(
+        {
+            "operator": event_names(graph, found.owner[found.example]),
+            "count": found.counts(),
+            "kernels": np.diff(found.first)[found.example],
+            "gpu_ns": gpu,
+            "operator_ns": cpu,
+            "kernel_sequence": [ARROW.join(event_names(graph, found.group(at))) for at in found.example.tolist()],
+        }
+    )
+    return frame.sort_values(["count", "gpu_ns"], ascending=False, kind="stable", ignore_index=True)
+
+
+def pattern_times(graph: DependencyGraph, found: Sequences) -> tuple[Ints, Ints]:
+    """Return the summed lengths of the GPU work and of the rows of each pattern (ns)."""
+    length = graph.event_table.end - graph.event_table.start
+    return found.per_pattern(found.per_group(length[found.members])), found.per_pattern(length[found.owner])
+
+
+def answer(scopes: Sequence[Scope], operator: str, min_pattern_len: int = MIN_PATTERN_LEN) -> Answer:
+    """Return the table ``kernel_sequences``: what rows of some names launch, and how often.
+
+    Args:
+        scopes: where to look.
+        operator: a part of the names of operators, annotations or Python frames.
+        min_pattern_len: leave out rows that launch fewer pieces of GPU work.
+    """
+    frame = kernel_sequences(scopes, operator, min_pattern_len)
+    answered = scopes_in(frame)
+    silent = [scope for scope in scopes if (scope.rank, scope.label) not in answered]
+    notes = [_missing_note(scope, operator, min_pattern_len) for scope in silent]
+    return Answer(
+        {"kernel_sequences": frame},
+        notes,
+        summed={"kernel_sequences": "occurrences"},
+        conclusion=sequence_with_most_time(frame),
+    )
+
+
+def _missing_note(scope: Scope, operator: str, min_pattern_len: int) -> str | Note:
+    """Say why there is no row."""
+    if scope.missing():
+        return scope.missing()
+    if not any(operator in name for name in scope.graph.names):
+        return f"rank {scope.rank}: nothing in the trace is called {operator!r} or contains that"
+    return Note(
+        f"rank {scope.rank}: no operator, annotation or Python frame with {operator!r} in its name launches "
+        f"{min_pattern_len} or more pieces of GPU work on its thread in {scope.label}",
+        Remedy("a smaller min_pattern_len takes shorter sequences", "--min-pattern-len takes shorter sequences"),
+    )
+
+
+def figure(found: Answer, top_k: int = 20) -> Figure:
+    """Draw how often the most frequent sequences occur."""
+    frame = found.main.head(top_k)
+    several = len(set(found.main["rank"])) > 1
+    rows = zip(frame["rank"], frame["operator"], frame["kernels"], strict=True)
+    labels = [
+        f"{f'rank {rank}: ' * several}{clipped(name, 40)}: {size} {'kernel' if size == 1 else 'kernels'}"
+        for rank, name, size in rows
+    ]
+    texts = [clipped(text, 300) for text in frame["kernel_sequence"]]
+    return long_bars(labels, frame["count"].to_numpy(), texts, title="Most frequent kernel sequences", x="occurrences")
+
+
+def write_sequence_overlay(
+    scope: Scope,
+    target: str | Location,
+    operator: str,
+    min_pattern_len: int = MIN_PATTERN_LEN,
+    top_k: int = TOP_K,
+) -> int:
+    """Write the trace with its most frequent sequences marked in a process of their own; return how many marks.
+
+    Raises:
+        TraceError: the trace's file is gone or has changed.
+        OutputError: the file cannot be written or is the trace itself.
+    """
+    found = sequences_under(scope, operator, min_pattern_len)
+    return write_slices(scope.graph.trace, "Kernel sequences", _marking_tracks(scope.graph, found, top_k), target)
+
+
+def _marking_tracks(graph: DependencyGraph, found: Sequences, top_k: int) -> list[SliceTrack]:
+    """Return a track for each thread with the rows, and for each stream with their GPU work, of the top patterns."""
+    ranked = most_frequent(graph, found)[:top_k]
+    # Patterns outside the top have no rank: their rows are left unmarked.
+    rank = np.full(len(found.example), -1)
+    rank[ranked] = np.arange(len(ranked))
+    of_row = rank[found.pattern]
+    # Each piece of GPU work has the rank of the row that launched it.
+    of_piece = np.repeat(of_row, np.diff(found.first))
+    counts = found.counts()[ranked].tolist()
+    marks = [
+        {"Patterns": {_short_pattern(graph, found, at): count}}
+        for at, count in zip(ranked.tolist(), counts, strict=True)
+    ]
+    numbers = [{"Pattern": f"#{at + 1}"} for at in range(len(ranked))]
+    return [
+        *_tracks_per_lane(graph, found.owner, of_row, marks),
+        *_tracks_per_lane(graph, found.members, of_piece, numbers),
+    ]
+
+
+def _short_pattern(graph: DependencyGraph, found: Sequences, pattern: int) -> str:
+    """Return a pattern as text: short names of its row and its work, with bars between them."""
+    example = int(found.example[pattern])
+    names = [graph.name_of(int(found.owner[example])), *event_names(graph, found.group(example))]
+    return "|".join(map(short_name, names))
+
+
+def _tracks_per_lane(
+    graph: DependencyGraph, rows: Ids, rank: Ints, arguments: Sequence[dict[str, Any]]
+) -> list[SliceTrack]:
+    """Return a track per thread or stream with the rows that have a rank, named after that."""
+    rows, rank = rows[rank >= 0], rank[rank >= 0]
+    events, tracks = graph.event_table, []
+    for lane in np.unique(events.lane[rows]).tolist():
+        chosen = np.flatnonzero(events.lane[rows] == lane)
+        chosen = chosen[np.argsort(rows[chosen])]  # in order of time, as a track needs it
+        own, places = rows[chosen], rank[chosen].tolist()
+        texts = [f"#{at + 1} {short_name(name)}" for at, name in zip(places, event_names(graph, own), strict=True)]
+        marks = [arguments[at] for at in places]
+        tracks.append(SliceTrack(graph.lanes.labels[lane], events.start[own], events.end[own], texts, marks))
+    return tracks
+
+
+def most_frequent(graph: DependencyGraph, found: Sequences) -> Ints:
+    """Return the patterns by count, largest first, then by text."""
+    texts = pattern_texts(graph, found)
+    counts = found.counts().tolist()
+    return np.array(sorted(range(len(texts)), key=lambda at: (-counts[at], texts[at])), np.int64)
+
+
+def pattern_texts(graph: DependencyGraph, found: Sequences) -> list[str]:
+    """Return the patterns as texts: the names of the row and of its work, with bars between them."""
+    roots = event_names(graph, found.owner[found.example])
+    groups = [event_names(graph, found.group(at)) for at in found.example.tolist()]
+    return ["|".join([root, *names]) for root, names in zip(roots, groups, strict=True)]
+
+
+MEANINGS = {
+    "operator": column_types.text("The operator's full name."),
+    "count": column_types.whole("How often the operator occurs with this sequence."),
+    "kernels": column_types.whole("How many kernels one of them has."),
+    "operator_ns": column_types.ns("The operators' time on the CPU, added up"),
+}
+TABLES = {"kernel_sequences": Table(kernel_sequences, COLUMNS, MEANINGS)}
+
+ANALYSIS = Analysis(
+    name="kernel-sequences",
+    help="The sequences of GPU work under an operator, how often each occurs and how long it takes.",
+    more="Sequences that repeat are what a fused kernel or a CUDA graph could replace.",
+    question="which sequences of kernels repeat under an operator?",
+    examples=(
+        "kernel-sequences trace.json.gz --operator aten::_foreach_add_",
+        "kernel-sequences trace.json.gz --operator aten::_foreach_add_ --overlay sequences.json",
+    ),
+    flags=(
+        Flag("operator", "text", "part of the name of operators, annotations or Python frames", value="NAME"),
+        Flag("min_pattern_len", "count", "leave out rows that launch less GPU work", MIN_PATTERN_LEN, value="N"),
+    ),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

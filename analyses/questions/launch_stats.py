@@ -1,0 +1,345 @@
+"""launch-stats: how long launches take on the CPU, and why their work starts when it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses import column_types
+from analyses.advice.format import brief_duration, brief_share, counted, quoted
+from analyses.analysis import Analysis
+from analyses.answer import Answer
+from analyses.description import Flag
+from analyses.display.charts import GRID, SERIES, empty_figure, new_figure
+from analyses.display.clocks import clock_notes
+from analyses.headline import Outlier, outlier, rows_there, sums_per_scope
+from analyses.scope import Scope
+from analyses.tables import Table, event_names, table_of
+from hta_graph.activities import Activities, WorkType
+from hta_graph.arrays import ranked_by
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.model import EdgeKind, EdgeRole, Ints, edge_kinds
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["TABLES", "answer", "figure", "launch_stats", "launched_work", "launches"]
+
+RUNTIME_CUTOFF_US: float = 50
+LAUNCH_DELAY_CUTOFF_US: float = 100
+"""Calls and delays that are longer are outliers."""
+LARGEST = 10
+"""How many single launches a terminal gets."""
+BINS = 100
+AXIS = {"gridcolor": GRID, "zeroline": False}
+IN_STREAM = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM and not meaning.exported)
+ACROSS_STREAMS = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM and meaning.exported)
+"""Edges by which work waits for what its own stream did before, and for what another stream did."""
+DELAYS = ("launch_delay_ns", "behind_stream_ns", "behind_event_ns", "overhead_ns")
+HELD_BY = {
+    "behind_stream_ns": "earlier work of its own stream: the CPU launches early enough",
+    "behind_event_ns": "work of other streams that it waits for: the CPU launches early enough",
+    "overhead_ns": "overhead: nothing else held it",
+}
+"""What each part of a launch delay says."""
+OUTLIERS = ("short_kernels", "runtime_outliers", "launch_delay_outliers")
+NUMBERS = ("call_index", "cpu_duration_ns", "gpu_duration_ns", *DELAYS)
+NUMERIC = dict.fromkeys(("rank", "event_index", "correlation", *NUMBERS), np.int64)
+STATS_COLUMNS = (
+    *("rank", "scope", "call", "calls", "launches", "cpu_ns", "gpu_ns"),
+    *(*DELAYS, "median_launch_delay_ns", "p95_launch_delay_ns", "median_overhead_ns", *OUTLIERS),
+)
+LARGEST_COLUMNS = ("rank", "scope", "event_index", *DELAYS[1:], "call", "name")
+COLUMNS = (
+    *("rank", "scope", "event_index", "call_index", "correlation", "call", "name", "stream"),
+    *("cpu_duration_ns", "gpu_duration_ns", *DELAYS),
+)
+
+
+def launches(scopes: Sequence[Scope], *, include_memory_events: bool = True) -> pd.DataFrame:
+    """List every GPU activity with the call that launched it.
+
+    Each runtime or driver call with a correlation counts, of AMD too, and a graph launch once for each of its
+    activities; HTA knows four names of calls. The launch delay is what passes between the call's return and the start
+    of the work (0 if it started before), and is divided exactly: as long as the stream was busy with earlier work, then
+    as long as an event of another stream was awaited, the rest is overhead.
+
+    Args:
+        scopes: what to look at.
+        include_memory_events: list copies and sets too.
+
+    Returns:
+        rank, scope, event_index, call_index (of the activity and its call), correlation, call, name, stream,
+        cpu_duration_ns, gpu_duration_ns, launch_delay_ns = behind_stream_ns + behind_event_ns + overhead_ns. An answer
+        adds the marks short_kernels, runtime_outliers and launch_delay_outliers, as :func:`launch_stats` counts them.
+    """
+    found = table_of(scopes, lambda scope: _launch_columns(scope, include_memory_events=include_memory_events), COLUMNS)
+    return found.astype(NUMERIC)
+
+
+def _launch_columns(scope: Scope, *, include_memory_events: bool) -> dict[str, Any]:
+    """Return the columns of a scope's launches."""
+    graph, work = scope.graph, launched_work(scope, include_memory_events=include_memory_events)
+    events = graph.event_table
+    return {
+        "event_index": events.index[work.row],
+        "call_index": events.index[work.call],
+        "correlation": events.correlation[work.row],
+        "call": event_names(graph, work.call),
+        "name": event_names(graph, work.row),
+        "stream": np.array(graph.lanes.labels, object)[work.lane],
+        **_launch_times(graph, work),
+    }
+
+
+def launched_work(scope: Scope, *, include_memory_events: bool) -> Activities:
+    """Return the work with a launching call, in the order of the calls."""
+    events, work = scope.graph.event_table, scope.work
+    chosen = work.call >= 0 if include_memory_events else (work.call >= 0) & (work.type != WorkType.MEMORY)
+    work = work.take(chosen)
+    return work.take(np.lexsort((work.row, events.index[work.call])))
+
+
+def _launch_times(graph: DependencyGraph, work: Activities) -> dict[str, Ints]:
+    """Return how long each call and its work took, and the parts of the delay between them (ns)."""
+    # the call         [launch]
+    # its stream       ~ earlier work ~|
+    # another stream   ~ awaited work ~~~~~~~~|
+    # the delay               |- stream|- event -|- overhead -|
+    # its work                                                [######]
+    events = graph.event_table
+    returned = events.end[work.call]
+    # Work may start while its call still runs: then there is no delay.
+    begun = np.maximum(work.start, returned)
+    stream_free = _last_source_ns(graph, IN_STREAM)[work.row].clip(returned, begun)
+    # Clipped into what the stream left over: the parts add up to the delay whatever overlaps.
+    all_free = _last_source_ns(graph, ACROSS_STREAMS)[work.row].clip(stream_free, begun)
+    return {
+        "cpu_duration_ns": returned - events.start[work.call],
+        "gpu_duration_ns": work.end - work.start,
+        "launch_delay_ns": begun - returned,
+        "behind_stream_ns": stream_free - returned,
+        "behind_event_ns": all_free - stream_free,
+        "overhead_ns": begun - all_free,
+    }
+
+
+def _last_source_ns(graph: DependencyGraph, kinds: tuple[EdgeKind, ...]) -> Ints:
+    """Return when the last thing happened that each event's start waited for by edges of some kinds (ns)."""
+    edges = graph.edges_of(*kinds)
+    edges = edges.take(~edges.to_end)
+    times = np.full(len(graph.event_table), np.iinfo(np.int64).min)
+    np.maximum.at(times, edges.target, edges.source_ns)
+    return times
+
+
+def launch_stats(
+    frame: pd.DataFrame,
+    runtime_cutoff: float = RUNTIME_CUTOFF_US,
+    launch_delay_cutoff: float = LAUNCH_DELAY_CUTOFF_US,
+) -> pd.DataFrame:
+    """Sum up launches per rank, scope and name of the call.
+
+    Args:
+        frame: what :func:`launches` returns.
+        runtime_cutoff: calls that take longer (µs) are runtime outliers; others are short kernels if their work is
+            shorter than the call.
+        launch_delay_cutoff: delays above it (µs) are launch delay outliers.
+
+    Returns:
+        rank, scope, call, calls, launches (activities), cpu_ns (each call once), gpu_ns; summed over launches, which
+        wait side by side, launch_delay_ns and its parts behind_stream_ns, behind_event_ns, overhead_ns; of single
+        launches median_launch_delay_ns, p95_launch_delay_ns (95 % are no longer) and median_overhead_ns; the counts
+        short_kernels, runtime_outliers, launch_delay_outliers. The longest time on the CPU comes first.
+    """
+    found = frame.assign(**_outlier_marks(frame, runtime_cutoff, launch_delay_cutoff))
+    columns = {name: found[name].to_numpy() for name in (*NUMBERS, *OUTLIERS)}
+    keys = found[["rank", "scope", "call"]].to_numpy()
+    parts = list(found.groupby(["rank", "scope", "call"], sort=False).indices.values())
+    rows = [[*keys[at[0]], *_summed_launches({name: column[at] for name, column in columns.items()})] for at in parts]
+    scopes = found[["rank", "scope"]].drop_duplicates().to_numpy().tolist()
+    rows.sort(key=lambda row: (scopes.index(row[:2]), -row[5]))
+    return pd.DataFrame(rows, columns=list(STATS_COLUMNS))
+
+
+def _summed_launches(part: dict[str, Any]) -> list[int]:
+    """Return the numbers of one row: each call counts once, however much it launched."""
+    # A call of a graph launches many activities but takes its time once.
+    calls, first = np.unique(part["call_index"], return_index=True)
+    delay, overhead = part["launch_delay_ns"], part["overhead_ns"]
+    every = np.zeros(len(delay), np.int64)
+    usual = [ranked_by(every, *of)[0] for of in ((delay, 1, 50), (delay, 1, 95), (overhead, 1, 50))]
+    sums = [part["cpu_duration_ns"][first].sum(), part["gpu_duration_ns"].sum(), *(part[name].sum() for name in DELAYS)]
+    return [
+        len(calls),
+        len(overhead),
+        *sums,
+        *usual,
+        *(part[name].sum() for name in OUTLIERS),
+    ]
+
+
+def _outlier_marks(frame: pd.DataFrame, runtime_cutoff: float, launch_delay_cutoff: float) -> dict[str, Any]:
+    """Mark what HTA's three histograms show."""
+    cpu, gpu, delay = frame["cpu_duration_ns"], frame["gpu_duration_ns"], frame["launch_delay_ns"]
+    found = ((cpu <= runtime_cutoff * 1e3) & (gpu < cpu), cpu > runtime_cutoff * 1e3, delay > launch_delay_cutoff * 1e3)
+    return dict(zip(OUTLIERS, found, strict=True))
+
+
+def answer(
+    scopes: Sequence[Scope],
+    runtime_cutoff: float = RUNTIME_CUTOFF_US,
+    launch_delay_cutoff: float = LAUNCH_DELAY_CUTOFF_US,
+    *,
+    no_memory_events: bool = False,
+) -> Answer:
+    """Return what launches cost on the CPU and why their work starts when it does.
+
+    Args:
+        scopes: where to look.
+        runtime_cutoff: a call that takes longer (µs) is an outlier.
+        launch_delay_cutoff: a longer delay (µs) is an outlier.
+        no_memory_events: leave copies and sets out.
+
+    Returns:
+        The tables ``launch_stats`` (by name of the call) and ``largest_overheads``, and the series ``launches``.
+    """
+    frame = launches(scopes, include_memory_events=not no_memory_events)
+    notes = [
+        *(note for scope in scopes if (note := _missing_note(scope))),
+        *clock_notes({scope.rank: scope.graph.diagnostics for scope in scopes}),
+    ]
+    largest = _largest_overheads(frame)
+    found = _outlier_marks(frame, runtime_cutoff, launch_delay_cutoff)
+    tables = {"launch_stats": launch_stats(frame, runtime_cutoff, launch_delay_cutoff), "largest_overheads": largest}
+    series = {"launches": frame.assign(**found)}
+    summed = {"launch_stats": "launches, which wait side by side"}
+    return Answer(tables, notes, series, summed=summed, conclusion=_conclusion(tables["launch_stats"]))
+
+
+def _conclusion(stats: pd.DataFrame) -> list[str]:
+    """Say what launching costs on the CPU where that is most, and what its work mostly waits for."""
+    found = outlier(sums_per_scope(stats), "cpu_ns", brief_duration) if len(stats) else None
+    if found is None:
+        return []
+    calls = f"{counted(found['calls'], 'launching call')}{found.where}"
+    takes = f"{calls} take {brief_duration(found['cpu_ns'])} on the CPU{found.typical}"
+    longest = rows_there(stats, found).iloc[0]
+    if found["calls"] > longest["calls"]:
+        takes += f", {brief_share(longest['cpu_ns'] / max(found['cpu_ns'], 1))} of it in {quoted(longest['call'])}"
+    return [f"{takes}, for {brief_duration(found['gpu_ns'])} of GPU work{_mostly_held(found)}"]
+
+
+def _mostly_held(found: Outlier) -> str:
+    """Say what the work of launches mostly waits for, if it waits."""
+    if not found["launch_delay_ns"]:
+        return "; the work starts before its call returns"
+    part = max(HELD_BY, key=lambda name: int(found[name]))
+    return f"; {brief_share(found[part] / found['launch_delay_ns'])} of its delay is {HELD_BY[part]}"
+
+
+def _largest_overheads(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the :func:`launches` whose work started latest without the stream or an event holding it.
+
+    Returns:
+        rank, scope, event_index, behind_stream_ns, behind_event_ns, overhead_ns, call, name.
+    """
+    return frame.nlargest(LARGEST, "overhead_ns")[list(LARGEST_COLUMNS)]
+
+
+def _missing_note(scope: Scope) -> str:
+    """Say what could not be told."""
+    if scope.missing() or (scope.work.call >= 0).all():
+        return scope.missing()
+    orphans = int(np.count_nonzero(scope.work.call < 0))
+    return (
+        f"rank {scope.rank}: {orphans:,} of {len(scope.work):,} GPU activities in {scope.label} "
+        "have no launching call in the file; they are left out"
+    )
+
+
+def figure(found: Answer) -> Figure:
+    """Draw what HTA draws: the calls of short kernels, long calls, and long delays, as histograms."""
+    frame = found.series["launches"]
+    title = "Launches"
+    if frame.empty:
+        return empty_figure(title, "no launch was recorded")
+    made = new_figure(title=title, y="launches")
+    shown = (
+        ("short_kernels", "cpu_duration_ns", "call of a shorter kernel, µs"),
+        ("runtime_outliers", "cpu_duration_ns", "long call, µs"),
+        ("launch_delay_outliers", "launch_delay_ns", "long launch delay, µs"),
+    )
+    for at, (kind, column, label) in enumerate(shown):
+        axis = "" if at == 0 else str(at + 1)
+        _add_histogram(made, frame.loc[frame[kind], column].to_numpy() / 1e3, SERIES[at], axis)
+        place = {"title": label, "domain": [at * 0.35, at * 0.35 + 0.3], **AXIS}
+        made.update_layout({f"xaxis{axis}": place, f"yaxis{axis}": {"anchor": f"x{axis}", **AXIS}})
+    made.update_layout(showlegend=False, bargap=0)
+    return made
+
+
+def _add_histogram(made: Figure, values: Any, colour: str, axis: str) -> None:
+    """Add bars that were counted here: a page need not carry every launch."""
+    count, edges = np.histogram(values, BINS)  # counted here: the page carries bars, not launches
+    made.add_bar(
+        x=(edges[:-1] + edges[1:]) / 2,
+        y=count,
+        width=np.diff(edges),
+        marker_color=colour,
+        xaxis=f"x{axis}",
+        yaxis=f"y{axis}",
+        hovertemplate="%{x:,.1f} µs: %{y:,}<extra></extra>",
+    )
+
+
+MEANINGS = {
+    "launch_delay_ns": column_types.ns("From the call's start to its work's"),
+    "behind_stream_ns": column_types.ns("Of the delay, waiting for earlier work of the stream"),
+    "behind_event_ns": column_types.ns("Of the delay, waiting for another stream's event"),
+    "overhead_ns": column_types.ns("The rest of the delay"),
+    "median_launch_delay_ns": column_types.ns("The delay that half do not exceed"),
+    "p95_launch_delay_ns": column_types.ns("The delay that 95 % do not exceed"),
+    "median_overhead_ns": column_types.ns("The rest of the delay that half do not exceed"),
+    "short_kernels": column_types.whole("How many kernels are shorter than their launch."),
+    "runtime_outliers": column_types.whole("How many calls take unusually long."),
+    "launch_delay_outliers": column_types.whole("How many delays are unusually long."),
+    "correlation": column_types.whole("The id that the profiler gave the call and its work; -1 without one."),
+    "cpu_duration_ns": column_types.ns("How long the call takes"),
+    "gpu_duration_ns": column_types.ns("How long the activity takes"),
+}
+TABLES = {
+    "launch_stats": Table(launch_stats, STATS_COLUMNS, MEANINGS),
+    "largest_overheads": Table(_largest_overheads, LARGEST_COLUMNS, MEANINGS),
+    "launches": Table(
+        launches,
+        (*COLUMNS, *OUTLIERS),
+        {
+            **MEANINGS,
+            "short_kernels": column_types.flag("Whether the kernel is shorter than its launch."),
+            "runtime_outliers": column_types.flag("Whether the call takes unusually long."),
+            "launch_delay_outliers": column_types.flag("Whether the delay is unusually long."),
+        },
+    ),
+}
+
+ANALYSIS = Analysis(
+    name="launch-stats",
+    help="How long launches take on the CPU, and what their work waited for before it started.",
+    more="What passes between a launch and its work is divided: behind earlier work, behind an event, the rest.",
+    question="how long do launches take, what do their kernels wait for?",
+    examples=("launch-stats trace.json.gz",),
+    flags=(
+        Flag("runtime_cutoff", "microseconds", "a call that takes longer, in µs, is an outlier", RUNTIME_CUTOFF_US),
+        Flag(
+            "launch_delay_cutoff", "microseconds", "a longer launch delay, in µs, is an outlier", LAUNCH_DELAY_CUTOFF_US
+        ),
+        Flag("no_memory_events", "switch", "leave copies and sets out", default=False),
+    ),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

@@ -1,0 +1,377 @@
+"""memory-timeline: how much memory tensors take, at its highest and what was alive then; from allocator events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses import column_types
+from analyses.advice.format import quoted
+from analyses.analysis import Analysis
+from analyses.answer import Answer
+from analyses.description import OWNER_KINDS, Flag
+from analyses.display.charts import step_lines
+from analyses.display.terminal import clipped
+from analyses.headline import outlier
+from analyses.scope import Scope
+from analyses.tables import Rows, Table, joined, labelled
+from hta_graph.arrays import freeze, last_of_runs, picked, summed_by
+from hta_graph.attribution.owners import OWNERS, owners
+from hta_graph.errors import UsageError
+from hta_graph.graph.conversion import texts_of_codes
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.model import EventKind, Ids, Ints
+from hta_graph.trace.event_args import Details, Objects, read_details
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["TABLES", "Allocations", "alive_at_peak", "allocations", "answer", "figure", "memory_events", "peaks"]
+
+KEYS = ("Bytes", "Addr", "Device Type", "Device Id", "Total Allocated", "Total Reserved", "Ev Idx")
+DEVICES = {0: "CPU", 1: "GPU", 6: "GPU", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA"}
+"""PyTorch's numbers of device types, of those that allocate."""
+
+MOST_BYTES = 1 << 50
+"""A petabyte, beyond the memory of any device."""
+
+EARLIER = "(allocated earlier)"
+UNKNOWN = "(unknown)"
+PEAKS = ["rank", "scope", "device", "allocations", "frees", "first_bytes", "peak_bytes", "last_bytes"]
+PEAKS += ["peak_reserved_bytes", "peak_event_index", "peak_by"]
+ALIVE = ["rank", "scope", "device", "name", "allocations", "alive_bytes", "alive_share"]
+EVENTS = ["rank", "scope", "device", "event_index", "time_ns", "bytes", "allocated_bytes", "reserved_bytes", "name"]
+
+
+@dataclass(frozen=True)
+class Allocations:
+    """The allocator's events of one device in one stretch, in order of time.
+
+    ``row`` is canonical, ``moved`` what was allocated (positive) or freed (negative), ``allocated`` and ``reserved``
+    the device's totals after each event (bytes, -1 where not recorded), ``address`` what was handed out; ``owner`` is
+    the row on whose behalf it happened (-1: unknown).
+    """
+
+    scope: Scope
+    device: str
+    row: Ids
+    moved: Ints
+    allocated: Ints
+    reserved: Ints
+    address: Ints
+    owner: Ids
+
+    @property
+    def first(self) -> int:
+        """The total before the first event (bytes)."""
+        return int(self.allocated[0] - self.moved[0])
+
+    @property
+    def peak(self) -> tuple[int, int]:
+        """The highest total (bytes), and the place of the event that reached it: -1 if it stood at the beginning."""
+        at = int(np.argmax(self.allocated))  # of equal totals the first
+        return (int(self.allocated[at]), at) if self.allocated[at] >= self.first else (self.first, -1)
+
+    @property
+    def names(self) -> Objects:
+        """The owners' names."""
+        graph = self.scope.graph
+        return texts_of_codes(graph.names, picked(graph.event_table.name, self.owner), UNKNOWN)
+
+
+def allocations(scopes: Sequence[Scope], by: str = "operator") -> list[Allocations]:
+    """Return what the ``[memory]`` events of each scope say, one entry for each of its devices, CPU first.
+
+    Args:
+        scopes: where to look.
+        by: on whose behalf: ``operator``, ``frame``, ``module`` or ``annotation``.
+
+    Raises:
+        UsageError: another owner.
+        TraceError: the file, which is read once more where there are such events, is gone or has changed.
+    """
+    if by not in OWNERS:
+        raise UsageError(f"memory is not told by {by!r}; choose {', '.join(OWNERS)}")
+    graphs = dict.fromkeys(scope.graph for scope in scopes)
+    recorded = {graph: MemoryEvents.of(graph, by) for graph in graphs}
+    return [item for scope in scopes for item in recorded[scope.graph].of_scope(scope)]
+
+
+@dataclass(frozen=True)
+class MemoryEvents:
+    """All memory events of a trace in order, as columns."""
+
+    device: list[str]
+    columns: dict[str, Any]
+
+    @classmethod
+    def of(cls, graph: DependencyGraph, by: str) -> MemoryEvents:
+        """Read the events of a graph's trace, and on whose behalf each happened."""
+        events = graph.event_table
+        rows = np.flatnonzero(events.kind == EventKind.MEMORY).astype(np.int32)
+        if not len(rows):
+            return cls([], {"row": rows})
+        details = read_details(graph.trace, KEYS, rows)
+        numbers = {
+            key: np.array([_counted(value, key, absent) for value in details[key].tolist()], np.int64)
+            for key in KEYS
+            for absent in [0 if key == "Bytes" else -1]
+        }
+        # Frees and allocations share instants: the allocator's own counter says which came first, else the file.
+        order = np.lexsort((events.index[rows], numbers["Ev Idx"], events.start[rows]))
+        return cls(
+            [_device_name(details, at) for at in order.tolist()],
+            {
+                "row": rows[order],
+                "moved": numbers["Bytes"][order],
+                "allocated": numbers["Total Allocated"][order],
+                "reserved": numbers["Total Reserved"][order],
+                "address": numbers["Addr"][order],
+                "owner": owners(graph, by).innermost(rows[order]),
+            },
+        )
+
+    def of_scope(self, scope: Scope) -> list[Allocations]:
+        """Return those that belong to a stretch, device by device."""
+        inside = scope.holds(self.columns["row"])
+        device = np.array(self.device, dtype=object)
+        names = sorted(set(device[inside].tolist()))
+        return [self._on_device(scope, name, np.flatnonzero(inside & (device == name))) for name in names]
+
+    def _on_device(self, scope: Scope, name: str, at: Ints) -> Allocations:
+        columns = {key: freeze(column[at]) for key, column in self.columns.items()}
+        # Old profilers write changes but no totals: then these count from the first event.
+        if (columns["allocated"] < 0).any():
+            columns["allocated"] = freeze(np.cumsum(columns["moved"]))
+        return Allocations(scope, name, **columns)
+
+
+def _counted(value: object, key: str, absent: int) -> int:
+    """Return a number that the allocator can have meant; addresses have all 64 bits."""
+    if not isinstance(value, int) or abs(value) >= (1 << 64 if key == "Addr" else MOST_BYTES):
+        return absent
+    return value if value < 1 << 63 else value - (1 << 64)
+
+
+def _device_name(details: Details, at: int) -> str:
+    """Name the device of a memory event."""
+    kind, number = details["Device Type"][at], details["Device Id"][at]
+    name = "unknown device" if kind is None else f"device type {clipped(str(kind), 20)}"
+    name = DEVICES.get(kind, name) if isinstance(kind, int) else name
+    return f"{name} {number}" if isinstance(number, int) and number >= 0 else name
+
+
+def peaks(found: Sequence[Allocations]) -> pd.DataFrame:
+    """Sum up each device's memory.
+
+    Returns:
+        rank, scope, device, allocations and frees (how many), first_bytes, peak_bytes and last_bytes (the total before
+        the first event, at its highest, after the last), peak_reserved_bytes (what the allocator held of the driver;
+        missing where not recorded),
+        peak_event_index and peak_by (the allocation that reached the peak, and on whose behalf; missing where the total
+        was highest at the beginning).
+    """
+    frame = _table_of_devices(found, _peak_row, PEAKS)
+    return frame.astype({"peak_event_index": "Int64", "peak_reserved_bytes": "Int64"})
+
+
+def _table_of_devices(
+    found: Sequence[Allocations], rows: Callable[[Allocations], Rows], columns: Sequence[str]
+) -> pd.DataFrame:
+    """Put what there is to say about each device one below the other."""
+    return joined([labelled(rows(item), item.scope).assign(device=item.device) for item in found], columns)
+
+
+def _peak_row(item: Allocations) -> dict[str, Any]:
+    """Return the row of one device."""
+    peak, at = item.peak
+    reserved = int(item.reserved.max()) if (item.reserved >= 0).any() else None
+    index = int(item.scope.graph.event_table.index[item.row[at]]) if at >= 0 else None
+    return {
+        "allocations": [int(np.count_nonzero(item.moved > 0))],
+        "frees": [int(np.count_nonzero(item.moved <= 0))],
+        "first_bytes": [item.first],
+        "peak_bytes": [peak],
+        "last_bytes": [int(item.allocated[-1])],
+        "peak_reserved_bytes": pd.array([reserved], "Int64"),
+        "peak_event_index": pd.array([index], "Int64"),
+        "peak_by": [item.names[at] if at >= 0 else None],
+    }
+
+
+def alive_at_peak(found: Sequence[Allocations]) -> pd.DataFrame:
+    """List on whose behalf the memory was allocated that was alive at each device's peak.
+
+    An allocation is alive if its address was not freed up to then. The rows of a device sum to its peak: what was
+    allocated before the first event is ``(allocated earlier)``.
+
+    Returns:
+        rank, scope, device, name, allocations, alive_bytes, alive_share (of the peak); most bytes first.
+    """
+    return _table_of_devices(found, _owners_at_peak, ALIVE)
+
+
+def _owners_at_peak(item: Allocations) -> pd.DataFrame:
+    """List the owners of one device's memory, most first."""
+    peak, last = item.peak
+    at = _unfreed_at_end(item.address[: last + 1], item.moved[: last + 1])
+    names, place = np.unique(item.names[at].astype(str), return_inverse=True)
+    size = summed_by(place, item.moved[at], len(names))
+    # What is not accounted for was there before the recording: so the rows add up to the peak.
+    earlier = int(peak - size.sum())
+    columns = {
+        "name": [*names.tolist(), EARLIER],
+        "allocations": pd.array([*np.bincount(place, minlength=len(names)).tolist(), None], "Int64"),
+        "alive_bytes": [*size.tolist(), earlier],
+    }
+    frame = pd.DataFrame(columns)
+    frame["alive_share"] = frame["alive_bytes"] / max(peak, 1)
+    frame = frame[(frame["name"] != EARLIER) | (frame["alive_bytes"] != 0)]
+    return frame.sort_values(["alive_bytes", "name"], ascending=[False, True])
+
+
+def _unfreed_at_end(address: Ints, moved: Ints) -> Ints:
+    """Return the places of the allocations whose address has no later event."""
+    # Sorted by address, in order of time within one: the last event of each tells whether it is still in use.
+    order = np.argsort(address, kind="stable")
+    last = order[last_of_runs(address[order])]
+    return np.sort(last[moved[last] > 0])
+
+
+def memory_events(found: Sequence[Allocations]) -> pd.DataFrame:
+    """List every event of the allocator.
+
+    Returns:
+        rank, scope, device, event_index, time_ns (absolute), bytes (negative: freed), allocated_bytes and
+        reserved_bytes after it (-1: not recorded), name (on whose behalf).
+    """
+    return _table_of_devices(found, _event_rows, EVENTS)
+
+
+def _event_rows(item: Allocations) -> dict[str, Any]:
+    """Return the columns of one device's events."""
+    events = item.scope.graph.event_table
+    return {
+        "event_index": events.index[item.row],
+        "time_ns": events.start[item.row],
+        "bytes": item.moved,
+        "allocated_bytes": item.allocated,
+        "reserved_bytes": item.reserved,
+        "name": item.names,
+    }
+
+
+def answer(scopes: Sequence[Scope], by: str = "operator") -> Answer:
+    """Return how much memory the tensors of each device take.
+
+    Args:
+        scopes: where to look.
+        by: on whose behalf memory is said to be allocated: ``operator``, ``frame``, ``module`` or ``annotation``.
+
+    Returns:
+        The tables ``memory`` (a row a device) and ``alive_at_the_peak``, and the series ``events``.
+
+    Raises:
+        UsageError: another owner.
+        TraceError: the file, which is read once more where there are such events, is gone or has changed.
+    """
+    found = allocations(scopes, by)
+    tables = {"memory": peaks(found), "alive_at_the_peak": alive_at_peak(found)}
+    notes = [note for scope in scopes if (note := _missing_note(scope, found))]
+    return Answer(tables, notes, {"events": memory_events(found)}, conclusion=_conclusion(tables["memory"]))
+
+
+def _conclusion(frame: pd.DataFrame) -> list[str]:
+    """Say how high the highest peak of a GPU is, of a trace without one that of the CPU, and who reached it."""
+    on_gpus = frame[frame["device"] != DEVICES[0]]
+    peak = outlier(_highest(on_gpus if len(on_gpus) else frame), "peak_bytes", lambda size: f"{size:,} bytes")
+    if peak is None:
+        return []
+    by = f", reached in {quoted(str(peak['peak_by']))}" if isinstance(peak["peak_by"], str) else ""
+    return [f"tensors on {peak['device']} take at most {peak['peak_bytes']:,} bytes{peak.where}{peak.typical}{by}"]
+
+
+def _highest(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the device with the highest peak of each rank and scope."""
+    ordered = frame.sort_values("peak_bytes", ascending=False, kind="stable")
+    return ordered.drop_duplicates(["rank", "scope"]).sort_index()
+
+
+def _missing_note(scope: Scope, found: Sequence[Allocations]) -> str:
+    """Say what was not recorded, and how to record it."""
+    if not (scope.graph.event_table.kind == EventKind.MEMORY).any():
+        return (
+            f"rank {scope.rank}: the trace holds no [memory] events; record with profile_memory=True, "
+            "or give the raw memory timeline that the profiler's export_memory_timeline wrote"
+        )
+    own = [item for item in found if item.scope is scope]
+    if not own:
+        return f"rank {scope.rank}: nothing was allocated in {scope.label}; choose another window"
+    if any((item.reserved < 0).all() for item in own):
+        return f"rank {scope.rank}: the trace has no totals (an old profiler wrote it); they count from its first event"
+    return ""
+
+
+def figure(found: Answer) -> Figure:
+    """Draw the memory of each device over time."""
+    events = found.series["events"]
+    lines = {}
+    if len(events):
+        origin = int(events["time_ns"].min())
+        several = len(events[["rank", "scope"]].drop_duplicates()) > 1
+        for (rank, scope, device), part in events.groupby(["rank", "scope", "device"], sort=False):
+            label = f"{device}, rank {rank}, {scope}" if several else str(device)
+            at = ((part["time_ns"] - origin) / 1e6).to_numpy()
+            lines[f"{label}: allocated"] = at, (part["allocated_bytes"] / 2**20).to_numpy()
+            if (part["reserved_bytes"] > 0).any():
+                lines[f"{label}: reserved"] = at, (part["reserved_bytes"] / 2**20).to_numpy()
+    return step_lines(lines, title="Memory over time", x="ms since the first event", y="MiB")
+
+
+MEANINGS = {
+    "device": column_types.text("The device."),
+    "allocations": column_types.whole("How many allocations there are."),
+    "frees": column_types.whole("How many releases there are."),
+    "peak_bytes": column_types.size("The total at its highest"),
+    "peak_reserved_bytes": column_types.size("What the allocator held of the driver; null: not recorded", null=True),
+    "peak_event_index": column_types.whole(
+        "The allocation that reached the peak; null: that was the beginning.", null=True
+    ),
+    "peak_by": column_types.text("On whose behalf that was; null: that was the beginning.", null=True),
+    "alive_bytes": column_types.size("What was alive at the peak"),
+    "alive_share": column_types.share("The same, of the peak", null=True),
+    "time_ns": column_types.ns("When it happens, absolute"),
+    "bytes": column_types.size("What is allocated; negative: freed"),
+    "allocated_bytes": column_types.size("The total after it; -1: not recorded"),
+    "reserved_bytes": column_types.size("What the allocator held after it; -1: not recorded"),
+}
+TABLES = {
+    "memory": Table(peaks, PEAKS, MEANINGS),
+    "alive_at_the_peak": Table(
+        alive_at_peak,
+        ALIVE,
+        {
+            **MEANINGS,
+            "allocations": column_types.whole(
+                "How many allocations there are; null: of before the recording.", null=True
+            ),
+        },
+    ),
+    "events": Table(memory_events, EVENTS, MEANINGS),
+}
+
+ANALYSIS = Analysis(
+    name="memory-timeline",
+    help="How much memory tensors take, its peak and what was alive then; of traces or the profiler's raw export.",
+    more="It needs a recording with profile_memory=True, and says so of others.",
+    question="how much memory is in use, what is alive at the peak?",
+    examples=("memory-timeline trace.json.gz",),
+    flags=(Flag("by", "text", f"on whose behalf: {', '.join(OWNER_KINDS)}", "operator", choices=OWNER_KINDS),),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

@@ -1,0 +1,319 @@
+"""overlap: how much communication and copying the GPU hides behind other work, and which collectives stay exposed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses import column_types
+from analyses.advice.format import brief_duration, brief_share, quoted
+from analyses.analysis import Analysis
+from analyses.answer import Answer
+from analyses.headline import outlier, rows_there
+from analyses.scope import Scope, several_gpus
+from analyses.tables import Table, event_names, table_of
+from hta_graph.activities import Activities, WorkType
+from hta_graph.arrays import looked_up, picked
+from hta_graph.exposure import exposure
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.multi_rank.matching.communication_kernels import read_communication_kernels
+from hta_graph.multi_rank.matching.rank_waits import RankWaits, waits_for_ranks
+from hta_graph.paths.intervals import Intervals, union
+from hta_graph.text.shorten import short_name
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["TABLES", "answer", "comm_comp_overlap", "communication_kernels", "exposed_copies", "figure"]
+
+RECORDED = {
+    "collective": "Collective name",
+    "group": "Process Group Name",
+    "dtype": "dtype",
+    "in_elements": "In msg nelems",
+    "out_elements": "Out msg nelems",
+    "sequence": "Seq",
+}
+"""What the profiler says about a collective: column → argument."""
+
+TIMES = ("duration_ns", "overlapped_ns", "exposed_ns", "shared_ns")
+SUMMED = {"count": ("duration_ns", "size"), **{name: (name, "sum") for name in TIMES}}
+OVERLAP_COLUMNS = [
+    *("rank", "scope", "communication_ns", "overlapped_communication_ns", "overlapped_share"),
+    *("exposed_communication_ns", "memory_ns", "overlapped_memory_ns", "exposed_memory_ns"),
+    *("exposed_waiting_ns", "exposed_transfer_ns"),
+]
+KERNEL_COLUMNS = ["rank", "scope", "event_index", "kernel", *RECORDED, "stream", "start_ns", *TIMES]
+NUMBERS = ("in_elements", "out_elements", "sequence")
+ALIKE = ("collective", "group", "dtype", "kernel")
+"""What communication kernels are added up by."""
+COLLECTIVE_COLUMNS = ["rank", "scope", *ALIKE, *SUMMED, "exposed_share"]
+MOST_EXPOSED = ["rank", "scope", "event_index", "collective", *TIMES, "kernel"]
+MOST = 10
+COPY_COLUMNS = ["rank", "scope", "kernel", *SUMMED, "exposed_share"]
+
+
+def comm_comp_overlap(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Tell how much communication runs beside computation, and copies beside either.
+
+    The exposed times are those of the temporal breakdown. Where no communication is recognised, the share is missing,
+    not 0; HTA then gives NaN, and counts operators that carry a stream number as computation.
+
+    Returns:
+        rank, scope, communication_ns (any communication runs), overlapped_communication_ns, overlapped_share (of
+        communication), exposed_communication_ns, memory_ns (any copy or set runs), overlapped_memory_ns,
+        exposed_memory_ns, exposed_waiting_ns and exposed_transfer_ns (of several ranks: of the exposed communication
+        the time in which all of it waits for other ranks, and the rest; missing for one rank, which cannot tell).
+    """
+    waits = waits_for_ranks({scope.rank: scope.graph for scope in scopes})
+    rows = table_of(scopes, lambda scope: [_hidden_time(scope, waits.get(scope.rank))], OVERLAP_COLUMNS)
+    return rows.astype(dict.fromkeys(OVERLAP_COLUMNS[-2:], "Int64"))
+
+
+def _hidden_time(scope: Scope, waits: RankWaits | None) -> dict[str, Any]:
+    """Return the row of one scope."""
+    talk, compute = scope.running.busy(WorkType.COMMUNICATION), scope.running.busy(WorkType.COMPUTATION)
+    memory, busy = scope.running.busy(WorkType.MEMORY), scope.running.busy()
+    # Unions of kinds are enough: what overlaps is what a union is shorter than the sum of its parts.
+    either = scope.running.busy(WorkType.COMPUTATION, WorkType.COMMUNICATION)
+    overlapped = talk.total + compute.total - either.total  # |A ∩ B| = |A| + |B| - |A ∪ B|
+    return {
+        "communication_ns": talk.total,
+        "overlapped_communication_ns": overlapped,
+        "overlapped_share": overlapped / talk.total if talk.total else float("nan"),
+        "exposed_communication_ns": either.total - compute.total,
+        "memory_ns": memory.total,
+        "overlapped_memory_ns": memory.total + either.total - busy.total,
+        "exposed_memory_ns": busy.total - either.total,
+        **_exposed_waiting(scope, talk.subtract(compute), waits),
+    }
+
+
+def _exposed_waiting(scope: Scope, exposed: Intervals, waits: RankWaits | None) -> dict[str, int | None]:
+    """Divide exposed communication: waiting where no kernel of it transfers; one without a partner never waits."""
+    if waits is None:
+        return dict.fromkeys(("exposed_waiting_ns", "exposed_transfer_ns"))
+    work = scope.running.take(scope.running.type == WorkType.COMMUNICATION)
+    # A kernel waits first and transfers from then on.
+    begins = np.maximum(work.start, picked(waits.end, looked_up(work.row, waits.row), otherwise=0))
+    transfer = union(np.minimum(begins, work.end), work.end)
+    waiting = exposed.subtract(transfer).total
+    return {"exposed_waiting_ns": waiting, "exposed_transfer_ns": exposed.total - waiting}
+
+
+def communication_kernels(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """List every communication kernel with how much of it is exposed, scope by scope, the most exposed first.
+
+    An instant in which several of them run and nothing computes is exposed once: it belongs to the kernel that started
+    first and is ``shared`` time of the others. So the column ``exposed_ns`` sums to the temporal breakdown's exposed
+    communication, to the nanosecond, and in each row overlapped + exposed + shared = duration.
+
+    Returns:
+        rank, scope, event_index, kernel, collective, group, dtype, in_elements, out_elements, sequence (as recorded
+        on the kernel, else on the operator that launched it; missing where on neither), stream, start_ns, duration_ns,
+        overlapped_ns, exposed_ns, shared_ns.
+
+    Raises:
+        TraceError: the file, which is read once more for the recorded arguments, is gone or has changed.
+    """
+    # Several scopes may be steps of one trace, whose file is read once.
+    recorded = {graph: _recorded_arguments(graph) for graph in dict.fromkeys(scope.graph for scope in scopes)}
+    busy = [scope for scope in scopes if len(scope.running)]
+    frame = table_of(busy, lambda scope: _exposed_kernels(scope, recorded[scope.graph]), KERNEL_COLUMNS)
+    # What was recorded may be missing or a text: an element count is a number or nothing.
+    numbers = {name: pd.to_numeric(frame[name], errors="coerce").astype("Int64") for name in NUMBERS}
+    return _most_exposed_first(frame.assign(**numbers))
+
+
+def _most_exposed_first(frame: pd.DataFrame) -> pd.DataFrame:
+    """Order the rows of each scope by their exposed time, longest first."""
+    scope = frame.groupby(["rank", "scope"], sort=False).ngroup()
+    return frame.iloc[np.lexsort((-frame["exposed_ns"], scope))].reset_index(drop=True)
+
+
+def _exposed_kernels(scope: Scope, recorded: Mapping[int, tuple[Any, ...]]) -> dict[str, Any]:
+    """Return the columns of a scope's communication kernels."""
+    work = scope.running.take(scope.running.type == WorkType.COMMUNICATION)
+    said = [recorded[row] for row in work.row.tolist()]
+    return {
+        "event_index": scope.graph.event_table.index[work.row],
+        **{name: pd.Series([one[at] for one in said], dtype=object) for at, name in enumerate(RECORDED)},
+        "stream": np.array(scope.graph.lanes.labels, object)[work.lane],
+        "start_ns": work.start,
+        **_exposed_times(scope, work, scope.running.busy(WorkType.COMPUTATION)),
+    }
+
+
+def _exposed_times(scope: Scope, work: Activities, hiding: Intervals) -> dict[str, Any]:
+    """Return the names of activities, their lengths, and how these divide."""
+    found = exposure(work, hiding)
+    times = (work.end - work.start, found.hidden, found.exposed, found.shared)
+    return {"kernel": event_names(scope.graph, work.row), **dict(zip(TIMES, times, strict=True))}
+
+
+def _recorded_arguments(graph: DependencyGraph) -> dict[int, tuple[Any, ...]]:
+    """Return what the trace says about each communication kernel (canonical row)."""
+    found = read_communication_kernels(graph)
+    columns = [map(_number_or_text, found.arguments[key]) for key in RECORDED.values()]
+    return dict(zip(found.row.tolist(), zip(*columns, strict=True), strict=True))
+
+
+def _number_or_text(value: Any) -> Any:
+    """Keep numbers and texts; an empty text says nothing."""
+    if value is None or isinstance(value, int | float):
+        return value
+    return str(value) or None
+
+
+def exposed_collectives(kernels: pd.DataFrame) -> pd.DataFrame:
+    """Add up :func:`communication_kernels` per collective, group, element type and kernel, scope by scope.
+
+    Returns:
+        rank, scope, collective, group, dtype, kernel, count, duration_ns, overlapped_ns, exposed_ns, shared_ns,
+        exposed_share (of the scope's exposed communication).
+    """
+    return _added_up(kernels, ALIKE)[COLLECTIVE_COLUMNS]
+
+
+def exposed_copies(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Add up copies and sets per name: what computation and communication hide of them, and what is exposed.
+
+    Instants are attributed as in :func:`communication_kernels`; ``exposed_ns`` sums to the temporal breakdown's exposed
+    memory.
+
+    Returns:
+        rank, scope, kernel, count, duration_ns, overlapped_ns, exposed_ns, shared_ns, exposed_share (of the scope's
+        exposed memory time).
+    """
+    busy = [scope for scope in scopes if len(scope.running)]
+    return _added_up(table_of(busy, _copy_times, ["rank", "scope", "kernel", *TIMES]), ["kernel"])[COPY_COLUMNS]
+
+
+def _copy_times(scope: Scope) -> dict[str, Any]:
+    """Return the columns of a scope's copies and sets."""
+    work = scope.running.take(scope.running.type == WorkType.MEMORY)
+    hiding = scope.running.busy(WorkType.COMPUTATION, WorkType.COMMUNICATION)
+    return _exposed_times(scope, work, hiding)
+
+
+def _added_up(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Add up rows that are alike in some columns, scope by scope, the most exposed first."""
+    grouped = frame.groupby(["rank", "scope", *keys], dropna=False, sort=False)
+    summed = grouped.agg(**SUMMED).reset_index()
+    # Where nothing is exposed there is no share of it, rather than a division by zero.
+    whole = summed.groupby(["rank", "scope"])["exposed_ns"].transform("sum")
+    summed["exposed_share"] = summed["exposed_ns"] / whole.where(whole > 0)
+    return _most_exposed_first(summed)
+
+
+def answer(scopes: Sequence[Scope]) -> Answer:
+    """Return what is hidden and what exposed, of all communication, of collectives and of copies.
+
+    Args:
+        scopes: where to look.
+
+    Returns:
+        The tables ``overlap``, ``collectives``, ``most_exposed``, ``copies``, and the series ``communication_kernels``.
+
+    Raises:
+        TraceError: the file, which is read once more for the recorded arguments, is gone or has changed.
+    """
+    kernels = communication_kernels(scopes)
+    tables = {
+        "overlap": comm_comp_overlap(scopes),
+        "collectives": exposed_collectives(kernels),
+        "most_exposed": _most_exposed(kernels),
+        "copies": exposed_copies(scopes),
+    }
+    notes = [*(note for scope in scopes if (note := _missing_note(scope))), *several_gpus(scopes)]
+    summed = {"collectives": "kernels", "copies": "copies"}
+    said = _conclusion(tables["overlap"], tables["collectives"])
+    return Answer(tables, notes, {"communication_kernels": kernels}, summed=summed, conclusion=said)
+
+
+def _conclusion(frame: pd.DataFrame, collectives: pd.DataFrame) -> list[str]:
+    """Say how much communication is exposed where most is, what that is, and whether it waits for other ranks."""
+    talks = frame[frame["communication_ns"] > 0]
+    found = outlier(talks.assign(exposed_share=1 - talks["overlapped_share"]), "exposed_share")
+    if found is None:
+        return []
+    exposed, every = found["exposed_communication_ns"], brief_duration(found["communication_ns"])
+    if not exposed:
+        return [f"all communication is hidden behind computation: {every}{found.where}"]
+    share = brief_share(found["exposed_share"])
+    of = f"{share} of the communication is exposed{found.where}{found.typical}: {brief_duration(exposed)} of {every}"
+    largest = rows_there(collectives, found).iloc[0]
+    name = largest["collective"] if isinstance(largest["collective"], str) else short_name(largest["kernel"])
+    waiting = found["exposed_waiting_ns"]
+    waits = "" if pd.isna(waiting) else f"; in {brief_share(waiting / exposed)} of that it waits for other ranks"
+    return [f"{of}, {brief_share(largest['exposed_share'])} of it in {quoted(name)}{waits}"]
+
+
+def _most_exposed(kernels: pd.DataFrame) -> pd.DataFrame:
+    """Return the most exposed of :func:`communication_kernels`.
+
+    Returns:
+        rank, scope, event_index, collective, duration_ns, overlapped_ns, exposed_ns, shared_ns, kernel.
+    """
+    exposed = kernels.loc[kernels["exposed_ns"] > 0, MOST_EXPOSED]
+    return exposed.sort_values("exposed_ns", ascending=False, kind="stable", ignore_index=True).head(MOST)
+
+
+def _missing_note(scope: Scope) -> str:
+    """Say why there is no share of overlap."""
+    if scope.missing():
+        return scope.missing()
+    if (scope.running.type == WorkType.COMMUNICATION).any():
+        return ""
+    return (
+        f"rank {scope.rank}: no communication kernels recognised in {scope.label}, so there is no share of overlap; "
+        "if the job is distributed, record a step that communicates"
+    )
+
+
+def figure(found: Answer) -> Figure:
+    """Draw how much of each rank's or step's communication is hidden and exposed."""
+    from analyses.questions.overlap_chart import hidden_and_exposed
+
+    return hidden_and_exposed(found.main)
+
+
+MEANINGS = {
+    "communication_ns": column_types.ns("How long any communication runs"),
+    "overlapped_communication_ns": column_types.ns("How long communication and computation run at once"),
+    "overlapped_share": column_types.share(
+        "The overlapped part of communication; null without communication", null=True
+    ),
+    "memory_ns": column_types.ns("How long any copy or set runs"),
+    "overlapped_memory_ns": column_types.ns("How long copies or sets and other work run at once"),
+    "exposed_waiting_ns": column_types.ns("Of that, when all of it waits for other ranks; null of one rank", null=True),
+    "exposed_transfer_ns": column_types.ns("The rest of that; null of one rank", null=True),
+    "overlapped_ns": column_types.ns("How much of that is hidden behind computation"),
+    "exposed_ns": column_types.ns("How much of that is not"),
+    "shared_ns": column_types.ns("How much of the exposed time it shares with other such work"),
+    "exposed_share": column_types.share("The exposed time, of the scope's", null=True),
+    "in_elements": column_types.whole("Elements of the input; null: not recorded.", null=True),
+    "out_elements": column_types.whole("Elements of the output; null: not recorded.", null=True),
+    "sequence": column_types.whole("The sequence number in its group; null: not recorded.", null=True),
+}
+TABLES = {
+    "overlap": Table(comm_comp_overlap, OVERLAP_COLUMNS, MEANINGS),
+    "collectives": Table(exposed_collectives, COLLECTIVE_COLUMNS, MEANINGS),
+    "most_exposed": Table(_most_exposed, MOST_EXPOSED, MEANINGS),
+    "copies": Table(exposed_copies, COPY_COLUMNS, MEANINGS),
+    "communication_kernels": Table(communication_kernels, KERNEL_COLUMNS, MEANINGS),
+}
+
+ANALYSIS = Analysis(
+    name="overlap",
+    help="How much communication and copying is hidden behind other work, and which collectives stay exposed.",
+    more="Communication is exposed where nothing computes beside it.",
+    question="how much communication is hidden, which collectives are exposed?",
+    examples=("overlap trace.json.gz", "overlap job --per-step"),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

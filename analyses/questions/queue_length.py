@@ -1,0 +1,245 @@
+"""queue-length: how many launches wait on each stream, and for how long a full queue held the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses import column_types
+from analyses.advice.format import brief_duration, counted
+from analyses.analysis import Analysis
+from analyses.answer import Answer, Note
+from analyses.description import Flag
+from analyses.display.charts import steps_by_group
+from analyses.headline import outlier
+from analyses.scope import Scope
+from analyses.tables import Table, table_of
+from hta_graph.activities import activities
+from hta_graph.errors import Remedy
+from hta_graph.launch_queue import QueueSteps, queue_steps
+from hta_graph.model import EdgeKind, EventKind, Ids
+from hta_graph.trace.profiler_names import AMD_CALL
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = [
+    "TABLES",
+    "answer",
+    "figure",
+    "queue_length",
+    "queue_length_time_series",
+    "queue_of",
+]
+
+MAX_QUEUE_LENGTH = 1024
+"""When a queue is full: hardware queues of NVIDIA hold so many launches at most."""
+COLUMNS = [
+    *("rank", "scope", "stream", "launches", "max_length", "mean_length", "median_length", "time_mean_length"),
+    *("full_ns", "full_share", "blocked_calls", "blocked_ns"),
+]
+SERIES_COLUMNS = ["rank", "scope", "stream", "time_ns", "queue_length", "event_index"]
+SATURATED = range(1000, 1024)
+"""Where the queues of NVIDIA GPUs are full in real traces: 1,013 to 1,024 launches, mostly 1,022."""
+
+
+def queue_length(scopes: Sequence[Scope], max_queue_length: int = MAX_QUEUE_LENGTH) -> pd.DataFrame:
+    """Summarise how many launches of each stream had not started.
+
+    Every launch counts, a graph launch once for each activity; HTA leaves graph launches and several other calls out.
+    A window begins with the queue that it finds.
+
+    Returns:
+        rank, scope, stream, launches, max_length; mean_length and median_length over the changes, as HTA;
+        time_mean_length, weighted by time; full_ns: with at least ``max_queue_length`` launches, and its full_share of
+        the time from the first change to the last (of a window: of all its time); blocked_calls and blocked_ns:
+        launches that waited for a free slot, by the graph's queue_full edges, and the time inside them.
+    """
+    return table_of(scopes, lambda scope: _stream_summaries(scope, max_queue_length), COLUMNS)
+
+
+def queue_length_time_series(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """List every change of a queue, stream by stream.
+
+    Returns:
+        rank, scope, stream, time_ns, queue_length from then on, event_index of the call or activity that changed it.
+    """
+    return table_of(scopes, _queue_changes, SERIES_COLUMNS)
+
+
+def queue_of(scope: Scope) -> QueueSteps:
+    """Return the changes of the queues in a stretch."""
+    events = scope.graph.event_table
+    # A step begins with what earlier steps left in the queue, so all work of the trace is followed.
+    if scope.is_open:
+        return queue_steps(events, scope.work)
+    return queue_steps(events, activities(scope.graph)).clip(scope.start_ns, scope.end_ns)
+
+
+def _queue_changes(scope: Scope) -> dict[str, Any]:
+    """Return the columns of a scope's changes."""
+    queue = queue_of(scope)
+    return {
+        "stream": np.array(scope.graph.lanes.labels, object)[queue.lane],
+        "time_ns": queue.time,
+        "queue_length": queue.length,
+        "event_index": scope.graph.event_table.index[queue.row],
+    }
+
+
+def _stream_summaries(scope: Scope, max_queue_length: int) -> list[dict[str, Any]]:
+    """Return a row for each stream of a scope."""
+    # queue    1 2 3   2     1   0        changes: of the mean and the median, as HTA's
+    # time     +-+-+---+-----+---+---|    how long each length lasted: of the time mean and of full_ns
+    queue, blocked = queue_of(scope), _blocked_launches(scope)
+    lasting = queue.lasting(None if scope.is_open else scope.end_ns)
+    return [
+        {
+            "stream": scope.graph.lanes.labels[lane],
+            "launches": _count_launches(scope, queue.row[part]),
+            **_described_lengths(
+                queue.length[part], lasting[part], max_queue_length, None if scope.is_open else scope.window_ns
+            ),
+            **blocked.get(lane, {"blocked_calls": 0, "blocked_ns": 0}),
+        }
+        for lane, part in queue.streams()
+    ]
+
+
+def _count_launches(scope: Scope, rows: Ids) -> int:
+    """Count the changes that are launches of the scope; those before a window only left their queue there."""
+    events = scope.graph.event_table
+    inside = events.start[rows] >= scope.start_ns if not scope.is_open else np.True_
+    return int(np.count_nonzero((events.kind[rows] == EventKind.RUNTIME) & inside))
+
+
+def _described_lengths(length: Any, lasting: Any, max_queue_length: int, window_ns: int | None) -> dict[str, Any]:
+    """Describe one queue by its lengths and how long each lasted (ns)."""
+    span = int(lasting.sum()) if window_ns is None else window_ns
+    full = int(lasting[length >= max_queue_length].sum())
+    return {
+        "max_length": int(length.max()),
+        "mean_length": float(length.mean()),
+        "median_length": float(np.median(length)),
+        "time_mean_length": float((length * lasting).sum() / span) if span else float(length.mean()),
+        "full_ns": full,
+        "full_share": full / span if span else 0.0,
+    }
+
+
+def _blocked_launches(scope: Scope) -> dict[int, dict[str, int]]:
+    """Return for each stream the launches that waited for a slot, and the time inside them."""
+    events, edges = scope.graph.event_table, scope.graph.edges_of(EdgeKind.QUEUE_FULL)
+    edges = edges.take(scope.holds(edges.target))
+    call, lane = edges.target, events.lane[edges.source]
+    return {
+        stream: {
+            "blocked_calls": int(np.count_nonzero(lane == stream)),
+            "blocked_ns": int((events.end[call] - events.start[call])[lane == stream].sum()),
+        }
+        for stream in np.unique(lane).tolist()
+    }
+
+
+def answer(scopes: Sequence[Scope], max_queue_length: int = MAX_QUEUE_LENGTH) -> Answer:
+    """Return the table ``queue_length`` (a row a stream) and the series ``queue_length_time_series`` (every change).
+
+    Args:
+        scopes: where to look.
+        max_queue_length: a queue of so many launches is full.
+    """
+    frame = queue_length(scopes, max_queue_length)
+    notes: list[str | Note] = [note for scope in scopes if (note := _missing_note(scope))]
+    # Queues of NVIDIA fill a little below the nominal limit, so that the default counts nothing: say so.
+    near = frame[frame["max_length"].isin(SATURATED) & (frame["max_length"] < max_queue_length)]
+    if len(near):
+        most = int(near["max_length"].max())
+        full = Remedy(f"max_queue_length={most} counts that", f"--max-queue-length {most} counts that")
+        notes.append(Note(f"a queue reached {most:,}: NVIDIA's are full near 1,022", full))
+    if any(map(_is_amd, scopes)):
+        notes.append("AMD's queues take more than 1,024 launches: a long one there holds nobody up")
+    series = {"queue_length_time_series": queue_length_time_series(scopes)}
+    return Answer({"queue_length": frame}, notes, series, conclusion=_conclusion(frame))
+
+
+def _conclusion(frame: pd.DataFrame) -> list[str]:
+    """Say which queue is the longest over time, and whether full queues held launches up."""
+    found = outlier(_longest_queues(frame), "time_mean_length", lambda mean: f"{mean:,.1f}")
+    if found is None:
+        return []
+    over_time = f"{found['time_mean_length']:,.1f} launches wait there on average{found.typical}"
+    longest = (
+        f"the longest queue is that of {found['stream']}{found.where}: {over_time}, at most {found['max_length']:,}"
+    )
+    blocked, held = int(frame["blocked_calls"].sum()), int(frame["blocked_ns"].sum())
+    if not blocked:
+        return [f"{longest}; no full queue held a launch up"]
+    return [
+        f"{longest}; full queues held up {counted(blocked, 'launch', 'launches')}, for {brief_duration(held)} in all"
+    ]
+
+
+def _longest_queues(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the longest queue of each rank and scope."""
+    ordered = frame.sort_values("time_mean_length", ascending=False, kind="stable")
+    return ordered.drop_duplicates(["rank", "scope"]).sort_index()
+
+
+def _missing_note(scope: Scope) -> str:
+    """Say why there is no queue."""
+    if scope.missing() or (scope.work.call >= 0).any() or not len(scope.work):
+        return scope.missing()
+    return f"rank {scope.rank}: no launching call in {scope.label}; record with ProfilerActivity.CPU as well"
+
+
+def _is_amd(scope: Scope) -> bool:
+    """Tell whether work was launched by calls of AMD's runtime."""
+    graph = scope.graph
+    called = np.unique(graph.event_table.name[scope.work.call[scope.work.call >= 0]])
+    return bool(graph.trace.names_starting_with(AMD_CALL)[called].any())
+
+
+def figure(found: Answer) -> Figure:
+    """Draw each stream's queue over time."""
+    frame = found.series["queue_length_time_series"]
+    return steps_by_group(frame, "stream", "queue_length", title="Launches that have not started", y="queue length")
+
+
+MEANINGS = {
+    "max_length": column_types.whole("The longest the queue gets, in launches."),
+    "mean_length": column_types.number("The mean length over the changes, in launches; null without any.", null=True),
+    "median_length": column_types.number(
+        "The median length over the changes, in launches; null without any.", null=True
+    ),
+    "time_mean_length": column_types.number(
+        "The mean length weighted by time, in launches; null without any time.", null=True
+    ),
+    "full_ns": column_types.ns("How long at least --max-queue-length launches wait"),
+    "full_share": column_types.share(
+        "The same, of the time from first change to last (of a window: of all of it)", null=True
+    ),
+    "blocked_calls": column_types.whole("How many launches waited for a free slot."),
+    "blocked_ns": column_types.ns("The time inside them"),
+    "time_ns": column_types.ns("When it changes, absolute"),
+    "queue_length": column_types.whole("How many launches wait from then on."),
+    "event_index": column_types.whole("The call or activity that changed it."),
+}
+TABLES = {
+    "queue_length": Table(queue_length, COLUMNS, MEANINGS),
+    "queue_length_time_series": Table(queue_length_time_series, SERIES_COLUMNS, MEANINGS),
+}
+
+ANALYSIS = Analysis(
+    name="queue-length",
+    help="How many launches wait on each stream, and how long a full queue held the CPU.",
+    more="A full queue holds the CPU until the GPU has caught up.",
+    question="how many launches wait, when is the queue full?",
+    examples=("queue-length trace.json.gz",),
+    flags=(Flag("max_queue_length", "count", "a queue of so many launches is full", MAX_QUEUE_LENGTH),),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

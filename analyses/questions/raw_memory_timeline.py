@@ -1,0 +1,184 @@
+"""memory-timeline of the profiler's raw export: what kind of tensor takes the memory, over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from analyses import column_types
+from analyses.answer import Answer
+from analyses.display.charts import SERIES, empty_figure, new_figure, thinned
+from analyses.tables import Table
+from hta_graph.arrays import last_of_runs
+from hta_graph.errors import TraceError
+from hta_graph.model import Ints
+from hta_graph.storage.location import Location
+from hta_graph.storage.named_places import named_place
+from hta_graph.trace.source import read_bytes, text_head
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = [
+    "CATEGORIES",
+    "TABLES",
+    "RawTimeline",
+    "answer",
+    "figure",
+    "is_raw_timeline",
+    "read_raw_timeline",
+    "timeline_table",
+]
+
+CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd", "unknown")
+"""What tensors are for, in the order of the export's numbers."""
+
+MOST_BYTES = 1 << 50
+BEFORE = -1
+"""The time of what existed before the profiler began."""
+
+PEAK_PER_BYTE = 16
+"""What the rows of a raw timeline take in memory for each byte of its text."""
+HEAD = 256
+"""So many bytes of text tell what a file is."""
+
+POINTS = 20_000
+COLUMNS = ["category", "first_bytes", "at_peak_bytes", "at_peak_share", "own_peak_bytes", "last_bytes"]
+TIME_COLUMNS = ["time_ns", *(f"{name}_bytes" for name in CATEGORIES), "all_bytes"]
+
+
+@dataclass(frozen=True)
+class RawTimeline:
+    """Running totals per category: ``time`` (ns), and one row of ``totals`` (bytes, as :data:`CATEGORIES`) for each."""
+
+    time: Ints
+    totals: Ints
+
+    @cached_property
+    def peak(self) -> int:
+        """Where all categories together are highest, the first time."""
+        return int(np.argmax(self.totals.sum(axis=1)))
+
+
+def is_raw_timeline(path: Location) -> bool:
+    """Tell by the first characters whether a file is a raw memory timeline: a list of lists."""
+    # A file may be gigabytes inside: the first bytes are enough.
+    return b"".join(text_head(path, HEAD).split()).startswith(b"[[")
+
+
+def read_raw_timeline(path: str | Location) -> RawTimeline:
+    """Read what ``prof.export_memory_timeline("….raw.json.gz")`` wrote.
+
+    The file lists [time in ns, action, change in bytes, category]; time -1 is what existed before, and counts as the
+    earliest time.
+
+    Raises:
+        TraceError: the file cannot be read or is something else.
+    """
+    path = named_place(path)
+    content = read_bytes(path, per_byte=PEAK_PER_BYTE)
+    if content.broken:
+        raise TraceError(path, content.broken, "export it again")
+    try:
+        rows = np.array(msgspec.json.decode(content.data, type=list[tuple[int, int, int, int]]), np.int64)
+    except (msgspec.DecodeError, OverflowError):
+        raise TraceError(path, "is not a raw memory timeline (a list of [time, action, bytes, category])") from None
+    rows = rows.reshape(-1, 4)  # an empty list has no second axis
+    if len(rows) and (rows[:, 3].min() < 0 or rows[:, 3].max() >= len(CATEGORIES)):
+        raise TraceError(path, f"has a category outside 0 to {len(CATEGORIES) - 1}", "an unknown profiler wrote it")
+    if len(rows) and max(int(rows[:, 2].max()), -int(rows[:, 2].min())) >= MOST_BYTES:
+        raise TraceError(path, f"has a change of more than {MOST_BYTES:,} bytes", "no device has so much memory")
+    return _running_totals(rows[:, 0], rows[:, 2], rows[:, 3])
+
+
+def _running_totals(time: Ints, moved: Ints, category: Ints) -> RawTimeline:
+    """Add up the changes of each category, one row of totals for each instant."""
+    changes = np.zeros((len(time), len(CATEGORIES)), np.int64)
+    changes[np.arange(len(time)), category] = moved
+    last = np.flatnonzero(last_of_runs(time))
+    at = time[last]
+    # What existed before the profiler began has time -1, far from all others: it is drawn at the beginning.
+    earliest = int(at[at >= 0].min(initial=np.iinfo(np.int64).max)) if (at >= 0).any() else 0
+    return RawTimeline(np.where(at == BEFORE, earliest, at), np.cumsum(changes, axis=0)[last])
+
+
+def peak_table(timeline: RawTimeline) -> pd.DataFrame:
+    """List what each category takes.
+
+    Returns:
+        category, first_bytes, at_peak_bytes (when all together take most), at_peak_share, own_peak_bytes, last_bytes;
+        the row ``all`` last.
+    """
+    if not len(timeline.time):
+        return pd.DataFrame(columns=COLUMNS)
+    every = np.column_stack([timeline.totals, timeline.totals.sum(axis=1)])
+    columns = {
+        "category": [*CATEGORIES, "all"],
+        "first_bytes": every[0],
+        "at_peak_bytes": every[timeline.peak],
+        "at_peak_share": every[timeline.peak] / max(int(every[timeline.peak, -1]), 1),
+        "own_peak_bytes": every.max(axis=0),
+        "last_bytes": every[-1],
+    }
+    return pd.DataFrame(columns, columns=COLUMNS)
+
+
+def timeline_table(timeline: RawTimeline) -> pd.DataFrame:
+    """List the running totals.
+
+    Returns:
+        time_ns, one column of bytes for each category (parameter_bytes, optimizer_state_bytes, input_bytes,
+        temporary_bytes, activation_bytes, gradient_bytes, autograd_bytes, unknown_bytes), and all_bytes.
+    """
+    columns = [timeline.time, *timeline.totals.T, timeline.totals.sum(axis=1)]
+    return pd.DataFrame(dict(zip(TIME_COLUMNS, columns, strict=True)))
+
+
+def answer(timeline: RawTimeline) -> Answer:
+    """Return the table ``memory_by_category`` (what each category takes) and the series ``timeline``.
+
+    Args:
+        timeline: what :func:`read_raw_timeline` returns.
+    """
+    notes = [] if len(timeline.time) else ["the memory timeline is empty; profile with profile_memory=True"]
+    return Answer({"memory_by_category": peak_table(timeline)}, notes, {"timeline": timeline_table(timeline)})
+
+
+def figure(found: Answer) -> Figure:
+    """Draw the categories as stacked areas."""
+    frame = found.series["timeline"]
+    title = "Memory by what tensors are for"
+    if not len(frame):
+        return empty_figure(title, "the memory timeline is empty")
+    kept = thinned(frame["time_ns"].to_numpy(), frame["all_bytes"].to_numpy(), POINTS // len(CATEGORIES))
+    shown = frame.iloc[kept]
+    made = new_figure(title=title, x="ms since the first event", y="GiB")
+    x = (shown["time_ns"] - frame["time_ns"].min()) / 1e6
+    for name, colour in zip(CATEGORIES, SERIES, strict=False):
+        style = {"shape": "hv", "width": 0.5, "color": colour}
+        sizes = shown[f"{name}_bytes"] / 2**30
+        made.add_scatter(name=name.replace("_", " "), x=x, y=sizes, mode="lines", line=style, stackgroup="all")
+    made.update_layout(hovermode="x unified")
+    return made
+
+
+MEANINGS = {
+    "category": column_types.text("What tensors are for."),
+    "at_peak_bytes": column_types.size("When all categories together take most"),
+    "at_peak_share": column_types.share("The same, of all", null=True),
+    "own_peak_bytes": column_types.size("Its own highest total"),
+    "time_ns": column_types.ns("When it changes, absolute; -1: before the recording"),
+    **{
+        f"{name}_bytes": column_types.size(f"The total of {name.replace('_', ' ')} from then on")
+        for name in (*CATEGORIES, "all")
+    },
+}
+TABLES = {
+    "memory_by_category": Table(peak_table, COLUMNS, MEANINGS),
+    "timeline": Table(timeline_table, TIME_COLUMNS, MEANINGS),
+}

@@ -1,0 +1,155 @@
+"""temporal-breakdown: how much of the window the GPU computes, talks, moves memory, or does nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from analyses import column_types
+from analyses.advice.format import brief_share
+from analyses.analysis import Analysis
+from analyses.answer import Answer
+from analyses.display.charts import bars_of_shares
+from analyses.headline import outlier
+from analyses.scope import Scope, several_gpus
+from analyses.tables import Table, table_of
+from hta_graph.activities import WorkType
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["TABLES", "answer", "figure", "temporal_breakdown"]
+
+PARTS = ("compute", "exposed_communication", "exposed_memory", "idle")
+WITHOUT_COMPUTATION = {
+    "idle": "is idle: idle-time tells why",
+    "exposed_communication": "communicates while nothing computes: overlap tells in what",
+    "exposed_memory": "only copies or sets memory: overlap tells which",
+}
+"""What takes the time in which nothing computes, and who knows more about it."""
+TIMES = ["rank", "scope", "window_ns", *(f"{part}_ns" for part in PARTS)]
+SHARES = [f"{part}_share" for part in PARTS]
+COLUMNS = [*TIMES, *SHARES]
+GPU_TIMES = [*TIMES[:2], "gpu", *TIMES[2:]]
+
+
+def temporal_breakdown(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Divide each window: compute + exposed communication + exposed memory + idle = window, to the nanosecond.
+
+    Time counts as compute where any kernel computes; communication is exposed where nothing computes; copies and sets
+    are exposed where nothing computes or communicates. HTA counts synchronisation records and operators that carry a
+    stream number as GPU work, and rounds to microseconds first; here only kernels, copies and sets count, exactly.
+
+    Returns:
+        rank, scope, window_ns, compute_ns, exposed_communication_ns, exposed_memory_ns, idle_ns, and each part's share
+        of the window: compute_share, exposed_communication_share, exposed_memory_share, idle_share.
+    """
+    frame = table_of(scopes, lambda scope: [_divided_window(scope)], TIMES)
+    return _with_shares(frame.astype({name: "int64" for name in TIMES if name != "scope"}))
+
+
+def breakdown_by_gpu(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Divide each window on each GPU alone, of the ranks that drive several; of all others there are no rows.
+
+    Returns:
+        rank, scope, gpu (the device's number), window_ns, and as in :func:`temporal_breakdown` compute_ns,
+        exposed_communication_ns, exposed_memory_ns, idle_ns, compute_share, exposed_communication_share,
+        exposed_memory_share, idle_share.
+    """
+    several = [scope for scope in scopes if len(scope.gpus) > 1]
+    frame = table_of(several, lambda scope: [_on_gpu(scope, gpu) for gpu in scope.gpus], GPU_TIMES)
+    return _with_shares(frame.astype({name: "int64" for name in GPU_TIMES if name != "scope"}))
+
+
+def _on_gpu(scope: Scope, gpu: int) -> dict[str, Any]:
+    return {"gpu": gpu, **_divided_window(scope.on_gpu(gpu))}
+
+
+def _with_shares(frame: pd.DataFrame) -> pd.DataFrame:
+    for part in PARTS:
+        frame[f"{part}_share"] = frame[f"{part}_ns"] / frame["window_ns"].where(frame["window_ns"] > 0)
+    return frame
+
+
+def _divided_window(scope: Scope) -> dict[str, Any]:
+    """Return the row of one scope."""
+    # What a kind of work adds to the union of the kinds before it is exposed; below, what of each row counts:
+    # computation     ######  ####       ######  ####
+    # communication      #######  ###          ##
+    # copies        ####     ##  ##    ##            #
+    compute = scope.running.busy(WorkType.COMPUTATION)
+    talking = scope.running.busy(WorkType.COMPUTATION, WorkType.COMMUNICATION)
+    busy = scope.running.busy()
+    return {
+        "window_ns": scope.window_ns,
+        "compute_ns": compute.total,
+        "exposed_communication_ns": talking.total - compute.total,
+        "exposed_memory_ns": busy.total - talking.total,
+        "idle_ns": scope.window_ns - busy.total,
+    }
+
+
+def answer(scopes: Sequence[Scope]) -> Answer:
+    """Return the table ``temporal_breakdown``: where the GPU's time goes in each scope.
+
+    Where a rank drives several GPUs there is ``breakdown_by_gpu`` too: in the first table a time in which one of them
+    computes is compute, whatever the others do.
+
+    Args:
+        scopes: where to look.
+    """
+    notes = [*(scope.missing() for scope in scopes if scope.missing()), *several_gpus(scopes)]
+    # A path of the whole trace is longer: it begins with the host's first row.
+    extents = {"temporal_breakdown": "first to last GPU activity"} if any(scope.is_open for scope in scopes) else {}
+    frame, by_gpu = temporal_breakdown(scopes), breakdown_by_gpu(scopes)
+    tables = {"temporal_breakdown": frame} | ({"breakdown_by_gpu": by_gpu} if len(by_gpu) else {})
+    return Answer(tables, notes, extents=extents, conclusion=_conclusion(frame))
+
+
+def _conclusion(frame: pd.DataFrame) -> list[str]:
+    """Say how much the GPU computes where it does so least, and what takes most of the rest."""
+    ran = frame[frame["idle_ns"] < frame["window_ns"]]
+    found = outlier(ran.assign(lost_share=1 - ran["compute_share"]), "lost_share", lambda lost: brief_share(1 - lost))
+    if found is None:
+        return []
+    rest = max(WITHOUT_COMPUTATION, key=lambda part: found[f"{part}_ns"])
+    computes = f"the GPU computes for {brief_share(found['compute_share'])} of the time{found.where}{found.typical}"
+    if not found[f"{rest}_ns"]:
+        return [computes]
+    return [f"{computes}; for {brief_share(found[f'{rest}_share'])} it {WITHOUT_COMPUTATION[rest]}"]
+
+
+def figure(found: Answer) -> Figure:
+    """Draw stacked bars, one a rank or step."""
+    return bars_of_shares(found.main, PARTS, title="Where the GPU's time goes")
+
+
+MEANINGS = {
+    "compute_ns": column_types.ns("How long kernels compute"),
+    "compute_share": column_types.share("Computing, of the window; null of an empty one", null=True),
+    "exposed_communication_share": column_types.share(
+        "Exposed communication, of the window; null of an empty one", null=True
+    ),
+    "exposed_memory_share": column_types.share(
+        "Exposed copies and sets, of the window; null of an empty one", null=True
+    ),
+    "idle_share": column_types.share("Idle, of the window; null of an empty one", null=True),
+    "gpu": column_types.whole("The number of the GPU."),
+}
+TABLES = {
+    "temporal_breakdown": Table(temporal_breakdown, COLUMNS, MEANINGS),
+    "breakdown_by_gpu": Table(breakdown_by_gpu, [*GPU_TIMES, *SHARES], MEANINGS),
+}
+
+ANALYSIS = Analysis(
+    name="temporal-breakdown",
+    help="How much of the time the GPU computes, talks, moves memory, or is idle.",
+    more="Every nanosecond counts once: computing, exposed communication, exposed copies, idle.",
+    question="how much does the GPU compute, talk, copy, idle?",
+    examples=("temporal-breakdown trace.json.gz", "temporal-breakdown job --per-step --csv times.csv"),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

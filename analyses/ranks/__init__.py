@@ -1,1 +1,0 @@
-"""Several ranks: their collectives, who waits for whom."""

@@ -1,0 +1,259 @@
+"""timeline: the lanes of a window with the critical path through them, as a page of its own or as a part of one."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from analyses.display.labels import MEANING, SHORT
+from analyses.display.page import page_of
+from analyses.display.terminal import clipped, duration_text
+from analyses.report.bars import Bar, class_bar
+from analyses.report.packed_columns import packed_text, zigzag
+from analyses.report.timeline_scene import Scene, scene_of
+from hta_graph.arrays import distinct, first_of_runs
+from hta_graph.colours import BOUND_COLOUR, EVENT_COLOUR, PATH_COLOUR
+from hta_graph.errors import UsageError
+from hta_graph.model import BoundBy, Ints
+from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.event_bars import GROUPS
+from hta_graph.paths.level_of_detail import rows_between
+from hta_graph.paths.step_table import StepRow, steps_around
+
+__all__ = ["ROWS", "SCRIPTS", "CarriedStep", "TimelinePage", "steps_on_page", "timeline_page"]
+
+ROWS, BYTES = 320_000, 780_000
+"""How many bars a page holds at most, and how many bytes they may take: it stays below 1 MB and opens within 1 s."""
+STEPS, ROWS_OF_STEPS = 12, 60_000
+"""How many steps a page holds at most, and with how many bars in all; the step that is asked for has all it needs."""
+NAME_SIZE = 120
+SCRIPTS = ("timeline_data.js", "timeline_view.js", "timeline_input.js")
+
+EVENT_WORDS = {
+    "cpu_op": "operator",
+    "runtime": "runtime call",
+    "memcpy": "copy",
+    "memset": "memory set",
+    "waiting": "waiting for other ranks",
+}
+COLOUR_OF = {**BOUND_COLOUR, **EVENT_COLOUR, "path": PATH_COLOUR}
+
+
+@dataclass(frozen=True)
+class CarriedStep:
+    """A window that the page can turn to: its name, what bounds it, its classes as a bar."""
+
+    label: str
+    said: str
+    bar: Bar
+
+
+@dataclass(frozen=True)
+class LegendEntry:
+    """A colour and what it means."""
+
+    colour: str
+    text: str
+    meaning: str = ""
+
+
+class TimelinePage:
+    """The timeline of a path; of one that is a step it holds the steps around that fit, too."""
+
+    def __init__(self, path: CriticalPath, steps: Sequence[StepRow] = (), limit: int = ROWS) -> None:
+        self._path = path
+        self._paths = _carried_paths(path, steps)
+        self.scene, self.data = self._scene_that_fits(limit)
+
+    def __repr__(self) -> str:
+        return f"<TimelinePage {self._path.window.label}: {len(self.scene.bars):,} bars>"
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook: the page in a frame of its own."""
+        source = b64encode(self.html()).decode()
+        return f'<iframe src="data:text/html;base64,{source}" style="width:100%;height:36rem;border:0"></iframe>'
+
+    def html(self) -> bytes:
+        """Return the page: it opens without a network, in light and dark."""
+        return page_of(
+            "timeline.html",
+            scripts=SCRIPTS,
+            title=self._title,
+            file=clipped(self._path.graph.path.name, NAME_SIZE),
+            timeline=self,
+            class_legend=self.class_legend,
+        )
+
+    @property
+    def chosen(self) -> int:
+        """The place of the path that was asked for among those carried."""
+        return next(at for at, path in enumerate(self._paths) if path is self._path)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first and the last time (ns) that the page holds."""
+        return min(p.window.start_ns for p in self._paths), max(p.window.end_ns for p in self._paths)
+
+    def link(self, start_ns: int, end_ns: int, event_index: int | None = None) -> str:
+        """Return the address of a stretch of time in the page; empty where the page does not hold it."""
+        first, last = self.span
+        if start_ns > end_ns or start_ns < first or end_ns > last:
+            return ""
+        # A number alone names no event of a job.
+        named = event_index is not None and len(self._path.graph.parts) == 1
+        return f"#t={start_ns},{end_ns}" + (f"&row={event_index}" if named else "")
+
+    @cached_property
+    def steps(self) -> list[CarriedStep]:
+        """The windows that the page can turn to."""
+        found = []
+        for path in self._paths:
+            bound, ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
+            said = (
+                f"{clipped(path.window.label, 60)}: {duration_text(path.length_ns)}, of which {duration_text(ns)} "
+                f"{SHORT[bound]}; {path.coverage:.1%} explained"
+            )
+            found.append(CarriedStep(clipped(path.window.label, 60), said, class_bar(path.by_bound_ns)))
+        return found
+
+    def _scene_that_fits(self, limit: int) -> tuple[Scene, str]:
+        """Return the lanes and bars, and the same packed for the page's script."""
+        while True:
+            scene = scene_of(self._paths, limit)
+            data = _packed_scene(scene, self.span[0], self.chosen)
+            if len(data) <= BYTES or limit < 1:
+                return scene, data
+            # Bars differ in how well they pack: the next try is a guess from this one.
+            limit = min(len(scene.bars) * BYTES * 9 // (len(data) * 10), limit * 9 // 10)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the page does not show one by one."""
+        scene, notes = self.scene, []
+        if scene.resolution_ns:
+            notes.append(
+                f"To keep the page small, rows shorter than {duration_text(scene.resolution_ns)} are merged with their "
+                f"neighbours of the same kind: {scene.rows:,} rows became {len(scene.bars):,}."
+            )
+        ranks = len(self._path.graph.parts)
+        if len(scene.ranks) < ranks:
+            shown = ", ".join(map(str, scene.ranks))
+            notes.append(
+                f"Lanes of {len(scene.ranks)} of {ranks:,} ranks are drawn ({shown}): those that the path runs on "
+                "longest, then the lowest."
+            )
+        if scene.lanes_left:
+            every = len(scene.lanes) + scene.lanes_left
+            notes.append(
+                f"{len(scene.lanes):,} of {every:,} threads and streams are drawn: those that the path runs on "
+                "longest, then the busiest."
+            )
+        if scene.too_deep:
+            notes.append(f"{scene.too_deep:,} events that are nested too deep are left out.")
+        return notes
+
+    @property
+    def class_legend(self) -> list[LegendEntry]:
+        """The classes that occur on the paths."""
+        found = {bound: sum(path.by_bound_ns[bound] for path in self._paths) for bound in MEANING}
+        return [LegendEntry(BOUND_COLOUR[b], SHORT[b], f"{b}: {MEANING[b]}") for b, ns in found.items() if ns]
+
+    @property
+    def event_legend(self) -> list[LegendEntry]:
+        """The kinds of events that occur."""
+        used = set(distinct(self.scene.bars.group).tolist())
+        kinds = [name for number, name in enumerate(GROUPS) if number in used and name in EVENT_COLOUR]
+        entries = [LegendEntry(EVENT_COLOUR[name], EVENT_WORDS.get(name, name)) for name in kinds]
+        return [*entries, LegendEntry(PATH_COLOUR, "where the critical path runs")]
+
+    @property
+    def _title(self) -> str:
+        rank = self._path.graph.rank
+        ranks = len(self._path.graph.parts)
+        of_whom = f", {ranks:,} ranks" if ranks > 1 else f", rank {rank}" if rank is not None else ""
+        return f"Timeline of {clipped(self._path.window.label, 60)}{of_whom}"
+
+
+def timeline_page(path: CriticalPath, steps: Sequence[StepRow] = (), *, limit: int = ROWS) -> TimelinePage:
+    """Draw the window's lanes with the path through them.
+
+    Args:
+        path: a critical path.
+        steps: the steps of its trace, at least those of ``steps_on_page``; the page can also turn to those around
+            the path's that fit.
+        limit: about how many bars the page holds; of more the shortest are merged, and the page says so.
+
+    Raises:
+        UsageError: the limit is below 1.
+    """
+    if limit < 1:
+        raise UsageError(f"a timeline of at most {limit} bars shows nothing")
+    return TimelinePage(path, steps, limit)
+
+
+def steps_on_page(path: CriticalPath) -> set[int]:
+    """Return the numbers of the steps to which a page about a step may turn."""
+    return set() if path.window.step is None else steps_around(path.graph, path.window.step, STEPS)
+
+
+def _carried_paths(path: CriticalPath, steps: Sequence[StepRow]) -> list[CriticalPath]:
+    """Return the path and those of the steps around it, as many as fit unmerged, in order of time."""
+    near = steps_on_page(path)
+    steps = [row for row in steps if row.step in near]
+    at = next((at for at, row in enumerate(steps) if row.step == path.window.step), None)
+    if at is None:
+        return [path]
+    low, high, found = at, at, [path]
+    # Outwards from the chosen step, on both sides in turn: what is carried has no holes.
+    while len(found) < min(len(steps), STEPS):
+        later = high + 1 < len(steps) and (high - at <= at - low or low == 0)
+        tried = [*found, steps[high + 1].path] if later else [steps[low - 1].path, *found]
+        if _rows_needed(tried) > ROWS_OF_STEPS:
+            break
+        low, high, found = (low, high + 1, tried) if later else (low - 1, high, tried)
+    return found
+
+
+def _rows_needed(paths: Sequence[CriticalPath]) -> int:
+    """Count the bars that some paths need."""
+    start, end = min(path.window.start_ns for path in paths), max(path.window.end_ns for path in paths)
+    runs = sum(len(path.runs) + int(first_of_runs(path.pieces.lane).sum()) for path in paths)
+    return runs + len(rows_between(paths[0].graph, start, end))
+
+
+def _packed_scene(scene: Scene, base: int, chosen: int) -> str:
+    """Pack a scene; ``timeline_data.js`` reads it."""
+    bars, names = scene.bars, scene.paths[0].graph.names
+    first = np.flatnonzero(first_of_runs(bars.series))
+    used = distinct(bars.name[bars.name >= 0])
+    columns = [bars.track[first], bars.group[first], bars.on_path[first], np.diff(first, append=len(bars))]
+    head = {
+        "base": str(base),
+        "length": max(p.window.end_ns for p in scene.paths) - base,
+        "chosen": chosen,
+        "windows": [[p.window.start_ns - base, p.window.end_ns - base] for p in scene.paths],
+        "lanes": [[clipped(lane.label, NAME_SIZE), lane.depth] for lane in scene.lanes],
+        "groups": [[EVENT_WORDS.get(name, SHORT.get(name, name)), COLOUR_OF[name]] for name in GROUPS],
+        "classes": len(BoundBy),
+        "names": [clipped(names[code], NAME_SIZE) or "(no name)" for code in used.tolist()],
+        "series": [column.tolist() for column in (column.astype(np.int64) for column in columns)],
+    }
+    name = np.where(bars.name >= 0, np.searchsorted(used, bars.name) + 1, 0)
+    return packed_text(head, [*_time_columns(scene, base, first), bars.count - 1, name, _index_steps(bars.index)])
+
+
+def _time_columns(scene: Scene, base: int, first: Ints) -> list[Ints]:
+    """Return gaps between the bars of a series, lengths, and how much of a length is empty."""
+    bars = scene.bars
+    before = np.append(base, bars.end[:-1])
+    before[first] = base
+    return [zigzag(bars.start - before), bars.end - bars.start, bars.end - bars.start - bars.busy]
+
+
+def _index_steps(index: Ints) -> Ints:
+    """Return by how much each event's number differs from the one before."""
+    return zigzag(np.diff(index, prepend=0))

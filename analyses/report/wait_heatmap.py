@@ -1,0 +1,143 @@
+r"""A picture of when ranks wait: a pixel for each rank and stretch of time, the stronger the more of it is waited.
+
+rank 0     ▓▓▓▓░░        ▓▓▓▓
+rank 1        ░░░░          ▓     one image: a page may hold 100,000 pixels, but not so many shapes
+           0 ms              4
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analyses.advice.format import brief_share
+
+__all__ = ["WaitingMap", "waiting_map"]
+
+WIDTH, LEFT, RIGHT, TOP = 1000, 130, 985, 8
+"""Of the picture and of the pixels in it, in units of the picture."""
+HEIGHT = 400
+"""What rows fill together if they are no more than that; each takes a unit at least."""
+BELOW = 62
+COLOUR = (0x5A, 0x4F, 0xCF)
+"""A colour that is no class's."""
+LEVELS = 255
+TICKS = 8
+LEAST_SHARE = 1e-4
+"""A picture without waiting is empty, not full."""
+
+
+@dataclass(frozen=True)
+class MapTick:
+    """A tick of an axis: where it is and what it says."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True)
+class MapRow:
+    """A rank, or a band of ranks: where its row begins and what it says where the pointer is."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True)
+class WaitingMap:
+    """A picture: its size, its pixels as the address of an image, its axes, the share that the full colour means."""
+
+    height: int
+    bottom: int
+    row_height: int
+    image: str
+    rows: Sequence[MapRow]
+    across: Sequence[MapTick]
+    down: Sequence[MapTick]
+    most: str
+    width: int = WIDTH
+    left: int = LEFT
+    right: int = RIGHT
+    top: int = TOP
+    colour: str = "#{:02x}{:02x}{:02x}".format(*COLOUR)
+
+
+def waiting_map(waiting: pd.DataFrame) -> WaitingMap:
+    """Draw the shares of time that ranks wait: a row per rank or band, columns by their beginnings in ms."""
+    shares = waiting.to_numpy(np.float64)
+    full = min(max(float(shares.max()), LEAST_SHARE), 1.0)
+    row_height = max(HEIGHT // len(shares), 1)
+    bottom = TOP + row_height * len(shares)
+    levels = np.ceil(shares.clip(max=full) / full * LEVELS).astype(np.uint8)
+    return WaitingMap(
+        bottom + BELOW,
+        bottom,
+        row_height,
+        f"data:image/png;base64,{b64encode(_png_of_levels(levels)).decode()}",
+        _rows(waiting, row_height),
+        _ticks_across(waiting.columns.to_numpy(np.float64)),
+        _ticks_down(list(map(str, waiting.index)), row_height),
+        brief_share(full),
+    )
+
+
+def _rows(waiting: pd.DataFrame, row_height: int) -> list[MapRow]:
+    shares, begins = waiting.to_numpy(np.float64), waiting.columns.to_numpy(np.float64)
+    columns = (waiting.index, shares.mean(axis=1).tolist(), begins[shares.argmax(axis=1)].tolist())
+    return [
+        MapRow(
+            TOP + row_height * at,
+            f"{name}: waits {brief_share(mean)} of the time" + (f", most from {begin:,.3f} ms on" if mean else ""),
+        )
+        for at, (name, mean, begin) in enumerate(zip(*columns, strict=True))
+    ]
+
+
+def _ticks_across(begins: np.ndarray[Any, Any]) -> list[MapTick]:
+    """Return round numbers of ms; columns are equally long."""
+    end = float(begins[-1] + (begins[1] - begins[0] if len(begins) > 1 else 1))
+    step = _round_step(end / TICKS)
+    values = [step * at for at in range(int(end / step) + 1)]
+    return [MapTick(round(LEFT + value / end * (RIGHT - LEFT), 1), f"{value:g}") for value in values]
+
+
+def _round_step(least: float) -> float:
+    """Return the first of 1, 2, 5, 10, 20 … that is not less.
+
+    >>> _round_step(0.3), _round_step(7), _round_step(20)
+    (0.5, 10.0, 20.0)
+    """
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(power * factor for factor in (1.0, 2.0, 5.0, 10.0) if power * factor >= least)
+
+
+def _ticks_down(names: Sequence[str], row_height: int) -> list[MapTick]:
+    middle = TOP + row_height / 2
+    return [MapTick(middle + row_height * at, names[at]) for at in range(0, len(names), -(-len(names) // TICKS))]
+
+
+def _png_of_levels(levels: np.ndarray[Any, Any]) -> bytes:
+    """Return an image of one colour whose pixels are as opaque as they say, so that it suits light and dark."""
+    height, width = levels.shape
+    # Before each row stands which filter it has: none.
+    rows = np.pad(levels, ((0, 0), (1, 0))).tobytes()
+    return b"".join([
+        b"\x89PNG\r\n\x1a\n",
+        _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),
+        _chunk(b"PLTE", bytes(COLOUR) * (LEVELS + 1)),
+        _chunk(b"tRNS", bytes(range(LEVELS + 1))),
+        _chunk(b"IDAT", zlib.compress(rows, 9)),
+        _chunk(b"IEND", b""),
+    ])  # fmt: skip
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

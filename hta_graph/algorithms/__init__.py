@@ -1,1 +1,0 @@
-"""Questions to a graph; they know graphs, not profilers' files."""

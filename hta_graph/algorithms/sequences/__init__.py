@@ -1,1 +1,0 @@
-"""Sequences compared: two recordings aligned, groups that repeat."""

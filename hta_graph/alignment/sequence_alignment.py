@@ -1,0 +1,205 @@
+"""Two recordings of one sequence, aligned: long passages that occur once anchor it, repeats follow from both sides."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_graph.alignment.edit_script import unedited
+from hta_graph.arrays import first_of_runs
+from hta_graph.model import Ids, Ints
+
+__all__ = ["align"]
+
+PASSAGES = (64, 16, 4, 1)
+"""Lengths of the passages that may anchor the alignment, longest first (powers of two)."""
+
+EDITS = 4_000
+"""So many insertions and deletions are looked for, half of them at most between two neighbouring matches."""
+
+Keys = NDArray[np.uint64]
+
+
+def align(left: Ids | Ints, right: Ids | Ints) -> tuple[Ints, Ints]:
+    """Match equal codes of two sequences in order, in near-linear time.
+
+    Passages that occur once in both, between two neighbouring matches, are matched first and extended while the codes
+    agree. What remains is matched by the fewest edits, where a few thousand are enough, else occurrence by occurrence.
+    A longest common subsequence is not promised: what stands around a loop's passes says more than the number of
+    matches does.
+
+    Returns:
+        places in ``left`` and in ``right``, both ascending.
+
+    >>> [places.tolist() for places in align(np.array([7, 1, 2, 3]), np.array([1, 2, 5, 3]))]
+    [[1, 2, 3], [0, 1, 3]]
+    """
+    pairs = _Pairs(np.asarray(left, np.int64), np.asarray(right, np.int64))
+    pairs.extend()
+    for length in PASSAGES:
+        pairs.match(_passage_keys(pairs.left, length), _passage_keys(pairs.right, length))
+    pairs.match_by_edits()
+    pairs.match_occurrences()
+    return pairs.places()
+
+
+class _Pairs:
+    """The matches so far: for each place on the left the one on the right, -1 where none is known."""
+
+    def __init__(self, left: Ints, right: Ints) -> None:
+        self.left, self.right = left, right
+        self._partner = np.full(len(left), -1, np.int64)
+
+    def places(self) -> tuple[Ints, Ints]:
+        """Return the matched places."""
+        matched = np.flatnonzero(self._partner >= 0)
+        return matched, self._partner[matched]
+
+    def match(self, left_keys: Keys, right_keys: Keys) -> None:
+        """Match places whose keys agree and occur once on either side between two neighbouring matches; extend them."""
+        left, right, left_gap, right_gap = self._unmatched_places()
+        i, j = _unique_to_both(_mixed_keys(left_keys[left], left_gap), _mixed_keys(right_keys[right], right_gap))
+        self._add_matches(left[i], right[j])
+
+    def match_occurrences(self) -> None:
+        """Match the n-th occurrence of a code between two neighbouring matches with the n-th one there."""
+        left, right, left_gap, right_gap = self._unmatched_places()
+        left_keys = _mixed_keys(self.left[left].astype(np.uint64), left_gap)
+        right_keys = _mixed_keys(self.right[right].astype(np.uint64), right_gap)
+        i, j = _unique_to_both(
+            _mixed_keys(left_keys, _occurrence_number(left_keys)),
+            _mixed_keys(right_keys, _occurrence_number(right_keys)),
+        )
+        self._add_matches(left[i], right[j])
+
+    def match_by_edits(self) -> None:
+        """Match what the fewest insertions and deletions leave alone, between two neighbouring matches at a time."""
+        budget = EDITS
+        for left, right in self._unmatched_gaps():
+            limit = min(budget, EDITS // 2)
+            found = unedited(self.left[left], self.right[right], limit)
+            kept = 0 if found is None else len(found[0])
+            # A stretch given up costs all that was tried; one that was matched costs its insertions and deletions.
+            budget -= limit if found is None else left.stop - left.start + right.stop - right.start - 2 * kept
+            if found is not None:
+                self._add_matches(left.start + found[0], right.start + found[1])
+
+    def extend(self) -> None:
+        """Match what follows and precedes the matches as long as the codes agree.
+
+        left    A  x y . . z  B        from A forward while codes agree, then from B backward; the stretches
+        right   A  x y . z  B          between two matches are walked at most once, so the whole is linear
+        """
+        left, right = self.left.tolist(), self.right.tolist()
+        matched, partner = (places.tolist() for places in self.places())
+        # A match before the first place and one behind the last bound the outer stretches.
+        begins = zip([-1, *matched], [-1, *partner], strict=True)
+        ends = zip([*matched, len(left)], [*partner, len(right)], strict=True)
+        for begin, end in zip(begins, ends, strict=True):
+            i, j = begin[0] + 1, begin[1] + 1
+            while i < end[0] and j < end[1] and left[i] == right[j]:
+                self._partner[i] = j
+                i, j = i + 1, j + 1
+            m, n = end[0] - 1, end[1] - 1
+            while m >= i and n >= j and left[m] == right[n]:
+                self._partner[m] = n
+                m, n = m - 1, n - 1
+
+    def _unmatched_gaps(self) -> list[tuple[slice, slice]]:
+        """List the unmatched stretches between neighbouring matches that both sides have."""
+        matched, partner = self.places()
+        begin = np.append(-1, matched) + 1, np.append(-1, partner) + 1
+        end = np.append(matched, len(self.left)), np.append(partner, len(self.right))
+        both = np.flatnonzero((begin[0] < end[0]) & (begin[1] < end[1]))
+        left = map(slice, begin[0][both].tolist(), end[0][both].tolist())
+        right = map(slice, begin[1][both].tolist(), end[1][both].tolist())
+        return list(zip(left, right, strict=True))
+
+    def _unmatched_places(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """Return the unmatched places of both sides, and between which matches each lies."""
+        matched, partner = self.places()
+        taken = np.zeros(len(self.right), np.bool_)
+        taken[partner] = True
+        left, right = np.flatnonzero(self._partner < 0), np.flatnonzero(~taken)
+        return left, right, np.searchsorted(matched, left), np.searchsorted(partner, right)
+
+    def _add_matches(self, left: Ints, right: Ints) -> None:
+        # Hashes may collide, and anchors may cross: keep what really agrees and lies in order on both sides.
+        same = self.left[left] == self.right[right]
+        left, right = left[same], right[same]
+        kept = _longest_increasing(right)
+        self._partner[left[kept]] = right[kept]
+        if len(kept):
+            self.extend()
+
+
+def _passage_keys(codes: Ints, length: int) -> Keys:
+    """Hash the passage that begins at each place, by doubling; past the end follows nothing."""
+    keys = _scrambled_keys(codes.astype(np.uint64) + np.uint64(1))
+    size = 1
+    while size < length:
+        following = np.zeros(len(keys), np.uint64)
+        following[:-size] = keys[size:]
+        # A passage of twice the length is its two halves.
+        keys = _mixed_keys(keys, following)
+        size *= 2
+    return keys
+
+
+def _mixed_keys(keys: Keys, other: Keys | Ints) -> Keys:
+    return _scrambled_keys(keys * np.uint64(0x9E3779B97F4A7C15) + other.astype(np.uint64))
+
+
+def _scrambled_keys(keys: Keys) -> Keys:
+    """Spread keys over 64 bits (the finaliser of splitmix64)."""
+    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return keys ^ (keys >> np.uint64(31))
+
+
+def _unique_to_both(left: Keys, right: Keys) -> tuple[Ints, Ints]:
+    """Return the places of the keys that occur once on either side, in order of the left ones."""
+    i, j = _places_of_unique(left), _places_of_unique(right)
+    _, at_left, at_right = np.intersect1d(left[i], right[j], assume_unique=True, return_indices=True)
+    order = np.argsort(i[at_left])
+    return i[at_left][order], j[at_right][order]
+
+
+def _places_of_unique(keys: Keys) -> Ints:
+    _, first, count = np.unique(keys, return_index=True, return_counts=True)
+    once: Ints = first[count == 1]
+    return once
+
+
+def _occurrence_number(keys: Keys) -> Ints:
+    """Number equal keys from 0 in their order."""
+    order = np.argsort(keys, kind="stable")
+    new = first_of_runs(keys[order])
+    begin = np.flatnonzero(new)
+    number = np.empty(len(keys), np.int64)
+    number[order] = np.arange(len(keys)) - begin[np.cumsum(new) - 1]
+    return number
+
+
+def _longest_increasing(values: Ints) -> Ints:
+    """Return the places of a longest strictly increasing subsequence (patience sorting)."""
+    if (values[1:] > values[:-1]).all():
+        return np.arange(len(values))
+    # tops[p] is the least value that ends an increasing chain of p + 1 values; each value goes on the first pile that
+    # is not below it, and remembers the top of the pile before: the chain back from the last pile is a longest one.
+    tops: list[int] = []
+    top_at: list[int] = []
+    before = [-1] * len(values)
+    for at, value in enumerate(values.tolist()):
+        pile = bisect_left(tops, value)
+        before[at] = top_at[pile - 1] if pile else -1
+        tops[pile : pile + 1] = [value]
+        top_at[pile : pile + 1] = [at]
+    chain: list[int] = []
+    at = top_at[-1]
+    while at >= 0:
+        chain.append(at)
+        at = before[at]
+    return np.array(chain[::-1], np.int64)

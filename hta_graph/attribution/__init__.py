@@ -1,0 +1,1 @@
+"""On whose behalf: operators, frames, modules and annotations around an event, and call paths."""

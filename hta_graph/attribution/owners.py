@@ -1,0 +1,219 @@
+"""On whose behalf: the operators, Python frames, modules or annotations around a CPU row, across threads too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from hta_graph.arrays import freeze, laid_out, picked, summed_by
+from hta_graph.attribution.bursts import Bursts
+from hta_graph.errors import UsageError
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.timeline import Nesting, nearest_around
+from hta_graph.model import CPU_KINDS, EdgeKind, EventKind, Ids, Ints, kind_mask
+
+__all__ = ["OWNERS", "Owners", "Totals", "members", "owners", "totals"]
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Rows of one kind that enclose others.
+
+    ``innermost`` finds the innermost one around each CPU row (canonical; -1 for row -1 and where there is none);
+    ``above[owner]`` is the next one around an owner (-1: none).
+    """
+
+    innermost: Callable[[Ids], Ids]
+    above: Ids
+
+    def around(self, owners: Ids) -> tuple[Ints, Ids]:
+        """Return owners (-1: none) and all above them, as pairs: the place in ``owners``, and the owner."""
+        places, found = [np.arange(len(owners))], [owners]
+        while len(found[-1]):
+            above = np.where(found[-1] >= 0, self.above[found[-1]], -1)
+            kept = above >= 0
+            places.append(places[-1][kept])
+            found.append(above[kept].astype(np.int32))
+        return np.concatenate(places), np.concatenate(found)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What rows weigh per label: ``own`` where an owner of that label is innermost, ``total`` where one is around.
+
+    Label -1 stands for rows without an owner. The own weights sum to the weight of all rows; in the totals a row counts
+    once per label, however often that label recurs around it. ``owners`` counts the owners with rows.
+    """
+
+    label: Ints
+    owners: Ints
+    own: Ints
+    total_count: Ints
+    total: Ints
+
+
+def totals(found: Owners, labels: Ids, rows: Ids, weights: Ints) -> Totals:
+    """Sum the weights of CPU rows (-1: none) per label of their owners; ``labels`` has one code (≥ 0) per event."""
+    innermost, place_of = np.unique(found.innermost(rows), return_inverse=True)
+    count = np.bincount(place_of, minlength=len(innermost))
+    weight = summed_by(place_of, weights, len(innermost))
+    place, owner = found.around(innermost)
+    label = _labels_of(owner, labels)
+    listed, group = np.unique(label, return_inverse=True)
+    _, once = np.unique(group * len(innermost) + place, return_index=True)
+    own = np.searchsorted(listed, _labels_of(innermost, labels))
+    every = np.searchsorted(listed, _labels_of(np.unique(owner), labels))
+    return Totals(
+        listed,
+        np.bincount(every, minlength=len(listed)),
+        summed_by(own, weight, len(listed)),
+        summed_by(group[once], count[place[once]], len(listed)),
+        summed_by(group[once], weight[place[once]], len(listed)),
+    )
+
+
+def members(found: Owners, labels: Ids, rows: Ids) -> list[tuple[int, Ints]]:
+    """Return for each label of the owners around CPU rows (-1: none) the places of these rows, each once."""
+    # Rows under one innermost owner share everything around them: climb once per such owner, not once per row.
+    innermost, place_of = np.unique(found.innermost(rows), return_inverse=True)
+    place, owner = found.around(innermost)
+    label = _labels_of(owner, labels)
+    listed, group = np.unique(label, return_inverse=True)
+    # An owner's label may recur around it (recursion): each pair of label and innermost owner counts once.
+    _, once = np.unique(group * len(innermost) + place, return_index=True)
+    # Rows in order of their innermost owner: those of one lie together, and a label's are some of these runs.
+    count = np.bincount(place_of, minlength=len(innermost))
+    length = count[place[once]]
+    begin = (np.cumsum(count) - count)[place[once]]
+    found_rows = np.argsort(place_of, kind="stable")[laid_out(begin, length)[1]]
+    ends = np.cumsum(summed_by(group[once], length, len(listed)))
+    parts = np.split(found_rows, ends[:-1]) if len(listed) else []
+    return [(code, np.sort(part)) for code, part in zip(listed.tolist(), parts, strict=True)]
+
+
+def _labels_of(owner: Ids, labels: Ids) -> Ints:
+    found: Ints = picked(labels, owner).astype(np.int64)
+    return found
+
+
+def owners(graph: DependencyGraph, kind: str) -> Owners:
+    """Return the owners of one kind: ``operator``, ``frame``, ``module`` or ``annotation``.
+
+    Operators are those of the row's own thread. Python frames and annotations are looked up on the thread that waits
+    while the row's thread works for it, where that one has none of its own (autograd: a hand-off edge). Modules are the
+    frames of ``torch.nn.Module`` calls; work of the backward pass belongs to the module of its forward operator.
+
+    Raises:
+        UsageError: another kind.
+    """
+    if kind not in OWNERS:
+        raise UsageError(f"there is no owner {kind!r}; there are: {', '.join(OWNERS)}")
+    return OWNERS[kind](graph)
+
+
+def _operator_owners(graph: DependencyGraph) -> Owners:
+    kind = graph.event_table.kind
+    # What is open on a thread may be a runtime call: from there up to the operator around it.
+    look = _Look(graph, graph.calls)
+
+    def innermost(rows: Ids) -> Ids:
+        looked_up = nearest_around(graph.calls.parent, look.on_own_thread(rows), kind == EventKind.CPU_OP)
+        nests = (rows >= 0) & kind_mask(kind[rows], CPU_KINDS)
+        return np.where(nests, graph.operator_around[rows], looked_up).astype(np.int32)
+
+    return Owners(innermost, graph.operator_around)
+
+
+def _annotation_owners(graph: DependencyGraph) -> Owners:
+    look = _Look(graph, graph.nesting(EventKind.ANNOTATION))
+    return Owners(look.on_some_thread, look.parents())
+
+
+def _frame_owners(graph: DependencyGraph) -> Owners:
+    look = _Look(graph, graph.nesting(EventKind.PYTHON_FUNCTION))
+    return Owners(look.on_some_thread, look.parents())
+
+
+def _module_owners(graph: DependencyGraph) -> Owners:
+    look = _Look(graph, graph.nesting(EventKind.PYTHON_FUNCTION))
+    is_module = graph.marks.module_frame
+    above = look.parents()
+    modules = np.flatnonzero(is_module).astype(np.int32)
+    next_module = np.full(len(is_module), -1, np.int32)
+    next_module[modules] = nearest_around(above, above[modules], is_module)
+    forward = _ForwardOperators(graph)
+
+    def innermost(rows: Ids) -> Ids:
+        # The own thread's module; else that of the forward operator; else that of the thread that waits.
+        own = nearest_around(above, look.on_own_thread(rows), is_module)
+        missing = own < 0
+        own[missing] = nearest_around(above, look.on_own_thread(forward.of(rows[missing])), is_module)
+        missing = own < 0
+        own[missing] = nearest_around(above, look.on_waiting_thread(rows[missing]), is_module)
+        return own
+
+    return Owners(innermost, freeze(next_module))
+
+
+OWNERS: dict[str, Callable[[DependencyGraph], Owners]] = {
+    "operator": _operator_owners,
+    "frame": _frame_owners,
+    "module": _module_owners,
+    "annotation": _annotation_owners,
+}
+"""Kinds of owners by name."""
+
+
+class _Look:
+    """Looks up the innermost row of a nesting when CPU rows start, on their own thread or on the one that waits."""
+
+    def __init__(self, graph: DependencyGraph, nesting: Nesting) -> None:
+        self._graph = graph
+        self._nesting = nesting
+
+    @cached_property
+    def _autograd_bursts(self) -> Bursts:
+        return Bursts(self._graph)
+
+    def on_own_thread(self, rows: Ids) -> Ids:
+        return self._open_at(rows, picked(self._graph.event_table.lane, rows))
+
+    def on_waiting_thread(self, rows: Ids) -> Ids:
+        return self._open_at(rows, self._autograd_bursts.waiting_lane(rows))
+
+    def on_some_thread(self, rows: Ids) -> Ids:
+        found = self.on_own_thread(rows)
+        missing = found < 0
+        found[missing] = self.on_waiting_thread(rows[missing])
+        return found
+
+    def parents(self) -> Ids:
+        """Return the row around each row of the nesting; around an outermost one that on the waiting thread."""
+        parents = self._nesting.parent.copy()
+        rows = np.unique(self._nesting.event)
+        outermost = rows[parents[rows] < 0]
+        parents[outermost] = self.on_waiting_thread(outermost)
+        return freeze(parents)
+
+    def _open_at(self, rows: Ids, lanes: Ids) -> Ids:
+        """Find who is open on lanes (-1: none) when rows (-1: none) start."""
+        return self._nesting.open_at(np.where(rows >= 0, lanes, -1), self._graph.event_table.start[rows])
+
+
+class _ForwardOperators:
+    """From work of the backward pass to the forward operator that it belongs to."""
+
+    def __init__(self, graph: DependencyGraph) -> None:
+        pairs = graph.edges_of(EdgeKind.FORWARD_BACKWARD)
+        self._forward = np.full(len(graph.event_table), -1, np.int32)
+        self._forward[pairs.target] = pairs.source
+        self._calls = graph.calls
+        self._look = _Look(graph, self._calls)
+
+    def of(self, rows: Ids) -> Ids:
+        """Return the forward operator of the innermost backward operator around each row; -1 where there is none."""
+        backward = nearest_around(self._calls.parent, self._look.on_own_thread(rows), self._forward >= 0)
+        return np.where(backward >= 0, self._forward[backward], -1).astype(np.int32)

@@ -1,0 +1,275 @@
+"""What each communication kernel does: its type, the bytes of its input, its group of ranks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hta_graph.chakra.channels import Group, GroupChannel
+from hta_graph.chakra.input_bytes import Arguments, input_bytes
+from hta_graph.chakra.simulated import SUPPORTED_COMMUNICATION
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.model import Bools, EventKind, Ids, Ints
+from hta_graph.multi_rank.matching.rank_record import Label, listed_ranks
+from hta_graph.multi_rank.matching.read_communications import PEER
+from hta_graph.trace.event_args import Details, read_details
+from hta_graph.trace.table import Trace
+
+__all__ = [
+    "Communication",
+    "RankCommunications",
+    "ReadDetails",
+    "collective_kind",
+    "gpu_communications",
+]
+
+KIND_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), kind)
+    for pattern, kind in (
+        (r"reduce_?scatter", "REDUCE_SCATTER"),
+        (r"all_?reduce|cross_device_reduce", "ALL_REDUCE"),
+        (r"all_?gather", "ALL_GATHER"),
+        (r"all_?to_?all", "ALL_TO_ALL"),
+        (r"broadcast", "BROADCAST"),
+        (r"barrier", "BARRIER"),
+        (r"send_?recv", ""),
+        (r"(?<![a-z])i?send(?![a-z])", "SEND"),
+        (r"(?<![a-z])i?recv(?![a-z])", "RECV"),
+        (r"(?<![a-z])gather", "GATHER"),
+        (r"(?<![a-z])scatter", "SCATTER"),
+        (r"(?<![a-z])reduce(?![a-z])", "REDUCE"),
+    )
+)
+"""What a name says, the first pattern that is found: of the collective, an annotation, an operator, or a kernel."""
+
+ARGUMENT_KEYS = (
+    "Collective name", "In msg nelems", "dtype", "Process Group Name", "Process Group Ranks", "Group size",
+    "Global rank start", "Global rank stride", "Seq", "Src Rank", "Dst Rank", "Input Dims", "Input dims", "Input type",
+)  # fmt: skip
+
+MAX_RANKS = 1 << 20
+"""A larger group is taken for a broken number."""
+
+ReadDetails = Callable[[Trace, Sequence[str], Ids | Ints | Bools], Details]
+"""Gives arguments of events (canonical rows)."""
+
+
+@dataclass(frozen=True)
+class Communication:
+    """What one rank does at once: ``size`` is the bytes of its input, ``peer`` the other rank of a SEND or RECV.
+
+    ``event`` is the kernel (canonical row), ``sequence`` its recorded number within the group; -1 where there is none.
+    ``match`` is its number among all that the job's matcher brought together (-1: it is matched by its channel), and
+    ``transfer`` how long it then took once those were there for whom it waits (ns). Of what ASTRA-sim cannot run that
+    is all that is known (``is_recorded``); ``kind`` says how ranks wait: all in one collective, or with messages to or
+    from ``peers``. ``on_cpu``: Gloo did it.
+    """
+
+    event: int
+    kind: str
+    size: int
+    group: Group
+    peer: int = -1
+    sequence: int = -1
+    match: int = -1
+    transfer: int = 0
+    is_recorded: bool = False
+    peers: tuple[int, ...] = ()
+    on_cpu: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.size:,} bytes"
+
+    def label(self, rank: int) -> Label[GroupChannel]:
+        """Return what a rank's communication is matched by; what is as recorded needs no partner besides.
+
+        Ranks give equal bytes into a collective, but for an all-to-all; both ends of a message name its bytes.
+        """
+        if self.is_recorded:
+            return Label(None)
+        channel = GroupChannel(self.group, *self.ends(rank))
+        if not channel.is_collective:
+            return Label(channel, ("message", self.size), text=str(self))
+        content = self.kind, 0 if self.kind == "ALL_TO_ALL" else self.size
+        return Label(channel, content, self.sequence, str(self))
+
+    @property
+    def partners(self) -> set[int]:
+        """The ranks that it needs: those of its group, or a message's other end."""
+        return {self.peer} if self.peer >= 0 else set(self.group.ranks)
+
+    def ends(self, rank: int) -> tuple[int, int]:
+        """Return the source and the target of a rank's message; (-1, -1) of a collective."""
+        return {"SEND": (rank, self.peer), "RECV": (self.peer, rank)}.get(self.kind, (-1, -1))
+
+
+@dataclass(frozen=True)
+class RankCommunications:
+    """A rank's communications in the order in which they were launched.
+
+    ``before_recording`` are the kernels launched before it, of which nothing is known but their names; ``single_rank``
+    those of groups of one rank, which talk to nobody; ``unknown`` those of which something is missing, and what.
+    """
+
+    known: list[Communication]
+    before_recording: list[int]
+    single_rank: list[int]
+    unknown: list[tuple[int, str]]
+
+    @property
+    def broadcasts(self) -> set[int]:
+        """The events of known broadcasts."""
+        return {item.event for item in self.known if item.kind == "BROADCAST"}
+
+    def merged_with(self, other: RankCommunications) -> RankCommunications:
+        """Return these, and then others of the same rank."""
+        return RankCommunications(
+            self.known + other.known,
+            self.before_recording + other.before_recording,
+            self.single_rank + other.single_rank,
+            self.unknown + other.unknown,
+        )
+
+
+def gpu_communications(
+    graph: DependencyGraph, world: Sequence[int], details: ReadDetails = read_details
+) -> RankCommunications:
+    """Describe a rank's communication kernels.
+
+    What the profiler recorded on the kernel or on the operator that launched it counts first; then what the names of
+    the annotation (``nccl:all_reduce``), the operator and the kernel say, and the shapes of the annotation's inputs.
+
+    Args:
+        graph: the rank's graph.
+        world: all ranks of the job, for kernels of which no group is recorded.
+        details: where arguments of events come from.
+    """
+    events = graph.event_table
+    kernels = np.flatnonzero(graph.marks.communicates)
+    calls = graph.launching_call[kernels]
+    order = np.lexsort((events.start[kernels], events.start[calls], calls >= 0))
+    kernels, calls = kernels[order], calls[order]
+    launched = calls >= 0
+    found = RankCommunications([], kernels[~launched].tolist(), [], [])
+    if launched.any():
+        for kernel, described in _described_kernels(graph, kernels[launched], calls[launched], world, details):
+            if isinstance(described, str):
+                found.unknown.append((kernel, described))
+            elif len(described.group.ranks) < 2:
+                found.single_rank.append(kernel)
+            else:
+                found.known.append(described)
+    return found
+
+
+def _described_kernels(
+    graph: DependencyGraph, kernels: Ints, calls: Ids, world: Sequence[int], read: ReadDetails
+) -> Iterator[tuple[int, Communication | str]]:
+    # All arguments in one reading of the file: those of the kernels, then of their operators, then of annotations.
+    operators = graph.operator_around[calls]
+    annotations = graph.enclosing(calls, EventKind.ANNOTATION)
+    rows = np.concatenate([kernels, operators, annotations])
+    details = read(graph.trace, ARGUMENT_KEYS, np.where(rows >= 0, rows, kernels[0]))
+    groups = _GroupFinder(details, graph.rank, world)
+    for at, kernel in enumerate(kernels.tolist()):
+        sources = [kernel, int(operators[at]), int(annotations[at])]
+        given: list[Arguments] = [{}, {}, {}]
+        for side, row in enumerate(sources):
+            if row >= 0:
+                values = {key: column[at + side * len(kernels)] for key, column in details.arguments.items()}
+                given[side] = {key: value for key, value in values.items() if value is not None}
+        names = [graph.name_of(row) if row >= 0 else "" for row in sources]
+        yield kernel, _describe_kernel(kernel, names, given, groups)
+
+
+def _describe_kernel(
+    event: int, names: Sequence[str], given: Sequence[Arguments], groups: _GroupFinder
+) -> Communication | str:
+    """Describe a kernel from what it, its operator and its annotation say, or tell what is missing."""
+    kernel, operator, annotation = names
+    recorded = [str(arguments.get("Collective name", "")) for arguments in given[:2]]
+    kind = collective_kind([*recorded, annotation, operator, kernel])
+    if not kind:
+        return "neither recorded arguments nor names say which collective it is"
+    if kind not in SUPPORTED_COMMUNICATION:
+        return f"it is a {kind}, which ASTRA-sim does not run"
+    size = input_bytes(kind, given)
+    if size is None:
+        return "neither recorded arguments nor shapes say how much it sends (record_shapes=True records them)"
+    arguments = {**given[1], **given[0]}
+    group = groups.of(arguments)
+    if group is None:
+        return "the ranks of its group are not recorded"
+    peer = _peer_rank(kind, arguments, annotation, group) if kind in ("SEND", "RECV") else -1
+    if peer is None:
+        return "its other rank is not recorded"
+    return Communication(event, kind, size, group, peer, _nonnegative_integer(arguments.get("Seq")))
+
+
+def collective_kind(names: Iterable[str]) -> str:
+    """Return the collective that the first telling name tells; "" if none does.
+
+    >>> collective_kind(["", "nccl:_all_gather_base"])
+    'ALL_GATHER'
+    >>> collective_kind(["ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"])
+    ''
+    """
+    for name in names:
+        for pattern, kind in KIND_PATTERNS:
+            if pattern.search(name):
+                # A SendRecv kernel runs sends, receives and all-to-alls alike: another name has to tell.
+                if kind:
+                    return kind
+                break
+    return ""
+
+
+def _nonnegative_integer(value: object) -> int:
+    return value if isinstance(value, int) and value >= 0 else -1
+
+
+def _peer_rank(kind: str, arguments: Arguments, annotation: str, group: Group) -> int | None:
+    """Return the other rank of a message: recorded as it is, in annotations by its number within the group."""
+    recorded = _nonnegative_integer(arguments.get("Dst Rank" if kind == "SEND" else "Src Rank"))
+    if recorded >= 0:
+        return recorded
+    match = PEER.search(annotation)
+    within = int(match[1]) if match else -1
+    return group.ranks[within] if 0 <= within < len(group.ranks) else None
+
+
+class _GroupFinder:
+    """Process groups, by what a kernel's arguments, the file's header and the job say."""
+
+    def __init__(self, details: Details, rank: int | None, world: Sequence[int]) -> None:
+        # Not all ranks of the job need be given; but a size that does not hold the given ones is of another job.
+        size = _nonnegative_integer(details.distributed.get("world_size"))
+        self._world = tuple(range(size)) if max(world, default=-1) < size <= MAX_RANKS else tuple(world)
+        configured = details.distributed.get("pg_config")
+        self._by_name = {
+            str(entry.get("pg_name")): entry.get("ranks")
+            for entry in (configured if isinstance(configured, list) else [])
+            if isinstance(entry, dict)
+        }
+        self._rank = rank
+
+    def of(self, arguments: Arguments) -> Group | None:
+        """Return the group that arguments name; without any, that of all ranks."""
+        name = str(arguments.get("Process Group Name", ""))
+        ranks = self._ranks_of_group(name, arguments)
+        if ranks is None:
+            return None
+        return Group(name, tuple(ranks)) if self._rank is None or self._rank in ranks else None
+
+    def _ranks_of_group(self, name: str, arguments: Arguments) -> Sequence[int] | None:
+        size = arguments.get("Group size")
+        for listed in (listed_ranks(arguments.get("Process Group Ranks")), listed_ranks(self._by_name.get(name))):
+            if listed and (not isinstance(size, int) or len(listed) == size):
+                return listed
+        start, stride = (_nonnegative_integer(arguments.get(f"Global rank {key}")) for key in ("start", "stride"))
+        if start >= 0 and stride > 0 and 0 < _nonnegative_integer(size) <= MAX_RANKS:
+            return [start + at * stride for at in range(_nonnegative_integer(size))]
+        return self._world if size in (None, len(self._world)) else None

@@ -1,0 +1,248 @@
+"""The communications of all ranks brought together: which is which, what is cut, one order for all ranks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from hta_graph.chakra.channels import GroupChannel
+from hta_graph.chakra.communications import Communication
+from hta_graph.chakra.topological_order import topological_order
+from hta_graph.model import Ints
+from hta_graph.multi_rank.matching.clock_evidence import Attendance
+from hta_graph.multi_rank.matching.job_clocks import JobClocks, compared_clocks
+from hta_graph.multi_rank.matching.matched_ranks import MatchedChannel, match_ranks
+from hta_graph.multi_rank.matching.rank_members import ALL, UNKNOWN, Recording
+from hta_graph.multi_rank.matching.rank_record import Label, Meeting, RankRecord
+from hta_graph.text.formatting import some_of
+
+__all__ = ["CommonSchedule", "RecordedRank", "common_schedule"]
+
+CommunicationPlace = tuple[int, int]
+"""A rank, and the place of a communication among its known ones."""
+
+
+@dataclass(frozen=True)
+class RecordedRank:
+    """One rank's communications in the order in which they were launched, and when each ran (ns, the rank's clock).
+
+    ``begin`` is when the rank's recording began.
+    """
+
+    rank: int
+    begin: int
+    known: Sequence[Communication]
+    start: Ints
+    end: Ints
+
+    @cached_property
+    def record(self) -> RankRecord[GroupChannel]:
+        """What it did with whom."""
+        return RankRecord(self.rank, [item.label(self.rank) for item in self.known], self.start, self.end)
+
+    @property
+    def unmatched(self) -> RankRecord[GroupChannel]:
+        """The same, where what the job's matcher brought together already is compared with nobody."""
+        labels = zip(self.known, self.record.labels, strict=True)
+        return replace(self.record, labels=[label if item.match < 0 else Label(None) for item, label in labels])
+
+    @property
+    def attendance(self) -> Attendance:
+        """What its collectives tell about its clock; in a broadcast not all wait for all."""
+        needed = [UNKNOWN if item.kind == "BROADCAST" or item.peers else ALL for item in self.known]
+        return Attendance(self.start, self.end, np.array(needed, np.int64), np.zeros(len(needed), np.bool_))
+
+
+@dataclass
+class CommonSchedule:
+    """What the ranks have in common.
+
+    ``number`` is a communication's number in its channel, ``size`` its bytes, ``duration`` its shortest recorded one
+    (ns): that of the rank that came last, which waited for nobody. ``exclusive_ns`` is how long a collective was the
+    only one of its rank. ``cut`` are each rank's places of communications that not all recorded. ``order`` are each
+    rank's places of collectives in the one order in which all ranks issue theirs. ``clock`` is what to subtract from a
+    rank's times: then they count from the beginning of the first recording, and ranks that share a communication can be
+    compared. ``notes`` are for the user.
+    """
+
+    number: dict[CommunicationPlace, int] = field(default_factory=dict)
+    size: dict[CommunicationPlace, int] = field(default_factory=dict)
+    duration: dict[CommunicationPlace, int] = field(default_factory=dict)
+    exclusive_ns: dict[CommunicationPlace, int] = field(default_factory=dict)
+    cut: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    order: dict[int, list[int]] = field(default_factory=dict)
+    clock: dict[int, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def common_schedule(ranks: Sequence[RecordedRank], clocks: JobClocks | None = None) -> CommonSchedule:
+    """Bring the communications of all ranks together.
+
+    Args:
+        ranks: what each rank did.
+        clocks: how far the ranks' clocks are apart, where the job's matcher found it; else their collectives tell.
+
+    Raises:
+        CollectiveError: the ranks disagree; the message names the ranks, which one, and what both are.
+    """
+    recorded = {item.rank: item for item in ranks}
+    schedule = CommonSchedule()
+    collectives: list[Meeting] = []
+    for matched in match_ranks([item.unmatched for item in ranks], strict=True):
+        for rank, cut in matched.unmatched.items():
+            schedule.cut[rank] += cut
+        schedule.notes += _cut_notes(matched)
+        _settle_sizes(enumerate(matched.matches), recorded, schedule)
+        if matched.channel.is_collective:
+            collectives += matched.matches
+    by_job = _already_matched(ranks)
+    _settle_sizes(by_job.items(), recorded, schedule)
+    collectives += [match for match in by_job.values() if all(map(_is_collective, _members_of(match, recorded)))]
+    schedule.clock = _common_clock(recorded, clocks or _compared_clocks(recorded, collectives))
+    schedule.order = _common_order(recorded, collectives, schedule)
+    _settle_transfers(collectives, recorded, schedule)
+    return schedule
+
+
+def _already_matched(ranks: Sequence[RecordedRank]) -> dict[int, Meeting]:
+    """Return what the job's matcher brought together, by number."""
+    matched: dict[int, dict[int, int]] = defaultdict(dict)
+    for own in ranks:
+        for at, item in enumerate(own.known):
+            if item.match >= 0:
+                matched[item.match][own.rank] = at
+    return dict(matched)
+
+
+def _members_of(match: Meeting, recorded: Mapping[int, RecordedRank]) -> list[Communication]:
+    return [recorded[rank].known[at] for rank, at in match.items()]
+
+
+def _is_collective(item: Communication) -> bool:
+    """Tell whether a simulated rank waits in it until all others have come."""
+    return item.peer < 0 and not item.peers
+
+
+def _compared_clocks(recorded: Mapping[int, RecordedRank], collectives: Sequence[Meeting]) -> JobClocks:
+    attended = {rank: own.attendance for rank, own in recorded.items()}
+    return compared_clocks(collectives, attended, dict.fromkeys(recorded, Recording()))
+
+
+def _common_clock(recorded: Mapping[int, RecordedRank], compared: JobClocks) -> dict[int, int]:
+    """Return what to subtract from each rank's times so that they count from the beginning of the first recording."""
+    clocks = compared.by_rank
+    begin: dict[int, int] = {}
+    for rank, clock in clocks.items():
+        own = recorded[rank].begin - clock.line.ahead
+        begin[clock.reference] = min(begin.get(clock.reference, own), own)
+    # Ranks that share nothing with others are taken to have begun recording at the same time as those.
+    return {rank: clock.line.ahead + begin[clock.reference] for rank, clock in clocks.items()}
+
+
+def _cut_notes(matched: MatchedChannel[GroupChannel]) -> list[str]:
+    counts = {rank: len(cut) for rank, cut in matched.unmatched.items() if cut}
+    if not counts:
+        return []
+    listed = some_of([f"{count} of {len(matched.recorded[rank])} on rank {rank}" for rank, count in counts.items()])
+    return [f"{matched.channel}: what not every rank recorded waits for nobody: {listed}"]
+
+
+def _settle_sizes(
+    together: Iterable[tuple[int, Meeting]], recorded: Mapping[int, RecordedRank], schedule: CommonSchedule
+) -> None:
+    """Give each communication its number, the most bytes and the shortest duration that any rank recorded."""
+    uneven = 0
+    for number, match in together:
+        items = _members_of(match, recorded)
+        sizes = {item.size for item in items}
+        duration = min(int(recorded[rank].end[at] - recorded[rank].start[at]) for rank, at in match.items())
+        uneven += len(sizes) > 1
+        for item, place in zip(items, match.items(), strict=True):
+            schedule.number[place], schedule.size[place] = number, max(sizes)
+            schedule.duration[place] = item.transfer if item.match >= 0 else duration
+    if uneven:
+        schedule.notes.append(f"{uneven} all-to-alls with different bytes on different ranks get the most of them")
+
+
+def _settle_transfers(
+    collectives: Sequence[Meeting], recorded: Mapping[int, RecordedRank], schedule: CommonSchedule
+) -> None:
+    """Take from each collective the time in which the one before it in the common order still ran.
+
+    A rank of a simulator does one after the other:
+
+        first     |=======|
+        second        |=======|         takes the time from the end of the first one
+
+    On CPUs members leave at different times, so each has its own time from when the last one could begin.
+    """
+    begin: dict[CommunicationPlace, int] = {}
+    for rank, order in schedule.order.items():
+        end, places = recorded[rank].end[order], [(rank, at) for at in order]
+        before = np.maximum.accumulate(np.append(np.iinfo(np.int64).min, end))[:-1]
+        could_begin = np.maximum(recorded[rank].start[order], np.minimum(before, end))
+        begin |= dict(zip(places, could_begin.tolist(), strict=True))
+        schedule.exclusive_ns |= dict(zip(places, (end - could_begin).tolist(), strict=True))
+    for match in collectives:
+        least = min(schedule.exclusive_ns[place] for place in match.items())
+        last = max(begin[place] - schedule.clock[place[0]] for place in match.items())
+        for item, place in zip(_members_of(match, recorded), match.items(), strict=True):
+            left = begin[place] + schedule.exclusive_ns[place] - schedule.clock[place[0]]
+            schedule.duration[place] = max(left - last, 0) if item.on_cpu else min(schedule.duration[place], least)
+
+
+def _common_order(
+    recorded: Mapping[int, RecordedRank], together: Sequence[Meeting], schedule: CommonSchedule
+) -> dict[int, list[int]]:
+    """Put all ranks' collectives into one order: as launched where the ranks agree on that, else as they met.
+
+    A rank of a simulator does one collective at a time, so two orders of two groups would stand still for ever:
+
+        rank 0    group 1, group 2        rank 0 waits in group 1 for rank 1,
+        rank 1    group 2, group 1        which waits in group 2 for rank 0
+
+    Those of the CPU go in the order in which they ended, as far as no rank did them one after the other: of what
+    Gloo's workers do at once the first to end is not held up by others.
+    """
+    # Sorted by time, a collective's place breaks ties between groups that no rank puts in order.
+    began, ended = (
+        [
+            max(int(getattr(recorded[rank], side)[at]) - schedule.clock[rank] for rank, at in one.items())
+            for one in together
+        ]
+        for side in ("start", "end")
+    )
+    on_cpu = [any(item.on_cpu for item in _members_of(one, recorded)) for one in together]
+    by_time = sorted(range(len(together)), key=lambda at: ended[at] if on_cpu[at] else began[at])
+    listed: dict[int, list[tuple[int, int]]] = {rank: [] for rank in recorded}
+    for place, at in enumerate(by_time):
+        for rank, own in together[at].items():
+            listed[rank].append((own, place))
+    steps = [step for rank, items in listed.items() for step in _recorded_order(recorded[rank], sorted(items))]
+    source, target = np.array(steps, np.int64).reshape(-1, 2).T
+    order = topological_order(source, target, len(together))
+    if len(order) < len(together):
+        schedule.notes.append(
+            "ranks launch collectives of several groups in different orders; all issue them as they met"
+        )
+        order = np.argsort([began[at] for at in by_time], kind="stable")
+    rank_of = {place: at for at, place in enumerate(order.tolist())}
+    return {rank: [own for own, place in sorted(items, key=lambda i: rank_of[i[1]])] for rank, items in listed.items()}
+
+
+def _recorded_order(recorded: RecordedRank, items: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield what one rank did after what, of its collectives (place in its record, number among all) as launched."""
+    if not any(recorded.known[own].on_cpu for own, _ in items):
+        yield from ((a[1], b[1]) for a, b in pairwise(items))
+        return
+    start, end = (column[[own for own, _ in items]] for column in (recorded.start, recorded.end))
+    for at, (_, number) in enumerate(items):
+        before = end <= start[at]
+        # What ended before another one of these began is before it through that one.
+        last = before & (end > start[before].max(initial=np.iinfo(np.int64).min))
+        yield from ((items[one][1], number) for one in np.flatnonzero(last).tolist())

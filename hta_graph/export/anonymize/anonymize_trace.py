@@ -1,0 +1,187 @@
+"""Rows as others may see them: each in its place, so that an event keeps its number in the file.
+
+A row that is no event, no arrow and no name of a thread becomes ``{}``, which readers pass over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+import orjson
+
+from hta_graph.errors import TraceError
+from hta_graph.export.anonymize.allowlist import KeptArguments
+from hta_graph.export.anonymize.pseudonyms import Pseudonyms
+from hta_graph.export.anonymize.renumbered import Renumbered
+from hta_graph.model import EventKind, Ints
+from hta_graph.text.formatting import microseconds
+from hta_graph.trace.columnize import STREAM_KINDS, start_times
+from hta_graph.trace.json_reader import FilePart
+from hta_graph.trace.profiler_names import CATEGORY, PROFILER_RANGE
+from hta_graph.trace.rows import Number, RowShape, number_or_text
+from hta_graph.trace.table import Trace
+from hta_graph.trace.timestamps import INVALID
+
+__all__ = ["STRIPPED_ROWS", "StrippedRows"]
+
+ARROWS = ("ac2g", "async_cpu_to_gpu", "async_gpu", "async", "fwdbwd")
+"""Categories of arrows, which are their names too."""
+
+PROCESSES = re.compile(r"python[\d.]*|Spans|Traces|PyTorch Profiler|")
+LABELS = re.compile(r"(CPU|GPU|NPU|XPU|MTIA)( \d{1,4})?|")
+THREADS = re.compile(r"stream \d{1,9}( \d{1,9})?|PyTorch Profiler|")
+TITLED = re.compile(r"thread -?\d+ \((python[\d.]*|pt_(main_thread|autograd_\d+|gloo_runloop|data_\w+|nccl_\w+))\)")
+LARGEST_ORDER = 10_000
+"""What sorts processes and threads: below these are devices, above are the numbers of processes."""
+
+
+class _Row(msgspec.Struct, gc=False):
+    ph: str | None = None
+    cat: str | None = None
+    name: str | None = None
+    pid: Number = None
+    tid: Number = None
+    ts: Number = None
+    dur: Number = None
+    args: Any = None
+    id: Number = None
+
+
+def _row_of_object(row: dict[str, Any]) -> _Row:
+    texts = {key: row[key] for key in ("ph", "cat", "name") if isinstance(row.get(key), str)}
+    numbers = {key: number_or_text(row[key]) for key in ("pid", "tid", "ts", "dur", "id") if key in row}
+    return _Row(args=row.get("args"), **texts, **numbers)
+
+
+STRIPPED_ROWS = RowShape(_Row, _row_of_object)
+"""What is read of each row: all arguments, whatever they are called."""
+
+
+@dataclass
+class StrippedRows:
+    """Turns one rank's rows into those that others may see; ``emptied`` counts rows that are nothing any more.
+
+    Args:
+        trace: the rank's trace, which knows each event's kind and time.
+        names: other names, the same on all ranks.
+        numbers: other numbers of this rank.
+        arguments: which arguments stay.
+        origin_ns: from when times count.
+    """
+
+    trace: Trace
+    names: Pseudonyms
+    numbers: Renumbered
+    arguments: KeptArguments
+    origin_ns: int
+    emptied: Counter[str] = field(default_factory=Counter)
+    _first: int = 0
+
+    def __post_init__(self) -> None:
+        events = self.trace.events
+        self._event_at = np.full(int(events.index.max(initial=-1)) + 1, -1, np.int32)
+        self._event_at[events.index] = np.arange(len(events), dtype=np.int32)
+        self._base: int | None = None
+
+    def text_of(self, part: FilePart) -> bytes:
+        """Return the JSON text of a part's rows, without brackets; parts are given in the order of the file."""
+        times = start_times(part, exact=not part.tolerant)
+        place = np.arange(self._first, self._first + len(part.rows))
+        known = place < len(self._event_at)
+        event = np.where(known, self._event_at[np.where(known, place, 0)] if len(self._event_at) else -1, -1)
+        self._first += len(part.rows)
+        self._find_base(times, event)
+        rows = [
+            self._event(row, at) if at >= 0 else self._other(row, time)
+            for row, at, time in zip(part.rows, event.tolist(), times.tolist(), strict=True)
+        ]
+        return orjson.dumps(rows)[1:-1].replace(b"},{", b"},\n{")
+
+    def check_all_met(self) -> None:
+        """Refuse a file that has fewer rows than when its events were read.
+
+        Raises:
+            TraceError: it has.
+        """
+        if self._first < len(self._event_at):
+            raise TraceError(self.trace.path, "has changed since it was read", "run the command again")
+
+    def _find_base(self, times: Ints, event: Ints) -> None:
+        """Find from when the file's own times count: any event tells it."""
+        here = np.flatnonzero((event >= 0) & (times != INVALID))
+        if self._base is None and len(here):
+            self._base = int(self.trace.events.start[event[here[0]]] - times[here[0]])
+
+    def _event(self, row: _Row, at: int) -> dict[str, Any]:
+        events = self.trace.events
+        kind = EventKind(int(events.kind[at]))
+        name = row.name or ""
+        category = (row.cat or "").lower()
+        is_range = category == PROFILER_RANGE
+        named = EventKind.KERNEL if is_range else kind  # a range is called as the kernel that it measures
+        start, end = int(events.start[at]), int(events.end[at])
+        found: dict[str, Any] = {"ph": "i", "s": "t"} if row.ph == "i" else {"ph": "X"}
+        if row.cat is not None:
+            known = category in CATEGORY or is_range
+            found["cat"] = row.cat if known else self.names.text("category", row.cat)
+        found["name"] = self.names.name(named, name)
+        args = row.args if isinstance(row.args, dict) else {}
+        on_stream = kind in STREAM_KINDS or (
+            CATEGORY.get(category, EventKind.OTHER) is EventKind.OTHER
+            and number_or_text(args.get("stream")) is not None
+        )
+        change = self.numbers.stream if on_stream else self.numbers.thread
+        found |= {key: change(value) for key, value in (("pid", row.pid), ("tid", row.tid)) if value is not None}
+        found["ts"] = orjson.Fragment(microseconds(start - self.origin_ns))
+        if row.ph != "i" or end > start:
+            found["dur"] = orjson.Fragment(microseconds(end - start))
+        if kept := self.arguments.of(name, args, is_range=is_range):
+            found["args"] = kept
+        return found
+
+    def _other(self, row: _Row, time: int) -> dict[str, Any]:
+        if row.ph in ("s", "t", "f") and row.cat in ARROWS and time != INVALID and self._base is not None:
+            pid, tid = self.numbers.place(row.pid, row.tid)
+            ts = orjson.Fragment(microseconds(time + self._base - self.origin_ns))
+            end = {"bp": "e"} if row.ph == "f" else {}
+            number = self.numbers.arrow(row.id)
+            return {
+                "ph": row.ph,
+                "id": number,
+                "pid": pid,
+                "tid": tid,
+                "ts": ts,
+                "cat": row.cat,
+                "name": row.cat,
+                **end,
+            }
+        if row.ph == "M" and isinstance(row.args, dict) and (named := self._viewer_names(row, row.args)) is not None:
+            pid, tid = self.numbers.place(row.pid, row.tid)
+            return {"ph": "M", "pid": pid, "tid": tid, "name": row.name, "args": named}
+        self.emptied[row.ph if row.ph in ("X", "B", "E", "i", "C", "M", "s", "f", "t") else "other"] += 1
+        return {}
+
+    def _viewer_names(self, row: _Row, args: dict[str, Any]) -> dict[str, Any] | None:
+        """Return what a viewer is told of a process or thread."""
+        name, label, order = (args.get(key) for key in ("name", "labels", "sort_index"))
+        if row.name == "process_name" and isinstance(name, str):
+            return {"name": name if PROCESSES.fullmatch(name) else self.names.text("process", name)}
+        if row.name == "process_labels" and isinstance(label, str) and LABELS.fullmatch(label):
+            return {"labels": label}
+        if row.name == "thread_name" and isinstance(name, str):
+            return {"name": self._thread(row, name)}
+        if row.name in ("process_sort_index", "thread_sort_index") and isinstance(order, int):
+            return {"sort_index": order if abs(order) < LARGEST_ORDER else self.numbers.thread(order)}
+        return None
+
+    def _thread(self, row: _Row, name: str) -> str:
+        if THREADS.fullmatch(name):
+            return name
+        titled = TITLED.fullmatch(name)
+        kind = "stream" if self.numbers.is_on_device(row.pid) else "thread"
+        return f"{kind} {self.numbers.place(row.pid, row.tid)[1]}" + (f" ({titled[1]})" if titled else "")

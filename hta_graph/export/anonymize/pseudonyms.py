@@ -1,0 +1,242 @@
+"""Other names for what is somebody's own: the same for the same text, and of the type that the name decided.
+
+Rules and analyses read a type from some names: a kernel that says ``all_reduce`` communicates, an operator that ends in
+``Backward`` is autograd's. A pseudonym keeps the words that decide so, which all are words of the field.
+
+acme_fused_all_reduce<float>        kernel_3_all_reduce
+acme::AttentionBackward             operator_7Backward
+train/loop.py(12): fit              frame_4.py(12): call
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+
+from hta_graph.export.anonymize.public_names import LONGEST, is_public
+from hta_graph.model import EventKind
+from hta_graph.multi_rank.matching.read_communications import PEER, kernel_kind
+from hta_graph.trace import profiler_names as known
+
+__all__ = ["CATEGORIES", "Pseudonyms", "collective_word"]
+
+CATEGORIES: dict[EventKind, str] = {
+    EventKind.CPU_OP: "operator",
+    EventKind.RUNTIME: "call",
+    EventKind.KERNEL: "kernel",
+    EventKind.MEMCPY: "copy",
+    EventKind.MEMSET: "copy",
+    EventKind.ANNOTATION: "annotation",
+    EventKind.GPU_ANNOTATION: "annotation",  # they have the names of annotations on the CPU
+    EventKind.PYTHON_FUNCTION: "frame",
+    EventKind.SYNC_RECORD: "record",
+    EventKind.OVERHEAD: "overhead",
+    EventKind.MEMORY: "memory",
+    EventKind.OTHER: "row",
+}
+"""What stands for a name of each kind; a number is added."""
+
+EVALUATED = "autograd::engine::evaluate_function: "
+NUMBER = re.compile(r"(?<!\w)\d{1,9}(?!\w)")
+"""Numbers that stand alone: analyses take names that differ in these only for one place of a program."""
+MANY_NUMBERS = 8
+
+COLLECTIVE_WORDS = (
+    r"reduce_?scatter", r"all_?reduce|cross_device_reduce", r"all_?gather", r"all_?to_?all", r"broadcast", r"barrier",
+    r"send_?recv", r"(?<![a-z])i?send(?![a-z])", r"(?<![a-z])i?recv(?![a-z])", r"(?<![a-z])gather",
+    r"(?<![a-z])scatter", r"(?<![a-z])reduce",
+)  # fmt: skip
+COLLECTIVE = [re.compile(pattern) for pattern in COLLECTIVE_WORDS]
+TRITON = re.compile(r"triton_(poi|per|red|tem|for|spl|unk)_")
+OWN = re.compile(r"\.py\((\d{1,9})\): ")
+MODULE = re.compile(r"nn\.Module: .*?(_\d{1,9})?", re.DOTALL)
+ADDRESS = re.compile(r" object at 0x[0-9a-fA-F]+")
+
+_FROM_THE_START = (
+    known.AMD_CALL, known.BLOCKING_CALL, known.DEVICE_SYNC_CALL, known.STREAM_SYNC_CALL, known.ENQUEUEING_CALL,
+    known.EVENT_SYNC_CALL, known.EVENT_RECORD_CALL, known.STREAM_WAIT_CALL, known.GRAPH_LAUNCH_CALL,
+    known.KERNEL_LAUNCH_CALL, known.NON_BLOCKING_QUERY, known.SYNCHRONOUS_COPY_CALL, known.LOCK_TAKING_CALL,
+    known.WARM_UP, known.ALLOCATION_CALL,
+)  # fmt: skip
+_COPIES = (
+    known.COPY_KIND, known.COPY_TO_PAGEABLE, known.COPY_HELD_BY_SYNCHRONOUS_CALL, known.PAGEABLE_UPLOAD,
+    known.COPY_TO_HOST,
+)  # fmt: skip
+_LOADING = tuple(re.compile(pattern) for pattern in known.DATA_LOADING)
+_MATCHED: dict[str, tuple[re.Pattern[str], ...]] = {
+    "operator": (known.AUTOGRAD_OPERATOR, known.VALUE_READING_OPERATOR, known.IN_PROCESS_LOADING, re.compile("aten::")),
+    "call": _FROM_THE_START,
+    "copy": _COPIES,
+    "annotation": (known.GLOO_COLLECTIVE, known.IN_PROCESS_LOADING),
+    "frame": (known.MODULE_FRAME, known.OWN_FRAME, known.WARM_UP),
+    "kernel": (known.DEVICE_COPY, known.DEVICE_WAIT),
+}
+_SEARCHED: dict[str, tuple[re.Pattern[str], ...]] = {
+    "operator": _LOADING,
+    "annotation": (*_LOADING, PEER),
+    "kernel": (known.COMMUNICATION_KERNEL,),
+}
+
+
+class Pseudonyms:
+    """Gives names that are somebody's own other ones, and counts; the same for all ranks of a job.
+
+    Args:
+        keep: categories of which all names are kept.
+
+    ``kept`` and ``replaced`` are the distinct names by category, of the latter how many; ``untyped`` those replaced
+    ones whose type no pseudonym could keep.
+    """
+
+    def __init__(self, keep: Iterable[str] = ()) -> None:
+        self._keep = frozenset(keep)
+        self._found: dict[tuple[EventKind, str], str] = {}
+        self._numbers: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self.kept: defaultdict[str, set[str]] = defaultdict(set)
+        self.replaced: Counter[str] = Counter()
+        self.untyped: Counter[str] = Counter()
+
+    def name(self, kind: EventKind, text: str) -> str:
+        """Return what an event of a kind is called: its own name if everybody knows it, else its pseudonym."""
+        key = (kind, text)
+        if key not in self._found:
+            self._found[key] = self._named(kind, text)
+        return self._found[key]
+
+    def number(self, category: str, text: str) -> int:
+        """Return the number of a text in its category, from 1 in order of coming."""
+        numbers = self._numbers[category]
+        return numbers.setdefault(text, len(numbers) + 1)
+
+    def text(self, category: str, text: str) -> str:
+        """Return the pseudonym of a text that is no event's name: a host, a group, a lane."""
+        if text not in self._numbers[category]:
+            self.replaced[category] += 1
+        return f"{category}_{self.number(category, text)}"
+
+    def _named(self, kind: EventKind, text: str) -> str:
+        category = CATEGORIES[kind]
+        if category in self._keep or is_public(kind, text):
+            # An address is nobody's name, and tells nothing: equal ones stay equal.
+            plain = ADDRESS.sub(self._address, text) if category == "frame" else text
+            self.kept[category].add(plain)
+            return plain
+        inner = text.removeprefix(EVALUATED)
+        if kind is EventKind.CPU_OP and inner != text and not inner.startswith(EVALUATED):
+            return EVALUATED + self.name(kind, inner)
+        self.replaced[category] += 1
+        # A name that is longer than any is not searched: patterns may take long on it.
+        if len(text) <= LONGEST:
+            types = _types(category, text)
+            for candidate in self._candidates(category, text):
+                if _types(category, candidate) == types:
+                    return candidate
+        self.untyped[category] += 1
+        return f"{category}_{self.number(category, text)}"
+
+    def _address(self, found: re.Match[str]) -> str:
+        return f" object at 0x{self.number('address', found[0]):x}"
+
+    def _candidates(self, category: str, text: str) -> Iterator[str]:
+        """Propose pseudonyms, those that say least first."""
+        wordings: dict[str, Callable[[str], Iterator[str]]] = {
+            "operator": self._operators,
+            "annotation": self._annotations,
+            "kernel": self._kernels,
+            "call": self._calls,
+            "copy": self._copies,
+            "frame": self._frames,
+        }
+        if category in wordings:
+            yield from wordings[category](text)
+        yield f"{category}_{self.number(category, text)}"
+
+    def _operators(self, text: str) -> Iterator[str]:
+        plain = self._plain("operator", text)
+        backward = re.search(r"Backward\d*$", text)
+        ending = backward[0] if backward else ""
+        for middle in ("", collective_word(text)):
+            yield f"{plain}{middle}{ending}"
+            yield f"aten::{plain}{middle}{ending}"
+            yield f"autograd::engine::{plain}{middle}{ending}"
+            yield from (f"{word}{plain}{middle}" for word in _loading_words(text))
+
+    def _annotations(self, text: str) -> Iterator[str]:
+        plain = self._plain("annotation", text)
+        peer = PEER.search(text)
+        word = collective_word(text)
+        ending = word + (f" {peer[0]}" if peer else "")
+        yield f"{plain}{ending}"
+        yield f"gloo:{plain}{ending}"
+        yield from (f"{start}{plain}{ending}" for start in _loading_words(text))
+        yield from (f"{plain}{ending} {end}" for end in _loading_words(text))
+
+    def _kernels(self, text: str) -> Iterator[str]:
+        plain = f"kernel_{self.number('kernel', text)}"
+        triton = TRITON.match(text)
+        yield f"{triton[0]}{plain}" if triton else plain
+        talks = known.COMMUNICATION_KERNEL.search(text)
+        if talks:
+            # What a communication kernel does is read from its name too, by the first of these words that stands in it.
+            yield f"{plain}_{talks[talks.lastindex or 0].lower()}{collective_word(text)}"
+            yield f"{plain}_nccl{collective_word(text)}"
+
+    def _calls(self, text: str) -> Iterator[str]:
+        plain = f"call_{self.number('call', text)}"
+        starts = {found[0] for pattern in _FROM_THE_START if (found := pattern.match(text))}
+        yield from (f"{start}_{plain}" for start in sorted(starts, key=len, reverse=True))
+        yield plain
+
+    def _copies(self, text: str) -> Iterator[str]:
+        plain = f"copy_{self.number('copy', text)}"
+        starts = {found[0] for pattern in _COPIES if (found := pattern.match(text))}
+        yield from (f"{start} {plain}" for start in sorted(starts, key=len, reverse=True))
+        yield plain
+
+    def _frames(self, text: str) -> Iterator[str]:
+        if found := MODULE.fullmatch(text):
+            # One class has one name; which of its objects it is stays.
+            ending = found[1] or ""
+            kind = text.removesuffix(ending)
+            yield f"nn.Module: Module{self.number('module', kind)}{ending}"
+        plain = f"frame_{self.number('frame', ADDRESS.sub('', text))}"
+        line = OWN.search(text)
+        if line:
+            yield f"{plain}.py({line[1]}): call"
+        address = ADDRESS.search(text)
+        yield f"<{plain}{self._address(address)}>" if address else f"<{plain}>"
+
+    def _plain(self, category: str, text: str) -> str:
+        """Return a pseudonym for all texts that differ in numbers only, with these."""
+        numbers = NUMBER.findall(text)
+        if not numbers or len(numbers) > MANY_NUMBERS or PEER.search(text):
+            return f"{category}_{self.number(category, text)}"
+        return " ".join([f"{category}_{self.number(category, NUMBER.sub('#', text) + chr(0))}", *numbers])
+
+
+def collective_word(text: str) -> str:
+    """Return the word by which a name is taken for a kind of communication.
+
+    >>> collective_word("AcmeAllReduceRing"), collective_word("acme")
+    ('_allreduce', '')
+    """
+    lower = text.lower()
+    return next((f"_{found[0]}" for pattern in COLLECTIVE if (found := pattern.search(lower))), "")
+
+
+def _loading_words(text: str) -> Iterator[str]:
+    """Yield the words by which a name is taken for data loading."""
+    if known.DATA_LOADER in text:
+        yield from ("_SingleProcessDataLoaderIter ", "_MultiProcessingDataLoaderIter ", "enumerate(DataLoader) ")
+        yield from ("DataLoader.__next__ ", "DataLoader ")
+
+
+def _types(category: str, text: str) -> tuple[object, ...]:
+    """Return all that rules and analyses read from a name of a category."""
+    matched = [pattern.match(text) is not None for pattern in _MATCHED.get(category, ())]
+    searched = [pattern.search(text) is not None for pattern in _SEARCHED.get(category, ())]
+    peer = PEER.search(text) if category == "annotation" else None
+    talks = category in ("operator", "annotation") or (category == "kernel" and any(searched))
+    words = (collective_word(text), kernel_kind([text])) if talks else ()
+    return (*matched, *searched, *words, peer and peer[0])

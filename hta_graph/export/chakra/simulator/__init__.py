@@ -1,1 +1,0 @@
-"""Workloads executed by ASTRA-sim's rules: what it would abort on, how long each rank takes, why it stalls."""

@@ -1,0 +1,240 @@
+"""``graph.json`` of a saved graph: every value of the type that was saved, texts that can be encoded."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from hta_graph.arrays import freeze
+from hta_graph.errors import TraceError
+from hta_graph.export.saved_tables import AGAIN
+from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS
+from hta_graph.model import CLOCK_FAULT_LIMIT_NS, LONGEST_NS
+from hta_graph.storage.location import Location
+from hta_graph.storage.named_places import noted_place
+from hta_graph.text.sanitize import whole_characters
+from hta_graph.trace.table import READING_DIAGNOSTICS, LaneTable
+
+__all__ = ["HEADER_FILE", "SCHEMA", "SavedHeader", "read_saved_header", "saved_ranks"]
+
+SCHEMA = "hta-graph/parquet/1"
+HEADER_FILE = "graph.json"
+LARGEST_RANK = 2**31
+LARGEST_COUNT = 2**62
+
+
+@dataclass(frozen=True)
+class SavedHeader:
+    """What ``graph.json`` says; ``ranks`` is None for a graph that is no job's.
+
+    ``clock_fault_ns`` is how far back in time its edges may lead.
+    """
+
+    file: Location
+    path: Location
+    rank: int | None
+    world_size: int | None
+    gpu_names: tuple[str, ...]
+    salvaged: str | None
+    settings: dict[str, str]
+    names: tuple[str, ...]
+    lanes: LaneTable
+    reading: dict[str, int]
+    building: dict[str, int]
+    ranks: tuple[int, ...] | None
+    clock_fault_ns: int
+
+
+def read_saved_header(folder: Location) -> SavedHeader:
+    """Read the header of a saved graph.
+
+    Raises:
+        TraceError: it cannot be read, is of another schema, or a value is not of the type that was saved.
+    """
+    found = _Object(folder / HEADER_FILE, _read_object(folder))
+    return SavedHeader(
+        file=found.file,
+        path=noted_place(whole_characters(found.get("path", A_PATH))),
+        rank=found.get("rank", A_COUNT_OR_NULL),
+        world_size=found.get("world_size", A_COUNT_OR_NULL),
+        gpu_names=tuple(map(whole_characters, found.get("gpu_names", TEXTS))),
+        salvaged=found.get("salvaged", A_TEXT_OR_NULL),
+        settings=_settings(found.get("settings", TEXTS_BY_KEY, {})),
+        names=_names(found),
+        lanes=_lanes(_Object(found.file, found.get("lanes", AN_OBJECT), "lanes: ")),
+        reading=_all_counts(found.get("reading", COUNTS), READING_DIAGNOSTICS),
+        building=_all_counts(found.get("building", COUNTS), BUILD_DIAGNOSTICS),
+        ranks=_checked_ranks(found),
+        clock_fault_ns=found.get("clock_fault_ns", A_FAULT, CLOCK_FAULT_LIMIT_NS),
+    )
+
+
+def saved_ranks(folder: Location) -> tuple[int, ...] | None:
+    """Return the ranks of a saved job, none of a saved graph; None if the folder holds neither."""
+    try:
+        return _checked_ranks(_Object(folder / HEADER_FILE, _read_object(folder))) or ()
+    except TraceError:
+        return None
+
+
+def _read_object(folder: Location) -> dict[str, Any]:
+    """Return the header of a saved graph as it stands there, of this schema."""
+    path = folder / HEADER_FILE
+    if not path.is_file():
+        raise TraceError(folder, f"is not a saved graph: it holds no {HEADER_FILE}", AGAIN)
+    try:
+        found = json.loads(path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise TraceError(path, f"cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise TraceError(path, f"is no JSON: {error!s:.100}", AGAIN) from None
+    schema = found.get("schema") if isinstance(found, dict) else None
+    if schema != SCHEMA:
+        raise TraceError(path, f"holds {_shown(schema)}, not {SCHEMA!r}", AGAIN)
+    return dict(found)
+
+
+class _Object:
+    """A JSON object of a file, whose values are checked when they are asked for."""
+
+    def __init__(self, file: Location, found: dict[str, Any], where: str = "") -> None:
+        self.file, self._found, self._where = file, found, where
+
+    def get(self, key: str, wanted: _Wanted, *otherwise: Any) -> Any:
+        """Return the value of a key if it is what is wanted; of an absent one what stands for it, if anything does."""
+        if key not in self._found and otherwise:
+            return otherwise[0]
+        if key not in self._found:
+            self.refuse(key, "is missing")
+        if not wanted.fits(self._found[key]):
+            self.refuse(key, f"is {_shown(self._found[key])}, not {wanted.what}")
+        return self._found[key]
+
+    def refuse(self, key: str, says: str) -> NoReturn:
+        """Raise the error of a key.
+
+        Raises:
+            TraceError: always.
+        """
+        raise TraceError(self.file, f"{self._where}{key!r} {says}", AGAIN)
+
+
+def _names(found: _Object) -> tuple[str, ...]:
+    listed = found.get("names", TEXTS)
+    # Nearly always all are ASCII, and one look at them together is enough.
+    names = tuple(listed if "".join(listed).isascii() else map(whole_characters, listed))
+    if len(set(names)) < len(names):
+        twice = Counter(names).most_common(1)[0][0]
+        found.refuse("names", f"holds {_shown(twice)} twice")
+    return names
+
+
+def _lanes(found: _Object) -> LaneTable:
+    labels = tuple(map(whole_characters, found.get("labels", TEXTS)))
+    numbers = {key: found.get(key, NUMBERS) for key in ("device", "context", "stream")}
+    # Graphs saved before there were jobs do not say which lanes are of communication.
+    flags = {
+        "is_stream": found.get("is_stream", FLAGS),
+        "is_communication": found.get("is_communication", FLAGS, [False] * len(labels)),
+    }
+    for key, values in (*numbers.items(), *flags.items()):
+        if len(values) != len(labels):
+            found.refuse(key, f"has {len(values):,} entries, but there are {len(labels):,} lanes")
+    device, context, stream = (freeze(np.array(values, np.int64)) for values in numbers.values())
+    is_stream, is_communication = (freeze(np.array(values, np.bool_)) for values in flags.values())
+    return LaneTable(labels, is_stream, device, context, stream, is_communication)
+
+
+def _checked_ranks(found: _Object) -> tuple[int, ...] | None:
+    """Return the ranks, whose folders are named by them: nothing but whole numbers, each once, lowest first."""
+    ranks = found.get("ranks", RANKS, None)
+    return None if ranks is None else tuple(ranks)
+
+
+def _all_counts(found: dict[str, int], known: dict[str, str]) -> dict[str, int]:
+    """Add the counts that an earlier version did not have."""
+    return {**found, **{key: 0 for key in known if key not in found}}
+
+
+def _settings(found: dict[str, str]) -> dict[str, str]:
+    return {whole_characters(key): whole_characters(value) for key, value in found.items()}
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, (str, int, float)) or value is None:
+        return repr(value)[:60]
+    return "another list" if isinstance(value, list) else "an object"
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What a value must be, and the words for it."""
+
+    fits: Callable[[Any], bool]
+    what: str
+
+
+# --- what values may be -----------------------------------------------------------------------------------------------
+
+
+def _is_number(value: object, least: int = -(2**63), limit: int = 2**63) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < limit
+
+
+def _is_rank_or_none(value: object) -> bool:
+    return value is None or _is_number(value, 0, LARGEST_RANK)
+
+
+def _is_rank_list(value: object) -> bool:
+    numbers = isinstance(value, list) and value and all(_is_number(rank, 0, LARGEST_RANK) for rank in value)
+    return bool(numbers) and isinstance(value, list) and value == sorted(set(value))
+
+
+def _is_fault(value: object) -> bool:
+    return _is_number(value, CLOCK_FAULT_LIMIT_NS, LONGEST_NS)
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_file_name(value: object) -> bool:
+    return isinstance(value, str) and "\x00" not in value
+
+
+def _is_text_list(value: object) -> bool:
+    return isinstance(value, list) and set(map(type, value)) <= {str}
+
+
+def _is_text_table(value: object) -> bool:
+    return isinstance(value, dict) and set(map(type, value.values())) <= {str}
+
+
+def _is_number_list(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_number, value))
+
+
+def _is_flag_list(value: object) -> bool:
+    return isinstance(value, list) and set(map(type, value)) <= {bool}
+
+
+def _is_counts(value: object) -> bool:
+    return isinstance(value, dict) and all(_is_number(count, 0, LARGEST_COUNT) for count in value.values())
+
+
+A_PATH = _Wanted(_is_file_name, "a path")
+A_TEXT_OR_NULL = _Wanted(lambda value: value is None or isinstance(value, str), "a text or null")
+A_COUNT_OR_NULL = _Wanted(_is_rank_or_none, "a whole number from 0 to 2^31 - 1, or null")
+A_FAULT = _Wanted(_is_fault, "a length of time up to a year (ns)")
+AN_OBJECT = _Wanted(_is_object, "an object")
+TEXTS = _Wanted(_is_text_list, "a list of texts")
+TEXTS_BY_KEY = _Wanted(_is_text_table, "an object of texts")
+NUMBERS = _Wanted(_is_number_list, "a list of whole numbers of 64 bits")
+FLAGS = _Wanted(_is_flag_list, "a list of true and false")
+COUNTS = _Wanted(_is_counts, "an object of counts")
+RANKS = _Wanted(_is_rank_list, "a list of ranks, lowest first")

@@ -1,1 +1,0 @@
-"""Anybody's own DataFrames of events and edges as a graph."""

@@ -1,0 +1,187 @@
+"""What names and categories tell of events, as marks: algorithms ask these and know no profiler's names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hta_graph.arrays import freeze
+from hta_graph.model import Bools, EventKind, Ids
+from hta_graph.safe_regex import matched_names
+from hta_graph.trace.profiler_names import (
+    ALLOCATION_CALL,
+    AMD_CALL,
+    AUTOGRAD_OPERATOR,
+    BLOCKING_CALL,
+    COMMUNICATION_KERNEL,
+    COPY_KIND,
+    COPY_TO_HOST,
+    DATA_LOADER,
+    DATA_LOADING,
+    DEVICE_COPY,
+    DEVICE_WAIT,
+    ENQUEUEING_CALL,
+    GLOO_COLLECTIVE,
+    GRAPH_LAUNCH_CALL,
+    IN_PROCESS_LOADING,
+    MODULE_FRAME,
+    OWN_FRAME,
+    PAGEABLE_UPLOAD,
+    STEP_NAME,
+    SYNCHRONOUS_COPY_CALL,
+    VALUE_READING_OPERATOR,
+    WARM_UP,
+)
+from hta_graph.trace.table import Trace
+
+__all__ = ["Marks", "is_step", "is_warm_up"]
+
+UNKNOWN_COPY = "Memcpy Unknown"
+
+
+def is_step(name: str) -> bool:
+    """Tell whether a name is that of a profiler step."""
+    return STEP_NAME.fullmatch(name) is not None
+
+
+def is_warm_up(name: str) -> bool:
+    """Tell whether a name is that of what programs do once: take memory from the driver, load or compile code."""
+    return WARM_UP.match(name) is not None
+
+
+def _names_of_loaders(names: Sequence[str]) -> Bools:
+    """Mark the names that mean data loading; few have the word in them, and most traces have none."""
+    found = np.array([DATA_LOADER in name for name in names] or [False])
+    may_be = np.flatnonzero(found)
+    if len(may_be):
+        found[may_be] = matched_names(DATA_LOADING, [names[code] for code in may_be.tolist()])
+    return found
+
+
+class Marks:
+    """Marks of a trace's events, one entry per event; each is made when it is first asked for."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._loading: dict[tuple[str, ...], Bools] = {}
+
+    def _kind_with_name(self, pattern: re.Pattern[str], kind: EventKind) -> Bools:
+        """Mark the events of a kind whose name a pattern matches from its start."""
+        events = self._trace.events
+        return freeze((events.kind == kind) & self._trace.names_starting_with(pattern)[events.name])
+
+    @cached_property
+    def blocking_call(self) -> Bools:
+        """Calls that return only when GPU work is done: their inside is a wait, not work."""
+        return self._kind_with_name(BLOCKING_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def synchronous_copy_call(self) -> Bools:
+        """Copy calls that may block in any direction."""
+        return self._kind_with_name(SYNCHRONOUS_COPY_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def enqueueing_call(self) -> Bools:
+        """Calls that give a GPU something to do, also where that left no row."""
+        return self._kind_with_name(ENQUEUEING_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def graph_launch_call(self) -> Bools:
+        """Calls that launch a captured graph, however many of its nodes were recorded."""
+        return self._kind_with_name(GRAPH_LAUNCH_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def autograd(self) -> Bools:
+        """Operators of PyTorch's autograd engine and of its nodes."""
+        return self._kind_with_name(AUTOGRAD_OPERATOR, EventKind.CPU_OP)
+
+    @cached_property
+    def module_frame(self) -> Bools:
+        """Python frames of a module's call."""
+        return self._kind_with_name(MODULE_FRAME, EventKind.PYTHON_FUNCTION)
+
+    @cached_property
+    def loads_in_process(self) -> Bools:
+        """Operators and annotations of a data loader without worker processes."""
+        kinds = (EventKind.CPU_OP, EventKind.ANNOTATION)
+        found = [self._kind_with_name(IN_PROCESS_LOADING, kind) for kind in kinds]
+        return freeze(found[0] | found[1])
+
+    @cached_property
+    def own_frame(self) -> Bools:
+        """Python frames of the program's own files and of libraries, not of PyTorch."""
+        return self._kind_with_name(OWN_FRAME, EventKind.PYTHON_FUNCTION)
+
+    @cached_property
+    def reads_values(self) -> Bools:
+        """Operators whose result the host needs before it can go on."""
+        return self._kind_with_name(VALUE_READING_OPERATOR, EventKind.CPU_OP)
+
+    @cached_property
+    def pageable_upload(self) -> Bools:
+        """Copies to a device from host memory that is not pinned."""
+        return self._kind_with_name(PAGEABLE_UPLOAD, EventKind.MEMCPY)
+
+    @cached_property
+    def copies_to_host(self) -> Bools:
+        """Copies from a device to the host."""
+        return self._kind_with_name(COPY_TO_HOST, EventKind.MEMCPY)
+
+    @cached_property
+    def allocation_call(self) -> Bools:
+        """Calls that take memory from the driver or give it back."""
+        return self._kind_with_name(ALLOCATION_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def amd_call(self) -> Bools:
+        """Calls of AMD's runtime, whose recordings never hold records of synchronisation."""
+        return self._kind_with_name(AMD_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def communicates(self) -> Bools:
+        """Kernels that talk to other ranks: by their recorded collective, else by name."""
+        events = self._trace.events
+        talks = events.collective | self._trace.matching_names(COMMUNICATION_KERNEL)[events.name]
+        return freeze(talks & (events.kind == EventKind.KERNEL))
+
+    @cached_property
+    def gloo_collective(self) -> Bools:
+        """Annotations of the collectives that Gloo runs on the CPU; it leaves no other rows."""
+        return self._kind_with_name(GLOO_COLLECTIVE, EventKind.ANNOTATION)
+
+    @cached_property
+    def moves_memory(self) -> Bools:
+        """Copies and sets, and the rows among an MTIA device's kernels that move memory."""
+        kind = self._trace.events.kind
+        copies = (kind == EventKind.MEMCPY) | (kind == EventKind.MEMSET)
+        return freeze(copies | self._kind_with_name(DEVICE_COPY, EventKind.KERNEL))
+
+    @cached_property
+    def waits_on_device(self) -> Bools:
+        """Rows in which a stream of an MTIA device waits for an event or marks one; it works on nothing."""
+        return self._kind_with_name(DEVICE_WAIT, EventKind.KERNEL)
+
+    def loads_data(self, expressions: Sequence[str] = ()) -> Bools:
+        """Mark the operators and annotations that mean data loading; without expressions those of PyTorch's loaders.
+
+        Raises:
+            PatternError: an expression is no regular one, or takes too long.
+        """
+        asked = tuple(expressions or ())
+        if asked not in self._loading:
+            events, names = self._trace.events, self._trace.names
+            may_load = (events.kind == EventKind.CPU_OP) | (events.kind == EventKind.ANNOTATION)
+            named = matched_names(asked, names) if asked else _names_of_loaders(names)
+            self._loading[asked] = freeze(may_load & named[events.name])
+        return self._loading[asked]
+
+    def copy_kinds(self, rows: Ids) -> tuple[list[str], Ids]:
+        """Name the kind of each copy or set (``Memcpy HtoD``): the kinds in order of name, and a code per row."""
+        names, code = np.unique(self._trace.events.name[rows], return_inverse=True)
+        found: list[Any] = [COPY_KIND.match(self._trace.names[name]) for name in names.tolist()]
+        kinds, kind = np.unique([match[0] if match else UNKNOWN_COPY for match in found], return_inverse=True)
+        return kinds.tolist(), kind[code].astype(np.int32)

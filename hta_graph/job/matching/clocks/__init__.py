@@ -1,1 +1,0 @@
-"""How far the clocks of ranks are apart: evidence, bounds, one line for each, and how well that is known."""

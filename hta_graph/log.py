@@ -1,0 +1,36 @@
+"""Where the library says what an answer does not show: files skipped, rows dropped, ranks missing, clocks corrected.
+
+Lines go to the logger ``hta_graph``, which is silent until a program asks for them: ``logging.basicConfig()`` prints
+the warnings. The command line prints its own lines.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from hta_graph.text.sanitize import one_line
+
+__all__ = ["LOGGER", "remark", "tell"]
+
+LOGGER = "hta_graph"
+INFO, WARNING = 20, 30
+"""As :mod:`logging` has them."""
+
+
+def tell(line: str) -> None:
+    """Say that something is lost or doubtful."""
+    _log(WARNING, line)
+
+
+def remark(line: str) -> None:
+    """Say that something was put right."""
+    _log(INFO, line)
+
+
+def _log(level: int, line: str) -> None:
+    # Who has not imported it does not listen either: commands start without it.
+    if logging := sys.modules.get("logging"):
+        logger = logging.getLogger(LOGGER)
+        if not logger.handlers:
+            logger.addHandler(logging.NullHandler())  # else Python would print what nobody asked for
+        logger.log(level, "%s", one_line(line))

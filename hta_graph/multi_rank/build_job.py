@@ -1,0 +1,129 @@
+"""Files or graphs of ranks → their job."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+from hta_graph.errors import OutputError
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.job_graph import JobGraph
+from hta_graph.log import remark, tell
+from hta_graph.multi_rank.join_ranks import graphs_by_rank, join_ranks
+from hta_graph.multi_rank.matching.flight_recorder import flight_files
+from hta_graph.multi_rank.matching.flight_sequence_numbers import numbered_by_flight
+from hta_graph.multi_rank.read_ranks import Progress, Readers, Report, read_graphs
+from hta_graph.multi_rank.summary.summarize import SkeletonQuestion
+from hta_graph.multi_rank.summary_job import JobReader
+from hta_graph.storage.file_lists import given_places
+from hta_graph.storage.location import Location, RemotePath
+from hta_graph.storage.named_places import is_remote, named_place
+from hta_graph.text.formatting import milliseconds
+from hta_graph.trace.memory_limit import allowed_memory
+from hta_graph.trace.read import Say
+
+__all__ = ["build_job", "read_job"]
+
+
+def build_job(graphs: Iterable[DependencyGraph], *, flight: Sequence[str | Location] = ()) -> JobGraph:
+    """Join the graphs of a job's ranks into one.
+
+    Args:
+        graphs: one for each rank; a rank that the file does not tell counts by its place.
+        flight: dumps of the flight recorder (JSON), which number collectives where the traces do not.
+
+    Returns:
+        an immutable graph: that of each rank, in one time, and the points where ranks meet.
+
+    Raises:
+        QueryError: there is no graph, two are of one rank, or they are of different jobs.
+        TraceError: a file, which is read once more for recorded arguments, is gone or has changed; or a dump is none.
+    """
+    by_rank = _numbered_by_dumps(graphs_by_rank(graphs), flight)
+    return _told(join_ranks(by_rank.values()))
+
+
+def read_job(
+    inputs: str | Location | Sequence[str | Location],
+    *,
+    ranks: Collection[int] | None = None,
+    jobs: int | None = None,
+    memory: int | None = None,
+    salvage: bool = False,
+    flight: Sequence[str | Location] | None = None,
+    report: Report | None = None,
+    say: Say = tell,
+    progress: Progress = lambda *_: None,
+    cluster: str | None = None,
+    skeletons: bool = False,
+    cache: str | Path | None = None,
+) -> JobGraph:
+    """Read the ranks behind files or folders and join them; arguments and errors are those of :func:`read_graphs`.
+
+    ``flight`` are dumps of the flight recorder; those beside the traces if none are given, nothing if it is empty. With
+    ``skeletons`` the job holds few rows of each rank: it tells the paths of steps and of the whole trace as ever, for
+    which it reads files once more, and refuses windows that take all rows; queries see the rows that are there.
+
+    >>> callable(read_job)
+    True
+    """
+    question = SkeletonQuestion() if skeletons else None
+    graphs = read_graphs(
+        inputs,
+        ranks=ranks,
+        jobs=jobs,
+        memory=memory,
+        salvage=salvage,
+        members=True,
+        skeleton=question,
+        cache=None if cache is None else _folder_here(cache),
+        report=report,
+        say=say,
+        progress=progress,
+        cluster=cluster,
+    )
+    listed = [inputs] if isinstance(inputs, (str, Path, RemotePath)) else inputs
+    dumps = flight_files(listed) if flight is None else flight
+    with allowed_memory(memory):
+        if question is None:
+            return build_job(graphs, flight=dumps)
+        few: Mapping[int, DependencyGraph] = graphs_by_rank(graphs)
+        if len(few) == 1:
+            return _told(join_ranks(few.values()))
+        few = _numbered_by_dumps(few, dumps)
+        readers = Readers(jobs, memory, cluster, say)
+        return _told(JobReader(readers, question, salvage, lambda _: nullcontext(progress)).job(few))
+
+
+def _folder_here(name: str | Path) -> Path:
+    """Return a folder of this machine.
+
+    Raises:
+        OutputError: it is none.
+    """
+    folder = named_place(name)
+    if is_remote(folder):
+        raise OutputError(f"{folder}: skeletons are kept in a folder of this machine; name one")
+    return folder
+
+
+def _numbered_by_dumps(
+    graphs: Mapping[int, DependencyGraph], dumps: Sequence[str | Location]
+) -> Mapping[int, DependencyGraph]:
+    if not dumps:
+        return graphs
+    found, is_complete = numbered_by_flight(graphs, given_places(dumps))
+    if not is_complete:
+        tell("not every rank has a flight recorder's dump: none is used")
+    return found
+
+
+def _told(job: JobGraph) -> JobGraph:
+    """Say whose trace is missing, and how far clocks were put right."""
+    sizes = [size for part in job.parts if (size := part.graph.trace.world_size)]
+    if sizes and (missing := sizes[0] - len(job.parts)) > 0:
+        tell(f"{job.path}: {missing:,} of {sizes[0]:,} ranks are not given; what they did is unknown")
+    if moved := [abs(offset) for offset in job.clock_table.offset.tolist() if offset]:
+        remark(f"{job.path}: the clocks of {len(moved):,} ranks are put right by at most {milliseconds(max(moved))} ms")
+    return job

@@ -1,0 +1,253 @@
+"""The composer of a job: ranks' graphs, matched, in one time, joined."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from hta_graph.arrays import picked
+from hta_graph.build import sound_edges
+from hta_graph.errors import DefectError, QueryError
+from hta_graph.graph.dependency_graph import DependencyGraph, RankPart, RankSource
+from hta_graph.graph.edges import EdgeTable, EventEdges
+from hta_graph.graph.graph_timeline import Timeline
+from hta_graph.graph.job_graph import Clocks, JobGraph, Members
+from hta_graph.graph.rank_summary import JobLimits, WholeAnswers
+from hta_graph.model import EdgeKind, Ints
+from hta_graph.multi_rank.collective import collective, meetings_of
+from hta_graph.multi_rank.collective_wait import collective_wait
+from hta_graph.multi_rank.communication_edges import met_members
+from hta_graph.multi_rank.host_work import HostWork, host_work_edges, host_work_of
+from hta_graph.multi_rank.job_time import in_job_time
+from hta_graph.multi_rank.job_trace import JoinedColumns, join_columns
+from hta_graph.multi_rank.matching.collectives import Collectives, match_collectives
+from hta_graph.multi_rank.matching.job_clocks import JobClocks, RankClock
+from hta_graph.multi_rank.matching.rank_members import RankMembers
+from hta_graph.multi_rank.matching.read_members import read_members
+from hta_graph.multi_rank.point_to_point import point_to_point
+from hta_graph.paths.time_accounting import explained_lags
+from hta_graph.text.formatting import milliseconds
+
+__all__ = ["graphs_by_rank", "join_ranks", "said_of_members"]
+
+
+def join_ranks(
+    graphs: Iterable[DependencyGraph],
+    clocks: JobClocks | None = None,
+    matched: Collectives | None = None,
+    source: RankSource | None = None,
+) -> JobGraph:
+    """Join ranks as :func:`build_job` does; ``clocks`` and ``matched`` are believed where somebody knows them.
+
+    Ranks of few rows (:mod:`hta_graph.algorithms.skeleton`) are joined as whole ones are; ``source`` answers what takes
+    all of their rows.
+    """
+    by_rank = graphs_by_rank(graphs)
+    members = {rank: read_members(graph) for rank, graph in by_rank.items()}
+    found = match_collectives(members) if matched is None else matched
+    if not len(found):
+        _refuse_strangers(by_rank)
+    if clocks is not None:
+        found = replace(found, clocks=clocks)
+    moved = {rank: _moved_graph(graph, found.clocks.by_rank[rank]) for rank, graph in by_rank.items()}
+    host = [_host_work(own, found.clocks.by_rank[rank]) for rank, own in members.items()]
+    met = met_members(found, members, list(moved.values()), host)
+    meetings = meetings_of(met, _names_of(found, members))
+    descriptions = said_of_members(members.values())
+    joined = join_columns(list(moved), list(moved.values()), [work.row for work in host], meetings, descriptions)
+    timeline, notes = Timeline(joined.trace), Counter[str]()
+    rendezvous = dict(
+        zip(meetings.number.tolist(), range(joined.first_rendezvous, len(joined.trace.events)), strict=True)
+    )
+    first = np.array([part.first_row for part in joined.parts], np.int64)
+    added = [
+        rule(part.graph, work).shifted(part.first_row)
+        for part, work in zip(joined.parts, host, strict=True)
+        if part.graph.attached(WholeAnswers) is None  # what ran on the CPU of others is among their edges already
+        for rule in (host_work_edges, collective_wait)
+    ]
+    row, came = first[met.part] + met.row, first[met.part] + met.came
+    added += [collective(met, row, rendezvous), point_to_point(met, row, came)]
+    edges = sound_edges(EdgeTable.join(added), timeline, notes, joined.edges)
+    table = _clock_table(found)
+    return JobGraph(
+        joined.trace,
+        timeline,
+        edges,
+        joined.parts,
+        tuple(by_rank.values()),
+        _member_table(found, members, joined),
+        table,
+        doubtful=_doubtful_edges(edges, joined, timeline.times, table),
+        notes=_summed_notes(by_rank.values(), notes),
+        wait_calls=joined.wait_calls,
+        attached=_known_limits(joined.parts),
+        source=source,
+    )
+
+
+def _known_limits(parts: Sequence[RankPart]) -> list[JobLimits]:
+    """Return what counts as explained on each rank, where ranks have few rows; nothing where all are whole."""
+    if all(part.graph.attached(WholeAnswers) is None for part in parts):
+        return []
+    return [JobLimits(np.stack([explained_lags(part.graph)[0] for part in parts]))]
+
+
+def graphs_by_rank(graphs: Iterable[DependencyGraph]) -> dict[int, DependencyGraph]:
+    """Number graphs by their ranks, lowest first; where a file does not tell its rank, by its place.
+
+    Raises:
+        QueryError: there is none, or two are of one rank.
+    """
+    found: dict[int, DependencyGraph] = {}
+    for place, graph in enumerate(graphs):
+        rank = place if graph.rank is None else graph.rank
+        if rank in found:
+            raise QueryError(f"{graph.path}: is of rank {rank}, and so is {found[rank].path}; give each rank once")
+        found[rank] = graph
+    if not found:
+        raise QueryError("a job has at least one rank; give the graphs of its ranks")
+    _refuse_other_jobs(found)
+    return dict(sorted(found.items()))
+
+
+def _refuse_other_jobs(graphs: Mapping[int, DependencyGraph]) -> None:
+    """Refuse ranks whose files say that they are of jobs of different sizes.
+
+    Raises:
+        QueryError: two files name different numbers of ranks.
+    """
+    sizes = {graph.trace.world_size: graph.path for graph in graphs.values() if graph.trace.world_size is not None}
+    if len(sizes) > 1:
+        (one, first), (other, second) = list(sizes.items())[:2]
+        raise QueryError(
+            f"{second}: is of a job of {other} ranks, {first} of one of {one}; give the ranks of one job, "
+            "or ask about each with its own file"
+        )
+
+
+def _refuse_strangers(graphs: Mapping[int, DependencyGraph]) -> None:
+    """Refuse ranks that did nothing together, as far as is known, and were not recorded at one time.
+
+    Raises:
+        QueryError: a recording ends before another one begins.
+    """
+    spans = [
+        (int(graph.event_table.start.min()), int(graph.event_table.end.max()), graph.path)
+        for graph in graphs.values()
+        if len(graph.event_table)
+    ]
+    first, last = min(spans, key=lambda span: span[1], default=None), max(spans, default=None)
+    if first and last and first[1] < last[0]:
+        raise QueryError(
+            f"{last[2]}: nothing in it matches {first[2]}, which ends {milliseconds(last[0] - first[1])} ms before "
+            "it begins: they are of different jobs or runs; give the ranks of one job, or ask about each with --rank"
+        )
+
+
+def _moved_graph(graph: DependencyGraph, clock: RankClock) -> DependencyGraph:
+    events, answers = graph.event_table, graph.attached(WholeAnswers)
+    start, end = (clock.to_job(times, on_gpu=graph.is_gpu) for times in (events.start, events.end))
+    moved = in_job_time(graph, start, end)
+    if answers is None or (moved is graph and not answers.is_moved):
+        return moved
+    if answers.is_moved or clock.only_ahead:
+        return moved.with_attached(answers.moved(clock.line.ahead))
+    raise DefectError(f"{graph.path}: its skeleton is of another time than its job")
+
+
+def _host_work(members: RankMembers, clock: RankClock) -> HostWork:
+    """Select what ran on the CPU, in the job's time."""
+    work = host_work_of(members)
+    return replace(work, arrival=clock.to_job(work.arrival))
+
+
+def _names_of(found: Collectives, members: Mapping[int, RankMembers]) -> list[str]:
+    """Name each collective as its first member says, else by its row."""
+    first = found.first
+    pairs = zip(found.rank[first].tolist(), found.place[first].tolist(), strict=True)
+    return [members[rank].arguments["Collective name"][place] or members[rank].name[place] for rank, place in pairs]
+
+
+def said_of_members(members: Iterable[RankMembers]) -> list[list[str]]:
+    """Name each member of each rank: what it did, and of which process group."""
+    # A group of thousands of ranks has a long name: of equal texts one is kept.
+    made: dict[tuple[str, str | None], str] = {}
+    descriptions = []
+    for own in members:
+        kinds = zip(own.arguments["Collective name"], own.name, own.group, strict=True)
+        listed = [(str(kind or name), group) for kind, name, group in kinds]
+        made |= {(does, group): f"{does} of {group or 'an unknown group'}" for does, group in {*listed} - made.keys()}
+        descriptions.append([made[one] for one in listed])
+    return descriptions
+
+
+def _summed_notes(graphs: Iterable[DependencyGraph], joining: Mapping[str, int]) -> dict[str, int]:
+    """Add up what building the ranks' graphs counted and what joining them did; of times the longest counts."""
+    notes = Counter[str](joining)
+    for graph in graphs:
+        own = {key: count for key, count in graph.diagnostics.items() if key not in graph.trace.diagnostics}
+        longest = {key: max(notes[key], ns) - notes[key] for key, ns in own.items() if key.endswith("_ns")}
+        notes.update(own | longest)
+    return dict(notes)
+
+
+def _member_table(found: Collectives, members: Mapping[int, RankMembers], joined: JoinedColumns) -> Members:
+    """Lay out all members, in order of rank and time, those without a partner too."""
+    tables = []
+    ranks = zip(joined.parts, members.values(), joined.descriptions, strict=True)
+    is_last = np.zeros(len(found.number), np.bool_)
+    is_last[found.last] = True
+    for place, (part, own, codes) in enumerate(ranks):
+        mine = found.of_rank(part.rank)
+        at = np.full(len(own), -1, np.int64)
+        at[found.place[mine]] = mine
+        events, row = joined.trace.events, part.of_job(own.row)
+        arrival = found.clocks.to_job(part.rank, own.arrival, on_gpu=own.on_gpu)
+        wait = picked(found.wait, at, otherwise=0)
+        tables.append(Members.of(
+            number=picked(found.number, at),
+            part=place,
+            row=row,
+            call=part.of_job(own.call),
+            arrival=arrival,
+            wait=wait,
+            transfer=events.end[row] - arrival - wait,
+            is_last=picked(is_last, at, otherwise=False),
+            is_needed=picked(found.is_needed, at, otherwise=False),
+            is_message=np.array(own.is_message, np.bool_),
+            by=picked(found.by, picked(found.number, at)),
+            said=codes,
+        ))  # fmt: skip
+    return Members.join(tables)
+
+
+def _clock_table(found: Collectives) -> Clocks:
+    rows = found.clocks.rows()
+    return Clocks.of(
+        rank=[row["rank"] for row in rows],
+        offset=[row["offset_ns"] for row in rows],
+        gpu_offset=[row["gpu_offset_ns"] for row in rows],
+        drift_ppm=[row["drift_ppm"] for row in rows],
+        error=[-1 if row["error_ns"] is None else row["error_ns"] for row in rows],
+        collectives=[row["collectives"] for row in rows],
+    )
+
+
+def _doubtful_edges(edges: EdgeTable, joined: JoinedColumns, times: Ints, clocks: Clocks) -> Ints:
+    """Find the edges between ranks that tell of a wait no longer than the clocks are uncertain."""
+    error = np.zeros(len(joined.trace.events), np.int64)
+    for part, own in zip(joined.parts, clocks.error.clip(min=0).tolist(), strict=True):
+        error[part.first_row : part.first_row + len(part.graph.event_table)] = own
+    between = EventEdges.of_rows(
+        edges, np.flatnonzero(np.isin(edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))), times
+    )
+    # A rendezvous is as uncertain as the clock of the rank that came last.
+    last = (between.target >= joined.first_rendezvous) & (between.lag == 0)
+    np.maximum.at(error, between.target[last], error[between.source[last]])
+    waited = between.source_ns - joined.trace.events.start[between.target]
+    doubtful = between.to_end & (waited <= error[between.source] + error[between.target])
+    return between.row[doubtful].astype(np.int64)

@@ -1,0 +1,291 @@
+"""Collectives of several ranks in one time: who came last, how long the others waited, what is left out and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import compress
+
+import numpy as np
+
+from hta_graph.arrays import pair_key, places_by
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.model import Bools, Codes, Ints
+from hta_graph.multi_rank.matching.job_clocks import JobClocks, job_clocks
+from hta_graph.multi_rank.matching.job_members import JobMembers, members_in_job_time
+from hta_graph.multi_rank.matching.left_out import (
+    BEYOND_PHYSICS,
+    NO_PARTNER,
+    OUTSIDE,
+    UNKNOWN_KERNEL,
+    LeftOut,
+    summed_left_out,
+    why_left_out,
+    without_names,
+)
+from hta_graph.multi_rank.matching.match_checks import ambiguous_meetings
+from hta_graph.multi_rank.matching.match_ranks import MATCHED_BY, ORDER, MeetingChannel, records_of
+from hta_graph.multi_rank.matching.matched_ranks import MatchedChannel, match_ranks
+from hta_graph.multi_rank.matching.possible_meetings import (
+    SLACK_NS,
+    names_unlike_collectives,
+    possible_meetings,
+    telling_meetings,
+)
+from hta_graph.multi_rank.matching.rank_members import ALL, RankMembers
+from hta_graph.multi_rank.matching.rank_record import Meeting, RankRecord
+from hta_graph.multi_rank.matching.sequence_alignment import FEWEST
+
+__all__ = ["MATCHED_BY", "SLACK_NS", "Collectives", "MatchedRanks", "match_collectives", "matched_graphs"]
+
+
+@dataclass(frozen=True)
+class Collectives:
+    """Communications of several ranks that belong together: one entry per member, collectives in order of time.
+
+    ``place`` is the member's place in its rank's :class:`RankMembers`; ``arrival`` (when its rank came), ``start``
+    and ``end`` of the work (ns) are in the job's time. ``wait`` is the time from its arrival until the last rank came
+    for whom it waits (ns), at most to its end; the rest is transfer.
+
+        rank 0    |wwwwwwwwtttt|        w: wait, t: transfer
+        rank 1         |wwwtttt|
+        rank 2            |tttt|        the last one: it waits for nobody
+    """
+
+    number: Ints
+    rank: Ints
+    place: Ints
+    arrival: Ints
+    start: Ints
+    end: Ints
+    wait: Ints
+    is_needed: Bools
+    """Whether others wait for it: of a broadcast only the root is."""
+    by: Ints
+    """How each collective was found: a place in :data:`MATCHED_BY`."""
+    missing: Ints
+    """How many ranks of each collective's group were not given: of those nobody knows when they came."""
+    ambiguous: Bools
+    """Collectives, matched by order, in which another communication that is left out would fit as well."""
+    clocks: JobClocks
+    reasons: dict[int, Codes]
+    """For each rank's communications why they are left out: a key of :data:`REASONS`; 0 and 1 if they are not."""
+    unmatched: tuple[LeftOut, ...]
+    """What is unmatched of all ranks' communications, with its share of their time, by reason."""
+    rejected: tuple[Meeting, ...] = ()
+    """What was matched but fits no clocks of its ranks, and is left out: rank → place."""
+
+    def __len__(self) -> int:
+        return len(self.by)
+
+    @cached_property
+    def first(self) -> Ints:
+        """Where each collective begins among the members."""
+        return np.searchsorted(self.number, np.arange(len(self)))
+
+    @cached_property
+    def last(self) -> Ints:
+        """The member that came last of those that others wait for, per collective; of several the lowest rank's."""
+        return np.lexsort((self.rank, -self.arrival, ~self.is_needed, self.number))[self.first]
+
+    @cached_property
+    def _by_rank(self) -> dict[int, Ints]:
+        return places_by(self.rank)
+
+    def of_rank(self, rank: int) -> Ints:
+        """Return which members are of a rank."""
+        return self._by_rank.get(rank, np.zeros(0, np.int64))
+
+    @property
+    def transfer(self) -> Ints:
+        """The time of each member that is no wait (ns)."""
+        return self.end - self.arrival - self.wait
+
+    @property
+    def offsets(self) -> dict[int, int]:
+        """By how much (ns) clocks were set back, per rank, in the middle of its recording."""
+        return {rank: clock.line.ahead for rank, clock in self.clocks.by_rank.items() if clock.line.ahead}
+
+    @property
+    def without_partner(self) -> int:
+        """Communications of all ranks that are left out for want of a partner."""
+        return sum(int(np.isin(own, COUNTED_ALONE).sum()) for own in self.reasons.values())
+
+    def take(self, chosen: Bools) -> Collectives:
+        """Select collectives."""
+        kept = chosen[self.number]
+        return replace(
+            self,
+            number=(np.cumsum(chosen) - 1)[self.number[kept]],
+            **{name: getattr(self, name)[kept] for name in OF_MEMBERS},
+            **{name: getattr(self, name)[chosen] for name in OF_COLLECTIVES},
+        )
+
+
+OF_MEMBERS = ("rank", "place", "arrival", "start", "end", "wait", "is_needed")
+OF_COLLECTIVES = ("by", "missing", "ambiguous")
+COUNTED_ALONE = (NO_PARTNER, OUTSIDE, BEYOND_PHYSICS, UNKNOWN_KERNEL)
+
+
+@dataclass(frozen=True, eq=False)
+class MatchedRanks:
+    """With which ranks a rank's graph has been matched already, and what they did together."""
+
+    ranks: Set[int]
+    collectives: Collectives
+
+
+def matched_graphs(graphs: Mapping[int, DependencyGraph]) -> Collectives | None:
+    """Return what the ranks of some graphs did together, where that is known."""
+    known = [graph.attached(MatchedRanks) for graph in graphs.values()]
+    if not known or known[0] is None or known[0].ranks != graphs.keys():
+        return None
+    return known[0].collectives if all(one is known[0] for one in known) else None
+
+
+def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
+    """Match the collectives of ranks.
+
+    Members belong together by their recorded communication id, else by group and sequence number, else by order: each
+    group's lists are aligned with gaps, by what each did and when it ended. A match stands only if nobody left before
+    another one came that it waits for. Where clocks differ is seen, and corrected, by what belongs together.
+    """
+    records = records_of(ranks)
+    doubtful: set[tuple[int, int]] = set()
+    channels, matched = _matched_records(records)
+    clocks, believed = _clocks_of(matched, ranks)
+    if not clocks.are_equal:
+        # What all channels together tell of clocks helps those that tell little themselves.
+        doubtful = _guessed_with_clocks(channels, records)
+        before = matched
+        channels, matched = _matched_records([_in_job_time(own, ranks[own.rank], clocks) for own in records])
+        if matched != before:
+            clocks, believed = _clocks_of(matched, ranks)
+    rejected = tuple(match for (_, match), is_believed in zip(matched, believed, strict=True) if not is_believed)
+    matched = list(compress(matched, believed))
+    members = members_in_job_time([match for _, match in matched], ranks, clocks)
+    possible = possible_meetings(members, len(matched), clocks)
+    matched, members = _selected(matched, members, possible)
+    doubtful |= ambiguous_meetings(channels, {record.rank: record for record in records}, ranks, clocks)
+    doubtful |= {member for found in channels for member in found.uncertain}
+    reasons = why_left_out(channels, [match for _, match in matched], ranks, clocks)
+    unlike = names_unlike_collectives(members, reasons, ranks, clocks)
+    if unlike:
+        reasons = without_names(reasons, unlike, ranks)
+        firsts = [next(iter(match.items())) for _, match in matched]
+        alike = np.array([ranks[rank].name[place] not in unlike for rank, place in firsts], np.bool_)
+        matched, members = _selected(matched, members, alike)
+    found = _in_order_of_time(
+        members,
+        np.array([channel.by for channel, _ in matched], np.int64),
+        np.array([max(channel.size - len(match), 0) for channel, match in matched], np.int64),
+        np.array([not doubtful.isdisjoint(match.items()) for _, match in matched], np.bool_),
+        clocks,
+        reasons,
+        tuple(summed_left_out(reasons, ranks)),
+    )
+    return replace(found, rejected=rejected)
+
+
+def _matched_records(
+    records: Sequence[RankRecord[MeetingChannel]],
+) -> tuple[list[MatchedChannel[MeetingChannel]], list[tuple[MeetingChannel, Meeting]]]:
+    """Return the channels, and their matches."""
+    channels = match_ranks(records, strict=False)
+    return channels, [(found.channel, match) for found in channels for match in found.matches if len(match) > 1]
+
+
+def _guessed_with_clocks(
+    channels: Sequence[MatchedChannel[MeetingChannel]], records: Sequence[RankRecord[MeetingChannel]]
+) -> set[tuple[int, int]]:
+    """Return the members (rank, place) of matches that are no surer than clocks that they themselves tell.
+
+    Of messages between two ranks these are all, both ways, where any is a guess.
+    """
+    labels = {record.rank: record.labels for record in records}
+    uncertain = {member for found in channels for member in found.uncertain}
+    unsure = {found.channel.members for found in channels if found.uncertain}
+    for found in channels:
+        if found.channel.members in unsure:
+            matches = {member for match in found.matches for member in match.items()}
+            uncertain |= matches if any(not labels[rank][place].waits for rank, place in matches) else set()
+    return uncertain
+
+
+def _in_job_time(record: RankRecord[MeetingChannel], own: RankMembers, clocks: JobClocks) -> RankRecord[MeetingChannel]:
+    start, end = (clocks.to_job(record.rank, times, on_gpu=own.on_gpu) for times in (record.start, record.end))
+    return replace(record, start=start, end=end)
+
+
+def _selected(
+    matched: Sequence[tuple[MeetingChannel, Meeting]], members: JobMembers, chosen: Bools
+) -> tuple[list[tuple[MeetingChannel, Meeting]], JobMembers]:
+    """Keep some matches and their members, numbered anew."""
+    kept = members.take(chosen[members.number])
+    return list(compress(matched, chosen.tolist())), replace(kept, number=(np.cumsum(chosen) - 1)[kept.number])
+
+
+def _clocks_of(
+    matched: Sequence[tuple[MeetingChannel, Meeting]], ranks: Mapping[int, RankMembers]
+) -> tuple[JobClocks, list[bool]]:
+    """Return the clocks, and for each match whether it fits them.
+
+    Numbers tell clocks best. Order alone is asked where nothing has a number, first of kernels whose names say what
+    they do; one or two that it pairs would fit any clocks.
+    """
+    numbered = [at for at, (channel, _) in enumerate(matched) if channel.by != ORDER]
+    every = list(range(len(matched)))
+    named = list(compress(every, telling_meetings([match for _, match in matched], ranks)))
+    asked = numbered or next((places for places in (named, every) if len(places) >= FEWEST), [])
+    clocks = job_clocks([matched[at][1] for at in asked], ranks)
+    impossible = {asked[at] for at in clocks.impossible}
+    return clocks, [at not in impossible for at in range(len(matched))]
+
+
+def _in_order_of_time(
+    members: JobMembers,
+    by: Ints,
+    missing: Ints,
+    ambiguous: Bools,
+    clocks: JobClocks,
+    reasons: dict[int, Codes],
+    without: tuple[LeftOut, ...],
+) -> Collectives:
+    """Put collectives into the order in which they began to transfer."""
+    number, rank, arrival = members.number, members.rank, members.arrival
+    is_needed = _is_needed(number, rank, members.needed)
+    wait = np.clip(members.until - arrival, 0, members.end - arrival)
+    last = np.full(len(by), np.iinfo(np.int64).min)
+    np.maximum.at(last, number, np.where(is_needed, arrival, np.iinfo(np.int64).min))
+    # Of those that began to transfer at one instant the one that the lowest rank recorded first goes first.
+    first = np.searchsorted(number, np.arange(len(by)))
+    order = np.lexsort((members.place[first], rank[first], last))
+    in_time = np.argsort(order)[number]
+    at = np.lexsort((rank, in_time))
+    return Collectives(
+        in_time[at],
+        rank[at],
+        members.place[at],
+        arrival[at],
+        members.start[at],
+        members.end[at],
+        wait[at],
+        is_needed[at],
+        by[order],
+        missing[order],
+        ambiguous[order],
+        clocks,
+        reasons,
+        without,
+    )
+
+
+def _is_needed(number: Ints, rank: Ints, needed: Ints) -> Bools:
+    """Mark the members for whom another one of their collective waits."""
+    groups = int(number.max(initial=-1)) + 1
+    # One that waits for all needs everybody; who waits for one rank needs that one.
+    somebody_needs_all = np.zeros(groups, np.bool_)
+    somebody_needs_all[number[needed == ALL]] = True
+    asked = needed >= 0
+    return somebody_needs_all[number] | np.isin(pair_key(number, rank), pair_key(number[asked], needed[asked]))

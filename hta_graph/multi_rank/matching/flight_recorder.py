@@ -1,0 +1,142 @@
+"""The flight recorder's dumps: which collective was the how-maniest of its group. Times in them are no arrivals.
+
+One dump per rank. Its entries have a process group, a number within that (``collective_seq_id``), a name such as
+``nccl:all_reduce``, sizes, and the time (Unix, ns) at which the call was made. Source: FlightRecorder.hpp in
+torch/csrc/distributed/c10d.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from hta_graph.errors import TraceError
+from hta_graph.model import Bools, Ints
+from hta_graph.multi_rank.matching.communications import elements_of
+from hta_graph.storage.file_lists import given_places
+from hta_graph.storage.location import Location
+from hta_graph.trace.memory_limit import out_of_memory
+from hta_graph.trace.profiler_names import RANK_IN_FILE_NAME
+from hta_graph.trace.source import read_bytes, text_head
+
+__all__ = ["FlightRecord", "flight_files", "read_flight"]
+
+FOLDER = "flight"
+"""Where dumps lie beside traces, if they have a folder of their own."""
+
+PEAK_PER_BYTE = 24
+"""What a dump's entries may take in memory for each byte of its text: an empty one is two bytes."""
+HEAD = 1 << 16
+MARK = b'"collective_seq_id"'
+PICKLE_MAGIC = b"\x80"
+WRITES_JSON = (
+    "write JSON with torch._C._distributed_c10d._dump_fr_trace_json() (before PyTorch 2.8: _dump_nccl_trace_json())"
+)
+
+
+class _Entry(msgspec.Struct, gc=False):
+    process_group: Any = None
+    collective_seq_id: Any = None
+    profiling_name: Any = ""
+    input_sizes: Any = None
+    time_created_ns: Any = None
+    is_p2p: Any = False
+
+
+class _Dump(msgspec.Struct):
+    entries: list[_Entry]
+
+
+@dataclass(frozen=True)
+class FlightRecord:
+    """A rank's collectives in the order of their calls: group, number in it, kind, elements (-1: none), time (ns)."""
+
+    group: list[str]
+    sequence: Ints
+    kind: list[str]
+    elements: Ints
+    time: Ints
+
+    def of_group(self, name: str) -> Bools:
+        """Mark those of one group."""
+        return np.array([own == name for own in self.group], np.bool_)
+
+
+def flight_files(inputs: Iterable[str | Location]) -> list[Location]:
+    """List the dumps beside traces: in a folder ``flight`` there, or among the files of a folder that is given."""
+    found: list[Location] = []
+    for given in given_places(inputs):
+        folder = given if given.is_dir() else given.parent
+        beside = _files_in(folder / FOLDER)
+        found += beside or [path for path in _files_in(given) if _is_dump(path)]
+    # A folder may be named in several ways.
+    return list({path.resolve(): path for path in found}.values())
+
+
+def _files_in(folder: Location) -> list[Location]:
+    # A pipe among them would keep the reader waiting.
+    return sorted(path for path in folder.glob("*.json*") if path.is_file()) if folder.is_dir() else []
+
+
+def _is_dump(path: Location) -> bool:
+    """Look at the beginning of a file: a trace has no sequence numbers under that name."""
+    return MARK in text_head(path, HEAD)
+
+
+def read_flight(paths: Sequence[Location]) -> dict[int, FlightRecord]:
+    """Read dumps: per rank, which its file's name tells, its collectives.
+
+    Raises:
+        TraceError: a file is a pickle or no dump, its name tells no rank, or two are of one rank.
+    """
+    found: dict[int, FlightRecord] = {}
+    for path in paths:
+        rank = _rank_of(path)
+        if rank in found:
+            raise TraceError(path, f"is a second flight recorder's dump of rank {rank}", "give one for each rank")
+        with suppress(MemoryError):
+            found[rank] = _record_of(path)
+        # Said here and not there, so that what was read is let go first.
+        if rank not in found:
+            raise out_of_memory(path)
+    return found
+
+
+def _rank_of(path: Location) -> int:
+    named = RANK_IN_FILE_NAME.search(path.name)
+    if named is None:
+        raise TraceError(path, "its name does not tell its rank", "name the dumps rank0.json, rank1.json and so on")
+    return int(named[1] or named[2])
+
+
+def _record_of(path: Location) -> FlightRecord:
+    data = read_bytes(path, per_byte=PEAK_PER_BYTE).data
+    if data.startswith(PICKLE_MAGIC):
+        raise TraceError(path, "is a pickle, which may run code when it is read", WRITES_JSON)
+    try:
+        entries = msgspec.json.decode(data, type=_Dump).entries
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise TraceError(path, "is no flight recorder's dump", WRITES_JSON) from None
+    known = [entry for entry in entries if _is_collective(entry)]
+    return FlightRecord(
+        [str(entry.process_group[0]) for entry in known],
+        np.array([entry.collective_seq_id for entry in known], np.int64),
+        [str(entry.profiling_name).partition(":")[2] for entry in known],
+        np.array([elements_of(entry.input_sizes) for entry in known], np.int64),
+        np.array([entry.time_created_ns for entry in known], np.int64),
+    )
+
+
+def _is_collective(entry: _Entry) -> bool:
+    numbers = (entry.collective_seq_id, entry.time_created_ns)
+    return (
+        not entry.is_p2p
+        and isinstance(entry.process_group, list)
+        and bool(entry.process_group)
+        and all(isinstance(number, int) and 0 <= number < 1 << 62 for number in numbers)
+    )

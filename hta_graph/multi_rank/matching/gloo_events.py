@@ -1,0 +1,222 @@
+"""A rank's communications on the CPU (Gloo): which row did the work of which call, of which group, since when.
+
+No id links the two. A group has two workers, which take its collectives in turn, so its rows in order of start are its
+collectives in their order. Messages have their row on the thread that called, from within the call:
+
+    thread     c10d::allreduce_  c10d::broadcast_   c10d::send
+                                                        |= gloo:send =|
+    worker 1      |== gloo:all_reduce ==|
+    worker 2                        |= gloo:broadcast =|  the work: it may begin late, the rank arrived with the call
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hta_graph.arrays import numbered_runs
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.model import Ids, Ints
+from hta_graph.multi_rank.matching.communications import (
+    ProcessGroup,
+    gloo_groups,
+    group_descriptions,
+    groups_of_workers,
+    number_at,
+)
+from hta_graph.multi_rank.matching.host_rows import HostRows, read_host_rows
+from hta_graph.multi_rank.matching.rank_members import ALL, DESCRIPTION, NOBODY, UNKNOWN, RankMembers
+from hta_graph.trace.profiler_names import MESSAGE_ROWS, PROCESS_GROUP_CALL
+
+__all__ = ["read_host_communications"]
+
+MUCH_LESS = 2
+"""By what factor rows must begin sooner after their calls, taken together, for a row to count as lost."""
+
+DIFFER_BY_RANK = ("all_to_all", "gather", "scatter")
+"""Collectives whose recorded sizes may differ from rank to rank."""
+
+
+def read_host_communications(graph: DependencyGraph) -> RankMembers:
+    """Return what ran on the CPU, in order of its rows' start.
+
+    A rank arrives when the last operator inside the call that lies before the work has ended (a reduce-scatter copies
+    first), else when the call began; without a call when the work begins.
+
+    Raises:
+        TraceError: the file, which is read once more where there are such rows, is gone or has changed.
+    """
+    found = read_host_rows(graph, PROCESS_GROUP_CALL.keys())
+    if found is None:
+        return RankMembers.empty()
+    groups = gloo_groups(found.distributed)
+    is_message = np.array([name in MESSAGE_ROWS for name in found.names])
+    of_lane = groups_of_workers(graph, found.rows[~is_message], groups)
+    lanes = graph.event_table.lane[found.rows].tolist()
+    # A message's group is written nowhere; peers are numbered as in the first one, which is the whole job.
+    group = [
+        (groups[0] if groups else None) if message else of_lane.get(lane)
+        for message, lane in zip(is_message.tolist(), lanes, strict=True)
+    ]
+    call = np.where(is_message, _calls_around(found), _calls_in_turn(found, group, ~is_message))
+    needed = [
+        _needed_by(graph, name, own, at, found.inputs.get(at))
+        for name, own, at in zip(found.names, group, call.tolist(), strict=True)
+    ]
+    events = graph.event_table
+    return RankMembers(
+        found.rows,
+        call,
+        _arrivals(graph, found.rows, call),
+        events.start[found.rows],
+        events.end[found.rows],
+        np.array(needed, np.int64),
+        np.zeros(len(found.rows), np.bool_),
+        found.names,
+        _texts_of(group, str),
+        _said_of(found, group),
+    )
+
+
+def _calls_in_turn(found: HostRows, group: list[ProcessGroup | None], is_work: np.ndarray[Any, Any]) -> Ids:
+    """Return the call whose work each worker's row is (-1: none in the file).
+
+    Calls are taken in their order; each takes, of the groups' next rows, one that fits it and begins after it. Where a
+    row was lost that shifts the later ones, which then seem to begin long after they were asked for: there each row
+    takes the latest call instead.
+    """
+    calls = _next_rows(found, group, is_work)
+    names = np.array([str(own) for own in group])
+    start = found.graph.event_table.start
+    for name in np.unique(names[is_work]).tolist():
+        works = np.flatnonzero(is_work & (names == name))
+        own = calls[works]
+        others = np.setdiff1d(calls, own)
+        latest = _latest_calls(found, works, found.calls[~np.isin(found.calls, others)])
+        both = (own >= 0) & (latest >= 0)
+        lag, least = (np.where(both, start[found.rows[works]] - start[taken], 0) for taken in (own, latest))
+        # Between two rows for which both ways agree one of them is right throughout.
+        run = numbered_runs(own != latest)
+        sooner = MUCH_LESS * np.bincount(run, least) < np.bincount(run, lag)
+        calls[works] = np.where(sooner[run], latest, own)
+    return calls
+
+
+def _latest_calls(found: HostRows, works: Ints, calls: Ids) -> Ids:
+    """Return for each row of work the latest call that fits and began before it, rows and calls in the same order."""
+    chosen = np.full(len(works), -1, np.int32)
+    start = found.graph.event_table.start
+    begins = start[calls].tolist()
+    does = [PROCESS_GROUP_CALL[found.graph.name_of(call)].rows for call in calls.tolist()]
+    free = len(begins)
+    for place in range(len(works) - 1, -1, -1):
+        began, name = int(start[found.rows[works[place]]]), found.names[works[place]]
+        at = next((at for at in range(free - 1, -1, -1) if begins[at] <= began and name in does[at]), -1)
+        if at >= 0:
+            chosen[place], free = calls[at], at
+    return chosen
+
+
+def _next_rows(found: HostRows, group: list[ProcessGroup | None], is_work: np.ndarray[Any, Any]) -> Ids:
+    """Return the call that takes each row in its turn; see :func:`_calls_in_turn`."""
+    start = found.graph.event_table.start
+    calls = np.full(len(found.rows), -1, np.int32)
+    waiting: dict[str, list[int]] = defaultdict(list)
+    for place in np.flatnonzero(is_work)[::-1].tolist():
+        waiting[str(group[place])].append(place)
+    begins = start[found.rows].tolist()
+    for call, begin in zip(found.calls.tolist(), start[found.calls].tolist(), strict=True):
+        for queue in waiting.values():
+            # What began before this call belongs to one from before the recording.
+            while queue and begins[queue[-1]] < begin:
+                queue.pop()
+        does = PROCESS_GROUP_CALL[found.graph.name_of(call)].rows
+        fitting = [queue for queue in waiting.values() if queue and found.names[queue[-1]] in does]
+        if fitting:
+            size = found.sizes[call]
+            best = min(fitting, key=lambda queue: (found.sizes[int(found.rows[queue[-1]])] != size, begins[queue[-1]]))
+            calls[best.pop()] = call
+    return calls
+
+
+def _calls_around(found: HostRows) -> Ids:
+    """Return the call of the row's own thread within which each row begins (-1: none)."""
+    events, calls = found.graph.event_table, found.calls
+    if not len(calls):
+        return np.full(len(found.rows), -1, np.int32)
+    order = np.lexsort((events.start[calls], events.lane[calls]))
+    own = calls[order]
+    lanes = events.lane[own].astype(np.int64)
+    # The last call on the row's lane that began before it.
+    first = np.searchsorted(lanes, events.lane[found.rows])
+    last = np.searchsorted(lanes, events.lane[found.rows], side="right")
+    at = np.array([
+        int(low + np.searchsorted(events.start[own[low:high]], begin, side="right") - 1) if high > low else -1
+        for low, high, begin in zip(first.tolist(), last.tolist(), events.start[found.rows].tolist(), strict=True)
+    ])  # fmt: skip
+    inside = (at >= first) & (events.end[own[at.clip(min=0)]] >= events.start[found.rows])
+    return np.where(inside, own[at.clip(min=0)], -1).astype(np.int32)
+
+
+def _arrivals(graph: DependencyGraph, rows: Ids, calls: Ids) -> Ints:
+    """Return when the rank came to each (ns): see :func:`read_host_communications`."""
+    events = graph.event_table
+    arrival = events.start[rows].copy()
+    children = _children_of(graph, calls)
+    for place, call in enumerate(calls.tolist()):
+        if call >= 0:
+            ends = events.end[children.get(call, [])]
+            arrival[place] = max(int(events.start[call]), int(ends[ends <= arrival[place]].max(initial=0)))
+    return arrival
+
+
+def _children_of(graph: DependencyGraph, calls: Ids) -> dict[int, list[int]]:
+    """Return the operators directly inside each call."""
+    children: dict[int, list[int]] = defaultdict(list)
+    around = graph.operator_around
+    for row in np.flatnonzero(np.isin(around, calls[calls >= 0])).tolist():
+        children[int(around[row])].append(row)
+    return children
+
+
+def _needed_by(graph: DependencyGraph, name: str, group: ProcessGroup | None, call: int, inputs: Any) -> int:
+    """Say whom a rank waits for: all, nobody, or one rank by its number."""
+    kind = name.partition(":")[2]
+    if kind not in ("broadcast", "scatter", "gather", "send", "recv"):
+        # Gloo's reduce is a ring: nobody leaves before the last one came.
+        return ALL
+    other = number_at(inputs, PROCESS_GROUP_CALL[graph.name_of(call)].other) if call >= 0 else None
+    if other is None or group is None or not other < len(group.ranks):
+        return UNKNOWN
+    if kind == "gather":
+        return ALL if group.ranks[other] == graph.rank else NOBODY
+    return group.ranks[other]
+
+
+def _texts_of(groups: Sequence[ProcessGroup | None], text: Callable[[ProcessGroup], str]) -> list[str | None]:
+    """Return a text of each group; equal groups share it, since those of thousands of ranks are long."""
+    made = {own: text(own) for own in set(groups) if own is not None}
+    return [None if own is None else made[own] for own in groups]
+
+
+def _said_of(found: HostRows, groups: list[ProcessGroup | None]) -> dict[str, list[Any]]:
+    """Return what kernels have as recorded arguments, as far as the rows tell."""
+    kinds = [name.partition(":")[2] for name in found.names]
+    sizes = [found.sizes[row] for row in found.rows.tolist()]
+    size = [None if own < 0 or kind in DIFFER_BY_RANK else own for kind, own in zip(kinds, sizes, strict=True)]
+    return RankMembers.no_arguments(len(kinds)) | {
+        "Collective name": kinds,
+        "Process Group Name": [own and own.name for own in groups],
+        DESCRIPTION: group_descriptions(found.distributed, [own and own.name for own in groups]),
+        "Process Group Ranks": _texts_of(groups, lambda own: str(list(own.ranks))),
+        "In msg nelems": size,
+        # An all-gather's row shows what the rank gives; it gets that of all.
+        "Out msg nelems": [
+            own * len(group.ranks) if own is not None and group is not None and kind == "all_gather" else own
+            for own, group, kind in zip(size, groups, kinds, strict=True)
+        ],
+        "dtype": found.types,
+    }

@@ -1,0 +1,129 @@
+"""Which rows of a rank a job may come by, and which ones tell what a path passes there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hta_graph.activities import activities
+from hta_graph.arrays import distinct, freeze, picked
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.edges import EdgeTable
+from hta_graph.graph.points import event_of
+from hta_graph.model import EdgeKind, EventKind, Ids, Ints
+from hta_graph.multi_rank.summary.hops import HopPieces, Hops
+from hta_graph.paths.binding_edges import binding_edges
+from hta_graph.paths.intervals import union
+from hta_graph.paths.windows import ResolvedWindow
+
+__all__ = ["awakenings_between", "rows_around", "rows_of_meetings"]
+
+FRAMES = (EventKind.CPU_OP, EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)
+
+
+def rows_of_meetings(graph: DependencyGraph, met: Ints, windows: Sequence[ResolvedWindow]) -> Ids:
+    """Choose what a job may come by: rows that met others (and their calls), ends of windows and of the recording.
+
+    Args:
+        graph: the rank's, with its communication on the CPU.
+        met: rows of what the rank did with others, of their calls and of what let them arrive; -1 is nothing.
+        windows: those that may be asked about.
+    """
+    if not len(graph.event_table):
+        return np.empty(0, np.int32)
+    sinks = [window.sink for window in windows if window.sink.point >= 0]
+    points = np.array([sink.point for sink in sinks], np.int32)
+    following = _points_after(graph, points, [sink.lane for sink in sinks])
+    steps = np.array([item.event for item in graph.steps()], np.int64)
+    launched = picked(graph.launching_call, met)
+    found = [met, launched, event_of(points), event_of(following), steps, _ends_of_recording(graph)]
+    rows = distinct(np.concatenate(found).astype(np.int64))
+    return _with_what_binds(graph, rows[rows >= 0])
+
+
+def _with_what_binds(graph: DependencyGraph, rows: Ints) -> Ids:
+    """Add to rows what binds points of theirs that communication would have let go on earlier.
+
+    main      [allreduce_]                      [allreduce_]
+    worker      [== gloo:all_reduce ==]────────▶│                does not bind
+    autograd        [evaluate_function        ]▶│                binds, and so is to be compared with that
+    """
+    edges = graph.edge_table
+    target = edges.target[edges.kind == EdgeKind.COLLECTIVE_WAIT]
+    goes_on, binds = event_of(target), event_of(picked(edges.source, binding_edges(graph)[target]))
+    kept = np.zeros(len(graph.event_table), np.bool_)
+    kept[rows] = True
+    while len(fresh := binds[kept[goes_on] & ~kept[binds] & (binds >= 0)]):
+        kept[fresh] = True
+    return freeze(np.flatnonzero(kept).astype(np.int32))
+
+
+def _points_after(graph: DependencyGraph, points: Ids, lanes: Sequence[int]) -> Ids:
+    """Return the next point on the thread of each sink that is on one."""
+    calls, position, found = graph.calls, graph.timeline.position, list[int]()
+    for point, lane in zip(points.tolist(), lanes, strict=True):
+        if lane >= 0:
+            on_lane = calls.points[calls.lane_slice(lane)]
+            at = int(np.searchsorted(position[on_lane], position[point], side="right"))
+            found += on_lane[at : at + 1].tolist()
+    return np.array(found, np.int32)
+
+
+def _ends_of_recording(graph: DependencyGraph) -> Ints:
+    """Return the first and last rows, of all and of each device's work."""
+    events, work = graph.event_table, activities(graph)
+    found = [int(events.start.argmin()), int(events.end.argmax())]
+    device = graph.lanes.device[work.lane]
+    for number in distinct(device).tolist():
+        own = work.take(device == number)
+        found += [int(own.row[own.start.argmin()]), int(own.row[own.end.argmax()])]
+    return np.array(found, np.int64)
+
+
+def awakenings_between(graph: DependencyGraph, rows: Ids) -> EdgeTable:
+    """Return the edges by which a thread may go on when its communication ends, but for those that bind."""
+    number = np.full(len(graph.event_table), -1, np.int32)
+    number[rows] = np.arange(len(rows))
+    row = np.flatnonzero(graph.edge_table.kind == EdgeKind.COLLECTIVE_WAIT)
+    edges = graph.edge_table.take(row)
+    source, target = number[event_of(edges.source)], number[event_of(edges.target)]
+    further = np.flatnonzero((source >= 0) & (target >= 0) & (binding_edges(graph)[edges.target] != row))
+    return EdgeTable(
+        freeze(2 * source[further] + (edges.source[further] & 1)),
+        freeze(2 * target[further] + (edges.target[further] & 1)),
+        edges.kind[further],
+        edges.rule[further],
+    )
+
+
+def rows_around(graph: DependencyGraph, hops: Hops, told: HopPieces) -> Ids:
+    """Choose what tells of pieces of a path: their owners, all that runs meanwhile, and what is around and before it.
+
+    Args:
+        graph: the rank's.
+        hops: when the path is on the rank.
+        told: what it passes there.
+    """
+    events = graph.event_table
+    on_path = union(hops.start, hops.end)
+    meanwhile = np.flatnonzero(on_path.covered_until(events.end) > on_path.covered_until(events.start))
+    found = np.concatenate([told.pieces.event, told.pieces.open_call, told.passed, meanwhile]).astype(np.int64)
+    found = np.concatenate([found, picked(graph.launching_call, found)])
+    around = [picked(graph.calls.parent, found)]
+    for kinds in ((EventKind.PYTHON_FUNCTION,), (EventKind.ANNOTATION,)):
+        on_cpu = found[(found >= 0) & ~picked(graph.is_activity, found, otherwise=True)]
+        around.append(graph.enclosing(on_cpu, *kinds))
+    return _with_all_around(graph, np.concatenate([found, *around]))
+
+
+def _with_all_around(graph: DependencyGraph, rows: Ints) -> Ids:
+    """Add to rows what is around them, outwards to the last."""
+    inside = np.zeros(len(graph.event_table), np.bool_)
+    parents = [graph.calls.parent, *(graph.nesting(kind).parent for kind in FRAMES[1:])]
+    fresh = distinct(rows[rows >= 0])
+    while len(fresh):
+        inside[fresh] = True
+        outer = distinct(np.concatenate([parent[fresh] for parent in parents]).astype(np.int64))
+        fresh = outer[(outer >= 0) & ~inside[outer]]
+    return np.flatnonzero(inside).astype(np.int32)

@@ -1,0 +1,163 @@
+"""Summaries kept in a folder, so that the second question costs seconds: safe to delete, never trusted blindly.
+
+An entry is a Parquet file whose name is made of what the trace's file holds, what was asked of it, and this version. It
+has a row per column of the summary (name, type, bytes) and the rest as JSON in its metadata.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import blake2b
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from hta_graph.errors import MissingExtraError
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.multi_rank.summary.skeleton_ranges import numbers_name_something
+from hta_graph.multi_rank.wire_format import graph_pieces, read_graph
+from hta_graph.storage.named_places import full_name, is_remote
+from hta_graph.trace.rank_files import RankFile
+
+__all__ = ["SkeletonCache", "import_parquet", "kept_skeletons"]
+
+FORMAT = 6
+"""Is counted up where summaries, or how they are kept, change."""
+MOST_MISSED = 8
+"""If of so many files no summary is kept, those of the others hardly are."""
+PIECE = 1 << 22
+KEY_BYTES = 20
+
+
+def import_parquet() -> Any:
+    """Import what reads and writes Parquet.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        import pyarrow.parquet as found
+    except ImportError:
+        raise MissingExtraError("keeping skeletons", "parquet") from None
+    return found
+
+
+class SkeletonCache:
+    """Where the summary of one file is kept, as it was asked for."""
+
+    def __init__(self, folder: Path, file: RankFile, asked: dict[str, Any]) -> None:
+        self._file = file
+        self._parquet = import_parquet()
+        key = blake2b(digest_size=KEY_BYTES)
+        for text in (str(FORMAT), _version(), str(file.rank), json.dumps(asked | {"cache": None}, sort_keys=True)):
+            key.update(text.encode() + b"\0")
+        for piece in _content(file):
+            key.update(piece)
+        name = key.hexdigest()
+        self._entry = folder / name[:2] / f"{name}.parquet"
+
+    def known(self) -> DependencyGraph | None:
+        """Return the summary that is kept; None where none is, or none that holds what it says."""
+        if not self._entry.is_file():
+            return None
+        # Whatever is wrong with an entry: the trace tells all that it could.
+        with suppress(Exception):
+            return self._read()
+        return None
+
+    def _read(self) -> DependencyGraph:
+        with self._entry.open("rb") as file:
+            # Not as a data set: what that takes to open is more than what there is to read.
+            table = self._parquet.ParquetFile(file).read(use_threads=False)
+        said, digest = (table.schema.metadata[key] for key in (b"hta-graph", b"digest"))
+        columns = b"".join(table.column("bytes").to_pylist())
+        if self._digest(said, columns) != digest:
+            raise ValueError("an entry is not what was written")
+        head = json.loads(said)
+        head["trace"]["values"]["path"] = full_name(self._file.path)
+        found = read_graph(head, BytesIO(columns))
+        if not numbers_name_something(found):
+            raise ValueError("an entry names what is not there")
+        return found
+
+    def _digest(self, said: bytes, columns: bytes) -> bytes:
+        # The name is part of it: an entry in another's place tells of another rank.
+        return blake2b(self._entry.name.encode() + said + columns).hexdigest().encode()
+
+    def keep(self, graph: DependencyGraph) -> DependencyGraph:
+        """Keep a summary, and return it; where it cannot be written nothing is kept."""
+        with suppress(OSError):
+            self._write(graph)
+        return graph
+
+    def _write(self, graph: DependencyGraph) -> None:
+        import pyarrow
+
+        # What is kept names no file: the same trace may lie elsewhere tomorrow.
+        unnamed = _with_path(graph, Path("trace"))
+        said, *pieces = map(bytes, graph_pieces(unnamed))
+        table = pyarrow.table({"bytes": pyarrow.array(pieces, pyarrow.binary())})
+        told = {"hta-graph": said, "digest": self._digest(said, b"".join(pieces))}
+        self._entry.parent.mkdir(parents=True, exist_ok=True)
+        part = self._entry.with_name(f".{self._entry.name}.{secrets.token_hex(8)}.part")
+        try:
+            # Opened here, for Parquet's own way takes no names that are no UTF-8.
+            with part.open("wb") as file:
+                self._parquet.write_table(table.replace_schema_metadata(told), file, compression="zstd")
+            part.replace(self._entry)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def kept_skeletons(
+    folder: Path, files: Sequence[RankFile], asked: Mapping[str, Any], threads: int
+) -> dict[int, DependencyGraph]:
+    """Return the summaries of files of this machine that are kept, by rank; few or none where few are.
+
+    Args:
+        folder: where they are kept.
+        files: the ranks' files.
+        asked: what is asked of each, as JSON.
+        threads: how many files are read at once.
+    """
+    found, missed = dict[int, DependencyGraph](), list[int]()
+
+    def look_up(file: RankFile) -> None:
+        if file.error or is_remote(file.path) or len(missed) >= MOST_MISSED:
+            return
+        known = None
+        with suppress(OSError, MemoryError):  # who reads the file tells what is wrong
+            known = SkeletonCache(folder, file, dict(asked)).known()
+        if known is None:
+            missed.append(file.rank)
+        else:
+            found[file.rank] = known
+
+    with ThreadPoolExecutor(threads) as pool:
+        deque(pool.map(look_up, files), maxlen=0)
+    return found
+
+
+def _version() -> str:
+    # The package imports this room, so this room does not import the package.
+    version: str = sys.modules["hta_graph"].__version__
+    return version
+
+
+def _content(file: RankFile) -> Iterator[bytes]:
+    with file.path.open("rb") as content:
+        while piece := content.read(PIECE):
+            yield piece
+
+
+def _with_path(graph: DependencyGraph, path: Path) -> DependencyGraph:
+    trace = replace(graph.trace, path=path)
+    notes = {key: count for key, count in graph.diagnostics.items() if key not in graph.trace.diagnostics}
+    return DependencyGraph(trace, graph.timeline, graph.edge_table, notes, graph.wait_calls, graph.attached_tables)

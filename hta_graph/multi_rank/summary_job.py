@@ -1,0 +1,204 @@
+"""Jobs of many ranks: their summaries are read, joined, and asked for more where a path leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hta_graph.errors import HtaGraphError
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.rank_summary import WholeAnswers, fingerprint
+from hta_graph.multi_rank.join_ranks import join_ranks
+from hta_graph.multi_rank.matching.collectives import Collectives, MatchedRanks, match_collectives
+from hta_graph.multi_rank.matching.rank_waits import waits_of_rank
+from hta_graph.multi_rank.matching.read_members import read_members
+from hta_graph.multi_rank.rank_request import RankQuestion
+from hta_graph.multi_rank.read_ranks import Progress, Readers, read_files
+from hta_graph.multi_rank.summary.critical_paths import AskExcerpts, JobPaths
+from hta_graph.multi_rank.summary.rank_excerpt import ExcerptQuestion, file_has_changed
+from hta_graph.multi_rank.summary.summarize import SkeletonQuestion
+from hta_graph.multi_rank.what_if.job_replay import AskReplays, JobReplay
+from hta_graph.multi_rank.what_if.replay_question import ReplayQuestion
+from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.windows import ResolvedWindow, Window
+from hta_graph.trace.rank_files import RankFile
+
+__all__ = ["MANY_RANKS", "JobReader", "SummarySource", "doings_of_each"]
+
+MANY_RANKS = 32
+"""Of more ranks than this the asking process holds summaries."""
+
+DOINGS = 1 << 16
+"""How much that ranks did is told apart for causes, of all ranks together."""
+FEWEST_DOINGS = 8
+
+
+def doings_of_each(ranks: int) -> int:
+    """Return how much of what each of so many ranks did is told apart for causes."""
+    return max(FEWEST_DOINGS, DOINGS // max(ranks, 1))
+
+
+class SummarySource:
+    """Answers for a job of summaries what takes all rows of its ranks: their files are read once more.
+
+    Args:
+        summaries: by rank, in order.
+        matched: what the ranks did together.
+        annotations: those whose windows the summaries know (:class:`SkeletonQuestion`).
+        excerpts: asks the whole graphs where paths lead.
+        replays: asks the whole graphs what a replay needs.
+        whole: reads the whole graphs of some ranks.
+    """
+
+    def __init__(
+        self,
+        summaries: Mapping[int, DependencyGraph],
+        matched: Collectives,
+        annotations: tuple[dict[str, Any], ...],
+        *,
+        excerpts: AskExcerpts,
+        replays: AskReplays,
+        whole: Callable[[Iterable[int]], dict[int, DependencyGraph]],
+    ) -> None:
+        self.job = join_ranks(summaries.values(), matched=matched, source=self)
+        """The job, which is asked as one of whole ranks is."""
+        self._matched, self._annotations = matched, annotations
+        self._paths, self._replays, self._whole = JobPaths(self.job, matched, excerpts), replays, whole
+
+    def whole_ranks(self, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
+        """Return the whole graphs of some ranks.
+
+        Raises:
+            HtaGraphError: a file cannot be read once more, or has changed.
+        """
+        return self._whole(ranks)
+
+    def paths(self, windows: Sequence[Window], data_load: Sequence[str]) -> list[CriticalPath]:
+        """Return the paths of windows.
+
+        Raises:
+            QueryError: the job has no such window.
+            HtaGraphError: a file cannot be read once more.
+        """
+        return self._paths.paths(windows, data_load)
+
+    def replay(self, window: ResolvedWindow, asked: str) -> JobReplay:
+        """Return the replay of a window, given with how it was asked for."""
+        return JobReplay(self.job, window, asked, self._annotations, self._matched, self._replays)
+
+
+@dataclass(frozen=True)
+class JobReader:
+    """Joins summaries, and reads the files of ranks once more where a question needs that.
+
+    Args:
+        readers: who reads.
+        question: what the summaries were asked.
+        salvage: whether the whole events of files that break off are read.
+        progress: is entered around reading once more, given what is done meanwhile; what it gives is told how far that
+            is.
+    """
+
+    readers: Readers
+    question: SkeletonQuestion
+    salvage: bool
+    progress: Callable[[str], AbstractContextManager[Progress]]
+
+    def in_one_time(self, summaries: Mapping[int, DependencyGraph]) -> tuple[dict[int, DependencyGraph], Collectives]:
+        """Return summaries that can be joined, and what the ranks did together.
+
+        Where a rank's clock drifts, or that of its GPU is ahead of its own, its summary is made again in the job's
+        time.
+
+        Raises:
+            HtaGraphError: a file cannot be read once more, or has changed.
+        """
+        matched = match_collectives({rank: read_members(graph) for rank, graph in summaries.items()})
+        clocks = {rank: clock for rank, clock in matched.clocks.by_rank.items() if not clock.only_ahead}
+        questions = {
+            rank: replace(self.question, clock=SkeletonQuestion.clock_record(clock)) for rank, clock in clocks.items()
+        }
+        again = self._asked_again(
+            "reading ranks whose clocks differ",
+            {rank: summaries[rank] for rank in questions},
+            lambda rank: RankQuestion(self.salvage, members=True, skeleton=questions[rank]),
+        )
+        for rank, graph in again.items():
+            _refuse_changed(summaries[rank], graph)
+            # What a dump of the flight recorder numbered stays so.
+            numbered = replace(read_members(graph), arguments=read_members(summaries[rank]).arguments)
+            again[rank] = graph.with_attached(numbered)
+        timed = {**summaries, **again}
+        known = MatchedRanks(timed.keys(), matched)
+        return {rank: graph.with_attached(known) for rank, graph in timed.items()}, matched
+
+    def job(self, summaries: Mapping[int, DependencyGraph]) -> JobGraph:
+        """Join summaries to a job whose paths the ranks' files tell when they are asked for.
+
+        Raises:
+            HtaGraphError: a file cannot be read once more.
+        """
+        timed, matched = self.in_one_time(summaries)
+
+        def ask(questions: Mapping[int, ExcerptQuestion]) -> dict[int, DependencyGraph]:
+            return self._asked_again(
+                "reading where the path leads",
+                {rank: timed[rank] for rank in questions},
+                lambda rank: RankQuestion(self.salvage, members=True, excerpt=questions[rank]),
+            )
+
+        def ask_replay(
+            doing: str, ranks: Iterable[int], question: Callable[[int], ReplayQuestion]
+        ) -> dict[int, DependencyGraph]:
+            return self._asked_again(
+                doing,
+                {rank: timed[rank] for rank in ranks},
+                lambda rank: RankQuestion(self.salvage, members=True, replay=question(rank)),
+            )
+
+        def read_whole(ranks: Iterable[int]) -> dict[int, DependencyGraph]:
+            return self._whole({rank: timed[rank] for rank in ranks}, matched)
+
+        source = SummarySource(
+            timed, matched, self.question.annotations, excerpts=ask, replays=ask_replay, whole=read_whole
+        )
+        return source.job
+
+    def _whole(self, summaries: Mapping[int, DependencyGraph], matched: Collectives) -> dict[int, DependencyGraph]:
+        asked = RankQuestion(self.salvage, members=True)
+        found = self._asked_again("reading ranks whole", summaries, lambda _: asked)
+        for rank, graph in found.items():
+            _refuse_changed(summaries[rank], graph)
+        # Compared with each other alone the few that are read would seem to wait for nobody.
+        return {rank: graph.with_attached(waits_of_rank(graph, rank, matched)) for rank, graph in found.items()}
+
+    def _asked_again(
+        self, doing: str, graphs: Mapping[int, DependencyGraph], asked: Callable[[int], RankQuestion]
+    ) -> dict[int, DependencyGraph]:
+        if not graphs:
+            return {}
+        files = [RankFile(graph.path, rank, "header") for rank, graph in graphs.items()]
+        found = {}
+        with (
+            self.progress(doing) as progress,
+            closing(read_files(files, lambda file: asked(file.rank), self.readers, progress)) as answers,
+        ):
+            for file, answer in zip(files, answers, strict=True):
+                if isinstance(answer, HtaGraphError):
+                    raise answer
+                found[file.rank] = answer
+        return found
+
+
+def _refuse_changed(before: DependencyGraph, after: DependencyGraph) -> None:
+    if _content_of(before) != _content_of(after):
+        raise file_has_changed(after.path)
+
+
+def _content_of(graph: DependencyGraph) -> str:
+    """Return what tells whether a file holds what it held, of a summary that of its whole graph."""
+    known = graph.attached(WholeAnswers)
+    return fingerprint(graph) if known is None else known.content

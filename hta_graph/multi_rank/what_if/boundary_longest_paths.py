@@ -1,0 +1,276 @@
+r"""A rank's longest ways under many weights at once, between few nodes: what others decide, and what they ask for.
+
+origin ──┐                          origin: all times of the rank that are given
+met 1  ──┴▶ a ── b ──▶ came to 2    met: when a meeting with others was; came: when the rank came to one
+met 2  ──────▶ c ──────▶ end        a, b, c: passed over, but for those where ways meet and fan out again
+
+A node goes while that makes no more edges than it had: without any of them every meeting leads to every later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hta_graph.arrays import distinct, first_of_runs, freeze
+from hta_graph.model import Ids, Ints
+from hta_graph.what_if.longest_paths import LongestPaths
+
+__all__ = ["ORIGIN", "WaysBetween", "ways_between"]
+
+ORIGIN = 0
+"""The node of what is given."""
+
+WIDEST_SPAN = 1 << 40
+"""From here on orders are numbered anew: as numbers of 64 bits they can be put in order once more."""
+
+
+@dataclass(frozen=True)
+class WaysBetween:
+    """Edges between nodes: the origin, so many ``given`` points, nodes in between, the ``asked`` points, the end.
+
+    ``source``, ``target``: nodes, edges into one node together, causes first; ``weight`` (ns): one per draft, row by
+    row. What comes from the origin weighs from the window's start on. ``order``, as ``weight``: of the edges by which
+    a node is equally late that with the least number is preferred.
+    """
+
+    given: int
+    asked: int
+    drafts: int
+    nodes: int
+    source: Ids
+    target: Ids
+    weight: Ints
+    order: Ids
+
+    @property
+    def first_asked(self) -> int:
+        """The node of the first asked point; the others follow it, and then the end."""
+        return self.nodes - 1 - self.asked
+
+    @property
+    def end(self) -> int:
+        """The node of the end."""
+        return self.nodes - 1
+
+    @property
+    def weights(self) -> Ints:
+        """The weights (ns), a row per edge and a column per draft."""
+        return self.weight.reshape(-1, self.drafts)
+
+    @property
+    def orders(self) -> Ids:
+        """The orders of preference, a row per edge and a column per draft."""
+        return self.order.reshape(-1, self.drafts)
+
+
+Row = tuple[int, Ints, Ints | int]
+"""From which node a way leads, how far (ns) what it leads to lies behind it, and its order: both per draft."""
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """The longest ways to a node, by the node from which they lead: how far (ns) it lies behind that, and their order.
+
+    Both are per draft; orders are whole numbers below ``span``, the least one that of what is preferred.
+    """
+
+    ways: dict[int, tuple[Ints, Ints | int]]
+    span: int
+
+
+def ways_between(
+    paths: LongestPaths,
+    weights: Iterable[Ints],
+    start: Ints,
+    *,
+    given: Ids,
+    asked: Ids,
+    ends: Ids,
+    tails: Ints,
+) -> WaysBetween:
+    """Contract the longest ways to asked points and to the latest of some ends.
+
+    Args:
+        paths: the shape of a window's edges.
+        weights: of each edge (ns), per draft.
+        start: the values (ns, behind the window's start) of points that are roots.
+        given: points, all of them roots, whose values others decide.
+        asked: points whose values are asked for.
+        ends: points of which the latest, with its tail, is the window's end; of several the first one is preferred.
+        tails: how long (ns) the window goes on behind each end, a row per draft.
+    """
+    points = np.concatenate([asked, ends]).astype(np.int32)
+    joined, behind = paths.in_line(weights, points)
+    behind[len(asked) :] += tails.T
+    nodes = _Nodes(paths, start, given)
+    every = [nodes.entries(heads, joined[first : first + len(heads)]) for first, heads in _entries_of_meetings(paths)]
+    count = len(every)
+    head = paths.head[points]
+    every += [nodes.entries(head[at : at + 1].tolist(), behind[at : at + 1]) for at in range(len(asked))]
+    last = len(asked) + _deciding(head[len(asked) :], behind[len(asked) :])
+    every.append(nodes.entries(head[last].tolist(), behind[last]))
+    needed, kept = _needed_and_kept([set(entries.ways) for entries in every], count, nodes.first)
+    return _as_columns(_told_apart(every, needed, kept, nodes.first), nodes.first, len(asked), behind.shape[1])
+
+
+def _entries_of_meetings(paths: LongestPaths) -> Iterator[tuple[int, list[int]]]:
+    """Yield of each meeting, causes first, where its entries begin and the points from which these lead."""
+    meets = paths.meetings
+    heads = paths.nodes[meets.head].tolist()
+    for first, count in zip(meets.first.tolist(), meets.count.tolist(), strict=True):
+        yield first, heads[first : first + count]
+
+
+def _deciding(head: Ids, behind: Ints) -> Ints:
+    """Choose of the window's ends, of which there are many, those that are the first longest from their head at all."""
+    rows = np.argsort(head, kind="stable")
+    if not behind.size:
+        return rows
+    is_first = first_of_runs(head[rows])
+    begins, run = np.flatnonzero(is_first), np.cumsum(is_first) - 1
+    longest = np.maximum.reduceat(behind[rows], begins, axis=0)
+    counts = np.where(behind[rows] == longest[run], rows[:, None], len(rows))
+    return distinct(np.minimum.reduceat(counts, begins, axis=0).ravel())
+
+
+class _Nodes:
+    """The numbers of points as nodes; points whose values are given for good are the origin, so far behind it."""
+
+    def __init__(self, paths: LongestPaths, start: Ints, given: Ids) -> None:
+        self.first = 1 + len(given)
+        """The number of the first node where ways meet."""
+        met: list[int] = paths.nodes[paths.meetings.node].tolist()
+        self._start, self._number = start, {point: place for place, point in enumerate(given.tolist(), 1)}
+        self._number |= {point: place for place, point in enumerate(met, self.first)}
+
+    def entries(self, points: list[int], weights: Ints) -> _Entries:
+        """Return the entries of a node to which ways lead from points, each so far (ns) behind it; best ones first."""
+        return _Entries(_longest(self._rows(points, weights)), max(len(points), 1))
+
+    def _rows(self, points: list[int], weights: Ints) -> Iterator[Row]:
+        for place, (point, weight) in enumerate(zip(points, weights, strict=True)):
+            node = self._number.get(point, ORIGIN)
+            yield node, weight if node else weight + self._start[point], place
+
+
+# -- which nodes are told apart ----------------------------------------------------------------------------------------
+
+
+def _needed_and_kept(comes: list[set[int]], count: int, first: int) -> tuple[list[bool], list[bool]]:
+    """Tell of each node where ways meet whether anything follows it in the end, and whether it is told apart.
+
+    Args:
+        comes: from which nodes ways lead to those where ways meet, causes first, and to the asked ones behind them.
+        count: how many nodes ways meet in.
+        first: the number of the first of them.
+    """
+    users = _users(comes, count, first)
+    needed = [bool(own) for own in users]
+    kept, pending = list(needed), [node for node in range(count) if needed[node]]
+    while pending:
+        touched: set[int] = set()
+        for node in pending:
+            before, after = comes[node], users[node]
+            if not kept[node] or len(before) * len(after) > len(before) + len(after):
+                continue
+            kept[node] = False
+            for user in after:
+                comes[user] = (comes[user] - {first + node}) | before
+            inner = {source - first for source in before if source >= first}
+            for source in inner:
+                users[source] = (users[source] - {node}) | after
+            touched |= inner
+            touched.update(user for user in after if user < count)
+        pending = sorted(touched)
+    return needed, kept
+
+
+def _users(comes: Sequence[set[int]], count: int, first: int) -> list[set[int]]:
+    """Return what of all that anything asked comes from follows each node."""
+    users: list[set[int]] = [set() for _ in range(count)]
+    for node in range(len(comes) - 1, -1, -1):
+        if node >= count or users[node]:
+            for source in comes[node]:
+                if source >= first:
+                    users[source - first].add(node)
+    return users
+
+
+# -- how far they are from each other ----------------------------------------------------------------------------------
+
+
+def _told_apart(
+    every: Sequence[_Entries], needed: Sequence[bool], kept: Sequence[bool], first: int
+) -> dict[int, _Entries]:
+    """Return the entries of nodes that are told apart, from others of these."""
+    passed, told = dict[int, _Entries](), dict[int, _Entries]()
+    for place, own in enumerate(every):
+        if place >= len(needed) or kept[place]:
+            told[first + place] = _passed_over(own, passed)
+        elif needed[place]:
+            passed[first + place] = _passed_over(own, passed)
+    return told
+
+
+def _passed_over(own: _Entries, passed: Mapping[int, _Entries]) -> _Entries:
+    """Put what leads to nodes that are passed over in their place, also in the order of preference."""
+    if passed.keys().isdisjoint(own.ways):
+        return own
+    span = max(passed[node].span for node in own.ways if node in passed)
+    found = _Entries(_longest(_rows_by(own, passed, span)), own.span * span)
+    return found if found.span < WIDEST_SPAN else _numbered(found)
+
+
+def _rows_by(own: _Entries, passed: Mapping[int, _Entries], span: int) -> Iterator[Row]:
+    for node, (more, order) in own.ways.items():
+        if node not in passed:
+            yield node, more, order * span
+            continue
+        for source, (weight, among) in passed[node].ways.items():
+            yield source, weight + more, among + order * span
+
+
+def _longest(rows: Iterable[Row]) -> dict[int, tuple[Ints, Ints | int]]:
+    """Let of several ways from one node the longest count, under each draft, with its own order."""
+    ways: dict[int, tuple[Ints, Ints | int]] = {}
+    for source, weight, order in rows:
+        known = ways.get(source)
+        if known is None:
+            ways[source] = weight, order
+            continue
+        wins = weight > known[0]
+        # Ways of which all orders are plain numbers come in order of these.
+        if not (isinstance(order, int) and isinstance(known[1], int)):
+            wins |= (weight == known[0]) & (order < known[1])
+        # Mostly under all drafts or none; then orders stay plain numbers.
+        if (count := np.count_nonzero(wins)) == len(wins):
+            ways[source] = weight, order
+        elif count:
+            ways[source] = np.maximum(weight, known[0]), np.where(wins, order, known[1])
+    return ways
+
+
+def _numbered(found: _Entries) -> _Entries:
+    """Return the same with orders that are numbers from 0 on."""
+    if not found.ways:
+        return found
+    weights = [weight for weight, _ in found.ways.values()]
+    orders = np.stack([np.broadcast_to(order, weights[0].shape) for _, order in found.ways.values()])
+    numbers = orders.argsort(axis=0).argsort(axis=0)
+    return _Entries(dict(zip(found.ways, zip(weights, numbers, strict=True), strict=True)), len(weights))
+
+
+def _as_columns(told: Mapping[int, _Entries], first: int, asked: int, drafts: int) -> WaysBetween:
+    number = {node: place for place, node in enumerate(told, first)}
+    found = [_numbered(longest).ways for longest in told.values()]
+    source = [number.get(node, node) for ways in found for node in ways]
+    target = np.repeat(np.arange(len(found)) + first, [len(ways) for ways in found])
+    none = np.empty(0, np.int64)
+    weight, order = (np.concatenate([none, *(way[at] for ways in found for way in ways.values())]) for at in (0, 1))
+    return WaysBetween(
+        first - 1, asked, drafts, first + len(found), freeze(np.array(source, np.int32)),
+        freeze(target.astype(np.int32)), freeze(weight), freeze(order.astype(np.int32)),
+    )  # fmt: skip

@@ -1,0 +1,115 @@
+"""What a walk back through a graph passes: the stretches of time between its points, and runs of points on lanes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from hta_graph.arrays import Columns, first_of_runs, freeze, last_of_runs, picked
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.graph_timeline import Timeline
+from hta_graph.graph.memo import remembered
+from hta_graph.graph.points import event_of
+from hta_graph.model import Bools, Codes, EdgeRole, Ids, Ints, edge_kinds
+
+__all__ = ["LaneRuns", "Stretches", "binding_edges", "first_of_each_run", "lane_runs"]
+
+RELEASES = edge_kinds(lambda meaning: meaning.role == EdgeRole.RELEASE)
+
+
+@dataclass(frozen=True, eq=False)
+class Stretches(Columns):
+    """Times [start, end) that walks pass between two points, in no order; those of one walk tile what it passes.
+
+    ``edge`` led from the point ``source`` to the point ``target``, and is of ``kind``; -1 where none is known. ``lane``
+    is where the walk was. Where ``pending`` is set, the stretch lies before the edge's source, GPU work that had yet to
+    get there.
+    """
+
+    walk: Ints
+    start: Ints
+    end: Ints
+    source: Ids
+    target: Ids
+    edge: Ids
+    kind: Codes
+    lane: Ids
+    pending: Bools
+
+
+@remembered
+def binding_edges(graph: DependencyGraph) -> Ids:
+    """For each point, the incoming edge whose source finished last (-1: none).
+
+    A source stamped after its target by a clock fault counts as finished at the target, and so does an activity that
+    runs until it releases the target. What lies below the error of clocks (``doubtful_edges``) binds nothing. Ties go
+    to the kind that comes first in ``EdgeKind``, then to the source that comes later in the global order of points.
+    """
+    edges, target = graph.edge_table, graph.edge_table.target
+    binding, may_bind = np.full(len(graph.timeline.times), -1, np.int32), np.ones(len(edges), np.bool_)
+    may_bind[graph.doubtful_edges] = False
+    rows = np.flatnonzero(may_bind).astype(np.int32)
+    # Most points have one edge alone: whichever was written last is all there are.
+    binding[target[rows]] = rows
+    is_rival = np.zeros(len(binding), np.bool_)
+    is_rival[target[rows[binding[target[rows]] != rows]]] = True
+    rivals = rows[is_rival[target[rows]]]
+    binding[target[rivals]] = -1
+    last = _last_of_rivals(graph, rivals)
+    binding[target[last]] = last
+    return freeze(binding)
+
+
+def _last_of_rivals(graph: DependencyGraph, rows: Ids) -> Ids:
+    """Keep of the edges into one point the one that binds it."""
+    edges, times = graph.edge_table.take(rows), graph.timeline.times
+    releases = np.isin(edges.kind, RELEASES)
+    finished = np.where(releases, times[edges.target], np.minimum(times[edges.source], times[edges.target]))
+    # Of equal ends the kind that comes first, so it stands last.
+    order = np.lexsort((graph.timeline.position[edges.source], -edges.kind, finished, edges.target))
+    last: Ids = rows[order[last_of_runs(edges.target[order])]]
+    return last
+
+
+def first_of_each_run(follows: Bools) -> Ids:
+    """Return where the run of each begins, where ``follows`` tells whether it is of one run with the one before it.
+
+    >>> first_of_each_run(np.array([False, True, False])).tolist()
+    [0, 0, 2]
+    """
+    found: Ids = np.maximum.accumulate(np.where(follows, 0, np.arange(len(follows), dtype=np.int32)))
+    return found
+
+
+class LaneRuns:
+    """Points lane by lane in order of time, and runs of them in which each binds the next.
+
+    points    a ── b ── c    d ── e      (c does not bind d: d waited for another lane)
+    first     0    0    0    3    3
+    """
+
+    def __init__(self, timeline: Timeline, follows: Bools) -> None:
+        """Make runs of all points; ``follows`` tells of each, lane by lane, whether the one before it binds it."""
+        self.points = timeline.by_lane
+        self.place = timeline.place_by_lane
+        """Where each point of the trace stands in ``points``."""
+        self.first = freeze(first_of_each_run(follows))
+        """Where each point's run begins."""
+
+    @cached_property
+    def oldest(self) -> Ids:
+        """For each point of the trace the one at which its run begins."""
+        return freeze(self.points[self.first[self.place]])
+
+
+@remembered
+def lane_runs(graph: DependencyGraph) -> LaneRuns:
+    """Return the runs on all lanes: threads first, then streams, then the points that are not walked, alone each."""
+    timeline, points = graph.timeline, graph.timeline.by_lane
+    source = picked(graph.edge_table.source, binding_edges(graph)[points])
+    follows = np.zeros(len(points), np.bool_)
+    # Bound by its neighbour, and on one lane with it: a hand-over between lanes may be next to it here by chance.
+    follows[1:] = (source[1:] == points[:-1]) & ~first_of_runs(graph.event_table.lane[event_of(points)])[1:]
+    return LaneRuns(timeline, follows)

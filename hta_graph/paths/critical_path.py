@@ -1,0 +1,408 @@
+"""The critical path: the chain of last-finishing predecessors, which tiles its window to the nanosecond."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from hta_graph.arrays import first_of_runs, picked, summed_by
+from hta_graph.errors import DefectError, QueryError, Remedy, UsageError
+from hta_graph.graph.conversion import labels, none_where, texts_of_codes
+from hta_graph.graph.dependency_graph import DependencyGraph, RankSource
+from hta_graph.model import ROLE, Bools, BoundBy, EdgeKind, EdgeRole, Evidence, Ids, Ints, Reason
+from hta_graph.paths.carried_over import issued_times
+from hta_graph.paths.median_step import median_step
+from hta_graph.paths.merged_runs import Runs, merge_runs
+from hta_graph.paths.pieces import Pieces
+from hta_graph.paths.replays import replays_with_hole
+from hta_graph.paths.segments import pieces_of_paths
+from hta_graph.paths.time_accounting import Accounting
+from hta_graph.paths.walk_path import Chain, walk_back
+from hta_graph.paths.windows import ResolvedWindow, Window, known_windows
+from hta_graph.text.formatting import html_table, milliseconds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "WHOLE_GRAPHS",
+    "CriticalPath",
+    "PathSource",
+    "critical_path",
+    "critical_paths",
+    "is_told_elsewhere",
+    "refuse_few_rows",
+]
+
+WHOLE_GRAPHS = Remedy(
+    "read fewer ranks, or the job without skeletons", "name one with --rank, or ask with --skeletons never"
+)
+"""What helps where a question needs the whole graphs of all ranks."""
+
+TOP_EVENTS = 10
+"""How many events a notebook shows of a path."""
+
+
+class CriticalPath:
+    """The segments of one window: contiguous, each with one owner and one class, and their sums."""
+
+    def __init__(self, graph: DependencyGraph, window: ResolvedWindow, chain: Chain, pieces: Pieces) -> None:
+        self.graph = graph
+        self.window = window
+        self.chain = chain
+        """The walk back from the window's sink."""
+        self.pieces = pieces
+        self.self_check()
+
+    def __repr__(self) -> str:
+        said = f"{milliseconds(self.length_ns)} ms, {len(self.pieces):,} segments, {self.coverage:.1%} explained"
+        return f"<CriticalPath {self.window.label}: {said}>"
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook what bounds the window, and the events that take most of its path."""
+        bounds = sorted(self.by_bound_ns.items(), key=lambda item: -item[1])
+        total = max(self.length_ns, 1)
+        classes = [(bound, milliseconds(ns), f"{ns / total:.1%}") for bound, ns in bounds if ns]
+        events = self.event_totals()
+        columns = (events[name][:TOP_EVENTS].tolist() for name in ("name", "bound_by", "time_ns", "calls"))
+        longest = [
+            (name or "", bound, milliseconds(ns), calls) for name, bound, ns, calls in zip(*columns, strict=True)
+        ]
+        return html_table(repr(self), ["bound by", "ms", "share"], classes) + html_table(
+            "what takes most of it", ["name", "bound by", "ms", "events"], longest
+        )
+
+    @property
+    def length_ns(self) -> int:
+        """The window's length."""
+        return self.window.end_ns - self.window.start_ns
+
+    @cached_property
+    def by_bound_ns(self) -> dict[str, int]:
+        """Time (ns) per class; all ten keys, they sum to the window."""
+        sums = summed_by(self.pieces.bound, self.pieces.length, len(BoundBy))
+        return {bound.label: int(sums[bound]) for bound in BoundBy}
+
+    @property
+    def coverage(self) -> float:
+        """1 − unexplained / window; 1 for an empty window."""
+        unexplained = self.by_bound_ns[BoundBy.UNEXPLAINED.label]
+        return 1.0 - unexplained / self.length_ns if self.length_ns else 1.0
+
+    @cached_property
+    def by_rank_ns(self) -> dict[int, int]:
+        """Time (ns) on each rank, in order of rank; they sum to the window."""
+        parts = self.graph.parts
+        sums = summed_by(self.pieces.part, self.pieces.length, len(parts))
+        return {part.rank: int(sums[part.place]) for part in parts}
+
+    @cached_property
+    def by_reason_ns(self) -> dict[str, int]:
+        """Unexplained time (ns) per reason, longest first; only the reasons that occur."""
+        lost = self.pieces.take(self.pieces.reason >= 0)
+        sums = summed_by(lost.reason, lost.length, len(Reason))
+        return {reason.label: int(sums[reason]) for reason in sorted(Reason, key=lambda r: -sums[r]) if sums[reason]}
+
+    @cached_property
+    def before_rank_began(self) -> Bools:
+        """Mark the segments of a job's path on a rank whose recording had not begun."""
+        begins = [int(part.graph.event_table.start.min(initial=self.window.end_ns)) for part in self.graph.parts]
+        is_early = self.pieces.start < np.array(begins, np.int64)[self.pieces.part]
+        found: Bools = is_early & (self.pieces.reason == Reason.BEFORE_RECORDING) & (len(begins) > 1)
+        return found
+
+    def _carried_over(self, pieces: Pieces) -> Bools:
+        """Mark the pieces whose event, or the call that launched it, started before the window."""
+        # A step's annotation opens before the first row with points; still nothing comes before a whole trace.
+        if self.window.is_whole:
+            return np.zeros(len(pieces), np.bool_)
+        issued = picked(issued_times(self.graph), pieces.event, otherwise=self.window.start_ns)
+        early: Bools = issued < self.window.start_ns
+        return early
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The segments with long runs of equal class and stack merged: they tile the window too."""
+        return merge_runs(self.graph, self.pieces, self.length_ns)
+
+    def run_columns(self) -> dict[str, Any]:
+        """Return the columns of :attr:`runs` as :meth:`segment_columns` does, and two more: segments and inside.
+
+        ``segments`` counts what was merged, ``inside`` names the call around it; ``edge`` is ``None`` where edges
+        differ; event, name and carried_over are those of the event that most of the time belongs to.
+        """
+        runs = self.runs
+        columns = self._columns_of(runs)
+        columns["edge"] = none_where(columns["edge"], runs.is_mixed)
+        inside = texts_of_codes(self.graph.names, picked(self.graph.event_table.name, runs.inside))
+        return {**columns, "segments": runs.segments, "inside": inside}
+
+    def segment_columns(self) -> dict[str, Any]:
+        """Return the segments' columns as object or integer arrays; ``None`` where there is no event, edge or lane."""
+        return self._columns_of(self.pieces)
+
+    def _columns_of(self, pieces: Pieces) -> dict[str, Any]:
+        events, no_edge = self.graph.event_table, pieces.edge_kind < 0
+        # Nearly all are none: it would be dear to name every one.
+        reasons, unknown = np.full(len(pieces), None, object), np.flatnonzero(pieces.reason >= 0)
+        reasons[unknown] = labels(Reason, pieces.reason[unknown])
+        return {
+            "start_ns": pieces.start,
+            "end_ns": pieces.end,
+            "edge": none_where(labels(EdgeKind, pieces.edge_kind), no_edge),
+            "evidence": none_where(labels(Evidence, pieces.inferred.astype(np.int8)), no_edge),
+            "bound_by": labels(BoundBy, pieces.bound),
+            "event_index": none_where(picked(events.index, pieces.event), pieces.event < 0),
+            "name": texts_of_codes(self.graph.names, picked(events.name, pieces.event)),
+            "lane": texts_of_codes(self.graph.lanes.labels, pieces.lane),
+            "carried_over": self._carried_over(pieces),
+            "rank": np.array(self._rank_names(), object)[pieces.part],
+            "reason": reasons,
+        }
+
+    def rank_of_segment(self, segment: int) -> int | None:
+        """Return the rank that a segment is on."""
+        return self._rank_names()[int(self.pieces.part[segment])]
+
+    def _rank_names(self) -> list[int | None]:
+        """Return the number of each rank; of one alone it may not be known."""
+        parts = self.graph.parts
+        return [self.graph.rank] if len(parts) == 1 else [part.rank for part in parts]
+
+    def unexplained_columns(self) -> dict[str, Any]:
+        """Return the columns of :attr:`unexplained` as arrays."""
+        pieces, events = self.pieces, self.graph.event_table
+        rows = np.flatnonzero(pieces.reason >= 0)
+        # What waited: the owner of a lag that ends in its own start, else whatever the path comes to next.
+        waits_itself = np.isin(ROLE[pieces.edge_kind[rows]], (EdgeRole.STREAM, EdgeRole.RESUMPTION))
+        next_owner = np.append(np.flatnonzero(first_of_runs(pieces.event)), len(pieces))[
+            np.cumsum(first_of_runs(pieces.event))[rows]
+        ]
+        waiter = np.where(waits_itself, pieces.event[rows], np.append(pieces.event, -1)[next_owner])
+        names = self.graph.names
+        return {
+            "segment": rows,
+            "start_ns": pieces.start[rows],
+            "end_ns": pieces.end[rows],
+            "reason": labels(Reason, pieces.reason[rows]),
+            "while_in": texts_of_codes(names, picked(events.name, pieces.open_call[rows])),
+            "before": texts_of_codes(names, picked(events.name, waiter)),
+            **self._replays_with_hole(rows),
+        }
+
+    def _replays_with_hole(self, rows: Ints) -> dict[str, Any]:
+        """Count, of each hole in a graph's launch, the replays and those that show it; None for all other rows."""
+        in_graph = self.pieces.reason[rows] == Reason.MISSING_GRAPH_NODE
+        own = rows[in_graph]
+        counts = replays_with_hole(self.graph, self.pieces.event[own], self.pieces.length[own]) if len(own) else ()
+        columns = {name: np.full(len(rows), None, object) for name in ("replays", "replays_with_hole")}
+        for column, count in zip(columns.values(), counts, strict=False):
+            column[in_graph] = count
+        return columns
+
+    @cached_property
+    def unexplained(self) -> pd.DataFrame:
+        """The unexplained segments in order of time, and what stood open.
+
+        Columns: segment (its row in :attr:`segments`), start_ns, end_ns, reason, while_in (the operator or call that
+        the host stood in), before (what the path comes to next), replays and replays_with_hole (of a node that
+        was not recorded: how many replays of its graph there are, and in how many it is missing); None where nothing
+        is known.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self.unexplained_columns())
+
+    @cached_property
+    def segments(self) -> pd.DataFrame:
+        """The segments in order of time.
+
+        Columns: start_ns, end_ns, duration_ns, edge, evidence, bound_by, event_index, name, lane, carried_over, rank,
+        reason (why it is unexplained; None for all others).
+        """
+        import pandas as pd
+
+        frame = pd.DataFrame(self.segment_columns())
+        frame["event_index"] = frame["event_index"].astype("Int64")
+        frame.insert(2, "duration_ns", frame["end_ns"] - frame["start_ns"])
+        return frame
+
+    def by_bound(self) -> pd.DataFrame:
+        """Return time per class, longest first: bound_by, time_ns, share (of the window)."""
+        import pandas as pd
+
+        frame = pd.DataFrame(list(self.by_bound_ns.items()), columns=["bound_by", "time_ns"])
+        frame["share"] = frame["time_ns"] / max(self.length_ns, 1)
+        return frame.sort_values("time_ns", ascending=False, kind="stable", ignore_index=True)
+
+    def by_event(self) -> pd.DataFrame:
+        """Return what to optimise first: name, bound_by, time_ns on the path, calls (events), share; longest first.
+
+        Of a job each rank's own, with its ``rank``.
+        """
+        return self._with_shares(self.event_totals())
+
+    def by_lane(self) -> pd.DataFrame:
+        """Return time on the path per lane: lane, time_ns, segments, share; longest first; no lane: unexplained.
+
+        Of a job each rank's own, with its ``rank``.
+        """
+        columns = self._totals_by([self.pieces.lane, self.pieces.part])
+        lane, part = columns["key"]
+        return self._with_shares(
+            {
+                "lane": texts_of_codes(self.graph.lanes.labels, lane),
+                "time_ns": columns["time_ns"],
+                "segments": columns["segments"],
+                **self._ranks_of(part),
+            }
+        )
+
+    def event_totals(self) -> dict[str, Any]:
+        """Return the columns of :meth:`by_event` without pandas."""
+        names = picked(self.graph.event_table.name, self.pieces.event)
+        columns = self._totals_by([names, self.pieces.bound, self.pieces.part])
+        name, bound, part = columns["key"]
+        return {
+            "name": texts_of_codes(self.graph.names, name),
+            "bound_by": labels(BoundBy, bound),
+            "time_ns": columns["time_ns"],
+            "calls": columns["calls"],
+            **self._ranks_of(part),
+        }
+
+    def _ranks_of(self, part: Ids) -> dict[str, Any]:
+        """Return of a job the ranks at some places, as the column ``rank``."""
+        return {"rank": np.array(self._rank_names(), object)[part]} if len(self.graph.parts) > 1 else {}
+
+    def _totals_by(self, keys: list[Any]) -> dict[str, Any]:
+        """Sum durations over equal keys, longest first."""
+        unique, group = np.unique(np.stack(keys).astype(np.int64), axis=1, return_inverse=True)
+        group = group.reshape(-1)
+        time = summed_by(group, self.pieces.length, unique.shape[1])
+        # An event may own several segments of a group; it is one call.
+        pairs = np.unique(np.stack([group, self.pieces.event]), axis=1)
+        calls = np.bincount(pairs[0], minlength=len(time))
+        order = np.argsort(-time, kind="stable")
+        segments = np.bincount(group, minlength=len(time))
+        return {"key": unique[:, order], "time_ns": time[order], "calls": calls[order], "segments": segments[order]}
+
+    def _with_shares(self, columns: dict[str, Any]) -> pd.DataFrame:
+        import pandas as pd
+
+        frame = pd.DataFrame(columns)
+        frame["share"] = frame["time_ns"] / max(self.length_ns, 1)
+        return frame
+
+    def summary(self) -> pd.DataFrame:
+        """Return one row: label, start_ns, end_ns, cpu_ns, gpu_ns, coverage, and the time of each class (ns)."""
+        import pandas as pd
+
+        window = self.window
+        head = {"label": window.label, "start_ns": window.start_ns, "end_ns": window.end_ns}
+        lengths = {"cpu_ns": window.cpu_ns, "gpu_ns": window.gpu_ns, "coverage": self.coverage}
+        return pd.DataFrame([{**head, **lengths, **self.by_bound_ns}])
+
+    def self_check(self) -> None:
+        """Check the invariant: segments are contiguous and sum to the window.
+
+        Raises:
+            DefectError: they do not.
+        """
+        ends = np.concatenate([[self.window.start_ns], self.pieces.end])
+        starts = np.concatenate([self.pieces.start, [self.window.end_ns]])
+        if not np.array_equal(ends, starts):
+            at = int(starts[ends != starts][0])
+            raise DefectError(f"{self.graph.path}: the segments of {self.window.label} do not tile it at {at}")
+
+
+@runtime_checkable
+class PathSource(RankSource, Protocol):
+    """Finds the paths of a graph that holds few rows of its ranks."""
+
+    def paths(self, windows: Sequence[Window], data_load: Sequence[str]) -> list[CriticalPath]:
+        """Return the paths of windows, given expressions of what loads data.
+
+        Raises:
+            QueryError: there is no such window.
+            HtaGraphError: a file cannot be read once more.
+        """
+
+
+def is_told_elsewhere(graph: DependencyGraph) -> bool:
+    """Tell whether a graph holds few rows of its ranks, whose paths are told by their whole graphs."""
+    return isinstance(graph.source, PathSource)
+
+
+def refuse_few_rows(graph: DependencyGraph, what: str) -> None:
+    """Refuse to answer a question by a graph that holds few rows of its ranks.
+
+    Raises:
+        QueryError: it does.
+    """
+    if is_told_elsewhere(graph):
+        raise QueryError(f"{graph.path}: {what} takes all rows of all ranks", WHOLE_GRAPHS)
+
+
+def critical_path(
+    graph: DependencyGraph, window: Window | None = None, *, data_load: Sequence[str] = ()
+) -> CriticalPath:
+    """Extract the critical path of a window.
+
+    Args:
+        graph: a dependency graph.
+        window: :func:`step`, :func:`annotation`, :func:`between` or :func:`whole`; without one the median step, else
+            the whole trace.
+        data_load: regular expressions over operator and annotation names that mean data loading; those of PyTorch's
+            loaders if none are given.
+
+    Returns:
+        segments that tile the window; what no edge explains is ``unexplained``.
+
+    Raises:
+        QueryError: the window is not in the trace, or a pattern is no regular expression.
+        UsageError: the window is none, such as a number.
+    """
+    if window is not None and not callable(window):
+        raise UsageError(
+            f"a window is made by step, annotation, between or whole, not {window!r}; use {_suggested_window(window)}"
+        )
+    (path,) = critical_paths(graph, [window or median_step()], data_load=data_load)
+    return path
+
+
+def critical_paths(
+    graph: DependencyGraph, windows: Sequence[Window], *, data_load: Sequence[str] = ()
+) -> list[CriticalPath]:
+    """Extract the critical paths of several windows, which takes little longer than that of all of them as one.
+
+    Raises:
+        QueryError: as :func:`critical_path`.
+    """
+    if not windows:
+        return []
+    if isinstance(graph.source, PathSource):
+        return graph.source.paths(windows, data_load)
+    if known_windows(graph) is not None:
+        raise QueryError(f"{graph.path}: holds few rows of its rank; ask about that rank alone")
+    resolved = [window(graph) for window in windows]
+    accounting = Accounting(graph, data_load)
+    chains = [walk_back(graph, window.sink.point, window.start_ns) for window in resolved]
+    pieces = pieces_of_paths(graph, chains, resolved, accounting)
+    return [CriticalPath(graph, *of) for of in zip(resolved, chains, pieces, strict=True)]
+
+
+def _suggested_window(window: object) -> str:
+    """Guess the window that someone meant who gave a number, a name or two times.
+
+    >>> _suggested_window(16), _suggested_window("forward"), _suggested_window((5, 9)), _suggested_window(None)
+    ('step(16)', "annotation('forward')", 'between(5, 9)', 'step(N)')
+    """
+    if isinstance(window, int):
+        return f"step({window})"
+    if isinstance(window, str):
+        return f"annotation({window!r})"
+    return f"between{window!r}" if isinstance(window, tuple) and len(window) == 2 else "step(N)"

@@ -1,0 +1,134 @@
+"""Walk back through many gaps at once: from what ends each gap to what happened in it, by binding edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hta_graph.arrays import Columns, laid_out, last_until
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.points import event_of, start_point
+from hta_graph.model import ROLE, EdgeRole, Ids, Ints
+from hta_graph.paths.binding_edges import Stretches, binding_edges, first_of_each_run
+
+__all__ = ["Gaps", "walk_gaps"]
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps(Columns):
+    """Times [start, end) without work, each with the activity that starts next (canonical row; -1: none does)."""
+
+    start: Ints
+    end: Ints
+    after: Ids
+
+
+@dataclass(frozen=True, eq=False)
+class _Heads(Columns):
+    """Where the walks through some gaps have got to: the gap, the point, and the time, which never increases."""
+
+    gap: Ints
+    point: Ids
+    time: Ints
+
+
+def walk_gaps(graph: DependencyGraph, gaps: Gaps) -> Stretches:
+    r"""Follow binding edges back from the start of what ends each gap, as far as the gap's start.
+
+    A walk also ends where it meets GPU work (an activity of another stream), or a point without a known predecessor.
+    The stretches of one gap (``walk``) tile it, and may reach beyond its end.
+
+        gap            |=======================|
+        thread      ...──a──────b───────────c          c launched the activity
+        stream                               \_[kernel  after
+        stretches      |--------|-----------|--|
+
+    Stretches on one thread are taken in one go, so that the cost grows with what happens in the gaps.
+    """
+    walk = _Walk(graph, gaps)
+    known = np.flatnonzero(gaps.after >= 0)
+    point = start_point(gaps.after[known])
+    heads = _Heads(known, point, graph.timeline.times[point])
+    parts: list[Stretches] = []
+    # A round takes every walk along its thread and over one edge: as many rounds as the longest walk has hand-overs.
+    while len(heads):
+        heads, along = walk.along_threads(heads)
+        heads, across = walk.across_edges(heads)
+        parts += [along, *across]
+    found = Stretches.join(parts)
+    return found.take(found.end > found.start)
+
+
+class _Walk:
+    def __init__(self, graph: DependencyGraph, gaps: Gaps) -> None:
+        # One row behind the last, so that edge -1 has source -1 and kind -1.
+        self._source = np.append(graph.edge_table.source, np.int32(-1))
+        self._kind = np.append(graph.edge_table.kind, np.int8(-1))
+        self._times = graph.timeline.times
+        self._calls = graph.calls
+        self._lane = graph.event_table.lane
+        self._on_gpu = graph.is_gpu
+        self._binding = binding_edges(graph)
+        self._gap_start = gaps.start
+        self._place = graph.timeline.place_on_thread
+        # Runs of threads only: a point of a stream is GPU work, where a walk ends.
+        follows = ROLE[self._kind[self._binding[self._calls.points]]] == EdgeRole.THREAD
+        self._first = first_of_each_run(follows)
+
+    def along_threads(self, heads: _Heads) -> tuple[_Heads, Stretches]:
+        """Follow each walk's thread to the gap's start, or to a point that something else binds."""
+        place = self._place(heads.point)
+        if (place < 0).all():
+            return heads, Stretches.empty()
+        until, lane, on_thread = place.copy(), self._lane[event_of(heads.point)], place >= 0
+        first, past = (self._calls.first[lane[on_thread] + further] for further in (0, 1))
+        until[on_thread] = last_until(self._calls.time, first, past, self._gap_start[heads.gap[on_thread]])
+        # No further than the gap's start, nor than the oldest point that this thread alone explains.
+        until = np.where(place >= 0, np.clip(until, self._first[place], place), place)
+        found = self._between_neighbours(heads, until, place)
+        point = np.where(place >= 0, self._calls.points[until], heads.point)
+        moved = _Heads(heads.gap, point, np.minimum(heads.time, self._times[point]))
+        return moved.take(moved.time > self._gap_start[heads.gap]), found
+
+    def _between_neighbours(self, heads: _Heads, first: Ids, last: Ids) -> Stretches:
+        """Return the stretches between neighbouring points from place ``first`` to place ``last`` of each walk."""
+        walk, place = laid_out(first + 1, np.maximum(last - first, 0))
+        source, target = self._calls.points[place - 1], self._calls.points[place]
+        gap = heads.gap[walk]
+        # A head may be earlier than its own point: time had been pulled back by a clock fault.
+        latest = np.minimum(heads.time[walk], self._times[target])
+        start = np.maximum(np.minimum(self._times[source], latest), self._gap_start[gap])
+        return self._stretches_on_edges(gap, start, latest, source, target, self._binding[target])
+
+    def across_edges(self, heads: _Heads) -> tuple[_Heads, list[Stretches]]:
+        """Follow each walk over one edge from elsewhere."""
+        edge = self._binding[heads.point]
+        lost = heads.take(edge < 0)
+        parts = [self._rest_of_gaps(lost, edge[edge < 0])]
+        heads, edge = heads.take(edge >= 0), edge[edge >= 0]
+        source = self._source[edge]
+        time = np.minimum(heads.time, self._times[source])
+        since = np.maximum(time, self._gap_start[heads.gap])
+        parts.append(self._stretches_on_edges(heads.gap, since, heads.time, source, heads.point, edge))
+        inside = time > self._gap_start[heads.gap]
+        # On GPU work a walk ends: why that was late is the question of another gap, of its own stream.
+        meets_work = inside & self._on_gpu[event_of(source)]
+        waiting = _Heads(heads.gap, heads.point, time).take(meets_work)
+        parts.append(self._rest_of_gaps(waiting, edge[meets_work], pending=True))
+        return _Heads(heads.gap, source, time).take(inside & ~meets_work), parts
+
+    def _rest_of_gaps(self, heads: _Heads, edge: Ids, *, pending: bool = False) -> Stretches:
+        """Return what is left of gaps in which a walk ends."""
+        start = np.minimum(self._gap_start[heads.gap], heads.time)
+        return self._stretches_on_edges(
+            heads.gap, start, heads.time, self._source[edge], heads.point, edge, pending=pending
+        )
+
+    def _stretches_on_edges(
+        self, gap: Ints, start: Ints, end: Ints, source: Ids, target: Ids, edge: Ids, *, pending: bool = False
+    ) -> Stretches:
+        return Stretches.of(
+            walk=gap, start=start, end=end, source=source, target=target, edge=edge, kind=self._kind[edge],
+            lane=self._lane[event_of(target)], pending=pending,
+        )  # fmt: skip

@@ -1,0 +1,146 @@
+"""All steps side by side: how long each takes, what bounds it, and what the unusual ones contain."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.event_flags import is_warm_up
+from hta_graph.paths.critical_path import CriticalPath, critical_paths
+from hta_graph.paths.median_step import StepLength, median_step, step_lengths
+from hta_graph.paths.rank_crossings import holding_part
+from hta_graph.paths.window_ends import steps_by_number
+from hta_graph.paths.windows import step
+from hta_graph.text.formatting import milliseconds
+
+__all__ = ["StepRow", "step_rows", "steps_around", "telling_steps"]
+
+LONG = 1.5
+"""A step is an outlier from this multiple of the median step's iteration on, and below its inverse."""
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """A step: its lengths (ns), the class that most of its critical path belongs to, how much of it has a cause.
+
+    ``outlier`` says in words what an unusual step contains; ``None`` for the usual ones. ``path`` is that of its usual
+    window. Of a job ``held_up_by`` is the rank that holds up the step, if one does.
+    """
+
+    step: int
+    iteration_ns: int
+    latency_ns: int
+    bound_by: str
+    coverage: float
+    outlier: str | None
+    held_up_by: int | None
+    path: CriticalPath = field(repr=False, compare=False)
+
+
+def step_rows(
+    graph: DependencyGraph, data_load: Sequence[str] = (), numbers: Collection[int] | None = None
+) -> list[StepRow]:
+    """List the steps in order of time; none if there are none. ``data_load`` is that of :func:`critical_path`.
+
+    ``numbers`` are those of the steps to list, all if none are given.
+    """
+    lengths = step_lengths(graph)
+    if not lengths:
+        return []
+    usual = median_step()(graph).step
+    median = next(one for one in lengths if one.number == usual)
+    listed = [one for one in lengths if numbers is None or one.number in numbers]
+    paths = critical_paths(graph, [step(one.number) for one in listed], data_load=data_load)
+    outliers = _outlier_texts(graph, listed, median, data_load)
+    return [_row(*of) for of in zip(listed, paths, outliers, strict=True)]
+
+
+def telling_steps(graph: DependencyGraph, chosen: int | None, most: int) -> set[int]:
+    """Choose the steps to list where there are too many: a chosen one, the outliers and the first others."""
+    lengths = step_lengths(graph)
+    if len(lengths) <= most:
+        return {one.number for one in lengths}
+    median = next(one for one in lengths if one.number == median_step()(graph).step)
+    told = sorted(lengths, key=lambda one: (one.number != chosen, not _is_outlier(graph, one, median)))
+    return {one.number for one in told[:most]}
+
+
+def steps_around(graph: DependencyGraph, chosen: int | None, most: int) -> set[int]:
+    """Return a chosen step and so many before and behind it."""
+    numbers = [one.number for one in step_lengths(graph)]
+    if chosen not in numbers:
+        return set()
+    place = numbers.index(chosen)
+    return set(numbers[max(place - most, 0) : place + most + 1])
+
+
+def _row(one: StepLength, path: CriticalPath, outlier: str | None) -> StepRow:
+    # Of equal classes the one that comes first in the order of the table.
+    bound_by = max(path.by_bound_ns.items(), key=lambda item: item[1])[0]
+    lengths = (one.iteration_ns, one.latency_ns)
+    return StepRow(one.number, *lengths, bound_by, path.coverage, outlier, _holding_rank(path), path)
+
+
+def _holding_rank(path: CriticalPath) -> int | None:
+    part = holding_part(path)
+    return path.graph.parts[part].rank if part >= 0 else None
+
+
+def _outlier_texts(
+    graph: DependencyGraph, steps: Sequence[StepLength], median: StepLength, data_load: Sequence[str]
+) -> list[str | None]:
+    """Say what each unusual step contains; nothing of the usual ones."""
+    found = [_unusual_without_path(graph, one, median) for one in steps]
+    longer = [at for at, one in enumerate(steps) if found[at] is None and _is_longer(graph, one, median)]
+    # The path of an iteration is as long as that, so the growth of its parts is all of the step's. A job has no other.
+    on_gpu = median.launches_work or len(graph.parts) > 1
+    windows = []
+    for at in longer:
+        form = {"cpu_window": not on_gpu, "gpu_window": on_gpu and not _is_first(graph, steps[at])}
+        windows += [step(number, **form) for number in (median.number, steps[at].number)]
+    times = [_time_by_name(path) for path in critical_paths(graph, windows, data_load=data_load)]
+    for at, was, now in zip(longer, times[::2], times[1::2], strict=True):
+        found[at] = _growth_text(graph, was, now)
+    return found
+
+
+def _is_outlier(graph: DependencyGraph, one: StepLength, median: StepLength) -> bool:
+    return _unusual_without_path(graph, one, median) is not None or _is_longer(graph, one, median)
+
+
+def _unusual_without_path(graph: DependencyGraph, one: StepLength, median: StepLength) -> str | None:
+    if median.launches_work and not one.launches_work:
+        return "launches no GPU work"
+    is_shorter = one.iteration_ns * LONG < median.iteration_ns and not _is_first(graph, one)
+    return "shorter than usual" if is_shorter else None
+
+
+def _is_longer(graph: DependencyGraph, one: StepLength, median: StepLength) -> bool:
+    usual_ns = max(median.iteration_ns, median.latency_ns) if _is_first(graph, one) else median.iteration_ns
+    return one.iteration_ns > LONG * usual_ns > 0
+
+
+def _is_first(graph: DependencyGraph, one: StepLength) -> bool:
+    """Tell whether no end of earlier work is recorded before a step: its iteration is a latency, compared with such."""
+    return one.iteration_ns == one.latency_ns and steps_by_number(graph)[one.number][0] == 0
+
+
+def _growth_text(graph: DependencyGraph, was: Mapping[tuple[int, str], int], now: Mapping[tuple[int, str], int]) -> str:
+    """Say which name on which rank a step has more of than the median one."""
+    most = max(now, key=lambda who: (now[who] - was.get(who, 0), who))
+    rank, name = most
+    where = f" on rank {rank}" if len(graph.parts) > 1 else ""
+    if not name:
+        return f"{milliseconds(now[most])} ms of nothing recorded{where}"
+    return f"{name} {milliseconds(now[most])} ms{where}" + (": warm-up" if is_warm_up(name) else "")
+
+
+def _time_by_name(path: CriticalPath) -> dict[tuple[int, str], int]:
+    """Add up a path by the ranks and names on it; what has no owner is called nothing, the rank of one alone 0."""
+    totals = path.event_totals()
+    found: dict[tuple[int, str], int] = {}
+    ranks = totals.get("rank", [0] * len(totals["name"]))
+    for rank, name, time_ns in zip(ranks, totals["name"], totals["time_ns"].tolist(), strict=True):
+        found[rank, name or ""] = found.get((rank, name or ""), 0) + time_ns
+    return found

@@ -1,0 +1,270 @@
+"""The one accounting of time: what a walk passes, divided into parts that each have an owner.
+
+A critical path and the causes of idle gaps ask the same questions of the stretches between the points of a walk; they
+differ only in the words for the answers (:mod:`path_classes`, :mod:`gap_causes`).
+
+    edge of role    THREAD    |   LAUNCH                           |  STREAM, RETURN, HOLD, RESUMPTION
+    stretch         |---------|---------------------------|        |--------------------------|
+    parts           WORK/IDLE   CALL       | EXCESS | LAG          | EXCESS           | LAG   |
+                                           returns    limit          (never without a limit)    target
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+
+from hta_graph.arrays import (
+    Columns,
+    cut_at,
+    cut_between,
+    distinct,
+    first_of_runs,
+    last_until,
+    picked,
+    places_by,
+)
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.memo import remembered
+from hta_graph.graph.points import event_of, is_end
+from hta_graph.graph.rank_summary import JobLimits, WholeAnswers
+from hta_graph.graph.timeline import Innermost, innermost_of
+from hta_graph.model import EDGE_MEANING, ROLE, Bools, Codes, EdgeKind, EdgeRole, EventKind, Ids, Ints
+from hta_graph.paths.binding_edges import Stretches, binding_edges
+from hta_graph.paths.intervals import Intervals, union
+
+__all__ = ["LEAST_EXPLAINED_NS", "Accounting", "Accounts", "TimePart", "explained_lags"]
+
+LEAST_EXPLAINED_NS = 50_000
+"""A shorter lag is always believed: real launch and return lags reach tens of microseconds."""
+
+HAS_LAG = np.array([EDGE_MEANING[kind].lag is not None for kind in EdgeKind])
+MEDIANS = 5
+FEWEST_LAGS = 20
+
+
+class TimePart(IntEnum):
+    """What a part of a walk's time is."""
+
+    WORK = 0
+    """A thread is in its innermost operator or call, the owner."""
+    IDLE = 1
+    """A thread has no operator open; the owner is the frame or annotation over it, if any."""
+    ACTIVITY = 2
+    """An activity runs, the owner."""
+    CALL = 3
+    """A launching call, the edge's source, until it returns."""
+    LAG = 4
+    """Between an edge's source and target, next to the target: as long as such lags usually are."""
+    EXCESS = 5
+    """The earlier part of a longer lag, which nothing explains."""
+    PENDING = 6
+    """What the edge's source stands for had yet to get there."""
+    START = 7
+    """Before the first known cause; on a thread the owner is the frame or annotation over it, if any."""
+
+
+@dataclass(frozen=True, eq=False)
+class Accounts(Columns):
+    """Parts of stretches [start, end) (ns), in no order.
+
+    ``stretch`` is the row of the stretch that a part comes from, ``owner`` the event behind it (canonical row; -1:
+    none). ``is_loading`` marks time inside data-loading rows of the part's lane.
+    """
+
+    stretch: Ids
+    start: Ints
+    end: Ints
+    part: Codes
+    owner: Ids
+    is_loading: Bools
+
+    def cut(self, cuts: Ints) -> Accounts:
+        """Cut the parts at sorted times."""
+        row, start, end = cut_at(self.start, self.end, cuts)
+        return self if len(row) == len(self) else replace(self.take(row), start=start, end=end)
+
+    def clip(self, start: Ints, end: Ints) -> Accounts:
+        """Keep what lies between two times (ns) for each part."""
+        bounded = replace(self, start=np.maximum(self.start, start), end=np.minimum(self.end, end))
+        return bounded.take(bounded.end > bounded.start)
+
+
+@remembered
+def explained_lags(graph: DependencyGraph) -> Ints:
+    """Return per rank and edge kind the longest lag (ns) that counts as explained: max(50 µs, 5 × the usual one).
+
+    Medians are over a rank's lags that bound their target, so that its lane was idle; below 20 such lags 50 µs hold. Of
+    a launch only what follows the call's return is a lag. A GPU clock that is behind lengthens the lag of every return
+    by as much: that part is believed besides.
+
+    Returns:
+        A row per rank (``graph.parts``), a column per kind.
+    """
+    if (rank_known := graph.attached(WholeAnswers)) is not None:
+        return rank_known.limits.reshape(1, -1)
+    if (job_known := graph.attached(JobLimits)) is not None:
+        return job_known.limits
+    binding = binding_edges(graph)
+    rows = binding[binding >= 0]
+    # A kind without a class for its lag has none that could be usual.
+    edges, times = graph.edge_table.take(rows[HAS_LAG[graph.edge_table.kind[rows]]]), graph.timeline.times
+    lags = edges.lags(times)
+    launched = ROLE[edges.kind] == EdgeRole.LAUNCH
+    returned = graph.event_table.end[event_of(edges.source[launched])]
+    lags[launched] = np.maximum(times[edges.target[launched]] - returned, 0)
+    returns = np.isin(ROLE[:-1], EdgeRole.RETURN)
+    clocks = np.array([part.graph.diagnostics["gpu_clock_behind_ns"] for part in graph.parts], np.int64)
+    behind = np.where(returns, clocks[:, None], 0)
+    limits = LEAST_EXPLAINED_NS + behind
+    rank = graph.part_of(event_of(edges.target)).astype(np.int64)
+    for of, at in places_by(rank * len(EdgeKind) + edges.kind).items():
+        if len(at) >= FEWEST_LAGS:
+            place, kind = divmod(of, len(EdgeKind))
+            usual = int(np.median(lags[at] - behind[place, kind]))
+            limits[place, kind] = behind[place, kind] + max(LEAST_EXPLAINED_NS, MEDIANS * usual)
+    return limits
+
+
+@remembered
+def _frames_over_threads(graph: DependencyGraph) -> Innermost:
+    """Return who may own time between operators: Python frames, else annotations."""
+    return innermost_of([graph.nesting(kind) for kind in (EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)])
+
+
+def _under_frames(graph: DependencyGraph, accounts: Accounts, thread: Ids) -> Accounts:
+    """Give parts on threads to the innermost frame over them; none where there is none.
+
+    A part may lie under several frames one after the other: it is cut where the innermost one changes.
+    """
+    over = _frames_over_threads(graph)
+    first, past = over.span_of(thread)
+    low = last_until(over.time, first, past, accounts.start) + 1
+    until = last_until(over.time, first, past, accounts.end - 1) + 1
+    row, start, end = cut_between(accounts.start, accounts.end, over.time, low, until)
+    nth = np.arange(len(row)) - np.flatnonzero(first_of_runs(row))[row]
+    change = low[row] - 1 + nth
+    owner = picked(over.owner, np.where(change >= first[row], change, -1))
+    return replace(accounts.take(row), start=start, end=end, owner=owner)
+
+
+class Accounting:
+    """Divides the stretches of walks through one graph.
+
+    ``data_load`` are expressions of operators and annotations that mean data loading, PyTorch's if none are given.
+    """
+
+    def __init__(self, graph: DependencyGraph, data_load: Sequence[str]) -> None:
+        self._graph = graph
+        self._events = graph.event_table
+        # One kind more for kind -1: where no edge is known nothing counts as an explained lag.
+        self._limits = np.pad(explained_lags(graph), ((0, 0), (0, 1)))
+        self._loads_data = graph.marks.loads_data(data_load)
+
+    def divide(self, stretches: Stretches, start: Ints, end: Ints) -> Accounts:
+        """Return the parts of stretches that lie between the start and the end (ns) of their walks."""
+        part = self._part_by_edge(stretches)
+        accounts = Accounts.of(
+            stretch=np.arange(len(part)),
+            start=stretches.start,
+            end=stretches.end,
+            part=part,
+            owner=self._who_works(stretches, part),
+            is_loading=False,
+        )
+        accounts = self._with_long_lags(accounts, stretches)
+        walk = stretches.walk[accounts.stretch]
+        # Only now: how much of a lag is explained depends on its whole length, also beyond the window.
+        accounts = accounts.clip(start[walk], end[walk])
+        return self._mark_loading(self._with_frames(accounts, stretches), stretches)
+
+    @staticmethod
+    def _part_by_edge(stretches: Stretches) -> Codes:
+        """Tell what each stretch is, as far as its edge tells; time of threads is taken for work."""
+        role = ROLE[stretches.kind]
+        part = np.full(len(role), TimePart.LAG, np.int8)
+        part[np.isin(role, (EdgeRole.THREAD, EdgeRole.AWAKENING))] = TimePart.WORK
+        # Between activities that overlap an edge leads from the earlier one's start, which still runs.
+        overlaps = (role == EdgeRole.STREAM) & ~is_end(stretches.source)
+        part[np.isin(role, (EdgeRole.ACTIVITY, EdgeRole.RELEASE, EdgeRole.TRANSFER)) | overlaps] = TimePart.ACTIVITY
+        part[role < 0] = TimePart.START
+        # Whatever the edge means: before its source the work was still on its way.
+        part[stretches.pending] = TimePart.PENDING
+        return part
+
+    def _who_works(self, stretches: Stretches, part: Codes) -> Ids:
+        """Return who works: the activity, or the innermost open row of a thread; where none is the part is idle."""
+        owner = np.full(len(part), -1, np.int32)
+        runs, on_thread = part == TimePart.ACTIVITY, part == TimePart.WORK
+        # From where ranks met on, what takes part runs for itself.
+        transfers = ROLE[stretches.kind[runs]] == EdgeRole.TRANSFER
+        owner[runs] = event_of(np.where(transfers, stretches.target[runs], stretches.source[runs]))
+        # Who is open is noted at each point for the time up to the next: the stretch that begins there.
+        place = self._graph.timeline.place_on_thread(stretches.source[on_thread])
+        # A thread that was let go is where it was before its next point.
+        awakes = ROLE[stretches.kind[on_thread]] == EdgeRole.AWAKENING
+        place[awakes] = self._graph.timeline.place_on_thread(stretches.target[on_thread][awakes]) - 1
+        owner[on_thread] = picked(self._graph.calls.owner, place)
+        # Nothing is open from this point on: a thread between two operators.
+        part[on_thread & (owner < 0)] = TimePart.IDLE
+        return owner
+
+    def _with_long_lags(self, accounts: Accounts, stretches: Stretches) -> Accounts:
+        """Of a lag explain only the part next to the target; of a launch the call's own time is no lag."""
+        lagging = accounts.part == TimePart.LAG
+        lags, of = accounts.take(lagging), stretches.take(lagging)
+        launched = ROLE[of.kind] == EdgeRole.LAUNCH
+        returned = np.where(launched, self._events.end[event_of(of.source)], of.start).clip(of.start, of.end)
+        rank = self._graph.part_of(event_of(of.target))
+        known_from = np.maximum(returned, of.end - self._limits[rank, of.kind])
+        start = accounts.start.copy()
+        start[lagging] = known_from
+        call, excess = (np.full(len(lags), part, np.int8) for part in (TimePart.CALL, TimePart.EXCESS))
+        return Accounts.join([
+            replace(accounts, start=start),
+            replace(lags, end=returned, part=call).take(launched),
+            replace(lags, start=returned, end=known_from, part=excess).take(known_from > returned),
+        ])  # fmt: skip
+
+    def lanes(self, accounts: Accounts, stretches: Stretches) -> Ids:
+        """Return the lane of each part: that of its stretch, of a launching call the call's own."""
+        calls = accounts.part == TimePart.CALL
+        lane = stretches.lane[accounts.stretch]
+        # The stretch lies on the stream where the walk was; the call ran on its thread.
+        lane[calls] = self._events.lane[event_of(stretches.source[accounts.stretch[calls]])]
+        return lane
+
+    def _with_frames(self, accounts: Accounts, stretches: Stretches) -> Accounts:
+        """Give a thread's time without an operator to the innermost Python frame over it, else annotation."""
+        lane = self.lanes(accounts, stretches)
+        free = (accounts.part == TimePart.IDLE) | (accounts.part == TimePart.START)
+        free &= (lane >= 0) & ~self._graph.lanes.is_stream[lane]
+        if not free.any():
+            return accounts
+        rows = np.flatnonzero(free)
+        rows = rows[np.argsort(lane[rows], kind="stable")]
+        return Accounts.join([accounts.take(~free), _under_frames(self._graph, accounts.take(rows), lane[rows])])
+
+    def _mark_loading(self, accounts: Accounts, stretches: Stretches) -> Accounts:
+        """Mark what lies inside data-loading rows; what is nested in them inherits."""
+        for thread, loading in self._loading_times.items():
+            here = self.lanes(accounts, stretches) == thread
+            # Cut at the edges of the loading rows, each part lies inside them or outside.
+            own = accounts.take(here).cut(distinct(np.concatenate([loading.start, loading.end])))
+            inside = loading.covered_until(own.end) > loading.covered_until(own.start)
+            accounts = Accounts.join([accounts.take(~here), replace(own, is_loading=inside)])
+        return accounts
+
+    @cached_property
+    def _loading_times(self) -> dict[int, Intervals]:
+        """When each thread is inside a data-loading row."""
+        rows = np.flatnonzero(self._loads_data)
+        lanes = self._events.lane[rows]
+        return {
+            lane: union(self._events.start[rows[lanes == lane]], self._events.end[rows[lanes == lane]])
+            for lane in distinct(lanes).tolist()
+        }

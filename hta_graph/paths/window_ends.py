@@ -1,0 +1,202 @@
+"""Where a path ends: the last point of a step, an annotation, a moment, a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from hta_graph.arrays import freeze
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.edges import EventEdges
+from hta_graph.graph.memo import remembered
+from hta_graph.graph.points import end_point
+from hta_graph.graph.rank_summary import WholeAnswers
+from hta_graph.model import CPU_KINDS, EdgeKind, Ids, Ints, kind_mask
+from hta_graph.paths.threads import working_threads
+from hta_graph.trace.table import Step
+
+__all__ = [
+    "NO_POINTS",
+    "Sink",
+    "ends_before_steps",
+    "ends_of_steps",
+    "later_sink",
+    "launched_from",
+    "launched_in",
+    "program_end",
+    "sink_at",
+    "sink_on_gpu",
+    "sink_on_thread",
+    "step_sink",
+    "steps_by_number",
+]
+
+
+NO_POINTS, NO_TAILS = freeze(np.empty(0, np.int32)), freeze(np.empty(0, np.int64))
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where the walk begins: a point (-1: none) no later than ``time_ns``.
+
+    What lies between the point and the window's end belongs to ``lane`` (its open row, else a gap) or, without a lane,
+    is unexplained. ``ends`` are all points that the window waits for, of which this is the last, and ``tails`` how long
+    (ns) it goes on after each: where anything changes another one may be the last.
+    """
+
+    point: int
+    time_ns: int
+    lane: int = -1
+    ends: Ids = field(default_factory=lambda: NO_POINTS, compare=False, repr=False)
+    tails: Ints = field(default_factory=lambda: NO_TAILS, compare=False, repr=False)
+
+
+def step_sink(graph: DependencyGraph, item: Step) -> Sink:
+    """End a step with the later of its own end and the last GPU activity that any thread launched inside it."""
+    known = _known_sinks(graph)
+    if item not in known:
+        known[item] = _found_sink(graph, item)
+    return known[item]
+
+
+@remembered
+def _known_sinks(graph: DependencyGraph) -> dict[Step, Sink]:
+    """Return the sinks that were found: each form of a step's window asks for its own."""
+    del graph
+    return {}
+
+
+def _found_sink(graph: DependencyGraph, item: Step) -> Sink:
+    lane = int(graph.event_table.lane[item.event])
+    launched = launched_in(graph, item.start_ns, item.end_ns)
+    return later_sink(sink_on_thread(graph, lane, item.end_ns), sink_on_gpu(graph, launched))
+
+
+@remembered
+def steps_by_number(graph: DependencyGraph) -> dict[int, tuple[int, Step]]:
+    """Return each step and its place in order of time, by its number."""
+    return {item.number: (place, item) for place, item in enumerate(graph.steps())}
+
+
+@remembered
+def ends_of_steps(graph: DependencyGraph) -> Ints:
+    """Return when the work of each step ends (ns), in order of time: that of :func:`step_sink`."""
+    if (known := graph.attached(WholeAnswers)) is not None:
+        return known.steps.end
+    steps, launches = graph.steps(), _launches_by_time(graph)
+    starts, ends = (np.array(times, np.int64) for times in (
+        [item.start_ns for item in steps], [item.end_ns for item in steps],
+    ))  # fmt: skip
+    first, past = (np.searchsorted(launches.source_ns, times) for times in (starts, ends))
+    busy = np.flatnonzero(past > first)
+    # One more behind the last, so that a range may end there; every second result is that of the time between ranges.
+    on_gpu = np.append(graph.event_table.end[launches.target], np.iinfo(np.int64).min)
+    bounds = np.stack([first[busy], past[busy]], axis=1).ravel()
+    ends[busy] = np.maximum(ends[busy], np.maximum.reduceat(on_gpu, bounds)[::2] if len(busy) else 0)
+    return freeze(ends)
+
+
+@remembered
+def ends_before_steps(graph: DependencyGraph) -> Ints:
+    """Return when the work of the steps before each has ended (ns), in order of time; of the first when it starts."""
+    starts = np.array([item.start_ns for item in graph.steps()[:1]], np.int64)
+    return freeze(np.append(starts, np.maximum.accumulate(ends_of_steps(graph))[:-1]))
+
+
+def later_sink(cpu: Sink, gpu: Sink | None) -> Sink:
+    """Return the later one; of equals the CPU's."""
+    if gpu is None:
+        return cpu
+    later = gpu if gpu.time_ns > cpu.time_ns else cpu
+    return replace(later, ends=np.append(cpu.ends, gpu.ends), tails=np.append(cpu.tails, gpu.tails))
+
+
+def sink_on_thread(graph: DependencyGraph, lane: int, time_ns: int) -> Sink:
+    """End at an instant on a thread: the last point there no later than that."""
+    calls = graph.calls
+    part = calls.lane_slice(lane)
+    before = np.searchsorted(calls.time[part], time_ns, side="right")
+    last = calls.points[part][before - 1 : before]
+    return Sink(int(last[0]) if before else -1, time_ns, lane, last, time_ns - graph.timeline.times[last])
+
+
+def sink_on_gpu(graph: DependencyGraph, activities: Ids) -> Sink | None:
+    """End with the activity that ends last; of equal ends the last in canonical order."""
+    if not len(activities):
+        return None
+    ends = graph.event_table.end[activities]
+    # argmax finds the first of equals, so it looks from the back.
+    last = activities[len(ends) - 1 - int(np.argmax(ends[::-1]))]
+    points = end_point(activities)
+    return Sink(
+        int(end_point(last)), int(graph.event_table.end[last]), ends=points, tails=np.zeros(len(points), np.int64)
+    )
+
+
+def launched_in(graph: DependencyGraph, start_ns: int, end_ns: int, lanes: Ids | None = None) -> Ids:
+    """Return the activities whose launching call starts in [start, end), on any thread or on some."""
+    launches = _launches_by_time(graph)
+    inside = slice(*np.searchsorted(launches.source_ns, (start_ns, max(start_ns, end_ns))))
+    target = launches.target[inside]
+    if lanes is not None:
+        target = target[np.isin(graph.event_table.lane[launches.source[inside]], lanes)]
+    return np.sort(target)
+
+
+@remembered
+def _launches_by_time(graph: DependencyGraph) -> EventEdges:
+    """Return the launches in order of their calls' starts."""
+    launches = graph.edges_of(EdgeKind.LAUNCH)
+    return launches.take(np.argsort(launches.source_ns, kind="stable"))
+
+
+def launched_from(graph: DependencyGraph, lane: int, span: tuple[int, int]) -> Ids:
+    """Return what a thread, and those it handed work to meanwhile, launched in a stretch of time."""
+    lane_of, handed = graph.event_table.lane, graph.edges_of(EdgeKind.THREAD_HANDOFF)
+    here = (lane_of[handed.source] == lane) & (handed.source_ns >= span[0]) & (handed.source_ns < span[1])
+    return launched_in(graph, *span, np.append(lane_of[handed.target[here]], lane))
+
+
+def sink_at(graph: DependencyGraph, end_ns: int) -> Sink:
+    """End an explicit window: the activity running then that ends last, else the last point of a launching thread."""
+    events = graph.event_table
+    running = np.flatnonzero(graph.is_activity & (events.start < end_ns) & (events.end >= end_ns))
+    on_gpu = sink_on_gpu(graph, running.astype(np.int32))
+    if on_gpu is not None:
+        return _single_end(graph, Sink(on_gpu.point, end_ns))
+    calls = graph.calls
+    # A thread that launches nothing (a watchdog, a data loader) does not decide where the window's work ends.
+    launching = np.zeros(len(graph.lanes.labels), np.bool_)
+    launching[events.lane[graph.edges_of(EdgeKind.LAUNCH).source]] = True
+    on_launching = launching[events.lane[calls.event]]
+    allowed = (on_launching if on_launching.any() else True) & (calls.time <= end_ns)
+    candidates = calls.points[allowed]
+    if not len(candidates):
+        return Sink(-1, end_ns)
+    last = int(np.argmax(graph.timeline.position[candidates]))
+    return _single_end(graph, Sink(int(candidates[last]), end_ns, int(events.lane[calls.event[allowed][last]])))
+
+
+def _single_end(graph: DependencyGraph, sink: Sink) -> Sink:
+    """Let a window wait for nothing but its sink."""
+    point = np.array([sink.point], np.int32)
+    return replace(sink, ends=point, tails=sink.time_ns - graph.timeline.times[point])
+
+
+def program_end(graph: DependencyGraph) -> Sink:
+    """End the whole trace with the last activity or point of a thread that launches, synchronises or runs operators.
+
+    A watchdog's late poll is not the program's end.
+    """
+    events = graph.event_table
+    on_cpu = kind_mask(events.kind, CPU_KINDS)
+    candidates = np.flatnonzero((on_cpu & working_threads(graph)[events.lane]) | graph.is_gpu)
+    if not len(candidates):
+        candidates = np.flatnonzero(on_cpu)
+    if not len(candidates):
+        return Sink(-1, int(events.start.min()))
+    last = end_point(candidates[events.end[candidates] == events.end[candidates].max()])
+    # Of several that end in the same nanosecond the last in the global order depends on all the others.
+    point, every = last[np.argmax(graph.timeline.position[last])], end_point(candidates)
+    return Sink(int(point), int(graph.timeline.times[point]), ends=every, tails=np.zeros(len(every), np.int64))

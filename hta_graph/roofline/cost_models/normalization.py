@@ -1,0 +1,188 @@
+"""Normalisations and softmax, forward and backward.
+
+Arithmetic is counted by element of the data; what is done once for each row or channel, such as a root, is left out.
+A mean takes 1, a variance 3 (difference, square, sum), the normalised value 2, weight and bias 1 each.
+"""
+
+from __future__ import annotations
+
+import math
+
+from hta_graph.roofline.demand import accumulation_type, memory_bound_demand, output_mask
+from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall, Tensor
+from hta_graph.roofline.operators_demand import CostModel, Demand
+
+__all__ = ["NORMALIZATIONS", "NORMALIZED", "STATISTICS"]
+
+STATISTICS = 1 + 3
+NORMALIZED = 2
+
+
+def _row_count(data: Tensor, call: OperatorCall, at: int, weight: Tensor | None) -> int:
+    """Return how many rows are normalised; the shape of a row is recorded, or that of its weight."""
+    row = weight.shape if weight else call.integers(at)
+    if not row or data.shape[-len(row) :] != tuple(row):
+        raise NotRecordedError("shapes that fit each other")
+    return math.prod(data.shape[: -len(row)])
+
+
+def _count_given(*tensors: Tensor | None) -> int:
+    return sum(tensor is not None for tensor in tensors)
+
+
+def _layer_norm(call: OperatorCall) -> Demand:
+    data, weight, bias = call.tensor(0), call.tensor_or_none(2), call.tensor_or_none(3)
+    statistics = Tensor((2, _row_count(data, call, 1, weight)), accumulation_type(data.dtype))
+    flops = data.elements * (STATISTICS + NORMALIZED + _count_given(weight, bias))
+    return memory_bound_demand(data.dtype, flops, (data, weight, bias), (Tensor(data.shape, data.dtype), statistics))
+
+
+def _group_norm(call: OperatorCall) -> Demand:
+    data, weight, bias = call.tensor(0), call.tensor_or_none(1), call.tensor_or_none(2)
+    images, groups = call.integer(3), call.integer(6)
+    if min(images, groups) < 0:
+        raise NotRecordedError("how many groups there are")
+    statistics = Tensor((2, images, groups), data.dtype)
+    flops = data.elements * (STATISTICS + NORMALIZED + _count_given(weight, bias))
+    return memory_bound_demand(data.dtype, flops, (data, weight, bias), (Tensor(data.shape, data.dtype), statistics))
+
+
+def _row_backward(
+    call: OperatorCall,
+    statistics: tuple[Tensor, Tensor],
+    weight: Tensor | None,
+    output_mask: tuple[bool, ...],
+    row: int,
+) -> Demand:
+    """Return the work of the gradients of data, weight and bias, as far as they are asked for."""
+    grad, data = call.tensor(0), call.tensor(1)
+    of_data, of_weight, of_bias = output_mask
+    per_element = 2 * (of_data or of_weight) + (7 + _count_given(weight)) * of_data + 2 * of_weight + of_bias
+    read = (grad, data, *statistics, weight if of_data else None) if of_data or of_weight else (grad,) * of_bias
+    kind = weight.dtype if weight else data.dtype
+    written = [Tensor(data.shape, data.dtype)] * of_data + [Tensor((row,), kind)] * (of_weight + of_bias)
+    return memory_bound_demand(data.dtype, data.elements * per_element, read, written)
+
+
+def _layer_norm_backward(call: OperatorCall) -> Demand:
+    data, weight = call.tensor(1), call.tensor_or_none(5)
+    row = data.elements // max(_row_count(data, call, 2, weight), 1)
+    return _row_backward(call, (call.tensor(3), call.tensor(4)), weight, output_mask(call, 7, 3), row)
+
+
+def _group_norm_backward(call: OperatorCall) -> Demand:
+    channels = call.integer(6)
+    if channels < 0:
+        raise NotRecordedError("how many channels there are")
+    statistics = call.tensor(2), call.tensor(3)
+    return _row_backward(call, statistics, call.tensor_or_none(4), output_mask(call, 9, 3), channels)
+
+
+def _rms_norm(call: OperatorCall) -> Demand:
+    data, weight = call.tensor(0), call.tensor_or_none(2)
+    statistics = Tensor((_row_count(data, call, 1, weight),), accumulation_type(data.dtype))
+    flops = data.elements * (3 + _count_given(weight))
+    return memory_bound_demand(data.dtype, flops, (data, weight), (Tensor(data.shape, data.dtype), statistics))
+
+
+def _rms_norm_backward(call: OperatorCall) -> Demand:
+    grad, data, weight = call.tensor(0), call.tensor(1), call.tensor_or_none(4)
+    row = data.elements // max(_row_count(data, call, 2, weight), 1)
+    of_data, of_weight = output_mask(call, 5, 2)
+    per_element = (of_data or of_weight) + (5 + _count_given(weight)) * of_data + 2 * of_weight
+    read = (grad, data, call.tensor(3), weight if of_data else None) if of_data or of_weight else ()
+    kind = weight.dtype if weight else data.dtype
+    written = [Tensor(data.shape, data.dtype)] * of_data + [Tensor((row,), kind)] * of_weight
+    return memory_bound_demand(data.dtype, data.elements * per_element, read, written)
+
+
+SCALAR_TYPE = {5: "half", 6: "float", 7: "double", 15: "bfloat16"}
+"""PyTorch's numbers of types."""
+
+
+def _softmax(call: OperatorCall) -> Demand:
+    data = call.tensor(0)
+    result = Tensor(data.shape, "float" if call.boolean(2) else data.dtype)
+    return memory_bound_demand(data.dtype, 5 * data.elements, (data,), (result,))
+
+
+def _softmax_backward(call: OperatorCall) -> Demand:
+    grad, result = call.tensor(0), call.tensor(1)
+    # Where the type is not told, a softmax from half precision to float may be meant, whose gradient is half as wide.
+    of_float = "half" if grad.dtype == "float" else grad.dtype
+    kind = SCALAR_TYPE.get(call.integer(3), of_float) if call.text(3) else of_float
+    return memory_bound_demand(grad.dtype, 4 * result.elements, (grad, result), (Tensor(result.shape, kind),))
+
+
+def _masked_softmax(call: OperatorCall) -> Demand:
+    data, mask = call.tensor(0), call.tensor(1)
+    return memory_bound_demand(data.dtype, 5 * data.elements, (data, mask), (Tensor(data.shape, data.dtype),))
+
+
+def _masked_softmax_backward(call: OperatorCall) -> Demand:
+    grad, result, mask = call.tensor(0), call.tensor(1), call.tensor(2)
+    return memory_bound_demand(
+        grad.dtype, 4 * result.elements, (grad, result, mask), (Tensor(result.shape, grad.dtype),)
+    )
+
+
+def _weight_norm(call: OperatorCall) -> Demand:
+    direction, length = call.tensor(0), call.tensor(1)
+    written = Tensor(direction.shape, direction.dtype), Tensor(length.shape, accumulation_type(length.dtype))
+    return memory_bound_demand(direction.dtype, 3 * direction.elements, (direction, length), written)
+
+
+def _weight_norm_backward(call: OperatorCall) -> Demand:
+    grad, direction, length = call.tensor(0), call.tensor(1), call.tensor(2)
+    written = Tensor(direction.shape, direction.dtype), Tensor(length.shape, length.dtype)
+    return memory_bound_demand(grad.dtype, 5 * direction.elements, (grad, direction, length, call.tensor(3)), written)
+
+
+NORMALIZATIONS = (
+    CostModel(
+        ("aten::native_layer_norm",), "elements · (4 for statistics + 2 + weight + bias)",
+        "data + weight + bias + result + mean and deviation of each row", _layer_norm,
+    ),
+    CostModel(
+        ("aten::native_layer_norm_backward",),
+        "elements · (2 + 7 for data's gradient + weight, 2 for weight's, 1 for bias's)",
+        "gradient + data + statistics + weight + the gradients asked for", _layer_norm_backward,
+    ),
+    CostModel(
+        ("aten::native_group_norm",), "elements · (4 for statistics + 2 + weight + bias)",
+        "data + weight + bias + result + mean and deviation of each group", _group_norm,
+    ),
+    CostModel(
+        ("aten::native_group_norm_backward",), "as native_layer_norm_backward",
+        "gradient + data + statistics + weight + the gradients asked for", _group_norm_backward,
+    ),
+    CostModel(
+        ("aten::_fused_rms_norm",), "elements · (3 + weight)",
+        "data + weight + result + deviation of each row", _rms_norm,
+    ),
+    CostModel(
+        ("aten::_fused_rms_norm_backward",), "elements · (1 + 5 for data's gradient + weight, 2 for weight's)",
+        "gradient + data + deviations + weight + the gradients asked for", _rms_norm_backward,
+    ),
+    CostModel(
+        ("aten::_softmax", "aten::_log_softmax"), "5 · elements: maximum, difference, exp, sum, quotient or difference",
+        "data + result", _softmax,
+    ),
+    CostModel(
+        ("aten::_softmax_backward_data", "aten::_log_softmax_backward_data"), "4 · elements",
+        "gradient + forward's result + result", _softmax_backward,
+    ),
+    CostModel(
+        ("aten::_weight_norm_interface",), "3 · elements: square, sum, product", "direction + length + result + norms",
+        _weight_norm,
+    ),
+    CostModel(
+        ("aten::_weight_norm_interface_backward",), "5 · elements: product and sum, two products, difference",
+        "gradient + direction + length + norms + two gradients", _weight_norm_backward,
+    ),
+    CostModel(("aten::_masked_softmax",), "5 · elements", "data + mask + result", _masked_softmax),
+    CostModel(
+        ("aten::_masked_softmax_backward",), "4 · elements", "gradient + forward's result + mask + result",
+        _masked_softmax_backward,
+    ),
+)  # fmt: skip

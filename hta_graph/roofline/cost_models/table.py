@@ -1,0 +1,87 @@
+"""The one table of models: which operators' work is known, and how it is counted."""
+
+from __future__ import annotations
+
+import re
+
+from hta_graph.roofline.cost_models.attention_operators import ATTENTION
+from hta_graph.roofline.cost_models.batch_norms import BATCH_NORMS
+from hta_graph.roofline.cost_models.convolution import POOLING
+from hta_graph.roofline.cost_models.convolutions import CONVOLUTIONS
+from hta_graph.roofline.cost_models.convolutions_backward import CONVOLUTIONS_BACKWARD
+from hta_graph.roofline.cost_models.fill_copy_concat import FILLS_AND_COPIES
+from hta_graph.roofline.cost_models.gather_scatter import GATHER_SCATTER
+from hta_graph.roofline.cost_models.generated import TRITON
+from hta_graph.roofline.cost_models.interpolation import INTERPOLATION
+from hta_graph.roofline.cost_models.joining import CONCAT
+from hta_graph.roofline.cost_models.losses import LOSSES
+from hta_graph.roofline.cost_models.matmul import MATMUL
+from hta_graph.roofline.cost_models.normalization import NORMALIZATIONS
+from hta_graph.roofline.cost_models.optimizers import OPTIMIZERS
+from hta_graph.roofline.cost_models.ordering import ORDERING
+from hta_graph.roofline.cost_models.pointwise import POINTWISE
+from hta_graph.roofline.cost_models.reductions import REDUCTIONS
+from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall
+from hta_graph.roofline.operators_demand import CostModel, Demand
+
+__all__ = ["MODELS", "MOST", "demand_of", "is_loose", "model_of"]
+
+MODELS: tuple[CostModel, ...] = (
+    *MATMUL,
+    *CONVOLUTIONS,
+    *CONVOLUTIONS_BACKWARD,
+    *ATTENTION,
+    *POINTWISE,
+    *REDUCTIONS,
+    *ORDERING,
+    *FILLS_AND_COPIES,
+    *OPTIMIZERS,
+    *NORMALIZATIONS,
+    *BATCH_NORMS,
+    *LOSSES,
+    *POOLING,
+    *INTERPOLATION,
+    *CONCAT,
+    *GATHER_SCATTER,
+    *TRITON,
+)
+
+MOST = 1 << 62
+"""More is no work that a GPU can do, and no integer of 64 bits."""
+LOOSE = re.compile(r"index|gather|scatter|embedding|take|masked_select|max_pool\w*_backward|sort|topk|unique|kthvalue")
+BY_NAME = {name: model for model in MODELS for name in model.operators}
+
+
+def model_of(name: str) -> CostModel | None:
+    """Return the model of an operator; one that works in place does the same work as the one that does not.
+
+    >>> model_of("aten::mm").flops
+    '2·B·M·N·K'
+    """
+    if name.startswith("triton_"):
+        return BY_NAME["triton_*"]
+    return BY_NAME.get(name) or BY_NAME.get(name.removesuffix("_"))
+
+
+def is_loose(name: str) -> bool:
+    """Tell whether an operator's true traffic may be far more than its least.
+
+    Rows that an index names may repeat, and who puts in order goes over all again and again.
+
+    >>> is_loose("aten::index_select"), is_loose("aten::sort"), is_loose("aten::mm")
+    (True, True, False)
+    """
+    return LOOSE.search(name) is not None
+
+
+def demand_of(call: OperatorCall) -> Demand | None:
+    """Return what a call demands; ``None`` of an operator without a model.
+
+    Raises:
+        NotRecordedError: the recording does not say what its model needs.
+    """
+    model = model_of(call.name)
+    found = model.demand(call) if model else None
+    if found is not None and max(found.flops, found.bytes or 0) > MOST:
+        raise NotRecordedError("sizes that can be true")
+    return found

@@ -1,0 +1,69 @@
+"""What models of memory-bound operators share: traffic of whole tensors and of parts of them, and recorded masks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall, Tensor, total_bytes
+from hta_graph.roofline.operators_demand import Demand
+
+__all__ = ["accumulation_type", "dimension", "memory_bound_demand", "output_mask", "partial_bytes"]
+
+MASK = re.compile(r"[\[(]((?:True|False)(?:, ?(?:True|False))*)[\])]")
+
+
+def memory_bound_demand(
+    dtype: str,
+    flops: int,
+    read: Iterable[Tensor | None],
+    written: Iterable[Tensor | None],
+    parts: int = 0,
+    *,
+    is_least: bool = False,
+) -> Demand:
+    """Return the work of a call that reads and writes some whole tensors once, and ``parts`` bytes of others.
+
+    Raises:
+        NotRecordedError: the type of one is not known.
+    """
+    return Demand(flops, total_bytes(*read, *written) + parts, dtype, is_least=is_least)
+
+
+def partial_bytes(tensor: Tensor, elements: int) -> int:
+    """Return the memory of so many elements of a tensor, which has no more than it stores.
+
+    Raises:
+        NotRecordedError: its type is not known.
+    """
+    return min(elements, tensor.stored_elements) * tensor.width
+
+
+def accumulation_type(dtype: str) -> str:
+    """Return the type in which sums over elements of a type are kept on a GPU."""
+    return "double" if dtype == "double" else "float"
+
+
+def dimension(call: OperatorCall, at: int, shape: Sequence[int]) -> int:
+    """Return the dimension of a shape that the value at a position names, negative ones counted from the end.
+
+    Raises:
+        NotRecordedError: it was not recorded, or the shape has no such dimension.
+    """
+    found = call.integer(at)
+    if not -len(shape) <= found < len(shape):
+        raise NotRecordedError("a dimension that the shape has")
+    return found % len(shape)
+
+
+def output_mask(call: OperatorCall, at: int, count: int) -> tuple[bool, ...]:
+    """Return what of so many things was asked for, such as the gradients of a backward operator.
+
+    Raises:
+        NotRecordedError: it was not recorded.
+    """
+    found = MASK.fullmatch(call.text(at))
+    mask = tuple(part.strip() == "True" for part in found[1].split(",")) if found else ()
+    if len(mask) != count:
+        raise NotRecordedError("which results were asked for")
+    return mask

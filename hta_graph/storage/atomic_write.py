@@ -1,0 +1,226 @@
+"""Outputs are written whole or not at all: to a temporary neighbour, then renamed.
+
+What is unfinished is called ``.NAME.<16 digits>.part``, so that nobody takes what a killed program leaves for an
+output; :func:`remove_unfinished` takes it away where a program ends without unwinding.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hta_graph.errors import OutputError
+from hta_graph.storage.location import Location, RemotePath
+from hta_graph.storage.named_places import is_remote, named_place
+from hta_graph.storage.output_paths import check_output, is_written_directly, place_of
+from hta_graph.storage.uploads import upload_file, upload_folder
+from hta_graph.text.sanitize import printable_lines
+
+__all__ = ["new_folder", "remove_unfinished", "write_file"]
+
+_unfinished: dict[Location, Callable[[], None]] = {}
+"""What is being written, and how it is taken away."""
+
+AT_THE_WORKING_FOLDER, EXCHANGE = -100, 2
+"""Linux' AT_FDCWD and RENAME_EXCHANGE."""
+
+TRIES = 100
+"""How often a folder is put in its place while others put theirs there."""
+
+
+def write_file(target: str | Location, content: bytes | Iterable[bytes]) -> None:
+    """Write a file from one or many pieces, or to standard output for ``-``.
+
+    Raises:
+        OutputError: the file cannot be written; an earlier one is left as it was.
+    """
+    pieces = [content] if isinstance(content, bytes) else content
+    if str(target) == "-":
+        _write_standard_output(pieces)
+        return
+    path = named_place(target)
+    check_output(path, [])
+    if is_remote(path):
+        _send(path, pieces)
+        return
+    place = place_of(path)
+    if not is_written_directly(place):
+        _write_and_replace(path, place, pieces)
+    elif _is_standard_output(place):
+        _write_standard_output(pieces)
+    else:
+        _write_directly(path, place, pieces)
+
+
+def _send(path: RemotePath, pieces: Iterable[bytes]) -> None:
+    def note(remove: Callable[[], None] | None) -> None:
+        _unfinished.pop(path, None)
+        if remove:
+            _unfinished[path] = remove
+
+    try:
+        upload_file(path.address, pieces, note)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def _is_standard_output(place: Path) -> bool:
+    """Tell whether a place is the open file that answers are printed to: one position in it must serve both."""
+    try:
+        return place.is_symlink() and os.path.samestat(place.stat(), os.fstat(1))
+    except OSError:
+        return False
+
+
+def _write_standard_output(pieces: Iterable[bytes]) -> None:
+    # A terminal would obey what a file or a pipe gets as it is.
+    shown = [printable_lines(b"".join(pieces).decode("utf-8", "replace")).encode()] if sys.stdout.isatty() else pieces
+    try:
+        sys.stdout.buffer.writelines(shown)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"standard output: cannot be written: {error.strerror or error}") from None
+
+
+def _write_and_replace(path: Path, place: Path, pieces: Iterable[bytes]) -> None:
+    try:
+        # Beside the target, so that the last step is a rename within one file system: whole or not at all.
+        with _neighbour(place, lambda part: part.unlink(missing_ok=True)) as part:
+            earlier = place.stat().st_mode & 0o777 if place.exists() else None
+            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if earlier is None else earlier)
+            with os.fdopen(handle, "wb") as file:
+                file.writelines(pieces)
+            if earlier is not None:
+                part.chmod(earlier)
+            part.replace(place)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def _write_directly(path: Path, place: Path, pieces: Iterable[bytes]) -> None:
+    """Write to a device or pipe, which cannot be replaced by renaming, or behind what an open file holds."""
+    try:
+        with place.open("ab" if place.is_symlink() else "wb") as file:
+            file.writelines(pieces)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+@contextmanager
+def _neighbour(place: Path, remove: Callable[[Path], None]) -> Iterator[Path]:
+    """Give a new name beside a place; whatever has that name at the end is removed."""
+    part = place.with_name(f".{place.name[:100]}.{secrets.token_hex(8)}.part")
+    # Noted before it is there: an interrupt can come between any two steps.
+    _unfinished[part] = lambda: remove(part)
+    try:
+        yield part
+    finally:
+        remove(part)
+        del _unfinished[part]
+
+
+def remove_unfinished() -> None:
+    """Take away what is half written, for a program that ends now."""
+    for remove in list(_unfinished.values()):
+        with suppress(OSError):
+            remove()
+
+
+@contextmanager
+def new_folder(target: Location, check: Callable[[], None], last: Collection[str] = ()) -> Iterator[Path]:
+    """Give an empty folder to fill, of the target's name; it takes the target's place when the block ends well.
+
+    On the network it does so file by file, where nobody finds what readers begin with before all else is there.
+
+    Args:
+        target: the folder.
+        last: what readers begin with: names, or endings of names.
+        check: refuses what stands in the target's place; asked again at the end, for work may have taken minutes.
+
+    Raises:
+        OutputError: it cannot be written; what stood there is left as it was.
+    """
+    if is_remote(target):
+        with _sent_folder(target, check, last) as new:
+            yield new
+        return
+    try:
+        # Where the target is a link, the folder that it leads to is replaced.
+        place = place_of(target)
+        with _neighbour(place, lambda part: _remove_scratch(part, place)) as part:
+            part.mkdir(0o700)
+            new = part / "new" / place.name
+            new.mkdir(parents=True)
+            yield new
+            check()
+            if place.exists():
+                new.chmod(place.stat().st_mode & 0o777)
+            _put_in_place(new, place, part)
+    except OSError as error:
+        raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from None
+    if part.exists():
+        raise OutputError(f"{target}: is written, but what stood there cannot be removed; remove {part}")
+
+
+@contextmanager
+def _sent_folder(target: RemotePath, look_again: Callable[[], None], last: Collection[str]) -> Iterator[Path]:
+    try:
+        with TemporaryDirectory(prefix="hta-graph-") as folder:
+            scratch = Path(folder)
+            _unfinished[scratch] = lambda: shutil.rmtree(scratch, ignore_errors=True)
+            try:
+                new = scratch / target.name
+                new.mkdir()
+                yield new
+                look_again()
+                upload_folder(new, target.address, lambda name: "/" not in name and name.endswith(tuple(last)))
+            finally:
+                del _unfinished[scratch]
+    except OSError as error:
+        raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from None
+
+
+def _remove_scratch(part: Path, place: Path) -> None:
+    # What was moved away for something that did not come goes back.
+    for old in sorted(part.glob("old*")):
+        if not place.exists():
+            old.rename(place)
+    shutil.rmtree(part, ignore_errors=True)
+
+
+def _put_in_place(new: Path, place: Path, part: Path) -> None:
+    """Let a folder take a place, where others may put theirs at the same time: at no moment is there half a folder."""
+    for number in range(TRIES):
+        try:
+            new.rename(place)  # where nothing stands, or an empty folder
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        else:
+            return
+        if _exchange(new, place):
+            return
+        # Where the system cannot exchange two folders, the earlier one has another name between two renames.
+        with suppress(FileNotFoundError):
+            place.rename(part / f"old{number:02}")
+    raise OSError(errno.EBUSY, "others write there all the time")
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two folders in one step; return whether the system can."""
+    try:
+        rename = ctypes.CDLL(None).renameat2
+    except (OSError, AttributeError, TypeError):
+        return False
+    paths = os.fsencode(one), os.fsencode(other)
+    return bool(rename(AT_THE_WORKING_FOLDER, paths[0], AT_THE_WORKING_FOLDER, paths[1], EXCHANGE) == 0)

@@ -1,0 +1,246 @@
+"""Where a file is: a local path, or a URL that answers the same questions over the network.
+
+Whoever reads and writes files need not know which of both it is: :data:`Location` is what they have in common. A URL is
+no ``pathlib.Path``, so that nothing of the standard library takes it for the name of some local file.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, Literal, NoReturn, TypeAlias
+
+from hta_graph.errors import HtaGraphError
+from hta_graph.storage.file_systems import Facts, facts_of, listed, matching
+from hta_graph.storage.remote_errors import RemoteError
+from hta_graph.storage.remote_files import open_known, open_remote
+from hta_graph.storage.urls import HTTP, Address
+
+__all__ = ["Location", "NamedOnlyPath", "RemotePath"]
+
+
+class RemotePath:
+    """A file or folder on the network; ``str()`` of it may be shown, ``address`` opens it.
+
+    It answers what is asked of locations here as a ``pathlib.Path`` would, and nothing else.
+
+    >>> from hta_graph.storage.urls import read_address
+    >>> path = RemotePath(read_address("s3://bucket/run/rank0.json.gz"))
+    >>> str(path), path.name, path.suffix, str(path.parent / "x")
+    ('s3://bucket/run/rank0.json.gz', 'rank0.json.gz', '.gz', 's3://bucket/run/x')
+    """
+
+    __slots__ = ("_facts", "address")
+
+    def __init__(self, address: Address, facts: Facts | None = None) -> None:
+        self.address = address
+        self._facts = facts
+
+    def __reduce__(self) -> Any:
+        return RemotePath, (self.address, self._facts)
+
+    def __str__(self) -> str:
+        return self.address.shown
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RemotePath) and self.address == other.address
+
+    def __hash__(self) -> int:
+        return hash(self.address)
+
+    # Files of both kinds are sorted by their names; of a local path Python asks the other side.
+    def __lt__(self, other: Location) -> bool:
+        return str(self) < str(other)
+
+    def __gt__(self, other: Location) -> bool:
+        return str(self) > str(other)
+
+    def __truediv__(self, name: str | Location) -> RemotePath:
+        return type(self)(self.address.child(str(name)))
+
+    @property
+    def name(self) -> str:
+        """The last part of its name."""
+        return self.address.name
+
+    @property
+    def suffix(self) -> str:
+        """The name's last ending, with its dot."""
+        dot = self.name.rfind(".")
+        return self.name[dot:] if 0 < dot < len(self.name) - 1 else ""
+
+    @property
+    def stem(self) -> str:
+        """The name without its last ending."""
+        return self.name[: len(self.name) - len(self.suffix)]
+
+    @property
+    def parent(self) -> RemotePath:
+        """The folder in which it is."""
+        return type(self)(self.address.parent)
+
+    @property
+    def parents(self) -> tuple[RemotePath, ...]:
+        """The folders in which it is, the nearest first."""
+        found = [self.parent]
+        while found[-1] != found[-1].parent:
+            found.append(found[-1].parent)
+        return tuple(found)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Its server or bucket, and each name below."""
+        first, *rest = self.address.key.strip("/").split("/")
+        return (f"{self.address.scheme}://{first}", *rest)
+
+    def with_name(self, name: str) -> RemotePath:
+        """Return what has another name in the same folder."""
+        return self.parent / name
+
+    def is_absolute(self) -> bool:
+        """Tell that it leads there from everywhere."""
+        return True
+
+    def absolute(self) -> RemotePath:
+        """Return itself."""
+        return self
+
+    def resolve(self) -> RemotePath:
+        """Return itself: there are no links."""
+        return self
+
+    def expanduser(self) -> RemotePath:
+        """Return itself."""
+        return self
+
+    def facts(self) -> Facts:
+        """Return what is known of it, and ask only if nothing is.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            RemoteError: it cannot be asked.
+        """
+        if self._facts is None:
+            if self.address.key.endswith("/") and self.address.scheme not in HTTP:
+                listed(self.address)  # what ends so is a folder, if it is at all
+                self._facts = Facts(None, is_folder=True, version="")
+            else:
+                self._facts = facts_of(self.address)
+        return self._facts
+
+    @property
+    def version(self) -> str:
+        """What changes when its contents do; nothing where that cannot be asked."""
+        try:
+            return self.facts().version
+        except (OSError, HtaGraphError):
+            return ""
+
+    def stat(self) -> os.stat_result:
+        """Return its size and kind; nothing else of it is known."""
+        facts = self.facts()
+        kind = stat.S_IFDIR if facts.is_folder else stat.S_IFREG
+        return os.stat_result((kind | 0o666, 0, 0, 1, 0, 0, facts.size or 0, 0, 0, 0))
+
+    def exists(self) -> bool:
+        """Tell whether anything is there."""
+        try:
+            self.facts()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_file(self) -> bool:
+        """Tell whether it is a file."""
+        return self.exists() and not self.facts().is_folder
+
+    def is_dir(self) -> bool:
+        """Tell whether it is a folder; of a web server there are none."""
+        return self.address.scheme not in HTTP and self.exists() and self.facts().is_folder
+
+    def iterdir(self) -> Iterator[RemotePath]:
+        """Yield what a folder holds; one question tells of all of it.
+
+        Raises:
+            NotADirectoryError: it is a file.
+        """
+        if self.address.scheme in HTTP or not self.facts().is_folder:
+            raise NotADirectoryError(20, "is no folder", str(self))
+        for address, facts in listed(self.address):
+            yield RemotePath(address, facts)
+
+    def glob(self, pattern: str) -> Iterator[RemotePath]:
+        """Yield what fits a pattern below it."""
+        if self.address.scheme not in HTTP:
+            for address, facts in matching(self.address.child(pattern)):
+                yield RemotePath(address, facts)
+
+    def open(self, mode: Literal["rb"]) -> BufferedReader:
+        """Open it for reading bytes."""
+        if mode != "rb":  # whatever a type checker would have said
+            raise TypeError(f"{self}: is opened as bytes, to be read")
+        return open_remote(self.address, self._facts)
+
+    def peek(self) -> BufferedReader:
+        """Open it to look at its beginning or end, without asking once more what it is."""
+        return open_known(self.address, self._facts)
+
+    def read_bytes(self) -> bytes:
+        """Read all of it."""
+        with self.open("rb") as file:
+            return file.read()
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        """Read all of it as text."""
+        return self.read_bytes().decode(encoding)
+
+
+class NamedOnlyPath(RemotePath):
+    """A URL that stands in a file which somebody else wrote: it is shown, and never opened."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> Any:
+        return NamedOnlyPath, (self.address,)
+
+    def facts(self) -> NoReturn:
+        """Refuse to ask.
+
+        Raises:
+            RemoteError: always.
+        """
+        raise RemoteError(self.address, "is only named by a saved graph", "give the file itself")
+
+    def iterdir(self) -> NoReturn:
+        """Refuse to list it.
+
+        Raises:
+            RemoteError: always.
+        """
+        self.facts()
+
+    def glob(self, pattern: str) -> NoReturn:
+        """Refuse to look for anything in it.
+
+        Raises:
+            RemoteError: always.
+        """
+        self.facts()
+
+    def open(self, mode: Literal["rb"]) -> NoReturn:
+        """Refuse to open it.
+
+        Raises:
+            RemoteError: always.
+        """
+        self.facts()
+
+
+Location: TypeAlias = Path | RemotePath
+"""A file or folder, here or on the network: what has a name and a parent, and can be opened, listed and measured."""

@@ -1,0 +1,184 @@
+"""A second look into the file: arguments of events that do not decide the graph, read when someone asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from hta_graph.arrays import distinct, freeze
+from hta_graph.errors import TraceError
+from hta_graph.model import Bools, Ids, Ints
+from hta_graph.trace.json_reader import is_array
+from hta_graph.trace.reader import RowReader, paused_gc
+from hta_graph.trace.rows import Header, RowShape
+from hta_graph.trace.source import FileBytes, read_bytes
+from hta_graph.trace.table import Trace
+from hta_graph.trace.timestamps import base_time
+
+__all__ = ["Details", "Objects", "read_details", "read_texts", "rows_again"]
+
+FEW = 4
+"""Fewer rows than one in so many are few."""
+
+Objects = np.ndarray[Any, np.dtype[np.object_]]
+
+
+@dataclass(frozen=True)
+class Details:
+    """Arguments by key, one entry per event asked for, ``None`` where absent; and what the header says.
+
+    ``distributed`` is its ``distributedInfo``, ``base_ns`` the time from which the file's own timestamps count;
+    ``fields`` are the rows' own ones.
+    """
+
+    arguments: dict[str, Objects]
+    distributed: dict[str, Any]
+    base_ns: int = 0
+    fields: dict[str, Objects] = field(default_factory=dict)
+
+    def __getitem__(self, key: str) -> Objects:
+        return self.arguments[key]
+
+
+def read_details(
+    trace: Trace, keys: Sequence[str], events: Ids | Ints | Bools | None = None, *, fields: Sequence[str] = ()
+) -> Details:
+    """Read arguments of events from the trace's file once more.
+
+    Args:
+        trace: the trace; its file must still be there, unchanged.
+        keys: names of arguments as in the file, such as ``"Input Dims"``.
+        events: canonical rows (or a mask of them); all if not given.
+        fields: names of the rows' own fields, such as ``"cat"``.
+
+    Returns:
+        values as JSON has them: numbers, text, lists, objects.
+
+    Raises:
+        TraceError: the file is gone or has changed.
+    """
+    chosen, header = rows_again(trace, _shape_of(keys, fields), events)
+    found = [row.args or _NONE for row in chosen]
+    columns = {key: _object_column([getattr(args, f"a{at}") for args in found]) for at, key in enumerate(keys)}
+    own = {key: _object_column([getattr(row, f"f{at}") for row in chosen]) for at, key in enumerate(fields)}
+    distributed = header.distributed if isinstance(header.distributed, dict) else {}
+    return Details(columns, distributed, base_time(header.base) or 0, own)
+
+
+def read_texts(trace: Trace, keys: Sequence[str], events: Ids | Ints) -> list[tuple[bytes, ...]]:
+    """Read arguments of events as the JSON texts that stand in the file: equal ones are one before they are decoded.
+
+    Args:
+        trace: the trace; its file must still be there, unchanged.
+        keys: names of arguments as in the file.
+        events: canonical rows.
+
+    Returns:
+        for each event the texts in the order of ``keys``; an empty text where there is none.
+
+    Raises:
+        TraceError: the file is gone or has changed.
+    """
+    chosen, _ = rows_again(trace, _shape_of(keys, (), msgspec.Raw), events)
+    names = [f"a{at}" for at in range(len(keys))]
+    return [
+        tuple(bytes(getattr(row.args, name)) for name in names) if row.args else (b"",) * len(keys) for row in chosen
+    ]
+
+
+def rows_again(
+    trace: Trace, shape: RowShape[Any], events: Ids | Ints | Bools | None = None
+) -> tuple[list[Any], Header]:
+    """Read the rows of events (canonical rows or a mask; all if not given) from the trace's file once more.
+
+    Raises:
+        TraceError: the file is gone or has changed.
+    """
+    index = trace.events.index if events is None else trace.events.index[events]
+    content, wanted = read_bytes(trace.path), distinct(index)
+    with paused_gc():
+        found, header = _few_rows(content, shape, wanted) if len(wanted) < len(trace.events) // FEW else ({}, Header())
+        if not found:
+            reader = RowReader(trace.path, content, shape, salvage=trace.salvaged is not None)
+            found, header = _chosen_rows(reader, wanted), reader.facts.header
+    # Rows are named by their place in the file; a shorter file is another one.
+    if found.keys() < set(index.tolist()):
+        raise TraceError(trace.path, "has changed since it was read", "read it again")
+    return [found[at] for at in index.tolist()], header
+
+
+def _few_rows(content: FileBytes, shape: RowShape[Any], wanted: Ids) -> tuple[dict[int, Any], Header]:
+    """Return the rows at some places of the file, and its header; none where it is not strict JSON throughout.
+
+    Only these are decoded: the others are passed, which takes a third of the time and no memory to speak of.
+    """
+    passed = RowShape(msgspec.Raw, lambda _: msgspec.Raw())
+    decode = msgspec.json.Decoder(shape.type).decode
+    try:
+        if is_array(content.data):
+            rows, header = msgspec.json.decode(content.data, type=passed.listed), Header()
+        else:
+            document = msgspec.json.decode(content.data, type=passed.document)
+            rows, header = document.rows, document.header
+        return {at: decode(rows[at]) for at in wanted[wanted < len(rows)].tolist()}, header
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}, Header()
+
+
+def _chosen_rows(reader: RowReader, wanted: Ids) -> dict[int, Any]:
+    """Return the rows at some places (ascending) of the file; each part's others are let go before the next one."""
+    found: dict[int, Any] = {}
+    first = 0
+    for part in reader:
+        here = wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, first + len(part.rows))].tolist()
+        found.update((at, part.rows[at - first]) for at in here)
+        first += len(part.rows)
+    return found
+
+
+class _NoArguments:
+    """Stands for the arguments of a row that has none."""
+
+    def __getattr__(self, name: str) -> None:
+        return None
+
+
+_NONE = _NoArguments()
+
+
+def _shape_of(keys: Sequence[str], fields: Sequence[str], kind: Any = Any) -> RowShape[Any]:
+    """Make the decoder's types for rows of which only some arguments, of some kind, and fields are wanted."""
+    names = {f"a{at}": key for at, key in enumerate(keys)}
+    own = {f"f{at}": key for at, key in enumerate(fields)}
+    nothing = None if kind is Any else kind()
+    arguments = msgspec.defstruct("Arguments", [(name, kind, nothing) for name in names], rename=names, gc=False)
+    columns = [("args", arguments | None, None), *((name, Any, None) for name in own)]
+    row = msgspec.defstruct("DetailRow", columns, rename=own, gc=False)
+
+    def from_object(found: dict[str, Any]) -> Any:
+        args = found.get("args")
+        values = {name: _as_json(found.get(key)) for name, key in own.items()}
+        if not isinstance(args, dict):
+            return row(**values)
+        given = {name: _as_json(args[key]) for name, key in names.items() if key in args}
+        if kind is not Any:
+            given = {name: kind(msgspec.json.encode(value)) for name, value in given.items()}
+        return row(arguments(**given), **values)
+
+    return RowShape(row, from_object)
+
+
+def _as_json(value: Any) -> Any:
+    """Undo what the tolerant parser does to keep times exact."""
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _object_column(values: list[Any]) -> Objects:
+    column = np.empty(len(values), object)
+    column[:] = values
+    return freeze(column)

@@ -1,0 +1,161 @@
+"""What a file says about itself without its events being decoded: its header, and how long its text is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from io import SEEK_END, BufferedReader
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from hta_graph.errors import HtaGraphError, TooLargeError
+from hta_graph.storage.location import Location
+from hta_graph.storage.named_places import is_remote, open_to_peek
+from hta_graph.trace.decompress import Unpacking, frame_length, is_gzip, is_zstd
+from hta_graph.trace.memory_limit import TextLimit
+from hta_graph.trace.rows import EVENT_ROWS, Header
+
+__all__ = ["peek_header", "text_size"]
+
+ENDS_BYTES = 1 << 20
+"""How much text before and behind the events may be header."""
+FIRST_EVENT = re.compile(rb'"traceEvents"\s*:\s*\[(?=\s*\{)')
+BARE_LIST = re.compile(rb"\s*\[\s*\{")
+DISTRIBUTED = b'"distributedInfo"'
+FRAME_HEADER = 18
+SAMPLE = 1 << 16
+SAMPLE_TEXT = 1 << 22
+WORTH_SAMPLING = 1 << 18
+"""How long a file is (bytes) for whose beginning it pays to be unpacked only to know how long the rest is."""
+GZIP_MODULUS = 1 << 32
+
+
+def peek_header(path: Location) -> Header | None:
+    """Read the header alone; ``None`` where it is not plain to see, or the file not plainly a trace.
+
+    The profiler writes ``distributedInfo`` before the events or behind them. Only where it does not stand before them
+    is the rest looked through, without being decoded.
+    """
+    try:
+        chunks = _text_chunks(path)
+        found = _header_and_rest(chunks)
+        if found is None:
+            return None
+        header, rest = found
+        # A bare list has no header at all, and a rank that stands in front needs no look behind.
+        if header.distributed is not None or BARE_LIST.match(rest):
+            return header
+        return _with_tail(header, chain([rest], chunks))
+    except (OSError, HtaGraphError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _header_and_rest(chunks: Iterator[bytes]) -> tuple[Header, bytes] | None:
+    """Return what the header says before the first event, and the text from there on."""
+    text = b""
+    for chunk in chunks:
+        text += chunk
+        if BARE_LIST.match(text):
+            return Header(), text
+        if found := FIRST_EVENT.search(text):
+            document = msgspec.json.decode(text[: found.end()] + b"]}", type=EVENT_ROWS.document)
+            return document.header, text[found.end() :]
+        if len(text) > ENDS_BYTES:
+            break
+    return None
+
+
+def _with_tail(head: Header, chunks: Iterator[bytes]) -> Header | None:
+    """Add what stands behind the events; ``None`` where the key is met in another place than the document's end."""
+    before = b""
+    for chunk in chunks:
+        text = before + chunk
+        at = text.find(DISTRIBUTED)
+        if at >= 0:
+            tail = _end_of(text[at:], chunks)
+            # The key may also be text of some event's: it counts only near the document's end.
+            return None if tail is None else replace(head, distributed=tail["distributedInfo"])
+        # The key may lie across two chunks.
+        before = text[1 - len(DISTRIBUTED) :]
+    return head
+
+
+def _end_of(text: bytes, chunks: Iterator[bytes]) -> dict[str, Any] | None:
+    """Read the keys from the last ``distributedInfo`` to the document's end, if that is near."""
+    for chunk in chunks:
+        text += chunk
+        if len(text) > ENDS_BYTES:
+            return None
+    keys: dict[str, Any] = msgspec.json.decode(b"{" + text[text.rindex(DISTRIBUTED) :], type=dict[str, Any])
+    return keys
+
+
+def _text_chunks(path: Location) -> Iterator[bytes]:
+    """Yield the text as far as it can be unpacked, and no further than it could be read."""
+    limit, size = TextLimit(path), 0
+    with open_to_peek(path) as file, suppress(TooLargeError):
+        for piece in Unpacking(path, file):
+            yield piece
+            size += len(piece)
+            limit.check(size)
+
+
+def text_size(path: Location) -> int:
+    """Estimate how long a file's text is (bytes), from its beginning and what compression notes; 0 if it is not there.
+
+    Of several gzip members or zstd frames one's length is noted: the beginning decides whether that is believed.
+    """
+    return _size_of_version(path, path.version) if is_remote(path) else _text_size(path)
+
+
+@lru_cache(maxsize=1 << 14)
+def _size_of_version(path: Location, version: str) -> int:
+    """Ask the network once, although the size is needed several times."""
+    del version
+    return _text_size(path)
+
+
+def _text_size(path: Location) -> int:
+    try:
+        packed = path.stat().st_size
+        with open_to_peek(path) as file:
+            begin = file.read(FRAME_HEADER)
+            if not is_gzip(begin) and not is_zstd(begin):
+                return packed
+            noted = max(_length_of_last_member(file) if is_gzip(begin) else frame_length(begin), packed)
+            if packed < WORTH_SAMPLING:
+                return noted
+            file.seek(0)
+            return _likely_length(noted, _sampled_length(Unpacking(path, file), packed))
+    except (OSError, HtaGraphError):
+        return 0
+
+
+def _length_of_last_member(file: BufferedReader) -> int:
+    file.seek(-4, SEEK_END)
+    return int.from_bytes(file.read(4), "little")
+
+
+def _likely_length(noted: int, sampled: int) -> int:
+    """Choose between what is noted, modulo 2^32 by gzip, and what is sampled, from which a text may well differ.
+
+    >>> _likely_length(2_000, 1_500), _likely_length(2_000, 10**9), _likely_length(2_000, 5 * 10**9)
+    (2000, 1000000000, 4294969296)
+    """
+    whole = noted + max(round((sampled - noted) / GZIP_MODULUS), 0) * GZIP_MODULUS
+    return whole if sampled < 2 * whole and whole < 4 * sampled else sampled
+
+
+def _sampled_length(unpacking: Unpacking, packed: int) -> int:
+    """Estimate the length of a text from how far its beginning is packed."""
+    size = 0
+    for piece in unpacking:
+        size += len(piece)
+        if unpacking.used >= SAMPLE or (unpacking.used and size >= SAMPLE_TEXT):
+            return size * packed // unpacking.used
+    return size

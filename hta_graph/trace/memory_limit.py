@@ -1,0 +1,267 @@
+"""How much memory reading a file may take, and what is said of one that takes more."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+
+from hta_graph.errors import Remedy, TooLargeError
+from hta_graph.storage.location import Location
+
+__all__ = [
+    "PEAK_OF_A_PROCESS",
+    "PEAK_PER_TEXT",
+    "GrowthCheck",
+    "TextLimit",
+    "allowed_memory",
+    "available_memory",
+    "check_decoded",
+    "limited_data",
+    "out_of_memory",
+    "within_memory",
+]
+
+PEAK_OF_A_PROCESS = 64 << 20
+PEAK_PER_TEXT = 2.0
+"""What a process takes for each byte of text: 1.7 to 1.95 (measured for traces of 50 to 80 MB)."""
+PEAK_PER_GROWTH = 1.5
+"""What columns take when they become a graph, for each byte that they take while rows are read: 1.3 at most."""
+DECODED_PER_BYTE = 64
+"""What JSON takes at most when it is decoded in one piece: an empty object is two bytes in a file, and a row after."""
+LEAST_TEXT = 16 << 20
+"""So much text (bytes) is always read, and so much growth is not looked at."""
+LEAST_DECODED = 4 << 20
+ONE_SHARE = 0.9
+"""How much of the memory that is available one file may take, if nothing else is said."""
+LEAST_DATA = 1 << 30
+UNKNOWN_MEMORY = 4 << 30
+NO_LIMIT = 1 << 62
+
+_ALLOWED: ContextVar[int | None] = ContextVar("allowed", default=None)
+"""How many bytes reading a file may take, where somebody said so."""
+
+
+@contextmanager
+def allowed_memory(size: int | None) -> Iterator[None]:
+    """Let reading a file take so much memory (bytes) within this block; without a size, most of what is available."""
+    token = _ALLOWED.set(size)
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(token)
+
+
+def memory_for_one(held: int = 0) -> int:
+    """Return how much memory reading a file may take (bytes), where it holds so much already."""
+    allowed = _ALLOWED.get()
+    return int(ONE_SHARE * (available_memory() + held)) if allowed is None else allowed
+
+
+def needs_more(path: Location, what: str, memory: int) -> TooLargeError:
+    """Return the error of a file that does not fit into the memory (bytes) that reading it may take.
+
+    >>> with allowed_memory(1 << 30):
+    ...     print(needs_more(Path("t.json"), "holds more than 500 MiB of text", 1 << 30))
+    t.json: holds more than 500 MiB of text, too much for the 1,024 MiB that reading may take; allow more with memory
+    """
+    limit = f"the {in_words(memory)} that reading may take"
+    remedy: Remedy | str
+    if _ALLOWED.get() is None:
+        remedy = "record fewer steps, or read it where more memory is free"
+    else:
+        remedy = Remedy("allow more with memory", "allow more with --memory")
+    return TooLargeError(path, f"{what}, too much for {limit}", remedy)
+
+
+def out_of_memory(path: Location) -> TooLargeError:
+    """Return the error of a file on which memory ran out."""
+    return needs_more(path, "not enough memory to read it", memory_for_one())
+
+
+def in_words(size: int) -> str:
+    """Print a number of bytes.
+
+    >>> in_words(5 << 20), in_words(1000)
+    ('5 MiB', '0.001 MiB')
+    """
+    return f"{size / 2**20:,.0f} MiB" if size >= 1 << 20 else f"{size / 2**20:.3f} MiB"
+
+
+class TextLimit:
+    """How long a file's text may be, where reading takes so much memory for each byte of it.
+
+    Args:
+        path: the file, for errors.
+        packed: its length if it is packed.
+        per_byte: what reading takes.
+    """
+
+    def __init__(self, path: Location, packed: int | None = None, per_byte: float = PEAK_PER_TEXT) -> None:
+        self._path = path
+        self._packed = packed
+        self._per_byte = per_byte
+        self._memory = self._limit = 0
+
+    def check(self, size: int) -> None:
+        """Compare the length of the text, or of what there is of it until now.
+
+        Raises:
+            TooLargeError: it is longer.
+        """
+        if size <= LEAST_TEXT:
+            return
+        # Once, before the text takes what is available.
+        if not self._limit:
+            self._memory = memory_for_one()
+            self._limit = max(int((self._memory - PEAK_OF_A_PROCESS) / self._per_byte), LEAST_TEXT)
+        if size > self._limit:
+            packed = "" if self._packed is None else f", packed in {in_words(self._packed)}"
+            longer = "" if self._packed is None else "more than "
+            length = in_words(size if self._packed is None else self._limit)
+            raise needs_more(self._path, f"holds {longer}{length} of text{packed}", self._memory)
+
+
+def check_decoded(path: Location, size: int) -> None:
+    """Refuse to decode so many bytes of JSON in one piece if the objects may take more memory than there is.
+
+    Raises:
+        TooLargeError: they may.
+    """
+    if size > LEAST_DECODED and size * DECODED_PER_BYTE > (memory := memory_for_one(size)):
+        raise needs_more(path, f"holds one event, list or header of {in_words(size)}", memory)
+
+
+class GrowthCheck:
+    """Watches that what is kept while a file's rows are read can become a graph within the memory that there is.
+
+    Args:
+        path: the file, for errors.
+        text: the length of its text, which is held already.
+    """
+
+    def __init__(self, path: Location, text: int) -> None:
+        self._path = path
+        self._text = text
+        self._begin = self._checked = _resident_bytes()
+        self._memory = 0
+
+    def check(self) -> None:
+        """Look at what has been kept until now.
+
+        Raises:
+            TooLargeError: there are more events than memory.
+        """
+        now = _resident_bytes()
+        if now - self._checked < LEAST_TEXT:
+            return
+        self._checked, grown = now, now - self._begin
+        self._memory = self._memory or memory_for_one(self._text + grown)
+        if self._text + PEAK_PER_GROWTH * grown > max(self._memory - PEAK_OF_A_PROCESS, 2 * LEAST_TEXT):
+            raise needs_more(self._path, f"holds too many events in {in_words(self._text)} of text", self._memory)
+
+
+def available_memory() -> int:
+    """Return the memory (bytes) that is available to this process: the machine's, its group's, its own limit's."""
+    return max(min(_machine_memory(), _control_group_limit(), _own_limits()), 0)
+
+
+def _machine_memory() -> int:
+    """Return the memory that is available; where the system does not tell, half of what it has."""
+    if noted := _noted_memory("MemAvailable"):
+        return noted
+    with suppress(OSError, ValueError, AttributeError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    return UNKNOWN_MEMORY
+
+
+def _noted_memory(name: str) -> int:
+    """Return what the system notes of its memory (bytes); 0 where it does not."""
+    with suppress(OSError, ValueError, IndexError):
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+        return int(text.split(f"{name}:")[1].split()[0]) << 10
+    return 0
+
+
+def _control_group_limit() -> int:
+    """Return the limit of this process's control group, a container's for example (Linux, cgroup v2)."""
+    limits = []
+    with suppress(OSError, ValueError, IndexError):
+        group = Path("/proc/self/cgroup").read_text(encoding="utf-8").split("::")[1].strip()
+        # Inside a container its own group is the root of what it sees.
+        for folder in [Path("/sys/fs/cgroup", group.lstrip("/")), Path("/sys/fs/cgroup")]:
+            with suppress(OSError, ValueError):
+                limits.append(int((folder / "memory.max").read_text(encoding="ascii")))
+    return min(limits, default=NO_LIMIT)
+
+
+def _own_limits() -> int:
+    """Return what this process's own limits leave (``ulimit -v`` and ``-d``)."""
+    return min(
+        (limit - used for name, used in _used_bytes().items() if (limit := _soft_limit(name)) is not None),
+        default=NO_LIMIT,
+    )
+
+
+def _used_bytes() -> dict[str, int]:
+    """Return what each limit of a process is compared with; nothing where the system does not tell."""
+    with suppress(OSError, ValueError, IndexError):
+        size, data = _statm(0, 5)
+        return {"RLIMIT_AS": size, "RLIMIT_DATA": data}
+    return {}
+
+
+def _resident_bytes() -> int:
+    """Return how much memory this process holds; 0 where the system does not tell."""
+    with suppress(OSError, ValueError, IndexError):
+        return _statm(1)[0]
+    return 0
+
+
+def _statm(*fields: int) -> list[int]:
+    """Return fields of this process's memory, in bytes."""
+    with open("/proc/self/statm", "rb", buffering=0) as file:  # noqa: PTH123 - asked after every part of a text
+        pages = file.read(200).split()
+    return [int(pages[field]) * os.sysconf("SC_PAGE_SIZE") for field in fields]
+
+
+def _soft_limit(name: str) -> int | None:
+    try:
+        import resource
+    except ImportError:
+        return None
+    soft, _ = resource.getrlimit(getattr(resource, name))
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+@contextmanager
+def within_memory(allowed: int | None) -> Iterator[None]:
+    """Let a program's command end with ``MemoryError`` before memory does; of that reading may take what is allowed."""
+    with limited_data(max(available_memory() + _noted_memory("SwapFree"), LEAST_DATA)), allowed_memory(allowed):
+        yield
+
+
+@contextmanager
+def limited_data(size: int) -> Iterator[None]:
+    """Let this process take at most so many bytes more within this block: what needs more raises ``MemoryError``.
+
+    This is for programs of one's own, since it holds for all that the process does. Systems without such a limit go on
+    without.
+    """
+    used = _used_bytes().get("RLIMIT_DATA")
+    if used is None:
+        yield
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    tighter = used + size if soft == resource.RLIM_INFINITY else min(soft, used + size)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (tighter, hard))
+    try:
+        yield
+    finally:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))

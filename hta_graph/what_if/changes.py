@@ -1,0 +1,288 @@
+"""Changes of a window, small values that compose: scale, remove, insert, reroute, weigh.
+
+    hg.replay(graph, [hg.scale("kernel:gemm", 0.5), hg.remove("operator:aten::item")])
+
+A change is anything that can be called with a draft and edits it: a function of one's own is one too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from hta_graph.arrays import picked
+from hta_graph.errors import QueryError, UsageError
+from hta_graph.graph.dependency_graph import EventName
+from hta_graph.graph.points import end_point, event_of, start_point
+from hta_graph.model import LONGEST_NS, BoundBy, EdgeKind, Floats, Ids, Ints
+from hta_graph.paths.time_accounting import TimePart
+from hta_graph.what_if.draft import Draft
+from hta_graph.what_if.selectors import What, own_events, selected_parts
+
+__all__ = ["Change", "Removal", "Scaling", "insert", "remove", "reroute", "scale", "scale_activities", "weigh"]
+
+Change = Callable[[Draft], None]
+"""What edits a draft."""
+
+PointName = Literal["start", "end"]
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Something takes another time; see :func:`scale`."""
+
+    what: What
+    factor: float
+
+    def __call__(self, draft: Draft) -> None:
+        """Change a draft."""
+        # What grows beyond all numbers is refused when all changes are made.
+        with np.errstate(over="ignore", invalid="ignore"):
+            draft.factor[selected_parts(draft.base, self.what)] *= self.factor
+
+    def __str__(self) -> str:
+        return f"scale {self.what} = {self.factor:g}"
+
+
+def scale(what: str, factor: float) -> Change:
+    """Let something take another time: its own time in the window times a factor; 0 makes it free.
+
+    Args:
+        what: ``KIND:PATTERN``, KIND being kernel, operator, module, annotation (these three with all that they
+            enclose and launch), collective (its transfer), class or rank; a bare pattern means events of any kind.
+        factor: finite and not negative.
+
+    Raises:
+        UsageError: what is meant cannot be read, or the factor is not finite or below 0.
+    """
+    number = _as_float(factor)
+    if not 0 <= number < math.inf:
+        raise UsageError(f"the factor of {what!r} is {factor}; give a finite number of at least 0")
+    return Scaling(What.of(what), number)
+
+
+def scale_activities(rows: Ids, factor: Floats) -> Change:
+    """Let single activities run for another time, each its own time in the window times its factor.
+
+    Args:
+        rows: canonical rows, each at most once.
+        factor: one for each of them.
+    """
+
+    def change(draft: Draft) -> None:
+        parts = draft.base.parts
+        factors = np.ones(len(draft.base.graph.event_table))
+        factors[rows] = factor
+        runs = draft.base.may_change & (parts.part == TimePart.ACTIVITY)
+        draft.factor[runs] *= picked(factors, parts.owner[runs], otherwise=1.0)
+
+    return change
+
+
+def _as_float(value: Any) -> float:
+    """Return a number as a float; what is none, or has no room in one, is not a number."""
+    try:
+        return math.nan if isinstance(value, str) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Something is not there; see :func:`remove`."""
+
+    what: What
+
+    def __call__(self, draft: Draft) -> None:
+        """Change a draft."""
+        base, parts = draft.base, draft.base.parts
+        gone = selected_parts(base, self.what)
+        if self.what.kind not in ("class", "rank"):
+            # Work that is not there is neither launched nor waited with.
+            owners = np.zeros(len(base.graph.event_table), np.bool_)
+            owners[parts.owner[gone & (parts.owner >= 0)]] = True
+            owners |= _calls_without_work(draft, owners)
+            gone = gone | (picked(owners, parts.owner, otherwise=False) & (parts.bound != BoundBy.UNEXPLAINED))
+        draft.factor[gone & base.may_change] = 0.0
+
+    def __str__(self) -> str:
+        return f"remove {self.what}"
+
+
+def _calls_without_work(draft: Draft, removed: Any) -> Any:
+    """Mark the launching calls of which nothing is left: a call goes when all that it launched goes."""
+    launches = draft.base.graph.edges_of(EdgeKind.LAUNCH)
+    goes = np.zeros(len(removed), np.bool_)
+    goes[launches.source[removed[launches.target]]] = True
+    goes[launches.source[~removed[launches.target]]] = False
+    return goes
+
+
+def remove(what: str) -> Change:
+    """Let something not be there: neither its time nor, of GPU work, its launching call and the lags before it.
+
+    Raises:
+        UsageError: what is meant cannot be read.
+    """
+    return Removal(What.of(what))
+
+
+@dataclass(frozen=True)
+class _Insert:
+    what: What
+    duration_ns: int
+    before: bool
+
+    def __call__(self, draft: Draft) -> None:
+        edges, rows = draft.base.edges, own_events(draft.base, self.what)
+        side, points = (edges.target, start_point(rows)) if self.before else (edges.source, end_point(rows))
+        marked = np.zeros(len(draft.base.times), np.bool_)
+        marked[points] = True
+        draft.extra[marked[side]] += self.duration_ns
+
+    def __str__(self) -> str:
+        return f"insert {self.duration_ns:,} ns {'before' if self.before else 'after'} {self.what}"
+
+
+def insert(what: str, duration_ns: int, *, before: bool = True) -> Change:
+    """Insert work of some length (ns) on its lane before every event of a name that begins in the window, or after it.
+
+    Raises:
+        UsageError: the length is no whole number from 0 to a year, or what is meant cannot be read.
+    """
+    if not _is_whole_ns(duration_ns) or duration_ns < 0:
+        raise UsageError(f"what is inserted lasts {duration_ns!r}; give whole nanoseconds from 0 to a year")
+    return _Insert(What.of(what), int(duration_ns), before)
+
+
+def _is_whole_ns(value: Any) -> bool:
+    """Tell whether a value, of Python or NumPy, is a time in whole nanoseconds, of no more than a year."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(int(value)) <= LONGEST_NS
+
+
+Link = tuple[EventName, PointName, EventName, PointName, int]
+
+
+@dataclass(frozen=True)
+class _Reroute:
+    drop: tuple[EdgeKind, ...]
+    into: What | None
+    add: tuple[Link, ...]
+
+    def __call__(self, draft: Draft) -> None:
+        base = draft.base
+        rows = base.edges.row
+        kind = picked(base.graph.edge_table.kind, rows)
+        gone = np.isin(kind, self.drop)
+        if self.into is not None:
+            meant = np.zeros(len(base.graph.event_table), np.bool_)
+            meant[own_events(base, self.into)] = True
+            gone &= meant[event_of(base.edges.target)]
+        if self.drop and not gone.any():
+            labels = ", ".join(kind.label for kind in self.drop)
+            raise QueryError(f"{base.graph.path}: {base.window.label} has no edge of kind {labels} to leave out")
+        draft.dropped |= gone
+        if self.add:
+            source, target, lag = (
+                np.array(column, np.int64) for column in zip(*map(self._link(draft), self.add), strict=True)
+            )
+            draft.added.append((source.astype(np.int32), target.astype(np.int32), lag))
+
+    @staticmethod
+    def _link(draft: Draft) -> Callable[[Link], tuple[int, int, int]]:
+        graph = draft.base.graph
+
+        def points(link: Link) -> tuple[int, int, int]:
+            source, source_point, target, target_point, lag = link
+            ends = [
+                2 * graph.row_of(name) + (side == "end")
+                for name, side in ((source, source_point), (target, target_point))
+            ]
+            for event, point in ((source, ends[0]), (target, ends[1])):
+                if graph.timeline.position[point] < 0:
+                    raise QueryError(
+                        f"{graph.path}: event {event} has no points: nothing waits for it, nor it for others"
+                    )
+            if not draft.base.is_inside[ends[1]]:
+                raise QueryError(f"{graph.path}: event {target} is not in {draft.base.window.label}, it keeps its time")
+            return ends[0], ends[1], lag
+
+        return points
+
+    def __str__(self) -> str:
+        dropped = f"without {', '.join(kind.label for kind in self.drop)}" if self.drop else ""
+        into = f" into {self.into}" if self.into else ""
+        added = f"{len(self.add)} more edges" if self.add else ""
+        return "reroute " + ", ".join(filter(None, [dropped + into, added]))
+
+
+def reroute(*, drop: Sequence[str] = (), into: str | None = None, add: Sequence[Link] = ()) -> Change:
+    """Let other edges decide: leave out those of some kinds, and add others.
+
+    Args:
+        drop: kinds of edges, as in output.
+        into: only those that lead to events of this name.
+        add: edges as (event, "start" | "end", event, "start" | "end", lag in ns); the second may not come earlier than
+            the first plus the lag.
+
+    Raises:
+        UsageError: a kind or a point is none, or there is nothing to do.
+    """
+    known = {kind.label: kind for kind in EdgeKind}
+    wrong = [label for label in drop if label not in known]
+    if wrong:
+        raise UsageError(f"there is no edge kind {wrong[0]!r}; there are: {', '.join(known)}")
+    if not drop and not add:
+        raise UsageError("a reroute leaves out edges or adds some; give drop or add")
+    for link in add:
+        if len(link) != 5 or {link[1], link[3]} - {"start", "end"} or not _is_whole_ns(link[4]):
+            raise UsageError(f'{link!r} is no edge; give (event, "start" or "end", event, "start" or "end", lag in ns)')
+    return _Reroute(tuple(known[label] for label in drop), What.of(into) if into else None, tuple(add))
+
+
+@dataclass(frozen=True, eq=False)
+class _Weigh:
+    rows: Ints
+    weight: Ints
+
+    def __call__(self, draft: Draft) -> None:
+        graph = draft.base.graph
+        number = np.full(len(graph.edge_table), -1, np.int64)
+        wrong = self.rows[(self.rows < 0) | (self.rows >= len(number))]
+        if len(wrong):
+            raise QueryError(
+                f"{graph.path}: there is no edge {wrong[0]}; rows of graph.edges are 0 to {len(number) - 1}"
+            )
+        own = draft.base.edges.row >= 0
+        number[draft.base.edges.row[own]] = np.flatnonzero(own)
+        at = number[self.rows]
+        given = self.weight[at >= 0]
+        at = at[at >= 0]
+        draft.weighed[at] = given - draft.base.edges.weight[at]
+
+    def __str__(self) -> str:
+        return f"weigh {len(self.rows):,} edges"
+
+
+def weigh(edge_rows: Any, weight_ns: Any) -> Change:
+    """Give edges weights (ns) of one's own, instead of those that were measured; factors apply to these.
+
+    Args:
+        edge_rows: rows of ``graph.edges``.
+        weight_ns: one for each, or one for all.
+
+    Raises:
+        UsageError: they are no whole numbers, or not as many.
+    """
+    rows, weight = np.atleast_1d(np.asarray(edge_rows)), np.asarray(weight_ns)
+    if rows.dtype.kind not in "iu" or weight.dtype.kind not in "iu":
+        raise UsageError("edges are named by their rows and weigh whole nanoseconds; give integers")
+    if weight.shape not in ((), (1,), rows.shape):
+        raise UsageError(f"{len(rows)} edges cannot take {weight.size} weights; give one for each, or one for all")
+    if not all(_is_whole_ns(extreme) for extreme in (weight.min(initial=0), weight.max(initial=0))):
+        raise UsageError("an edge weighs a year at most; weights are in ns")
+    return _Weigh(rows.astype(np.int64), np.broadcast_to(weight, rows.shape).astype(np.int64))

@@ -1,0 +1,147 @@
+"""What a replay predicts, whoever found it: of a graph at hand, or of a job whose ranks were asked one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+from hta_graph.graph.dependency_graph import DependencyGraph, RankSource
+from hta_graph.model import BoundBy
+from hta_graph.paths.median_step import median_step
+from hta_graph.paths.windows import ResolvedWindow, Window
+from hta_graph.what_if.changes import Change
+from hta_graph.what_if.modified_window import PathRow, longest_first
+from hta_graph.what_if.opportunities import Opportunity
+from hta_graph.what_if.replay import Replayed, replay
+
+__all__ = [
+    "JobOutlook",
+    "JobPrediction",
+    "PathOfRanks",
+    "ReplayElsewhere",
+    "ReplaySource",
+    "predict",
+    "replay_elsewhere",
+]
+
+
+class ReplayElsewhere(Protocol):
+    """Replays one window of a job whose rows the asking side does not hold."""
+
+    def predict(self, changes: Sequence[Change]) -> JobPrediction:
+        """Predict the window after changes.
+
+        Raises:
+            QueryError: they name nothing in the window, or need all rows of all ranks.
+        """
+
+    def opportunities(self, scenarios: Mapping[str, Change]) -> JobOutlook:
+        """Tell what lies on the path with what its time would gain, and what named changes would save."""
+
+
+@runtime_checkable
+class ReplaySource(RankSource, Protocol):
+    """Replays windows of a graph that holds few rows of its ranks."""
+
+    def replay(self, window: ResolvedWindow, asked: str) -> ReplayElsewhere:
+        """Return the replay of a window, given with how it was asked for."""
+
+
+def replay_elsewhere(graph: DependencyGraph) -> Callable[[ResolvedWindow, str], ReplayElsewhere] | None:
+    """Return who replays windows (given with how they were asked for) of a graph of few rows; None of a whole graph."""
+    return graph.source.replay if isinstance(graph.source, ReplaySource) else None
+
+
+@dataclass(frozen=True)
+class PathOfRanks:
+    """What a path consists of, as its ranks told: rows with distinct names, classes and ranks."""
+
+    ranks: Sequence[int]
+    rows: Sequence[PathRow]
+
+    @cached_property
+    def by_bound_ns(self) -> dict[str, int]:
+        """Time (ns) per class, all ten."""
+        found = {bound.label: 0 for bound in BoundBy}
+        for _, bound, _, time in self.rows:
+            found[bound] += time
+        return found
+
+    @cached_property
+    def by_rank_ns(self) -> dict[int, int]:
+        """Time (ns) on each rank."""
+        found = dict.fromkeys(self.ranks, 0)
+        for _, _, rank, time in self.rows:
+            found[rank] += time
+        return found
+
+    def by_name(self) -> dict[str, Any]:
+        """Return the columns name (whose the time is), bound_by, rank, time_ns, longest first."""
+        return longest_first(self.rows)
+
+
+@dataclass(frozen=True)
+class JobPrediction:
+    """A window of a job after changes, as its ranks told.
+
+    ``next`` is what most time would be spent with after the changes that is not on the path today. ``is_unchanged``: as
+    :class:`Replayed` has it.
+    """
+
+    graph: DependencyGraph
+    window: ResolvedWindow
+    changes: Sequence[Change]
+    measured_ns: int
+    identity_ns: int
+    predicted_ns: int
+    frozen_share: float
+    inferred_share: float
+    path_before: PathOfRanks
+    path_after: PathOfRanks
+    is_unchanged: bool
+    next: str | None = None
+
+    @property
+    def saved_ns(self) -> int:
+        """By how much the window becomes shorter; below 0 it becomes longer."""
+        return self.measured_ns - self.predicted_ns
+
+
+@dataclass(frozen=True)
+class JobOutlook:
+    """What would gain: a window as recorded, rows of :func:`opportunities`, and by name what changes would save (ns).
+
+    ``saved`` names those changes alone that concern anything.
+    """
+
+    recorded: JobPrediction
+    opportunities: Sequence[Opportunity]
+    saved: Mapping[str, int]
+
+
+def predict(
+    graph: DependencyGraph, changes: Sequence[Change] | Change = (), window: Window | None = None
+) -> Replayed | JobPrediction:
+    """Predict a window after changes as :func:`replay` does, also of a job that holds few rows of its ranks.
+
+    Args:
+        graph: one rank's or a job's; of a job of few rows (``read_job(…, skeletons=True)``) the ranks' files are read
+            once more.
+        changes: those of :func:`replay`; of a job of few rows :func:`scale`, :func:`remove` and :func:`scenario`, but
+            for ``like_median``.
+        window: as for :func:`critical_path`.
+
+    Returns:
+        lengths, shares and the new path; of a graph at hand also the times of all points.
+
+    Raises:
+        QueryError: the window is not in the trace, or a change names nothing in it or takes all rows of all ranks.
+        HtaGraphError: a file cannot be read once more, or has changed.
+    """
+    elsewhere = replay_elsewhere(graph)
+    if elsewhere is None:
+        return replay(graph, changes, window)
+    asked = window or median_step()
+    return elsewhere(asked(graph), asked.asked).predict([changes] if callable(changes) else list(changes))

@@ -1,0 +1,164 @@
+"""Replay: every point of a window at the earliest time that its edges allow, after changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hta_graph.arrays import freeze
+from hta_graph.errors import UsageError
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.model import Ints
+from hta_graph.paths.critical_path import refuse_few_rows
+from hta_graph.paths.median_step import median_step
+from hta_graph.paths.windows import Window
+from hta_graph.text.formatting import milliseconds
+from hta_graph.what_if.changes import Change
+from hta_graph.what_if.draft import Draft, refuse_too_long
+from hta_graph.what_if.modified_window import (
+    PathTotals,
+    frozen_share,
+    inferred_share,
+    path_of_draft,
+    recorded_path,
+)
+from hta_graph.what_if.replay_graph import Replayable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Replayed", "replay", "replayable"]
+
+
+class Replayed:
+    """A window after changes: when every point would have been, how long the window would be, and its new path."""
+
+    def __init__(self, draft: Draft, changes: Sequence[Change]) -> None:
+        self.draft = draft
+        self.changes = tuple(changes)
+        refuse_too_long(draft.added_ns, draft.base.graph.path, draft.base.window)
+        self.window = draft.base.window
+        self._paths = draft.shape()[1]
+
+    def __repr__(self) -> str:
+        said = f"{milliseconds(self.measured_ns)} → {milliseconds(self.predicted_ns)} ms"
+        return f"<Replayed {self.window.label}: {said}, {self.frozen_share:.1%} frozen>"
+
+    @property
+    def graph(self) -> DependencyGraph:
+        """The graph that is replayed."""
+        return self.draft.base.graph
+
+    @cached_property
+    def times(self) -> Ints:
+        """The time (ns) of every point: that of a start at 2 × row of ``graph.events``, of its end one further."""
+        return freeze(self._values[:-1])
+
+    @cached_property
+    def _values(self) -> Ints:
+        values: Ints = self._paths.values(self._weight, self.draft.base.times)
+        return values
+
+    @cached_property
+    def _weight(self) -> Ints:
+        return self.draft.weight
+
+    @property
+    def measured_ns(self) -> int:
+        """The window's length as recorded."""
+        return self.draft.base.length_ns
+
+    @cached_property
+    def predicted_ns(self) -> int:
+        """The window's length after the changes."""
+        return self.draft.base.end_of(self._values, self.draft.tails) - self.window.start_ns
+
+    @property
+    def identity_ns(self) -> int:
+        """The window's length in replay without any change; it is the recorded one."""
+        return recorded_path(self.draft.base)[1] - self.window.start_ns
+
+    @property
+    def saved_ns(self) -> int:
+        """By how much the window becomes shorter; below 0 it becomes longer."""
+        return self.measured_ns - self.predicted_ns
+
+    @property
+    def path_before(self) -> PathTotals:
+        """What the window's path consists of as recorded."""
+        return recorded_path(self.draft.base)[0]
+
+    @cached_property
+    def path_after(self) -> PathTotals:
+        """What the window's path consists of after the changes."""
+        return path_of_draft(self.draft, self._values, self._weight, self.draft.tails)
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether all changes together leave everything as long as it was."""
+        return self.draft.is_unchanged
+
+    @property
+    def frozen_share(self) -> float:
+        """The share of the recorded path that no change moves: unexplained, or communication without a partner."""
+        return frozen_share(self.draft.base)
+
+    @property
+    def inferred_share(self) -> float:
+        """The share of the recorded path's time on edges that a rule deduced."""
+        return inferred_share(self.draft.base)
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """The events of the window that have points, with their predicted times.
+
+        Columns: those of ``graph.events``, predicted_start_ns, predicted_end_ns.
+        """
+        inside = self.draft.base.is_inside
+        rows = np.flatnonzero((inside[:-1:2] | inside[1::2]) & (self.graph.timeline.position[0::2] >= 0))
+        frame = self.graph.events_of(rows)
+        frame["predicted_start_ns"], frame["predicted_end_ns"] = self.times[2 * rows], self.times[2 * rows + 1]
+        return frame
+
+
+def replayable(graph: DependencyGraph, window: Window | None = None) -> Replayable:
+    """Make a window of a graph ready for replay; one window is kept with the graph.
+
+    Raises:
+        QueryError: the window is not in the trace, or the graph holds few rows of its ranks.
+    """
+    refuse_few_rows(graph, "the replay of every point")
+    resolved = (window or median_step())(graph)
+    kept = graph.answers.get(replayable)
+    if kept is None or kept.window != resolved:
+        kept = graph.answers[replayable] = Replayable(graph, resolved)
+    found: Replayable = kept
+    return found
+
+
+def replay(graph: DependencyGraph, changes: Sequence[Change] | Change = (), window: Window | None = None) -> Replayed:
+    """Predict a window after changes: every point at the latest of (source + weight) over its edges.
+
+    Args:
+        graph: one rank's or a job's; of a job ranks wait for each other anew.
+        changes: :func:`scale`, :func:`remove`, :func:`insert`, :func:`reroute`, :func:`weigh`, :func:`scenario`, or
+            functions of one's own that edit a :class:`Draft`; they apply in order.
+        window: as for :func:`critical_path`.
+
+    Returns:
+        times per point, the predicted length and the new path; without changes all that was recorded.
+
+    Raises:
+        QueryError: the window is not in the trace, or a change names nothing in it, closes a cycle or adds years.
+        UsageError: something is no change, or is about what it cannot be about.
+    """
+    draft = Draft(replayable(graph, window))
+    listed = [changes] if callable(changes) else list(changes)
+    for change in listed:
+        if not callable(change):
+            raise UsageError(f"{change!r} is no change; give hg.scale(…), hg.remove(…) … or a function of a draft")
+        change(draft)
+    return Replayed(draft, listed)

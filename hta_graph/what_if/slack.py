@@ -1,0 +1,151 @@
+"""Slack: how much later something may come without the window ending later; what is nearly critical."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hta_graph.arrays import freeze
+from hta_graph.errors import UsageError
+from hta_graph.graph.conversion import labels
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.memo import remembered
+from hta_graph.graph.points import event_of
+from hta_graph.model import Bools, BoundBy, Ids, Ints
+from hta_graph.paths.binding_edges import lane_runs
+from hta_graph.paths.intervals import union
+from hta_graph.paths.windows import Window
+from hta_graph.what_if.longest_paths import UNREACHED, LongestPaths
+from hta_graph.what_if.replay import replayable
+from hta_graph.what_if.replay_graph import Replayable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["NearCritical", "edge_slack", "latest_times", "near_critical", "slack"]
+
+
+@remembered
+def latest_times(base: Replayable) -> Ints:
+    """Return how late (ns) each point may come without the window ending later; -1 where no way leads to its end."""
+    edges, end = base.edges, len(base.times)
+    ends, tails = _last_on_lanes(base)
+    source = np.append(edges.target, np.full(len(ends), end, np.int32))
+    target = np.append(edges.source, ends)
+    # The same question backwards: from the window's end, a point of its own behind all others, to what came before.
+    backwards = LongestPaths(
+        source, target, np.append(lane_runs(base.graph).points[::-1], [base.start_point, end]).astype(np.int32),
+        np.append(-base.graph.timeline.position.astype(np.int64), [1, -end]),
+        np.zeros(end + 1, np.bool_), np.ones(len(source), np.bool_),
+    )  # fmt: skip
+    start = np.full(end + 1, 2 * UNREACHED)
+    start[end] = 0
+    behind = backwards.values(np.append(edges.weight, tails), start)[:-1]
+    return freeze(np.where(behind > UNREACHED, base.window.end_ns - behind, -1))
+
+
+def _last_on_lanes(base: Replayable) -> tuple[Ids, Ints]:
+    """Return what the window waits for without what is followed by more on its lane, and the tails (ns)."""
+    sink, events = base.window.sink, base.graph.event_table
+    row = event_of(sink.ends)
+    last_start = np.full(len(base.graph.lanes.labels), np.iinfo(np.int64).min)
+    np.maximum.at(last_start, events.lane[row], events.start[row])
+    kept = (events.end[row] >= last_start[events.lane[row]]) & base.is_inside[sink.ends]
+    return sink.ends[kept], sink.tails[kept]
+
+
+def edge_slack(base: Replayable) -> Ints:
+    """Return by how much (ns) each edge, and behind them each tail of an end, could be longer; -1: by any time."""
+    latest, sink = latest_times(base)[base.edges.target], base.window.sink
+    spare = np.where(latest >= 0, latest - base.times[base.edges.source] - base.edges.weight, -1)
+    # The tails of the window's ends follow behind its edges.
+    return np.append(spare, base.window.end_ns - base.times[sink.ends] - sink.tails)
+
+
+def slack(graph: DependencyGraph, window: Window | None = None) -> pd.DataFrame:
+    """Tell of every event how much later it may end without the window ending later.
+
+    Args:
+        graph: one rank's or a job's.
+        window: as for :func:`critical_path`.
+
+    Returns:
+        the events that end in the window and on which its end depends, least slack first; columns: those of
+        ``graph.events``, start_slack_ns, slack_ns (of the end; 0 on the critical path).
+    """
+    base = replayable(graph, window)
+    latest, times = latest_times(base), base.times
+    rows = np.flatnonzero(base.is_inside[1::2] & (latest[1::2] >= 0))
+    own = latest[1::2][rows] - times[1::2][rows]
+    begins = np.where(base.is_inside[:-1:2] & (latest[:-1:2] >= 0), latest[:-1:2] - times[:-1:2], 0)[rows]
+    order = np.lexsort((times[1::2][rows], own))
+    frame = graph.events_of(rows[order])
+    frame["start_slack_ns"], frame["slack_ns"] = begins[order], own[order]
+    return frame
+
+
+@dataclass(frozen=True)
+class NearCritical:
+    """Work that would be critical if it, or what is before it, took a little longer.
+
+    ``by_rank`` has columns rank, near_ns (time of the window in which it does such work), share (of the window).
+    ``alternatives`` are other ways to the window's end, of each rank and class the longest one: rank, bound_by,
+    event_index, name, slack_ns (by how much it is shorter than the critical path), near_ns (such work).
+    """
+
+    threshold_ns: int
+    by_rank: pd.DataFrame
+    alternatives: pd.DataFrame
+
+
+def near_critical(graph: DependencyGraph, window: Window | None = None, *, share: float = 0.01) -> NearCritical:
+    """Find what lies within a share of the window of being critical.
+
+    Raises:
+        UsageError: the share is not between 0 and 1.
+    """
+    import pandas as pd
+
+    if not 0 <= share <= 1:
+        raise UsageError(f"{share} is no share of a window; give one from 0 to 1, such as 0.01")
+    base = replayable(graph, window)
+    length = base.window.end_ns - base.window.start_ns
+    threshold = int(length * share)
+    spare = edge_slack(base)[base.parts.edge]
+    near = (spare >= 0) & (spare <= threshold)
+    rows = []
+    for part in graph.parts:
+        own = base.parts.take(near & (base.part_rank == part.place))
+        covered = union(own.start, own.start + own.length)
+        time = int((covered.end - covered.start).sum())
+        rows.append({"rank": part.rank, "near_ns": time, "share": time / max(length, 1)})
+    by_rank = pd.DataFrame(rows, columns=["rank", "near_ns", "share"])
+    return NearCritical(threshold, by_rank, pd.DataFrame(_alternatives(base, spare, near)))
+
+
+def _alternatives(base: Replayable, spare: Ints, near: Bools) -> dict[str, Any]:
+    """Take of each rank and class that are not critical the part with the least slack: the way that leads over it."""
+    graph, parts, classes = base.graph, base.parts, len(BoundBy)
+    kind = base.part_rank.astype(np.int64) * classes + parts.bound
+    critical = np.isin(kind, kind[spare == 0])
+    rows = np.flatnonzero(near & ~critical & (parts.bound != BoundBy.UNEXPLAINED))
+    rows = rows[np.lexsort((parts.start[rows], spare[rows], kind[rows]))]
+    _, first = np.unique(kind[rows], return_index=True)
+    chosen = rows[first]
+    chosen = chosen[np.argsort(spare[chosen], kind="stable")]
+    owner = parts.owner[chosen]
+    columns = graph.event_columns(np.where(owner >= 0, owner, 0))
+    time = np.bincount(kind[rows], weights=parts.length[rows], minlength=int(kind.max(initial=0)) + 1)
+    return {
+        "rank": [graph.parts[place].rank for place in base.part_rank[chosen].tolist()],
+        "bound_by": labels(BoundBy, parts.bound[chosen]),
+        "event_index": [
+            index if row >= 0 else None
+            for index, row in zip(columns["event_index"].tolist(), owner.tolist(), strict=True)
+        ],
+        "name": [graph.name_of(row) if row >= 0 else None for row in owner.tolist()],
+        "slack_ns": spare[chosen],
+        "near_ns": time[kind[chosen]].astype(np.int64),
+    }

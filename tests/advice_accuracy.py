@@ -1,0 +1,178 @@
+"""Is advice true? Simulated programs, run again as advised: what is saved beside what was promised at most.
+
+``python -m tests.advice_accuracy`` prints, for each rule that a program can be changed by, how often it fired, how often
+the change then saved less than 1 % (a wrong firing) or more than the bound; and how often the guard against polling
+hosts fired on programs that poll, with the rule ``host_poll`` left out, and on all others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import hta_graph as hg
+from analyses.advice.facts import PathFacts
+from analyses.advice.rules import advice_of, verdict_of
+from hta_graph.dependencies.host_poll import host_poll
+from tests.simulator import Dialect, Program, random_program, simulate, write
+from tests.simulator.program import (
+    Annotation,
+    Backward,
+    Copy,
+    Frame,
+    Gap,
+    Launch,
+    Op,
+    Poll,
+    Statement,
+    Stream,
+    SyncStream,
+)
+from tests.simulator.pytorch_idioms import ALL_REDUCE, DISPATCH, LOADER
+from tests.unexplained_reason_accuracy import graph_of
+
+Change = Callable[[Statement, tuple[str, ...]], Statement | None]
+"""What becomes of a statement under scopes of these names; ``None`` removes it."""
+
+MISLED = 0.1
+"""A path is misled where so much of it is the host's silence instead of the GPU's work."""
+
+WORTH = 0.01
+"""A change that saves less than this share was not worth the advice."""
+
+
+def read_nothing(statement: Statement, around: tuple[str, ...]) -> Statement | None:
+    """Leave out the copies and waits with which values are read; what the calls cost the host stays."""
+    if isinstance(statement, Copy | SyncStream) and "aten::_local_scalar_dense" in around:
+        return Gap(statement.call_ns)
+    return statement
+
+
+def load_nothing(statement: Statement, around: tuple[str, ...]) -> Statement | None:
+    """Leave out the time of data loading."""
+    return None if isinstance(statement, Gap) and LOADER in around else statement
+
+
+def communicate_at_once(statement: Statement, _around: tuple[str, ...]) -> Statement | None:
+    """Let collectives take next to no time."""
+    is_collective = isinstance(statement, Launch) and statement.name in (ALL_REDUCE, DISPATCH)
+    return replace(statement, ns=1_000) if is_collective else statement  # type: ignore[type-var]
+
+
+def launch_at_once(statement: Statement, around: tuple[str, ...]) -> Statement | None:
+    """Let the host take next to no time between and in launches."""
+    if isinstance(statement, Gap) and LOADER not in around:
+        return None
+    return replace(statement, call_ns=100) if isinstance(statement, Launch) else statement
+
+
+CHANGES: dict[str, Change] = {
+    "values_read": read_nothing,
+    "data_loading_exposed": load_nothing,
+    "exposed_communication": communicate_at_once,
+    "launch_bound": launch_at_once,
+}
+"""How a program is changed that follows a rule's advice as far as that can go."""
+
+
+def changed(program: Program, change: Change) -> Program:
+    """Change every statement of a program; scopes that are then empty stay."""
+
+    def of_body(body: tuple[Statement, ...], around: tuple[str, ...]) -> tuple[Statement, ...]:
+        kept = (change(statement, around) for statement in body)
+        return tuple(with_body(statement, around) for statement in kept if statement is not None)
+
+    def with_body(statement: Any, around: tuple[str, ...]) -> Statement:
+        body = getattr(statement, "body", None)
+        name = getattr(statement, "name", "")
+        return statement if body is None else replace(statement, body=of_body(body, (*around, name)))  # type: ignore[no-any-return]
+
+    threads = tuple(replace(thread, body=of_body(thread.body, ())) for thread in program.threads)
+    return replace(program, threads=threads)
+
+
+def whole_path(program: Program) -> hg.CriticalPath:
+    """Run a program, record it as most traces are, and return the path of all of it."""
+    return hg.critical_path(graph_of(write(simulate(program), Dialect(sync_rows="none")).document), hg.whole())
+
+
+def rates(family: str, seeds: Iterable[int], size: int) -> Counter[tuple[str, str]]:
+    """Count for each rule the firings, those after which the change saved too little, and more than promised."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for seed in seeds:
+        program = random_program(seed, family, size)  # type: ignore[arg-type]
+        path = whole_path(program)
+        for finding in advice_of(PathFacts(path)):
+            if finding.rule in CHANGES:
+                saved = path.length_ns - whole_path(changed(program, CHANGES[finding.rule])).length_ns
+                counts[finding.rule, "fired"] += 1
+                counts[finding.rule, "wrong"] += saved < WORTH * path.length_ns
+                counts[finding.rule, "above"] += saved > (finding.saves_at_most_ns or 0)
+    return counts
+
+
+def spins(program: Program) -> bool:
+    """Tell whether a thread spins anywhere."""
+    bodies = [thread.body for thread in program.threads]
+    while bodies:
+        for statement in bodies.pop():
+            if isinstance(statement, Poll):
+                return True
+            bodies += [statement.body] if isinstance(statement, Op | Annotation | Frame | Backward) else []
+    return False
+
+
+def guard_rates(family: str, seeds: Iterable[int], size: int) -> Counter[str]:
+    """Count programs of which the rule ``host_poll`` is left out: those that spin, the others, and those warned.
+
+    Of those that spin, the ones are misled whose path the rule would have changed by a tenth.
+    """
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        program = spinning_loop(seed) if family == "spinning" else random_program(seed, family, size)  # type: ignore[arg-type]
+        path = whole_path(program)
+        rules = [rule for rule in hg.DEFAULT_RULES if rule is not host_poll]
+        poorer = hg.critical_path(hg.build_graph(path.graph.trace, rules), hg.whole())
+        lost = poorer.by_bound_ns["cpu_gap"] - path.by_bound_ns["cpu_gap"]
+        kind = "others" if not spins(program) else "misled" if lost >= MISLED * path.length_ns else "spin"
+        counts[kind] += 1
+        counts[f"{kind}, warned"] += any(finding.rule == "host_may_poll" for finding in verdict_of(PathFacts(poorer)))
+    return counts
+
+
+def spinning_loop(seed: int) -> Program:
+    """Make a loop that waits for a long kernel by spinning and only then launches more work on another stream."""
+    rng = random.Random(f"spinning {seed}")
+    stream, other = Stream(7), Stream(20)
+    once = (
+        Launch(stream, rng.randint(200_000, 2_000_000), "dispatch"), Poll(stream, rng.randint(0, 20_000)),
+        Op("aten::bmm", (Gap(rng.randint(5_000, 100_000)), Launch(other, rng.randint(5_000, 300_000), "gemm"))),
+    )  # fmt: skip
+    return Program.of(*once * rng.randint(3, 20))
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description="Is advice true? Simulated programs, run again as advised.")
+    parser.add_argument("--programs", type=int, default=100)
+    parser.add_argument("--size", type=int, default=400)
+    options = parser.parse_args()
+    seeds, families = range(options.programs), ("pytorch", "experts")
+    for family in families:
+        counts = rates(family, seeds, options.size)
+        for rule in CHANGES:
+            fired, wrong, above = (counts[rule, key] for key in ("fired", "wrong", "above"))
+            sys.stdout.write(f"{family:10} {rule:24} fired {fired:4} wrong {wrong:3} above the bound {above:3}\n")
+            sys.stdout.flush()
+    for kind in (*families, "arbitrary", "spinning"):
+        sys.stdout.write(f"{kind:10} host_may_poll {dict(sorted(guard_rates(kind, seeds, options.size).items()))}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""diff on the command line: what is compared by default and on request, and its exit status for CI."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import command_json, one_error, run_command
+from tests.support.deep_tests import deep
+from tests.support.fixed_length_steps import recorded
+from tests.support.trace_builder import TraceBuilder
+
+SLOWER = "--fail-above: the test is 20.0 % slower, which is more than 5.0 % and than noise (1.0 %)"
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Path:
+    return recorded(tmp_path / "control.json", [900, 100, 100, 100])
+
+
+@pytest.fixture
+def slower(tmp_path: Path) -> Path:
+    return recorded(tmp_path / "slower.json", [900, 120, 120, 120])
+
+
+def test_the_conclusion_is_the_first_line(capsys: pytest.CaptureFixture[str], control: Path, slower: Path) -> None:
+    status, out, err = run_command(capsys, "diff", control, slower)
+    assert (status, err) == (0, "")
+    assert out.startswith("The test is 20.0 % slower per iteration (median 0.100 ms → 0.120 ms over 3 and 3 steps; ")
+    assert "Compared: rank 0 of the control and rank 0 of the test." in out
+
+
+@pytest.mark.slow
+def test_json_has_keys_beside_the_tables(capsys: pytest.CaptureFixture[str], control: Path, slower: Path) -> None:
+    found = command_json(capsys, "diff", control, slower)
+    assert found["schema"] == "hta-graph/diff/1"
+    assert found["difference_share"] == pytest.approx(0.2)
+    assert (found["noise_share"], found["beyond_noise"], found["environment"]) == (0.01, True, [])
+    assert {"critical_path_by_class", "critical_path_by_name", "kernels_in_order", "by_name"} <= found["tables"].keys()
+    assert [scope["window"]["label"] for scope in found["scopes"]] == ["ProfilerStep#2 (GPU window)"] * 2
+
+
+@pytest.mark.slow
+def test_one_step_is_compared_with_one_on_request(
+    capsys: pytest.CaptureFixture[str], control: Path, slower: Path
+) -> None:
+    found = command_json(capsys, "diff", control, slower, "--step", 2, "--test-step", 3)
+    assert (found["measure"], found["steps"]) == ("latency", {"control": [], "test": []})
+    assert "Only one window of each side was compared" in found["conclusion"]
+    assert command_json(capsys, "diff", control, slower, "--cpu-window")["measure"] == "time on the CPU"
+    assert command_json(capsys, "diff", control, slower, "--gpu-window")["measure"] == "iteration"
+    assert command_json(capsys, "diff", control, slower, "--whole")["measure"] == "whole trace"
+
+
+@pytest.mark.slow
+def test_other_ranks_are_said_first(capsys: pytest.CaptureFixture[str], tmp_path: Path, control: Path) -> None:
+    other = recorded(tmp_path / "rank1.json", [900, 100, 100, 100], rank=1)
+    out = run_command(capsys, "diff", control, other)[1]
+    assert out.startswith("The environment differs: rank 0 … 1.\nNo difference beyond noise")
+    assert "Compared: rank 0 of the control and rank 1 of the test." in out
+    assert "\nRanks of one job wait for each other: hta-graph stragglers" in out
+    assert command_json(capsys, "diff", control, other)["caveats"] == ["as another rank"]
+
+
+@pytest.mark.parametrize("share", ["5%", deep("5 %"), deep("0.05"), deep(".05")])
+def test_a_slower_test_fails(capsys: pytest.CaptureFixture[str], control: Path, slower: Path, share: str) -> None:
+    status, out, err = run_command(capsys, "diff", control, slower, "--fail-above", share)
+    assert (status, err) == (1, f"hta-graph: {SLOWER}\n")
+    assert out.startswith("The test is 20.0 % slower")
+
+
+@pytest.mark.parametrize("share", ["25%", deep("0.2001"), deep("300%")])
+def test_a_test_that_is_less_slower_does_not_fail(
+    capsys: pytest.CaptureFixture[str], control: Path, slower: Path, share: str
+) -> None:
+    assert run_command(capsys, "diff", control, slower, "--fail-above", share)[::2] == (0, "")
+
+
+@pytest.mark.slow
+def test_a_faster_test_does_not_fail(capsys: pytest.CaptureFixture[str], control: Path, slower: Path) -> None:
+    assert run_command(capsys, "diff", slower, control, "--fail-above", "5%")[0] == 0
+
+
+@pytest.mark.slow
+def test_noise_does_not_fail(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    noisy = [
+        recorded(tmp_path / f"{at}.json", [900, *steps]) for at, steps in enumerate([[80, 100, 120], [90, 115, 130]])
+    ]
+    status, _, err = run_command(capsys, "diff", *noisy, "--fail-above", "1%")
+    assert status == 0
+    assert "--fail-above: a test that is 1.0 % slower would pass too, for noise is " in err
+
+
+@pytest.mark.slow
+def test_what_cannot_be_compared_does_not_pass(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, control: Path
+) -> None:
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 1), (2, 50), 1)
+    other = trace.write(tmp_path / "other.json")
+    status, _, err = run_command(capsys, "diff", control, other, "--fail-above", "5%")
+    assert status == 1
+    assert "the control has profiler steps and the test has none" in err
+
+
+@pytest.mark.parametrize("share", ["5", "-5%", "five", "5%%", "", "nan", "1.0"])
+def test_a_share_that_is_none_is_wrong_usage(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, control: Path, share: str
+) -> None:
+    assert "share such as 5% or 0.05" in one_error(
+        capsys, tmp_path, "diff", control, control, f"--fail-above={share}", status=2
+    )

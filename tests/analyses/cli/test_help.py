@@ -1,0 +1,133 @@
+"""The help: it lists every command by what people want, and its examples run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+import hta_graph as hg
+from analyses.cli.all_commands import COMMANDS, GROUPS
+from analyses.cli.command import CommandGroup
+from analyses.cli.command_help import EXIT_STATUSES, FIRST_COMMANDS
+from analyses.cli.main import main
+from tests.support.astra_log import Ran, log_text, write_workload
+from tests.support.command_line import run_command
+from tests.support.deep_tests import deep
+from tests.support.host_builder import host_of
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+BY_NAME = {
+    f"{command.name} {one.name}" if isinstance(command, CommandGroup) else one.name: one
+    for command in COMMANDS
+    for one in (command.commands if isinstance(command, CommandGroup) else (command,))
+}
+OF_SECONDS = {
+    "report", "roofline", "timeline", "idle-time", "diff", "collectives", "stragglers", "what-if", "chakra convert",
+    "chakra scale", "memory-timeline", "attribution", "kernel-sequences", "annotations", "overlap",
+}  # fmt: skip
+"""Commands whose examples take long together; other tests run each of them."""
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo") / "traces"
+    assert main(["demo", "--traces", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture
+def standing_there(traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand in a fresh folder with the bundled traces, as a reader does."""
+    folder = tmp_path / "there"
+    shutil.copytree(traces, folder)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def record_elsewhere(name: str, folder: Path) -> None:
+    """Write what two commands read and what PyTorch's observer and ASTRA-sim record: it is not bundled."""
+    if name == "chakra link":
+        shutil.copy(folder / "trace.json.gz", folder / "device.json")
+        host_of(hg.build_graph(hg.read_trace(folder / "device.json"))).write(folder / "host.json")
+    if name == "chakra statistics":
+        nodes = [Ran(1, 0, 50), Ran(2, 50, 90, "all_reduce", "COMM_COLL_NODE")]
+        write_workload(folder / "workload", [nodes, nodes])
+        (folder / "log").mkdir()
+        (folder / "log" / "log.log").write_text(log_text([nodes, nodes]))
+
+
+def test_every_command_has_its_help_and_a_group() -> None:
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(command.name for command in COMMANDS)
+    assert [name for name, command in BY_NAME.items() if not command.examples] == []
+    assert [command.page for command in BY_NAME.values() if not (ROOT / "docs" / command.page).is_file()] == []
+    assert [name for name, command in BY_NAME.items() if not command.more.endswith(".")] == []
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", [deep(name) if name in OF_SECONDS else name for name in BY_NAME])
+def test_every_example_of_a_command_runs(name: str, standing_there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record_elsewhere(name, standing_there)
+    for example in BY_NAME[name].examples:
+        line, into, target = example.partition(" > ")
+        status, out, err = run_command(capsys, *shlex.split(line))
+        assert status == 0, (example, err)
+        if into:
+            (standing_there / target).write_text(out, encoding="utf-8")
+    assert BY_NAME[name].examples[-1].startswith(name), "the last example is of the command itself"
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_help_of_a_command_shows_examples_statuses_and_the_page(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    status, out, err = run_command(capsys, *name.split(), "--help")
+    assert (status, err) == (0, "")
+    shown = " ".join(out.split())
+    about = BY_NAME[name]
+    assert about.more in shown
+    assert [line for line in about.examples if f"\n  hta-graph {line}\n" not in out] == []
+    assert [text for number, text in EXIT_STATUSES.items() if f"{number} {text}" not in shown] == []
+    assert out.endswith(f"more: docs/{about.page}\n")
+    assert run_command(capsys, "help", *name.split()) == (0, out, "")
+
+
+def test_the_help_of_a_command_lists_no_other_command(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run_command(capsys, "info", "--help")
+    assert "--salvage" in out
+    assert not [group for group in GROUPS if f"\n{group}:" in out]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 140])
+def test_the_help_of_the_program_lists_commands_by_group_in_the_width_that_there_is(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    status, out, _ = run_command(capsys, "--help")
+    assert status == 0
+    sections = re.findall(r"^(\S.*):$", out, re.MULTILINE)
+    assert sections == [*GROUPS, "options", "try first", "exit status"]
+    for group, text in zip(GROUPS, re.split(r"^\S.*:$", out, flags=re.MULTILINE)[1:], strict=False):
+        assert tuple(re.findall(r"^  ([a-z-]+)", text, re.MULTILINE)) == GROUPS[group], group
+    assert max(len(line) for line in out.splitlines() if not line.startswith("  hta-graph ")) <= columns
+    assert [line for line in FIRST_COMMANDS if line not in out] == []
+    assert run_command(capsys, "help") == (0, out, "")
+
+
+def test_the_page_of_commands_has_every_command_in_the_order_of_the_help() -> None:
+    named = re.findall(r"^\| `hta-graph ((?:chakra )?[a-z-]+)", PAGE, re.MULTILINE)
+    wanted = [name for names in GROUPS.values() for name in names]
+    assert named == [words for name in wanted for words in BY_NAME if words.split()[0] == name]
+    assert re.findall(r"^## (.*)$", PAGE, re.MULTILINE)[: len(GROUPS)] == [group.capitalize() for group in GROUPS]
+
+
+def test_the_page_of_commands_has_every_exit_status() -> None:
+    assert re.findall(r"^\| (\d+) \| (.*) \|$", PAGE, re.MULTILINE) == [
+        (str(status), meaning) for status, meaning in EXIT_STATUSES.items()
+    ]

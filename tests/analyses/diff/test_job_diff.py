@@ -1,0 +1,188 @@
+"""The difference of two jobs: the injected delay, chance, other ranks; identities of what is told of each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hta_graph as hg
+from analyses.answer import Answer, answer_lines
+from analyses.diff import run_diff, two_runs_job_diff
+from analyses.diff.job_diff import JobComparison
+from analyses.diff.job_side import STRETCHES_TOLD, _told_of, side_of_job
+from analyses.diff.sides import usual_of
+from analyses.display.terminal import TextTable
+from tests.simulator.large import read_truth
+from tests.support.deep_tests import deep
+from tests.support.job_pairs import DELAY_NS, compared_jobs, job_of_steps
+
+MESH_3D: dict[str, Any] = {"mesh": "3d", "collectives": 40, "rows": 450}
+KINDS: dict[str, dict[str, Any]] = {
+    "control": {"seed": 1},
+    "again": {"seed": 2},
+    "gpu": {"seed": 3, "delay_ns": DELAY_NS},
+    "host": {"seed": 4, "delay_ns": DELAY_NS, "delay_on": "host"},
+    "control_3d": {"seed": 1, **MESH_3D},
+    "again_3d": {"seed": 2, **MESH_3D},
+    "gpu_3d": {"seed": 3, **MESH_3D, "delay_ns": DELAY_NS},
+    "larger": {"seed": 6, "ranks": 16},
+}
+Job = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def job_of(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """Write each job once."""
+    written: dict[str, Path] = {}
+
+    def job(name: str) -> Path:
+        if name not in written:
+            written[name] = job_of_steps(tmp_path_factory.mktemp("jobs") / name, **KINDS[name])
+        return written[name]
+
+    return job
+
+
+def files(folder: Path, *without: int) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.name not in {f"rank_{rank}.json.gz" for rank in without})
+
+
+def answer_of(found: JobComparison) -> Answer:
+    beside = two_runs_job_diff.rank_beside(found.control, found.test)
+    graphs = (hg.build_graph(hg.read_trace(side.files[beside])) for side in (found.control, found.test))
+    return two_runs_job_diff.answer_of_jobs(found, run_diff.between_runs(*graphs))
+
+
+@pytest.mark.parametrize(
+    ("control", "test"), [("control", "gpu"), deep("control", "host"), deep("control_3d", "gpu_3d")]
+)
+def test_the_delayed_rank_and_the_size_of_the_delay_are_named(job_of: Job, control: str, test: str) -> None:
+    found = compared_jobs(files(job_of(control)), files(job_of(test)))
+    answer, injected = answer_of(found), read_truth(job_of(test))["injected"]
+    name = injected["kernel" if injected["on"] == "gpu" else "operator"]
+    assert found.beyond_noise
+    # Of a host's delay its GPU makes up for a little.
+    assert found.test.median_ns - found.control.median_ns == pytest.approx(DELAY_NS, rel=0.1)
+    first = answer.tables["job_causes"].iloc[0]
+    assert (first["rank"], first["name"]) == (injected["rank"], name)
+    assert first["diff_ns"] == pytest.approx(7 * DELAY_NS, rel=0.15)
+    assert answer.tables["job_names"].iloc[0]["name"] == name
+    assert answer.tables["job_ranks"].iloc[0]["rank"] == injected["rank"]
+    host = f"node{injected['rank'] // 4}"
+    said = "\n".join(answer.opening)
+    assert said.startswith("The test is ")
+    assert f"\nThe largest single change there: {name}, +" in said
+    assert f"\nThe path is longer on rank {injected['rank']} on host {host}: +" in said
+    assert f"\nOthers now wait for rank {injected['rank']} on host {host}: " in said
+    assert answer.tables["job_hosts"].iloc[0][["host", "control_host", "ranks"]].tolist() == [host, host, 4]
+
+
+@pytest.mark.slow
+def test_who_is_waited_for_no_longer_is_said_too(job_of: Job) -> None:
+    said = "\n".join(answer_of(compared_jobs(files(job_of("gpu")), files(job_of("control")))).opening)
+    rank = read_truth(job_of("gpu"))["injected"]["rank"]
+    assert f"\nThe path is shorter on rank {rank} " in said
+    assert f"\nOthers no longer wait so long for rank {rank} " in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("control", "test"), [("control", "again"), deep("control_3d", "again_3d")])
+def test_another_run_of_the_same_job_is_no_slower(job_of: Job, control: str, test: str) -> None:
+    found = compared_jobs(files(job_of(control)), files(job_of(test)))
+    said = answer_of(found).opening
+    assert not found.beyond_noise
+    assert len(said) == 1
+    assert said[0].startswith("No difference beyond noise in iteration: ")
+    assert found.noise_share < 0.05
+
+
+@pytest.mark.slow
+def test_few_steps_do_not_take_waiting_for_noise(job_of: Job) -> None:
+    """On a rank that is not late the same collective takes long once and short once."""
+    found = compared_jobs(files(job_of("control_3d")), files(job_of("gpu_3d")), window=hg.step(2))
+    assert found.repeats is not None
+    assert found.repeats.units > 0
+    assert (found.beyond_noise, found.noise_share < 0.1) == (True, True)
+    assert "repetitions of kernels and operators in them on rank 0, at least 5.0 %" in "\n".join(
+        answer_of(found).opening
+    )
+
+
+@pytest.mark.slow
+def test_of_ranks_that_one_job_lacks_nothing_is_concluded(job_of: Job) -> None:
+    late = read_truth(job_of("gpu"))["injected"]["rank"]
+    found = compared_jobs(files(job_of("gpu"), late), files(job_of("control")))
+    answer = answer_of(found)
+    assert answer.opening[:2] == [
+        f"The environment differs: ranks 7 of 8 … 8 with {late}.",
+        "Of the control's 8 ranks 1 is not given: what others waited for there is not known.",
+    ]
+    assert answer.opening[2].startswith("The test, with other ranks recorded, is ")
+    assert answer.keys["job"]["caveats"] == ["with other ranks recorded"]
+    for name in ("job_ranks", "job_causes"):
+        assert late not in set(answer.tables[name]["rank"])
+    assert not [line for line in answer.opening if f"rank {late}" in line]
+    assert len(answer.tables["job_ranks"]) == 7
+
+
+@pytest.mark.slow
+def test_a_job_of_another_size_is_another_job(job_of: Job) -> None:
+    answer = answer_of(compared_jobs(files(job_of("control")), files(job_of("larger"))))
+    assert answer.opening[0].startswith("The environment differs: ranks 8 … 16; process groups 1 × shard of 8, ")
+    assert answer.keys["job"]["caveats"] == ["of 16 ranks instead of 8"]
+    assert len(answer.tables["job_ranks"]) == 8
+
+
+@pytest.mark.slow
+def test_jobs_without_steps_are_whole_traces(job_of: Job) -> None:
+    found = compared_jobs(files(job_of("control")), files(job_of("gpu")), window=hg.whole())
+    said = "\n".join(answer_of(found).opening)
+    assert said.startswith("The whole trace of the test is ")
+    assert "That tells their speed only if both recorded the same amount of work." in said
+    assert " a step, all of them together" not in said
+
+
+@pytest.mark.slow
+def test_all_waiting_of_the_steps_is_charged_and_belongs_to_a_group(job_of: Job) -> None:
+    job = hg.read_job(files(job_of("gpu_3d")))
+    rows, members = side_of_job(job).rows, job.members
+    last = members.is_last & (members.number >= 0)
+    ends = {members.number[at]: members.arrival[at] for at in np.flatnonzero(last).tolist()}
+    for at, number in enumerate(range(1, 5)):
+        window = hg.critical_path(job, hg.step(number)).window
+        inside = [window.start_ns < ends.get(one, 0) <= window.end_ns for one in members.number.tolist()]
+        waited = members.wait[np.array(inside)].sum()
+        assert waited > 0
+        for frame, column in ((rows.causes, "ns"), (rows.groups, "ns"), (rows.ranks, "caused_ns")):
+            assert frame.loc[frame["stretch"] == at, column].sum() == waited
+        assert rows.ranks.loc[rows.ranks["stretch"] == at, "ns"].sum() == window.end_ns - window.start_ns
+    assert set(rows.groups["kind"]) == {"tp", "dp", "pp", "default_pg"}
+    assert set(rows.groups.loc[rows.groups["kind"] == "pp", "ranks"]) == {2}
+
+
+def test_of_very_many_steps_those_that_are_told_stand_for_all() -> None:
+    lengths = np.random.default_rng(0).permutation(1_001) + 1_000
+    told = _told_of(lengths)
+    assert len(told) <= STRETCHES_TOLD
+    assert usual_of(lengths) in told
+    assert np.median(lengths[told]) == pytest.approx(np.median(lengths), rel=0.01)
+    # A quarter of them is as far from the median as a quarter of all.
+    assert np.subtract(*np.quantile(lengths[told], [0.75, 0.25])) == pytest.approx(500, rel=0.1)
+    assert _told_of(lengths[:STRETCHES_TOLD]).tolist() == list(range(STRETCHES_TOLD))
+
+
+@pytest.mark.slow
+def test_a_terminal_gets_the_job_alone_ten_rows_each(job_of: Job) -> None:
+    answer = answer_of(compared_jobs(files(job_of("control")), files(job_of("gpu"))))
+    assert len(answer.tables["job_causes"]) > 10
+    tables = [line for line in answer_lines(answer) if isinstance(line, TextTable)]
+    assert len(tables) == len(two_runs_job_diff.TABLES)
+    assert max(len(table.rows) for table in tables) == 10
+    assert {"critical_path_by_class", "kernels_in_order"} <= answer.series.keys()
+    assert list(answer.tables) == list(two_runs_job_diff.TABLES)
+    for name, table in two_runs_job_diff.TABLES.items():
+        assert list(answer.tables[name]) == list(table.columns)

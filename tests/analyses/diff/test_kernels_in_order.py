@@ -1,0 +1,87 @@
+"""What two runs enqueued, side by side: added, removed, replaced, by call path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analyses.diff.kernels_in_order import kernel_changes
+from analyses.scope import Scope, whole
+from hta_graph.alignment.sequence_alignment import align
+from hta_graph.attribution.call_paths import CallPaths
+from tests.support.deep_tests import deep
+from tests.support.trace_builder import TraceBuilder
+
+
+def run(kernels: list[tuple[str, str, float]], tmp_path: Path, name: str) -> Scope:
+    """Record one operator per kernel: (operator, kernel, length in µs)."""
+    trace = TraceBuilder()
+    at = 0.0
+    for number, (operator, kernel, length) in enumerate(kernels, 1):
+        trace.op(operator, at, at + 4)
+        trace.launch(kernel, (at + 1, at + 2), (at + 3, at + 3 + length), number)
+        at += 10 + length
+    (tmp_path / name).mkdir()
+    return whole(0, trace.graph(tmp_path / name))
+
+
+def test_an_inserted_kernel_is_added_and_the_rest_stays_matched(tmp_path: Path) -> None:
+    control = run([("a", "k", 5), ("b", "k", 5), ("a", "k", 5), ("c", "q", 7)], tmp_path, "control")
+    test = run([("a", "k", 5), ("b", "k", 5), ("x", "new", 3), ("a", "k", 5), ("c", "q", 9)], tmp_path, "test")
+    changes = kernel_changes(control, test)
+    found = changes[["change", "call_path", "kernels", "times", "diff_ns"]].to_numpy().tolist()
+    assert found == [["added", "x", "new", 1, 3_000], ["slower", "c", "q", 1, 2_000]]
+
+
+def test_another_kernel_in_its_place_is_replaced(tmp_path: Path) -> None:
+    control = run([("a", "k", 5), ("b", "old", 5), ("a", "k", 5)], tmp_path, "control")
+    test = run([("a", "k", 5), ("b", "new", 4), ("a", "k", 5)], tmp_path, "test")
+    row = kernel_changes(control, test).iloc[0]
+    assert (row["change"], row["kernels"], row["diff_ns"]) == ("replaced", "old ⇒ new", -1_000)
+    assert control.graph.event(row["control_index"])["name"] == "old"
+    assert test.graph.event(row["test_index"])["name"] == "new"
+
+
+def test_numbers_of_iterations_do_not_part_call_paths(tmp_path: Path) -> None:
+    scopes = [run([(f"Region: {number}/0", "k", 5)], tmp_path, str(number)) for number in (5, 8)]
+    paths = CallPaths()
+    found = [paths.around(scope.graph, scope.work.call)[0] for scope in scopes]
+    assert {paths.label(int(path)) for path in found} == {"Region: #/#"}
+    assert kernel_changes(*scopes).empty
+
+
+def test_a_call_path_holds_the_operators_around_outermost_first(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.annotation("ProfilerStep#3", 0, 100)
+    trace.op("aten::linear", 1, 20)
+    trace.op("aten::addmm", 2, 10)
+    trace.launch("gemm", (3, 4), (5, 9), 1)
+    scope = whole(0, trace.graph(tmp_path))
+    paths = CallPaths()
+    assert [paths.label(path) for path in paths.around(scope.graph, scope.work.call)] == ["aten::linear / aten::addmm"]
+
+
+@pytest.mark.slow
+def test_deep_nesting_takes_no_stack(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for depth in range(3_000):
+        trace.op("again", depth, 10_000 - depth)
+    trace.launch("gemm", (4_000, 4_001), (4_002, 4_003), 1)
+    scope = whole(0, trace.graph(tmp_path))
+    paths = CallPaths()
+    assert len(paths.names(int(paths.around(scope.graph, scope.work.call)[0]))) == 3_000
+
+
+@pytest.mark.parametrize("seed", [*range(12), *map(deep, range(12, 50))])
+def test_the_alignment_is_a_common_subsequence(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    left = rng.integers(0, 6, 80)
+    right = np.delete(left, rng.choice(80, 8, replace=False))
+    right = np.insert(right, rng.choice(len(right), 5), 99)
+    a, b = align(left, right)
+    assert (left[a] == right[b]).all()
+    assert (np.diff(a) > 0).all()
+    assert (np.diff(b) > 0).all()
+    assert len(a) >= 55

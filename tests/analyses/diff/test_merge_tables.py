@@ -1,0 +1,41 @@
+"""Medians over the stretches of two runs are those of whole tables, however few rows are laid out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analyses.diff import merge_tables
+from analyses.diff.merge_tables import SideRows, medians_of_sides
+from analyses.diff.noise import LEAST_OF_STEPS, band_of_medians
+from hta_graph.model import Floats
+
+
+def table(rng: np.random.Generator, names: int, stretches: int) -> Floats:
+    """Times of names in stretches, of which each name has a share of its own; 0 where it is not."""
+    present = rng.random((names, stretches)) < rng.random((names, 1))
+    return np.where(present, rng.integers(1, 1_000, (names, stretches)), 0).astype(float)
+
+
+def rows_of_side(whole: Floats) -> SideRows:
+    name, stretch = np.nonzero(whole)
+    return SideRows(whole.shape[1], pd.DataFrame({"stretch": stretch, "name": name, "ns": whole[name, stretch]}))
+
+
+@pytest.mark.parametrize("at_once", [1, 50, 1 << 22])
+@pytest.mark.parametrize("counts", [(1, 1), (2, 3), (3, 4), (7, 6), (20, 21)])
+def test_medians_and_noise_are_those_of_whole_tables(
+    counts: tuple[int, int], at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merge_tables, "LARGEST_TABLE", at_once)
+    rng = np.random.default_rng(sum(counts))
+    sides = [table(rng, 40, count) for count in counts]
+    found = medians_of_sides([rows_of_side(side) for side in sides], ["name"], ["ns"], None).set_index("name")
+    assert set(found.index) == set(np.flatnonzero(np.hstack(sides).any(axis=1)))
+    medians = [np.median(side, axis=1) for side in sides]
+    longer = np.maximum(*(median.round() for median in medians))
+    noise = np.ceil(np.maximum(band_of_medians(*sides), LEAST_OF_STEPS * longer))
+    for name, row in found.iterrows():
+        assert [row["control_ns"], row["test_ns"]] == [median[name].round() for median in medians]
+        assert row["noise_ns"] == noise[name]

@@ -1,0 +1,31 @@
+"""Every key of an answer has words."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+from analyses.display.labels import CAUSE, EDGE, MEANING, REASON, SHORT
+from analyses.questions.launch_gaps import LaunchGap
+from hta_graph.model import BoundBy, EdgeKind, GapCause, Reason
+
+WORDS = [(MEANING, BoundBy), (CAUSE, [*GapCause, *list(LaunchGap)[:3]]), (REASON, Reason), (EDGE, EdgeKind)]
+
+
+@pytest.mark.parametrize(("words", "keys"), WORDS, ids=["classes", "causes", "reasons", "edges"])
+def test_each_key_has_words_of_its_own(words: Mapping[str, str], keys: Iterable[BoundBy]) -> None:
+    assert list(words) == [key.label for key in keys]
+    assert len(set(words.values())) == len(words)
+
+
+def test_short_words_of_each_class_and_cause_fit_a_cell() -> None:
+    assert set(SHORT) == {*MEANING, *CAUSE}
+    assert len(set(SHORT.values())) == len(SHORT)
+    assert max(map(len, SHORT.values())) <= 19
+
+
+def test_the_page_of_words_has_them_all() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "tables.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if re.match(r"\| `[a-z_]+` \|", line)]
+    assert rows == [f"| `{key}` | {SHORT[key]} | {words[key]} |" for words in (MEANING, CAUSE) for key in words]

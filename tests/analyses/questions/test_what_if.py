@@ -1,0 +1,391 @@
+"""what-if: what it answers on the command line, in JSON and in words, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import analyses
+import hta_graph as hg
+from hta_graph.what_if.scenarios import SCENARIOS
+from tests.support.command_line import BOUND_BY, command_json, one_error, run_command
+from tests.support.gloo_builder import late_ranks
+from tests.support.trace_builder import TraceBuilder
+from tests.support.two_rank_job import small_job
+
+pytestmark = pytest.mark.sampled(2)
+
+FOLDER = Path(analyses.__file__).parent / "sample"
+SAMPLE, JOB = FOLDER / "sample_trace.json.gz", FOLDER / "four_ranks"
+
+KEYS = [
+    "schema", "file", "rank", "window", "steps", "measured_ns", "identity_ns", "predicted_ns", "saved_ns",
+    "frozen_share", "inferred_share", "changes", "next", "opportunities", "scenarios", "path_before", "path_after",
+    "diagnostics",
+]  # fmt: skip
+
+
+def asked(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    return command_json(capsys, "what-if", *arguments)
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]:
+    status, out, err = run_command(capsys, "what-if", *arguments)
+    assert status == 0, err
+    return out.splitlines()
+
+
+def gpu_bound(folder: Path) -> Path:
+    """Write one step, whose second kernel waits for the first.
+
+    µs       0   10     20   30
+    thread   [mm ]launch[mm ]launch
+    stream               [a 22 ... 62][b 64 ... 104]
+    """
+    trace = TraceBuilder(distributedInfo={"rank": 0, "world_size": 1})
+    trace.annotation("ProfilerStep#1", 0, 50)
+    trace.op("aten::mm", 2, 20)
+    trace.launch("a", (10, 18), (22, 62), 1)
+    trace.op("aten::add", 24, 40)
+    trace.launch("b", (30, 38), (64, 104), 2)
+    return trace.write(folder / "trace.json")
+
+
+# -- JSON --------------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_change_all_lengths_are_the_recorded_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    found = asked(capsys, gpu_bound(tmp_path))
+    assert list(found) == KEYS
+    assert (found["schema"], found["rank"], found["changes"]) == ("hta-graph/what-if/1", 0, [])
+    assert found["measured_ns"] == found["identity_ns"] == found["predicted_ns"] == 104_000
+    assert (found["saved_ns"], found["next"]) == (0, None)
+    assert found["path_before"] == found["path_after"]
+    assert set(found["path_after"]["by_bound_ns"]) == BOUND_BY
+    assert sum(found["path_after"]["by_bound_ns"].values()) == 104_000
+    rows = {(row["kind"], row["name"]): row for row in found["opportunities"]}
+    keys = ["kind", "name", "on_path_ns", "saved_half_ns", "saved_free_ns", "next", "alone_ns"]
+    assert list(rows["kernel", "b"]) == keys
+    assert [rows["kernel", "b"][key] for key in ("on_path_ns", "saved_half_ns", "saved_free_ns")] == [
+        40_000, 20_000, 40_000,
+    ]  # fmt: skip
+
+
+def test_a_default_window_has_its_steps_and_a_named_one_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [row["step"] for row in asked(capsys, SAMPLE)["steps"]] == [1, 2, 3]
+    named = asked(capsys, SAMPLE, "--step", 2)
+    assert [key for key in KEYS if key not in named] == ["steps"]
+    assert named["window"]["label"] == "ProfilerStep#2"
+
+
+def test_changes_are_listed_as_they_were_asked_for_and_compose(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    found = asked(
+        capsys, gpu_bound(tmp_path), "--scale", "kernel:a=0.5", "kernel:b=0.25", "--remove", "operator:none|add"
+    )
+    assert [(row["change"], row["what"]) for row in found["changes"]] == [
+        ("scale", "kernel:a"), ("scale", "kernel:b"), ("remove", "operator:none|add"),
+    ]  # fmt: skip
+    assert found["changes"][0] == {
+        "change": "scale", "what": "kernel:a", "factor": 0.5, "says": "kernel:a takes 0.5 × its time", "assumes": None,
+    }  # fmt: skip
+    # The second operator is gone with the kernel that it launches.
+    assert found["saved_ns"] == found["measured_ns"] - found["predicted_ns"] >= 60_000
+    assert found["opportunities"] == found["scenarios"] == []
+    both = asked(capsys, tmp_path / "trace.json", "--scale", "kernel:a=0.5", "--scale", "kernel:b=0.25")
+    assert both["saved_ns"] == 20_000 + 30_000
+    assert sum(both["path_after"]["by_bound_ns"].values()) == both["predicted_ns"]
+
+
+def test_the_order_of_changes_is_that_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--remove", "class:cpu_gap", "--scenario", "communication=0.5", "--scale", "kernel:sgemm=2"]
+    found = asked(capsys, SAMPLE, *given)["changes"]
+    assert [row["change"] for row in found] == ["remove", "scenario", "scale"]
+    assert [row["argument"] for row in found if row["change"] == "scenario"] == ["0.5"]
+
+
+def test_names_hold_equal_signs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 20)
+    trace.launch("tile<n=4>", (5, 10), (20, 60), 1)
+    found = asked(capsys, trace.write(tmp_path / "t.json"), "--scale", "kernel:tile<n=4>=0.5")
+    assert found["saved_ns"] == 20_000
+
+
+def test_the_curve_of_the_only_scaling_comes_with_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = gpu_bound(tmp_path)
+    found = asked(capsys, path, "--scale", "kernel:a=0.5")["curve"]
+    assert found["what"] == "kernel:a"
+    assert list(found["corners"][0]) == ["factor", "predicted_ns", "saved_ns", "on_path_ns", "next"]
+    # From some factor on the host decides, which launches the second kernel.
+    assert [corner["factor"] for corner in found["corners"]] == [1.0, pytest.approx(0.3, abs=0.3), 0.0]
+    assert found["corners"][0]["predicted_ns"] == 104_000
+    assert "curve" not in asked(capsys, path, "--scale", "kernel:a=0.5", "kernel:b=0.5")
+    assert asked(capsys, path, "--curve", "kernel:b")["curve"]["what"] == "kernel:b"
+    assert "curve" not in asked(capsys, path)
+
+
+def test_a_job_tells_its_ranks_and_asks_each_alone_by_number(capsys: pytest.CaptureFixture[str]) -> None:
+    found = asked(capsys, JOB, "--scenario", "rank_like_others=2")
+    assert (found["rank"], found["ranks"]) == (None, [0, 1, 2, 3])
+    assert sum(found["path_after"]["by_rank_ns"].values()) == found["predicted_ns"] < found["measured_ns"]
+    assert {event["rank"] for event in found["path_after"]["events"]} <= {0, 1, 2, 3}
+    assert found["next"].startswith("rank ")
+    alone = asked(capsys, JOB, "--rank", "2")
+    assert alone["rank"] == 2
+    assert "ranks" not in alone
+    assert "by_rank_ns" not in alone["path_after"]
+
+
+def test_names_are_whole_in_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    name = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
+    trace = TraceBuilder()
+    trace.op("aten::add", 0, 20)
+    trace.launch(name, (5, 10), (20, 60), 1)
+    path = trace.write(tmp_path / "t.json")
+    assert ("kernel", name) in {(row["kind"], row["name"]) for row in asked(capsys, path)["opportunities"]}
+    # A name counts as tables show it, too.
+    shown = asked(capsys, path, "--scale", "kernel:vectorized_elementwise [CUDAFunctor_add]=0")
+    assert shown["saved_ns"] == 40_000
+
+
+@pytest.mark.slow
+def test_near_critical_work_is_the_same_beside_a_path(capsys: pytest.CaptureFixture[str]) -> None:
+    asked_for = ("--near", "5%")
+    near = asked(capsys, JOB, *asked_for)["near"]
+    assert list(near) == ["threshold_ns", "by_rank", "alternatives"]
+    assert [row["rank"] for row in near["by_rank"]] == [0, 1, 2, 3]
+    beside = command_json(capsys, "critical-path", JOB, *asked_for)
+    assert beside["near"] == near
+    assert near["threshold_ns"] == int(0.05 * (beside["window"]["end_ns"] - beside["window"]["start_ns"]))
+    assert "near" not in command_json(capsys, "critical-path", JOB)
+    lines = run_command(capsys, "critical-path", JOB, *asked_for)[1]
+    assert "of being critical, by rank" in lines
+    assert "no other rank or class of work comes that close" in lines
+    assert "other ways to the end of the window" in run_command(capsys, "critical-path", JOB, "--near", "50%")[1]
+
+
+def test_an_annotation_and_explicit_times_are_asked_as_a_path_is(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = gpu_bound(tmp_path)
+    assert asked(capsys, path, "--window", "30000:90000")["measured_ns"] == 60_000
+    assert asked(capsys, path, "--annotation", "ProfilerStep#1", "--cpu-window")["measured_ns"] == 50_000
+    assert asked(capsys, path, "--whole")["measured_ns"] == 102_000
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_line_says_it_all(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = gpu_bound(tmp_path)
+    assert said(capsys, path, "--scale", "kernel:a=0.5")[0] == (
+        "ProfilerStep#1 would take 84.0 µs instead of 104.0 µs (−19.2 %); most of that is b."
+    )
+    assert said(capsys, path, "--scale", "kernel:^a=0")[0] == (
+        "ProfilerStep#1 would take 82.0 µs instead of 104.0 µs (−21.2 %); then cudaLaunchKernel decides."
+    )
+    assert said(capsys, path, "--scale", "kernel:a=2")[0].endswith("instead of 104.0 µs (+38.5 %).")
+    assert said(capsys, path, "--scale", "aten::add=0.5")[0] == (
+        "ProfilerStep#1 would take 104.0 µs as before: other work decides how long it is."
+    )
+    assert said(capsys, path, "--scale", "kernel:a=1")[0] == (
+        "ProfilerStep#1 would take 104.0 µs as before: nothing changes by that."
+    )
+
+
+def test_without_a_change_the_first_line_names_what_gains_most(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    lines = said(capsys, gpu_bound(tmp_path))
+    assert lines[0].startswith("ProfilerStep#1 takes 104.0 µs; most would be gained by ")
+    assert "what would be gained; rows overlap" in lines
+    assert lines[-1].startswith("--scale KIND:WHAT=FACTOR predicts one of them")
+
+
+def test_a_class_is_named_where_it_gains_far_more_than_each_thing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    trace = TraceBuilder()
+    for at in range(10):
+        trace.op(f"op {at}", 10 * at, 10 * at + 10)
+        trace.launch(f"kernel {at}", (10 * at + 1, 10 * at + 2), (200 + 100 * at, 300 + 100 * at), at + 1)
+    first = said(capsys, trace.write(tmp_path / "t.json"))[0]
+    assert first.startswith("The whole trace takes 1.20 ms; most would be gained where the GPU computes, in half the")
+    assert "of single things by operator op" in first
+
+
+def test_the_answer_states_assumptions_and_what_is_frozen(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = said(capsys, SAMPLE, "--scenario", "data_loading_free")
+    assert f"changed: {SCENARIOS['data_loading_free'].says}; this assumes that" in "\n".join(lines)
+    assert any(line.startswith("15.6 % of the path stays as it is whatever else changes") for line in lines)
+    assert any(line.startswith("all of the path can move") for line in said(capsys, JOB))
+
+
+@pytest.mark.slow
+def test_a_pipe_gets_whole_names_and_a_terminal_lines_that_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    from analyses.changes import asked_scale
+    from analyses.display.console import text_of
+    from analyses.questions.paths_what_if import what_if
+    from analyses.questions.what_if import what_if_lines
+
+    job = hg.read_job(JOB)
+    for changes in ([], [asked_scale("kernel:sgemm", 0.5)]):
+        lines = what_if_lines(what_if(job, hg.step(2), changes, near=0.05))
+        for width in (80, 100):
+            cut = text_of([line for line in lines if not isinstance(line, str)], width).splitlines()
+            assert max(map(len, cut)) <= width
+    assert "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)" in "\n".join(said(capsys, JOB))
+
+
+def test_the_scenarios_are_listed_without_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run_command(capsys, "what-if", "--scenarios")
+    assert status == 0
+    for name, known in SCENARIOS.items():
+        assert f"{name}={known.argument.split()[-1].upper()}" if known.argument else name in out
+        assert known.assumes in out
+
+
+# -- named changes on fitting traces -----------------------------------------------------------------------------------
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    ("scenario", "saves"),
+    [
+        ("data_loading_free", True), ("communication_free", True), ("communication=0.5", True), ("cuda_graphs", True),
+        ("launches_free", True), ("like_median", True), ("rank_like_others=2", True), ("no_waiting", False),
+        ("communication=1", False),
+    ],
+)  # fmt: skip
+def test_a_scenario_of_the_sample_job(capsys: pytest.CaptureFixture[str], scenario: str, saves: bool) -> None:
+    found = asked(capsys, JOB, "--step", 2, "--scenario", scenario)
+    assert (found["saved_ns"] > 0) == saves
+    assert found["changes"][0]["assumes"]
+    assert sum(found["path_after"]["by_bound_ns"].values()) == found["predicted_ns"]
+
+
+def test_a_host_that_launches_nothing_gains_nothing_by_graphs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    late_ranks(tmp_path, 10, 35)
+    given = ["what-if", tmp_path / "rank0.json", "--scenario", "cuda_graphs"]
+    assert "has nothing of launches" in one_error(capsys, tmp_path, *given)
+    names = {row["name"] for row in asked(capsys, tmp_path)["scenarios"]}
+    assert "rank_like_others" in names
+    assert "cuda_graphs" not in names
+
+
+def test_without_host_syncs_work_is_launched_ahead(capsys: pytest.CaptureFixture[str]) -> None:
+    found = asked(capsys, SAMPLE, "--whole", "--scenario", "no_host_syncs")
+    assert 0 < found["saved_ns"] < found["measured_ns"]
+
+
+def test_an_operator_of_several_kernels_is_fused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.op("aten::softmax", 0, 100)
+    for at in range(3):
+        trace.launch(f"part {at}", (10 + 30 * at, 25 + 30 * at), (30 + 30 * at, 35 + 30 * at), at + 1)
+    found = asked(capsys, trace.write(tmp_path / "t.json"), "--scenario", "fused=aten::softmax")
+    assert found["saved_ns"] > 0
+
+
+def test_a_rank_that_waits_for_nobody_gains_nothing_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    late_ranks(tmp_path, 10, 35)
+    assert asked(capsys, tmp_path, "--scale", "rank:0=0.5")["saved_ns"] == 0
+    assert asked(capsys, tmp_path, "--scale", "rank:1=0.5")["saved_ns"] > 0
+    rows = [row for row in asked(capsys, tmp_path)["opportunities"] if row["kind"] == "rank"]
+    assert rows[0]["name"] == "1"
+
+
+# -- refusals ----------------------------------------------------------------------------------------------------------
+
+REFUSED = [
+    (["--scenario", "nope"], 2, "there is no scenario 'nope'; there are: no_waiting"),
+    (["--scenario", "launch_free"], 2, "did you mean launches_free? There are"),
+    (["--scenario", "rank_like_others"], 2, "needs a rank"),
+    (["--scenario", "cuda_graphs=1"], 2, "takes no argument"),
+    (["--scenario", "communication=x"], 2, "'x' is no factor"),
+    (["--scenario", "communication=-1"], 2, "at least 0"),
+    (["--scenario", "no_waiting"], 1, "asks about several ranks"),
+    (["--scenario", "fused=aten::mm"], 1, "has nothing of operators 'aten::mm' that launch several kernels"),
+    (["--scale", "kernel:sgemm"], 2, "--scale takes WHAT=FACTOR"),
+    (["--scale", "=0.5"], 2, "--scale takes WHAT=FACTOR"),
+    (["--scale", "kernel:=0.5"], 2, "names nothing"),
+    (["--scale", "kernel:sgemm=half"], 2, "a number from 0 to 1,000,000, not 'half'"),
+    (["--scale", "kernel:sgemm=-0.5"], 2, "a number from 0"),
+    (["--scale", "kernel:sgemm=nan"], 2, "a number from 0"),
+    (["--scale", "kernel:sgemm=inf"], 2, "a number from 0"),
+    (["--remove", "kernel:foo("], 2, "'foo(' is not a regular expression"),
+    (["--remove", "class:gpu_compute"], 2, "did you mean gpu_compute_bound?"),
+    (["--remove", "rank:x"], 2, "is no rank"),
+    (["--remove", "rank:3"], 1, "there is no rank 3; there are: 0"),
+    (["--remove", "kernel:ampere_gemm_64x32"], 1, "did you mean 'ampere_sgemm_64x32_tn'"),
+    (["--remove", "krnel:sgemm"], 1, "did you mean 'kernel:sgemm'?"),
+    (["--remove", "kernel:aten::mm"], 1, "operator:aten::mm is there"),
+    (["--remove", "module:nope"], 1, "what-if without a change lists what there is"),
+    (["--curve", "kernel:nope"], 1, "what-if without a change lists what there is"),
+    (["--curve", "class:x"], 2, "there is no class 'x'"),
+    (["--near", "5"], 2, "takes a share such as 5% or 0.05"),
+    (["--near", "200%"], 2, "is no share of a window"),
+    (["--step", "77"], 1, "there is no step 77"),
+]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(("arguments", "status", "words"), REFUSED, ids=lambda item: str(item)[:40])
+def test_what_cannot_be_answered_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], status: int, words: str
+) -> None:
+    target = tmp_path / "answer.json"
+    assert words in one_error(capsys, tmp_path, "what-if", SAMPLE, *arguments, "--json", target, status=status)
+
+
+def test_one_wrong_change_among_right_ones_applies_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    given = ["--scale", "kernel:sgemm=0.5", "kernel:nope=0.5"]
+    one_error(capsys, tmp_path, "what-if", SAMPLE, *given, "--json", tmp_path / "x.json")
+
+
+def test_an_input_is_not_overwritten(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = gpu_bound(tmp_path)
+    one_error(capsys, tmp_path, "what-if", path, "--json", path, status=1)
+
+
+def test_near_goes_with_one_path(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    given = ["critical-path", SAMPLE, "--per-step", "--near", "1%"]
+    assert "are about one path" in one_error(capsys, tmp_path, *given, status=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "absent"),
+    [
+        (["critical-path", str(SAMPLE), "--json", "-"], "hta_graph.what_if"),
+        (["what-if", str(SAMPLE)], "pandas"),
+        (["what-if", str(SAMPLE), "--scale", "kernel:sgemm=0.5", "--json", "-"], "rich"),
+        (["what-if", "--help"], "numpy"),
+    ],
+    ids=lambda item: item if isinstance(item, str) else item[0],
+)
+@pytest.mark.slow
+def test_what_is_heavy_is_imported_where_it_is_needed(arguments: list[str], absent: str) -> None:
+    code = (
+        "import sys\nfrom analyses.cli.main import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "sys.stderr.write(' '.join(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True)
+    assert absent not in done.stderr.split()
+
+
+def test_a_job_of_two_ranks_is_asked_in_any_window(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    small_job(tmp_path)
+    found = asked(capsys, tmp_path, "--annotation", "forward")
+    assert found["measured_ns"] == found["predicted_ns"] == 68_000
+    assert found["window"]["missing_ranks"] == []
+    assert json.dumps(found["opportunities"])

@@ -1,0 +1,82 @@
+"""What critical-path says of a job's ranks, in JSON and in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analyses.window_report import rank_names
+from tests.support.command_line import command_json, run_command, time_by_class
+from tests.support.gloo_builder import late_ranks
+from tests.support.two_rank_job import small_job
+
+
+def test_the_document_of_a_job(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    small_job(tmp_path)
+    found = command_json(capsys, "critical-path", tmp_path, "--annotation", "forward")
+    assert (found["rank"], found["ranks"]) == (None, [0, 1])
+    assert [clock["rank"] for clock in found["clocks"]] == [0, 1]
+    assert list(found["clocks"][0]) == ["rank", "offset_ns", "gpu_offset_ns", "drift_ppm", "error_ns", "collectives"]
+    assert found["by_rank_ns"] == {"0": 10_000, "1": 58_000}
+    assert found["held_up_ns"] == {"0": 0, "1": 10_000}
+    assert found["crossings"] == {"count": 1, "corrected_ns": 0}
+    assert found["window"]["missing_ranks"] == []
+    assert [segment["rank"] for segment in found["segments"]] == [1] * (len(found["segments"]) - 1) + [0]
+    assert sum(time_by_class(found).values()) == 68_000
+
+
+def test_one_rank_has_none_of_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    found = command_json(capsys, "critical-path", small_job(tmp_path)[0])
+    assert not {"ranks", "clocks", "by_rank_ns", "held_up_ns", "crossings"} & set(found)
+    assert "missing_ranks" not in found["window"]
+    assert "held_up_by" not in found["steps"][0]
+
+
+def test_runs_are_merged_within_a_rank(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    small_job(tmp_path)
+    merged = command_json(capsys, "critical-path", tmp_path, "--annotation", "forward", "--merge-runs")
+    assert {segment["rank"] for segment in merged["segments"]} == {0, 1}
+    assert sum(segment["end_ns"] - segment["start_ns"] for segment in merged["segments"]) == 68_000
+
+
+def test_the_text_opens_with_who_holds_up_the_job(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    late_ranks(tmp_path, 10, 35)
+    out = run_command(capsys, "critical-path", tmp_path)[1].splitlines()
+    assert out[0] == (
+        "rank 1 holds up the job: in step 1 all others wait 25.0 µs (42 %) for it alone, mostly in aten::mul "
+        "(CPU works); 63 % of the path are on it; as fast as the others it would save 25.0 µs (42 %)"
+    )
+    assert out[2].endswith(", 2 ranks")
+    assert "ProfilerStep#1: iteration 0.060 ms, from the latest end of the step before" in out[3]
+    assert "the ranks meet in 1 collective" in out
+    at = out.index("time on the critical path by rank; it goes from rank to rank 1 ×")
+    assert [line.split() for line in out[at + 3 : at + 5]] == [
+        ["0.038", "ms", "63.3", "%", "0.025", "ms", "1", "CPU", "works"],
+        ["0.022", "ms", "36.7", "%", "0.000", "ms", "0", "CPU,", "no", "operator"],
+    ]
+
+
+def test_ranks_without_the_step_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    paths = late_ranks(tmp_path, 10, 30, 35)
+    paths[2].write_text(paths[2].read_text().replace("ProfilerStep#1", "ProfilerStep#7"))
+    paths[1].write_text(paths[1].read_text().replace("ProfilerStep#1", "ProfilerStep#7"))
+    found = command_json(capsys, "critical-path", tmp_path, "--step", 1)
+    assert found["window"]["missing_ranks"] == [1, 2]
+    out = run_command(capsys, "critical-path", tmp_path, "--step", 1)[1]
+    assert "\nranks 1, 2 recorded no ProfilerStep#1 and contribute nothing\n" in out
+
+
+def test_per_step_has_the_job_in_front(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    late_ranks(tmp_path, 10, 35)
+    found = command_json(capsys, "critical-path", tmp_path, "--per-step")
+    (row,) = found["job_steps"]
+    assert (row["step"], row["iteration_ns"], row["held_up_by"]) == (1, 60_000, 1)
+    assert [of["rank"] for of in found["steps"]] == [0, 1]
+    out = run_command(capsys, "critical-path", tmp_path, "--per-step")[1].splitlines()
+    assert out[0] == "the job"
+    assert "2 ranks" in out
+
+
+def test_many_ranks_are_cut() -> None:
+    assert rank_names(tuple(range(12))).endswith("9 and 2 more")

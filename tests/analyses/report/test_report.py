@@ -1,0 +1,298 @@
+"""The report: complete, readable without a network, in light and dark, on a phone; and true to its numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from html import escape, unescape
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import hta_graph as hg
+from analyses.cli.main import main
+from analyses.report import row_links
+from analyses.report.bars import Bar, BarPart
+from analyses.report.job_section import job_section
+from analyses.report.page_tables import Section, SectionTable
+from analyses.report.report import report_page
+from analyses.report.report_page import page
+from analyses.report.sections import PARTS
+from analyses.report.timeline import timeline_page
+from analyses.scope import in_window
+from analyses.verdict import verdict
+from hta_graph.colours import BOUND_COLOUR
+from tests.support.samples import FOUR_RANKS, ONE_RANK
+from tests.support.shared_traces import SHARED
+from tests.support.timeline_data import page_data
+from tests.support.trace_builder import TraceBuilder
+from tests.support.two_rank_job import small_job
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    status = main(["report", str(FOUR_RANKS), "-o", str(folder / "r.html"), "--overlay", str(folder / "path #1.json")])
+    assert status == 0
+    return folder / "r.html"
+
+
+def test_it_holds_every_section_and_the_verdict(report: Path) -> None:
+    text = report.read_text()
+    for title in ("Critical path", *(part.title for part in PARTS), "What is unexplained", "Look at it in the trace"):
+        assert title in unescape(text), title
+    assert "launch stats (sums over launches, which wait side by side): " in unescape(text)
+    said = re.search(r'<div class="verdict">(.*?)</div>', text, re.DOTALL)
+    assert said
+    assert said[1].count("<p>") >= 4
+    assert "Rank 2 holds up the job: in step 2 all others wait 121.0 µs (9 %) for it alone" in said[1]
+
+
+def test_the_job_stands_before_its_ranks(report: Path) -> None:
+    text = unescape(report.read_text())
+    assert text.index("Critical path of the job") < text.index("Critical paths of the ranks")
+    assert "time on the job's path by rank, and for how long all others wait" in text
+    assert "Timeline, rank 2" in text
+
+
+def test_what_others_wait_for_stands_beside_the_path_of_the_job(tmp_path: Path) -> None:
+    job = hg.critical_path(hg.read_job(small_job(tmp_path)), hg.whole())
+    causes = pd.DataFrame({"rank": range(12), "name": [f"cause {at}" for at in range(12)], "caused_ns": 5})
+    section = job_section(job, causes)
+    assert [len(table.frame) for table in section.tables][-1] == 10
+    assert len(job_section(job).tables) == 3
+
+
+def test_it_needs_no_network(report: Path) -> None:
+    assert not re.findall(r'(?:src|href)\s*=\s*"(?:https?:)?//', report.read_text())
+    assert "default-src 'none'" in report.read_text()
+
+
+def test_it_links_the_overlay(report: Path) -> None:
+    assert (report.parent / "path #1.json").is_file()
+    assert 'href="path%20%231.json"' in report.read_text()
+
+
+@pytest.mark.slow
+def test_it_links_an_overlay_whose_name_is_no_utf_8(tmp_path: Path) -> None:
+    named = tmp_path / os.fsdecode(b"path\xff.json")
+    assert main(["report", str(FOUR_RANKS), "-o", str(tmp_path / "r.html"), "--overlay", str(named)]) == 0
+    assert named.is_file()
+    assert 'href="path%FF.json"' in (tmp_path / "r.html").read_text()
+
+
+@pytest.mark.slow
+def test_names_from_a_trace_are_text_not_markup(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.op("<script>alert(1)</script>", 0, 50)
+    trace.launch("<img src=x onerror=alert(2)>", (1, 2), (3, 40), 1)
+    graph = trace.graph(tmp_path)
+    window = hg.whole()
+    text = report_page([in_window(0, graph, window)], {0: hg.critical_path(graph, window)}).decode()
+    body = text[text.index("<body>") :]
+    assert "<script>alert" not in body
+    assert "<img" not in re.sub(r"<script.*?</script>", "", body, flags=re.DOTALL)
+
+
+def test_a_trace_without_a_gpu_gets_its_report(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.op("aten::add", 0, 50)
+    graph = trace.graph(tmp_path)
+    text = report_page([in_window(0, graph, hg.whole())], {0: hg.critical_path(graph, hg.whole())}).decode()
+    assert text.count("the trace holds no GPU activity") == 1
+    assert "Top kernels" not in text
+    assert "every nanosecond has a cause" in text
+
+
+def test_the_verdict_is_about_the_slowest_rank(tmp_path: Path) -> None:
+    paths = {}
+    for rank, length in ((0, 40), (1, 90)):
+        trace = TraceBuilder()
+        trace.launch(f"kernel_{rank}", (0, 2), (3, length), 1)
+        (tmp_path / str(rank)).mkdir()
+        paths[rank] = hg.critical_path(trace.graph(tmp_path / str(rank)), hg.whole())
+    among, bound, largest, known = verdict(paths)
+    assert among == "Rank 1 is the slowest of 2: 90.0 µs, the others 40.0 µs (median)."
+    assert bound == "The whole trace takes 90.0 µs; for 97 % of it the GPU computes."
+    assert largest == "The largest item on the critical path is kernel_1 (GPU computes): 0.087 ms in 1 call."
+    assert known == "Unexplained: nothing, every nanosecond has a cause."
+
+
+@pytest.mark.parametrize(
+    ("lengths", "said"),
+    [
+        ((100, 100.2), "The 2 ranks are alike: 100.0 µs to 100.2 µs."),
+        ((60, 99, 100), "The 3 ranks take 60.0 µs to 100.0 µs; none stands out as the slowest."),
+        ((60, 70, 100), "Rank 2 is the slowest of 3: 100.0 µs, the others 60.0 µs (median)."),
+    ],
+)
+def test_a_rank_is_the_slowest_only_beyond_five_per_cent(tmp_path: Path, lengths: tuple[float, ...], said: str) -> None:
+    paths = {}
+    for rank, length in enumerate(lengths):
+        trace = TraceBuilder()
+        trace.launch("kernel", (0, 2), (3, length), 1)
+        (tmp_path / str(rank)).mkdir()
+        paths[rank] = hg.critical_path(trace.graph(tmp_path / str(rank)), hg.whole())
+    assert verdict(paths)[0] == said
+
+
+def test_the_verdict_of_every_rank_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(FOUR_RANKS), "--json", "-"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert list(document) == ["schema", "verdict", "job", "ranks"]
+    assert document["schema"] == "hta-graph/report/1"
+    assert [rank["rank"] for rank in document["ranks"]] == [0, 1, 2, 3]
+    rules = [finding["rule"] for finding in document["verdict"]]
+    assert rules[:5] == ["held_up_by_rank", "bound_by", "largest_item", "unexplained", "ranks_matched"]
+    assert document["job"]["ranks"] == [0, 1, 2, 3]
+    assert sum(document["job"]["by_rank_ns"].values()) == 1_357_700
+    of_rank = [finding["rule"] for finding in document["ranks"][0]["verdict"]]
+    assert of_rank[:3] == ["bound_by", "largest_item", "unexplained"]
+
+
+def test_a_report_needs_a_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(FOUR_RANKS)]) == 2
+    assert "-o FILE.html" in capsys.readouterr().err
+
+
+def test_a_page_stays_small(report: Path) -> None:
+    assert len(page("t", ["v"], [Section("s", "m")])) < 20_000
+    assert report.stat().st_size < 150_000
+
+
+@pytest.mark.slow
+def test_the_same_ranks_give_the_same_bytes(report: Path, tmp_path: Path) -> None:
+    assert (
+        main(["report", str(FOUR_RANKS), "-o", str(tmp_path / "r.html"), "--overlay", str(tmp_path / "path #1.json")])
+        == 0
+    )
+    assert (tmp_path / "r.html").read_bytes() == report.read_bytes()
+
+
+def test_every_link_leads_somewhere(report: Path) -> None:
+    text = report.read_text()
+    anchors = set(re.findall(r'id="([^"]+)"', text))
+    links = [unescape(link) for link in re.findall(r'href="#([^"]+)"', text)]
+    places = [re.fullmatch(r"t=(\d+),(\d+)(?:&row=(\d+))?", link) for link in links]
+    assert {link for link, place in zip(links, places, strict=True) if not place} <= anchors
+    data = page_data(report.read_bytes())
+    base, length = int(data.head["base"]), data.head["length"]
+    numbers = {bar.index for bar in data.bars}
+    times = [place for place in places if place]
+    assert len(times) > 30
+    for place in times:
+        start, end = int(place[1]) - base, int(place[2]) - base
+        assert 0 <= start <= end <= length
+        assert place[3] is None or int(place[3]) in numbers
+
+
+def test_a_row_leads_to_the_event_that_it_names(report: Path) -> None:
+    text = report.read_text()
+    (link,) = set(
+        re.findall(
+            r'<a href="([^"]+)"[^>]*>ampere_sgemm_64x32_tn</a>', text.split(">kernels: rank")[1].split("</table>")[0]
+        )
+    )
+    place = re.fullmatch(r"#t=(\d+),(\d+)&row=(\d+)", unescape(link))
+    assert place
+    data = page_data(report.read_bytes())
+    (bar,) = [bar for bar in data.bars if bar.index == int(place[3]) and bar.group == "kernel"]
+    assert bar.name == "ampere_sgemm_64x32_tn"
+    assert [int(data.head["base"]) + at for at in (bar.start, bar.end)] == [int(place[1]), int(place[2])]
+
+
+def test_an_item_of_the_path_leads_to_its_longest_segment(tmp_path: Path) -> None:
+    built = TraceBuilder()
+    built.op("short", 0, 10)
+    built.op("long", 20, 50)
+    built.op("short", 60, 75)
+    graph = built.graph(tmp_path)
+    path = hg.critical_path(graph, hg.whole())
+    timeline = timeline_page(path)
+    totals = path.event_totals()
+    links = dict(zip(totals["name"].tolist(), row_links.longest_pieces(path, totals, timeline), strict=True))
+    start = path.window.start_ns
+    assert links == {
+        "long": f"#t={start + 20_000},{start + 50_000}&row=1",
+        "short": f"#t={start + 60_000},{start + 75_000}&row=2",
+        None: f"#t={start + 10_000},{start + 20_000}",
+    }
+
+
+@pytest.mark.slow
+def test_the_longest_kernels_stand_first_whatever_their_type(tmp_path: Path) -> None:
+    built = TraceBuilder()
+    for number in range(3):
+        built.launch(f"gemm_{number}", (20 * number, 20 * number + 1), (20 * number + 2, 20 * number + 12), number + 1)
+    built.launch("ncclDevKernel_AllReduce_Sum", (61, 62), (70, 170), 9, stream=20)
+    graph = built.graph(tmp_path)
+    text = report_page([in_window(0, graph, hg.whole())], {0: hg.critical_path(graph, hg.whole())}).decode()
+    rows = text.split(">kernels: rank")[1].split("</table>")[0].split("<tr>")[2:]
+    names = [row.split("</a>")[0].rpartition(">")[2] for row in rows]
+    assert names == ["AllReduce_Sum", "gemm_0", "gemm_1", "gemm_2"]
+    assert "&amp;row=7" in rows[0]
+    assert "width:100.0%" in rows[0]
+
+
+def test_each_class_has_one_colour_and_one_legend(report: Path) -> None:
+    classes = report.read_text().split("time on the path by class")[1].split("</table>")[0]
+    for bound, colour in BOUND_COLOUR.items():
+        assert classes.count(f'background:{colour}"></i>{bound}') == (bound in classes)
+    assert 'aria-label="classes of the critical path"' not in report.read_text()
+
+
+@pytest.mark.slow
+def test_the_legend_explains_the_colours_of_every_step(tmp_path: Path) -> None:
+    assert main(["report", str(ONE_RANK), "--step", "2", "-o", str(tmp_path / "r.html")]) == 0
+    text = (tmp_path / "r.html").read_text()
+    legend = text.split("time on the path by class")[1].split("</table>")[0]
+    bars = re.findall(r'<div class="step"[^>]*>(.*?)</div>', text, re.DOTALL)
+    assert len(bars) == 3
+    assert {colour for bar in bars for colour in re.findall(r"background:(#\w+)", bar)} == set(
+        re.findall(r"background:(#\w+)", legend)
+    )
+
+
+def test_bars_say_in_words_what_they_show(report: Path) -> None:
+    text = report.read_text()
+    assert len(re.findall(r'<span class="bar" role="img" aria-label="[^"]+"', text)) > 10
+    assert re.search(r'style="width:[\d.]+%;background:#3fa65c" title="compute [\d.]+ ms, [\d.]+ %"', text)
+
+
+def test_a_colour_of_a_bar_is_explained_by_a_heading(report: Path) -> None:
+    table = report.read_text().split(">temporal breakdown")[1].split("</thead>")[0]
+    explained = dict(re.findall(r'background:(#\w+)"></i>([\w ]+) ms', table))
+    parts = next(shown.parts for part in PARTS for shown in part.tables if shown.name == "temporal_breakdown")
+    assert explained == {colour: words for words, colour in parts.values()}
+
+
+def test_names_stand_first() -> None:
+    frame = pd.DataFrame({"time_ns": [5], "calls": [1], "name": ["a long name of a kernel that is cut last"]})
+    (table,) = Section("s", "m", [SectionTable("t", frame, links=["#t=1,2"])]).shown
+    assert [cell.text for cell in table.headings] == ["name", "time ms", "calls"]
+    assert [cell.style for cell in table.rows[0].cells] == ["text long", "", ""]
+
+
+def test_what_a_page_does_not_hold_is_said() -> None:
+    frame = pd.DataFrame({"name": [f"row {number}" for number in range(130)]})
+    text = page("t", ["v"], [Section("s", "m", [SectionTable("t", frame)])]).decode()
+    assert "… and 30 more rows, which the page does not hold" in text
+    assert text.count("<tr>") == 1 + 100
+
+
+def test_cells_and_titles_are_escaped() -> None:
+    odd = '"><script>alert(1)</script>'
+    bar = Bar([BarPart(50, "red", odd)])
+    table = SectionTable(odd, pd.DataFrame({"name": [odd]}), [bar], [f"#{odd}"])
+    text = page(odd, [odd], [Section(odd, odd, [table], [odd])], overlay=odd).decode()
+    assert "<script>alert" not in text
+    assert text.count(escape(odd, quote=False)[2:20]) >= 7
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", ["vllm_hipgraph_mi300x", "cpu_only_gloo", "mtia_inference", "oldest_format_array"])
+def test_traces_of_all_kinds_get_a_report(name: str, tmp_path: Path) -> None:
+    assert main(["report", str(SHARED / "traces" / name), "-o", str(tmp_path / "r.html")]) == 0
+    assert b"</html>" in (tmp_path / "r.html").read_bytes()

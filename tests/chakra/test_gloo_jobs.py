@@ -1,0 +1,57 @@
+"""Recorded jobs that talk by Gloo become workloads that last as long, and that ASTRA-sim runs to the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import hta_graph as hg
+from hta_graph.chakra.convert import Conversion, ConvertOptions, convert
+from hta_graph.chakra.rank_workload import RankInput
+from tests.support.astra_sim import BACK_ENDS, Settings, needs_astra_sim, programs_in, run_astra_sim
+from tests.support.deep_tests import deep
+from tests.support.shared_traces import SHARED
+
+pytestmark = pytest.mark.shared
+
+QUICK = ("groups_2r_slowfwd_1",)
+SETS = [
+    path.name if path.name in QUICK else deep(path.name) for path in sorted((SHARED / "gloo").glob("*_*r_*"))
+]  # fmt: skip
+AT_ONCE = 0.015
+"""Two collectives at once, of which each is last on another rank, take a simulated rank that does one after the other
+so much longer; elsewhere 0.3 %."""
+
+
+def converted_job(name: str, target: Path, unknown: str = "as-recorded") -> Conversion:
+    """Convert all ranks of a recorded job."""
+    graphs = hg.read_graphs(sorted((SHARED / "gloo" / name).glob("rank*.json.gz")), jobs=1)
+    return convert([RankInput(graph.rank or 0, graph) for graph in graphs], target, ConvertOptions(unknown=unknown))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETS)
+def test_a_job_on_cpus_lasts_as_long_as_it_did(tmp_path: Path, name: str) -> None:
+    conversion = converted_job(name, tmp_path / "work")
+    most = AT_ONCE if name.startswith("ddp_4r") else 0.003
+    for rank in conversion.ranks:
+        assert abs(rank.simulated_ns - rank.measured_ns) <= most * rank.measured_ns
+    assert not any("show as CPU time" in note for note in conversion.notes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETS)
+def test_astra_sim_runs_it_to_the_end(tmp_path: Path, name: str) -> None:
+    needs_astra_sim()
+    converted_job(name, tmp_path / "work")
+    for back_end in BACK_ENDS:
+        run = run_astra_sim(tmp_path / "work", tmp_path / "log", Settings(back_end))
+        assert all(rank.is_complete for rank in run.statistics(programs_in(tmp_path / "work")).ranks)
+
+
+@pytest.mark.parametrize("name", [deep("groups_4r_base_1"), deep("fsdp_4r_base_1")])
+def test_without_the_wish_the_unknown_is_time_of_threads(tmp_path: Path, name: str) -> None:
+    conversion = converted_job(name, tmp_path / "work", "error")
+    for rank in conversion.ranks:
+        assert abs(rank.simulated_ns - rank.measured_ns) <= 0.01 * rank.measured_ns

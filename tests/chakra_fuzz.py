@@ -1,0 +1,126 @@
+"""Fuzzing of workloads: a damaged trace or job becomes one that the simulator runs, or is refused in one clear line.
+
+``python -m tests.chakra_fuzz --cases 2000`` prints what became of the cases, every kind of refusal, and what failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import sys
+import tempfile
+import traceback
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.job_fuzz import damaged
+from tests.support.fuzzed_command import ask
+from tests.support.invariants import require
+from tests.trace_fuzz import make_case
+
+OF_FILES = (
+    "is not JSON", "breaks off", "is corrupt", "nests JSON values too deeply", "has traceEvents of type",
+    "is JSON without traceEvents", "is a list without event objects", "holds nothing to simulate",
+    "holds no GPU activity",
+)  # fmt: skip
+"""Why a trace can be refused by itself."""
+OF_JOBS = (
+    "claims rank", "trace among these files", "recorded nothing", "the ranks disagree", "the one order in which",
+    "ASTRA-sim would not run this", "communicates on the CPU with ranks that are missing",
+)  # fmt: skip
+"""Why ranks can be refused that do not fit together, or copies of one."""
+
+
+@dataclass
+class Workloads:
+    """What became of the cases: counts, refusals by their words, and reports of failures by the number of the case."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+    failures: dict[int, str] = field(default_factory=dict)
+
+
+def fuzz_workloads(seed: int, numbers: range) -> Workloads:
+    """Convert the cases of these numbers: two single traces, then a job."""
+    found = Workloads()
+    for number in numbers:
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                refusal = examine_workload(Path(folder), seed, number)
+            except (Exception, SystemExit):  # noqa: BLE001 - a fuzzer reports whatever is raised
+                found.counts["failed"] += 1
+                found.failures[number] = traceback.format_exc()
+                continue
+        found.counts["refused" if refusal else "converted"] += 1
+        if refusal:
+            found.refusals[refusal] += 1
+    return found
+
+
+def examine_workload(folder: Path, seed: int, number: int) -> str:
+    """Convert a case, and check and run what came of it; return why it was refused, without names and numbers.
+
+    Raises:
+        BrokenRuleError: the outcome is not what it must be; whatever else goes wrong is raised as it is.
+    """
+    rng = random.Random(f"{seed} {number} workload")
+    missing, is_job = rng.choice(("as-compute", "as-compute", "copy")), number % 3 == 2
+    traces = folder / "traces"
+    traces.mkdir()
+    if is_job:
+        for rank, raw in enumerate(damaged(number, seed)):
+            (traces / f"rank{rank}.json").write_bytes(raw)
+    else:
+        raw = make_case(seed, number).raw
+        (traces / ("case.json.gz" if raw[:2] == b"\x1f\x8b" else "case.json")).write_bytes(raw)
+    work = folder / "work"
+    options = ["--profile", rng.choice(("full", "gpu")), "--overlap", rng.choice(("keep", "share"))]
+    unknown = rng.choice(("as-compute", "as-recorded"))
+    options += ["--unknown-collectives", unknown, "--missing-ranks", missing]
+    status, error = _ask_command(["convert", str(traces), "-o", str(work), *options])
+    if status:
+        known = OF_FILES + OF_JOBS if is_job or missing == "copy" else OF_FILES
+        require(any(words in error for words in known), f"a refusal that nobody has judged: {error}")
+        require({path.name for path in folder.iterdir()} == {"traces"}, "something is left behind")
+        return _without_names(error, folder)
+    for command in ("check", "simulate"):
+        status, error = _ask_command([command, str(work)])
+        require(status == 0, f"{command} does not take what convert wrote: {error}")
+    return ""
+
+
+def _ask_command(arguments: list[str]) -> tuple[int, str]:
+    """Run a command; return its exit status and its line of error."""
+    answer = ask(["chakra", *arguments])
+    answer.check_one_error()
+    require(answer.status != 2, "a wrong command line")
+    return answer.status, answer.errors[0].removeprefix("hta-graph: ") if answer.errors else ""
+
+
+def _without_names(line: str, folder: Path) -> str:
+    line = re.sub(r"'[^']*'|\"[^\"]*\"", "…", line.replace(str(folder), ""))
+    return re.sub(r"-?\d[\d,.]*", "N", line)
+
+
+def main() -> int:
+    """Convert damaged traces, and print what became of them."""
+    parser = argparse.ArgumentParser(description="Workloads of damaged traces and jobs.")
+    parser.add_argument("--cases", type=int, default=600)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    found = fuzz_workloads(options.seed, range(options.first, options.first + options.cases))
+    sys.stdout.write(f"{dict(found.counts)}\n")
+    for refusal, count in found.refusals.most_common():
+        sys.stdout.write(f"{count:>6} {refusal}\n")
+    for number, report in found.failures.items():
+        sys.stdout.write(f"case {number} of seed {options.seed}\n{report}\n")
+    return int(bool(found.failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""A host that spins until a kernel lets it go on, found by the silence that spinning leaves, and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+import hta_graph as hg
+from analyses.questions.idle_time import stream_idle_time
+from analyses.scope import whole
+from hta_graph.dependencies.host_poll import host_poll
+from tests.edge_accuracy import graph_edges, read, true_edges
+from tests.simulator import Dialect, random_program, simulate, write
+from tests.simulator.program import Gap, Launch, Op, Poll, Program, Stream
+from tests.simulator.programs import Family
+from tests.support.deep_tests import deep
+
+S = Stream(7)
+SYNC_ROWS = ("none", "resolved")
+
+
+def spinning(count: int, kernel_ns: int = 600_000, before_end_ns: int = 30_000) -> Program:
+    """A loop that launches a long kernel, spins until it is nearly through, and works on while the GPU is idle."""
+    work = Op("aten::bmm", (Gap(50_000), Launch(S, 4_000, "gemm")))
+    once = (Launch(S, kernel_ns, "dispatch"), Poll(S, before_end_ns), work)
+    return Program.of(*once * count)
+
+
+def graph_of(program: Program) -> hg.DependencyGraph:
+    return read(write(simulate(program), Dialect()))
+
+
+def polls_found(graph: hg.DependencyGraph) -> int:
+    return graph.edge_counts().get("host_poll", {}).get("inferred", 0)
+
+
+def test_the_time_of_a_spinning_host_is_the_kernels_and_not_pythons() -> None:
+    graph = graph_of(spinning(8))
+    path = hg.critical_path(graph, hg.whole())
+    assert polls_found(graph) == 8
+    assert path.by_bound_ns["gpu_compute_bound"] > 0.85 * path.length_ns
+    assert path.by_bound_ns["cpu_gap"] < 0.01 * path.length_ns
+    polled = path.segments[path.segments["edge"] == "host_poll"]
+    assert set(polled["name"]) == {"dispatch"}
+    assert set(polled["bound_by"]) == {"gpu_compute_bound"}
+    assert set(polled["evidence"]) == {"inferred"}
+
+
+def test_an_idle_stream_behind_a_spinning_host_waits_for_the_host() -> None:
+    other = Stream(20)
+    once = (Launch(S, 600_000, "dispatch"), Poll(S, 30_000), Launch(other, 20_000, "gemm"))
+    idle = stream_idle_time([whole(0, graph_of(Program.of(*once * 8)))])
+    late = idle[(idle["stream"] == "stream 0:1:20") & (idle["cause"] == "host_blocked")]
+    assert late["idle_share"].iloc[0] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        (spinning(2), "twice may be chance"),
+        (spinning(8, kernel_ns=150_000), "of a short kernel the last 100 µs say nothing"),
+        (spinning(8, before_end_ns=200_000), "the host goes on long before the kernel ends"),
+        (
+            Program.of(*(Launch(S, 600_000, "dispatch"), Gap(650_000), Op("aten::add")) * 8),
+            "the host goes on after the kernel's end",
+        ),
+        (
+            Program.of(*(Launch(S, 600_000, "dispatch"), Gap(30_000), Op("aten::add"), Poll(S, 30_000), Op("x")) * 8),
+            "the silence does not begin with the launch",
+        ),
+        (
+            Program.of(
+                *(Launch(S, 600_000, "dispatch"), Poll(S, 30_000), Op("aten::add")) * 4,
+                *(Launch(S, 600_000, "dispatch"), Op("aten::add")) * 4,
+            ),
+            "half of its launches are not waited for",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_may_be_chance_is_no_edge(program: Program, why: str) -> None:
+    assert polls_found(graph_of(program)) == 0, why
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("programs", "least"), [(8, 60), deep(40, 400)])
+@pytest.mark.parametrize("sync_rows", SYNC_ROWS)
+def test_precision_and_recall_on_programs_with_experts_on_other_ranks(
+    sync_rows: str, programs: int, least: int
+) -> None:
+    score: Counter[str] = Counter()
+    for seed in range(programs):
+        written = write(simulate(random_program(seed, "experts", 600)), Dialect(sync_rows=sync_rows))  # type: ignore[arg-type]
+        truth, edges = true_edges(written, hidden=False), graph_edges(read(written))
+        true_polls, polls = ({edge for edge in each if edge[0] == "host_poll"} for each in (truth, edges))
+        score["right"] += len(true_polls & polls)
+        score["wrong"] += len(polls - true_polls)
+        score["missed"] += len(true_polls - polls)
+    assert score["wrong"] == 0
+    assert score["right"] > least
+    assert score["right"] / (score["right"] + score["missed"]) > 0.6
+
+
+@pytest.mark.parametrize("programs", [5, deep(30)])
+@pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
+@pytest.mark.slow
+def test_no_other_program_spins(family: Family, programs: int) -> None:
+    for seed in range(programs):
+        assert polls_found(graph_of(random_program(seed, family, 400))) == 0
+
+
+def test_without_the_rule_the_time_is_pythons() -> None:
+    trace = graph_of(spinning(8)).trace
+    graph = hg.build_graph(trace, [rule for rule in hg.DEFAULT_RULES if rule is not host_poll])
+    path = hg.critical_path(graph, hg.whole())
+    assert polls_found(graph) == 0
+    assert path.by_bound_ns["cpu_gap"] > 0.5 * path.length_ns

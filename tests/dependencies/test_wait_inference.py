@@ -1,0 +1,195 @@
+"""Each rule of inference on a tiny trace, what hidden records lose, and what no trace can tell (times in µs)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import hta_graph as hg
+from hta_graph import DependencyGraph
+from tests.edge_accuracy import recorded_and_inferred
+from tests.simulator import Dialect, Program, Stream, simulate, to_bytes, write
+from tests.simulator.program import Gap, Launch, Record, Statement, SyncStream, Wait
+from tests.support.shared_traces import SHARED
+from tests.support.trace_builder import TraceBuilder, edges
+
+
+def rules(graph: DependencyGraph, kind: str) -> set[str]:
+    frame = graph.edges
+    return set(frame[frame.kind == kind].rule)
+
+
+def test_a_device_sync_without_a_record_waits_for_every_stream(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.op("op", 0, 10)
+    _, a = trace.launch("A", (1, 5), (15, 1015), 1)
+    _, b = trace.launch("B", (6, 9), (16, 200), 2, stream=20)
+    sync = trace.call("cudaDeviceSynchronize", 20, 1020, 3)
+    trace.op("next", 1030, 1040)
+    graph = trace.graph(tmp_path)
+    assert edges(graph, "device_sync") == {
+        ("device_sync", a, "end", sync, "end"),
+        ("device_sync", b, "end", sync, "end"),
+    }
+    assert rules(graph, "device_sync") == {"every_stream"}
+
+
+def test_the_case_without_sync_rows_tiles_as_it_should(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.op("op", 0, 10)
+    trace.launch("A", (1, 5), (15, 1015), 1)
+    trace.call("cudaDeviceSynchronize", 20, 1020, 2)
+    trace.op("next", 1030, 1040)
+    path = hg.critical_path(trace.graph(tmp_path), hg.whole())
+    path.self_check()
+    found = {bound: ns for bound, ns in path.by_bound_ns.items() if ns}
+    assert found == {
+        "cpu_bound": 15_000,
+        "gpu_kernel_launch_overhead": 10_000,
+        "gpu_compute_bound": 1_000_000,
+        "sync_overhead": 5_000,
+        "cpu_gap": 10_000,
+    }
+    assert set(path.segments[path.segments.edge == "device_sync"].evidence) == {"inferred"}
+
+
+def test_a_stream_sync_waits_for_the_stream_that_ended_just_before_its_return(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    _, a = trace.launch("A", (1, 5), (15, 300), 1, stream=7)
+    trace.launch("B", (6, 9), (16, 900), 2, stream=20)
+    sync = trace.call("cudaStreamSynchronize", 20, 308, 3)
+    graph = trace.graph(tmp_path)
+    assert edges(graph, "stream_sync") == {("stream_sync", a, "end", sync, "end")}
+    assert rules(graph, "stream_sync") == {"stream_by_timing"}
+
+
+def test_a_blocking_call_that_nothing_explains_stays_unexplained(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.op("op", 0, 10)
+    trace.call("cudaStreamSynchronize", 20, 1020, 3)
+    trace.op("next", 1030, 1040)
+    path = hg.critical_path(trace.graph(tmp_path), hg.whole())
+    assert path.by_bound_ns["unexplained"] == 1_000_000
+
+
+def test_a_long_wait_whose_work_was_done_before_stays_unexplained(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.launch("A", (1, 5), (6, 10), 1)
+    trace.call("cudaDeviceSynchronize", 20, 1020, 2)
+    trace.op("next", 1020, 1030)
+    assert hg.critical_path(trace.graph(tmp_path), hg.whole()).by_bound_ns["unexplained"] == 1_000_000
+
+
+def test_a_file_with_sync_rows_gets_no_inferred_edge_of_that_kind(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    _, a = trace.launch("A", (1, 5), (15, 300), 1)
+    first = trace.call("cudaStreamSynchronize", 20, 308, 2)
+    trace.sync_row("Stream Sync", 20, 308, 2, stream=7)
+    trace.launch("B", (310, 315), (320, 400), 3)
+    trace.call("cudaStreamSynchronize", 330, 408, 4)
+    graph = trace.graph(tmp_path)
+    assert edges(graph, "stream_sync") == {("stream_sync", a, "end", first, "end")}
+
+
+def test_a_graph_on_streams_of_its_own_belongs_to_the_thread_s_stream(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    _, before = trace.launch("before", (1, 3), (10, 100), 1)
+    trace.call("cudaGraphLaunch", 4, 6, 2)
+    left, right = trace.kernel("left", 105, 200, 2, stream=164), trace.kernel("right", 106, 150, 2, stream=165)
+    _, after = trace.launch("after", (8, 9), (205, 210), 3)
+    graph = trace.graph(tmp_path)
+    assert edges(graph, "graph_order") == {
+        ("graph_order", before, "end", left, "start"),
+        ("graph_order", before, "end", right, "start"),
+        ("graph_order", left, "end", after, "start"),
+        ("graph_order", right, "end", after, "start"),
+    }
+
+
+def test_the_autograd_thread_works_in_the_silence_of_the_launching_thread(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    before = trace.op("aten::sum", 0, 10)
+    first = trace.op("autograd::engine::evaluate_function: SumBackward0", 15, 30, tid=2)
+    last = trace.op("autograd::engine::evaluate_function: MulBackward0", 31, 60, tid=2)
+    after = trace.op("aten::add_", 70, 80)
+    graph = trace.graph(tmp_path)
+    assert edges(graph, "thread_handoff") == {
+        ("thread_handoff", before, "end", first, "start"),
+        ("thread_handoff", last, "end", after, "start"),
+    }
+    path = hg.critical_path(graph, hg.whole())
+    assert path.by_bound_ns["cpu_bound"] == 64_000
+    assert path.by_bound_ns["cpu_gap"] == 16_000
+
+
+def test_threads_that_work_side_by_side_hand_nothing_over(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for start in range(0, 100, 10):
+        trace.op("aten::sum", start, start + 6)
+        trace.op("autograd::engine::evaluate_function: SumBackward0", start + 3, start + 12, tid=2)
+    assert edges(trace.graph(tmp_path), "thread_handoff") == set()
+
+
+def test_a_call_that_returns_right_after_another_thread_s_waited_for_the_lock(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for at in range(5):
+        trace.call("cudaLaunchKernel", 10 * at, 10 * at + 4)
+        trace.call("cudaHostAlloc", 10 * at, 10 * at + 5, tid=2)
+    holder = trace.call("cudaHostAlloc", 100, 400, tid=2)
+    waiter = trace.call("cudaLaunchKernel", 120, 403)
+    graph = trace.graph(tmp_path)
+    assert edges(graph, "runtime_lock") == {("runtime_lock", holder, "end", waiter, "end")}
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        ("sync_alexnet_a100", {"stream_sync": (16, 16), "device_sync": (9, 9), "event_wait": (6, 6)}),
+        ("sync_simple_add", {"stream_sync": (16, 16), "device_sync": (9, 9)}),
+        ("sync_event_cpu", {"stream_sync": (1, 1), "device_sync": (1, 1), "event_sync": (1, 1)}),
+        ("sync_event_multistream", {"device_sync": (3, 3), "event_wait": (0, 1)}),
+    ],
+)
+def test_hidden_records_are_inferred(name: str, least: dict[str, tuple[int, int]]) -> None:
+    """Compare by (found at least, recorded): what is inferred without the rows with what the rows say."""
+    recorded, inferred = recorded_and_inferred(SHARED / "traces" / name / "rank0.json.gz")
+    for kind, (found, total) in least.items():
+        rows, rules_found = ({edge for edge in edges_ if edge[0] == kind} for edges_ in (recorded, inferred))
+        assert len(rows) == total
+        assert len(rows & rules_found) >= found
+        if kind != "event_wait":
+            assert rules_found == rows
+
+
+A, B, C = Stream(7), Stream(20), Stream(24)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(
+            (Launch(A, 1_000), Launch(B, 1_000), Gap(50_000), SyncStream(A)),
+            (Launch(A, 1_000), Launch(B, 1_000), Gap(50_000), SyncStream(B)),
+            id="a stream sync with nothing left to wait for",
+        ),
+        pytest.param(
+            (Launch(A, 1_000), Launch(B, 1_000), Gap(50_000), Record(1, A), Wait(C, 1), Launch(C, 1_000)),
+            (Launch(A, 1_000), Launch(B, 1_000), Gap(50_000), Record(1, B), Wait(C, 1), Launch(C, 1_000)),
+            id="an event wait that did not bind",
+        ),
+        pytest.param(
+            (Launch(A, 1_000), Launch(B, 1_000), Record(1, A), Gap(50_000), Wait(B, 1), Gap(1_000), Launch(B, 1_000)),
+            (Launch(A, 1_000), Launch(B, 1_000), Record(1, A), Gap(50_000), Wait(A, 1), Gap(1_000), Launch(B, 1_000)),
+            id="the waiting stream of a wait that did not bind",
+        ),
+    ],
+)
+def test_what_no_trace_can_tell(one: tuple[Statement, ...], other: tuple[Statement, ...]) -> None:
+    """Show two programs with other dependencies that leave the same bytes where synchronisation is not recorded."""
+    runs = [simulate(Program.of(*body)) for body in (one, other)]
+    texts = [to_bytes(write(run, Dialect(sync_rows="none")).document) for run in runs]
+    truths = [{(c.kind, c.source, c.source_point, c.target, c.target_point) for c in run.constraints} for run in runs]
+    assert texts[0] == texts[1]
+    assert truths[0] != truths[1]

@@ -1,0 +1,22 @@
+"""Write what is made of what analyses declare: ``python -m tests.generate`` from the root.
+
+The index that the command line reads, the public names, all JSON Schemas, and lines of the manual.
+"""
+
+from __future__ import annotations
+
+from tests.generate.made_files import SCHEMAS, made_files
+
+
+def write_all() -> None:
+    """Write all files, and remove the schemas of none."""
+    texts = dict(made_files())
+    for path in SCHEMAS.glob("*.json"):
+        if path not in texts:
+            path.unlink()
+    for path, text in texts.items():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_all()

@@ -1,0 +1,125 @@
+"""Schemas of answers that consist of tables: each analysis, and what changed between two runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import get_args
+
+from analyses.analysis import Analysis
+from analyses.diff import run_diff, two_runs_job_diff
+from analyses.diff.sides import Measure
+from analyses.questions import raw_memory_timeline
+from analyses.tables import MORE, Table
+from tests.generate.index import every_analysis
+from tests.generate.properties import (
+    Schema,
+    bound_by,
+    document,
+    flag,
+    listed,
+    ns,
+    number,
+    one_of,
+    record,
+    share,
+    text,
+    whole,
+)
+from tests.generate.shared_parts import EXTENT, FILE, HELD_UP_BY, NOTES, STEP_LENGTHS, UNREAD
+
+SCOPES = listed(
+    record({"file": FILE, "rank": whole("The rank."), "window": EXTENT}, "A stretch of one rank."),
+    "Where the answer looked: each rank, or each step of each rank.",
+)
+CONCLUSION = text("What the tables come to, in a sentence or two; empty where nothing is sure.")
+NOT_ALWAYS = {
+    "temporal-breakdown": ["breakdown_by_gpu"],
+    "attribution": ["gpu_time_by_operator", "gpu_time_by_frame", "gpu_time_by_module", "gpu_time_by_annotation",
+                    "gpu_time_by_module_class", "gpu_time_by_activity"],
+    "memory-timeline": ["memory", "alive_at_the_peak", "events", *raw_memory_timeline.TABLES],
+    "diff": ["environment", "steps", *two_runs_job_diff.TABLES],
+}  # fmt: skip
+"""Tables that depend on what is asked: how many GPUs a process drives, which owner, kind of file, runs or jobs."""
+
+
+def all_answers() -> dict[str, Schema]:
+    """Return the schema of every analysis and of diff."""
+    return {**{one.name: _answer(one) for one in every_analysis().values()}, "diff": diff()}
+
+
+def _answer(analysis: Analysis) -> Schema:
+    tables = {**analysis.tables, **(raw_memory_timeline.TABLES if analysis.name == "memory-timeline" else {})}
+    properties = {
+        "scopes": SCOPES,
+        "conclusion": CONCLUSION,
+        "tables": _tables(analysis.name, tables),
+        "notes": NOTES,
+        "unread": UNREAD,
+    }
+    return document(analysis.name, analysis.help, properties, ["unread"])
+
+
+def _tables(name: str, tables: Mapping[str, Table]) -> Schema:
+    listed_tables = {of: listed(_row(table), f"The table {of.replace('_', ' ')}.") for of, table in tables.items()}
+    return record(listed_tables, "The tables, each a list of rows.", NOT_ALWAYS.get(name, ()))
+
+
+def _row(table: Table) -> Schema:
+    found = record({name: table.meaning(name) for name in table.columns if name != MORE}, "A row.")
+    return {**found, "additionalProperties": MORE_COLUMNS} if MORE in table.columns else found
+
+
+MORE_COLUMNS = number("What the counter that the column is named after counted; null: nothing.", null=True)
+
+
+def diff() -> Schema:
+    """Return the schema of a comparison of two runs or jobs."""
+    of_run = {**STEP_LENGTHS, "compared": flag("Whether it was compared.")}
+    of_job = {
+        **{name: of_run[name] for name in ("step", "iteration_ns", "latency_ns")},
+        "bound_by": bound_by("The class that most of its path belongs to; null where the path is not told.", null=True),
+        "held_up_by": HELD_UP_BY,
+        "compared": of_run["compared"],
+    }
+    lengths = _lengths()
+    job = {
+        **lengths,
+        "ranks": _both(listed(whole("A rank."), "The ranks."), "The ranks of each side."),
+        "missing_ranks": _both(listed(whole("A rank."), "Ranks."), "The ranks that lack a stretch that is compared."),
+        "stretches_told": _both(whole("How many."), "Of how many stretches the tables are."),
+        "steps": _both(_steps(of_job), "The steps of each job."),
+    }
+    properties = {
+        "scopes": SCOPES,
+        "environment": listed(_row(run_diff.TABLES["environment"]), "What differs around the runs."),
+        **lengths,
+        "steps": _both(_steps(of_run), "The steps of each run; empty for named windows."),
+        "job": record(
+            job, "Of two jobs: the same of all their ranks, while what stands beside it is of one rank each."
+        ),
+        "tables": _tables("diff", {**run_diff.TABLES, **two_runs_job_diff.TABLES}),
+        "notes": NOTES,
+        "unread": UNREAD,
+    }
+    return document("diff", "What changed between two runs or jobs.", properties, ["job", "unread"])
+
+
+def _lengths() -> dict[str, Schema]:
+    return {
+        "conclusion": CONCLUSION,
+        "caveats": listed(text("A sentence."), "What speaks against it."),
+        "measure": one_of(get_args(Measure), "What was compared."),
+        "control_ns": ns("The control's median"),
+        "test_ns": ns("The test's median"),
+        "difference_share": share("The difference, of the control; null where nothing is concluded", null=True),
+        "noise_share": share("How much of that chance may do; null where it cannot be told", null=True),
+        "beyond_noise": flag("Whether the difference is larger than that."),
+    }
+
+
+def _both(of: Schema, says: str) -> Schema:
+    return record({"control": of, "test": of}, says)
+
+
+def _steps(of: Mapping[str, Schema]) -> Schema:
+    return listed(record(of, "A step."), "Its steps.")

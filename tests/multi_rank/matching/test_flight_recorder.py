@@ -1,0 +1,180 @@
+"""Dumps of the flight recorder: read, refused, and joined to what traces show, also where rows were lost."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pickle
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hta_graph as hg
+from hta_graph.errors import TraceError
+from hta_graph.multi_rank.matching.collectives import MATCHED_BY, Collectives, match_collectives
+from hta_graph.multi_rank.matching.flight_recorder import FlightRecord, flight_files, read_flight
+from hta_graph.multi_rank.matching.flight_sequence_numbers import with_flight
+from hta_graph.multi_rank.matching.rank_members import RankMembers
+from hta_graph.multi_rank.matching.read_members import read_members
+from tests.support.deep_tests import deep
+from tests.support.shared_traces import SHARED
+
+ENTRY = {
+    "process_group": ["0", "default_pg"], "collective_seq_id": 7, "profiling_name": "nccl:all_reduce",
+    "input_sizes": [[4, 2]], "time_created_ns": 10**18, "is_p2p": False,
+}  # fmt: skip
+SETS = ("ddp_4r_base_1", "fsdp_2r_base_1", "groups_4r_base_1")
+
+
+def write(path: Path, *entries: dict[str, Any]) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    text = json.dumps({"version": "2.10", "pg_config": {}, "entries": list(entries)}).encode()
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    return path
+
+
+@pytest.mark.parametrize("name", ["rank3.json", "rank3.json.gz"])
+def test_a_dump_has_its_ranks_collectives(tmp_path: Path, name: str) -> None:
+    message, broken = ENTRY | {"is_p2p": True}, ENTRY | {"time_created_ns": "x"}
+    ((rank, record),) = read_flight([write(tmp_path / name, ENTRY, message, broken)]).items()
+    assert (rank, record.group, record.kind) == (3, ["0"], ["all_reduce"])
+    assert (record.sequence.tolist(), record.elements.tolist(), record.time.tolist()) == ([7], [8], [10**18])
+
+
+def test_dumps_are_found_in_their_folder_or_among_the_traces(tmp_path: Path) -> None:
+    trace = tmp_path / "rank0.json"
+    trace.write_text('{"traceEvents": []}')
+    assert flight_files([tmp_path, trace]) == []
+    beside = write(tmp_path / "dump_rank0.json.gz", ENTRY)
+    assert flight_files([tmp_path]) == [beside]
+    own = write(tmp_path / "flight" / "rank0.json", ENTRY)
+    assert flight_files([tmp_path]) == flight_files([trace]) == [own]
+
+
+def test_what_is_no_dump_is_refused_with_the_call_that_writes_one(tmp_path: Path) -> None:
+    path = tmp_path / "rank0.json"
+    path.write_bytes(pickle.dumps({"entries": [ENTRY]}))
+    with pytest.raises(TraceError, match=r"rank0.json: is a pickle.*_dump_fr_trace_json\(\)"):
+        read_flight([path])
+    path.write_text('{"traceEvents": []}')
+    with pytest.raises(TraceError, match="is no flight recorder's dump"):
+        read_flight([path])
+    with pytest.raises(TraceError, match="does not tell its rank"):
+        read_flight([write(tmp_path / "dump.json", ENTRY)])
+    with pytest.raises(TraceError, match="second flight recorder's dump of rank 0"):
+        read_flight([write(tmp_path / "rank0.json"), write(tmp_path / "other_rank_0.json")])
+
+
+def test_a_dump_that_nests_too_deeply_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "rank0.json", ENTRY)
+    path.write_bytes(path.read_bytes().replace(b'"0"', b"[" * 20_000 + b"]" * 20_000))
+    with pytest.raises(TraceError, match="is no flight recorder's dump"):
+        read_flight([path])
+
+
+def test_pipes_beside_traces_are_no_dumps(tmp_path: Path) -> None:
+    """Looking into one would never end."""
+    (tmp_path / "flight").mkdir()
+    for path in (tmp_path / "x.json", tmp_path / "flight" / "rank0.json"):
+        os.mkfifo(path)
+    assert flight_files([tmp_path]) == []
+
+
+def job_of(folder: Path) -> tuple[dict[int, hg.DependencyGraph], dict[int, RankMembers]]:
+    graphs = {graph.trace.rank or 0: graph for graph in hg.read_graphs(sorted(folder.glob("rank*.json.gz")))}
+    return graphs, {rank: read_members(graph) for rank, graph in graphs.items()}
+
+
+def matched(
+    graphs: Mapping[int, hg.DependencyGraph], ranks: Mapping[int, RankMembers], records: Mapping[int, FlightRecord]
+) -> Collectives:
+    return match_collectives(with_flight(ranks, graphs, records))
+
+
+def starts_of(ranks: Mapping[int, RankMembers], found: Collectives) -> set[frozenset[tuple[int, int]]]:
+    """Return what belongs together as ranks and the recorded starts of their rows."""
+    pairs: dict[int, set[tuple[int, int]]] = {}
+    for number, rank, place in zip(found.number.tolist(), found.rank.tolist(), found.place.tolist(), strict=True):
+        pairs.setdefault(number, set()).add((rank, int(ranks[rank].start[place])))
+    return set(map(frozenset, pairs.values()))
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+@pytest.mark.parametrize("name", [SETS[0], *map(deep, SETS[1:])])
+def test_with_dumps_every_collective_is_matched_by_its_number(name: str) -> None:
+    folder = SHARED / "gloo" / name
+    graphs, ranks = job_of(folder)
+    found = matched(graphs, ranks, read_flight(flight_files([folder])))
+    assert {MATCHED_BY[by] for by in found.by.tolist()} == {"sequence number"}
+    oracle = json.loads((folder / "oracle.json").read_text())["collectives"]
+    truth = [{(member["rank"], member["event_ns"]) for member in one["ranks"]} for one in oracle]
+    got = starts_of(ranks, found)
+    assert len(got) == sum(len(one) > 1 for one in truth)
+    for one in truth:
+        if len(one) > 1:
+            assert any(all(_is_near(member, pairs) for member in one) for pairs in got)
+
+
+def _is_near(member: tuple[int, int], pairs: frozenset[tuple[int, int]]) -> bool:
+    rank, start = member
+    return any(own == rank and abs(time - start) <= 2_000 for own, time in pairs)
+
+
+@pytest.mark.shared
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETS)
+def test_with_dumps_a_row_that_is_gone_from_a_file_changes_no_other_match(tmp_path: Path, name: str) -> None:
+    folder = SHARED / "gloo" / name
+    graphs, ranks = job_of(folder)
+    records = read_flight(flight_files([folder]))
+    whole = starts_of(ranks, matched(graphs, ranks, records))
+    for lost in (3, len(ranks[1]) // 2, len(ranks[1]) - 2):
+        index = int(graphs[1].event_table.index[ranks[1].row[lost]])
+        text = gzip.decompress((folder / "rank1.json.gz").read_bytes())
+        path = tmp_path / "rank1.json"
+        path.write_bytes(_without_event(text, index))
+        graph = next(iter(hg.read_graphs(path)))
+        cut = {**ranks, 1: read_members(graph)}
+        assert len(cut[1]) == len(ranks[1]) - 1
+        found = matched({**graphs, 1: graph}, cut, records)
+        gone = (1, int(ranks[1].start[lost]))
+        assert starts_of(cut, found) == {pairs for pairs in whole if gone not in pairs}
+
+
+def _without_event(text: bytes, index: int) -> bytes:
+    """Rename an event so that it is no work of Gloo's any more; all digits of times stay."""
+    document = json.loads(text, parse_float=_Digits)
+    document["traceEvents"][index]["name"] = "gone"
+    return json.dumps(document).encode()
+
+
+class _Digits(float):
+    """A number that is written as it was read."""
+
+    def __new__(cls, text: str) -> _Digits:
+        made = super().__new__(cls, text)
+        made.text = text
+        return made
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def test_numbers_that_one_rank_lacks_match_nothing_so_order_does() -> None:
+    rows = np.arange(3, dtype=np.int32)
+    times = np.array([0, 100, 200], np.int64)
+    said = RankMembers.no_arguments(3)
+    own = RankMembers(
+        rows, rows, times, times, times + 10, np.full(3, -1), np.ones(3, np.bool_), ["a"] * 3, ["0 [0, 1]"] * 3, said
+    )
+    numbered = replace(own, arguments=said | {"Seq": [4, 5, 6]})
+    assert {MATCHED_BY[by] for by in match_collectives({0: own, 1: numbered}).by.tolist()} == {"order"}
+    assert len(match_collectives({0: own, 1: numbered})) == 3

@@ -1,0 +1,149 @@
+"""A job of skeletons says of paths and waits what the job of whole graphs says: byte for byte."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hta_graph as hg
+from hta_graph.multi_rank.wait_causes import WaitCauses
+from tests.matching_accuracy import DAMAGES, SCENARIOS, random_shape
+from tests.simulator.ranks import record_job, simulate_job
+from tests.support.deep_tests import cases
+from tests.support.gloo_builder import MAIN, GlooRank
+from tests.support.shared_traces import SHARED
+from tests.support.summary_job import (
+    ALL_KINDS,
+    SKELETON_KINDS,
+    answer_or_error,
+    recorded_ranks,
+    said_of_path,
+    skeleton_job,
+)
+
+JOBS = ("nanogpt_ddp_8xh100", "dlrm_8xv100", "megatron_tp2_v100")
+
+
+def assert_same(graphs: list[hg.DependencyGraph]) -> None:
+    whole, few = (answer_or_error(partial(join, graphs)) for join in (hg.build_job, skeleton_job))
+    if isinstance(whole, str):
+        assert few == whole
+        return
+    assert few.diagnostics == whole.diagnostics
+    for window in (None, hg.whole(), *(hg.step(item.number) for item in whole.steps()[:3])):
+        said, other = (answer_or_error(partial(said_of_path, job, window)) for job in (whole, few))
+        assert other == said
+    own, other = WaitCauses(whole), WaitCauses(few)
+    assert other.activities == own.activities
+    for name in ("rank", "activity", "direct", "propagated", "collectives"):
+        assert np.array_equal(getattr(other.attribute(), name), getattr(own.attribute(), name))
+
+
+@pytest.mark.parametrize(("scenario", "backend", "damage"), SKELETON_KINDS)
+def test_a_job_of_skeletons_says_the_same(tmp_path: Path, scenario: str, backend: str, damage: str) -> None:
+    assert_same(recorded_ranks(tmp_path, scenario, backend, damage, 1))
+
+
+def ranks_with_a_backward_pass(folder: Path) -> list[hg.DependencyGraph]:
+    """Write two ranks; on the first one a thread waits for gradients longer than for the work that it had called for.
+
+    µs       0      10        20        30        40        50        60
+    main     [mul  ][allreduce_]_____________________________________[allreduce_]
+    worker              [gloo:all_reduce ======================]
+    autograd              [evaluate_function                        ]
+    """
+    paths = []
+    for rank, arrival in enumerate((10, 35)):
+        trace = GlooRank(rank, [0, 1])
+        trace.op("aten::mul", 1, arrival - 1, tid=MAIN)
+        trace.called("all_reduce", arrival, arrival + 2)
+        trace.worked("all_reduce", arrival + 3, 44)
+        if rank == 0:
+            trace.op("autograd::engine::evaluate_function: AddBackward0", 15, 55, tid=300)
+        trace.called("all_reduce", 60, 62, elements=9)
+        trace.worked("all_reduce", 63, 70, elements=9)
+        trace.op("aten::add", 78, 83, tid=MAIN)
+        paths.append(trace.write(folder / f"rank{rank}.json"))
+    return list(hg.read_graphs(paths, members=True))
+
+
+def test_what_a_thread_waited_for_is_compared_with_its_communication(tmp_path: Path) -> None:
+    graphs = ranks_with_a_backward_pass(tmp_path)
+    said = said_of_path(hg.build_job(graphs), hg.whole())
+    assert said_of_path(skeleton_job(graphs), hg.whole()) == said
+    assert "autograd::engine::evaluate_function: AddBackward0" in {row["name"] for row in said["segments"]}
+
+
+def drifting_ranks(folder: Path, count: int = 60) -> list[hg.DependencyGraph]:
+    """Write two ranks that come late in turn; the second one's clock is ahead by 25 ms and drifts by 50 ppm."""
+    paths = []
+    for rank in (0, 1):
+        trace = GlooRank(rank, [0, 1])
+        shown = partial(_drifted, rank * 25_000, rank * 50e-6)
+        for at in range(count):
+            begin, come = 100_000 * at, 100_000 * at + (40_000 if (at + rank) % 2 else 10_000)
+            trace.op("aten::mul", shown(begin), shown(come - 1), tid=MAIN)
+            trace.called("all_reduce", shown(come), shown(come + 2), 8 + at)
+            trace.worked(
+                "all_reduce", shown(come + 3), shown(begin + 50_000 + (7 * at + 3 * rank) % 11), elements=8 + at
+            )
+        paths.append(trace.write(folder / f"rank{rank}.json"))
+    return list(hg.read_graphs(paths, members=True))
+
+
+def _drifted(ahead: float, drift: float, time: float) -> float:
+    return round(time + ahead + drift * (time - 3_000_000), 3)
+
+
+def test_a_rank_whose_clock_drifts_is_read_in_the_jobs_time(tmp_path: Path) -> None:
+    graphs = drifting_ranks(tmp_path)
+    whole = hg.build_job(graphs)
+    assert 45 < whole.clocks.drift_ppm.tolist()[1] < 55
+    assert said_of_path(skeleton_job(graphs), hg.whole()) == said_of_path(whole, hg.whole())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scenario", "backend", "damage"), ALL_KINDS)
+def test_jobs_of_all_kinds_say_the_same(tmp_path: Path, scenario: str, backend: str, damage: str) -> None:
+    for seed in range(cases(4)):
+        (folder := tmp_path / str(seed)).mkdir()
+        assert_same(recorded_ranks(folder, scenario, backend, damage, seed))
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+@pytest.mark.parametrize("job", [*sorted(path.name for path in (SHARED / "gloo").glob("*_*r_*")), *JOBS])
+def test_real_jobs_say_the_same(job: str) -> None:
+    folder = SHARED / ("traces" if job in JOBS else "gloo") / job
+    assert_same(list(hg.read_graphs(folder, members=True)))
+
+
+def test_what_a_rank_did_least_of_is_added_up_by_class(tmp_path: Path) -> None:
+    graphs = recorded_ranks(tmp_path, "ddp", "nccl", "none", 3)
+    every, fewer = (WaitCauses(skeleton_job(graphs, doings)) for doings in (1 << 20, 4))
+    assert len(fewer.activities) < len(every.activities)
+    # All waiting is charged, to the nanosecond, whatever is told apart.
+    assert fewer.attribute().caused.sum() == every.attribute().caused.sum()
+
+
+@pytest.mark.slow
+def test_a_window_that_takes_all_rows_is_refused(tmp_path: Path) -> None:
+    few = skeleton_job(recorded_ranks(tmp_path, "ddp", "nccl", "none", 1))
+    start = int(few.event_table.start.min())
+    with pytest.raises(hg.HtaGraphError, match="takes all rows of all ranks"):
+        hg.critical_path(few, hg.between(start, start + 1_000))
+
+
+@pytest.mark.slow
+def test_a_job_of_files_holds_skeletons_where_that_is_asked_for(tmp_path: Path) -> None:
+    job = simulate_job(SCENARIOS["ddp"](random_shape("ddp", "nccl", 1)))
+    paths = record_job(job, DAMAGES["clocks"].recording(job, random.Random(1)), tmp_path).paths
+    whole, few = hg.read_job(paths), hg.read_job(paths, skeletons=True, cache=tmp_path / "cache")
+    assert len(few.event_table) < len(whole.event_table)
+    assert said_of_path(few, hg.whole()) == said_of_path(whole, hg.whole())
+    again = hg.read_job(paths, skeletons=True, cache=tmp_path / "cache")
+    assert said_of_path(again, None) == said_of_path(whole, None)

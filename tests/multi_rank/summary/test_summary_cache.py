@@ -1,0 +1,268 @@
+"""Skeletons that are kept: the second question is answered with the same bytes, whatever has happened to the folder."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hta_graph.multi_rank.pool import Pool
+from hta_graph.multi_rank.rank_request import RankQuestion, graph_of_file
+from hta_graph.multi_rank.read_engine import Reading
+from hta_graph.multi_rank.summary import summary_cache
+from hta_graph.trace.rank_files import RankFile
+from tests.support.command_line import PROGRAM, one_error, run_command
+from tests.support.deep_tests import cases, deep
+from tests.support.large_jobs import Said, generated_job
+
+parquet = pytest.importorskip("pyarrow.parquet")
+pyarrow = pytest.importorskip("pyarrow")
+
+RANKS = 4
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a job of a few ranks."""
+    return generated_job(tmp_path_factory.mktemp("jobs") / "job", ranks=RANKS, ranks_per_host=2)
+
+
+def asked(capsys: pytest.CaptureFixture[str], job: Path, folder: object, command: str = "stragglers") -> Said:
+    return run_command(capsys, command, job, "--json", "-", "--cache", folder)
+
+
+def entries(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def without_making(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing make a skeleton: what answers then is what was kept."""
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("a skeleton was made")
+
+    monkeypatch.setattr("hta_graph.multi_rank.rank_request.make_skeleton", refuse)
+
+
+@pytest.mark.parametrize("command", ["stragglers", *map(deep, ("collectives", "critical-path"))])
+def test_the_second_question_is_answered_by_what_is_kept(
+    capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    whole = run_command(capsys, command, job, "--json", "-", "--skeletons", "never")
+    first = asked(capsys, job, tmp_path, command)
+    kept = {path: path.read_bytes() for path in entries(tmp_path)}
+    assert {path.suffix for path in kept} == {".parquet"}
+    without_making(monkeypatch)
+    assert asked(capsys, job, tmp_path, command) == first == whole
+    assert {path: path.read_bytes() for path in entries(tmp_path)} == kept
+
+
+@pytest.mark.slow
+def test_what_is_kept_is_read_without_processes(
+    capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading a skeleton takes less than asking a process for it; of those that are missing processes are asked."""
+    started: list[str] = []
+
+    class Here(Pool):
+        def read(self, file: RankFile, asked: RankQuestion, *, memory: int | None) -> Reading:
+            del memory
+            started.append(file.path.name)
+            return Reading(file, graph_of_file(file, replace(asked, cache=None)))
+
+    first = asked(capsys, job, tmp_path, "collectives")
+    monkeypatch.setattr("hta_graph.multi_rank.read_ranks._worthwhile_processes", lambda files, _: len(files))
+    monkeypatch.setattr("hta_graph.multi_rank.pool.Pool", Here)
+    assert asked(capsys, job, tmp_path, "collectives") == first
+    assert started == []
+    for path in entries(tmp_path)[:2]:
+        path.unlink()
+    assert asked(capsys, job, tmp_path, "collectives") == first
+    assert len(started) == 2
+
+
+@pytest.mark.slow
+def test_kept_skeletons_are_of_content_not_of_names(
+    capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = asked(capsys, job, tmp_path / "cache")
+    (tmp_path / "elsewhere").mkdir()
+    for path in job.iterdir():
+        (tmp_path / "elsewhere" / path.name).write_bytes(path.read_bytes())
+    without_making(monkeypatch)
+    status, out, _ = asked(capsys, tmp_path / "elsewhere", tmp_path / "cache")
+    assert (status, out.replace(str(tmp_path / "elsewhere"), str(job))) == first[:2]
+
+
+@pytest.mark.slow
+def test_a_changed_trace_is_read(capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path) -> None:
+    """A file may keep its name, its size and its time."""
+    other, mine = generated_job(tmp_path / "other", ranks=RANKS, ranks_per_host=2, seed=3), tmp_path / "mine"
+    mine.mkdir()
+    for source in (job, other):
+        for path in source.iterdir():
+            (mine / path.name).write_bytes(path.read_bytes())
+            os.utime(mine / path.name, (1, 1))
+        found = asked(capsys, mine, tmp_path / "cache")
+    assert found == run_command(capsys, "stragglers", mine, "--json", "-", "--skeletons", "never")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["no UTF-8 \udcff", deep("two\nlines"), deep("a\x1b[31mb"), deep("~"), deep("a/../b")])
+def test_a_folder_may_have_any_name(
+    capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = asked(capsys, job, name)
+    assert len(entries(tmp_path)) == RANKS
+    without_making(monkeypatch)
+    assert asked(capsys, job, name) == first
+
+
+# -- entries that are not what was written ----------------------------------------------------------------------------
+
+Damage = Callable[[list[Path], random.Random], object]
+
+
+def truncated(found: list[Path], rng: random.Random) -> None:
+    path = rng.choice(found)
+    path.write_bytes(path.read_bytes()[: rng.randrange(path.stat().st_size)])
+
+
+def flipped(found: list[Path], rng: random.Random) -> None:
+    path = rng.choice(found)
+    raw = bytearray(path.read_bytes())
+    for _ in range(rng.choice((1, 1, 8))):
+        raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
+    path.write_bytes(raw)
+
+
+def swapped(found: list[Path], rng: random.Random) -> None:
+    one, other = rng.sample(found, 2)
+    first = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(first)
+
+
+def folder_in_place(found: list[Path], rng: random.Random) -> None:
+    path = rng.choice(found)
+    path.unlink()
+    path.mkdir()
+
+
+def link_to_nowhere(found: list[Path], rng: random.Random) -> None:
+    path = rng.choice(found)
+    path.unlink()
+    path.symlink_to("nowhere")
+
+
+def other_table(found: list[Path], rng: random.Random) -> None:
+    path = rng.choice(found)
+    metadata = parquet.read_schema(path).metadata if rng.random() < 0.5 else {}
+    parquet.write_table(pyarrow.table({rng.choice(("a", "bytes")): [1, 2]}).replace_schema_metadata(metadata), path)
+
+
+def other_numbers(found: list[Path], rng: random.Random) -> None:
+    """Let a column hold numbers that name nothing, with a digest that fits."""
+    path = rng.choice(found)
+    table = parquet.read_table(path)
+    said, pieces = table.schema.metadata[b"hta-graph"], table.column("bytes").to_pylist()
+    at = rng.choice([at for at, piece in enumerate(pieces) if piece])
+    pieces[at] = bytes(rng.choice((b"\xff", b"\x7f")) * len(pieces[at]))
+    entry = object.__new__(summary_cache.SkeletonCache)
+    entry._entry = path
+    told = {"hta-graph": said, "digest": entry._digest(said, b"".join(pieces))}
+    kept = pyarrow.table({"bytes": pyarrow.array(pieces, pyarrow.binary())})
+    parquet.write_table(kept.replace_schema_metadata(told), path)
+
+
+WITH_REPAIR: dict[str, Damage] = {
+    "truncated": truncated, "flipped": flipped, "swapped": swapped, "a folder": folder_in_place,
+    "a link": link_to_nowhere, "another table": other_table,
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", ["swapped", *map(deep, sorted(WITH_REPAIR))])
+def test_damaged_entries_are_made_anew(
+    capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path, damage: str
+) -> None:
+    expected, rng = asked(capsys, job, tmp_path), random.Random(damage)
+    for _ in range(1 if damage == "swapped" else cases(24)):
+        WITH_REPAIR[damage](entries(tmp_path), rng)
+        assert asked(capsys, job, tmp_path) == expected
+        for path in tmp_path.rglob("*.parquet"):
+            if path.is_dir():
+                path.rmdir()
+
+
+@pytest.mark.slow
+def test_numbers_that_name_nothing_are_no_crash(capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path) -> None:
+    """Whoever makes a digest that fits gets what he wrote or what is true, and no traceback."""
+    asked(capsys, job, tmp_path)
+    sound, rng = {path: path.read_bytes() for path in entries(tmp_path)}, random.Random(1)
+    for _ in range(cases(80)):
+        other_numbers(entries(tmp_path), rng)
+        status, _, err = asked(capsys, job, tmp_path)
+        assert (status in (0, 1), "Traceback" in err) == (True, False)
+        for path, raw in sound.items():
+            path.write_bytes(raw)
+
+
+# -- folders ----------------------------------------------------------------------------------------------------------
+
+
+def test_places_that_are_no_folder_of_this_machine_are_one_line(
+    capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    for place in ("s3://bucket/cache", tmp_path / "file", tmp_path / "file" / "below"):
+        assert str(place) in one_error(capsys, tmp_path, "stragglers", job, "--cache", place)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() == 0, reason="nothing is read-only for root")
+def test_a_folder_that_takes_nothing_keeps_nothing(
+    capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path
+) -> None:
+    (cache := tmp_path / "cache").mkdir(mode=0o555)
+    expected = run_command(capsys, "stragglers", job, "--json", "-", "--skeletons", "never")
+    assert asked(capsys, job, cache) == expected
+    assert list(cache.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_full_disk_keeps_nothing(
+    capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    expected = run_command(capsys, "stragglers", job, "--json", "-", "--skeletons", "never")
+    monkeypatch.setattr(parquet, "write_table", full)
+    assert asked(capsys, job, tmp_path) == expected
+    assert entries(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_runs_at_once_share_a_folder(capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path) -> None:
+    expected = run_command(capsys, "stragglers", job, "--json", "-", "--skeletons", "never")
+    for round_ in range(2):
+        running = [
+            subprocess.Popen(
+                [*PROGRAM, "stragglers", job, "--json", "-", "--cache", tmp_path, "--jobs", jobs],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+            )
+            for jobs in ("1", "2", "2")
+        ]  # fmt: skip
+        for process in running:
+            out, err = process.communicate(timeout=60)
+            assert (process.returncode, out, err) == expected, round_
+    assert len(entries(tmp_path)) == RANKS
+    assert all(path.suffix == ".parquet" for path in entries(tmp_path))

@@ -1,0 +1,149 @@
+"""Reasons for the unexplained: each where the trace shows it, and never where it does not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hta_graph as hg
+from analyses.advice.verdict_rules import largest_unexplained
+from analyses.questions.critical_path import path_document
+from hta_graph.paths.replays import replays_with_hole
+from hta_graph.text.json_text import to_json
+from tests.support.cuda_graph_replay import replayed_graph
+from tests.support.deep_tests import deep
+from tests.support.shared_traces import graph_of_file, shared_traces
+from tests.support.trace_builder import TraceBuilder
+from tests.support.work_before_recording import long_queued
+from tests.unexplained_reason_accuracy import POVERTIES, Poverty, rates
+
+pytestmark = pytest.mark.sampled(2)
+
+
+def reasons(graph: hg.DependencyGraph) -> list[tuple[str, str | None, str | None]]:
+    """Return reason, while_in and before of each unexplained stretch of the whole trace."""
+    found = hg.critical_path(graph, hg.whole()).unexplained_columns()
+    return list(zip(*(found[key].tolist() for key in ("reason", "while_in", "before")), strict=True))
+
+
+def replayed(holes: list[float], tmp_path: Path) -> list[tuple[str, str | None, str | None]]:
+    """Return the unexplained stretches of such replays."""
+    return reasons(replayed_graph(holes).graph(tmp_path))
+
+
+def test_the_same_hole_in_every_replay_is_a_node_that_was_not_recorded(tmp_path: Path) -> None:
+    stretch = ("missing_graph_node", "cudaDeviceSynchronize", "last")
+    assert replayed([400, 420, 390], tmp_path) == [stretch] * 3
+
+
+def test_a_missing_node_is_counted_in_its_replays_and_nothing_else_is(tmp_path: Path) -> None:
+    graph = replayed_graph([400, 420, 390, 700]).graph(tmp_path)
+    found = hg.critical_path(graph, hg.whole()).unexplained
+    assert found[["replays", "replays_with_hole"]].to_numpy().tolist() == [[4, 4]] * 4
+    waits = hg.critical_path(held_back(995).graph(tmp_path), hg.whole()).unexplained
+    assert waits[["replays", "replays_with_hole"]].to_numpy().tolist() == [[None, None]]
+
+
+def test_replays_that_show_a_shorter_hole_do_not_count(tmp_path: Path) -> None:
+    graph = replayed_graph([400, 20, 400]).graph(tmp_path)
+    last = np.flatnonzero(graph.event_table.start == graph.event_table.start.max()).astype(np.int32)
+    counts = replays_with_hole(graph, last, np.array([350_000]))
+    assert [count.tolist() for count in counts] == [[3], [2]]
+
+
+@pytest.mark.parametrize("holes", [[400, 400], [400, 400, 5], [400, 20, 400]])
+def test_a_hole_in_few_or_in_some_replays_is_not(tmp_path: Path, holes: list[float]) -> None:
+    assert {reason for reason, *_ in replayed(holes, tmp_path)} == {"unknown"}
+
+
+def test_the_first_work_after_a_long_queued_launch_was_held_by_older_work(tmp_path: Path) -> None:
+    stretch = ("before_recording", "cudaStreamSynchronize", "gemm")
+    assert reasons(long_queued(10).graph(tmp_path)) == [stretch]
+
+
+def test_late_in_a_recording_nobody_knows(tmp_path: Path) -> None:
+    assert [reason for reason, *_ in reasons(long_queued(5_000).graph(tmp_path))] == ["unknown"]
+
+
+def blocked(until: float, *, launched_before: bool) -> TraceBuilder:
+    """A call blocks for no work that is in the file."""
+    trace = TraceBuilder()
+    trace.op("aten::zeros", 0, 2)
+    if launched_before:
+        trace.launch("early", (3, 5), (8, 9), 1)
+    trace.call("cudaStreamSynchronize", 10, until, 2)
+    trace.launch("late", (until + 5, until + 8), (until + 12, until + 20), 3)
+    return trace
+
+
+@pytest.mark.parametrize(("launched_before", "reason"), [(True, "wait_without_record"), (False, "before_recording")])
+def test_a_call_that_blocks_for_no_work_in_the_file(tmp_path: Path, launched_before: bool, reason: str) -> None:
+    graph = blocked(500, launched_before=launched_before).graph(tmp_path)
+    assert {found[:2] for found in reasons(graph)} == {(reason, "cudaStreamSynchronize")}
+
+
+def held_back(other_end: float, other_kernels: int = 1) -> TraceBuilder:
+    """Work launched in time stands still until some µs after another stream's work, of which no wait is recorded."""
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 5), (10, 20), 1)
+    trace.launch("add", (6, 11), (1_000, 1_010), 2)
+    for number in range(other_kernels):
+        end = other_end - 30 * number
+        trace.kernel("nccl", max(end - 900, 15) if other_kernels == 1 else end - 20, end, stream=20)
+    trace.call("cudaDeviceSynchronize", 20, 1_013, 3)
+    return trace
+
+
+def test_work_that_goes_on_when_another_stream_is_done_waited_for_it(tmp_path: Path) -> None:
+    assert reasons(held_back(995).graph(tmp_path)) == [("wait_without_record", "cudaDeviceSynchronize", "add")]
+
+
+@pytest.mark.parametrize(("end", "kernels"), [(970, 1), (995, 30)])
+def test_an_end_that_is_far_or_one_of_many_is_no_evidence(tmp_path: Path, end: float, kernels: int) -> None:
+    assert [reason for reason, *_ in reasons(held_back(end, kernels).graph(tmp_path))] == ["unknown"]
+
+
+def test_work_stamped_long_before_its_launch_is_a_clock_fault(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 5), (10, 20), 1)
+    trace.launch("add", (4_000, 4_005), (500, 4_100), 2)
+    assert ("clock_fault", None, "add") in reasons(trace.graph(tmp_path))
+
+
+def test_a_reason_is_worded_and_a_document_has_one_in_every_unexplained_segment(tmp_path: Path) -> None:
+    path = hg.critical_path(held_back(995).graph(tmp_path), hg.whole())
+    said = "while in cudaDeviceSynchronize, before add: a wait of which the trace has no record"
+    assert largest_unexplained(path).endswith(said)
+    import orjson
+
+    document: dict[str, Any] = orjson.loads(b"".join(to_json(path_document(path))))
+    assert {(s["bound_by"] == "unexplained", s["reason"]) for s in document["segments"]} == {
+        (True, "wait_without_record"), (False, None),
+    }  # fmt: skip
+    assert [stretch["reason"] for stretch in document["unexplained"]] == ["wait_without_record"]
+    assert sum(path.by_reason_ns.values()) == path.by_bound_ns["unexplained"]
+    assert path.unexplained["segment"].tolist() == [stretch["segment"] for stretch in document["unexplained"]]
+
+
+@pytest.mark.parametrize("programs", [2, deep(12)])
+@pytest.mark.parametrize("poverty", POVERTIES)
+@pytest.mark.slow
+def test_reasons_in_poor_recordings_of_simulated_programs_are_true(poverty: Poverty, programs: int) -> None:
+    counts: Counter[tuple[str, bool]] = Counter()
+    for family in ("pytorch", "arbitrary", "replays"):
+        counts += rates(family, poverty, range(programs), 300)  # type: ignore[arg-type]
+    wrong = sum(count for (reason, right), count in counts.items() if not right and reason != "unknown")
+    assert wrong <= 1
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("file", shared_traces(), ids=lambda path: path.parent.name)
+def test_exactly_the_unexplained_has_a_reason(file: Path) -> None:
+    path = hg.critical_path(graph_of_file(file), hg.whole())
+    columns = path.segment_columns()
+    assert ((columns["bound_by"] == "unexplained") == (columns["reason"] != None)).all()  # noqa: E711 - a column
+    assert len(path.unexplained_columns()["segment"]) == (columns["bound_by"] == "unexplained").sum()

@@ -1,0 +1,38 @@
+"""Every command of the command line and what it can be given, so that a test of all of them leaves no new one out."""
+
+from __future__ import annotations
+
+import argparse
+from functools import cache
+
+from analyses.cli.all_commands import COMMANDS
+from analyses.cli.command import CommandGroup
+
+__all__ = ["every_command", "options_of", "positionals_of"]
+
+Words = tuple[str, ...]
+"""What calls a command, such as ``("chakra", "convert")``."""
+
+
+@cache
+def every_command() -> dict[Words, argparse.ArgumentParser]:
+    """Return a parser of each command's arguments, by its words."""
+    found = {}
+    for command in COMMANDS:
+        within = command.commands if isinstance(command, CommandGroup) else (command,)
+        for one in within:
+            words = (command.name, one.name) if isinstance(command, CommandGroup) else (one.name,)
+            found[words] = parser = argparse.ArgumentParser(prog=" ".join(words), add_help=False)
+            for add in one.options:
+                add(parser)
+    return found
+
+
+def options_of(words: Words) -> list[argparse.Action]:
+    """Return a command's options."""
+    return [action for action in every_command()[words]._actions if action.option_strings]
+
+
+def positionals_of(words: Words) -> list[argparse.Action]:
+    """Return what a command takes without an option's name."""
+    return [action for action in every_command()[words]._actions if not action.option_strings]

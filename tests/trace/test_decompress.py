@@ -1,0 +1,98 @@
+"""Text comes out piece by piece, the same however it is packed; what breaks off gives all that is good before."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from hta_graph.errors import TraceError
+from hta_graph.trace import decompress
+from hta_graph.trace.decompress import Unpacking, frame_length, is_zstd
+
+TEXT = json.dumps([{"name": f"op {n * 7919 % 10007}", "ts": n} for n in range(8000)]).encode()
+HALF = len(TEXT) // 2
+SKIPPED = b"\x57\x2a\x4d\x18\x03\0\0\0abc"
+
+PACKED = {
+    "plain": TEXT,
+    "gzip": gzip.compress(TEXT),
+    "gzip members": b"".join(gzip.compress(TEXT[at : at + 999]) for at in range(0, len(TEXT), 999)),
+    "gzip with padding": gzip.compress(TEXT) + bytes(600),
+    "gzip with a lone byte": gzip.compress(TEXT) + b"\x1f",
+    "gzip with empty members": gzip.compress(b"") * 99 + gzip.compress(TEXT) + gzip.compress(b"") * 99,
+    "zstd": zstandard.compress(TEXT),
+    "zstd frames": zstandard.compress(TEXT[:HALF]) + SKIPPED + zstandard.compress(TEXT[HALF:]),
+    "zstd as pzstd writes it": SKIPPED + zstandard.compress(TEXT),
+}
+
+
+def unpacked(raw: bytes, piece: int = 1 << 17) -> tuple[bytes, Unpacking]:
+    made = Unpacking(Path("t.gz"), io.BufferedReader(io.BytesIO(raw)))  # type: ignore[arg-type]
+    pieces = list(made)
+    assert max(map(len, pieces), default=0) <= piece
+    return b"".join(pieces), made
+
+
+@pytest.mark.parametrize("packing", PACKED)
+@pytest.mark.parametrize("piece", [100, 1 << 17])
+def test_pieces_make_up_the_text(monkeypatch: pytest.MonkeyPatch, packing: str, piece: int) -> None:
+    monkeypatch.setattr(decompress, "PIECE", piece)
+    text, made = unpacked(PACKED[packing], piece)
+    assert text == TEXT
+    assert made.broken is None
+    assert made.used <= len(PACKED[packing])
+
+
+@pytest.mark.parametrize("lost", [1, 8, 9, 5000])
+def test_what_breaks_off_gives_all_that_is_there(lost: int) -> None:
+    raw = PACKED["gzip"][:-lost]
+    text, made = unpacked(raw)
+    assert text == zlib.decompressobj(wbits=31).decompress(raw)
+    assert made.broken == f"the gzip data breaks off at byte {len(raw):,}"
+
+
+@pytest.mark.parametrize("place", [0.1, 0.5, 0.95])
+def test_corrupt_data_gives_all_that_is_good_before(place: float) -> None:
+    raw = bytearray(PACKED["gzip"])
+    at = int(place * len(raw))
+    raw[at : at + 40] = b"\xff" * 40
+    text, made = unpacked(bytes(raw))
+    good = zlib.decompressobj(wbits=31).decompress(bytes(raw[: at - 600]))
+    assert text.startswith(good)
+    assert made.broken == f"the gzip data is corrupt after {len(text):,} bytes of text"
+
+
+def test_a_wrong_sum_is_corrupt() -> None:
+    text, made = unpacked(PACKED["gzip"][:-8] + bytes(8))
+    assert TEXT.startswith(text)
+    assert "corrupt after" in (made.broken or "")
+
+
+def test_members_without_text_are_no_trace() -> None:
+    with pytest.raises(TraceError, match="is more than 10,000 gzip members without text, no trace"):
+        unpacked(gzip.compress(b"") * 10_002)
+
+
+def test_a_window_that_would_fill_memory_is_refused() -> None:
+    settings = zstandard.ZstdCompressionParameters.from_level(1, window_log=28)
+    packer = zstandard.ZstdCompressor(compression_params=settings).compressobj()
+    with pytest.raises(TraceError, match="zstd frames look back further than 128 MiB; compress it without --long"):
+        unpacked(packer.compress(TEXT) + packer.flush())
+
+
+def test_the_first_frame_tells_its_length() -> None:
+    assert frame_length(PACKED["zstd"][:18]) == len(TEXT)
+    assert frame_length(zstandard.ZstdCompressor().compressobj().compress(TEXT)[:18]) == 0
+    assert frame_length(b"\x28\xb5") == 0
+
+
+def test_what_is_zstd() -> None:
+    assert [is_zstd(begin) for begin in (SKIPPED, b"\x6f\x2a\x4d\x18", b"", b"\x28\xb5\x2f\xfd")] == [
+        True, False, False, True
+    ]  # fmt: skip

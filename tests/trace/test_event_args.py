@@ -1,0 +1,59 @@
+"""A second look into a file: of a few rows it tells what it tells of them among all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hta_graph.errors import TraceError
+from hta_graph.trace.event_args import read_details
+from hta_graph.trace.read import read_trace
+
+ROW = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 1, "dur": 1}
+KEYS = ("Input Dims", "rate")
+
+
+def rows(**strange: Any) -> list[dict[str, Any]]:
+    """Return forty rows with arguments; the fourth one has something else besides."""
+    found = [{**ROW, "ts": 10 * at, "args": {"Input Dims": [[at]], "rate": at / 10}} for at in range(40)]
+    return [*found[:3], {**found[3], **strange}, *found[4:]]
+
+
+STRICT = json.dumps({"traceEvents": rows(), "distributedInfo": {"rank": 3}})
+TEXTS = {
+    "a document": STRICT,
+    "a list": json.dumps(rows()),
+    "no strict JSON": STRICT.replace('"rate": 3.9', '"rate": 3.9, "other": NaN'),
+    "arguments that are none": json.dumps({"traceEvents": rows(args=[1, 2])}),
+    "bytes that are no text": STRICT.replace('"op"', '"\\ud800"'),
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_few_rows_are_read_as_among_all(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(text)
+    trace = read_trace(path)
+    few = [3, 30, 3]
+    every, own = (
+        read_details(trace, KEYS, fields=["cat"]),
+        read_details(trace, KEYS, np.array(few, np.int32), fields=["cat"]),
+    )
+    assert own.distributed == every.distributed
+    assert own.fields["cat"].tolist() == ["cpu_op"] * 3
+    for key in KEYS:
+        assert own[key].tolist() == every[key][few].tolist()
+    assert own["Input Dims"].tolist()[1] == [[30]]
+
+
+def test_rows_of_a_file_that_has_become_shorter_are_missed(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(STRICT)
+    trace = read_trace(path)
+    path.write_text(json.dumps(rows()[:20]))
+    with pytest.raises(TraceError, match="has changed since it was read"):
+        read_details(trace, KEYS, np.array([30]))

@@ -1,0 +1,496 @@
+"""Fuzzing: a damaged trace gives a result that obeys the invariants, or one clear line.
+
+``python -m tests.trace_fuzz --cases 20000 --seed 1`` prints a table per kind of damage and keeps each failing input.
+What a result obeys is :func:`tests.support.invariants.check_graph`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gzip
+import json
+import random
+import re
+import signal
+import sys
+import tempfile
+import traceback
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import hta_graph as hg
+from hta_graph.errors import DefectError
+from tests.simulator import Dialect, random_program, simulate, to_bytes, write
+from tests.simulator.dialect import Exact
+from tests.support.fuzzed_command import ask
+from tests.support.invariants import BrokenRuleError, check_graph, require, some_windows
+from tests.support.shared_traces import shared_traces
+
+TIME_LIMIT_S = 20
+LARGEST_REAL_BYTES = 60_000
+ROWS_OF_A_REAL_TRACE = 160
+Document = Any
+Rng = random.Random
+
+
+# --- whole traces to damage -------------------------------------------------------------------------------------------
+
+DIALECTS = (
+    Dialect(),
+    Dialect(time="us_int", sync_rows="none", external_ids="old_lowercase"),
+    Dialect(time="epoch_us_3dec", sync_rows="unresolved"),
+    Dialect(vendor="rocm", record_rows=False, sync_rows="none"),
+    Dialect(sync_rows="virtual_tid", clock_error_ns=-8_000),
+)
+
+
+@cache
+def seeds() -> tuple[tuple[str, bytes], ...]:
+    """Return small traces: simulated ones of all dialects and stretches of the real ones."""
+    made = [
+        (f"{family} {number}", to_bytes(write(simulate(random_program(number, family, 70)), dialect).document))
+        for family in ("pytorch", "arbitrary")
+        for number, dialect in enumerate(DIALECTS)
+    ]
+    small = [path for path in shared_traces() if path.stat().st_size < LARGEST_REAL_BYTES]
+    return (*made, *(seed for path in small for seed in _stretches(path)))
+
+
+def _stretches(path: Path) -> Iterator[tuple[str, bytes]]:
+    document = _load_exactly(gzip.decompress(path.read_bytes()))
+    rows = document["traceEvents"] if isinstance(document, dict) else document
+    begin = max(0, len(rows) // 2 - ROWS_OF_A_REAL_TRACE // 2)
+    part = rows[begin : begin + ROWS_OF_A_REAL_TRACE]
+    yield path.parent.name, as_bytes({**document, "traceEvents": part} if isinstance(document, dict) else part)
+
+
+def as_bytes(document: Document) -> bytes:
+    """Return a document as JSON in which exact numbers, negative ones too, keep all their digits."""
+    return re.sub(r'"\\u0001([-+.\deE]+)"', r"\1", json.dumps(document)).encode()
+
+
+def _load_exactly(raw: bytes) -> Document:
+    """Read JSON; a fraction stays the text that was printed."""
+    return json.loads(raw, parse_float=lambda text: Exact(Exact.MARK + text))
+
+
+# --- kinds of damage --------------------------------------------------------------------------------------------------
+
+NESTED = "\x02nested"
+ODD_NUMBERS: tuple[Any, ...] = (
+    0, -1, 1, -7, 0.5, -0.0, 1e-9, 1e300, -1e300, float("nan"), float("inf"), -float("inf"), 2**31, 2**32 - 1,
+    2**53 + 1, 2**62, 2**63 - 1, 2**63, -(2**63), 2**64 - 1, 2**64, 10**30, -(10**30), 4_611_686_018_427_387, 10**15,
+    10**18,
+)  # fmt: skip
+ODD_VALUES: tuple[Any, ...] = (
+    None, True, False, "", " ", "x", "7", "-1", "1e5", "NaN", "0x10", "stream 7", "a\nb", "\x00", "\u2028", "é" * 50,
+    [], [1], {}, {"a": 1}, [[]], {"traceEvents": []}, NESTED, "9" * 40, "X" * 3_000, *ODD_NUMBERS,
+)  # fmt: skip
+ODD_BYTES = (
+    b'"', b"{", b"}", b"[", b"]", b",", b":", b"\\", b"\\u0000", b"\\ud800", b"NaN", b"Infinity", b"-0", b"1e999",
+    b"1e-999", b"null", b"true", b'"ph"', b"\x00", b"\xff", b"\x01", b"\n", b"9" * 30, b"\xef\xbb\xbf", b"[" * 2_000,
+    b"\xc3", b'{"traceEvents":[', b"\x1f\x8b",
+)  # fmt: skip
+FIELDS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "args", "id")
+ARGS = (
+    "correlation", "stream", "device", "context", "External id", "external id", "Sequence number", "Fwd thread id",
+    "wait_on_stream", "wait_on_cuda_event_record_corr_id", "Collective name", "cuda_sync_kind",
+)  # fmt: skip
+HEADER = ("baseTimeNanoseconds", "distributedInfo", "deviceProperties", "traceEvents", "schemaVersion")
+CATEGORIES = (
+    "cpu_op", "user_annotation", "python_function", "cuda_runtime", "cuda_driver", "kernel", "gpu_memcpy", "gpu_memset",
+    "cuda_sync", "gpu_user_annotation", "overhead", "fwdbwd", "ac2g", "Trace", "cpu_instant_event", "new_category",
+)  # fmt: skip
+NAMES = (
+    "cudaLaunchKernel", "cudaGraphLaunch", "cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize",
+    "cudaEventRecord", "cudaStreamWaitEvent", "cudaEventQuery", "cudaMemcpy", "cudaMemcpyAsync", "cudaMalloc",
+    "Memcpy DtoH (Device -> Pageable)", "ProfilerStep#1", "ProfilerStep#2", "Stream Wait Event", "Event Sync",
+    "Stream Sync", "Context Sync", "[memory]", "autograd::engine::evaluate_function: X", "aten::add", "ncclKernel",
+)  # fmt: skip
+
+
+def rows_of(document: Document) -> list[Any]:
+    """Return a document's rows, whatever has become of it."""
+    rows = document.get("traceEvents") if isinstance(document, dict) else document
+    return rows if isinstance(rows, list) and rows else [{}]
+
+
+def _any_row(document: Document, rng: Rng) -> dict[str, Any]:
+    row = rng.choice(rows_of(document))
+    return row if isinstance(row, dict) else {}
+
+
+def _any_args(document: Document, rng: Rng) -> dict[str, Any]:
+    args = _any_row(document, rng).get("args")
+    return args if isinstance(args, dict) else {}
+
+
+def drop_row(document: Document, rng: Rng) -> None:
+    rows = rows_of(document)
+    del rows[rng.randrange(len(rows))]
+
+
+def duplicate_row(document: Document, rng: Rng) -> None:
+    rows = rows_of(document)
+    rows.insert(rng.randrange(len(rows)), deepcopy(rng.choice(rows)))
+
+
+def garbage_row(document: Document, rng: Rng) -> None:
+    rows_of(document).insert(rng.randrange(3), rng.choice(ODD_VALUES))
+
+
+def reorder(document: Document, rng: Rng) -> None:
+    rng.shuffle(rows_of(document))
+
+
+def truncate_rows(document: Document, rng: Rng) -> None:
+    rows = rows_of(document)
+    del rows[rng.randrange(len(rows)) :]
+
+
+def drop_field(document: Document, rng: Rng) -> None:
+    _any_row(document, rng).pop(rng.choice(FIELDS), None)
+
+
+def drop_arg(document: Document, rng: Rng) -> None:
+    _any_args(document, rng).pop(rng.choice(ARGS), None)
+
+
+def drop_header(document: Document, rng: Rng) -> None:
+    if isinstance(document, dict):
+        document.pop(rng.choice(HEADER), None)
+
+
+def retype_field(document: Document, rng: Rng) -> None:
+    _any_row(document, rng)[rng.choice(FIELDS)] = rng.choice(ODD_VALUES)
+
+
+def retype_arg(document: Document, rng: Rng) -> None:
+    _any_args(document, rng)[rng.choice(ARGS)] = rng.choice(ODD_VALUES)
+
+
+def retype_header(document: Document, rng: Rng) -> None:
+    if isinstance(document, dict):
+        document[rng.choice(HEADER)] = rng.choice(ODD_VALUES)
+
+
+def odd_numbers(document: Document, rng: Rng) -> None:
+    _any_row(document, rng)[rng.choice(("ts", "dur", "ts", "dur", "pid", "tid", "id"))] = rng.choice(ODD_NUMBERS)
+    _any_args(document, rng)[rng.choice(ARGS)] = rng.choice(ODD_NUMBERS)
+
+
+def swap_fields(document: Document, rng: Rng) -> None:
+    one, two, key = _any_row(document, rng), _any_row(document, rng), rng.choice(FIELDS)
+    one[key], two[key] = two.get(key), one.get(key)
+
+
+def swap_args(document: Document, rng: Rng) -> None:
+    one, two, key = _any_args(document, rng), _any_args(document, rng), rng.choice(ARGS)
+    one[key], two[key] = two.get(key), one.get(key)
+
+
+def exchange_values(document: Document, rng: Rng) -> None:
+    row, keys = _any_row(document, rng), rng.sample(FIELDS, 2)
+    row[keys[0]], row[keys[1]] = row.get(keys[1]), row.get(keys[0])
+
+
+def another_category(document: Document, rng: Rng) -> None:
+    _any_row(document, rng)["cat"] = rng.choice(CATEGORIES)
+
+
+def another_name(document: Document, rng: Rng) -> None:
+    _any_row(document, rng)["name"] = rng.choice(NAMES)
+
+
+def another_phase(document: Document, rng: Rng) -> None:
+    _any_row(document, rng)["ph"] = rng.choice(("X", "B", "E", "i", "s", "f", "M", "b", "e"))
+
+
+def one_correlation(document: Document, rng: Rng) -> None:
+    chosen = rng.choice((0, -1, 3, 2**32))
+    for row in rng.sample(rows_of(document), len(rows_of(document)) // 2):
+        if isinstance(row, dict) and isinstance(row.get("args"), dict) and "correlation" in row["args"]:
+            row["args"]["correlation"] = chosen
+
+
+def few_times(document: Document, rng: Rng) -> None:
+    """Let many rows start at few instants, with no or short lengths."""
+    times = [row["ts"] for row in rows_of(document) if isinstance(row, dict) and "ts" in row]
+    chosen = rng.choices(times, k=3) if times else [0]
+    for row in rows_of(document):
+        if isinstance(row, dict) and row.get("ph") == "X" and rng.random() < 0.6:
+            row["ts"], row["dur"] = rng.choice(chosen), rng.choice((0, 0, 1, 5, row.get("dur")))
+
+
+def clock_faults(document: Document, rng: Rng) -> None:
+    """Move GPU rows by up to some milliseconds, so that edges go back in time."""
+    for row in rows_of(document):
+        args = row.get("args") if isinstance(row, dict) else None
+        if isinstance(args, dict) and "stream" in args and rng.random() < 0.5:
+            with contextlib.suppress(TypeError, ValueError):
+                row["ts"] = int(float(str(row["ts"]).strip(Exact.MARK))) - rng.choice((5, 90, 900, 1_000, 5_000))
+
+
+def nested_garbage(document: Document, rng: Rng) -> None:
+    place = rng.choice(
+        (_any_row(document, rng), _any_args(document, rng), document if isinstance(document, dict) else {})
+    )
+    place[rng.choice((*FIELDS, *ARGS, "distributedInfo"))] = NESTED
+
+
+def everything(document: Document, rng: Rng) -> None:
+    rng.choice([damage for name, damage in STRUCTURAL.items() if name != "everything"])(document, rng)
+
+
+STRUCTURAL: dict[str, Callable[[Document, Rng], None]] = {
+    damage.__name__: damage
+    for damage in (
+        drop_row, duplicate_row, garbage_row, reorder, truncate_rows, drop_field, drop_arg, drop_header, retype_field,
+        retype_arg, retype_header, odd_numbers, swap_fields, swap_args, exchange_values, another_category, another_name,
+        another_phase, one_correlation, few_times, clock_faults, nested_garbage, everything,
+    )
+}  # fmt: skip
+
+
+def flip_bits(raw: bytearray, rng: Rng) -> bytes:
+    raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
+    return bytes(raw)
+
+
+def replace_bytes(raw: bytearray, rng: Rng) -> bytes:
+    at = rng.randrange(len(raw))
+    raw[at : at + rng.randint(0, 4)] = rng.choice(ODD_BYTES)
+    return bytes(raw)
+
+
+def change_digits(raw: bytearray, rng: Rng) -> bytes:
+    digits = [at for at in rng.choices(range(len(raw)), k=200) if 48 <= raw[at] < 58]
+    for at in digits[:3]:
+        raw[at] = rng.choice(b"0123456789-.eE")
+    return bytes(raw)
+
+
+def delete_bytes(raw: bytearray, rng: Rng) -> bytes:
+    at = rng.randrange(len(raw))
+    del raw[at : at + rng.choice((1, 1, 3, 50, 1_000))]
+    return bytes(raw)
+
+
+def repeat_bytes(raw: bytearray, rng: Rng) -> bytes:
+    at = rng.randrange(len(raw))
+    raw[at:at] = raw[at : at + rng.choice((1, 5, 200))]
+    return bytes(raw)
+
+
+def truncate_bytes(raw: bytearray, rng: Rng) -> bytes:
+    return bytes(raw[: rng.randrange(len(raw))])
+
+
+def swap_bytes(raw: bytearray, rng: Rng) -> bytes:
+    one, two, size = rng.randrange(len(raw)), rng.randrange(len(raw)), rng.choice((1, 8, 80))
+    raw[one : one + size], raw[two : two + size] = raw[two : two + size], raw[one : one + size]
+    return bytes(raw)
+
+
+def damage_gzip(raw: bytearray, rng: Rng) -> bytes:
+    packed = bytearray(gzip.compress(bytes(raw), 1))
+    return rng.choice((flip_bits, truncate_bytes, delete_bytes, replace_bytes, repeat_bytes))(packed, rng)
+
+
+BYTES: dict[str, Callable[[bytearray, Rng], bytes]] = {
+    damage.__name__: damage
+    for damage in (
+        flip_bits, replace_bytes, change_digits, delete_bytes, repeat_bytes, truncate_bytes, swap_bytes, damage_gzip,
+    )
+}  # fmt: skip
+DAMAGES = (*STRUCTURAL, *BYTES)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One damaged trace, found again by its number and the run's seed."""
+
+    number: int
+    damage: str
+    origin: str
+    raw: bytes
+
+
+def make_case(seed: int, number: int) -> Case:
+    """Damage a trace once or a few times; equal arguments give equal bytes."""
+    rng = Rng(f"{seed} {number}")
+    damage = DAMAGES[number % len(DAMAGES)]
+    origin, raw = rng.choice(seeds())
+    times = rng.choice((1, 1, 2, 5))
+    if damage in BYTES:
+        for _ in range(1 if damage == "damage_gzip" else times):
+            raw = BYTES[damage](bytearray(raw or b" "), rng)
+        return Case(number, damage, origin, raw)
+    document = _load_exactly(raw)
+    for _ in range(times):
+        STRUCTURAL[damage](document, rng)
+    return Case(number, damage, origin, _dumped_bytes(document, rng))
+
+
+def _dumped_bytes(document: Document, rng: Rng) -> bytes:
+    depth = rng.choice((50, 1_100, 20_000))
+    nested = b"[" * depth + b"]" * depth
+    return as_bytes(document).replace(json.dumps(NESTED).encode(), nested)
+
+
+# --- one case ---------------------------------------------------------------------------------------------------------
+
+ARGUMENTS = (
+    ["info"], ["info", "--json", "-"], ["critical-path"], ["critical-path", "--json", "-"], ["graph", "--json", "-"],
+    ["critical-path", "--json", "-", "--whole"], ["critical-path", "--step", "1", "--gpu-window"],
+    ["critical-path", "--json", "-", "--salvage"], ["graph", "--json", "-", "--salvage"],
+)  # fmt: skip
+
+
+def examine(path: Path, rng: Rng) -> str:
+    """Read and question a file; return ``analysed`` or ``refused``.
+
+    Raises:
+        BrokenRuleError: the result or the error is not what it must be; whatever else goes wrong is raised as it is.
+    """
+    with warnings.catch_warnings(), time_limit():
+        warnings.simplefilter("error")
+        arguments = rng.choice(ARGUMENTS)
+        outcome = _ask_the_library(path, rng, salvage="--salvage" in arguments)
+        _ask_the_command_line(path, arguments, outcome)
+    return outcome
+
+
+def _ask_the_library(path: Path, rng: Rng, *, salvage: bool) -> str:
+    try:
+        graph = hg.build_graph(hg.read_trace(path, salvage=salvage))
+    except DefectError:
+        raise
+    except hg.HtaGraphError as error:
+        _check_line(str(error), path)
+        return "refused"
+    check_graph(graph, some_windows(graph, rng))
+    return "analysed"
+
+
+def _check_line(line: str, path: Path) -> None:
+    require(line.strip() and "\n" not in line and len(line) <= 500, f"not one clear line: {line[:80]!r}")
+    require(path.name in line, f"the line does not name the file: {line[:80]!r}")
+
+
+def _ask_the_command_line(path: Path, arguments: list[str], outcome: str) -> None:
+    answer = ask([arguments[0], str(path), *arguments[1:]])
+    answer.check_one_error()
+    succeeds = answer.status == 0
+    require(not answer.out or succeeds, "partial output beside an error")
+    if succeeds and "--json" in arguments:
+        _check_document(json.loads(answer.out))
+    elif succeeds:
+        require(answer.out.strip(), "no output and no error")
+    if outcome == "analysed" and arguments[0] != "critical-path":
+        require(succeeds, "the command line refuses what the library reads")
+
+
+def _check_document(document: dict[str, Any]) -> None:
+    require(document["schema"].startswith("hta-graph/"), "no schema")
+    if document["schema"] == "hta-graph/critical-path/1":
+        window = document["window"]
+        edges = [window["start_ns"], *(segment["end_ns"] for segment in document["segments"])]
+        require(edges == [*(s["start_ns"] for s in document["segments"]), window["end_ns"]], "JSON does not tile")
+        require(sum(document["by_bound_ns"].values()) == window["end_ns"] - window["start_ns"], "JSON does not sum")
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float = TIME_LIMIT_S) -> Iterator[None]:
+    """Raise an error in a block that takes longer."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise BrokenRuleError(f"takes more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+# --- many cases -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Tally:
+    """What came of the cases of each kind of damage."""
+
+    counts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    failures: list[tuple[Case, str]] = field(default_factory=list)
+
+    def add(self, case: Case, folder: Path, seed: int) -> None:
+        """Examine a case and count what came of it."""
+        path = folder / ("case.json.gz" if case.raw[:2] == b"\x1f\x8b" else "case.json")
+        path.write_bytes(case.raw)
+        try:
+            outcome = examine(path, Rng(f"{seed} {case.number} questions"))
+        except (Exception, SystemExit):  # noqa: BLE001 - a fuzzer reports whatever is raised
+            outcome = "failures"
+            self.failures.append((case, traceback.format_exc()))
+        self.counts[case.damage][outcome] += 1
+
+    def table(self) -> Iterator[str]:
+        """Print the counts per kind of damage, and their sums."""
+        columns = ("analysed", "refused", "failures")
+        yield f"{'damage':<20}{'cases':>8}" + "".join(f"{column:>10}" for column in columns)
+        total = Counter[str]()
+        for damage, counts in self.counts.items():
+            total += counts
+            yield f"{damage:<20}{counts.total():>8,}" + "".join(f"{counts[column]:>10,}" for column in columns)
+        yield f"{'all':<20}{total.total():>8,}" + "".join(f"{total[column]:>10,}" for column in columns)
+
+
+def fuzz(seed: int, numbers: Iterator[int] | range) -> Tally:
+    """Examine the cases of these numbers."""
+    tally = Tally()
+    with tempfile.TemporaryDirectory() as folder:
+        for number in numbers:
+            tally.add(make_case(seed, number), Path(folder), seed)
+    return tally
+
+
+def keep_failures(failures: Sequence[tuple[Case, str]], folder: Path) -> None:
+    """Write each failing input and its traceback to a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for case, report in failures:
+        suffix = ".json.gz" if case.raw[:2] == b"\x1f\x8b" else ".json"
+        (folder / f"{case.damage}_{case.number}{suffix}").write_bytes(case.raw)
+        (folder / f"{case.damage}_{case.number}.txt").write_text(f"{case.origin}\n{report}")
+
+
+def main() -> int:
+    """Fuzz as long as asked, print the table, keep the failing inputs."""
+    parser = argparse.ArgumentParser(description="Damage traces and see that nothing breaks.")
+    parser.add_argument("--cases", type=int, default=2_000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "hta_graph_fuzz")
+    options = parser.parse_args()
+    tally = fuzz(options.seed, range(options.first, options.first + options.cases))
+    keep_failures(tally.failures, options.keep)
+    sys.stdout.write("\n".join(tally.table()) + "\n")
+    for case, report in tally.failures[:20]:
+        sys.stdout.write(f"case {case.number} ({case.damage} of {case.origin}): {report.strip().splitlines()[-1]}\n")
+    if tally.failures:
+        sys.stdout.write(f"{len(tally.failures)} failing inputs are in {options.keep}\n")
+    return int(bool(tally.failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""Longest paths of random graphs are what a plain loop finds, one after the other and many at once."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from hta_graph.errors import QueryError
+from hta_graph.what_if.longest_paths import LongestPaths
+from tests.support.deep_tests import for_all
+from tests.support.random_dags import as_paths, plain_values, random_edges
+
+
+@for_all(st.integers(0, 10**9), st.integers(2, 25), examples=300)
+def test_values_are_the_latest_of_all_ways(seed: int, points: int) -> None:
+    rng = random.Random(seed)
+    edges, start = random_edges(rng, points), [rng.randint(0, 20) for _ in range(points)]
+    if not edges:
+        return
+    paths, weight = as_paths(edges, points)
+    assert paths.values(weight, np.array(start)).tolist() == plain_values(edges, start)
+
+
+@for_all(st.integers(0, 10**9), st.integers(2, 25), examples=120)
+def test_many_weights_at_once_are_one_after_the_other(seed: int, points: int) -> None:
+    rng = random.Random(seed)
+    edges = random_edges(rng, points)
+    if not edges:
+        return
+    start = np.array([rng.randint(0, 20) for _ in range(points)])
+    paths, weight = as_paths(edges, points)
+    weights = [weight + np.array([rng.randint(-3, 3) for _ in edges]) for _ in range(3)]
+    chosen = np.array(rng.sample(range(points), min(3, points)))
+    expected = [paths.values(own, start)[chosen].tolist() for own in weights]
+    assert paths.many(weights, start, chosen).tolist() == expected
+
+
+@for_all(st.integers(0, 10**9), st.integers(2, 25), examples=150)
+def test_a_traced_path_is_as_long_as_its_end_is_late(seed: int, points: int) -> None:
+    rng = random.Random(seed)
+    edges = random_edges(rng, points)
+    if not edges:
+        return
+    start = np.array([rng.randint(0, 20) for _ in range(points)])
+    paths, weight = as_paths(edges, points)
+    values, at = paths.values(weight, start), rng.randrange(points)
+    passed = paths.trace_back(weight, values, at).tolist()
+    end = at
+    for edge in passed:
+        assert edges[edge][1] == end
+        end = edges[edge][0]
+    assert end not in {target for _, target, _ in edges}
+    assert values[at] == start[end] + sum(weight[passed])
+
+
+@for_all(st.integers(0, 10**9), st.integers(3, 25), examples=120)
+def test_a_wrong_order_of_causes_is_dealt_with(seed: int, points: int) -> None:
+    rng = random.Random(seed)
+    edges, start = random_edges(rng, points), [0] * points
+    if not edges:
+        return
+    place = np.array(rng.sample(range(points), points), np.int32)
+    paths, weight = as_paths(edges, points, place)
+    assert paths.values(weight, np.array(start)).tolist() == plain_values(edges, start)
+
+
+@pytest.mark.parametrize("back", [(3, 0), (2, 1), (1, 0)])
+def test_a_cycle_is_named(back: tuple[int, int]) -> None:
+    edges = [(0, 1, 1), (1, 2, 1), (2, 3, 1), (4, 1, 5), (4, 3, 2), (*back, 0)]
+    with pytest.raises(QueryError, match="form a cycle"):
+        as_paths(edges, 5)
+
+
+def test_fixed_points_keep_what_they_are_given() -> None:
+    order, weight = np.arange(3, dtype=np.int32), np.array([5, 5])
+    fixed = np.array([True, True, False])
+    paths = LongestPaths(order[:2], order[1:], order, order, fixed, np.zeros(2, np.bool_))
+    assert paths.values(weight, np.array([0, 100, 7])).tolist() == [0, 100, 105]
+
+
+def test_of_equally_late_causes_the_preferred_one_is_the_path() -> None:
+    source, target = np.array([0, 1, 0], np.int32), np.array([2, 2, 1], np.int32)
+    order, weight = np.arange(3, dtype=np.int32), np.array([4, 2, 2])
+    for preferred in (0, 1):
+        marks = np.arange(3) == preferred
+        paths = LongestPaths(source, target, order, order, np.zeros(3, np.bool_), marks)
+        values = paths.values(weight, np.zeros(3, np.int64))
+        assert paths.trace_back(weight, values, 2)[0] == preferred
+
+
+def test_a_cycle_of_points_with_one_cause_each_is_named() -> None:
+    """None of them is where ways meet."""
+    with pytest.raises(QueryError, match="form a cycle"):
+        as_paths([(2, 0, 1), (0, 1, 1), (1, 2, 1)], 3)

@@ -1,0 +1,95 @@
+"""A fixed budget of damaged traces, and every crash that fuzzing has found, as small as it became."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hta_graph as hg
+from hta_graph.errors import DefectError
+from tests.simulator.dialect import Exact
+from tests.support.deep_tests import cases, deep
+from tests.support.invariants import BrokenRuleError, check_graph
+from tests.trace_fuzz import BYTES, DAMAGES, STRUCTURAL, as_bytes, examine, fuzz, make_case, seeds
+
+CASES = cases(750)
+PART = 150
+
+
+@pytest.mark.parametrize(("first", "part"), [(20, 10), *(deep(first, PART) for first in range(0, CASES, PART))])
+def test_damaged_traces_give_a_sound_result_or_one_clear_line(first: int, part: int) -> None:
+    """DESIGN §7: what is read obeys every invariant, what is refused is one line, and nothing else is raised."""
+    tally = fuzz(20_261_120, range(first, first + part))
+    assert [f"case {case.number}: {report}" for case, report in tally.failures] == []
+    counts = [sum(count[outcome] for count in tally.counts.values()) for outcome in ("analysed", "refused")]
+    assert min(counts) > part // 10
+
+
+def test_every_kind_of_damage_damages() -> None:
+    """Cases are equal for equal seeds, and each kind changes the bytes of a sixth of the traces that it is given.
+
+    Most change nearly all. ``drop_arg`` changes a quarter, whichever traces there are: the row that it draws has the
+    argument that it draws that often.
+    """
+    assert [make_case(1, number) for number in range(20)] == [make_case(1, number) for number in range(20)]
+    whole = {raw for _, raw in seeds()}
+    for at, damage in enumerate(DAMAGES):
+        made = [make_case(1, at + turn * len(DAMAGES)) for turn in range(30)]
+        assert {case.damage for case in made} == {damage}
+        assert sum(case.raw not in whole for case in made) >= 5
+    assert len(DAMAGES) == len(BYTES) + len(STRUCTURAL)
+
+
+def test_a_broken_result_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The fuzzer itself can fail: a path that does not tile, a traceback and an error without the file's name."""
+    name, raw = seeds()[0]
+    path = tmp_path / "case.json"
+    path.write_bytes(raw)
+    assert (name, examine(path, random.Random(1))) == ("pytorch 0", "analysed")
+    graph = hg.build_graph(hg.read_trace(path))
+    path_of = hg.critical_path(graph, hg.whole())
+    path_of.pieces = path_of.pieces.take(np.array([0, 2]))
+    with pytest.raises(DefectError, match="do not tile"):
+        path_of.self_check()
+    monkeypatch.setattr(hg, "read_trace", lambda *_args, **_options: (_ for _ in ()).throw(hg.HtaGraphError("no")))
+    with pytest.raises(BrokenRuleError, match="does not name the file"):
+        examine(path, random.Random(1))
+
+
+# --- crashes that fuzzing found ---------------------------------------------------------------------------------------
+
+
+def operator_row(ts: Any, dur: Any = 1, **fields: Any) -> dict[str, Any]:
+    return {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": ts, "dur": dur, **fields}
+
+
+def sound_graph(path: Path, raw: bytes, *, salvage: bool = False) -> hg.DependencyGraph:
+    path.write_bytes(raw)
+    graph = hg.build_graph(hg.read_trace(path, salvage=salvage))
+    check_graph(graph, [hg.whole()] if len(graph.events) else [], oracle=True)
+    return graph
+
+
+def test_salvage_of_epoch_times_with_a_fraction(tmp_path: Path) -> None:
+    """The second look at the printed digits read the broken text: msgspec.DecodeError (seed 7, case 59)."""
+    rows = [operator_row(f"{Exact.MARK}1712867402348336.{nth}25") for nth in range(3)]
+    raw = as_bytes({"traceEvents": rows})
+    graph = sound_graph(tmp_path / "trace.json", raw[:-40], salvage=True)
+    assert graph.trace.events.start.tolist() == [1712867402348336025, 1712867402348336125]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("text", ["1e1000000", "-1e1000000", "9E999999999", "1e-999999999"])
+@pytest.mark.parametrize("field", ["ts", "dur"])
+def test_a_time_with_an_enormous_exponent(tmp_path: Path, field: str, text: str) -> None:
+    """decimal.Overflow is no OverflowError (seed 7, case 366); beside epoch times with a fraction, bare and as text."""
+    for printed in (text, json.dumps(text)):
+        rows = [operator_row(f"{Exact.MARK}1712867402348336.{nth}25") for nth in range(3)]
+        odd = json.dumps(operator_row(1712867402348336) | {field: "?"}).replace('"?"', printed)
+        graph = sound_graph(tmp_path / "trace.json", as_bytes({"traceEvents": rows})[:-2] + f", {odd}]}}".encode())
+        assert len(graph.events) == 3 + int("e-" in text and field == "dur")
