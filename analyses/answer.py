@@ -11,7 +11,7 @@ from analyses.display.terminal import Line
 from analyses.display.worst_ranks import MANY_RANKS, more_ranks, worst_and_typical
 from hta_graph.errors import Remedy
 from hta_graph.text.formatting import html_table
-from hta_graph.text.sanitize import printable
+from hta_graph.text.sanitize import sanitize
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +46,7 @@ class Answer:
     tables: Mapping[str, pd.DataFrame]
     closing_notes: Sequence[str | Note] = field(default_factory=tuple)
     series: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    speaks_flags: bool = False
+    for_command_line: bool = False
     opening: Sequence[str] = ()
     conclusion: Sequence[str] = ()
     keys: Mapping[str, Any] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Answer:
         """Show in a notebook what a terminal gets: notes, and the first rows of each table."""
         shown = {name: _without_unrecorded(frame) if self.notes else frame for name, frame in self.tables.items()}
         tables = [_html_of_table(self, name, frame) for name, frame in shown.items() if len(frame)]
-        return "".join([*map(_paragraph, self.said_first), *tables, *map(_paragraph, self.closing)])
+        return "".join([*map(_paragraph, self.headline), *tables, *map(_paragraph, self.closing)])
 
     @property
     def notes(self) -> list[str]:
@@ -80,7 +80,7 @@ class Answer:
         return [*self.opening, *self.closing]
 
     @property
-    def said_first(self) -> list[str]:
+    def headline(self) -> list[str]:
         """What stands before the tables, each sentence once."""
         return list(dict.fromkeys([*self.opening, *self.conclusion]))
 
@@ -94,11 +94,11 @@ class Answer:
 
     def wording(self, remedy: Remedy) -> str:
         """Say what to do in the words of whoever asked."""
-        return remedy.command_line if self.speaks_flags else remedy.python
+        return remedy.command_line if self.for_command_line else remedy.python
 
     def on_command_line(self) -> Answer:
         """Return the same for someone at a terminal, whose notes and figure name flags instead of arguments."""
-        return replace(self, speaks_flags=True)
+        return replace(self, for_command_line=True)
 
     def title_of(self, name: str) -> str:
         """Return a table's title: its name, over what its times are added up, from where to where its window is."""
@@ -150,7 +150,7 @@ def _without_unrecorded(frame: pd.DataFrame) -> pd.DataFrame:
 
 def answer_lines(answer: Answer) -> list[Line]:
     """Return an answer as lines for a terminal."""
-    lines: list[Line] = [*answer.said_first, ""] if answer.said_first else []
+    lines: list[Line] = [*answer.headline, ""] if answer.headline else []
     for name, frame in answer.tables.items():
         shown = _without_unrecorded(frame) if answer.notes else frame
         if len(shown):
@@ -170,7 +170,7 @@ def _lines_of_table(answer: Answer, name: str, frame: pd.DataFrame) -> list[Line
 def _paragraph(text: str) -> str:
     from html import escape  # needed in notebooks only
 
-    return f"<p>{escape(printable(text))}</p>"
+    return f"<p>{escape(sanitize(text))}</p>"
 
 
 def _html_of_table(answer: Answer, name: str, frame: pd.DataFrame) -> str:

@@ -9,11 +9,11 @@ from analyses.display.terminal import Line, table
 from hta_graph.what_if.changes import Change, remove, scale
 from hta_graph.what_if.scenarios import SCENARIOS, scenario
 
-__all__ = ["AskedChange", "asked_removal", "asked_scale", "asked_scenario", "scenario_lines"]
+__all__ = ["NamedChange", "removal_change", "scale_change", "scenario_change", "scenario_lines"]
 
 
 @dataclass(frozen=True)
-class AskedChange:
+class NamedChange:
     """A change, what it means in words, and what it assumes where that is not plain."""
 
     change: Change
@@ -31,26 +31,26 @@ class AskedChange:
         return {**self.record, "says": self.says, "assumes": self.assumes}
 
 
-def asked_scale(what: str, factor: float) -> AskedChange:
+def scale_change(what: str, factor: float) -> NamedChange:
     """Let something take another time.
 
     Raises:
         UsageError: see :func:`scale`.
     """
     says = f"{what} takes {f'{factor:g} × its time' if factor else 'no time'}"
-    return AskedChange(scale(what, factor), says, {"change": "scale", "what": what, "factor": factor})
+    return NamedChange(scale(what, factor), says, {"change": "scale", "what": what, "factor": factor})
 
 
-def asked_removal(what: str) -> AskedChange:
+def removal_change(what: str) -> NamedChange:
     """Let something not be there.
 
     Raises:
         UsageError: see :func:`remove`.
     """
-    return AskedChange(remove(what), f"{what} is not there, nor what launches it", {"change": "remove", "what": what})
+    return NamedChange(remove(what), f"{what} is not there, nor what launches it", {"change": "remove", "what": what})
 
 
-def asked_scenario(name: str, argument: str | None = None) -> AskedChange:
+def scenario_change(name: str, argument: str | None = None) -> NamedChange:
     """Apply a named scenario.
 
     Raises:
@@ -58,7 +58,7 @@ def asked_scenario(name: str, argument: str | None = None) -> AskedChange:
     """
     change, given = scenario(name, argument), f": {argument}" if argument else ""
     record = {"change": "scenario", "name": name, "argument": argument}
-    return AskedChange(change, SCENARIOS[name].says + given, record, SCENARIOS[name].assumes)
+    return NamedChange(change, SCENARIOS[name].says + given, record, SCENARIOS[name].assumes)
 
 
 def scenario_lines() -> list[Line]:

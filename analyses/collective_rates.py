@@ -15,16 +15,16 @@ import pandas as pd
 from analyses.scope import Scope
 from analyses.tables import table_of
 from hta_graph.activities import Activities, WorkType
-from hta_graph.arrays import looked_up
+from hta_graph.arrays import find_sorted
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids
 from hta_graph.multi_rank.matching.bus_bandwidth import bus_factor
 from hta_graph.multi_rank.matching.communication_kernels import read_communication_kernels
-from hta_graph.multi_rank.matching.rank_members import RankMembers
+from hta_graph.multi_rank.matching.rank_members import RankCommunications
 from hta_graph.multi_rank.matching.rank_record import listed_ranks
-from hta_graph.roofline.operators_devices import Device, device_named
+from hta_graph.roofline.operators_devices import Device, find_device
 from hta_graph.trace.element_bytes import element_bytes
-from hta_graph.trace.event_args import read_details
+from hta_graph.trace.event_args import read_event_args
 
 __all__ = ["COLLECTIVE_RATES", "collective_rates"]
 
@@ -55,18 +55,18 @@ def collective_rates(scopes: Sequence[Scope], peaks: Device | None = None) -> pd
         TraceError: the file, which is read once more for the recorded arguments, is gone or has changed.
     """
     # Several scopes may be steps of one trace, whose file is read once.
-    said = {graph: _said_of(graph) for graph in dict.fromkeys(scope.graph for scope in scopes)}
-    frame = table_of(scopes, lambda scope: _rates_in(scope, said[scope.graph], peaks), COLLECTIVE_RATES)
+    said = {graph: _recorded_calls(graph) for graph in dict.fromkeys(scope.graph for scope in scopes)}
+    frame = table_of(scopes, lambda scope: _rates_of_scope(scope, said[scope.graph], peaks), COLLECTIVE_RATES)
     types = dict.fromkeys(WHOLE, "Int64") | dict.fromkeys((*REAL, "link_share"), "Float64")
     return frame.astype(types)
 
 
-def _rates_in(scope: Scope, said: pd.DataFrame, peaks: Device | None) -> pd.DataFrame:
+def _rates_of_scope(scope: Scope, said: pd.DataFrame, peaks: Device | None) -> pd.DataFrame:
     """Return the rows of one scope."""
     work = scope.work.take(scope.work.type == WorkType.COMMUNICATION)
-    at = looked_up(work.row, said["row"].to_numpy())
+    at = find_sorted(work.row, said["row"].to_numpy())
     kernels = said.iloc[at].reset_index(drop=True)
-    links = np.array(_links_of(scope.graph, work, peaks), np.float64)
+    links = np.array(_link_rates(scope.graph, work, peaks), np.float64)
     kernels = kernels.assign(ns=work.end - work.start, link_gbps=links)
     keys = [*ALIKE, "factor", "link_gbps"]
     groups = kernels.groupby(keys, dropna=False, sort=False)["ns"].agg(["size", "sum", "min"]).reset_index()
@@ -82,29 +82,29 @@ def _with_rates(groups: pd.DataFrame) -> pd.DataFrame:
     return groups.assign(algorithm_gbps=rate, bus_gbps=rate * factor, best_bus_gbps=best, link_share=best / link)
 
 
-def _links_of(graph: DependencyGraph, work: Activities, peaks: Device | None) -> list[float | None]:
+def _link_rates(graph: DependencyGraph, work: Activities, peaks: Device | None) -> list[float | None]:
     """Return what the links of the device can do that each kernel ran on (GB/s)."""
     names = graph.trace.gpu_names
     numbers = graph.lanes.device[work.lane].tolist()
     known = {
-        number: peaks or (device_named(names[number]) if 0 <= number < len(names) else None) for number in set(numbers)
+        number: peaks or (find_device(names[number]) if 0 <= number < len(names) else None) for number in set(numbers)
     }
     return [device.link_gb_per_s if (device := known[number]) else None for number in numbers]
 
 
-def _said_of(graph: DependencyGraph) -> pd.DataFrame:
+def _recorded_calls(graph: DependencyGraph) -> pd.DataFrame:
     """Return what is recorded of each communication kernel (``row``), and its factor from algorithm to bus bandwidth.
 
     All of them are objects: a missing number would make floats of others.
     """
     members = read_communication_kernels(graph)
     uneven = _uneven(graph, members)
-    rows = [_kernel_said(members, at) | {"uneven": at in uneven} for at in range(len(members))]
-    frame = pd.DataFrame([one | {"factor": _factor_of(one)} for one in rows], columns=[*ALIKE, "factor"], dtype=object)
+    rows = [_recorded_on_kernel(members, at) | {"uneven": at in uneven} for at in range(len(members))]
+    frame = pd.DataFrame([one | {"factor": _bus_factor(one)} for one in rows], columns=[*ALIKE, "factor"], dtype=object)
     return frame.assign(row=members.row.astype(np.int64))
 
 
-def _kernel_said(members: RankMembers, at: int) -> dict[str, Any]:
+def _recorded_on_kernel(members: RankCommunications, at: int) -> dict[str, Any]:
     said = {key: values[at] for key, values in members.arguments.items()}
     size = said["Group size"]
     ranks = size if isinstance(size, int) else len(listed_ranks(said["Process Group Ranks"]))
@@ -112,7 +112,7 @@ def _kernel_said(members: RankMembers, at: int) -> dict[str, Any]:
         "collective": _text(said["Collective name"]),
         "group": members.group[at],
         "ranks": ranks if ranks > 0 else None,
-        "bytes": _bytes_of(said),
+        "bytes": _message_bytes(said),
         "dtype": _text(said["dtype"]),
     }
 
@@ -121,7 +121,7 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _bytes_of(said: Mapping[str, Any]) -> int | None:
+def _message_bytes(said: Mapping[str, Any]) -> int | None:
     """Return the bytes of a call as nccl-tests count them; None where what they count is not recorded."""
     name = _squeezed(said["Collective name"])
     width = element_bytes(said["dtype"])
@@ -136,7 +136,7 @@ def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and value >= 0 else None
 
 
-def _factor_of(one: Mapping[str, Any]) -> float | None:
+def _bus_factor(one: Mapping[str, Any]) -> float | None:
     """Return by what the algorithm bandwidth is multiplied: what passes the links of a rank."""
     name, ranks = one["collective"], one["ranks"]
     return bus_factor(name, ranks) if ranks is not None and not one["uneven"] else None
@@ -146,14 +146,14 @@ def _squeezed(name: Any) -> str:
     return str(name or "").lower().replace("_", "")
 
 
-def _uneven(graph: DependencyGraph, members: RankMembers) -> set[int]:
+def _uneven(graph: DependencyGraph, members: RankCommunications) -> set[int]:
     """Return the places of the all-to-alls whose parts are unequal, or may be: the kernel does not tell."""
     may_be = [at for at, name in enumerate(members.arguments["Collective name"]) if "alltoallv" in _squeezed(name)]
     if not may_be:
         return set()
     rows: Ids = members.row[may_be]
     order = np.argsort(rows)
-    told = read_details(graph.trace, SPLITS, rows[order])
+    told = read_event_args(graph.trace, SPLITS, rows[order])
     splits = zip(*(told[key].tolist() for key in SPLITS), strict=True)
     return {may_be[place] for place, both in zip(order.tolist(), splits, strict=True) if not all(map(_is_even, both))}
 

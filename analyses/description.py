@@ -19,7 +19,7 @@ __all__ = [
     "Description",
     "Flag",
     "IndexEntry",
-    "OfSkeletons",
+    "FromSummaries",
     "Reader",
     "one_of",
 ]
@@ -45,7 +45,7 @@ READERS: Mapping[Reader, Callable[[str], Any]] = {
     "text": str,
 }
 
-OfSkeletons = Literal["no", "yes", "with causes"]
+FromSummaries = Literal["no", "yes", "with causes"]
 """Whether skeletons of ranks answer a question, and whether they must tell why ranks waited."""
 
 
@@ -117,7 +117,7 @@ class Description:
     examples: tuple[str, ...]
     page: str = "tables.md"
     flags: tuple[Flag, ...] = ()
-    from_summaries: OfSkeletons = "no"
+    from_summaries: FromSummaries = "no"
 
     def flags_in(self, options: argparse.Namespace) -> dict[str, Any]:
         """Return the arguments of ``answer`` as a command line gives them."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from analyses.display.charts import empty_figure, new_figure
 from analyses.opportunities import corner_text, saved_ticks
-from hta_graph.text.shorten import elided
+from hta_graph.text.shorten import shorten_middle
 from hta_graph.what_if.sensitivity import Curve
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["gain_curves"]
 
 TITLE = "What would be gained"
-LONGEST_NAME = 60
+LONGEST_LINE_NAME = 60
 
 
 def gain_curves(*curves: Curve) -> Figure:
@@ -29,7 +29,7 @@ def gain_curves(*curves: Curve) -> Figure:
     made = new_figure(title=TITLE, x="time that it takes, of today's")
     for curve in curves:
         made.add_scatter(
-            name=elided(curve.what, LONGEST_NAME),
+            name=shorten_middle(curve.what, LONGEST_LINE_NAME),
             x=[corner[0] for corner in curve.corners],
             y=[corner[1] / 1e6 for corner in curve.corners],
             customdata=[corner_text(curve, corner) for corner in curve.corners],

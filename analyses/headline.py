@@ -11,7 +11,7 @@ import pandas as pd
 
 from analyses.advice.format import brief_duration, brief_share, counted, quoted
 
-__all__ = ["Outlier", "largest_thing", "outlier", "rows_there", "sums_per_scope"]
+__all__ = ["Outlier", "largest_item", "outlier", "rows_at_outlier", "sums_per_scope"]
 
 SCOPE = ["rank", "scope"]
 
@@ -53,7 +53,7 @@ def outlier(frame: pd.DataFrame, by: str, said: Callable[[Any], str] = brief_sha
     return Outlier(row, on + inside, f" (median of {of}: {said(median)})")
 
 
-def largest_thing(
+def largest_item(
     frame: pd.DataFrame, things: Sequence[str], by: str, said: Callable[[Any], str] = brief_duration
 ) -> Outlier | None:
     """Return the thing with the most of something in one stretch, where it has most; none where none has any.
@@ -61,7 +61,7 @@ def largest_thing(
     ``things`` are the columns by which rows of several stretches are about the same.
 
     >>> frame = pd.DataFrame({"rank": [0, 0, 1], "scope": "all", "name": ["a", "b", "b"], "gpu_ns": [5, 6, 9]})
-    >>> found = largest_thing(frame, ["name"], "gpu_ns", str)
+    >>> found = largest_item(frame, ["name"], "gpu_ns", str)
     >>> found["name"], found.where, found.typical
     ('b', ' on rank 1', ' (median of 2 ranks: 6)')
     """
@@ -73,7 +73,7 @@ def largest_thing(
     return outlier(having[(having[columns] == largest[columns]).all(axis=1)], by, said)
 
 
-def rows_there(frame: pd.DataFrame, found: Outlier) -> pd.DataFrame:
+def rows_at_outlier(frame: pd.DataFrame, found: Outlier) -> pd.DataFrame:
     """Return the rows of a table that are about the stretch that stands out."""
     own: pd.DataFrame = frame[(frame["rank"] == found["rank"]) & (frame["scope"] == found["scope"])]
     return own

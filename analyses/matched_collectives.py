@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analyses.display.worst_ranks import MANY_RANKS, RANKS_SHOWN
+from analyses.display.worst_ranks import MANY_RANKS, RANKS_LISTED
 from analyses.scope import Scope
-from hta_graph.arrays import places_by
+from hta_graph.arrays import rows_by_value
 from hta_graph.model import Bools, Ints
-from hta_graph.multi_rank.matching.collectives import Collectives, match_collectives, matched_graphs
-from hta_graph.multi_rank.matching.rank_members import UNKNOWN, RankMembers
-from hta_graph.multi_rank.matching.rank_record import Meeting
-from hta_graph.multi_rank.matching.read_members import read_members
+from hta_graph.multi_rank.matching.collectives import Collectives, collectives_of_graphs, match_collectives
+from hta_graph.multi_rank.matching.rank_members import UNKNOWN_RANK, RankCommunications
+from hta_graph.multi_rank.matching.rank_record import Match
+from hta_graph.multi_rank.matching.read_members import read_communications
 from hta_graph.text.formatting import milliseconds, signed_milliseconds
 
-__all__ = ["Matched", "matched_collectives", "notes_on"]
+__all__ = ["MatchedWindow", "matched_collectives", "matching_notes"]
 
 CLOCKS = "times of ranks are compared as recorded: nothing that they did together contradicts their clocks"
 ALONE = (
@@ -31,7 +31,7 @@ NAMED = 3
 
 
 @dataclass(frozen=True)
-class Matched:
+class MatchedWindow:
     """The collectives of one stretch, such as a step, over all ranks: those whose last kernel belongs to it.
 
     ``every`` are those of the whole traces.
@@ -39,7 +39,7 @@ class Matched:
 
     label: str
     scopes: Mapping[int, Scope]
-    ranks: Mapping[int, RankMembers]
+    ranks: Mapping[int, RankCommunications]
     found: Collectives
     every: Collectives
 
@@ -47,7 +47,7 @@ class Matched:
         """Return the canonical rows of kernels of ``found``, each in its own rank's trace."""
         rank, place = self.found.rank[at], self.found.place[at]
         rows = np.zeros(len(rank), np.int64)
-        for one, mine in places_by(rank).items():
+        for one, mine in rows_by_value(rank).items():
             rows[mine] = self.ranks[one].row[place[mine]]
         return rows
 
@@ -56,18 +56,18 @@ class Matched:
         places = {}
         for rank, scope in self.scopes.items():
             if rank in self.ranks:
-                alone = _inside(scope, self.ranks[rank])
+                alone = _starts_inside(scope, self.ranks[rank])
                 alone[self.every.place[self.every.of_rank(rank)]] = False
                 places[rank] = np.flatnonzero(alone)
         of_ranks = np.repeat(np.array(list(places), np.int64), [len(own) for own in places.values()])
         return of_ranks, np.concatenate([*places.values(), np.zeros(0, np.int64)])
 
-    def take(self, chosen: Iterable[bool]) -> Matched:
+    def take(self, chosen: Iterable[bool]) -> MatchedWindow:
         """Select collectives."""
         return replace(self, found=self.found.take(np.fromiter(chosen, np.bool_)))
 
 
-def matched_collectives(scopes: Sequence[Scope]) -> list[Matched]:
+def matched_collectives(scopes: Sequence[Scope]) -> list[MatchedWindow]:
     """Match the collectives of all ranks, one result for each label of a scope.
 
     A single rank's trace is not read again: it has nobody to be compared with.
@@ -76,37 +76,39 @@ def matched_collectives(scopes: Sequence[Scope]) -> list[Matched]:
     for scope in scopes:
         by_label.setdefault(scope.label, {})[scope.rank] = scope
     graphs = {scope.rank: scope.graph for scope in scopes}
-    ranks = {rank: read_members(graph) for rank, graph in graphs.items()} if len(graphs) > 1 else {}
+    ranks = {rank: read_communications(graph) for rank, graph in graphs.items()} if len(graphs) > 1 else {}
     # Matched over whole traces: at the border of a step ranks may be in different steps.
-    known = matched_graphs(graphs)
+    known = collectives_of_graphs(graphs)
     found = match_collectives(ranks) if known is None else known
-    return [_belonging_to(Matched(label, own, ranks, found, found)) for label, own in by_label.items()]
+    return [_in_window(MatchedWindow(label, own, ranks, found, found)) for label, own in by_label.items()]
 
 
-def _belonging_to(every: Matched) -> Matched:
+def _in_window(every: MatchedWindow) -> MatchedWindow:
     """Select the collectives whose last member belongs to the scopes: of that, all others wait for it."""
     last = every.found.last
-    inside = {rank: _inside(scope, every.ranks[rank]) for rank, scope in every.scopes.items() if rank in every.ranks}
+    inside = {
+        rank: _starts_inside(scope, every.ranks[rank]) for rank, scope in every.scopes.items() if rank in every.ranks
+    }
     pairs = zip(every.found.rank[last].tolist(), every.found.place[last].tolist(), strict=True)
     return every.take(bool(rank in inside and inside[rank][place]) for rank, place in pairs)
 
 
-def _inside(scope: Scope, own: RankMembers) -> Bools:
+def _starts_inside(scope: Scope, own: RankCommunications) -> Bools:
     """Mark a rank's communications that belong to a scope: as GPU work does, on the CPU by their call."""
     on_gpu = scope.graph.is_gpu[own.row]
     return np.where(on_gpu, np.isin(own.row, scope.work.row), scope.holds(np.where(own.call >= 0, own.call, own.row)))
 
 
-def notes_on(scopes: Sequence[Scope], matched: Sequence[Matched]) -> list[str]:
+def matching_notes(scopes: Sequence[Scope], matched: Sequence[MatchedWindow]) -> list[str]:
     """Say what could not be compared, and how to record it."""
     ranks = {scope.rank: scope.graph.trace for scope in scopes}
     # A single rank may be all there is, or all that was given: two different things to tell.
     if len(ranks) < 2:
-        return [_nobody_to_compare(max((trace.world_size or 0 for trace in ranks.values()), default=0))]
+        return [_lone_rank_note(max((trace.world_size or 0 for trace in ranks.values()), default=0))]
     own, found = matched[0].ranks, matched[0].found
     if not sum(map(len, own.values())):
         return ["no communication is recognised on any rank: neither kernels nor Gloo's rows"]
-    alone = sum(int((item.needed == UNKNOWN).sum()) for item in own.values())
+    alone = sum(int((item.needed == UNKNOWN_RANK).sum()) for item in own.values())
     compared = sum(len(item.found) for item in matched)
     said = (
         (
@@ -117,25 +119,25 @@ def notes_on(scopes: Sequence[Scope], matched: Sequence[Matched]) -> list[str]:
         (not compared, "no collective is recorded on all ranks of its group here; record the same steps on all ranks"),
     )
     clocks = _clocks_set_back(found.offsets)
-    clocks += [_named_unfit(meeting, scopes, own) for meeting in found.rejected[:NAMED]]
+    clocks += [_misfit_names(meeting, scopes, own) for meeting in found.rejected[:NAMED]]
     return [text for holds, text in said if holds] + clocks + [CLOCKS] * bool(compared and not found.offsets)
 
 
 def _clocks_set_back(offsets: Mapping[int, int]) -> list[str]:
     """Say whose clocks were set back and by how much, of many ranks those that are furthest off."""
     furthest = sorted(offsets, key=lambda rank: -abs(offsets[rank]))
-    named = sorted(furthest[:RANKS_SHOWN]) if len(offsets) > MANY_RANKS else list(offsets)
+    named = sorted(furthest[:RANKS_LISTED]) if len(offsets) > MANY_RANKS else list(offsets)
     said = [
         f"rank {rank}: its clock is {signed_milliseconds(offsets[rank])} ms ahead of the first rank's and was set back"
         for rank in named
     ]
     if hidden := len(offsets) - len(named):
-        most = milliseconds(-(-abs(offsets[furthest[RANKS_SHOWN]]) // 1000) * 1000)
+        most = milliseconds(-(-abs(offsets[furthest[RANKS_LISTED]]) // 1000) * 1000)
         said.append(f"and the clocks of {hidden:,} ranks more, none by over {most} ms; the job's `clocks` are all")
     return said
 
 
-def _named_unfit(meeting: Meeting, scopes: Sequence[Scope], ranks: Mapping[int, RankMembers]) -> str:
+def _misfit_names(meeting: Match, scopes: Sequence[Scope], ranks: Mapping[int, RankCommunications]) -> str:
     """Name what fits no clocks, by its events."""
     graphs = {scope.rank: scope.graph for scope in scopes}
     rows = {rank: ranks[rank].row[place] for rank, place in sorted(meeting.items())}
@@ -144,7 +146,7 @@ def _named_unfit(meeting: Meeting, scopes: Sequence[Scope], ranks: Mapping[int, 
     return f"{name} ({events}) fits no clocks of these ranks beside the others: wrongly matched, and left out"
 
 
-def _nobody_to_compare(world: int) -> str:
+def _lone_rank_note(world: int) -> str:
     """Say that a rank is alone, in the job or in what was given."""
     if world == 1:
         return "the job has a single rank: there is nobody to compare it with"

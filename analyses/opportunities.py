@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyses.advice.format import brief_class, brief_duration, brief_share, window_name
-from analyses.display.labels import SHORT, meanings_in
-from hta_graph.paths.windows import ResolvedWindow, same_window
-from hta_graph.text.shorten import elided, short_name
-from hta_graph.what_if.opportunities import Opportunity, listed_opportunities, opportunity_frame
-from hta_graph.what_if.replay import replayable
+from analyses.display.labels import SHORT, class_meanings
+from hta_graph.paths.windows import Window, resolved_window
+from hta_graph.text.shorten import short_name, shorten_middle
+from hta_graph.what_if.opportunities import Opportunity, opportunity_frame, opportunity_rows
+from hta_graph.what_if.replay import replay_graph
 from hta_graph.what_if.sensitivity import Corner, Curve, sensitivity
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from hta_graph.graph.dependency_graph import DependencyGraph
-    from hta_graph.what_if.predict import JobOutlook
+    from hta_graph.what_if.predict import JobOpportunities
 
 __all__ = [
     "Gain",
@@ -28,7 +28,7 @@ __all__ = [
     "SavedTick",
     "conclusion_without_curves",
     "corner_text",
-    "gains_of",
+    "find_gains",
     "saved_text",
     "saved_ticks",
 ]
@@ -72,7 +72,7 @@ class Gain:
     @property
     def name(self) -> str:
         """What it is called in a figure."""
-        return _name_of(self.chosen)
+        return _gain_name(self.chosen)
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,14 @@ class Gains:
     """What a window would gain: the table of opportunities, and those of them that differ, the largest first."""
 
     graph: DependencyGraph
-    window: ResolvedWindow
+    window: Window
     table: pd.DataFrame
     drawn: Sequence[Gain]
 
     @property
     def conclusion(self) -> str:
         """What the largest one would gain that is neither too broad nor mere waiting, and what decides then."""
-        one = _told_first([gain.chosen for gain in self.drawn])
+        one = _preferred([gain.chosen for gain in self.drawn])
         said = _half_text(one, self.graph, self.window)
         turn = _turning_point(next(gain.curve for gain in self.drawn if gain.chosen is one))
         if turn is None:
@@ -98,28 +98,28 @@ class Gains:
         return f"{said} Below {brief_share(factor)} of its time {less}: {decides}."
 
 
-def gains_of(graph: DependencyGraph, window: ResolvedWindow) -> Gains:
+def find_gains(graph: DependencyGraph, window: Window) -> Gains:
     """Find what a window would gain, and choose what is worth a curve."""
-    listed, length = listed_opportunities(replayable(graph, same_window(window))), window.end_ns - window.start_ns
+    listed, length = opportunity_rows(replay_graph(graph, resolved_window(window))), window.end_ns - window.start_ns
     drawn = []
-    for chosen, *others in _worth_telling(listed, length):
-        curve = sensitivity(graph, chosen.what, same_window(window), within_ns=round(BENT * length))
+    for chosen, *others in _worth_a_curve(listed, length):
+        curve = sensitivity(graph, chosen.what, resolved_window(window), within_ns=round(BENT * length))
         drawn.append(Gain(chosen, tuple(others), curve))
     return Gains(graph, window, opportunity_frame(listed), drawn)
 
 
-def conclusion_without_curves(outlook: JobOutlook) -> str:
+def conclusion_without_curves(outlook: JobOpportunities) -> str:
     """Say the same of a job whose ranks were asked one by one, which tell no curves; nothing if nothing would gain."""
     graph, window = outlook.recorded.graph, outlook.recorded.window
-    chosen = [one for one, *_ in _worth_telling(outlook.opportunities, window.end_ns - window.start_ns)]
+    chosen = [one for one, *_ in _worth_a_curve(outlook.opportunities, window.end_ns - window.start_ns)]
     if not chosen:
         return ""
-    one = _told_first(chosen)
+    one = _preferred(chosen)
     decides = f": then {_next_text(one.next)} decides" if one.next else ""
     return f"{_half_text(one, graph, window)} {_free_text(one, window)}{decides}."
 
 
-def _worth_telling(listed: Sequence[Opportunity], length_ns: int) -> list[list[Opportunity]]:
+def _worth_a_curve(listed: Sequence[Opportunity], length_ns: int) -> list[list[Opportunity]]:
     """Choose the opportunities that differ and are worth a curve, each with those alike behind it."""
     groups = _groups_alike(listed, ALIKE * length_ns)
     worth = [group for group in groups if group[0].saved_half_ns >= WORTH * length_ns]
@@ -127,31 +127,31 @@ def _worth_telling(listed: Sequence[Opportunity], length_ns: int) -> list[list[O
     return [sorted(group, key=lambda one: PREFERRED.index(one.kind)) for group in chosen]
 
 
-def _told_first(chosen: Sequence[Opportunity]) -> Opportunity:
+def _preferred(chosen: Sequence[Opportunity]) -> Opportunity:
     """Return the first one that is neither too broad nor mere waiting."""
     told = [one for one in chosen if not one.may_be_waiting] or chosen
     return next((one for one in told if one.what not in BROAD), told[0])
 
 
-def _name_of(one: Opportunity) -> str:
+def _gain_name(one: Opportunity) -> str:
     if one.kind == "rank":
         return f"rank {one.name}"
-    return SHORT[one.name] if one.kind == "class" else elided(short_name(one.name), LONGEST_NAME)
+    return SHORT[one.name] if one.kind == "class" else shorten_middle(short_name(one.name), LONGEST_NAME)
 
 
-def _half_text(one: Opportunity, graph: DependencyGraph, window: ResolvedWindow) -> str:
+def _half_text(one: Opportunity, graph: DependencyGraph, window: Window) -> str:
     saved = saved_text(one.saved_half_ns, window.end_ns - window.start_ns)
     return f"If {_halved(one, graph)}, {window_name(window)} would be {saved} shorter."
 
 
 def _halved(one: Opportunity, graph: DependencyGraph) -> str:
     if one.kind == "class":
-        return f"the time in which {brief_class(one.name, meanings_in(graph))} were halved"
-    subject = f"all that rank {one.name} does by itself" if one.kind == "rank" else _name_of(one)
+        return f"the time in which {brief_class(one.name, class_meanings(graph))} were halved"
+    subject = f"all that rank {one.name} does by itself" if one.kind == "rank" else _gain_name(one)
     return f"{subject} took half its time"
 
 
-def _free_text(one: Opportunity, window: ResolvedWindow) -> str:
+def _free_text(one: Opportunity, window: Window) -> str:
     return f"Without it {saved_text(one.saved_free_ns, window.end_ns - window.start_ns)} would be saved"
 
 
@@ -180,7 +180,7 @@ def _turning_point(curve: Curve) -> Corner | None:
 def _next_text(following: str) -> str:
     """Name what comes next as a sentence does: of a job with its rank behind it."""
     rank = OF_RANK.match(following)
-    name = elided(short_name(following[rank.end() :] if rank else following), LONGEST_NAME)
+    name = shorten_middle(short_name(following[rank.end() :] if rank else following), LONGEST_NAME)
     return f"{name} on rank {rank[1]}" if rank else name
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hta_graph.paths.rank_crossings import holding_part
+from hta_graph.paths.rank_crossings import straggler_place
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from hta_graph.paths.critical_path import CriticalPath
 
-__all__ = ["SHOWN_AS", "shown_ranks"]
+__all__ = ["WHY_REPRESENTATIVE", "representative_ranks"]
 
-SHOWN_AS: Mapping[str, str] = {
+WHY_REPRESENTATIVE: Mapping[str, str] = {
     "holds_up_the_job": "which holds up the job",
     "first_cause": "which makes the others wait most by one thing",
     "most_of_the_path": "which most of the job's path is on",
@@ -23,8 +23,8 @@ SHOWN_AS: Mapping[str, str] = {
 """Why a rank is shown, in words."""
 
 
-def shown_ranks(path: CriticalPath, causes: pd.DataFrame, waits: pd.DataFrame) -> dict[int, str]:
-    """Choose two ranks that have a job's window, and say as what, by keys of :data:`SHOWN_AS`.
+def representative_ranks(path: CriticalPath, causes: pd.DataFrame, waits: pd.DataFrame) -> dict[int, str]:
+    """Choose two ranks that have a job's window, and say as what, by keys of :data:`WHY_REPRESENTATIVE`.
 
     Args:
         path: the job's.
@@ -40,7 +40,7 @@ def shown_ranks(path: CriticalPath, causes: pd.DataFrame, waits: pd.DataFrame) -
 
 
 def _rank_that_matters(path: CriticalPath, ranks: list[int], causes: pd.DataFrame) -> tuple[int, str]:
-    part = holding_part(path)
+    part = straggler_place(path)
     if part >= 0 and path.graph.parts[part].rank in ranks:
         return path.graph.parts[part].rank, "holds_up_the_job"
     known = causes[causes["name"].notna() & causes["rank"].isin(ranks)]

@@ -11,12 +11,21 @@ from hta_graph.activities import Activities, activities
 from hta_graph.arrays import freeze
 from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Ids, Ints
-from hta_graph.paths.windows import WHOLE_TRACE, ResolvedWindow, Window, same_window, step
+from hta_graph.paths.windows import WHOLE_TRACE, Window, WindowQuery, resolved_window, step
 from hta_graph.paths.windows import whole as whole_trace
 
-__all__ = ["Scope", "gpus_in_words", "in_window", "nothing", "per_step", "several_gpus", "spanning", "whole"]
+__all__ = [
+    "Scope",
+    "ranks_with_several_gpus",
+    "in_window",
+    "empty_scope",
+    "per_step",
+    "several_gpus",
+    "spanning",
+    "whole",
+]
 
 
 @dataclass(frozen=True)
@@ -37,7 +46,7 @@ class Scope:
     cpu_end_ns: int
     work: Activities
     running: Activities
-    window: Window = field(default_factory=whole_trace)
+    window: WindowQuery = field(default_factory=whole_trace)
 
     @property
     def window_ns(self) -> int:
@@ -88,14 +97,14 @@ def several_gpus(scopes: Iterable[Scope]) -> list[str]:
     """Say of each rank that drives several GPUs what an answer about the GPU means there."""
     return [
         f"rank {rank}: drives {gpus} from one process; the GPU counts as busy where any of them works"
-        for rank, gpus in gpus_in_words((scope.rank, scope.gpus) for scope in scopes)
+        for rank, gpus in ranks_with_several_gpus((scope.rank, scope.gpus) for scope in scopes)
     ]
 
 
-def gpus_in_words(working: Iterable[tuple[int, Iterable[int]]]) -> Iterator[tuple[int, str]]:
+def ranks_with_several_gpus(working: Iterable[tuple[int, Iterable[int]]]) -> Iterator[tuple[int, str]]:
     """Name the GPUs of each rank that has several, given those of its stretches.
 
-    >>> list(gpus_in_words([(0, [0]), (1, [0]), (0, [1])]))
+    >>> list(ranks_with_several_gpus([(0, [0]), (1, [0]), (0, [1])]))
     [(0, '2 GPUs (0, 1)')]
     """
     found: dict[int, set[int]] = {}
@@ -111,7 +120,7 @@ def whole(rank: int, graph: DependencyGraph) -> Scope:
     return spanning(rank, graph, WHOLE_TRACE, work, np.iinfo(np.int64).max)
 
 
-def in_window(rank: int, graph: DependencyGraph, window: Window) -> Scope:
+def in_window(rank: int, graph: DependencyGraph, window: WindowQuery) -> Scope:
     """Look at a window such as a step; at the whole trace as :func:`whole` does.
 
     Raises:
@@ -134,10 +143,10 @@ def in_window(rank: int, graph: DependencyGraph, window: Window) -> Scope:
     )
     work = every.take(_launched_inside(order, found))
     ends = (found.start_ns, found.end_ns, *found.cpu_span)
-    return Scope(rank, graph, found.label, *ends, work, running, same_window(found))
+    return Scope(rank, graph, found.label, *ends, work, running, resolved_window(found))
 
 
-def nothing(rank: int, graph: DependencyGraph, label: str) -> Scope:
+def empty_scope(rank: int, graph: DependencyGraph, label: str) -> Scope:
     """Look at nothing of a rank that lacks the stretch in question, beside others that have it."""
     none = activities(graph).take(np.empty(0, np.int64))
     return Scope(rank, graph, label, 0, 0, 0, 0, none, none)
@@ -157,7 +166,7 @@ class _WorkInOrder:
     called: Ints
 
 
-@remembered
+@memoized
 def _work_in_order(graph: DependencyGraph) -> _WorkInOrder:
     every = activities(graph)
     by_start = np.argsort(every.start, kind="stable")
@@ -168,7 +177,7 @@ def _work_in_order(graph: DependencyGraph) -> _WorkInOrder:
     return _WorkInOrder(by_start, every.start[by_start], latest_end, launched[order], called[order])
 
 
-def _launched_inside(order: _WorkInOrder, found: ResolvedWindow) -> Ints:
+def _launched_inside(order: _WorkInOrder, found: Window) -> Ints:
     """Return the places of what a step or annotation launched; of explicit times of what starts in the window."""
     if not found.is_named:
         return np.sort(order.by_start[slice(*np.searchsorted(order.start, (found.start_ns, found.end_ns)))])

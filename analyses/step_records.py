@@ -7,12 +7,12 @@ from typing import Any
 
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.step_table import StepRow
-from hta_graph.paths.windows import ResolvedWindow
+from hta_graph.paths.windows import Window
 
 __all__ = ["step_records", "window_record"]
 
 
-def window_record(window: ResolvedWindow, graph: DependencyGraph) -> dict[str, Any]:
+def window_record(window: Window, graph: DependencyGraph) -> dict[str, Any]:
     """Return a window as JSON has it (times in ns); that of a job with the ranks that have none."""
     return {
         "start_ns": window.start_ns,

@@ -11,7 +11,7 @@ import pandas as pd
 
 from analyses.column_types import SHARED, Column
 from analyses.scope import Scope
-from hta_graph.arrays import picked
+from hta_graph.arrays import take_or
 from hta_graph.graph.conversion import texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
@@ -21,7 +21,7 @@ __all__ = [
     "MORE",
     "Rows",
     "Table",
-    "count_to_share",
+    "rows_to_share",
     "event_indices",
     "event_names",
     "joined",
@@ -90,12 +90,12 @@ def joined(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFram
 
 def event_names(graph: DependencyGraph, rows: Ids | Ints) -> Objects:
     """Return the names of events (canonical rows); None for row -1."""
-    return texts_of_codes(graph.names, picked(graph.event_table.name, rows))
+    return texts_of_codes(graph.names, take_or(graph.event_table.name, rows))
 
 
 def event_indices(graph: DependencyGraph, rows: Ids | Ints) -> Any:
     """Return the places of events (canonical rows) in the file, as pandas' integers: row -1 is missing."""
-    found = pd.array(picked(graph.event_table.index, rows), "Int64")
+    found = pd.array(take_or(graph.event_table.index, rows), "Int64")
     found[rows < 0] = pd.NA
     return found
 
@@ -105,10 +105,10 @@ def scopes_in(frame: pd.DataFrame) -> set[tuple[int, str]]:
     return set(zip(frame["rank"], frame["scope"], strict=True))
 
 
-def count_to_share(sums: np.ndarray[Any, Any], share: float, most: int) -> int:
+def rows_to_share(sums: np.ndarray[Any, Any], share: float, most: int) -> int:
     """Return how many of some sums, largest first, reach a share of the total: all if there are no more than ``most``.
 
-    >>> count_to_share(np.array([50, 30, 15, 5]), 0.8, 3), count_to_share(np.array([50, 30, 15, 5]), 0.1, 4)
+    >>> rows_to_share(np.array([50, 30, 15, 5]), 0.8, 3), rows_to_share(np.array([50, 30, 15, 5]), 0.1, 4)
     (2, 4)
     """
     if len(sums) <= most:

@@ -10,11 +10,11 @@ from analyses.advice.facts import PathFacts
 from analyses.advice.finding import PathFinding
 from analyses.advice.format import brief_duration, brief_share, quoted
 from analyses.advice.rules import advice_of, verdict_of
-from analyses.display.labels import short_words_in
+from analyses.display.labels import short_labels
 from analyses.window_report import job_record
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.rank_crossings import holding_part
-from hta_graph.text.sanitize import encodable
+from hta_graph.paths.rank_crossings import straggler_place
+from hta_graph.text.sanitize import encodable_path
 
 __all__ = [
     "advice_lines",
@@ -26,7 +26,7 @@ __all__ = [
     "verdict_sentences",
 ]
 
-ADVICE_SHOWN = 3
+ADVICE_LISTED = 3
 """A text gives so much advice; JSON holds all."""
 
 ALIKE = 0.05
@@ -48,10 +48,10 @@ def _replayed_verdict(facts: PathFacts) -> list[PathFinding]:
     """Return the verdict, with what it would save if the rank that holds up the job were like the others."""
     from analyses.advice.savings import with_savings  # late: paths as JSON do without replay
 
-    return [_told_in_sentence(finding, facts) for finding in with_savings(facts, verdict_of(facts))]
+    return [_finding_text(finding, facts) for finding in with_savings(facts, verdict_of(facts))]
 
 
-def _told_in_sentence(finding: PathFinding, facts: PathFacts) -> PathFinding:
+def _finding_text(finding: PathFinding, facts: PathFacts) -> PathFinding:
     if not finding.saves_ns or not facts.is_worth(finding.saves_ns):
         return finding
     gain = f"as fast as the others it would save {facts.told(finding.saves_ns)}"
@@ -69,7 +69,7 @@ def longer_text(finding: PathFinding, facts: PathFacts) -> str:
     meanwhile = [(done["name"], done["bound_by"]) for done in finding.evidence["meanwhile"][:1]]
     if name is None or finding.takes_longer in meanwhile:
         return ""
-    return f", for it takes longer in {quoted(name)} ({short_words_in(facts.graph)[bound]})"
+    return f", for it takes longer in {quoted(name)} ({short_labels(facts.graph)[bound]})"
 
 
 def _replayed_advice(facts: PathFacts) -> list[PathFinding]:
@@ -92,13 +92,13 @@ def verdict_document(
         "schema": "hta-graph/report/1",
         "verdict": verdict_records(job or paths[representative_rank(paths)]),
         **(
-            {"job": {"file": encodable(job.graph.path), "window": _window_record(job), **job_record(job)}}
+            {"job": {"file": encodable_path(job.graph.path), "window": _window_record(job), **job_record(job)}}
             if job
             else {}
         ),
         "ranks": [
             {
-                "file": encodable(path.graph.path),
+                "file": encodable_path(path.graph.path),
                 "rank": rank,
                 **({"shown_as": shown_as[rank]} if shown_as else {}),
                 "window": _window_record(path),
@@ -122,9 +122,9 @@ def verdict_sentences(path: CriticalPath) -> list[str]:
 def advice_lines(path: CriticalPath) -> list[str]:
     """Return what an expert would do, at most three pieces, what saves most first."""
     every = _replayed_advice(PathFacts(path))
-    hidden = len(every) - ADVICE_SHOWN
+    hidden = len(every) - ADVICE_LISTED
     more = [f"and {hidden} more with --json"] if hidden > 0 else []
-    shown = every[:ADVICE_SHOWN]
+    shown = every[:ADVICE_LISTED]
     overlap = (
         ["what these would save overlaps: it does not add up"] if sum(bool(one.saves_ns) for one in shown) > 1 else []
     )
@@ -158,7 +158,7 @@ def verdict(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) 
 
 def representative_rank(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> int:
     """Return the rank that holds up the job, if one does, else that whose window is the longest."""
-    part = holding_part(job) if job else -1
+    part = straggler_place(job) if job else -1
     if job and part >= 0 and job.graph.parts[part].rank in paths:
         return job.graph.parts[part].rank
     return max(paths, key=lambda rank: paths[rank].length_ns)

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from analyses.display.labels import short_words_in
+from analyses.display.labels import short_labels
 from analyses.display.terminal import Line, clipped, duration_text, percent, table
-from analyses.display.worst_ranks import RANKS_SHOWN, more_ranks
+from analyses.display.worst_ranks import RANKS_LISTED, more_ranks
 from hta_graph.arrays import summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.rank_crossings import crossings, held_up_by
-from hta_graph.paths.windows import ResolvedWindow
+from hta_graph.paths.windows import Window
 
 __all__ = ["job_record", "missing_lines", "rank_lines", "rank_names", "time_by_host"]
 
@@ -61,7 +61,7 @@ def rank_lines(path: CriticalPath) -> list[Line]:
     parts, length = path.graph.parts, max(path.length_ns, 1)
     if len(parts) < 2:
         return []
-    held, words = [found.total for found in held_up_by(path)], short_words_in(path.graph)
+    held, words = [found.total for found in held_up_by(path)], short_labels(path.graph)
     sums = summed_by(
         path.pieces.part.astype(np.int64) * len(BoundBy) + path.pieces.bound,
         path.pieces.length,
@@ -70,7 +70,7 @@ def rank_lines(path: CriticalPath) -> list[Line]:
     by_class = sums.reshape(len(parts), len(BoundBy))
     total = by_class.sum(axis=1)
     order = np.argsort(-total, kind="stable")
-    shown = [at for at in order.tolist() if total[at]][:RANKS_SHOWN]
+    shown = [at for at in order.tolist() if total[at]][:RANKS_LISTED]
     rows = [
         [duration_text(int(total[at])), percent(int(total[at]) / length), duration_text(held[at]),
          str(parts[at].rank), words[BoundBy(int(by_class[at].argmax())).label]]
@@ -86,7 +86,7 @@ def rank_lines(path: CriticalPath) -> list[Line]:
 def _host_lines(path: CriticalPath) -> list[Line]:
     """List the hosts that most of the path is on, where the ranks are on several."""
     times, length = time_by_host(path.graph, path.by_rank_ns), max(path.length_ns, 1)
-    shown = [(host, ns) for host, ns in times.items() if ns][:RANKS_SHOWN]
+    shown = [(host, ns) for host, ns in times.items() if ns][:RANKS_LISTED]
     if not shown:
         return []
     rows = [[duration_text(ns), percent(ns / length), clipped(host, LONGEST_HOST)] for host, ns in shown]
@@ -103,7 +103,7 @@ def time_by_host(graph: DependencyGraph, by_rank_ns: Mapping[int, int]) -> dict[
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
-def missing_lines(window: ResolvedWindow) -> list[str]:
+def missing_lines(window: Window) -> list[str]:
     """Say which ranks have no such window."""
     if not window.missing:
         return []
@@ -117,6 +117,6 @@ def rank_names(ranks: tuple[int, ...]) -> str:
     >>> rank_names((3,)), rank_names((0, 2)), rank_names(tuple(range(20)))
     ('rank 3', 'ranks 0, 2', 'ranks 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 10 more')
     """
-    listed = ", ".join(map(str, ranks[:RANKS_SHOWN]))
-    hidden = len(ranks) - RANKS_SHOWN
+    listed = ", ".join(map(str, ranks[:RANKS_LISTED]))
+    hidden = len(ranks) - RANKS_LISTED
     return ("rank " if len(ranks) == 1 else "ranks ") + listed + (f" and {hidden} more" if hidden > 0 else "")

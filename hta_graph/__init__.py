@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hta_graph.export.parquet import load_graph, save_graph
     from hta_graph.export.picture import render
     from hta_graph.export.sync_dependencies import sync_dependencies
-    from hta_graph.frames_graph import graph_from
+    from hta_graph.frames_graph import from_dataframes
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.graph.job_graph import JobGraph
     from hta_graph.multi_rank.build_job import build_job, read_job
@@ -48,7 +48,7 @@ _HOME = {
     "build_graph": "hta_graph.build",
     "build_job": "hta_graph.multi_rank.build_job",
     "critical_path": "hta_graph.paths.critical_path",
-    "graph_from": "hta_graph.frames_graph",
+    "from_dataframes": "hta_graph.frames_graph",
     "load_graph": "hta_graph.export.parquet",
     "read_graphs": "hta_graph.multi_rank.read_ranks",
     "read_job": "hta_graph.multi_rank.build_job",
@@ -85,7 +85,7 @@ __all__ = [
     "build_graph",
     "build_job",
     "critical_path",
-    "graph_from",
+    "from_dataframes",
     "insert",
     "load_graph",
     "near_critical",

@@ -9,7 +9,7 @@ import numpy as np
 
 from hta_graph.arrays import Columns
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.model import Codes, Ids, Ints
 from hta_graph.paths.intervals import Intervals, union
 
@@ -46,7 +46,7 @@ class Activities(Columns):
         return union(self.start[chosen], self.end[chosen])
 
 
-@remembered
+@memoized
 def activities(graph: DependencyGraph) -> Activities:
     """Return all GPU activities of a graph: kernels, copies and sets by category, whatever their stream.
 

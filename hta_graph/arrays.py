@@ -13,22 +13,22 @@ from hta_graph.model import Bools, Codes, Floats, Ids, Ints
 __all__ = [
     "Columns",
     "column_types",
-    "cut_at",
-    "cut_between",
+    "split_intervals",
+    "split_at_own_cuts",
     "distinct",
     "first_of_runs",
     "freeze",
-    "laid_out",
+    "expand_ranges",
     "last_of_runs",
-    "last_until",
-    "looked_up",
+    "last_at_most",
+    "find_sorted",
     "medians_by",
-    "numbered_pairs",
-    "numbered_runs",
+    "unique_pairs",
+    "run_numbers",
     "pair_key",
-    "picked",
-    "places_by",
-    "ranked_by",
+    "take_or",
+    "rows_by_value",
+    "percentiles_by",
     "stable_order",
     "summed_by",
 ]
@@ -161,19 +161,19 @@ def distinct(values: Array) -> Array:
     return cast("Array", ordered[first_of_runs(ordered)])
 
 
-def numbered_runs(*columns: np.ndarray[Any, Any]) -> Ints:
+def run_numbers(*columns: np.ndarray[Any, Any]) -> Ints:
     """Number the runs of rows that are equal in all columns, from 0.
 
-    >>> numbered_runs(np.array([4, 4, 5, 4])).tolist()
+    >>> run_numbers(np.array([4, 4, 5, 4])).tolist()
     [0, 0, 1, 2]
     """
     return np.cumsum(first_of_runs(*columns)) - 1
 
 
-def laid_out(first: Ids | Ints, count: Ids | Ints) -> tuple[Ints, Ints]:
+def expand_ranges(first: Ids | Ints, count: Ids | Ints) -> tuple[Ints, Ints]:
     """Lay ranges of numbers end to end: return for each number the place of its range, and the number.
 
-    >>> [part.tolist() for part in laid_out(np.array([3, 7, 9]), np.array([2, 0, 1]))]
+    >>> [part.tolist() for part in expand_ranges(np.array([3, 7, 9]), np.array([2, 0, 1]))]
     [[0, 0, 2], [3, 4, 9]]
     """
     ends = np.cumsum(count, dtype=np.int64)
@@ -181,32 +181,32 @@ def laid_out(first: Ids | Ints, count: Ids | Ints) -> tuple[Ints, Ints]:
     return place, np.arange(len(place)) + (first - ends + count)[place]
 
 
-def cut_at(start: Ints, end: Ints, cuts: Ints) -> tuple[Ints, Ints, Ints]:
+def split_intervals(start: Ints, end: Ints, cuts: Ints) -> tuple[Ints, Ints, Ints]:
     """Cut intervals at sorted times; return for each part the interval that it comes from, its start and its end.
 
-    >>> cut_at(np.array([0, 10]), np.array([5, 20]), np.array([3, 10, 12]))
+    >>> split_intervals(np.array([0, 10]), np.array([5, 20]), np.array([3, 10, 12]))
     (array([0, 0, 1, 1]), array([ 0,  3, 10, 12]), array([ 3,  5, 12, 20]))
     """
     low = np.searchsorted(cuts, start, side="right")
-    return cut_between(start, end, cuts, low, np.searchsorted(cuts, end, side="left"))
+    return split_at_own_cuts(start, end, cuts, low, np.searchsorted(cuts, end, side="left"))
 
 
-def cut_between(start: Ints, end: Ints, cuts: Ints, low: Ints, past: Ints) -> tuple[Ints, Ints, Ints]:
-    """Cut each interval at its own cuts, those from ``low`` to before ``past``, as :func:`cut_at` does."""
+def split_at_own_cuts(start: Ints, end: Ints, cuts: Ints, low: Ints, past: Ints) -> tuple[Ints, Ints, Ints]:
+    """Cut each interval at its own cuts, those from ``low`` to before ``past``, as :func:`split_intervals` does."""
     count = np.maximum(past - low, 0) + 1
-    interval, cut = laid_out(low, count)
+    interval, cut = expand_ranges(low, count)
     padded = np.append(cuts, 0)
     part_start = np.where(first_of_runs(interval), start[interval], padded[(cut - 1).clip(max=len(cuts))])
     part_end = np.where(last_of_runs(interval), end[interval], padded[cut.clip(max=len(cuts))])
     return interval, part_start, part_end
 
 
-def last_until(values: Ints, first: Ids | Ints, past: Ids | Ints, wanted: Ints) -> Ints:
+def last_at_most(values: Ints, first: Ids | Ints, past: Ids | Ints, wanted: Ints) -> Ints:
     """Return the place of the last value that is at most a wanted one, each in its own range of ``values``.
 
     The values of a range are sorted; where all are larger it is the place before the range.
 
-    >>> last_until(np.array([2, 4, 9, 1, 5]), np.array([0, 3, 3]), np.array([3, 5, 5]), np.array([4, 9, 0])).tolist()
+    >>> last_at_most(np.array([2, 4, 9, 1, 5]), np.array([0, 3, 3]), np.array([3, 5, 5]), np.array([4, 9, 0])).tolist()
     [1, 4, 2]
     """
     low, high = np.array(first, np.int64), np.array(past, np.int64)
@@ -226,10 +226,10 @@ def last_until(values: Ints, first: Ids | Ints, past: Ids | Ints, wanted: Ints) 
     return low - 1
 
 
-def picked(values: np.ndarray[Any, Any] | Sequence[Any], rows: Ids | Ints, otherwise: Any = -1) -> Any:
+def take_or(values: np.ndarray[Any, Any] | Sequence[Any], rows: Ids | Ints, otherwise: Any = -1) -> Any:
     """Take values by their places; another value where the place is -1.
 
-    >>> picked(np.array([5, 6]), np.array([1, -1])).tolist()
+    >>> take_or(np.array([5, 6]), np.array([1, -1])).tolist()
     [6, -1]
     """
     column = np.asarray(values)
@@ -241,10 +241,10 @@ def picked(values: np.ndarray[Any, Any] | Sequence[Any], rows: Ids | Ints, other
     return found
 
 
-def looked_up(values: Ids | Ints, ordered: Ids | Ints) -> Ints:
+def find_sorted(values: Ids | Ints, ordered: Ids | Ints) -> Ints:
     """Return the place of each value among sorted ones; -1 where it is not among them.
 
-    >>> looked_up(np.array([7, 4]), np.array([2, 7])).tolist()
+    >>> find_sorted(np.array([7, 4]), np.array([2, 7])).tolist()
     [1, -1]
     """
     if not len(ordered):
@@ -260,10 +260,10 @@ def stable_order(values: np.ndarray[Any, Any]) -> Ints:
     return np.argsort(values.astype(np.int16) if is_small else values, kind="stable")
 
 
-def numbered_pairs(upper: Ids | Ints, lower: Ids | Ints) -> tuple[Ints, Ints]:
+def unique_pairs(upper: Ids | Ints, lower: Ids | Ints) -> tuple[Ints, Ints]:
     """Number the pairs of numbers that occur, in order; return where each occurs first, and the number of each row.
 
-    >>> [found.tolist() for found in numbered_pairs(np.array([2, 1, 2, 1]), np.array([0, 9, 0, 3]))]
+    >>> [found.tolist() for found in unique_pairs(np.array([2, 1, 2, 1]), np.array([0, 9, 0, 3]))]
     [[3, 1, 0], [2, 1, 2, 0]]
     """
     order = stable_order(lower)
@@ -284,12 +284,12 @@ def pair_key(upper: Ids | Ints, lower: Ids | Ints) -> Ints:
     return key
 
 
-def ranked_by(group: Codes | Ids | Ints, values: Ints, groups: int, percent: int) -> Ints:
+def percentiles_by(group: Codes | Ids | Ints, values: Ints, groups: int, percent: int) -> Ints:
     """Return per group the least value that so many percent of its values do not exceed; 0 where it has none.
 
     50 is the lower median. These are values that occurred: nothing is interpolated.
 
-    >>> ranked_by(np.array([0, 0, 0, 0, 2]), np.array([7, 5, 6, 9, 4]), 3, 50).tolist()
+    >>> percentiles_by(np.array([0, 0, 0, 0, 2]), np.array([7, 5, 6, 9, 4]), 3, 50).tolist()
     [6, 0, 4]
     """
     ordered = values[np.lexsort((values, group))]
@@ -312,10 +312,10 @@ def medians_by(group: Codes | Ids | Ints, values: Ints | Floats, groups: int) ->
     return np.where(count > 0, (ordered[first + np.maximum(count - 1, 0) // 2] + ordered[first + count // 2]) / 2, 0.0)
 
 
-def places_by(values: Ids | Ints) -> dict[int, Ints]:
+def rows_by_value(values: Ids | Ints) -> dict[int, Ints]:
     """Return the places of each value that occurs, ascending; values in their order.
 
-    >>> {value: at.tolist() for value, at in places_by(np.array([7, 2, 7])).items()}
+    >>> {value: at.tolist() for value, at in rows_by_value(np.array([7, 2, 7])).items()}
     {2: [1], 7: [0, 2]}
     """
     order = np.argsort(values, kind="stable")

@@ -8,18 +8,18 @@ from collections.abc import Iterable
 import numpy as np
 
 from hta_graph.dependencies.cycle_removal import edges_that_close_cycles
-from hta_graph.dependencies.rules import DEFAULT_RULES, LinkContext, LinkRule
+from hta_graph.dependencies.rules import DEFAULT_RULES, DependencyRule, RuleContext
 from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS, DependencyGraph
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.graph_timeline import Timeline
-from hta_graph.log import remark, tell
+from hta_graph.log import log_info, log_warning
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS
 from hta_graph.trace.table import Trace
 
-__all__ = ["build_graph", "compose_graph", "sound_edges", "tell_faults"]
+__all__ = ["build_graph", "build_without_log", "drop_impossible_edges", "log_clock_faults"]
 
 
-def build_graph(trace: Trace, rules: Iterable[LinkRule] = DEFAULT_RULES) -> DependencyGraph:
+def build_graph(trace: Trace, rules: Iterable[DependencyRule] = DEFAULT_RULES) -> DependencyGraph:
     """Build the dependency graph of a trace.
 
     Args:
@@ -29,34 +29,36 @@ def build_graph(trace: Trace, rules: Iterable[LinkRule] = DEFAULT_RULES) -> Depe
     Returns:
         an immutable graph; ``graph.diagnostics`` counts what was repaired or left out.
     """
-    graph = compose_graph(trace, rules)
-    tell_faults(graph)
+    graph = build_without_log(trace, rules)
+    log_clock_faults(graph)
     return graph
 
 
-def tell_faults(graph: DependencyGraph) -> None:
+def log_clock_faults(graph: DependencyGraph) -> None:
     """Say which dependencies the clocks of a trace contradict."""
     dropped, clamped = (graph.diagnostics[key] for key in ("edges_dropped_back_in_time", "edges_clamped"))
     limit = f"{CLOCK_FAULT_LIMIT_NS / 1e6:g} ms"
     if dropped:
-        tell(f"{graph.path}: {dropped:,} dependencies go back in time by more than {limit} and are left out")
+        log_warning(f"{graph.path}: {dropped:,} dependencies go back in time by more than {limit} and are left out")
     if clamped:
-        remark(f"{graph.path}: {clamped:,} dependencies go back in time by at most {limit} and count as no wait")
+        log_info(f"{graph.path}: {clamped:,} dependencies go back in time by at most {limit} and count as no wait")
 
 
-def compose_graph(trace: Trace, rules: Iterable[LinkRule] = DEFAULT_RULES) -> DependencyGraph:
+def build_without_log(trace: Trace, rules: Iterable[DependencyRule] = DEFAULT_RULES) -> DependencyGraph:
     """Build a graph whose faults are told by who asked for it: it may be built in another process."""
     timeline = Timeline(trace)
-    context = LinkContext(trace, timeline)
+    context = RuleContext(trace, timeline)
     edges = EdgeTable.join([rule(context) for rule in rules])
     notes = context.notes
     notes["nesting_violations"] = timeline.calls.violations
-    edges = sound_edges(edges, timeline, notes)
+    edges = drop_impossible_edges(edges, timeline, notes)
     counts = {key: notes[key] for key in BUILD_DIAGNOSTICS}
     return DependencyGraph(trace, timeline, edges, counts, context.wait_calls)
 
 
-def sound_edges(edges: EdgeTable, timeline: Timeline, notes: Counter[str], known: EdgeTable | None = None) -> EdgeTable:
+def drop_impossible_edges(
+    edges: EdgeTable, timeline: Timeline, notes: Counter[str], known: EdgeTable | None = None
+) -> EdgeTable:
     """Leave out edges that go back in time by more than a clock fault, or that close a cycle; count both.
 
     Args:

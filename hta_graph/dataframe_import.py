@@ -9,7 +9,7 @@ import numpy as np
 
 from hta_graph.errors import QueryError
 from hta_graph.model import Bools, Ids, Ints
-from hta_graph.text.sanitize import whole_characters
+from hta_graph.text.sanitize import replace_surrogates
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +66,7 @@ class FrameColumns:
         if bad.any():
             row = int(np.argmax(bad))
             value = self._frame[name].iloc[row]
-            self.refuse(row, name, says.format(_shortened(value)), remedy)
+            self.refuse(row, name, says.format(_shortened_value(value)), remedy)
 
     def _column(self, name: str) -> pd.Series[Any]:
         if name not in self:
@@ -107,7 +107,7 @@ class FrameColumns:
         values = kept.tolist()
         for row, value in zip(rows.tolist(), values, strict=True):
             if not _is_integer(value):
-                self.refuse(row, name, f"{_shortened(value)} is no whole number of 64 bits", _remedy_for(value))
+                self.refuse(row, name, f"{_shortened_value(value)} is no whole number of 64 bits", _remedy_for(value))
         return np.array([int(value) for value in values], np.int64)
 
     def _from_floats(self, kept: pd.Series[Any], rows: Ints, name: str) -> Ints:
@@ -145,7 +145,7 @@ class FrameColumns:
         texts = list(values)
         for code, text in enumerate(texts):
             if says := _why_no_name(text):
-                self.refuse(int(np.argmax(codes == code)), name, f"{_shortened(text)} {says}", "give it a name")
+                self.refuse(int(np.argmax(codes == code)), name, f"{_shortened_value(text)} {says}", "give it a name")
         return texts, codes.astype(np.int32)
 
     def codes(self, name: str, labels: Sequence[str]) -> Ids:
@@ -157,7 +157,7 @@ class FrameColumns:
         texts, codes = self.texts(name, may_be_blank=True)
         for code, text in enumerate(texts):
             if text not in labels:
-                says = f"there is no {name} {_shortened(text)}"
+                says = f"there is no {name} {_shortened_value(text)}"
                 self.refuse(int(np.argmax(codes == code)), name, says, f"there are: {', '.join(labels)}")
         place = np.array([*(labels.index(text) for text in texts), -1], np.int32)
         return place[codes]
@@ -166,7 +166,7 @@ class FrameColumns:
 def _why_no_name(text: Any) -> str:
     if not isinstance(text, str) or not text:
         return "is no text"
-    return "" if whole_characters(text) == text else "holds half of a pair of surrogates, which no encoding can write"
+    return "" if replace_surrogates(text) == text else "holds half of a pair of surrogates, which no encoding can write"
 
 
 def _is_integer(value: Any) -> bool:
@@ -174,7 +174,7 @@ def _is_integer(value: Any) -> bool:
     return is_number and -(2**63) <= int(value) < 2**63
 
 
-def _shortened(value: Any) -> str:
+def _shortened_value(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)[:SHOWN_CHARACTERS]
 
 

@@ -15,7 +15,7 @@ __all__ = [
     "NotATraceError",
     "OutputError",
     "PatternError",
-    "PlaceError",
+    "LocationError",
     "QueryError",
     "Remedy",
     "TooLargeError",
@@ -87,7 +87,7 @@ class OutputError(HtaGraphError):
     """An output cannot be written."""
 
 
-class PlaceError(HtaGraphError):
+class LocationError(HtaGraphError):
     """A name that was given leads nowhere: a URL of a kind that is not known, a list of files that is none."""
 
 

@@ -41,13 +41,13 @@ def exposure(work: Activities, hiding: Intervals) -> Exposure:
     """
     order = np.argsort(work.start, kind="stable")
     own_from = np.empty(len(work), np.int64)
-    own_from[order] = _free_from(work.start[order], work.end[order])
+    own_from[order] = _first_running_from(work.start[order], work.end[order])
     hidden = hiding.covered_until(work.end) - hiding.covered_until(work.start)
     exposed = work.end - own_from - (hiding.covered_until(work.end) - hiding.covered_until(own_from))
     return Exposure(hidden, exposed, work.end - work.start - hidden - exposed)
 
 
-def _free_from(start: Ints, end: Ints) -> Ints:
+def _first_running_from(start: Ints, end: Ints) -> Ints:
     """Return when each activity, ordered by start, is the first of those running; its end if it never is."""
     if not len(start):
         return start

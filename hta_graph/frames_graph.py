@@ -9,7 +9,7 @@ import numpy as np
 
 from hta_graph.dataframe_import import FrameColumns
 from hta_graph.dependencies.execution import execution
-from hta_graph.dependencies.rules import LinkContext, LinkRule
+from hta_graph.dependencies.rules import DependencyRule, RuleContext
 from hta_graph.dependencies.stream_order import stream_order
 from hta_graph.dependencies.thread_order import thread_order
 from hta_graph.given_edges import table_of_edges
@@ -23,9 +23,9 @@ from hta_graph.model import CLOCK_FAULT_LIMIT_NS, EdgeKind
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["graph_from"]
+__all__ = ["from_dataframes"]
 
-ORDER_RULES: dict[EdgeKind, LinkRule] = {
+ORDER_RULES: dict[EdgeKind, DependencyRule] = {
     EdgeKind.THREAD_ORDER: thread_order,
     EdgeKind.EXECUTION: execution,
     EdgeKind.STREAM_ORDER: stream_order,
@@ -33,7 +33,7 @@ ORDER_RULES: dict[EdgeKind, LinkRule] = {
 """What goes without saying, and the rules that find it."""
 
 
-def graph_from(
+def from_dataframes(
     events: pd.DataFrame,
     edges: pd.DataFrame,
     *,
@@ -70,13 +70,13 @@ def graph_from(
     )  # fmt: skip
     notes: Counter[str] = Counter(edges_clamped=int(np.count_nonzero(back > 0)))
     if add_order:
-        table = _with_order(table, LinkContext(trace, timeline), notes)
+        table = _with_order(table, RuleContext(trace, timeline), notes)
     _refuse_cycles(given, table, timeline)
     notes["nesting_violations"] = timeline.calls.violations
     return DependencyGraph(trace, timeline, table, {key: notes[key] for key in BUILD_DIAGNOSTICS}, WaitCalls.empty())
 
 
-def _with_order(table: EdgeTable, context: LinkContext, notes: Counter[str]) -> EdgeTable:
+def _with_order(table: EdgeTable, context: RuleContext, notes: Counter[str]) -> EdgeTable:
     """Add the edges of the kinds that go without saying and that nobody gave."""
     missing = [rule for kind, rule in ORDER_RULES.items() if not (table.kind == kind).any()]
     added = [rule(context) for rule in missing]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.arrays import freeze, looked_up
+from hta_graph.arrays import find_sorted, freeze
 from hta_graph.dataframe_import import FrameColumns
 from hta_graph.errors import QueryError
 from hta_graph.graph.conversion import POINT_NAMES
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import event_of, start_point
-from hta_graph.graph.validate import from_start_to_end, misplaced_edges, repeated_rows, without_points
+from hta_graph.graph.validate import from_start_to_end, invalid_edges, repeated_rows, without_points
 from hta_graph.model import EDGE_MEANING, Bools, Codes, EdgeKind, Evidence, Ids, Ints, Rule
 from hta_graph.trace.table import Trace
 
 __all__ = ["table_of_edges"]
 
-KINDS = [kind.label for kind in EdgeKind]
-ALONE = [kind for kind in EdgeKind if not EDGE_MEANING[kind].of_job]
+EDGE_KINDS = [kind.label for kind in EdgeKind]
+RANK_LOCAL_KINDS = [kind for kind in EdgeKind if not EDGE_MEANING[kind].of_job]
 USUAL_KINDS = np.array(
     [[EdgeKind.THREAD_HANDOFF, EdgeKind.LAUNCH], [EdgeKind.STREAM_SYNC, EdgeKind.EVENT_WAIT]], np.int8
 )
@@ -38,7 +38,7 @@ def table_of_edges(edges: FrameColumns, trace: Trace) -> EdgeTable:
     _refuse_ranks(edges)
     source = _points_of(edges, "source", trace)
     target = _points_of(edges, "target", trace)
-    kind = _known_kinds(edges, trace, source, target)
+    kind = _edge_kinds(edges, trace, source, target)
     _check_sides(edges, trace, EdgeTable.of(source=source, target=target, kind=kind, rule=0))
     _refuse_repeated(edges, source, target, kind)
     return EdgeTable.of(source=source, target=target, kind=kind, rule=_rules_of(edges))
@@ -55,7 +55,7 @@ def _points_of(edges: FrameColumns, side: str, trace: Trace) -> Ids:
     """Return the points that one side of the edges names."""
     column, index = f"{side}_index", trace.events.index
     order = np.argsort(index, kind="stable")
-    found = looked_up(edges.whole_numbers(column), index[order])
+    found = find_sorted(edges.whole_numbers(column), index[order])
     edges.refuse_any(found < 0, column, "there is no event {}", "name events by their event_index (without: row)")
     rows = order[found] if len(order) else found
     without = without_points(trace, start_point(rows))
@@ -65,13 +65,13 @@ def _points_of(edges: FrameColumns, side: str, trace: Trace) -> Ids:
     return freeze((2 * rows + np.where(point >= 0, point, usual)).astype(np.int32))
 
 
-def _known_kinds(edges: FrameColumns, trace: Trace, source: Ids, target: Ids) -> Codes:
+def _edge_kinds(edges: FrameColumns, trace: Trace, source: Ids, target: Ids) -> Codes:
     """Return the kinds; of rows that say none by what they join."""
     lane, on_gpu = trace.events.lane, trace.is_gpu
     rows = event_of(source), event_of(target)
-    kind = edges.codes("kind", KINDS)
+    kind = edges.codes("kind", EDGE_KINDS)
     edges.refuse_any(
-        (kind >= 0) & ~np.isin(kind, ALONE), "kind", "{} leads between ranks, but such a graph is of one",
+        (kind >= 0) & ~np.isin(kind, RANK_LOCAL_KINDS), "kind", "{} leads between ranks, but such a graph is of one",
         "say event_wait, or thread_handoff",
     )  # fmt: skip
     usual = USUAL_KINDS[on_gpu[rows[0]].astype(np.int8), on_gpu[rows[1]].astype(np.int8)]
@@ -82,7 +82,7 @@ def _known_kinds(edges: FrameColumns, trace: Trace, source: Ids, target: Ids) ->
 
 def _check_sides(edges: FrameColumns, trace: Trace, table: EdgeTable) -> None:
     """Check that each edge leads between what an edge of its kind can."""
-    for wrong, says in misplaced_edges(table, trace):
+    for wrong, says in invalid_edges(table, trace):
         _refuse_kind(edges, table, wrong, says)
 
 

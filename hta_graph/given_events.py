@@ -20,7 +20,7 @@ from hta_graph.trace.table import READING_DIAGNOSTICS, CopyTable, EventTable, Fl
 __all__ = ["trace_of_events"]
 
 LARGEST_INDEX = 2**31 - 1
-KINDS = [kind.label for kind in EventKind if kind != EventKind.RENDEZVOUS]
+EVENT_KINDS = [kind.label for kind in EventKind if kind != EventKind.RENDEZVOUS]
 """Kinds of events that a frame can hold, in the order of their codes; ranks meet in jobs alone."""
 
 
@@ -43,12 +43,12 @@ def trace_of_events(events: FrameColumns, name: str, rank: int | None = None) ->
     index = _checked_index(events)
     names, code = events.texts("name")
     lanes, lane = events.texts("lane")
-    kind = events.codes("kind", KINDS)
+    kind = events.codes("kind", EVENT_KINDS)
     on_stream = _are_streams(lanes, lane, kind)
     table = named_lanes(lanes, [label for label, is_stream in zip(lanes, on_stream, strict=True) if is_stream])
     columns: dict[str, Any] = {
         "index": index,
-        "kind": _known_kinds(kind, names, code, on_stream[lane]),
+        "kind": _event_kinds(kind, names, code, on_stream[lane]),
         "name": _renumbered(names, sorted(names), code),
         "lane": _renumbered(lanes, table.labels, lane),
         "start": start,
@@ -114,7 +114,7 @@ def _are_streams(lanes: list[str], lane: Ids, kind: Ids) -> Bools:
     return np.array([stream or (works and not thread) for (thread, stream), works in pairs], np.bool_)
 
 
-def _known_kinds(kind: Ids, names: list[str], name: Ids, on_stream: Bools) -> Codes:
+def _event_kinds(kind: Ids, names: list[str], name: Ids, on_stream: Bools) -> Codes:
     """Fill in the kinds that rows do not say: steps by their name, else by the lane."""
     is_step = np.array([STEP_NAME.fullmatch(text) is not None for text in names] or [False])[name]
     usual = np.where(on_stream, EventKind.KERNEL, np.where(is_step, EventKind.ANNOTATION, EventKind.CPU_OP))

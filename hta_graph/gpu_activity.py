@@ -14,7 +14,7 @@ from hta_graph.trace.table import FASTEST_GBPS
 
 __all__ = ["Copies", "RateSteps", "copies_of", "exact_running_sums", "rate_steps"]
 
-MICROSECOND = 1_000
+SHORTEST_DRAWN_NS = 1_000
 FINE, COARSE = 73, 30
 """Sums of rates count in 2^-73 and 2^-30 GB/s: exact for rates from 2^-20 (1 kB/s) to 2^23 GB/s."""
 
@@ -38,7 +38,7 @@ class Copies:
     @property
     def drawn_end(self) -> Ints:
         """When each ends in a drawing: what takes no time on the trace's clock takes 1 µs, so that it shows."""
-        return np.where(self.end > self.start, self.end, self.start + MICROSECOND)
+        return np.where(self.end > self.start, self.end, self.start + SHORTEST_DRAWN_NS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,19 +10,19 @@ import sys
 
 from hta_graph.text.sanitize import one_line
 
-__all__ = ["LOGGER", "remark", "tell"]
+__all__ = ["LOGGER_NAME", "log_info", "log_warning"]
 
-LOGGER = "hta_graph"
+LOGGER_NAME = "hta_graph"
 INFO, WARNING = 20, 30
 """As :mod:`logging` has them."""
 
 
-def tell(line: str) -> None:
+def log_warning(line: str) -> None:
     """Say that something is lost or doubtful."""
     _log(WARNING, line)
 
 
-def remark(line: str) -> None:
+def log_info(line: str) -> None:
     """Say that something was put right."""
     _log(INFO, line)
 
@@ -30,7 +30,7 @@ def remark(line: str) -> None:
 def _log(level: int, line: str) -> None:
     # Who has not imported it does not listen either: commands start without it.
     if logging := sys.modules.get("logging"):
-        logger = logging.getLogger(LOGGER)
+        logger = logging.getLogger(LOGGER_NAME)
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())  # else Python would print what nobody asked for
         logger.log(level, "%s", one_line(line))

@@ -15,7 +15,7 @@ import numpy as np
 from hta_graph.errors import PatternError
 from hta_graph.model import Bools
 
-__all__ = ["checked_pattern", "matched_names"]
+__all__ = ["compile_pattern", "names_matching"]
 
 LIMIT_S = 5.0
 PER_NAME_S = 20e-6
@@ -24,7 +24,7 @@ PER_NAME_S = 20e-6
 Match = Callable[[re.Pattern[str], str], object]
 
 
-def checked_pattern(text: str) -> re.Pattern[str]:
+def compile_pattern(text: str) -> re.Pattern[str]:
     """Compile a regular expression.
 
     Raises:
@@ -36,25 +36,25 @@ def checked_pattern(text: str) -> re.Pattern[str]:
             warnings.simplefilter("ignore", FutureWarning)
             return re.compile(text)
     except (re.error, OverflowError) as error:
-        raise PatternError(f"{_cut(text)} is not a regular expression: {error}") from None
+        raise PatternError(f"{_shortened_repr(text)} is not a regular expression: {error}") from None
     except RecursionError:
-        raise PatternError(f"{_cut(text)} is not a regular expression: it nests too deeply") from None
+        raise PatternError(f"{_shortened_repr(text)} is not a regular expression: it nests too deeply") from None
 
 
-def matched_names(expressions: Sequence[str], names: Sequence[str], *, by: Match = re.Pattern[str].search) -> Bools:
+def names_matching(expressions: Sequence[str], names: Sequence[str], *, by: Match = re.Pattern[str].search) -> Bools:
     """Mark the names that any of some regular expressions finds, or matches as ``by`` does; one entry at least.
 
     Expressions that backtrack without end are given up after some seconds in the main thread, which alone can be
     interrupted (nowhere on Windows).
 
-    >>> matched_names(["^b", "c$"], ["abc", "bcd", "cde"]).tolist()
+    >>> names_matching(["^b", "c$"], ["abc", "bcd", "cde"]).tolist()
     [True, True, False]
 
     Raises:
         PatternError: one of them is no regular expression, or takes too long.
     """
     found = np.zeros(max(len(names), 1), np.bool_)
-    for pattern in map(checked_pattern, expressions):
+    for pattern in map(compile_pattern, expressions):
         with _limited(pattern.pattern, LIMIT_S + PER_NAME_S * len(names)):
             found[: len(names)] |= np.fromiter((by(pattern, name) is not None for name in names), np.bool_, len(names))
     return found
@@ -66,7 +66,7 @@ def _limited(text: str, seconds: float) -> Iterator[None]:
 
     def give_up(*_: object) -> NoReturn:
         raise PatternError(
-            f"the pattern {_cut(text)} takes too long: given up after {seconds:.0f} s",
+            f"the pattern {_shortened_repr(text)} takes too long: given up after {seconds:.0f} s",
             "repeat nothing that itself repeats, such as (a+)+ or (.*a){9}",
         )
 
@@ -82,5 +82,5 @@ def _limited(text: str, seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def _cut(text: str) -> str:
+def _shortened_repr(text: str) -> str:
     return repr(text) if len(text) <= 80 else f"{text[:80]!r}…"

@@ -10,13 +10,13 @@ import numpy as np
 
 from hta_graph.model import Ints
 
-__all__ = ["mixed_key", "text_keys"]
+__all__ = ["hash_rows", "hash_texts"]
 
 
-def mixed_key(*columns: np.ndarray[Any, Any]) -> Ints:
+def hash_rows(*columns: np.ndarray[Any, Any]) -> Ints:
     """Make one number of several for each row: other numbers make another one, for all practical purposes; none is < 0.
 
-    >>> one, other = mixed_key(np.array([1, 2]), np.array([2, 1])).tolist()
+    >>> one, other = hash_rows(np.array([1, 2]), np.array([2, 1])).tolist()
     >>> one != other and min(one, other) >= 0
     True
     """
@@ -30,10 +30,10 @@ def mixed_key(*columns: np.ndarray[Any, Any]) -> Ints:
     return (mixed >> np.uint64(1)).astype(np.int64)
 
 
-def text_keys(texts: Iterable[str]) -> Ints:
+def hash_texts(texts: Iterable[str]) -> Ints:
     """Return for each text a number that is its own wherever it occurs.
 
-    >>> first, second, again = text_keys(["mm", "add", "mm"]).tolist()
+    >>> first, second, again = hash_texts(["mm", "add", "mm"]).tolist()
     >>> first == again != second
     True
     """

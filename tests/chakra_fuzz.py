@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.job_fuzz import damaged
-from tests.support.fuzzed_command import ask
+from tests.support.fuzzed_command import run_fuzzed
 from tests.support.invariants import require
 from tests.trace_fuzz import make_case
 
@@ -95,7 +95,7 @@ def examine_workload(folder: Path, seed: int, number: int) -> str:
 
 def _ask_command(arguments: list[str]) -> tuple[int, str]:
     """Run a command; return its exit status and its line of error."""
-    answer = ask(["chakra", *arguments])
+    answer = run_fuzzed(["chakra", *arguments])
     answer.check_one_error()
     require(answer.status != 2, "a wrong command line")
     return answer.status, answer.errors[0].removeprefix("hta-graph: ") if answer.errors else ""

@@ -30,8 +30,8 @@ from hta_graph.chakra.rank_workload import RankInput
 from tests.job_fuzz import damaged as damaged_job
 from tests.job_fuzz import sound_ranks
 from tests.support.astra_log import Ran, log_text
-from tests.support.cli_parsers import every_command, options_of, positionals_of
-from tests.support.fuzzed_command import Answer, ask
+from tests.support.cli_parsers import options_of, parsers_by_command, positionals_of
+from tests.support.fuzzed_command import CommandResult, run_fuzzed
 from tests.support.host_builder import host_of
 from tests.support.invariants import require
 from tests.trace_fuzz import BYTES, make_case, time_limit
@@ -319,7 +319,7 @@ def examine_question(command: tuple[str, ...], place: Place) -> tuple[str, list[
         with warnings.catch_warnings(), time_limit(TIME_LIMIT_S):
             warnings.simplefilter("error")
             with contextlib.chdir(place.outputs):
-                answer = ask(words)
+                answer = run_fuzzed(words)
         _check(words, answer, place)
         require(_digest(place.inputs) == before, "an input was changed")
         require(not list(place.folder.rglob("*.part")), "left behind among what is kept")
@@ -330,7 +330,7 @@ def examine_question(command: tuple[str, ...], place: Place) -> tuple[str, list[
     return {0: "answered", 1: "in part" if in_part else "refused", 2: "usage"}[answer.status], words
 
 
-def _check(words: list[str], answer: Answer, place: Place) -> None:
+def _check(words: list[str], answer: CommandResult, place: Place) -> None:
     answer.check()
     status, out, err = answer.status, answer.out, answer.err
     lines = [line for line in err.splitlines() if line.startswith("hta-graph")]
@@ -392,7 +392,7 @@ class Asked:
 
 def fuzz_commands(seed: int, numbers: range, only: str | None = None) -> Asked:
     """Ask the questions of these numbers."""
-    commands = sorted(words for words in every_command() if words != ("demo",) and only in (None, " ".join(words)))
+    commands = sorted(words for words in parsers_by_command() if words != ("demo",) and only in (None, " ".join(words)))
     found = Asked()
     for number in numbers:
         command = commands[number % len(commands)]

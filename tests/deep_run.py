@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hta_graph.text.sanitize import printable_lines
+from hta_graph.text.sanitize import sanitize_lines
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "deep_run.md"
@@ -74,7 +74,7 @@ def run(name: str, scale: float) -> tuple[bool, str]:
     ended = "nothing failed" if done.returncode == 0 else f"FAILED with status {done.returncode}"
     shown = " ".join(["python" if word == PYTHON else word for word in command])
     where = f"{_today():%Y-%m-%d}, commit {_commit()}, Python {platform.python_version()}, {os.cpu_count()} cores"
-    lines = [line.rstrip() for line in printable_lines(done.stdout).splitlines()][-MOST_LINES:]
+    lines = [line.rstrip() for line in sanitize_lines(done.stdout).splitlines()][-MOST_LINES:]
     text = [f"## {title}", "", f"`{shown}`: {ended} in {time.monotonic() - began:,.0f} s ({where})."]
     return done.returncode == 0, "\n".join([*text, "", "```", *lines, "```", ""])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hta_graph.roofline.operators_devices import TYPES, Device, known_devices
-from tests.support.generated_section import GeneratedPart
+from tests.support.generated_section import GeneratedSection
 
 SHOWN = {"float8": "8-bit", "float6": "6-bit", "float4": "4-bit", "bfloat16": "bf16", "double": "fp64", "float": "fp32",
          "half": "fp16"}  # fmt: skip
@@ -50,7 +50,7 @@ def sources() -> Iterator[str]:
         yield f"- **{device.name}**: {device.source}.{f' {device.note}' if device.note else ''}"
 
 
-PART = GeneratedPart("peaks.md", "devices", table)
+PART = GeneratedSection("peaks.md", "devices", table)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from tests.simulator.ranks import (
     rooted,
     simulate_job,
 )
-from tests.support.fuzzed_command import ask
+from tests.support.fuzzed_command import run_fuzzed
 from tests.support.invariants import require
 from tests.trace_fuzz import BYTES, ODD_VALUES, STRUCTURAL, as_bytes, rows_of
 
@@ -126,7 +126,7 @@ def check_job(job: hg.JobGraph) -> None:
 
 
 def _ask_the_command_line(folder: Path) -> None:
-    answer = ask(["critical-path", str(folder), "--json", "-"])
+    answer = run_fuzzed(["critical-path", str(folder), "--json", "-"])
     answer.check()
     require(answer.status != 2, "a wrong command line")
 

@@ -22,8 +22,8 @@ import numpy as np
 
 import hta_graph as hg
 from hta_graph.multi_rank.matching.collectives import Collectives, match_collectives
-from hta_graph.multi_rank.matching.rank_members import RankMembers
-from hta_graph.multi_rank.matching.read_members import read_members
+from hta_graph.multi_rank.matching.rank_members import RankCommunications
+from hta_graph.multi_rank.matching.read_members import read_communications
 from tests.simulator.dialect import EPOCH_NS
 from tests.simulator.ranks import (
     Clock,
@@ -169,7 +169,7 @@ class Matched:
     """A recorded job as the product sees it."""
 
     recorded: RecordedJob
-    ranks: dict[int, RankMembers]
+    ranks: dict[int, RankCommunications]
     graphs: dict[int, hg.DependencyGraph]
     found: Collectives
 
@@ -189,7 +189,7 @@ class Matched:
 def matched_job(recorded: RecordedJob) -> Matched:
     """Read a job's files and match what its ranks did."""
     graphs = {int(graph.rank or 0): graph for graph in hg.read_graphs(recorded.paths)}
-    ranks = {rank: read_members(graph) for rank, graph in graphs.items()}
+    ranks = {rank: read_communications(graph) for rank, graph in graphs.items()}
     return Matched(recorded, ranks, graphs, match_collectives(ranks))
 
 

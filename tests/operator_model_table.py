@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hta_graph.roofline.cost_models.table import MODELS
 from hta_graph.roofline.operators_demand import CostModel
-from tests.support.generated_section import GeneratedPart
+from tests.support.generated_section import GeneratedSection
 
 
 def table() -> str:
@@ -28,7 +28,7 @@ def escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*")
 
 
-PART = GeneratedPart("demands.md", "models", table)
+PART = GeneratedSection("demands.md", "models", table)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def edges_among(graph: hg.DependencyGraph, kind: str) -> list[tuple[int, str, in
 @pytest.mark.parametrize("path", BUNDLED, ids=lambda path: path.name)
 def test_a_graphs_own_frames_give_it_back(path: Path) -> None:
     graph = hg.build_graph(hg.read_trace(path))
-    same_graph(graph, hg.graph_from(graph.events, graph.edges, rank=graph.rank))
+    same_graph(graph, hg.from_dataframes(graph.events, graph.edges, rank=graph.rank))
 
 
 @pytest.mark.shared
@@ -63,7 +63,7 @@ def test_a_graphs_own_frames_give_it_back(path: Path) -> None:
 )
 def test_frames_of_shared_traces_give_their_graphs_back(path: Path) -> None:
     graph = graph_of_file(path)
-    same_graph(graph, hg.graph_from(graph.events, graph.edges, rank=graph.rank))
+    same_graph(graph, hg.from_dataframes(graph.events, graph.edges, rank=graph.rank))
 
 
 @for_all(st.integers(0, 10_000), examples=200)
@@ -72,14 +72,14 @@ def test_frames_of_random_ranks_give_their_graphs_back(seed: int) -> None:
         job = random_job(Path(folder), seed)
         for part in job.parts:
             graph = job.graph(part.rank)
-            again = hg.graph_from(graph.events, graph.edges, rank=part.rank)
+            again = hg.from_dataframes(graph.events, graph.edges, rank=part.rank)
             same_graph(graph, again)
             check_graph(again, [hg.whole()])
 
 
 def test_the_order_of_rows_changes_nothing_but_that_of_edges() -> None:
     graph = hg.build_graph(hg.read_trace(SAMPLE))
-    mixed = hg.graph_from(
+    mixed = hg.from_dataframes(
         graph.events.sample(frac=1, random_state=1), graph.edges.sample(frac=1, random_state=2), rank=0
     )
     pd.testing.assert_frame_equal(graph.events, mixed.events)
@@ -88,12 +88,12 @@ def test_the_order_of_rows_changes_nothing_but_that_of_edges() -> None:
 
 def test_edges_stand_in_the_order_of_the_frame() -> None:
     edges = pd.DataFrame({"source_index": [2, 0, 1], "target_index": [3, 2, 2]})
-    graph = hg.graph_from(PLAIN, edges, add_order=False)
+    graph = hg.from_dataframes(PLAIN, edges, add_order=False)
     assert list(zip(graph.edges.source_index, graph.edges.target_index, strict=True)) == [(2, 3), (0, 2), (1, 2)]
 
 
 def test_a_saved_graph_of_frames_is_the_same_when_loaded(tmp_path: Path) -> None:
-    graph = hg.graph_from(PLAIN, LAUNCHES, name="mine")
+    graph = hg.from_dataframes(PLAIN, LAUNCHES, name="mine")
     hg.save_graph(graph, tmp_path / "saved")
     same_graph(graph, hg.load_graph(tmp_path / "saved"))
 
@@ -102,7 +102,7 @@ def test_one_ranks_rows_of_a_job_are_a_graph_of_that_rank(tmp_path: Path) -> Non
     small_job(tmp_path)
     job = hg.read_job(tmp_path)
     edges = job.edges
-    graph = hg.graph_from(
+    graph = hg.from_dataframes(
         job.events[job.events["rank"] == 1], edges[(edges.source_rank == 1) & (edges.target_rank == 1)]
     )
     assert graph.rank == 1
@@ -113,7 +113,7 @@ def test_one_ranks_rows_of_a_job_are_a_graph_of_that_rank(tmp_path: Path) -> Non
 
 
 def test_the_least_columns_are_enough() -> None:
-    graph = hg.graph_from(PLAIN, pd.DataFrame({"source_index": [1], "target_index": [2]}))
+    graph = hg.from_dataframes(PLAIN, pd.DataFrame({"source_index": [1], "target_index": [2]}))
     assert graph.events.event_index.tolist() == [0, 1, 2, 3]
     assert graph.events.kind.tolist() == ["cpu_op", "cpu_op", "kernel", "kernel"]
     assert graph.events[["correlation", "external_id"]].eq(-1).all(axis=None)
@@ -128,7 +128,7 @@ def test_the_least_columns_are_enough() -> None:
 
 
 def test_what_goes_without_saying_is_added() -> None:
-    graph = hg.graph_from(PLAIN, LAUNCHES)
+    graph = hg.from_dataframes(PLAIN, LAUNCHES)
     assert edges_among(graph, "thread_order") == [
         (0, "start", 0, "end"),
         (0, "end", 1, "start"),
@@ -142,10 +142,10 @@ def test_nothing_is_added_of_a_kind_that_is_given_or_that_nobody_wants() -> None
     execution = pd.DataFrame(
         {"source_index": [2], "source_point": ["start"], "target_index": [2], "target_point": ["end"]}
     )
-    graph = hg.graph_from(PLAIN, execution)
+    graph = hg.from_dataframes(PLAIN, execution)
     assert edges_among(graph, "execution") == [(2, "start", 2, "end")]
     assert len(edges_among(graph, "thread_order")) == 3
-    assert len(hg.graph_from(PLAIN, LAUNCHES, add_order=False).edges) == 1
+    assert len(hg.from_dataframes(PLAIN, LAUNCHES, add_order=False).edges) == 1
 
 
 @pytest.mark.parametrize(
@@ -160,33 +160,33 @@ def test_an_edge_without_a_kind_is_what_joins_its_ends(source: int, target: int,
     if kind == "thread_handoff":
         source = 0
     edges = pd.DataFrame({"source_index": [source], "target_index": [target], "source_point": ["start"]})
-    graph = hg.graph_from(events, edges.assign(target_point="end"), add_order=False)
+    graph = hg.from_dataframes(events, edges.assign(target_point="end"), add_order=False)
     assert graph.edges.kind.tolist() == [kind]
 
 
 def test_lanes_of_other_texts_are_streams_where_gpu_work_is_on_them() -> None:
     events = PLAIN.assign(lane=["host", "host", "queue", "queue"], kind=["cpu_op", None, "kernel", None])
-    graph = hg.graph_from(events, LAUNCHES)
+    graph = hg.from_dataframes(events, LAUNCHES)
     assert graph.events.kind.tolist() == ["cpu_op", "cpu_op", "kernel", "kernel"]
     assert graph.lanes.labels == ("host", "queue")
     assert graph.lanes.is_stream.tolist() == [False, True]
 
 
 def test_ids_of_streams_are_read_from_their_labels() -> None:
-    lanes = hg.graph_from(PLAIN.assign(lane=["thread 1", "thread 1", "stream 2:-:7", "stream b"]), LAUNCHES).lanes
+    lanes = hg.from_dataframes(PLAIN.assign(lane=["thread 1", "thread 1", "stream 2:-:7", "stream b"]), LAUNCHES).lanes
     assert lanes.labels == ("thread 1", "stream 2:-:7", "stream b")
     assert (lanes.device.tolist(), lanes.stream.tolist()) == ([-1, 2, -1], [-1, 7, -1])
 
 
 def test_steps_are_known_by_their_names() -> None:
     step = {"name": "ProfilerStep#4", "lane": "thread main", "start_ns": 0, "end_ns": 35}
-    graph = hg.graph_from(pd.concat([PLAIN, pd.DataFrame([step])], ignore_index=True), LAUNCHES)
+    graph = hg.from_dataframes(pd.concat([PLAIN, pd.DataFrame([step])], ignore_index=True), LAUNCHES)
     assert [found.number for found in graph.steps()] == [4]
     assert hg.critical_path(graph, hg.step(4)).length_ns > 0
 
 
 def test_events_may_have_any_numbers() -> None:
-    graph = hg.graph_from(
+    graph = hg.from_dataframes(
         PLAIN.assign(event_index=[2_000_000_000, 7, 5, 3]), LAUNCHES.assign(source_index=7, target_index=5)
     )
     assert graph.event(2_000_000_000)["name"] == "prepare"
@@ -195,35 +195,39 @@ def test_events_may_have_any_numbers() -> None:
 
 def test_an_inferred_edge_without_a_rule_has_its_producers() -> None:
     edges = pd.DataFrame({"source_index": [1, 0], "target_index": [2, 3], "evidence": ["inferred", None]})
-    graph = hg.graph_from(PLAIN, edges, add_order=False)
+    graph = hg.from_dataframes(PLAIN, edges, add_order=False)
     assert graph.edges.rule.tolist() == ["of_producer", "recorded"]
     assert graph.edges.evidence.tolist() == ["inferred", "recorded"]
 
 
 def test_a_small_step_back_is_a_fault_of_the_clocks() -> None:
     edges = pd.DataFrame({"source_index": [3], "target_index": [2], "source_point": ["start"]})
-    graph = hg.graph_from(PLAIN, edges, add_order=False)
+    graph = hg.from_dataframes(PLAIN, edges, add_order=False)
     assert graph.edges[["clamped", "lag_ns"]].iloc[0].tolist() == [True, 0]
     assert graph.diagnostics["edges_clamped"] == 1
     with pytest.raises(QueryError, match=r"row 0, column 'target_index': event 2 is more than 25 ns before"):
-        hg.graph_from(PLAIN, edges, add_order=False, clock_fault_ns=25)
+        hg.from_dataframes(PLAIN, edges, add_order=False, clock_fault_ns=25)
 
 
 def test_frames_without_rows_are_a_graph_without_events() -> None:
-    graph = hg.graph_from(PLAIN[:0], LAUNCHES[:0])
+    graph = hg.from_dataframes(PLAIN[:0], LAUNCHES[:0])
     assert (len(graph.events), len(graph.edges)) == (0, 0)
 
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["Int64", "float64", "object", "int32", "uint64", "int64[pyarrow]"])
 def test_numbers_may_be_of_any_type_that_is_exact(dtype: str) -> None:
-    graph = hg.graph_from(PLAIN.astype({"start_ns": dtype, "end_ns": dtype}), LAUNCHES.astype({"source_index": dtype}))
-    same_graph(graph, hg.graph_from(PLAIN, LAUNCHES))
+    graph = hg.from_dataframes(
+        PLAIN.astype({"start_ns": dtype, "end_ns": dtype}), LAUNCHES.astype({"source_index": dtype})
+    )
+    same_graph(graph, hg.from_dataframes(PLAIN, LAUNCHES))
 
 
 def test_texts_may_be_categories() -> None:
-    graph = hg.graph_from(PLAIN.astype({"name": "category", "lane": "category"}), LAUNCHES.astype({"kind": "category"}))
-    same_graph(graph, hg.graph_from(PLAIN, LAUNCHES))
+    graph = hg.from_dataframes(
+        PLAIN.astype({"name": "category", "lane": "category"}), LAUNCHES.astype({"kind": "category"})
+    )
+    same_graph(graph, hg.from_dataframes(PLAIN, LAUNCHES))
 
 
 # -- what is not sound -------------------------------------------------------------------------------------------------
@@ -262,7 +266,7 @@ BAD_EVENTS = [
 @pytest.mark.parametrize(("column", "value", "says"), BAD_EVENTS)
 def test_a_bad_event_is_named(column: str, value: Any, says: str) -> None:
     with pytest.raises(QueryError) as caught:
-        hg.graph_from(with_cell(PLAIN, column, 1, value), LAUNCHES)
+        hg.from_dataframes(with_cell(PLAIN, column, 1, value), LAUNCHES)
     assert says in str(caught.value)
     assert str(caught.value).startswith("events: row ")
 
@@ -273,7 +277,7 @@ def test_a_name_that_no_encoding_can_write_is_refused() -> None:
     with pytest.raises(
         QueryError, match=r"row 1, column 'name': 'a\\ud800' holds half of a pair of surrogates"
     ) as caught:
-        hg.graph_from(PLAIN.assign(name=names), LAUNCHES)
+        hg.from_dataframes(PLAIN.assign(name=names), LAUNCHES)
     str(caught.value).encode()
 
 
@@ -317,7 +321,7 @@ def test_a_bad_edge_is_named(values: dict[str, Any], says: str) -> None:
     for column, value in values.items():
         edges = with_cell(edges, column, 0, value)
     with pytest.raises(QueryError) as caught:
-        hg.graph_from(pd.concat([PLAIN, more], ignore_index=True), edges)
+        hg.from_dataframes(pd.concat([PLAIN, more], ignore_index=True), edges)
     assert says in str(caught.value)
     assert str(caught.value).startswith("edges: ")
 
@@ -325,44 +329,44 @@ def test_a_bad_edge_is_named(values: dict[str, Any], says: str) -> None:
 @pytest.mark.parametrize("column", ["name", "lane", "start_ns", "end_ns"])
 def test_a_missing_column_of_events_is_named(column: str) -> None:
     with pytest.raises(QueryError, match=rf"^events: there is no column '{column}'; add it \(there are: "):
-        hg.graph_from(PLAIN.drop(columns=column), LAUNCHES)
+        hg.from_dataframes(PLAIN.drop(columns=column), LAUNCHES)
 
 
 @pytest.mark.parametrize("column", ["source_index", "target_index"])
 def test_a_missing_column_of_edges_is_named(column: str) -> None:
     with pytest.raises(QueryError, match=rf"^edges: there is no column '{column}'; add it"):
-        hg.graph_from(PLAIN, LAUNCHES.drop(columns=column))
+        hg.from_dataframes(PLAIN, LAUNCHES.drop(columns=column))
 
 
 def test_numbers_of_events_are_their_own() -> None:
     with pytest.raises(QueryError, match=r"^events: row 3, column 'event_index': 5 is there twice"):
-        hg.graph_from(PLAIN.assign(event_index=[4, 5, 6, 5]), LAUNCHES)
+        hg.from_dataframes(PLAIN.assign(event_index=[4, 5, 6, 5]), LAUNCHES)
     with pytest.raises(QueryError, match=r"row 0, column 'event_index': .* is not a number from 0"):
-        hg.graph_from(PLAIN.assign(event_index=[-4, 5, 6, 7]), LAUNCHES)
+        hg.from_dataframes(PLAIN.assign(event_index=[-4, 5, 6, 7]), LAUNCHES)
 
 
 def test_an_edge_is_there_once() -> None:
     with pytest.raises(QueryError, match=r"^edges: row 1, column 'source_index': the edge from event 1 is there twice"):
-        hg.graph_from(PLAIN, pd.concat([LAUNCHES, LAUNCHES]))
+        hg.from_dataframes(PLAIN, pd.concat([LAUNCHES, LAUNCHES]))
 
 
 def test_floats_that_have_lost_digits_are_refused() -> None:
     late = PLAIN.assign(start_ns=PLAIN.start_ns + 1.7e18, end_ns=PLAIN.end_ns + 1.7e18)
     with pytest.raises(QueryError, match=r"row 0, column 'start_ns': 1.7e\+18 is a float too large to be exact"):
-        hg.graph_from(late, LAUNCHES)
+        hg.from_dataframes(late, LAUNCHES)
     with pytest.raises(QueryError, match="too large to be exact"):
-        hg.graph_from(PLAIN.assign(end_ns=np.array([2**25] * 4, np.float32)), LAUNCHES)
+        hg.from_dataframes(PLAIN.assign(end_ns=np.array([2**25] * 4, np.float32)), LAUNCHES)
 
 
 @pytest.mark.parametrize("rank", ["1", -1, True, 1.5])
 def test_a_rank_is_a_whole_number(rank: Any) -> None:
     with pytest.raises(QueryError, match=r"^the rank is .*; give a whole number of at least 0, or leave it out$"):
-        hg.graph_from(PLAIN, LAUNCHES, rank=rank)
+        hg.from_dataframes(PLAIN, LAUNCHES, rank=rank)
 
 
 def test_several_ranks_are_refused() -> None:
     with pytest.raises(QueryError, match=r"^events: column 'rank' has 2 ranks, but such a graph is of one; name lanes"):
-        hg.graph_from(PLAIN.assign(rank=[0, 0, 1, 1]), LAUNCHES)
+        hg.from_dataframes(PLAIN.assign(rank=[0, 0, 1, 1]), LAUNCHES)
 
 
 def test_a_cycle_through_what_is_added_is_named() -> None:
@@ -370,7 +374,7 @@ def test_a_cycle_through_what_is_added_is_named() -> None:
     with pytest.raises(
         QueryError, match=r"^edges: row 0, column 'source_index': the edge is on a cycle with what goes without saying"
     ):
-        hg.graph_from(PLAIN, edges)
+        hg.from_dataframes(PLAIN, edges)
 
 
 def test_a_cycle_names_all_its_edges() -> None:
@@ -379,25 +383,25 @@ def test_a_cycle_names_all_its_edges() -> None:
     with pytest.raises(
         QueryError, match=r"^edges: row 1, column 'source_index': the edge is on a cycle with 2; leave out"
     ):
-        hg.graph_from(events, edges, add_order=False)
+        hg.from_dataframes(events, edges, add_order=False)
 
 
 @pytest.mark.parametrize("bad", [[1, 2], None, {"name": ["a"]}])
 def test_what_is_no_frame_is_refused(bad: Any) -> None:
     with pytest.raises(QueryError, match=r"^events: is a \w+, not a pandas DataFrame"):
-        hg.graph_from(bad, LAUNCHES)
+        hg.from_dataframes(bad, LAUNCHES)
     with pytest.raises(QueryError, match=r"^edges: is a \w+, not a pandas DataFrame"):
-        hg.graph_from(PLAIN, bad)
+        hg.from_dataframes(PLAIN, bad)
 
 
 def test_columns_have_names_of_their_own() -> None:
     with pytest.raises(QueryError, match=r"^events: two columns are called 'name'; keep one$"):
-        hg.graph_from(pd.concat([PLAIN, PLAIN[["name"]]], axis=1), LAUNCHES)
+        hg.from_dataframes(pd.concat([PLAIN, PLAIN[["name"]]], axis=1), LAUNCHES)
 
 
 def test_times_as_dates_name_their_remedy() -> None:
     with pytest.raises(QueryError, match=r"\.astype\('int64'\)"):
-        hg.graph_from(PLAIN.assign(start_ns=pd.to_datetime(PLAIN.start_ns)), LAUNCHES)
+        hg.from_dataframes(PLAIN.assign(start_ns=pd.to_datetime(PLAIN.start_ns)), LAUNCHES)
 
 
 # -- questions to it ---------------------------------------------------------------------------------------------------
@@ -413,5 +417,5 @@ def test_a_trace_and_its_hand_made_frames_have_the_same_path(tmp_path: Path) -> 
         "kind": ["cpu_op", "runtime", "kernel"], "correlation": [-1, 1, 1],
         "start_ns": [0, 10_000, 14_000], "end_ns": [8_000, 12_000, 30_000],
     })  # fmt: skip
-    mine = hg.critical_path(hg.graph_from(events, LAUNCHES))
+    mine = hg.critical_path(hg.from_dataframes(events, LAUNCHES))
     pd.testing.assert_frame_equal(path.segments, mine.segments)

@@ -13,7 +13,7 @@ import hta_graph as hg
 from analyses.hta import filters
 from hta_graph import safe_regex
 from hta_graph.errors import PatternError, QueryError
-from hta_graph.safe_regex import checked_pattern, matched_names
+from hta_graph.safe_regex import compile_pattern, names_matching
 from tests.support.command_line import one_error
 from tests.support.trace_builder import TraceBuilder
 
@@ -41,20 +41,20 @@ def long_names(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(("text", "cause"), NO_PATTERNS.items(), ids=range(len(NO_PATTERNS)))
 def test_what_is_no_pattern_is_told(text: str, cause: str) -> None:
     with pytest.raises(QueryError, match="is not a regular expression") as told:
-        checked_pattern(text)
+        compile_pattern(text)
     assert cause in str(told.value)
     assert len(str(told.value)) < 300
 
 
 def test_a_pattern_that_may_be_read_otherwise_one_day_is_none_the_worse() -> None:
-    assert matched_names(["[[a]"], ["[", "b"]).tolist() == [True, False]
+    assert names_matching(["[[a]"], ["[", "b"]).tolist() == [True, False]
 
 
 @pytest.mark.parametrize("text", ENDLESS)
 def test_a_pattern_without_end_is_given_up(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(safe_regex, "LIMIT_S", 0.05)
     with pytest.raises(PatternError, match="takes too long: given up after 0 s; repeat nothing that itself repeats"):
-        matched_names([text], [LONG])
+        names_matching([text], [LONG])
 
 
 def test_others_find_their_signals_and_timers_again() -> None:
@@ -62,7 +62,7 @@ def test_others_find_their_signals_and_timers_again() -> None:
     signal.signal(signal.SIGVTALRM, lambda *_: called.append(1))
     signal.setitimer(signal.ITIMER_VIRTUAL, 100)
     try:
-        matched_names(["a"], ["a"])
+        names_matching(["a"], ["a"])
         assert 90 < signal.setitimer(signal.ITIMER_VIRTUAL, 0)[0] < 101
         signal.raise_signal(signal.SIGVTALRM)
         assert called == [1]
@@ -72,17 +72,17 @@ def test_others_find_their_signals_and_timers_again() -> None:
 
 def test_other_threads_match_too() -> None:
     found: list[list[bool]] = []
-    asking = threading.Thread(target=lambda: found.append(matched_names(["b"], ["a", "b"]).tolist()))
+    asking = threading.Thread(target=lambda: found.append(names_matching(["b"], ["a", "b"]).tolist()))
     asking.start()
     asking.join()
     assert found == [[False, True]]
 
 
 def test_a_limit_costs_nothing() -> None:
-    matched_names(["gemm"], ["a"])
+    names_matching(["gemm"], ["a"])
     begin = time.process_time()
     for _ in range(100):
-        matched_names(["gemm"], ["a"])
+        names_matching(["gemm"], ["a"])
     assert time.process_time() - begin < 0.1
 
 

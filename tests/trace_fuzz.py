@@ -30,7 +30,7 @@ import hta_graph as hg
 from hta_graph.errors import DefectError
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.simulator.dialect import Exact
-from tests.support.fuzzed_command import ask
+from tests.support.fuzzed_command import run_fuzzed
 from tests.support.invariants import BrokenRuleError, check_graph, require, some_windows
 from tests.support.shared_traces import shared_traces
 
@@ -387,7 +387,7 @@ def _check_line(line: str, path: Path) -> None:
 
 
 def _ask_the_command_line(path: Path, arguments: list[str], outcome: str) -> None:
-    answer = ask([arguments[0], str(path), *arguments[1:]])
+    answer = run_fuzzed([arguments[0], str(path), *arguments[1:]])
     answer.check_one_error()
     succeeds = answer.status == 0
     require(not answer.out or succeeds, "partial output beside an error")

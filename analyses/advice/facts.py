@@ -12,11 +12,11 @@ import numpy as np
 from analyses.advice.format import brief_duration, brief_share
 from hta_graph.activities import Activities, WorkType, activities
 from hta_graph.arrays import (
-    cut_at,
     distinct,
     first_of_runs,
     last_of_runs,
-    numbered_runs,
+    run_numbers,
+    split_intervals,
     summed_by,
 )
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -32,7 +32,7 @@ WORTH_SAYING = 0.05
 TINY_NS = 10_000
 """A kernel below 10 µs takes little longer than its own start and end (3 to 5 µs on current GPUs)."""
 
-MOST = 0.8
+MOST_OF_IT = 0.8
 """A rank is named beside a time of which so much is its."""
 
 HOST_CLASSES = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.DATA_LOADING)
@@ -70,7 +70,7 @@ class PathFacts:
         parts = self.graph.parts
         sums = summed_by(self.path.pieces.part[chosen], self.lengths[chosen], len(parts))
         most = int(sums.argmax())
-        is_one = len(parts) > 1 and sums[most] >= MOST * sums.sum() > 0
+        is_one = len(parts) > 1 and sums[most] >= MOST_OF_IT * sums.sum() > 0
         return f" on rank {parts[most].rank}" if is_one else ""
 
     def is_worth(self, ns: int, least: float = WORTH_SAYING) -> bool:
@@ -152,7 +152,7 @@ class PathFacts:
         """Return how much of some pieces lies inside any of some events of their rank (ns)."""
         events, pieces = self.graph.event_table, self.path.pieces
         marked, total = np.flatnonzero(rows), 0
-        part = self.graph.part_of(marked)
+        part = self.graph.rank_index_of(marked)
         for place in range(len(self.graph.parts)):
             own, here = marked[part == place], chosen & (pieces.part == place)
             inside = union(events.start[own], events.end[own])
@@ -173,10 +173,10 @@ class PathFacts:
 
     def _on_rank_of_path(self, every: Activities) -> Activities:
         """Cut activities to the times in which the path is on their rank: what another GPU does relieves nobody."""
-        part, pieces, found = self.graph.part_of(every.row), self.path.pieces, []
+        part, pieces, found = self.graph.rank_index_of(every.row), self.path.pieces, []
         for place in range(len(self.graph.parts)):
             when, own = self.when(pieces.part == place), every.take(part == place)
-            row, start, end = cut_at(own.start, own.end, np.sort(np.concatenate([when.start, when.end])))
+            row, start, end = split_intervals(own.start, own.end, np.sort(np.concatenate([when.start, when.end])))
             on_path = when.covered_until(end) > when.covered_until(start)
             found.append(replace(own.take(row), start=start, end=end).take(on_path))
         joined = Activities.join(found)
@@ -225,7 +225,7 @@ class PathFacts:
         totals = np.zeros(len(self.graph.parts), np.int64)
         for lane in distinct(work.lane).tolist():
             own = work.lane == lane
-            place = self.graph.part_of(work.row[own][:1])
+            place = self.graph.rank_index_of(work.row[own][:1])
             totals[place] = np.maximum(totals[place], union(work.start[own], work.end[own]).total)
         return self.path.length_ns - int(totals.sum())
 
@@ -278,7 +278,7 @@ class PathFacts:
         names = np.append(self.graph.event_table.name, -1)
         columns = [names[level] for level in levels]
         order = np.lexsort(columns)
-        run = numbered_runs(*(column[order] for column in columns))
+        run = run_numbers(*(column[order] for column in columns))
         group = np.empty(len(calls), np.int64)
         group[order] = run
         first = order[np.flatnonzero(np.diff(run, prepend=-1))]

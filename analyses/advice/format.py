@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from analyses.display.terminal import clipped
-from hta_graph.paths.windows import ResolvedWindow
+from hta_graph.paths.windows import Window
 
 __all__ = ["brief_class", "brief_duration", "brief_share", "counted", "quoted", "window_name"]
 
@@ -54,7 +54,7 @@ def quoted(name: str) -> str:
     return clipped(name, LONGEST_NAME)
 
 
-def window_name(window: ResolvedWindow) -> str:
+def window_name(window: Window) -> str:
     """Name a window as a sentence does."""
     if window.step is not None:
         return f"step {window.step}"

@@ -10,12 +10,12 @@ from analyses.advice.facts import TINY_NS, PathFacts
 from analyses.advice.finding import PathFinding
 from analyses.advice.format import brief_share, counted, quoted
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.model import BoundBy, Floats
-from hta_graph.roofline.attainable import LimitedWork, gpu_name
+from hta_graph.roofline.attainable import AttainableWork, gpu_name
 from hta_graph.roofline.kernel_precision import is_tf32
 from hta_graph.roofline.operators_demand import Unit
-from hta_graph.roofline.operators_devices import device_named
+from hta_graph.roofline.operators_devices import find_device
 from hta_graph.roofline.recorded_calls import RecordedCall
 
 __all__ = ["far_from_limit", "faster_precision", "float32_products", "limited_work"]
@@ -32,15 +32,15 @@ multiplication for deep learning)."""
 NARROW = ("half", "bfloat16")
 
 
-@remembered
-def limited_work(facts: PathFacts) -> LimitedWork | None:
+@memoized
+def limited_work(facts: PathFacts) -> AttainableWork | None:
     """Return the window's work beside the limits of the GPU; ``None`` where these are not known, and of a job."""
     graph = facts.graph
     if isinstance(graph, JobGraph) or facts.share(facts.class_ns(BoundBy.GPU_COMPUTE_BOUND)) < COMPUTES:
         return None
     gpus = [gpu for gpu in np.unique(graph.lanes.device[facts.work.lane]).tolist() if gpu >= 0]
-    device = device_named(gpu_name(graph, gpus))
-    return LimitedWork(graph, facts.work, device) if device else None
+    device = find_device(gpu_name(graph, gpus))
+    return AttainableWork(graph, facts.work, device) if device else None
 
 
 def far_from_limit(facts: PathFacts) -> PathFinding | None:
@@ -67,12 +67,12 @@ def far_from_limit(facts: PathFacts) -> PathFinding | None:
     text = (
         f"{quoted(group.name)} ({quoted(group.inputs)}) takes {facts.told(on_path_ns)} of the path in "
         f"{counted(calls, 'call')} and reaches {brief_share(share)} of the limit that "
-        f"{'memory' if bound == 'memory' else 'arithmetic'} sets on {limited.device.name}{_why(limited, at)}."
+        f"{'memory' if bound == 'memory' else 'arithmetic'} sets on {limited.device.name}{_reason_text(limited, at)}."
     )
     return PathFinding(text, evidence, "medium", ceil(lost[at]))
 
 
-def _why(limited: LimitedWork, at: int) -> str:
+def _reason_text(limited: AttainableWork, at: int) -> str:
     """Say what about its shape explains it, or what to do."""
     demand = limited.groups.groups[at].demand
     if demand is None or demand.unit != Unit.MATRIX:
@@ -107,7 +107,7 @@ def float32_products(facts: PathFacts) -> PathFinding | None:
     return PathFinding(text, evidence, "medium", saved)
 
 
-def faster_precision(limited: LimitedWork) -> Floats:
+def faster_precision(limited: AttainableWork) -> Floats:
     """Return what each activity's time would be multiplied with in TF32, as near to its limit as it is now."""
     rates = limited.device.matrix_tflops if limited.device else {}
     if "tf32" not in rates or "float" not in rates:

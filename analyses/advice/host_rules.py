@@ -52,7 +52,7 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
     text = (
         f"The GPU waits for launches{facts.where(on_host)}: the host needs {brief_duration(per_launch)} for each of "
         f"{calls:,} launches, and what it launches takes {brief_duration(typical)} (median). CUDA graphs, "
-        f"torch.compile, larger batches, or fewer and larger operators relieve the host.{_in_the_way(facts)}"
+        f"torch.compile, larger batches, or fewer and larger operators relieve the host.{_host_work_text(facts)}"
     )
     # Who relieves the host does it after waits, too, and launches that wait for nothing have no lag.
     most = facts.time_of(on_host) + facts.class_ns(BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
@@ -60,7 +60,7 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
     return PathFinding(text, evidence, confidence, min(most, facts.standing_ns))
 
 
-def _in_the_way(facts: PathFacts) -> str:
+def _host_work_text(facts: PathFacts) -> str:
     """Say what has to go before a graph can be captured: calls in which the host waits for the GPU."""
     waits = len(host_waits(facts))
     return f" Its {counted(waits, 'wait')} for the GPU have to go before a graph can be captured." if waits else ""

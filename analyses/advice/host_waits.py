@@ -14,7 +14,7 @@ import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, PathFacts
 from hta_graph.arrays import Columns
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.model import RETURNS, ROLE, Bools, BoundBy, EdgeRole, Ids, Ints
 
 __all__ = [
@@ -55,7 +55,7 @@ class HostWaits(Columns):
     copies: Bools
 
 
-@remembered
+@memoized
 def host_waits(facts: PathFacts) -> HostWaits:
     """Find the waits, and what the host does after each until the path is on the GPU again."""
     chain, edges, window = facts.path.chain, facts.graph.edge_table, facts.path.window
@@ -88,7 +88,7 @@ def saved_by_running_ahead(facts: PathFacts, removed: Bools) -> int:
         return 0
     host, gpu, _ = _times_until_waits(facts)
     gpu_before = np.append(0, gpu[:-1])
-    first, last = _between_kept(removed)
+    first, last = _gaps_between_kept_waits(removed)
     longest = np.maximum.reduceat(host - gpu_before, first)
     saved = int((host[last] - gpu_before[first] - longest).sum())
     return min(saved, facts.standing_ns)
@@ -97,18 +97,18 @@ def saved_by_running_ahead(facts: PathFacts, removed: Bools) -> int:
 def saved_without_waits(facts: PathFacts, removed: Bools) -> int:
     """Return :func:`saved_by_running_ahead` and what goes with the waits (ns): lags, values that are copied."""
     *_, gone = _times_until_waits(facts)
-    first, last = _between_kept(removed)
+    first, last = _gaps_between_kept_waits(removed)
     itself = np.where(last > first, gone[last] - np.append(0, gone[:-1])[first], 0)
     return min(saved_by_running_ahead(facts, removed) + int(itself.sum()), facts.standing_ns)
 
 
-def _between_kept(removed: Bools) -> tuple[Ints, Ints]:
+def _gaps_between_kept_waits(removed: Bools) -> tuple[Ints, Ints]:
     """Return the first and the last work of each stretch that waits which stay divide."""
     first = np.flatnonzero(np.append(True, ~removed))
     return first, np.append(first[1:], len(removed) + 1) - 1
 
 
-@remembered
+@memoized
 def _times_until_waits(facts: PathFacts) -> tuple[Ints, Ints, Ints]:
     """Return the host's time, the GPU's, and that of the waits themselves (ns) until each wait and the window's end."""
     moments = np.append(host_waits(facts).begin, facts.path.window.end_ns)

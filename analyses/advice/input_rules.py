@@ -7,9 +7,9 @@ import numpy as np
 from analyses.advice.facts import HOST_CLASSES, PathFacts
 from analyses.advice.finding import PathFinding
 from analyses.advice.format import counted, quoted
-from hta_graph.arrays import distinct, picked
+from hta_graph.arrays import distinct, take_or
 from hta_graph.model import BoundBy
-from hta_graph.paths.window_ends import ends_of_steps
+from hta_graph.paths.window_ends import step_work_ends
 
 __all__ = ["data_loading_exposed", "driver_allocations", "idle_between_steps"]
 
@@ -104,10 +104,10 @@ def _between_steps(facts: PathFacts) -> tuple[int, int] | None:
         return None
     item = graph.steps()[place[0]]
     calls = facts.work.call
-    launched = picked(graph.event_table.start, calls, otherwise=0)
+    launched = take_or(graph.event_table.start, calls, otherwise=0)
     own = facts.work.start[(calls >= 0) & (launched >= item.start_ns) & (launched < item.end_ns)]
     # Of a job the window begins where the last rank's earlier work ends.
     of_job = len(graph.parts) > 1
-    before = window.start_ns if of_job else int(ends_of_steps(graph)[: place[0]].max())
+    before = window.start_ns if of_job else int(step_work_ends(graph)[: place[0]].max())
     begun, first = max(before, window.start_ns), int(own.min(initial=window.end_ns))
     return (begun, first) if window.end_ns > first > begun else None

@@ -9,16 +9,16 @@ import numpy as np
 from analyses.advice.facts import PathFacts
 from analyses.advice.finding import PathFinding
 from analyses.advice.format import brief_duration, brief_share, counted, quoted, window_name
-from analyses.display.labels import short_words_in
+from analyses.display.labels import short_labels
 from hta_graph.arrays import distinct, summed_by
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy
 from hta_graph.paths.intervals import Intervals
-from hta_graph.paths.rank_crossings import held_up_by, holding_part
+from hta_graph.paths.rank_crossings import held_up_by, straggler_place
 
 __all__ = ["clocks_unsure", "held_up_by_rank", "ranks_matched"]
 
-NAMES_TOLD = 3
+NAMES_LISTED = 3
 
 FROZEN_SHARE = 0.01
 """Communication without a partner is told from so much of all communication on."""
@@ -27,12 +27,12 @@ FROZEN_SHARE = 0.01
 def held_up_by_rank(facts: PathFacts) -> PathFinding | None:
     """Name the rank that the job waits for, and what it does while all others are there."""
     path, graph = facts.path, facts.graph
-    place = holding_part(path)
+    place = straggler_place(path)
     if place < 0:
         return None
     held = held_up_by(path)
     rank, own_ns = graph.parts[place].rank, path.by_rank_ns[graph.parts[place].rank]
-    meanwhile = _done_meanwhile(facts, place, held[place])
+    meanwhile = _concurrent_work(facts, place, held[place])
     evidence: dict[str, Any] = {
         "rank": rank, "held_up_ns": held[place].total, "path_ns": own_ns, "meanwhile": meanwhile,
         "held_up_by_others_ns": {
@@ -41,13 +41,13 @@ def held_up_by_rank(facts: PathFacts) -> PathFinding | None:
     }  # fmt: skip
     text = (
         f"rank {rank} holds up the job: in {window_name(path.window)} all others wait {facts.told(held[place].total)} "
-        f"for it alone, {_meanwhile_text(facts, meanwhile)}; {brief_share(facts.share(own_ns))} of the path are on it"
+        f"for it alone, {_concurrent_text(facts, meanwhile)}; {brief_share(facts.share(own_ns))} of the path are on it"
     )
     sure = 2 * path.by_bound_ns[BoundBy.UNEXPLAINED.label] < held[place].total
     return PathFinding(text, evidence, "high" if sure else "medium")
 
 
-def _done_meanwhile(facts: PathFacts, place: int, held: Intervals) -> list[dict[str, Any]]:
+def _concurrent_work(facts: PathFacts, place: int, held: Intervals) -> list[dict[str, Any]]:
     """Return what the path does on a rank while the others wait for it: what takes longest first."""
     pieces, graph = facts.path.pieces, facts.graph
     inside = held.covered_until(pieces.end) - held.covered_until(pieces.start)
@@ -57,19 +57,19 @@ def _done_meanwhile(facts: PathFacts, place: int, held: Intervals) -> list[dict[
     every = distinct(keys)
     sums = summed_by(np.searchsorted(every, keys), inside[here], len(every))
     found = []
-    for at in np.argsort(-sums, kind="stable")[:NAMES_TOLD].tolist():
+    for at in np.argsort(-sums, kind="stable")[:NAMES_LISTED].tolist():
         name, bound = divmod(int(every[at]), len(BoundBy))
         called = graph.names[name - 1] if name else None
         found.append({"name": called, "bound_by": BoundBy(bound).label, "time_ns": int(sums[at])})
     return found
 
 
-def _meanwhile_text(facts: PathFacts, meanwhile: list[dict[str, Any]]) -> str:
+def _concurrent_text(facts: PathFacts, meanwhile: list[dict[str, Any]]) -> str:
     """Say what takes most of the time in which the others wait."""
     if not meanwhile:
         return "in what is beside the path"
     most = meanwhile[0]
-    words = short_words_in(facts.graph)[most["bound_by"]]
+    words = short_labels(facts.graph)[most["bound_by"]]
     return f"mostly in {quoted(most['name'])} ({words})" if most["name"] else f"mostly in nothing recorded ({words})"
 
 

@@ -12,7 +12,7 @@ from analyses.advice.facts import HOST_CLASSES, PathFacts
 from analyses.advice.finding import PathFinding
 from analyses.advice.format import brief_share
 from hta_graph.arrays import first_of_runs, last_of_runs
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.model import BoundBy
 
 __all__ = ["gpu_busy_meanwhile", "host_may_poll", "may_poll"]
@@ -37,7 +37,7 @@ IDLE_OF_HOST = 1 / 3
 """The GPU is idle "for far less" where that is less than a third of the host's time on the path."""
 
 
-@remembered
+@memoized
 def host_may_poll(facts: PathFacts) -> PathFinding | None:
     """Long silences of the host end with the GPU's work, again and again: it may wait in a way that leaves no row."""
     silent_ns, covered_ns, count = _silences(facts)
@@ -60,7 +60,7 @@ def may_poll(facts: PathFacts) -> bool:
     return host_may_poll(facts) is not None
 
 
-@remembered
+@memoized
 def gpu_busy_meanwhile(facts: PathFacts) -> PathFinding | None:
     """The path is on the host, and yet the GPU is idle for far less: a faster host gains that much only."""
     host_ns, idle_ns = facts.host_ns, facts.gpu_idle_ns

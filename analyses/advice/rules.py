@@ -70,14 +70,14 @@ ADVICE_RULES = (
 
 def verdict_of(facts: PathFacts) -> list[PathFinding]:
     """Say what a path shows: its class, its largest item, what is not known, what is doubtful."""
-    return _found_by(VERDICT_RULES, facts)
+    return _findings_of(VERDICT_RULES, facts)
 
 
 def advice_of(facts: PathFacts) -> list[PathFinding]:
     """Say what could be done, what saves most first; advice about the recording comes last."""
-    found = _found_by(ADVICE_RULES, facts)
+    found = _findings_of(ADVICE_RULES, facts)
     return sorted(found, key=lambda finding: -(finding.saves_at_most_ns or 0))
 
 
-def _found_by(rules: tuple[AdviceRule, ...], facts: PathFacts) -> list[PathFinding]:
+def _findings_of(rules: tuple[AdviceRule, ...], facts: PathFacts) -> list[PathFinding]:
     return [finding for rule in rules if (finding := rule(facts))]

@@ -14,16 +14,16 @@ from analyses.advice.facts import HOST_CLASSES, PathFacts
 from analyses.advice.finding import PathFinding
 from analyses.advice.gpu_rules import faster_precision, limited_work
 from analyses.advice.host_waits import holds_upload, kinds_of_waits
-from hta_graph.arrays import picked
+from hta_graph.arrays import take_or
 from hta_graph.errors import QueryError
 from hta_graph.model import RETURNS, Bools, BoundBy, EventKind, Ids
-from hta_graph.paths.critical_path import is_told_elsewhere
-from hta_graph.paths.windows import same_window
+from hta_graph.paths.critical_path import has_partial_rows
+from hta_graph.paths.windows import resolved_window
 from hta_graph.what_if.changes import Change, scale_activities
-from hta_graph.what_if.draft import Draft
+from hta_graph.what_if.draft import ModifiedWindow
 from hta_graph.what_if.modified_window import PathTotals
 from hta_graph.what_if.replay import Replayed, replay
-from hta_graph.what_if.replay_graph import Replayable
+from hta_graph.what_if.replay_graph import ReplayGraph
 from hta_graph.what_if.scenarios import pauses, scenario
 
 __all__ = ["with_savings"]
@@ -36,7 +36,7 @@ def with_savings(facts: PathFacts, findings: Iterable[PathFinding]) -> list[Path
 
     So do all where the graph holds few rows of its ranks: what a change would gain takes all of them.
     """
-    if is_told_elsewhere(facts.graph):
+    if has_partial_rows(facts.graph):
         return list(findings)
     return [_with_saving(facts, finding) for finding in findings]
 
@@ -46,10 +46,10 @@ def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
     if remedy is None:
         return finding
     try:
-        found = replay(facts.graph, remedy(facts, finding), same_window(facts.path.window))
+        found = replay(facts.graph, remedy(facts, finding), resolved_window(facts.path.window))
         if finding.rule != "held_up_by_rank":
             return replace(finding, saves_ns=found.saved_ns)
-        longer = _takes_longer(found, facts.graph.place_of_rank(finding.evidence["rank"]))
+        longer = _takes_longer(found, facts.graph.index_of_rank(finding.evidence["rank"]))
         return replace(finding, saves_ns=found.saved_ns, takes_longer=longer)
     except QueryError:
         # A remedy that leaves something without a cause, or finds nothing to change, predicts nothing.
@@ -70,10 +70,10 @@ def _takes_longer(found: Replayed, place: int) -> tuple[str | None, str] | None:
     return longer["name"][0], longer["bound_by"][0]
 
 
-def _with_factor(chosen: Callable[[Replayable], Bools], factor: float = 0.0) -> Change:
+def _with_factor(chosen: Callable[[ReplayGraph], Bools], factor: float = 0.0) -> Change:
     """Let some parts of time take another time."""
 
-    def change(draft: Draft) -> None:
+    def change(draft: ModifiedWindow) -> None:
         draft.factor[chosen(draft.base) & draft.base.may_change] *= factor
 
     return change
@@ -82,16 +82,16 @@ def _with_factor(chosen: Callable[[Replayable], Bools], factor: float = 0.0) -> 
 def _without_waits(facts: PathFacts, chosen: Callable[[Ids], Bools]) -> Change:
     """Let some calls return without waiting for GPU work."""
 
-    def change(draft: Draft) -> None:
+    def change(draft: ModifiedWindow) -> None:
         rows = draft.base.edges.row
-        at = np.flatnonzero(np.isin(picked(facts.graph.edge_table.kind, rows), RETURNS))
+        at = np.flatnonzero(np.isin(take_or(facts.graph.edge_table.kind, rows), RETURNS))
         calls = facts.graph.edges_at(rows[at]).target
         draft.dropped[at[chosen(calls)]] = True
 
     return change
 
 
-def _named(name: str) -> Remedy:
+def _named_scenario(name: str) -> Remedy:
     return lambda _, __: scenario(name)
 
 
@@ -103,7 +103,7 @@ def _rank_as_fast(*classes: BoundBy) -> Remedy:
     """Let what a rank does in some classes be as fast as on the next slowest rank."""
 
     def remedy(facts: PathFacts, finding: PathFinding) -> Change:
-        place = facts.graph.place_of_rank(finding.evidence["rank"])
+        place = facts.graph.index_of_rank(finding.evidence["rank"])
         return _with_factor(
             lambda base: (base.part_rank == place) & np.isin(base.parts.bound, classes), 1 / finding.evidence["ratio"]
         )
@@ -114,13 +114,15 @@ def _rank_as_fast(*classes: BoundBy) -> Remedy:
 def _without_allocations(facts: PathFacts, _: PathFinding) -> Change:
     after = facts.graph.steps()[0].end_ns
     allocates = facts.graph.marks.allocation_call
-    return _with_factor(lambda base: picked(allocates, base.parts.owner, otherwise=False) & (base.parts.start >= after))
+    return _with_factor(
+        lambda base: take_or(allocates, base.parts.owner, otherwise=False) & (base.parts.start >= after)
+    )
 
 
 def _without_python(facts: PathFacts, _: PathFinding) -> Change:
     is_frame = facts.graph.event_table.kind == EventKind.PYTHON_FUNCTION
     return _with_factor(
-        lambda base: picked(is_frame, base.parts.owner, otherwise=False) & (base.parts.bound == BoundBy.CPU_GAP)
+        lambda base: take_or(is_frame, base.parts.owner, otherwise=False) & (base.parts.bound == BoundBy.CPU_GAP)
     )
 
 
@@ -167,13 +169,13 @@ REMEDIES: Mapping[str, Remedy] = {
     "slow_gpu": _rank_as_fast(BoundBy.GPU_COMPUTE_BOUND),
     "slow_host": _rank_as_fast(*HOST_CLASSES),
     "host_pauses": _without_pauses,
-    "launch_bound": _named("cuda_graphs"),
+    "launch_bound": _named_scenario("cuda_graphs"),
     "driver_allocations": _without_allocations,
     "values_read": _without_reads,
     "explicit_synchronisation": _without_synchronisation,
-    "waits_of_all_kinds": _named("no_host_syncs"),
-    "data_loading_exposed": _named("data_loading_free"),
-    "exposed_communication": _named("communication_free"),
+    "waits_of_all_kinds": _named_scenario("no_host_syncs"),
+    "data_loading_exposed": _named_scenario("data_loading_free"),
+    "exposed_communication": _named_scenario("communication_free"),
     "pageable_copies": _without_held_uploads,
     "python_bound": _without_python,
     "far_from_limit": _near_limit,

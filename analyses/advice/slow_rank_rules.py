@@ -9,12 +9,12 @@ import numpy as np
 from analyses.advice.facts import HOST_CLASSES, PathFacts
 from analyses.advice.finding import PathFinding
 from hta_graph.activities import WorkType, activities
-from hta_graph.arrays import distinct, ranked_by
+from hta_graph.arrays import distinct, percentiles_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
-from hta_graph.paths.critical_path import is_told_elsewhere
-from hta_graph.paths.rank_crossings import held_up_by, holding_part
+from hta_graph.paths.critical_path import has_partial_rows
+from hta_graph.paths.rank_crossings import held_up_by, straggler_place
 
 __all__ = ["slow_gpu", "slow_host"]
 
@@ -66,9 +66,9 @@ def _own_operators(graph: DependencyGraph) -> Ids:
 
 
 def _slow_rank(facts: PathFacts, rows: Ids, on_path: Bools, who: str, what: str, why: str) -> PathFinding | None:
-    place = holding_part(facts.path)
+    place = straggler_place(facts.path)
     # Of a job of skeletons only what the path passes is there: nothing to compare all ranks by.
-    if place < 0 or is_told_elsewhere(facts.graph):
+    if place < 0 or has_partial_rows(facts.graph):
         return None
     found = _slowdown(facts, rows, place)
     if found is None:
@@ -107,7 +107,7 @@ def _medians(facts: PathFacts, rows: Ids) -> tuple[Ints, Ints]:
     """Return the lower median duration (ns), and the number, of each name on each rank."""
     events, parts = facts.graph.event_table, len(facts.graph.parts)
     names = distinct(events.name[rows])
-    key = np.searchsorted(names, events.name[rows]) * parts + facts.graph.part_of(rows)
-    medians = ranked_by(key, events.end[rows] - events.start[rows], len(names) * parts, 50)
+    key = np.searchsorted(names, events.name[rows]) * parts + facts.graph.rank_index_of(rows)
+    medians = percentiles_by(key, events.end[rows] - events.start[rows], len(names) * parts, 50)
     counts = np.bincount(key, minlength=len(names) * parts)
     return medians.reshape(-1, parts), counts.reshape(-1, parts)

@@ -11,9 +11,9 @@ from analyses.advice.finding import Confidence, PathFinding
 from analyses.advice.format import brief_class, brief_duration, brief_share, counted, window_name
 from analyses.advice.polling_guard import gpu_busy_meanwhile, host_may_poll
 from analyses.display.clocks import clock_lines
-from analyses.display.labels import REASON, meanings_in, short_words_in
+from analyses.display.labels import REASON, class_meanings, short_labels
 from analyses.display.terminal import clipped, duration_text, percent
-from analyses.display.window_text import tells_iteration
+from analyses.display.window_text import has_iteration
 from hta_graph.arrays import distinct, summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
@@ -39,7 +39,7 @@ def bound_by(facts: PathFacts) -> PathFinding:
     if not path.length_ns:
         return PathFinding(f"{who}{window_name(window)} takes no time", {"window_ns": 0})
     shares = [
-        (brief_share(facts.share(ns)), brief_class(bound, meanings_in(path.graph)))
+        (brief_share(facts.share(ns)), brief_class(bound, class_meanings(path.graph)))
         for bound, ns in named or ordered[:1]
     ]
     parts = [f"for {share}{'' if at else ' of it'} {what}" for at, (share, what) in enumerate(shares)]
@@ -55,7 +55,7 @@ def bound_by(facts: PathFacts) -> PathFinding:
 
 def _iteration_text(path: CriticalPath) -> str:
     """Tell the iteration beside a latency that is not as long."""
-    if not tells_iteration(path.window, path.graph):
+    if not has_iteration(path.window, path.graph):
         return ""
     return f" until its last work ends (an iteration takes {brief_duration(path.window.gpu_ns)})"
 
@@ -81,7 +81,7 @@ def largest_item(facts: PathFacts) -> PathFinding:
     name, bound, ns = graph.names[largest // classes], BoundBy(largest % classes).label, int(sums[largest])
     rows = distinct(pieces.event[owned[key == largest]])
     text = (
-        f"the largest item on the critical path is {clipped(name, 80)} ({short_words_in(graph)[bound]}): "
+        f"the largest item on the critical path is {clipped(name, 80)} ({short_labels(graph)[bound]}): "
         f"{duration_text(ns)} in {counted(len(rows), 'call')}{_on_ranks(graph, rows)}"
     )
     return PathFinding(

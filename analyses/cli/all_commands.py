@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from analyses.catalogue import CATALOGUE
 from analyses.cli.command import Command, CommandGroup
-from analyses.cli.commands.analysis_commands import commands_of_analyses
+from analyses.cli.commands.analysis_commands import analysis_commands
 from analyses.cli.commands.chakra import CHAKRA
 from analyses.cli.commands.counters_command import COUNTERS
 from analyses.cli.commands.critical_path import CRITICAL_PATH
@@ -26,7 +26,7 @@ from analyses.cli.commands.what_if import WHAT_IF
 
 __all__ = ["COMMANDS", "GROUPS"]
 
-ANALYSES = commands_of_analyses()
+ANALYSES = analysis_commands()
 KERNEL_SEQUENCES = ANALYSES.pop("kernel-sequences")
 LISTED_FIRST = (
     *("temporal-breakdown", "kernel-breakdown", "overlap", "idle-time", "queue-length", "memory-bandwidth"),

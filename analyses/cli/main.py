@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from analyses.cli.signals import EXIT_INTERRUPTED, end_by_signals, open_closed_streams
+from analyses.cli.signals import EXIT_INTERRUPTED, install_signal_handlers, reopen_closed_streams
 
 __all__ = ["main", "run"]
 
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     import io
 
     from analyses.cli.parser import EXIT_USAGE, command_parser
-    from analyses.cli.path_args import check_named_files
+    from analyses.cli.path_args import check_paths
     from analyses.display.plain import say
     from hta_graph.errors import HtaGraphError
 
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         # Whatever takes more memory than there is ends with a line, and not by the system's hand.
         with paused_gc(), within_memory(getattr(options, "memory", None)):
-            check_named_files(options)
+            check_paths(options)
             options.run(options)
         sys.stdout.flush()
     except HtaGraphError as error:
@@ -80,8 +80,8 @@ def run() -> NoReturn:
 
     NumPy's BLAS, which nothing here uses, would keep a thread per core spinning from its import on.
     """
-    end_by_signals()
-    open_closed_streams()
+    install_signal_handlers()
+    reopen_closed_streams()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         status = main()

@@ -81,9 +81,12 @@ def _cluster(text: str) -> str:
     >>> _cluster("local"), _cluster("tcp://node1:8786")
     ('local', 'tcp://node1:8786')
     """
-    from hta_graph.multi_rank.workers.dask_cluster import LOCAL, is_scheduler  # late: --help answers without
+    from hta_graph.multi_rank.workers.dask_cluster import (  # late: --help answers without
+        LOCAL_CLUSTER,
+        is_scheduler_address,
+    )
 
-    if text != LOCAL and not is_scheduler(text):
+    if text != LOCAL_CLUSTER and not is_scheduler_address(text):
         raise argparse.ArgumentTypeError(f"takes local or an address such as tcp://host:8786, not {text!r}")
     return text
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from analyses.cli.rank_inputs import say
 from hta_graph.errors import UsageError
-from hta_graph.storage.named_places import named_place
+from hta_graph.storage.named_places import resolve_location
 
 if TYPE_CHECKING:
     from hta_graph.errors import HtaGraphError
 
-__all__ = ["Outputs", "check_page_name", "say_where_page_is", "write_json"]
+__all__ = ["Outputs", "check_page_name", "say_open_in_browser", "write_json"]
 
 PAGES = (".html", ".htm")
 
@@ -58,11 +58,11 @@ def check_page_name(target: str) -> None:
     Raises:
         UsageError: the name ends otherwise.
     """
-    if target != "-" and named_place(target).suffix.lower() not in PAGES:
+    if target != "-" and resolve_location(target).suffix.lower() not in PAGES:
         raise UsageError(f"{target}: a page is written as .html or .htm")
 
 
-def say_where_page_is(target: str) -> None:
+def say_open_in_browser(target: str) -> None:
     """Tell what to do with a page, unless it went to standard output."""
     if target != "-":
         say(f"{target}: open it in a browser")

@@ -13,7 +13,7 @@ from analyses.cli.command import Command, CommandGroup
 from analyses.cli.command_help import FIRST_COMMANDS, exit_status_lines, further_help
 from hta_graph import __version__
 from hta_graph.errors import UsageError
-from hta_graph.text.sanitize import printable_lines
+from hta_graph.text.sanitize import sanitize_lines
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -56,7 +56,7 @@ class OneLineParser(argparse.ArgumentParser):
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         # All that a parser prints comes by here; an error repeats words that may be anybody's.
-        super()._print_message(printable_lines(message), file)
+        super()._print_message(sanitize_lines(message), file)
 
 
 class ProgramParser(OneLineParser):

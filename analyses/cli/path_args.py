@@ -10,25 +10,25 @@ import argparse
 from collections.abc import Iterator
 from typing import Self
 
-from hta_graph.storage.file_lists import given_places
+from hta_graph.storage.file_lists import expand_file_lists
 from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import named_place
+from hta_graph.storage.named_places import resolve_location
 
 __all__ = [
     "CacheFolder",
     "InputFile",
     "InputFolder",
     "InputTraces",
-    "NamedFile",
+    "PathArgument",
     "OutputFile",
     "OutputFolder",
     "OutputPlace",
-    "check_named_files",
+    "check_paths",
     "input_files",
 ]
 
 
-class NamedFile(str):
+class PathArgument(str):
     """A file or folder as it is written on a command line."""
 
     __slots__ = ()
@@ -42,37 +42,37 @@ class NamedFile(str):
         return super().__new__(cls, text)
 
 
-class InputTraces(NamedFile):
+class InputTraces(PathArgument):
     """A trace, a dump, or a folder of them."""
 
     __slots__ = ()
 
 
-class InputFolder(NamedFile):
+class InputFolder(PathArgument):
     """A workload or a log: a folder of which any file may be read, or a file that others belong to."""
 
     __slots__ = ()
 
 
-class InputFile(NamedFile):
+class InputFile(PathArgument):
     """A file that is read, or a word that stands for what could be in one."""
 
     __slots__ = ()
 
 
-class OutputFile(NamedFile):
+class OutputFile(PathArgument):
     """A file that is written; ``-`` is standard output."""
 
     __slots__ = ()
 
 
-class OutputFolder(NamedFile):
+class OutputFolder(PathArgument):
     """A folder that is written anew, with all that it holds."""
 
     __slots__ = ()
 
 
-class CacheFolder(NamedFile):
+class CacheFolder(PathArgument):
     """A folder in which files are kept for the next time; whatever else is in it stays."""
 
     __slots__ = ()
@@ -84,26 +84,26 @@ class OutputPlace(OutputFile):
     __slots__ = ()
 
 
-def check_named_files(options: argparse.Namespace) -> None:
+def check_paths(options: argparse.Namespace) -> None:
     """Refuse outputs that cannot be written, are inputs, or are one and the same, before any work is done.
 
     Raises:
         OutputError: one of them cannot be.
         TraceError: an input is not there.
     """
-    named = list(_named(options))
-    folders = [named_place(item) for item in named if isinstance(item, OutputFolder)]
+    named = list(_path_arguments(options))
+    folders = [resolve_location(item) for item in named if isinstance(item, OutputFolder)]
     # What is put into a folder has names that the command knows; it looks at them itself.
     files = [
         item
         for item in named
-        if isinstance(item, OutputFile) and not (isinstance(item, OutputPlace) and named_place(item).is_dir())
+        if isinstance(item, OutputFile) and not (isinstance(item, OutputPlace) and resolve_location(item).is_dir())
     ]
     # Folders are expanded only where something is written: for a table on the terminal nothing can be in the way.
     if files or folders:
-        from hta_graph.storage.output_paths import check_targets  # late: --help answers without what writes
+        from hta_graph.storage.output_paths import check_outputs  # late: --help answers without what writes
 
-        check_targets(files, input_files(options), folders)
+        check_outputs(files, input_files(options), folders)
 
 
 def input_files(options: argparse.Namespace) -> list[Location]:
@@ -112,26 +112,26 @@ def input_files(options: argparse.Namespace) -> list[Location]:
     Raises:
         TraceError: one is not there.
     """
-    from hta_graph.multi_rank.matching.flight_recorder import FOLDER
-    from hta_graph.trace.rank_files import expand
+    from hta_graph.multi_rank.matching.flight_recorder import FLIGHT_FOLDER
+    from hta_graph.trace.rank_files import expand_inputs
 
     found: list[Location] = []
-    for item in _named(options):
+    for item in _path_arguments(options):
         if isinstance(item, InputTraces):
-            for path in given_places(item):
-                found += expand([path])
+            for path in expand_file_lists(item):
+                found += expand_inputs([path])
                 # Dumps in this folder are read without being named.
-                found += (path if path.is_dir() else path.parent).glob(f"{FOLDER}/*")
+                found += (path if path.is_dir() else path.parent).glob(f"{FLIGHT_FOLDER}/*")
         elif isinstance(item, InputFile):
-            found.append(named_place(item))
+            found.append(resolve_location(item))
         elif isinstance(item, InputFolder):
-            path = named_place(item)
+            path = resolve_location(item)
             found += path.iterdir() if path.is_dir() else [path, *path.parent.glob(f"*{path.suffix}")]
     return found
 
 
-def _named(options: argparse.Namespace) -> Iterator[NamedFile]:
+def _path_arguments(options: argparse.Namespace) -> Iterator[PathArgument]:
     for value in vars(options).values():
         for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, NamedFile):
+            if isinstance(item, PathArgument):
                 yield item

@@ -10,10 +10,10 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from analyses.cli.told_files import more_errors
+from analyses.cli.told_files import error_summary
 from analyses.display.plain import say
 from analyses.display.stderr import ProgressLine
-from hta_graph.storage.file_lists import given_places
+from hta_graph.storage.file_lists import expand_file_lists
 from hta_graph.storage.location import Location
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from hta_graph.errors import HtaGraphError
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.multi_rank.read_ranks import Progress
-    from hta_graph.multi_rank.summary.summarize import SkeletonQuestion
-    from hta_graph.multi_rank.summary_job import JobReader
+    from hta_graph.multi_rank.summary.summarize import SummaryRequest
+    from hta_graph.multi_rank.summary_job import SummaryJobReader
 
-__all__ = ["AskedRanks", "print_lines", "say"]
+__all__ = ["RankInputs", "print_lines", "say"]
 
-ERRORS_TOLD = 10
+ERRORS_LISTED = 10
 """Of so many files that cannot be read each has a line."""
 
 
@@ -38,7 +38,7 @@ def print_lines(lines: Sequence[Line], *, wide: bool = False, to: TextIO | None 
 
 
 @dataclass(frozen=True)
-class AskedRanks:
+class RankInputs:
     """Which ranks of which inputs are read, and how; ranks that cannot be are told and kept in ``left_out``.
 
     With ``all_needed`` the first of them is an error instead.
@@ -57,7 +57,7 @@ class AskedRanks:
     skeletons: str | None = None
 
     @classmethod
-    def of(cls, options: argparse.Namespace, inputs: Sequence[str | Location] | None = None) -> AskedRanks:
+    def of(cls, options: argparse.Namespace, inputs: Sequence[str | Location] | None = None) -> RankInputs:
         """Return what a command line names; some commands read one rank and have no say in how several are.
 
         ``inputs`` are those of one side where it names two.
@@ -81,9 +81,9 @@ class AskedRanks:
 
     def count_files(self) -> int:
         """Count the files that the inputs name."""
-        from hta_graph.trace.rank_files import expand
+        from hta_graph.trace.rank_files import expand_inputs
 
-        return len(expand(given_places(self.inputs)))
+        return len(expand_inputs(expand_file_lists(self.inputs)))
 
     def graphs(self) -> Iterator[DependencyGraph]:
         """Build the graph of each rank, in parallel where that pays; say what is dropped and which is left out."""
@@ -94,7 +94,7 @@ class AskedRanks:
                 yield found
 
     def graphs_by_rank(
-        self, *, members: bool = False, skeleton: SkeletonQuestion | None = None
+        self, *, members: bool = False, skeleton: SummaryRequest | None = None
     ) -> Iterator[tuple[int, DependencyGraph]]:
         """Build the graph of each rank, lowest rank first; the bar stays until all are there.
 
@@ -106,20 +106,20 @@ class AskedRanks:
                 yield found.rank or 0, found
 
     def _with_progress(
-        self, line: ProgressLine, *, members: bool = False, skeleton: SkeletonQuestion | None = None
+        self, line: ProgressLine, *, members: bool = False, skeleton: SummaryRequest | None = None
     ) -> Iterator[DependencyGraph]:
         repaired = 0
         started = self._started(line, self.jobs, self.cluster, progress=line.update, members=members, skeleton=skeleton)
         for found in started:
             repairs = found.trace.repairs
             repaired += bool(repairs)
-            if repaired <= ERRORS_TOLD:
+            if repaired <= ERRORS_LISTED:
                 _say_all(repairs, line.say)
             yield found
-        if repaired > ERRORS_TOLD:
-            line.say(f"… and {repaired - ERRORS_TOLD:,} more traces were repaired; info tells of each")
+        if repaired > ERRORS_LISTED:
+            line.say(f"… and {repaired - ERRORS_LISTED:,} more traces were repaired; info tells of each")
 
-    def job_or_graph(self, few: SkeletonQuestion | None = None) -> DependencyGraph:
+    def job_or_graph(self, few: SummaryRequest | None = None) -> DependencyGraph:
         """Join the ranks of several files to the job's graph; of one file or one rank asked for it is that rank's.
 
         ``few`` is what skeletons of many ranks must answer; without it every rank is held whole.
@@ -127,7 +127,7 @@ class AskedRanks:
         if self.rank is not None or self.count_files() == 1:
             return self.one_graph()
         if few is not None and self.many_ranks:
-            return self._job_of_few(few)
+            return self._job_of_summaries(few)
         graphs = list(self.together(members=True).values())
         if len(graphs) == 1:
             self._say_alone(graphs[0])
@@ -147,14 +147,14 @@ class AskedRanks:
         is_asked = self.skeletons == "always" or self.cache is not None
         return count if count > (1 if is_asked else MANY_RANKS) else 0
 
-    def job_of_few(self, few: Callable[[int], SkeletonQuestion]) -> DependencyGraph | None:
+    def job_of_summaries(self, few: Callable[[int], SummaryRequest]) -> DependencyGraph | None:
         """Join skeletons of many ranks to the job's graph; None where ranks are held whole.
 
         ``few`` is what they must answer, given how many ranks there are. Of one rank that is left it is that, whole.
         """
-        return self._job_of_few(few(self.many_ranks)) if self.many_ranks else None
+        return self._job_of_summaries(few(self.many_ranks)) if self.many_ranks else None
 
-    def _job_of_few(self, question: SkeletonQuestion) -> DependencyGraph:
+    def _job_of_summaries(self, question: SummaryRequest) -> DependencyGraph:
         few = dict(self.graphs_by_rank(skeleton=question))
         if len(few) == 1:
             # Alone a rank is asked whole.
@@ -167,15 +167,15 @@ class AskedRanks:
     def _say_alone(self, graph: DependencyGraph) -> None:
         say(f"going on with {graph.path}, rank {graph.rank}, alone")
 
-    def _job_reader(self, question: SkeletonQuestion) -> JobReader:
-        from hta_graph.multi_rank.read_ranks import Readers
-        from hta_graph.multi_rank.summary_job import JobReader
+    def _job_reader(self, question: SummaryRequest) -> SummaryJobReader:
+        from hta_graph.multi_rank.read_ranks import ReadOptions
+        from hta_graph.multi_rank.summary_job import SummaryJobReader
 
-        readers = Readers(self.jobs, self.memory, self.cluster)
-        return JobReader(readers, question, self.salvage, _progress_of)
+        readers = ReadOptions(self.jobs, self.memory, self.cluster)
+        return SummaryJobReader(readers, question, self.salvage, _progress_of)
 
     def together(
-        self, *, members: bool = False, few: Callable[[int], SkeletonQuestion] | None = None
+        self, *, members: bool = False, few: Callable[[int], SummaryRequest] | None = None
     ) -> dict[int, DependencyGraph]:
         """Build the graphs of all ranks; what they did together has the numbers of the flight recorder, where known.
 
@@ -188,19 +188,19 @@ class AskedRanks:
         graphs = dict(self.graphs_by_rank(members=members, skeleton=question))
         if len(graphs) > 1:
             graphs = self._numbered_by_flight(graphs)
-        return graphs if question is None else self._job_reader(question).in_one_time(graphs)[0]
+        return graphs if question is None else self._job_reader(question).align_summaries(graphs)[0]
 
     def _numbered_by_flight(self, graphs: dict[int, DependencyGraph]) -> dict[int, DependencyGraph]:
         """Use the dumps that were named, else those beside the traces, as far as they can be read."""
         from hta_graph.errors import TraceError
-        from hta_graph.multi_rank.matching.flight_recorder import flight_files
-        from hta_graph.multi_rank.matching.flight_sequence_numbers import numbered_by_flight
+        from hta_graph.multi_rank.matching.flight_recorder import find_flight_dumps
+        from hta_graph.multi_rank.matching.flight_sequence_numbers import with_assigned_sequence_numbers
 
-        dumps = given_places(self.flight) or flight_files(self.inputs)
+        dumps = expand_file_lists(self.flight) or find_flight_dumps(self.inputs)
         if not dumps:
             return graphs
         try:
-            found, is_complete = numbered_by_flight(graphs, dumps)
+            found, is_complete = with_assigned_sequence_numbers(graphs, dumps)
         except TraceError as error:
             if self.flight:
                 raise
@@ -234,7 +234,7 @@ class AskedRanks:
         *,
         progress: Progress = lambda *_: None,
         members: bool = False,
-        skeleton: SkeletonQuestion | None = None,
+        skeleton: SummaryRequest | None = None,
     ) -> Iterator[DependencyGraph]:
         from hta_graph.multi_rank.read_ranks import read_graphs
 
@@ -258,18 +258,18 @@ class AskedRanks:
                 remedy = "; info --json FILE lists them"
                 yield graph
         finally:
-            self.tell_of_more(line.say, remedy)
+            self.report_further_errors(line.say, remedy)
 
     def leave_out(self, error: HtaGraphError, tell: Callable[[str], None] = say) -> None:
         """Go on without a file; the first ones are told of one by one."""
         self.left_out.append(error)
-        if len(self.left_out) <= ERRORS_TOLD:
+        if len(self.left_out) <= ERRORS_LISTED:
             tell(f"hta-graph: {error.on_command_line}")
 
-    def tell_of_more(self, tell: Callable[[str], None] = say, remedy: str = "") -> None:
+    def report_further_errors(self, tell: Callable[[str], None] = say, remedy: str = "") -> None:
         """Tell of the files left out that had no line of their own."""
-        if len(self.left_out) > ERRORS_TOLD:
-            tell(f"hta-graph: {more_errors(self.left_out[ERRORS_TOLD:])}{remedy}")
+        if len(self.left_out) > ERRORS_LISTED:
+            tell(f"hta-graph: {error_summary(self.left_out[ERRORS_LISTED:])}{remedy}")
 
 
 def cache_folder(name: str) -> Path:
@@ -280,10 +280,10 @@ def cache_folder(name: str) -> Path:
     """
     from hta_graph.errors import OutputError
     from hta_graph.multi_rank.summary.summary_cache import import_parquet
-    from hta_graph.storage.named_places import is_remote, named_place
+    from hta_graph.storage.named_places import is_remote, resolve_location
 
     import_parquet()
-    folder = named_place(name)
+    folder = resolve_location(name)
     if is_remote(folder):
         raise OutputError(f"{name}: skeletons are kept in a folder of this machine; name one")
     try:

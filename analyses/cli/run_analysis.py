@@ -7,31 +7,31 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from analyses import catalogue
-from analyses.cli.outputs import Outputs, say_where_page_is, write_json
-from analyses.cli.rank_inputs import AskedRanks, print_lines
-from analyses.cli.window_args import Stretch
+from analyses.cli.outputs import Outputs, say_open_in_browser, write_json
+from analyses.cli.rank_inputs import RankInputs, print_lines
+from analyses.cli.window_args import WindowArgs
 
 if TYPE_CHECKING:
     import pandas as pd
     from plotly.graph_objects import Figure
 
     from analyses.answer import Answer
-    from analyses.description import IndexEntry, OfSkeletons
+    from analyses.description import FromSummaries, IndexEntry
     from analyses.scope import Scope
 
-__all__ = ["ask", "asked_scopes", "write_answer"]
+__all__ = ["run_analysis", "read_scopes", "write_answer"]
 
 
-def ask(entry: IndexEntry, options: argparse.Namespace) -> None:
+def run_analysis(entry: IndexEntry, options: argparse.Namespace) -> None:
     """Ask one analysis about every rank and write its answer."""
     outputs = Outputs.of(options)
-    scopes = asked_scopes(AskedRanks.of(options), Stretch.of(options), entry.from_summaries)
+    scopes = read_scopes(RankInputs.of(options), WindowArgs.of(options), entry.from_summaries)
     analysis = catalogue.analysis(entry.name)
     found = analysis.answer(scopes, **entry.flags_in(options))
     write_answer(entry.name, found, scopes, outputs, analysis.figure)
 
 
-def asked_scopes(ranks: AskedRanks, stretch: Stretch, from_summaries: OfSkeletons = "no") -> list[Scope]:
+def read_scopes(ranks: RankInputs, stretch: WindowArgs, from_summaries: FromSummaries = "no") -> list[Scope]:
     """Return the stretches of all ranks: whole traces, a window of each, or every step.
 
     ``from_summaries`` tells whether skeletons of many ranks answer what is asked.
@@ -39,7 +39,7 @@ def asked_scopes(ranks: AskedRanks, stretch: Stretch, from_summaries: OfSkeleton
     if not stretch.per_step and not stretch.names_nothing:
         stretch.window()  # what is written wrongly is refused before anything is read
     # Which step is the median is known when all ranks are.
-    few = {"no": None, "yes": lambda _: stretch.skeleton(), "with causes": stretch.skeleton_with_causes}
+    few = {"no": None, "yes": lambda _: stretch.skeleton(), "with causes": stretch.summary_with_causes}
     graphs = ranks.together(few=few[from_summaries])
     job = list(graphs.values())
     return [scope for rank, graph in graphs.items() for scope in stretch.scopes(rank, graph, job)]
@@ -60,7 +60,7 @@ def write_answer(
         write_file(outputs.csv, _frame_csv(found.main))
     if outputs.plot:
         write_file(outputs.plot, figure_html(figure(found), name))
-        say_where_page_is(outputs.plot)
+        say_open_in_browser(outputs.plot)
     if outputs.is_terminal:
         print_lines(answer_lines(found), wide=outputs.wide)
 
@@ -82,10 +82,10 @@ def _frame_csv(frame: pd.DataFrame) -> bytes:
 
 def _scope_document(scope: Scope) -> dict[str, Any]:
     """Return what JSON says about a stretch."""
-    from hta_graph.text.sanitize import encodable
+    from hta_graph.text.sanitize import encodable_path
 
     return {
-        "file": encodable(scope.graph.path),
+        "file": encodable_path(scope.graph.path),
         "rank": scope.rank,
         "window": {"start_ns": scope.start_ns, "end_ns": scope.end_ns, "label": scope.label},
     }

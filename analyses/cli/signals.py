@@ -8,14 +8,14 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
-__all__ = ["EXIT_INTERRUPTED", "end_by_signals", "open_closed_streams"]
+__all__ = ["EXIT_INTERRUPTED", "install_signal_handlers", "reopen_closed_streams"]
 
 EXIT_INTERRUPTED = 130
-ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
+SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 CLEAR_LINE, SHOW_CURSOR = b"\r\x1b[K", b"\x1b[?25h"
 
 
-def open_closed_streams() -> None:
+def reopen_closed_streams() -> None:
     """Put something in the place of standard streams that are closed, so that no file of ours gets their number.
 
     What is written to a standard output that is closed is an error; what is said on a closed standard error is lost.
@@ -31,25 +31,25 @@ def open_closed_streams() -> None:
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
-def end_by_signals() -> None:
+def install_signal_handlers() -> None:
     """Let an interrupt, a request to end and a terminal that closes leave nothing half written and no process.
 
     A signal that whoever started the program has switched off stays so, as that of ``nohup``.
     """
-    for name in ENDING:
+    for name in SIGNALS:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _end)
+            signal.signal(number, _exit_on_signal)
 
 
-def _end(number: int, _: object) -> NoReturn:
+def _exit_on_signal(number: int, _: object) -> NoReturn:
     """Tidy up and leave at once: an exception could be swallowed by whatever is imported or tidied up just now."""
-    for name in ENDING:
+    for name in SIGNALS:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     # Nothing runs and nothing is half written where what starts processes, or writes, has not even been imported.
     if "subprocess" in sys.modules:
-        _end_children()
+        _kill_children()
     if files := sys.modules.get("hta_graph.storage.atomic_write"):
         with suppress(Exception):
             files.remove_unfinished()
@@ -61,7 +61,7 @@ def _end(number: int, _: object) -> NoReturn:
     os._exit(128 + number)
 
 
-def _end_children() -> None:
+def _kill_children() -> None:
     """End what reads ranks or draws for this process; elsewhere than on Linux it ends when it finds its pipe closed."""
     from pathlib import Path
 

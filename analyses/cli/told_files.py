@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hta_graph.errors import HtaGraphError
 
-__all__ = ["more_errors"]
+__all__ = ["error_summary"]
 
-CAUSES_TOLD = 5
+CAUSES_LISTED = 5
 """How many causes the line about files names that cannot be read and have no line of their own."""
 
 NUMBER = re.compile(r"\d[\d,.]*")
 
 
-def more_errors(errors: Sequence[HtaGraphError]) -> str:
+def error_summary(errors: Sequence[HtaGraphError]) -> str:
     """Say of how many files more there are errors, by their causes, the most frequent first.
 
     >>> from hta_graph.errors import TraceError
     >>> broken = TraceError("b.json", "breaks off at byte 7", "record it again")
-    >>> more_errors([TraceError("a.json", "is empty"), broken])
+    >>> error_summary([TraceError("a.json", "is empty"), broken])
     '… and 2 more files that cannot be read: 1 × is empty, 1 × breaks off at byte …'
     """
-    causes = Counter(NUMBER.sub("…", _cause_of(error)) for error in errors).most_common(CAUSES_TOLD)
+    causes = Counter(NUMBER.sub("…", _cause_of(error)) for error in errors).most_common(CAUSES_LISTED)
     told = [f"{count:,} × {cause}" for cause, count in causes]
     rest = len(errors) - sum(count for _, count in causes)
     told += [f"{rest:,} × another cause"] if rest else []

@@ -13,14 +13,14 @@ from hta_graph.errors import UsageError
 if TYPE_CHECKING:
     from analyses.scope import Scope
     from hta_graph.graph.dependency_graph import DependencyGraph
-    from hta_graph.multi_rank.summary.summarize import SkeletonQuestion
-    from hta_graph.paths.windows import Window
+    from hta_graph.multi_rank.summary.summarize import SummaryRequest
+    from hta_graph.paths.windows import WindowQuery
 
-__all__ = ["Stretch"]
+__all__ = ["WindowArgs"]
 
 
 @dataclass(frozen=True)
-class Stretch:
+class WindowArgs:
     """The whole trace, a window of it, or every profiler step; by default each command's own choice.
 
     Raises:
@@ -38,7 +38,7 @@ class Stretch:
     per_step: bool = False
 
     @classmethod
-    def of(cls, options: argparse.Namespace) -> Stretch:
+    def of(cls, options: argparse.Namespace) -> WindowArgs:
         """Return what a command line names."""
         return cls(
             options.step,
@@ -73,7 +73,7 @@ class Stretch:
         """Whether the command chooses for itself."""
         return not (self.names_a_window or self.cpu_window or self.gpu_window)
 
-    def window(self, *, otherwise_whole: bool = False, job: Sequence[DependencyGraph] = ()) -> Window:
+    def window(self, *, otherwise_whole: bool = False, job: Sequence[DependencyGraph] = ()) -> WindowQuery:
         """Return the window; without any the median step (that of a job's ranks where these are given) or the whole.
 
         Raises:
@@ -95,29 +95,29 @@ class Stretch:
             return median_step_of_job(job, cpu_window=self.cpu_window, gpu_window=self.gpu_window)
         return median_step(cpu_window=self.cpu_window, gpu_window=self.gpu_window)
 
-    def skeleton(self, doings: int = 0) -> SkeletonQuestion:
-        """Return what skeletons must answer about the stretch; ``doings`` as :class:`SkeletonQuestion` has it.
+    def skeleton(self, doings: int = 0) -> SummaryRequest:
+        """Return what skeletons must answer about the stretch; ``doings`` as :class:`SummaryRequest` has it.
 
         Raises:
             UsageError: instances are not written as numbers.
         """
-        from hta_graph.multi_rank.summary.summarize import SkeletonQuestion
+        from hta_graph.multi_rank.summary.summarize import SummaryRequest
 
         if self.annotation is None:
-            return SkeletonQuestion(doings=doings)
+            return SummaryRequest(doings=doings)
         first, last = _instances_of(self.instance)
         given = {"name": self.annotation, "regex": self.regex, "first": first, "last": last}
-        return SkeletonQuestion(({**given, "cpu_window": self.cpu_window},), doings)
+        return SummaryRequest(({**given, "cpu_window": self.cpu_window},), doings)
 
-    def skeleton_with_causes(self, ranks: int) -> SkeletonQuestion:
+    def summary_with_causes(self, ranks: int) -> SummaryRequest:
         """Return the same for so many ranks, with what they did that others may have waited for.
 
         Raises:
             UsageError: instances are not written as numbers.
         """
-        from hta_graph.multi_rank.summary_job import doings_of_each
+        from hta_graph.multi_rank.summary_job import activities_per_rank
 
-        return self.skeleton(doings_of_each(ranks))
+        return self.skeleton(activities_per_rank(ranks))
 
     def scopes(self, rank: int, graph: DependencyGraph, job: Sequence[DependencyGraph] = ()) -> list[Scope]:
         """Cut a rank's trace into the stretches asked about; without a window it is one, the whole trace."""

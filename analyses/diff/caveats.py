@@ -9,7 +9,7 @@ import pandas as pd
 from analyses.diff.outermost_operators import outermost_operators
 from analyses.scope import Scope
 from hta_graph.arrays import distinct
-from hta_graph.attribution.call_paths import NUMBER
+from hta_graph.attribution.call_paths import STANDALONE_NUMBER
 
 __all__ = ["caveats", "share_in_common"]
 
@@ -51,6 +51,6 @@ def _operator_times(scope: Scope) -> dict[str, int]:
     found: dict[str, int] = {}
     for code in distinct(events.name[rows]).tolist():
         own = rows[events.name[rows] == code]
-        name = NUMBER.sub("#", names[code])
+        name = STANDALONE_NUMBER.sub("#", names[code])
         found[name] = found.get(name, 0) + int((events.end[own] - events.start[own]).sum())
     return found

@@ -8,16 +8,16 @@ from itertools import groupby
 import numpy as np
 import pandas as pd
 
-from analyses.diff.merge_tables import SIDES, SideRows, medians_of_sides, sums_of_sides
+from analyses.diff.merge_tables import SIDES, SideRows, merge_medians, merge_sums
 from analyses.diff.sides import Side
 from analyses.diff.two_runs_comparison import Comparison
 from analyses.scope import Scope
-from hta_graph.arrays import laid_out, picked
+from hta_graph.arrays import expand_ranges, take_or
 from hta_graph.attribution.call_paths import CallPaths
 from hta_graph.graph.conversion import labels, texts_of_codes
 from hta_graph.model import BoundBy, EventKind, Ints, kind_mask
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.pieces import Pieces
+from hta_graph.paths.pieces import SegmentTable
 from hta_graph.trace.profiler_names import STEP_NAME
 
 __all__ = [
@@ -63,8 +63,8 @@ def path_event_diff(found: Comparison[Side]) -> pd.DataFrame:
 
 def event_times(paths: Sequence[CriticalPath]) -> pd.DataFrame:
     """Return what paths of one graph ran through: stretch (the path's place), name, bound_by, calls, ns."""
-    graph, pieces = paths[0].graph, Pieces.join([path.pieces for path in paths])
-    name = picked(graph.event_table.name, pieces.event)
+    graph, pieces = paths[0].graph, SegmentTable.join([path.pieces for path in paths])
+    name = take_or(graph.event_table.name, pieces.event)
     codes, place = np.unique(name, return_inverse=True)
     names = texts_of_codes(graph.names, codes, "(nothing recorded)")
     # Steps become one thing: their lengths are compared as windows.
@@ -72,7 +72,7 @@ def event_times(paths: Sequence[CriticalPath]) -> pd.DataFrame:
     keys = ["stretch", "name", "bound_by"]
     frame = pd.DataFrame(
         {
-            "stretch": _stretch_of([len(path.pieces) for path in paths]),
+            "stretch": _window_numbers([len(path.pieces) for path in paths]),
             "name": np.array([known[_without_step_number(text)] for text in names], np.int64)[place.reshape(-1)],
             "bound_by": pieces.bound,
             "event": pieces.event,
@@ -104,11 +104,11 @@ def _times_by_path(paths: CallPaths, side: Side) -> pd.DataFrame:
     work = [scope.work for scope in side.scopes]
     call, start, end = (np.concatenate([getattr(of, name) for of in work]) for name in ("call", "start", "end"))
     path = paths.around(side.graph, call)
-    frame = pd.DataFrame({"stretch": _stretch_of(list(map(len, work))), "path": path, "ns": end - start})
+    frame = pd.DataFrame({"stretch": _window_numbers(list(map(len, work))), "path": path, "ns": end - start})
     return frame.groupby(["stretch", "path"])["ns"].agg(count="size", ns="sum").reset_index()
 
 
-def _stretch_of(counts: Sequence[int]) -> Ints:
+def _window_numbers(counts: Sequence[int]) -> Ints:
     """Number the rows of stretches, of which each has so many."""
     return np.repeat(np.arange(len(counts)), counts)
 
@@ -136,7 +136,7 @@ def name_diff(control: Sequence[Scope], test: Sequence[Scope], *, gpu: bool = Tr
     for scopes in (control, test):
         parts = [_times_by_name(list(of), gpu=gpu, cpu=cpu) for _, of in groupby(scopes, lambda scope: id(scope.graph))]
         sides.append(pd.concat(parts).drop(columns="stretch").groupby("name", as_index=False).sum())
-    return sums_of_sides(sides, ["name"], ["count", "ns"])
+    return merge_sums(sides, ["name"], ["count", "ns"])
 
 
 def _times_by_name(scopes: Sequence[Scope], *, gpu: bool = True, cpu: bool = True) -> pd.DataFrame:
@@ -145,7 +145,7 @@ def _times_by_name(scopes: Sequence[Scope], *, gpu: bool = True, cpu: bool = Tru
     events = graph.event_table
     stretch, row = _cpu_rows(scopes) if cpu else np.empty((2, 0), np.int64)
     if gpu:
-        stretch = np.append(stretch, _stretch_of([len(scope.work) for scope in scopes]))
+        stretch = np.append(stretch, _window_numbers([len(scope.work) for scope in scopes]))
         row = np.concatenate([row, *(scope.work.row for scope in scopes)])
     frame = pd.DataFrame({"stretch": stretch, "name": events.name[row], "ns": events.end[row] - events.start[row]})
     found = frame.groupby(["stretch", "name"])["ns"].agg(count="size", ns="sum").reset_index()
@@ -159,7 +159,7 @@ def _cpu_rows(scopes: Sequence[Scope]) -> tuple[Ints, Ints]:
     on_cpu = on_cpu[np.argsort(events.start[on_cpu], kind="stable")]
     times = [(scope.cpu_start_ns, scope.cpu_end_ns) for scope in scopes]
     first, last = np.searchsorted(events.start[on_cpu], np.array(times).T)
-    stretch, place = laid_out(first, np.maximum(last - first, 0))
+    stretch, place = expand_ranges(first, np.maximum(last - first, 0))
     return stretch, on_cpu[place]
 
 
@@ -183,7 +183,7 @@ def _medians(
 ) -> pd.DataFrame:
     """Make one table of the rows of all stretches."""
     sides = [SideRows(len(side.paths), rows_of(side)) for side in (found.control, found.test)]
-    return medians_of_sides(sides, keys, values, found.row_noise_share)
+    return merge_medians(sides, keys, values, found.row_noise_share)
 
 
 def _without_step_number(name: str) -> str:

@@ -153,7 +153,7 @@ def _cause_lines(found: Comparison[Lengths], by_class: pd.DataFrame, by_name: pd
         return []
     by_name = beyond_noise(by_name)
     if not found.beyond_noise:
-        return _changed_in_spite(by_name, LEAST_OF_STEPS * found.control.median_ns)
+        return _changed_rows_lines(by_name, LEAST_OF_STEPS * found.control.median_ns)
     moved = beyond_noise(by_class).head(CLASSES_NAMED)
     pairs = zip(moved["diff_ns"].tolist(), moved["bound_by"], strict=True)
     listed = "; ".join(f"{_class_words(bound)} {signed_milliseconds(ns)} ms" for ns, bound in pairs)
@@ -165,7 +165,7 @@ def _class_words(bound: str) -> str:
     return bound if SHORT[bound] == bound else f"{SHORT[bound]} ({bound})"
 
 
-def _changed_in_spite(by_name: pd.DataFrame, least_ns: float) -> list[str]:
+def _changed_rows_lines(by_name: pd.DataFrame, least_ns: float) -> list[str]:
     """Name what changed by as much as the whole would have to, although the whole did not."""
     size = by_name["diff_ns"].abs()
     large = by_name[(size > least_ns) & (size > SURELY_OF_A_PART * by_name["noise_ns"])]

@@ -14,7 +14,7 @@ from analyses.scope import Scope
 from hta_graph.activities import WorkType
 from hta_graph.errors import TraceError
 from hta_graph.model import Ints
-from hta_graph.trace.event_args import read_details
+from hta_graph.trace.event_args import read_event_args
 
 __all__ = ["inputs_that_differ"]
 
@@ -49,7 +49,7 @@ def _inputs_of(scope: Scope) -> Inputs:
     operators, times, whole_ns = _operators_with_times(scope)
     found = Inputs(whole_ns)
     try:
-        details = read_details(scope.graph.trace, ["Input type", "Input Dims"], operators)
+        details = read_event_args(scope.graph.trace, ["Input type", "Input Dims"], operators)
     except TraceError:  # a graph that was saved lives on without its trace's file
         return found
     names = (scope.graph.name_of(row) for row in operators.tolist())

@@ -19,7 +19,7 @@ __all__ = ["job_conclusion"]
 BETWEEN = " / "
 """What stands between the names of a call path."""
 MOST_OF_IT = 0.5
-TOLD_OF_A_CAUSE = ["rank", "name", "call_path", "bound_by", "diff_ns"]
+CAUSE_COLUMNS = ["rank", "name", "call_path", "bound_by", "diff_ns"]
 
 
 def job_conclusion(
@@ -64,7 +64,7 @@ def _cause_lines(change_ns: int, tables: Mapping[str, pd.DataFrame], each: str) 
     on_path = beyond_noise(tables["job_names"])
     on_path = on_path[on_path["diff_ns"] / change_ns > 0]
     causes = causes.loc[(~causes["name"].isin(on_path["name"])).sort_values(kind="stable").index]
-    for rank, name, path, bound, diff_ns in causes.head(1)[TOLD_OF_A_CAUSE].itertuples(index=False):
+    for rank, name, path, bound, diff_ns in causes.head(1)[CAUSE_COLUMNS].itertuples(index=False):
         whole = tables["job_ranks"].set_index("rank").loc[rank]
         was, now = (brief_duration(int(whole[f"{side}_caused_ns"])) for side in ("control", "test"))
         who = f"rank {rank}{_on_host(whole['host'])}"

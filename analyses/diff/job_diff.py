@@ -11,7 +11,7 @@ import pandas as pd
 from analyses.diff.change_tables import changed_rows
 from analyses.diff.job_rows import CAUSE_KEYS, GROUP_KEYS, JobRows
 from analyses.diff.job_side import JobSide
-from analyses.diff.merge_tables import SIDES, SideRows, medians_of_sides
+from analyses.diff.merge_tables import SIDES, SideRows, merge_medians
 from analyses.diff.two_runs_comparison import Comparison
 from hta_graph.graph.conversion import none_where
 
@@ -148,7 +148,7 @@ def _medians(
 ) -> pd.DataFrame:
     """Make one table of the rows of all steps."""
     sides = [SideRows(side.rows.count, rows_of(side.rows)) for side in (found.control, found.test)]
-    return medians_of_sides(sides, keys, values, found.row_noise_share, least_ns)
+    return merge_medians(sides, keys, values, found.row_noise_share, least_ns)
 
 
 def _of_ranks(rows: pd.DataFrame, ranks: Collection[int]) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pandas as pd
 from analyses.diff.caveats import OF_ENVIRONMENT
 from analyses.diff.job_rows import GROUP_KEYS
 from analyses.diff.job_side import JobSide
-from analyses.display.worst_ranks import RANKS_SHOWN
+from analyses.display.worst_ranks import RANKS_LISTED
 
 __all__ = ["job_caveats", "job_environment", "missing_rank_lines"]
 
@@ -48,8 +48,8 @@ def _job_size(side: JobSide) -> int:
 
 
 def _listed(ranks: Sequence[int]) -> str:
-    hidden = len(ranks) - RANKS_SHOWN
-    return ", ".join(map(str, ranks[:RANKS_SHOWN])) + (f" and {hidden} more" if hidden > 0 else "")
+    hidden = len(ranks) - RANKS_LISTED
+    return ", ".join(map(str, ranks[:RANKS_LISTED])) + (f" and {hidden} more" if hidden > 0 else "")
 
 
 def _hosts_text(side: JobSide) -> str:

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from analyses.diff.change_tables import class_times, event_times
-from hta_graph.arrays import picked, summed_by
+from hta_graph.arrays import summed_by, take_or
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, Ints
-from hta_graph.multi_rank.matching.read_members import read_members
+from hta_graph.multi_rank.matching.read_members import read_communications
 from hta_graph.multi_rank.wait_causes import WaitCauses
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.windows import ResolvedWindow
+from hta_graph.paths.windows import Window
 
 __all__ = ["CAUSE_KEYS", "GROUP_KEYS", "JobRows", "rows_of_job"]
 
@@ -49,7 +49,7 @@ def rows_of_job(job: JobGraph, paths: Sequence[CriticalPath]) -> JobRows:
     )
 
 
-def _waits_in(job: JobGraph, window: ResolvedWindow) -> Bools:
+def _waits_in(job: JobGraph, window: Window) -> Bools:
     """Mark the members of what ranks did together whose last one came in a window: of that, all others wait for it.
 
     Iterations tile a job, so each belongs to one of them.
@@ -57,7 +57,7 @@ def _waits_in(job: JobGraph, window: ResolvedWindow) -> Bools:
     members, came = job.members, np.full(int(job.members.number.max(initial=-1)) + 1, NEVER)
     last = members.is_last & (members.number >= 0)
     came[members.number[last]] = members.arrival[last]
-    when = picked(came, members.number, otherwise=NEVER)
+    when = take_or(came, members.number, otherwise=NEVER)
     found: Bools = (when > window.start_ns) & (when <= window.end_ns)
     return found
 
@@ -103,7 +103,7 @@ def _groups_of(job: JobGraph, last: Ints) -> tuple[pd.DataFrame, Ints]:
     members = job.members
     first = np.searchsorted(members.part, np.arange(len(job.parts)))
     part = members.part[last]
-    said = {place: read_members(job.graph(job.parts[place].rank)) for place in np.unique(part).tolist()}
+    said = {place: read_communications(job.graph(job.parts[place].rank)) for place in np.unique(part).tolist()}
     told = [
         (*said[of].group_at(place), said[of].group[place] or "")
         for of, place in zip(part.tolist(), (last - first[part]).tolist(), strict=True)

@@ -15,20 +15,20 @@ from analyses.diff.sides import (
     is_first_of_recording,
     is_first_of_several,
     measure_of_window,
-    usual_of,
+    median_index,
 )
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Ints
-from hta_graph.multi_rank.matching.read_members import read_members
+from hta_graph.multi_rank.matching.read_members import read_communications
 from hta_graph.paths.critical_path import CriticalPath, critical_paths
 from hta_graph.paths.median_step import StepLength, step_lengths
-from hta_graph.paths.rank_crossings import holding_part
-from hta_graph.paths.windows import Window, WindowForm, step, whole
+from hta_graph.paths.rank_crossings import straggler_place
+from hta_graph.paths.windows import WindowForm, WindowQuery, step, whole
 from hta_graph.storage.location import Location
 
-__all__ = ["STRETCHES_TOLD", "JobSide", "side_of_job"]
+__all__ = ["STEPS_LISTED", "JobSide", "side_of_job"]
 
-STRETCHES_TOLD = 24
+STEPS_LISTED = 24
 """Of so many stretches paths and causes are told: files of many ranks are read once more for all of them together."""
 
 
@@ -76,7 +76,7 @@ class JobSide(Lengths):
 
 
 def side_of_job(
-    job: JobGraph, window: Window | None = None, data_load: Sequence[str] = (), form: WindowForm = "usual"
+    job: JobGraph, window: WindowQuery | None = None, data_load: Sequence[str] = (), form: WindowForm = "usual"
 ) -> JobSide:
     """Tell of a job by all of its steps without the warm-up, by the whole trace if it has none, or by one window.
 
@@ -108,23 +108,23 @@ def _side_of_steps(job: JobGraph, steps: list[StepLength], data_load: Sequence[s
     if on_cpu:
         spans = [window(job) for window in windows]
         lengths = np.array([span.end_ns - span.start_ns for span in spans], np.int64)
-    told = _told_of(lengths)
+    told = _listed_steps(lengths)
     paths = critical_paths(job, [windows[at] for at in told.tolist()], data_load=data_load)
-    usual = int(np.flatnonzero(told == usual_of(lengths))[0])
+    usual = int(np.flatnonzero(told == median_index(lengths))[0])
     records = _step_records(job, {one.number for one in steps}, paths)
     return _side(job, measure, lengths, paths, usual, warms_up=first, steps=records)
 
 
-def _told_of(lengths: Ints) -> Ints:
+def _listed_steps(lengths: Ints) -> Ints:
     """Choose the stretches whose paths are told: all, or the usual one and others, evenly spread from short to long.
 
     Those nearest to the median would be more alike than all are: what they differ by would be too small a noise.
     """
-    if len(lengths) <= STRETCHES_TOLD:
+    if len(lengths) <= STEPS_LISTED:
         return np.arange(len(lengths))
-    others = STRETCHES_TOLD - 1
+    others = STEPS_LISTED - 1
     places = (2 * np.arange(others) + 1) * len(lengths) // (2 * others)
-    return np.union1d(np.argsort(lengths, kind="stable")[places], usual_of(lengths))
+    return np.union1d(np.argsort(lengths, kind="stable")[places], median_index(lengths))
 
 
 def _side(
@@ -137,7 +137,7 @@ def _side(
     warms_up: bool,
     steps: Sequence[Mapping[str, Any]] = (),
 ) -> JobSide:
-    hosts = {part.rank: read_members(job.graph(part.rank)).recording.host for part in job.parts}
+    hosts = {part.rank: read_communications(job.graph(part.rank)).recording.host for part in job.parts}
     sizes = [part.graph.trace.world_size for part in job.parts]
     return JobSide(
         files={part.rank: job.graph(part.rank).path for part in job.parts},
@@ -173,6 +173,6 @@ def _step_records(job: JobGraph, compared: set[int], paths: Sequence[CriticalPat
 def _bounds_of(path: CriticalPath | None) -> dict[str, Any]:
     if path is None:
         return {"bound_by": None, "held_up_by": None}
-    part = holding_part(path)
+    part = straggler_place(path)
     bound_by = max(path.by_bound_ns.items(), key=lambda item: item[1])[0]
     return {"bound_by": bound_by, "held_up_by": path.graph.parts[part].rank if part >= 0 else None}

@@ -11,7 +11,7 @@ import pandas as pd
 from analyses.diff.noise import LEAST_OF_STEPS, band_of_spreads, spread_of_rows
 from hta_graph.model import Floats, Ints
 
-__all__ = ["SIDES", "SideRows", "largest_change_first", "medians_of_sides", "sums_of_sides"]
+__all__ = ["SIDES", "SideRows", "largest_change_first", "merge_medians", "merge_sums"]
 
 SIDES = ("control", "test")
 LARGEST_TABLE = 1 << 22
@@ -26,7 +26,7 @@ class SideRows:
     rows: pd.DataFrame
 
 
-def sums_of_sides(sides: Sequence[pd.DataFrame], keys: list[str], values: list[str]) -> pd.DataFrame:
+def merge_sums(sides: Sequence[pd.DataFrame], keys: list[str], values: list[str]) -> pd.DataFrame:
     """Join a table of each side, largest change of ``ns`` first; what one lacks counts zero."""
     # What only one side has is a change too.
     frame = sides[0].merge(sides[1], on=keys, how="outer", suffixes=("_control", "_test"))
@@ -36,7 +36,7 @@ def sums_of_sides(sides: Sequence[pd.DataFrame], keys: list[str], values: list[s
     return largest_change_first(frame)
 
 
-def medians_of_sides(
+def merge_medians(
     sides: Sequence[SideRows], keys: list[str], values: list[str], noise_share: float | None, least_ns: float = 0.0
 ) -> pd.DataFrame:
     """Join the tables of all stretches of both sides: medians, their difference, and how much of that is noise.
@@ -57,12 +57,12 @@ def medians_of_sides(
     frame = rows.to_frame(index=False)
     for value in values:
         for name, side, place in zip(SIDES, sides, places, strict=True):
-            found = _of_rows(side, place, value, len(rows), lambda table: np.median(table, axis=1))
+            found = _row_statistic(side, place, value, len(rows), lambda table: np.median(table, axis=1))
             frame[f"{name}_{value}"] = found.round().astype(np.int64)
     longer = np.maximum(frame["control_ns"].to_numpy(), frame["test_ns"].to_numpy())
     if noise_share is None:
         control, test = (
-            (_of_rows(side, place, "ns", len(rows), spread_of_rows), side.count)
+            (_row_statistic(side, place, "ns", len(rows), spread_of_rows), side.count)
             for side, place in zip(sides, places, strict=True)
         )
         noise = np.maximum(band_of_spreads(control, test), LEAST_OF_STEPS * longer)
@@ -71,7 +71,7 @@ def medians_of_sides(
     return largest_change_first(frame, np.ceil(np.maximum(noise, least_ns)))
 
 
-def _of_rows(side: SideRows, place: Ints, value: str, rows: int, figure: Callable[[Floats], Floats]) -> Floats:
+def _row_statistic(side: SideRows, place: Ints, value: str, rows: int, figure: Callable[[Floats], Floats]) -> Floats:
     """Return a median or a spread of each row over all stretches.
 
     Both are 0 for what fewer than half of the stretches have (of n deviations the spread leaves out the smallest one):

@@ -11,11 +11,11 @@ from hta_graph.model import Floats, Ids, Ints
 __all__ = [
     "ENOUGH_STEPS",
     "LEAST_OF_STEPS",
-    "Repeats",
+    "Repetitions",
     "band_of_medians",
     "band_of_spreads",
     "band_of_steps",
-    "noise_of_repeats",
+    "noise_of_repetitions",
     "spread_of_rows",
 ]
 
@@ -27,7 +27,7 @@ STANDARD_ERRORS = 4.0
 """How wide the band is: of programs with normal noise at most 2 % leave it, with 3 steps a side as with 50."""
 NORMAL = 0.6745
 """The median deviation of normal noise, in standard deviations."""
-REPEATS = 3
+FEWEST_REPETITIONS = 3
 """So often does a unit have to occur to tell how it spreads."""
 
 
@@ -66,7 +66,7 @@ def band_of_steps(control_ns: Ints, test_ns: Ints) -> float:
 
 
 @dataclass(frozen=True)
-class Repeats:
+class Repetitions:
     """Units of work that both runs did, matched in order: which unit each is, and how long it took on either side."""
 
     unit: Ids | Ints
@@ -74,7 +74,7 @@ class Repeats:
     test_ns: Ints
 
 
-def noise_of_repeats(found: Repeats, window_ns: int) -> tuple[float, int]:
+def noise_of_repetitions(found: Repetitions, window_ns: int) -> tuple[float, int]:
     """Return the standard deviation of the sum of all repetitions as a share, and how many of them tell it.
 
     Each repetition is compared with the same one of the other run, so that units of one name but of several sizes do
@@ -83,7 +83,7 @@ def noise_of_repeats(found: Repeats, window_ns: int) -> tuple[float, int]:
     time, or of the window where that is longer.
 
     >>> unit, control = np.array([0, 0, 0, 0, 1]), np.array([100, 900, 100, 900, 50])
-    >>> noise, count = noise_of_repeats(Repeats(unit, control, np.array([121, 1089, 119, 1071, 90])), 2_000)
+    >>> noise, count = noise_of_repetitions(Repetitions(unit, control, np.array([121, 1089, 119, 1071, 90])), 2_000)
     >>> round(noise, 3), count
     (0.009, 4)
     """
@@ -92,7 +92,7 @@ def noise_of_repeats(found: Repeats, window_ns: int) -> tuple[float, int]:
     unit = np.unique(found.unit[timed], return_inverse=True)[1]
     count = np.bincount(unit, minlength=1)
     usual = np.exp(_medians_by_group(unit, np.log(test / control), len(count)))
-    kept = count[unit] >= REPEATS
+    kept = count[unit] >= FEWEST_REPETITIONS
     if not kept.any():
         return 0.0, 0
     # Of n deviations from their own median one is nothing: n - 1 are left to tell the spread.

@@ -17,8 +17,8 @@ from analyses.diff.change_tables import (
 )
 from analyses.diff.conclusion import conclusion_lines
 from analyses.diff.kernels_in_order import kernel_changes
-from analyses.diff.sides import Lengths, Side, side_of_stretch, side_of_window, sides_of_steps
-from analyses.diff.two_runs_comparison import Comparison, compared
+from analyses.diff.sides import Lengths, Side, side_of_path, side_of_window, sides_of_steps
+from analyses.diff.two_runs_comparison import Comparison, compare
 from analyses.diff.two_runs_environment import environment, environment_lines
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.display.window_text import rows_after_lines
@@ -26,7 +26,7 @@ from analyses.scope import Scope
 from analyses.tables import Table
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.windows import Window, WindowForm
+from hta_graph.paths.windows import WindowForm, WindowQuery
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -47,14 +47,14 @@ def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]
         ``kernels_in_order``, ``by_name`` and, where runs are compared by all of their steps, ``steps``; ``diff_ns`` is
         the test less the control. The notes begin with what differs in the environment and with the conclusion.
     """
-    sides = [side_of_stretch(scope, path) for scope, path in zip((control, test), paths, strict=True)]
-    return answer_of_comparison(compared(*sides))
+    sides = [side_of_path(scope, path) for scope, path in zip((control, test), paths, strict=True)]
+    return answer_of_comparison(compare(*sides))
 
 
 def between_runs(
     control: DependencyGraph,
     test: DependencyGraph,
-    windows: tuple[Window, Window] | None = None,
+    windows: tuple[WindowQuery, WindowQuery] | None = None,
     data_load: Sequence[str] = (),
     form: WindowForm = "usual",
 ) -> Comparison[Side]:
@@ -72,8 +72,8 @@ def between_runs(
     """
     graphs = (control, test)
     if windows is None:
-        return compared(*sides_of_steps(graphs, data_load, form))
-    return compared(*(side_of_window(of, ask, data_load) for of, ask in zip(graphs, windows, strict=True)))
+        return compare(*sides_of_steps(graphs, data_load, form))
+    return compare(*(side_of_window(of, ask, data_load) for of, ask in zip(graphs, windows, strict=True)))
 
 
 def answer_of_comparison(found: Comparison[Side]) -> Answer:

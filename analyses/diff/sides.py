@@ -16,7 +16,7 @@ from hta_graph.paths.critical_path import CriticalPath, critical_paths
 from hta_graph.paths.median_step import StepLength, step_lengths
 from hta_graph.paths.step_table import StepRow, step_rows
 from hta_graph.paths.window_ends import steps_by_number
-from hta_graph.paths.windows import ResolvedWindow, Window, WindowForm, step, whole
+from hta_graph.paths.windows import Window, WindowForm, WindowQuery, step, whole
 
 __all__ = [
     "Lengths",
@@ -25,10 +25,10 @@ __all__ = [
     "is_first_of_recording",
     "is_first_of_several",
     "measure_of_window",
-    "side_of_stretch",
+    "side_of_path",
     "side_of_window",
     "sides_of_steps",
-    "usual_of",
+    "median_index",
 ]
 
 Measure = Literal["iteration", "latency", "time on the CPU", "window", "whole trace"]
@@ -72,10 +72,10 @@ class Lengths:
     @property
     def usual(self) -> int:
         """Which stretch stands for the run."""
-        return usual_of(self.lengths_ns)
+        return median_index(self.lengths_ns)
 
 
-def usual_of(lengths_ns: Ints) -> int:
+def median_index(lengths_ns: Ints) -> int:
     """Return which length stands for all: the median one, of two the shorter, of equals the earliest."""
     lower_median = np.sort(lengths_ns)[(len(lengths_ns) - 1) // 2]
     return int(np.flatnonzero(lengths_ns == lower_median)[0])
@@ -166,33 +166,33 @@ def _side_of_steps(
     kept = [one for one in steps if one.iteration_ns or not on_gpu]
     form = {"gpu_window": on_gpu, "cpu_window": measure == "time on the CPU"}
     windows = [step(one.number, **form) for one in kept]
-    scopes, paths = _stretches(graph, windows, data_load)
+    scopes, paths = _scopes_and_paths(graph, windows, data_load)
     return Side(graph, scopes, paths, measure, warms_up, step_rows(graph, data_load))
 
 
-def side_of_window(graph: DependencyGraph, window: Window, data_load: Sequence[str] = ()) -> Side:
+def side_of_window(graph: DependencyGraph, window: WindowQuery, data_load: Sequence[str] = ()) -> Side:
     """Return a run by one window.
 
     Raises:
         QueryError: the trace has no such window.
     """
-    scopes, paths = _stretches(graph, [window], data_load)
-    return side_of_stretch(scopes[0], paths[0])
+    scopes, paths = _scopes_and_paths(graph, [window], data_load)
+    return side_of_path(scopes[0], paths[0])
 
 
-def side_of_stretch(scope: Scope, path: CriticalPath) -> Side:
+def side_of_path(scope: Scope, path: CriticalPath) -> Side:
     """Return a run by one stretch whose path is known."""
     graph, window = path.graph, path.window
     return Side(graph, [scope], [path], measure_of_window(graph, window), is_first_of_several(graph, window))
 
 
-def is_first_of_several(graph: DependencyGraph, window: ResolvedWindow) -> bool:
+def is_first_of_several(graph: DependencyGraph, window: Window) -> bool:
     """Tell whether a window is the first of several steps."""
     steps = graph.steps()
     return window.step is not None and len(steps) > 1 and window.step == steps[0].number
 
 
-def measure_of_window(graph: DependencyGraph, window: ResolvedWindow) -> Measure:
+def measure_of_window(graph: DependencyGraph, window: Window) -> Measure:
     """Say which length a window has."""
     if window.is_whole:
         return "whole trace"
@@ -204,8 +204,8 @@ def measure_of_window(graph: DependencyGraph, window: ResolvedWindow) -> Measure
     return "iteration" if window.form == "gpu" else "latency"
 
 
-def _stretches(
-    graph: DependencyGraph, windows: Sequence[Window], data_load: Sequence[str]
+def _scopes_and_paths(
+    graph: DependencyGraph, windows: Sequence[WindowQuery], data_load: Sequence[str]
 ) -> tuple[list[Scope], list[CriticalPath]]:
     """Return the scopes and the critical paths of windows."""
     scopes = [in_window(graph.rank or 0, graph, window) for window in windows]

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from analyses.diff.comparison import RepeatedWork, repeated_work
+from analyses.diff.comparison import RepetitionNoise, repetition_noise
 from analyses.diff.noise import ENOUGH_STEPS, band_of_steps
 from analyses.diff.sides import Lengths, Side
 from analyses.display.terminal import duration_text
 
-__all__ = ["LEAST_OF_WINDOWS", "Comparison", "compared", "compared_lengths"]
+__all__ = ["LEAST_OF_WINDOWS", "Comparison", "compare", "compare_lengths"]
 
 SideT = TypeVar("SideT", bound=Lengths)
 Side_co = TypeVar("Side_co", bound=Lengths, covariant=True)
@@ -38,7 +38,7 @@ class Comparison(Generic[Side_co]):
     control: Side_co
     test: Side_co
     noise_share: float
-    repeats: RepeatedWork | None
+    repeats: RepetitionNoise | None
     refused: str
 
     @property
@@ -67,12 +67,12 @@ class Comparison(Generic[Side_co]):
         return None if self.repeats is None else self.noise_share
 
 
-def compared(control: Side, test: Side) -> Comparison[Side]:
+def compare(control: Side, test: Side) -> Comparison[Side]:
     """Compare two runs by their steps, or, where these are too few, by what repeats in them."""
-    return compared_lengths(control, test, lambda: repeated_work(control, test))
+    return compare_lengths(control, test, lambda: repetition_noise(control, test))
 
 
-def compared_lengths(control: SideT, test: SideT, repeated: Callable[[], RepeatedWork]) -> Comparison[SideT]:
+def compare_lengths(control: SideT, test: SideT, repeated: Callable[[], RepetitionNoise]) -> Comparison[SideT]:
     """Compare lengths; ``repeated`` tells what repeats in both runs, which is asked where their steps are too few."""
     sides = (control, test)
     if min(len(side.lengths_ns) for side in sides) >= ENOUGH_STEPS:
@@ -85,7 +85,7 @@ def compared_lengths(control: SideT, test: SideT, repeated: Callable[[], Repeate
     return Comparison(control, test, noise, repeats, _why_refused(control, test, repeats))
 
 
-def _why_refused(control: Lengths, test: Lengths, repeats: RepeatedWork | None) -> str:
+def _why_refused(control: Lengths, test: Lengths, repeats: RepetitionNoise | None) -> str:
     """Say why lengths say nothing about speed; empty where they do."""
     if "whole trace" in (control.measure, test.measure) and control.has_steps != test.has_steps:
         with_steps, without = ("control", "test") if control.has_steps else ("test", "control")

@@ -13,7 +13,7 @@ from hta_graph.trace.table import Trace
 __all__ = ["environment", "environment_lines"]
 
 NOT_RECORDED, NO_GPU = "not recorded", "none at work"
-FACTS_SAID = 4
+FACTS_LISTED = 4
 """How many differences the first line names, those first that change speed most."""
 
 VERSIONS = {
@@ -50,9 +50,9 @@ def environment_lines(frame: pd.DataFrame) -> list[str]:
     ['The environment differs: GPU A100 … V100.']
     """
     listed = [f"{what} {was} … {now}" for what, was, now in frame.itertuples(index=False)]
-    hidden = len(listed) - FACTS_SAID
+    hidden = len(listed) - FACTS_LISTED
     more = [f"{hidden} more in the table of the environment"] if hidden > 0 else []
-    return [f"The environment differs: {'; '.join([*listed[:FACTS_SAID], *more])}."] if listed else []
+    return [f"The environment differs: {'; '.join([*listed[:FACTS_LISTED], *more])}."] if listed else []
 
 
 def _differ(what: str, was: str | None, now: str | None) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from analyses import column_types
 from analyses.answer import Answer, Note, records
 from analyses.diff.caveats import caveats
-from analyses.diff.comparison import repeated_work
+from analyses.diff.comparison import repetition_noise
 from analyses.diff.job_conclusion import job_conclusion
 from analyses.diff.job_diff import (
     JobComparison,
@@ -21,20 +21,20 @@ from analyses.diff.job_diff import (
     job_ranks,
 )
 from analyses.diff.job_environment import job_caveats, job_environment, missing_rank_lines
-from analyses.diff.job_side import STRETCHES_TOLD, JobSide
+from analyses.diff.job_side import STEPS_LISTED, JobSide
 from analyses.diff.run_diff import TIMES, answer_of_comparison, comparison_keys
 from analyses.diff.sides import Side
-from analyses.diff.two_runs_comparison import Comparison, compared_lengths
+from analyses.diff.two_runs_comparison import Comparison, compare_lengths
 from analyses.diff.two_runs_environment import environment, environment_lines
 from analyses.tables import Table
 from hta_graph.errors import Remedy
 
-__all__ = ["TABLES", "answer_of_jobs", "between_jobs", "rank_beside"]
+__all__ = ["TABLES", "answer_of_jobs", "between_jobs", "common_rank"]
 
 ROWS_SHOWN = 10
 
 
-def rank_beside(control: JobSide, test: JobSide) -> int:
+def common_rank(control: JobSide, test: JobSide) -> int:
     """Return the rank that is compared beside two jobs: the lowest that both have, if it can be one that lacks nothing.
 
     Where they have none in common, the lowest of the control.
@@ -52,7 +52,7 @@ def between_jobs(control: JobSide, test: JobSide, ranks: Comparison[Side]) -> Jo
         test: the job that changed.
         ranks: one rank of each, compared: what repeats on it tells the noise where steps are too few.
     """
-    return compared_lengths(control, test, lambda: repeated_work(ranks.control, ranks.test, communication=False))
+    return compare_lengths(control, test, lambda: repetition_noise(ranks.control, ranks.test, communication=False))
 
 
 def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
@@ -107,7 +107,7 @@ def _closing_lines(found: JobComparison) -> list[str]:
         said.append("Tables are medians over the steps; waiting is added up over the ranks that waited.")
     for name, side in found.sides.items():
         count = len(side.lengths_ns)
-        if count > STRETCHES_TOLD:
+        if count > STEPS_LISTED:
             told = f"{side.rows.count} of the {count:,} steps of the {name}, evenly spread from short to long"
             said.append(f"The tables are those of {told}; the lengths are those of all.")
     return said

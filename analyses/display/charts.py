@@ -10,7 +10,7 @@ import numpy as np
 from analyses.display.page import page_of
 from hta_graph.arrays import first_of_runs, last_of_runs
 from hta_graph.errors import MissingExtraError
-from hta_graph.text.sanitize import printable_lines
+from hta_graph.text.sanitize import sanitize_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -194,7 +194,7 @@ def figure_html(made: Figure, title: str) -> bytes:
     # The library's own text stays as it is; names stand in the figure's.
     body = made.to_html(full_html=False, include_plotlyjs=False, config=CONFIG, default_height="90vh")
     library = f"<script>window.PlotlyConfig = {{MathJaxConfig: 'local'}};\n{get_plotlyjs()}</script>"
-    figure = f"{library}\n{printable_lines(body)}"
+    figure = f"{library}\n{sanitize_lines(body)}"
     return page_of("figure.html", policy=False, title=title, figure=figure)
 
 

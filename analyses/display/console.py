@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from analyses.display.plain import write_lines
 from analyses.display.terminal import Line, TextTable
 from analyses.display.text_layout import blocks_that_fit
-from hta_graph.text.sanitize import printable
+from hta_graph.text.sanitize import sanitize
 
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
@@ -86,7 +86,7 @@ def _rich_table(console: Console, block: TextTable, *, is_cut: bool) -> Table:
 
     made = Table(box=None, padding=(0, 0, 0, 2), show_header=bool(block.header), header_style="bold")
     for at in range(len(block.rows[0])):
-        heading = "\n".join(map(printable, block.header[at].split())) if block.header else ""
+        heading = "\n".join(map(sanitize, block.header[at].split())) if block.header else ""
         # Letters that are two columns wide are not known to whoever cut the texts: no text takes more than its share.
         widest = max(len(cell) for cell in [*heading.split("\n"), *(row[at] for row in block.rows)]) if is_cut else None
         justify: JustifyMethod = "left" if at in block.texts else "right"
@@ -100,7 +100,7 @@ def _coloured(text: str, console: Console, style: str = "") -> Text:
     """Return a printable text with classes in their colours; an object, so that nothing in it is read as markup."""
     from rich.text import Text
 
-    made = Text(printable(text), style, overflow="ellipsis")
+    made = Text(sanitize(text), style, overflow="ellipsis")
     if console.color_system:
         colours = _colours_of_classes()
         # A key is itself wherever it stands, short words only where they fill a cell.

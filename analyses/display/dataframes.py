@@ -73,7 +73,7 @@ def _whole_display(frame: pd.DataFrame, limit: int) -> Display:
     frame = frame.drop(columns=common)
     # A column of which nothing is known in any row would only take room.
     known = frame.iloc[:limit].dropna(axis=1, how="all")
-    shown = _with_words(known.iloc[:, _long_text_last(known)])
+    shown = _with_labels(known.iloc[:, _long_text_last(known)])
     names = list(map(str, shown.columns))
     cells = [
         [_cell_text(name, value) for name, value in zip(names, row, strict=True)]
@@ -83,7 +83,7 @@ def _whole_display(frame: pd.DataFrame, limit: int) -> Display:
     return Display(list(map(_heading_of, names)), cells, texts, shared, len(frame) - len(shown), names, cells)
 
 
-def _with_words(frame: pd.DataFrame) -> pd.DataFrame:
+def _with_labels(frame: pd.DataFrame) -> pd.DataFrame:
     """Put words beside the keys of classes and causes."""
     for name in KEYS:
         if name in frame and frame[name].isin(SHORT).any():
@@ -154,15 +154,15 @@ def _cell_text(name: str, value: Any) -> str:
     import numpy as np  # late, as pandas is
 
     # Of a column with missing values the integers are NumPy's; a truth is no amount.
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and not _names_something(name):
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and not _is_name_column(name):
         return f"{value:,}"
     return one_line(str(value))
 
 
-def _names_something(column: str) -> bool:
+def _is_name_column(column: str) -> bool:
     """Tell a column of identities from one of amounts.
 
-    >>> _names_something("peak_event_index"), _names_something("bytes")
+    >>> _is_name_column("peak_event_index"), _is_name_column("bytes")
     (True, False)
     """
     return column in UNGROUPED or column.endswith(UNGROUPED_ENDINGS)

@@ -7,7 +7,17 @@ from collections.abc import Mapping
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EDGE_MEANING
 
-__all__ = ["CAUSE", "EDGE", "MEANING", "MEANING_IN_JOBS", "OF_JOBS", "REASON", "SHORT", "meanings_in", "short_words_in"]
+__all__ = [
+    "CAUSE",
+    "EDGE",
+    "MEANING",
+    "MEANING_IN_JOBS",
+    "OF_JOBS",
+    "REASON",
+    "SHORT",
+    "class_meanings",
+    "short_labels",
+]
 
 MEANING: Mapping[str, str] = {
     "cpu_bound": "the CPU works: operators and calls",
@@ -64,12 +74,12 @@ MEANING_IN_JOBS: Mapping[str, str] = {**MEANING, **{key: long for key, (long, _)
 """What each class means on the path of a job."""
 
 
-def meanings_in(graph: DependencyGraph) -> Mapping[str, str]:
+def class_meanings(graph: DependencyGraph) -> Mapping[str, str]:
     """Return what each class means on a path of a graph, that of a rank or of a job."""
     return MEANING if len(graph.parts) < 2 else MEANING_IN_JOBS
 
 
-def short_words_in(graph: DependencyGraph) -> Mapping[str, str]:
+def short_labels(graph: DependencyGraph) -> Mapping[str, str]:
     """Return the same in two or three words."""
     return SHORT if len(graph.parts) < 2 else {**SHORT, **{key: short for key, (_, short) in OF_JOBS.items()}}
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from hta_graph.text.sanitize import printable_lines
+from hta_graph.text.sanitize import sanitize_lines
 
 __all__ = ["page_of"]
 
@@ -38,7 +38,7 @@ def page_of(template: str, *, scripts: Sequence[str] = (), policy: bool = True, 
         lstrip_blocks=True,
         # Escaped names are no markup, but may still turn the direction of the text around them.
         finalize=lambda value: (
-            value if isinstance(value, Markup) or not isinstance(value, str) else printable_lines(value)
+            value if isinstance(value, Markup) or not isinstance(value, str) else sanitize_lines(value)
         ),
     )
     script = "\n".join(_file_text(name) for name in scripts)

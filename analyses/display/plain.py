@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TextIO
 
-from hta_graph.text.sanitize import printable
+from hta_graph.text.sanitize import sanitize
 
 __all__ = ["say", "write_lines"]
 
 
 def write_lines(lines: Iterable[str], to: TextIO) -> None:
     """Write lines of which nothing moves a cursor or makes a second line."""
-    to.write("".join(f"{printable(line)}\n" for line in lines))
+    to.write("".join(f"{sanitize(line)}\n" for line in lines))
 
 
 def say(line: str) -> None:

@@ -9,24 +9,24 @@ from shlex import quote
 
 import numpy as np
 
-from analyses.display.labels import short_words_in
+from analyses.display.labels import short_labels
 from analyses.display.terminal import Line, clipped, duration_text, percent, table
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind
 from hta_graph.paths.median_step import StepLength, step_lengths
-from hta_graph.paths.step_table import StepRow, step_rows, telling_steps
-from hta_graph.paths.windows import ResolvedWindow
+from hta_graph.paths.step_table import StepRow, notable_steps, step_rows
+from hta_graph.paths.windows import Window
 
-__all__ = ["default_lines", "listed_steps", "rows_after_lines", "steps_in_columns", "tells_iteration", "window_lines"]
+__all__ = ["default_lines", "listed_steps", "rows_after_lines", "steps_in_columns", "has_iteration", "window_lines"]
 
-STEPS_SHOWN = 24
+STEPS_LISTED = 24
 ALIKE = 0.05
 """Latency and iteration are told apart where they differ by more than this."""
 
 DIGITS = re.compile(r"\d+")
 
 
-def window_lines(window: ResolvedWindow, graph: DependencyGraph) -> list[str]:
+def window_lines(window: Window, graph: DependencyGraph) -> list[str]:
     """Name a window and its lengths: iteration, latency and time on the CPU are different things."""
     label, length = clipped(window.label, 60), duration_text(window.end_ns - window.start_ns)
     on_cpu = f"{duration_text(window.cpu_ns)} on the CPU"
@@ -49,14 +49,14 @@ def window_lines(window: ResolvedWindow, graph: DependencyGraph) -> list[str]:
         return [
             f"{label}: {latency}",
             f"  {iteration}; {on_cpu}",
-            *(of_latency if tells_iteration(window, graph) else []),
+            *(of_latency if has_iteration(window, graph) else []),
         ]
     return (
         [f"{label}: {on_cpu}", f"  {iteration}"] if window.form == "cpu" else [f"{label}: {iteration}", f"  {on_cpu}"]
     )
 
 
-def tells_iteration(window: ResolvedWindow, graph: DependencyGraph) -> bool:
+def has_iteration(window: Window, graph: DependencyGraph) -> bool:
     """Tell whether a step's latency is asked about and its iteration is not as long: only iterations tile the run."""
     if window.step is None or window.form != "usual" or not graph.is_gpu.any():
         return False
@@ -64,7 +64,7 @@ def tells_iteration(window: ResolvedWindow, graph: DependencyGraph) -> bool:
     return abs(window.gpu_ns - length_ns) > ALIKE * length_ns
 
 
-def rows_after_lines(window: ResolvedWindow) -> list[str]:
+def rows_after_lines(window: Window) -> list[str]:
     """Say what was recorded after the end of the work, if anything was."""
     count = window.rows_after
     if not count:
@@ -73,7 +73,7 @@ def rows_after_lines(window: ResolvedWindow) -> list[str]:
     return [f"the window ends where the work ends; {rows} later, up to {duration_text(window.after_ns)} after it"]
 
 
-def default_lines(window: ResolvedWindow, graph: DependencyGraph, steps: Sequence[StepRow]) -> list[Line]:
+def default_lines(window: Window, graph: DependencyGraph, steps: Sequence[StepRow]) -> list[Line]:
     """Say which window was chosen where nobody named one, with the table of steps; nothing about a named one.
 
     ``steps`` are those to list, at least :func:`listed_steps`; without any the table is left out.
@@ -83,12 +83,12 @@ def default_lines(window: ResolvedWindow, graph: DependencyGraph, steps: Sequenc
     lengths = step_lengths(graph)
     count = len(lengths)
     if not count:
-        return [f"no steps in this trace, so the window is all of it{_offered_annotation(graph)}"]
+        return [f"no steps in this trace, so the window is all of it{_suggested_annotation(graph)}"]
     if count == 1:
         return [f"{window.label} is the only step"]
     return [
         f"{window.label} is the median of {_candidates_text(lengths)}; --step N asks about another",
-        *(_steps_in_short(steps, graph, window.step, count) if steps else []),
+        *(_steps_table(steps, graph, window.step, count) if steps else []),
     ]
 
 
@@ -102,16 +102,16 @@ def _candidates_text(lengths: Sequence[StepLength]) -> str:
     return f"{asked} of {len(lengths)} steps ({without} left out)"
 
 
-def listed_steps(window: ResolvedWindow, graph: DependencyGraph, data_load: Sequence[str] = ()) -> list[StepRow]:
+def listed_steps(window: Window, graph: DependencyGraph, data_load: Sequence[str] = ()) -> list[StepRow]:
     """Return the steps that are printed beside a window that nobody named; none beside one that was named."""
     if not window.is_default:
         return []
-    return step_rows(graph, data_load, telling_steps(graph, window.step, STEPS_SHOWN))
+    return step_rows(graph, data_load, notable_steps(graph, window.step, STEPS_LISTED))
 
 
-def _steps_in_short(steps: Sequence[StepRow], graph: DependencyGraph, chosen: int | None, count: int) -> list[Line]:
+def _steps_table(steps: Sequence[StepRow], graph: DependencyGraph, chosen: int | None, count: int) -> list[Line]:
     """List the steps, of many the chosen one, the outliers and the first others."""
-    shown = telling_steps(graph, chosen, STEPS_SHOWN)
+    shown = notable_steps(graph, chosen, STEPS_LISTED)
     kept = [row for row in steps if row.step in shown]
     hidden = count - len(kept)
     more = [f"  and {hidden:,} usual steps more; --json FILE lists all"] if hidden else []
@@ -140,7 +140,7 @@ def steps_in_columns(
         "latency": [duration_text(row.latency_ns) for row in steps],
         "on the CPU": [duration_text(row.latency_ns) for row in steps],
         "explained": [percent(row.coverage) for row in steps],
-        "bound by": [short_words_in(row.path.graph)[row.bound_by] for row in steps],
+        "bound by": [short_labels(row.path.graph)[row.bound_by] for row in steps],
         "held up by": ["" if row.held_up_by is None else f"rank {row.held_up_by}" for row in steps],
         "outlier": [row.outlier or "" for row in steps],
     }
@@ -152,7 +152,7 @@ def steps_in_columns(
     return table(rows, header, left=texts, words=texts[1:])
 
 
-def _offered_annotation(graph: DependencyGraph) -> str:
+def _suggested_annotation(graph: DependencyGraph) -> str:
     """Offer the top-level annotation of the CPU that is repeated most, of equals the first; nothing if none is.
 
     Names that differ by numbers only are one: a server writes the sizes of a batch into them.

@@ -9,11 +9,11 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["MANY_RANKS", "RANKS_SHOWN", "more_ranks", "worst_and_typical"]
+__all__ = ["MANY_RANKS", "RANKS_LISTED", "more_ranks", "worst_and_typical"]
 
 MANY_RANKS = 32
 """Of more ranks than this nobody reads one line each."""
-RANKS_SHOWN = 10
+RANKS_LISTED = 10
 TYPICAL = {"median": 50, "p95": 95}
 """What stands for all ranks: what half, and 95 %, of them do not exceed."""
 
@@ -34,7 +34,7 @@ def worst_and_typical(frame: pd.DataFrame, by: str) -> tuple[pd.DataFrame, int]:
 
     frame = frame.astype({"rank": object})
     stretches = [own for _, own in frame.groupby("scope", sort=False)] if "scope" in frame else [frame]
-    each = max(RANKS_SHOWN // len(stretches), 1)
+    each = max(RANKS_LISTED // len(stretches), 1)
     parts, named = [], set()
     for own in stretches:
         worst = own.sort_values(by, ascending=False, kind="stable").head(each)

@@ -13,11 +13,11 @@ from analyses.hta.frame import SymbolTable, hta_trace_frames
 from analyses.hta.kernel_names import name_without_arguments
 from analyses.questions.annotation_times import annotation_rows
 from analyses.scope import Scope
-from analyses.tables import count_to_share
-from hta_graph.arrays import picked
-from hta_graph.attribution.gpu_annotations import gpu_annotation_over
+from analyses.tables import rows_to_share
+from hta_graph.arrays import take_or
+from hta_graph.attribution.gpu_annotations import gpu_annotations_over
 from hta_graph.model import EventKind, Ints
-from hta_graph.safe_regex import matched_names
+from hta_graph.safe_regex import names_matching
 from hta_graph.trace.event_args import Objects
 
 __all__ = ["hta_gpu_kernels_with_user_annotations", "hta_gpu_user_annotation_breakdown"]
@@ -44,11 +44,11 @@ def hta_gpu_kernels_with_user_annotations(
     frame = own[scope.rank]
     events = scope.graph.event_table
     order = np.argsort(events.index[scope.work.row])
-    over = gpu_annotation_over(scope.graph, scope.work.row)[order]
+    over = gpu_annotations_over(scope.graph, scope.work.row)[order]
     kept = frame.drop(columns=["s_name", "s_cat"]).take(
         np.searchsorted(frame.index, events.index[scope.work.row][order])
     )
-    used, place = np.unique(picked(events.name, over), return_inverse=True)
+    used, place = np.unique(take_or(events.name, over), return_inverse=True)
     numbers = symbols.sym_index
     names = scope.graph.names
     kept["user_annotation"] = np.array([numbers.get(names[code], -1) if code >= 0 else -1 for code in used])[place]
@@ -99,9 +99,9 @@ def _rows_of_rank(scope: Scope, limits: tuple[float, int], allowed: Sequence[str
     sums = np.bincount(name_of, weights=durations)
     order = np.argsort(-sums, kind="stable")
     kept = np.zeros(len(sums), np.bool_)
-    kept[order[: count_to_share(sums[order], *limits)]] = True
+    kept[order[: rows_to_share(sums[order], *limits)]] = True
     # Names on the list stay whatever they take, beyond the limit too.
-    kept |= matched_names(allowed, names)[: len(names)]
+    kept |= names_matching(allowed, names)[: len(names)]
     listed = [name if keeps else OTHERS for name, keeps in zip(names, kept.tolist(), strict=True)]
     groups = sorted(set(listed))
     place = {name: at for at, name in enumerate(groups)}

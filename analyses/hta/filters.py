@@ -16,7 +16,7 @@ from analyses.hta.operator_filters import (
     UnderOperatorFilter,
 )
 from hta_graph.errors import UsageError
-from hta_graph.safe_regex import matched_names
+from hta_graph.safe_regex import names_matching
 
 __all__ = [
     "AfterOperatorFilter",
@@ -133,7 +133,7 @@ class NameFilter(Filter):
     def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
         names = names_of(df, self.name_column, symbols or self.symbol_table)
         codes, distinct = names.factorize()
-        matched = matched_names([self.name_pattern], list(map(str, distinct)), by=re.Pattern[str].match)
+        matched = names_matching([self.name_pattern], list(map(str, distinct)), by=re.Pattern[str].match)
         kept: pd.DataFrame = df[matched[codes] & (codes >= 0)]
         return kept
 

@@ -11,12 +11,12 @@ import pandas as pd
 
 from analyses.hta.hta_window import earliest_ns
 from analyses.scope import Scope
-from hta_graph.arrays import picked
-from hta_graph.attribution.gpu_annotations import originals
+from hta_graph.arrays import take_or
+from hta_graph.attribution.gpu_annotations import annotation_sources
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.launches import CallsByCorrelation
 from hta_graph.model import GPU_KINDS, EventKind, Ids, Ints, kind_mask
-from hta_graph.trace.event_args import Objects, read_details
+from hta_graph.trace.event_args import Objects, read_event_args
 
 __all__ = ["NO_STREAM", "SymbolTable", "hta_trace_frame", "hta_trace_frames", "iterations"]
 
@@ -109,7 +109,7 @@ def _kept_rows(scope: Scope) -> Ids:
     keep[graph.is_gpu] = False
     keep[scope.work.row] = True
     keep[events.kind == EventKind.MEMORY] = False
-    copies, original = originals(graph)
+    copies, original = annotation_sources(graph)
     keep[copies] = scope.holds(np.where(original >= 0, original, copies))
     syncs = np.flatnonzero(events.kind == EventKind.SYNC_RECORD)
     call = _calls_of_rows(graph, syncs)
@@ -127,7 +127,7 @@ def _frame_of_rows(scope: Scope, rows: Ids, origin: int) -> pd.DataFrame:
     """Return the frame of some rows; rows without a category are nothing that HTA loads."""
     graph = scope.graph
     keys = list(dict.fromkeys(key for key, _ in ARGUMENTS.values()))
-    details = read_details(graph.trace, keys, rows, fields=("cat", "pid", "tid"))
+    details = read_event_args(graph.trace, keys, rows, fields=("cat", "pid", "tid"))
     listed = np.flatnonzero(details.fields["cat"] != None)  # noqa: E711 - an array
     events = graph.event_table.take(rows)
     on_stream = kind_mask(events.kind, (*GPU_KINDS, EventKind.SYNC_RECORD))
@@ -169,7 +169,7 @@ def _partner_indices(scope: Scope, rows: Ids) -> Ids:
     on_gpu = np.flatnonzero(kind_mask(events.kind, (*GPU_KINDS, EventKind.SYNC_RECORD))).astype(np.int32)
     call = _calls_of_rows(graph, on_gpu)
     partner = np.full(len(events), -1, np.int32)
-    partner[on_gpu] = picked(events.index, call)
+    partner[on_gpu] = take_or(events.index, call)
     known = call >= 0
     partner[call[known][::-1]] = events.index[on_gpu[known][::-1]]  # backwards: the first activity of a call stays
     return partner[rows]
@@ -182,7 +182,7 @@ def iterations(graph: DependencyGraph, rows: Ids) -> Ints:
     anchor = rows.copy()
     on_gpu = kind_mask(events.kind[rows], (*GPU_KINDS, EventKind.SYNC_RECORD))
     anchor[on_gpu] = _calls_of_rows(graph, rows[on_gpu])
-    copies, original = originals(graph)
+    copies, original = annotation_sources(graph)
     of_copy = np.full(len(events), -1, np.int32)
     of_copy[copies] = original
     is_copy = events.kind[rows] == EventKind.GPU_ANNOTATION

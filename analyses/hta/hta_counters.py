@@ -18,8 +18,8 @@ from hta_graph.errors import OutputError
 from hta_graph.export.perfetto.counter_tracks import write_counters
 from hta_graph.model import EventKind
 from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import named_place
-from hta_graph.storage.output_paths import check_targets
+from hta_graph.storage.named_places import resolve_location
+from hta_graph.storage.output_paths import check_outputs
 from hta_graph.trace.profiler_names import PROFILER_RANGE
 
 __all__ = ["TimeSeriesTypes", "hta_cupti_counter_data_with_operators", "hta_generate_trace_with_counters"]
@@ -32,7 +32,7 @@ class TimeSeriesTypes(Flag):
     MEMCPY_BANDWIDTH = auto()
 
 
-SERIES_NAMED = {TimeSeriesTypes.QUEUE_LENGTH: QUEUES, TimeSeriesTypes.MEMCPY_BANDWIDTH: RATES}
+SERIES_OF_TYPE = {TimeSeriesTypes.QUEUE_LENGTH: QUEUES, TimeSeriesTypes.MEMCPY_BANDWIDTH: RATES}
 
 
 def hta_generate_trace_with_counters(
@@ -48,12 +48,12 @@ def hta_generate_trace_with_counters(
     ``inputs`` are files of other ranks, which are not overwritten either.
     """
     paths = [scope.graph.path for scope in scopes]
-    targets = [named_place(output_dir or path.parent) / output_name(path, output_suffix) for path in paths]
+    targets = [resolve_location(output_dir or path.parent) / output_name(path, output_suffix) for path in paths]
     if len(set(targets)) < len(targets):
         raise OutputError(f"{targets[0]}: two ranks would be written there; give each its own output_dir")
     # All outputs are looked at before the first is written.
-    check_targets(targets, [*paths, *inputs])
-    chosen = [name for kind, name in SERIES_NAMED.items() if kind in time_series] if time_series else COUNTER_SERIES
+    check_outputs(targets, [*paths, *inputs])
+    chosen = [name for kind, name in SERIES_OF_TYPE.items() if kind in time_series] if time_series else COUNTER_SERIES
     for scope, target in zip(scopes, targets, strict=True):
         write_counters(scope.graph.trace, counter_tracks(scope, chosen), target)
     return targets

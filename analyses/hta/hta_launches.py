@@ -15,7 +15,7 @@ from analyses.scope import Scope
 from analyses.tables import event_names
 from hta_graph.errors import QueryError
 from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import named_place
+from hta_graph.storage.named_places import resolve_location
 from hta_graph.storage.output_paths import check_output
 
 __all__ = ["hta_aten_op_kernels_and_delay", "hta_cuda_kernel_launch_stats", "hta_frequent_cuda_kernel_sequences"]
@@ -92,7 +92,7 @@ def hta_frequent_cuda_kernel_sequences(
     """
     graph = scope.graph
     if output_dir is not None:
-        target = named_place(output_dir) / f"overlaid_{graph.path.name.removesuffix('.zst')}"
+        target = resolve_location(output_dir) / f"overlaid_{graph.path.name.removesuffix('.zst')}"
         check_output(target, inputs)
         kernel_sequences.write_sequence_overlay(scope, target, operator_name, min_pattern_len, top_k)
     if visualize:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["STATISTICS", "describe", "described"]
+__all__ = ["STATISTICS", "describe", "describe_groups"]
 
 STATISTICS = ("count", "mean", "std", "min", "25%", "50%", "75%", "max")
 
@@ -40,7 +40,7 @@ def _value_at(ordered: np.ndarray[Any, Any], share: float) -> float:
     return float(ordered[low] + (ordered[high] - ordered[low]) * (place - low))
 
 
-def described(
+def describe_groups(
     groups: Sequence[tuple[tuple[Any, ...], np.ndarray[Any, Any]]], names: Sequence[str], column: str
 ) -> pd.DataFrame | None:
     """Return one row of statistics per group of values, with the groups' keys as the index; None without groups.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from analyses.hta.frame import iterations
-from analyses.matched_collectives import Matched, matched_collectives
+from analyses.matched_collectives import MatchedWindow, matched_collectives
 from analyses.questions.ranks_stragglers import stragglers
 from analyses.scope import Scope
 from hta_graph.errors import QueryError
@@ -41,7 +41,7 @@ def hta_potential_stragglers(
     return [int(rank) for rank in worst.index[:num_candidates]]
 
 
-def _launching_steps(item: Matched) -> list[int]:
+def _launching_steps(item: MatchedWindow) -> list[int]:
     """Return the step in which the last rank launched each collective."""
     last = item.found.last
     step = np.full(len(last), -1, np.int64)

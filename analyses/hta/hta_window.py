@@ -11,10 +11,10 @@ from hta_graph.activities import activities
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind
 
-__all__ = ["earliest_ns", "like_hta"]
+__all__ = ["earliest_ns", "hta_scopes"]
 
 
-def like_hta(graphs: Mapping[int, DependencyGraph], *, include_last_step: bool = False) -> list[Scope]:
+def hta_scopes(graphs: Mapping[int, DependencyGraph], *, include_last_step: bool = False) -> list[Scope]:
     """Look at the stretch that HTA documents: without the last profiler step and work that no kept call launched.
 
     Where all ranks together name fewer than two steps, everything stays. HTA itself cuts later where the profiler also

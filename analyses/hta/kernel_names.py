@@ -8,7 +8,7 @@ __all__ = ["name_without_arguments"]
 
 BRACKETS = re.compile(r"<[^<>]*>|\([^()]*\)")
 DEEPEST = 100
-COPY = re.compile(r"Mem(cpy|set)")
+COPY_NAME = re.compile(r"Mem(cpy|set)")
 
 
 def name_without_arguments(name: str) -> str:
@@ -19,7 +19,7 @@ def name_without_arguments(name: str) -> str:
     >>> name_without_arguments("Memcpy DtoD (Device -> Device)"), name_without_arguments("aten::mul")
     ('Memcpy DtoD (Device -> Device)', 'aten::mul')
     """
-    if COPY.match(name):
+    if COPY_NAME.match(name):
         return name
     stripped = name
     # Innermost brackets first: a regular expression cannot count. No compiler nests as deep as a hostile name.

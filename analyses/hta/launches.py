@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from analyses.hta.hta_statistics import described
+from analyses.hta.hta_statistics import describe_groups
 from analyses.hta.hta_window import earliest_ns
 from analyses.questions.queue_length import queue_of
 from analyses.scope import Scope
@@ -59,7 +59,7 @@ def hta_queue_length_summary(scopes: Sequence[Scope]) -> pd.DataFrame | None:
         for queue in (queue_of(scope),)
         for lane, part in queue.streams()
     ]
-    return described(groups, ("rank", "stream"), "queue_length")
+    return describe_groups(groups, ("rank", "stream"), "queue_length")
 
 
 def hta_queue_length_summary_from_time_series(queue_length_dict: Mapping[int, pd.DataFrame]) -> pd.DataFrame | None:
@@ -69,7 +69,7 @@ def hta_queue_length_summary_from_time_series(queue_length_dict: Mapping[int, pd
         for rank, frame in queue_length_dict.items()
         for stream, part in _stream_slices(frame)
     ]
-    return described(groups, ("rank", "stream"), "queue_length")
+    return describe_groups(groups, ("rank", "stream"), "queue_length")
 
 
 def _stream_slices(frame: pd.DataFrame) -> list[tuple[int, slice]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from hta_graph.errors import QueryError, TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import is_remote, named_place
+from hta_graph.storage.named_places import is_remote, resolve_location
 
 __all__ = ["RankGraphs", "TraceFiles", "trace_paths"]
 
@@ -56,22 +56,22 @@ class RankGraphs(Mapping[int, DependencyGraph]):
 
     def _all_graphs(self) -> dict[int, DependencyGraph]:
         if self._graphs is None:
-            self._graphs = _graphs_of(self._paths)
+            self._graphs = _read_graphs(self._paths)
         return self._graphs
 
 
-def _graphs_of(paths: Paths) -> dict[int, DependencyGraph]:
+def _read_graphs(paths: Paths) -> dict[int, DependencyGraph]:
     """Read the traces in parallel; a mapping says the ranks itself, else headers, names and order do."""
     from analyses.display.stderr import ProgressLine
     from hta_graph.multi_rank.read_ranks import read_graphs
 
     if isinstance(paths, Mapping):
-        return _graphs_of_named(paths)
+        return _read_graphs_by_rank(paths)
     with ProgressLine("reading traces") as line:
         return {found.trace.rank or 0: found for found in read_graphs(paths, say=line.say, progress=line.update)}
 
 
-def _graphs_of_named(paths: Mapping[int, Location]) -> dict[int, DependencyGraph]:
+def _read_graphs_by_rank(paths: Mapping[int, Location]) -> dict[int, DependencyGraph]:
     """Read the files of a mapping; where their own headers contradict each other, one by one."""
     from analyses.display.stderr import ProgressLine
     from hta_graph.multi_rank.read_ranks import read_graphs
@@ -91,7 +91,7 @@ def trace_paths(trace_files: TraceFiles, trace_dir: str | Location | None) -> Pa
     Raises:
         QueryError: neither files nor a folder is given.
     """
-    folder = named_place(trace_dir).expanduser() if trace_dir else Path()
+    folder = resolve_location(trace_dir).expanduser() if trace_dir else Path()
     if not trace_files:
         if not trace_dir:
             raise QueryError("no trace is named; give trace_dir (a folder of rank files) or trace_files")
@@ -103,7 +103,7 @@ def trace_paths(trace_files: TraceFiles, trace_dir: str | Location | None) -> Pa
 
 def _existing_path(folder: Location, name: str | Location) -> Location:
     """Return a file in the folder if it is there, else as it was named."""
-    path = named_place(name).expanduser()
+    path = resolve_location(name).expanduser()
     if is_remote(path):
         return path
     return folder / path if (folder / path).exists() else path

@@ -12,7 +12,7 @@ from analyses.hta.frame import SymbolTable
 
 __all__ = ["AfterOperatorFilter", "BeforeOperatorFilter", "CombinedOperatorFilter", "UnderOperatorFilter"]
 
-CALLS = re.compile(r".*(_runtime|_driver)$")
+CALL_CATEGORY = re.compile(r".*(_runtime|_driver)$")
 
 
 class _OperatorFilter(Filter):
@@ -75,7 +75,7 @@ class BeforeOperatorFilter(_OperatorFilter):
 def _with_launched(df: pd.DataFrame, kept: pd.DataFrame, symbol_table: SymbolTable | None) -> pd.DataFrame:
     """Add the GPU rows whose calls are kept."""
     # Rows of a call's category launch; what they launched names them in index_correlation.
-    calls = kept[texts_of(kept, "cat", symbol_table).str.match(CALLS).to_numpy(bool)]
+    calls = kept[texts_of(kept, "cat", symbol_table).str.match(CALL_CATEGORY).to_numpy(bool)]
     launched = (df["stream"] >= 0) & df["index_correlation"].isin(calls["index"]) & ~df["index"].isin(kept["index"])
     return pd.concat([kept, df[launched]])
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from analyses.hta.hta_window import earliest_ns, like_hta
+from analyses.hta.hta_window import earliest_ns, hta_scopes
 from analyses.hta.loaded_ranks import RankGraphs, TraceFiles, trace_paths
 from analyses.scope import Scope, whole
 from hta_graph.errors import UsageError
@@ -52,7 +52,7 @@ class Trace:
         """The stretch of every rank that is asked about."""
         if self._window == "whole":
             return [whole(rank, graph) for rank, graph in self.graphs.items()]
-        return like_hta(self.graphs, include_last_step=self.include_last_profiler_step)
+        return hta_scopes(self.graphs, include_last_step=self.include_last_profiler_step)
 
     def scopes_of(self, ranks: Sequence[int] | None) -> list[Scope]:
         """Return the stretches of some ranks; of none named, of rank 0 or else the first.

@@ -16,7 +16,7 @@ from analyses import catalogue
 from analyses.display.charts import in_notebook, show
 from analyses.hta.trace import Trace
 from analyses.scope import Scope
-from hta_graph.storage.named_places import named_place
+from hta_graph.storage.named_places import resolve_location
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from analyses.hta.hta_counters import TimeSeriesTypes
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.paths.critical_path import CriticalPath
-    from hta_graph.paths.windows import Window
+    from hta_graph.paths.windows import WindowQuery
     from hta_graph.storage.location import Location
 
     StragglerRule = Callable[[pd.DataFrame, SymbolTable, int, bool], pd.Series]
@@ -489,13 +489,13 @@ class TraceAnalysis:
 
         del only_show_critical_events, show_all_edges
         name = self.t.graphs[rank].trace.path.name.removesuffix(".zst").removesuffix(".gz")
-        target = named_place(output_dir).expanduser() / f"overlaid_critical_path_{name}"
+        target = resolve_location(output_dir).expanduser() / f"overlaid_critical_path_{name}"
         check_output(target, self.t.graphs.files)
         write_overlay(critical_path_graph, target)
         return str(target)
 
 
-def _window_of_instances(annotation: str, instance_id: int | tuple[int, int] | None) -> Window:
+def _window_of_instances(annotation: str, instance_id: int | tuple[int, int] | None) -> WindowQuery:
     """Return the window of an annotation whose name holds a text, of one instance or several."""
     from hta_graph.paths.windows import annotation as instances
 

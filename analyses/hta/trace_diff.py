@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Compared: TypeAlias = "LabeledTrace | TraceAnalysis | Trace | str"
 
-Chosen = int | Sequence[int] | None
+Selection = int | Sequence[int] | None
 
 __all__ = ["DeviceType", "LabeledTrace", "TraceDiff"]
 
@@ -82,13 +82,13 @@ class ComparedSide:
     label: str
     graphs: Mapping[int, DependencyGraph]
 
-    def scopes(self, ranks: Chosen, iterations: Chosen) -> list[Scope]:
+    def scopes(self, ranks: Selection, iterations: Selection) -> list[Scope]:
         """Return the steps asked about: of the first rank and the first step where none is named."""
         chosen = [next(iter(self.graphs))] if ranks is None else np.atleast_1d(ranks).tolist()
         return [scope for rank in chosen for scope in _step_scopes(rank, self.graphs[rank], iterations)]
 
 
-def _step_scopes(rank: int, graph: DependencyGraph, iterations: Chosen) -> list[Scope]:
+def _step_scopes(rank: int, graph: DependencyGraph, iterations: Selection) -> list[Scope]:
     """Return the steps of one rank; of a trace without steps all of it."""
     steps = sorted(item.number for item in graph.steps())
     if not steps:
@@ -105,10 +105,10 @@ class TraceDiff:
         cls,
         control: Compared,
         test: Compared,
-        control_rank: Chosen = None,
-        test_rank: Chosen = None,
-        control_iteration: Chosen = None,
-        test_iteration: Chosen = None,
+        control_rank: Selection = None,
+        test_rank: Selection = None,
+        control_iteration: Selection = None,
+        test_iteration: Selection = None,
         device_type: DeviceType = DeviceType.ALL,
         use_short_name: bool = False,
     ) -> pd.DataFrame:
@@ -141,10 +141,10 @@ class TraceDiff:
         cls,
         control: Compared,
         test: Compared,
-        control_rank: Chosen = None,
-        test_rank: Chosen = None,
-        control_iteration: Chosen = None,
-        test_iteration: Chosen = None,
+        control_rank: Selection = None,
+        test_rank: Selection = None,
+        control_iteration: Selection = None,
+        test_iteration: Selection = None,
         device_type: DeviceType = DeviceType.ALL,
     ) -> dict[str, list[str]]:
         """Sort names by what happened to their counts.

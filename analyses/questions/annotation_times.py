@@ -13,11 +13,11 @@ from analyses.advice.format import brief_duration, brief_share, quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import empty_figure, new_figure
-from analyses.headline import largest_thing, rows_there
+from analyses.headline import largest_item, rows_at_outlier
 from analyses.scope import Scope
 from analyses.tables import Table, event_indices, event_names, table_of
-from hta_graph.attribution.gpu_annotations import gpu_annotation_over, originals
-from hta_graph.attribution.owners import members, owners, totals
+from hta_graph.attribution.gpu_annotations import annotation_sources, gpu_annotations_over
+from hta_graph.attribution.owners import owners, rows_by_label, totals_by_label
 from hta_graph.model import EventKind, Ids
 from hta_graph.paths.intervals import union
 
@@ -56,10 +56,10 @@ def annotation_times(scopes: Sequence[Scope]) -> pd.DataFrame:
         twice), cpu_covered_ns (when at least one is open on some thread); on the GPU: activities, gpu_ns (their sum),
         gpu_self_ns, gpu_busy_ns (when at least one of them runs). Most GPU time first.
     """
-    return table_of(scopes, _cpu_beside_gpu, COLUMNS)
+    return table_of(scopes, _cpu_and_gpu_times, COLUMNS)
 
 
-def _cpu_beside_gpu(scope: Scope) -> pd.DataFrame:
+def _cpu_and_gpu_times(scope: Scope) -> pd.DataFrame:
     """Put what a scope's annotations did on the CPU beside what they did on the GPU."""
     names = scope.graph.names
     on_cpu = pd.DataFrame.from_dict(_cpu_columns(scope), orient="index", columns=list(CPU))
@@ -75,7 +75,7 @@ def annotation_rows(scope: Scope, *, on_gpu: bool) -> Ids:
     """Return the annotations (canonical rows) that start in a stretch; copies on the GPU with their originals."""
     events = scope.graph.event_table
     if on_gpu:
-        copies, original = originals(scope.graph)
+        copies, original = annotation_sources(scope.graph)
         # A copy belongs where its original does: it starts later, perhaps in the next step.
         return copies[scope.holds(np.where(original >= 0, original, copies))]
     rows = np.flatnonzero(events.kind == EventKind.ANNOTATION).astype(np.int32)
@@ -96,9 +96,9 @@ def _gpu_columns(scope: Scope) -> pd.DataFrame:
     """Return the GPU columns by name code; -1 stands for work outside all annotations."""
     work, labels = scope.work, scope.graph.event_table.name
     found = owners(scope.graph, "annotation")
-    sums = totals(found, labels, work.call, work.end - work.start)
+    sums = totals_by_label(found, labels, work.call, work.end - work.start)
     # Overlapping work of one annotation keeps the GPU busy once.
-    busy = {code: union(work.start[at], work.end[at]).total for code, at in members(found, labels, work.call)}
+    busy = {code: union(work.start[at], work.end[at]).total for code, at in rows_by_label(found, labels, work.call)}
     columns = {
         "activities": sums.total_count,
         "gpu_ns": sums.total,
@@ -162,7 +162,7 @@ def _annotated_rows(scope: Scope) -> dict[str, Any]:
     }
     around = {
         "annotation": owners(scope.graph, "annotation").innermost(work.call),
-        "gpu_annotation": gpu_annotation_over(scope.graph, work.row),
+        "gpu_annotation": gpu_annotations_over(scope.graph, work.row),
     }
     for column, rows in around.items():
         columns |= {column: event_names(scope.graph, rows), f"{column}_index": event_indices(scope.graph, rows)}
@@ -183,10 +183,10 @@ def answer(scopes: Sequence[Scope]) -> Answer:
 
 def _conclusion(frame: pd.DataFrame) -> list[str]:
     """Say which annotation has the most GPU time of its own, and where it has most."""
-    found = largest_thing(frame[frame["annotation"] != NONE], ["annotation"], "gpu_self_ns")
+    found = largest_item(frame[frame["annotation"] != NONE], ["annotation"], "gpu_self_ns")
     if found is None:
         return []
-    share = brief_share(found["gpu_self_ns"] / int(rows_there(frame, found)["gpu_self_ns"].sum()))
+    share = brief_share(found["gpu_self_ns"] / int(rows_at_outlier(frame, found)["gpu_self_ns"].sum()))
     own = f"{brief_duration(found['gpu_self_ns'])}, {share} of all GPU work's{found.typical}"
     return [f"annotation {quoted(found['annotation'])} has most GPU time of its own{found.where}: {own}"]
 

@@ -15,10 +15,10 @@ from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.description import ATTRIBUTED_TO, Flag
 from analyses.display.charts import empty_figure, new_figure
-from analyses.headline import largest_thing
+from analyses.headline import largest_item
 from analyses.scope import Scope
 from analyses.tables import Table, event_indices, event_names, table_of
-from hta_graph.attribution.owners import OWNERS, owners, totals
+from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, totals_by_label
 from hta_graph.errors import Remedy, UsageError
 from hta_graph.model import Bools, Ids
 from hta_graph.text.formatting import milliseconds
@@ -36,7 +36,7 @@ UNKNOWN = "(unknown)"
 BARS = 25
 TIMES = ["rank", "scope", "name", "instances", "activities", "gpu_self_ns", "gpu_total_ns"]
 COLUMNS = [*TIMES, "gpu_self_share", "gpu_total_share"]
-OWNED = [column for kind in ("call", *OWNERS) for column in (kind, f"{kind}_index")]
+OWNED = [column for kind in ("call", *OWNERS_BY_KIND) for column in (kind, f"{kind}_index")]
 ACTIVITY_COLUMNS = ["rank", "scope", "event_index", "name", "gpu_ns", *OWNED]
 ALIKE = {"frame": re.compile(r" at 0x[0-9a-fA-F]+"), "module-class": re.compile(r"_\d+$")}
 """What is cut out of names: the addresses of objects, the numbers of modules."""
@@ -93,7 +93,7 @@ def _label_codes(graph: DependencyGraph, by: str) -> tuple[Ids, list[str]]:
 def _times_by_label(scope: Scope, found: Any, labels: Ids, texts: list[str]) -> pd.DataFrame:
     """Sum a scope's GPU time by label, most of its own first."""
     work = scope.work
-    sums = totals(found, labels, work.call, work.end - work.start)
+    sums = totals_by_label(found, labels, work.call, work.end - work.start)
     frame = pd.DataFrame({
         "name": [texts[code] if code >= 0 else UNKNOWN for code in sums.label.tolist()],
         "instances": np.where(sums.label >= 0, sums.owners, 0),
@@ -123,7 +123,7 @@ def _owned_activities(scope: Scope) -> pd.DataFrame:
         "name": event_names(graph, work.row),
         "gpu_ns": work.end - work.start,
     }
-    around = {"call": work.call} | {kind: owners(graph, kind).innermost(work.call) for kind in OWNERS}
+    around = {"call": work.call} | {kind: owners(graph, kind).innermost(work.call) for kind in OWNERS_BY_KIND}
     for kind, rows in around.items():
         columns |= {kind: event_names(graph, rows), f"{kind}_index": event_indices(graph, rows)}
     return pd.DataFrame(columns).sort_values(["gpu_ns", "event_index"], ascending=[False, True])
@@ -148,7 +148,7 @@ def answer(scopes: Sequence[Scope], by: str = "operator") -> Answer:
 
 def _conclusion(frame: pd.DataFrame, by: str) -> list[str]:
     """Say which owner has the most GPU time of its own, where it has most, and how much belongs to none."""
-    found = largest_thing(frame[frame["name"] != UNKNOWN], ["name"], "gpu_self_ns")
+    found = largest_item(frame[frame["name"] != UNKNOWN], ["name"], "gpu_self_ns")
     if found is None:
         return []
     has = f"{by.replace('-', ' ')} {quoted(found['name'])} has most GPU time of its own{found.where}"

@@ -13,15 +13,15 @@ from analyses.advice.format import brief_duration, brief_share, counted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure
-from analyses.matched_collectives import Matched, matched_collectives, notes_on
+from analyses.matched_collectives import MatchedWindow, matched_collectives, matching_notes
 from analyses.questions.group_waits import GROUP_KINDS, GROUPS, group_kinds, groups
-from analyses.scope import Scope, gpus_in_words
+from analyses.scope import Scope, ranks_with_several_gpus
 from analyses.tables import Table, joined
 from hta_graph.activities import WorkType
-from hta_graph.arrays import places_by, ranked_by
+from hta_graph.arrays import percentiles_by, rows_by_value
 from hta_graph.multi_rank.matching.bus_bandwidth import bus_factor
 from hta_graph.multi_rank.matching.collectives import MATCHED_BY
-from hta_graph.multi_rank.matching.rank_members import MESSAGES, RankMembers
+from hta_graph.multi_rank.matching.rank_members import MESSAGE_KINDS, RankCommunications
 from hta_graph.multi_rank.matching.rank_record import listed_ranks
 from hta_graph.trace.element_bytes import element_bytes
 
@@ -46,7 +46,7 @@ RANKS = [
 ]
 
 
-def collectives(matched: Sequence[Matched]) -> pd.DataFrame:
+def collectives(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
     """List the collectives that all loaded ranks of their group took part in.
 
     Returns:
@@ -56,12 +56,12 @@ def collectives(matched: Sequence[Matched]) -> pd.DataFrame:
         (GB/s of the transfer, as nccl-tests define them), missing (ranks of the group that are not given), elements,
         dtype, matched_by, group, kernel; most waiting first. What is not recorded is missing.
     """
-    frame = joined([_collectives_of(item) for item in matched if len(item.found)], COLLECTIVES)
+    frame = joined([_collectives_in_window(item) for item in matched if len(item.found)], COLLECTIVES)
     frame = frame.astype(dict.fromkeys(("elements", "bytes", "missing"), "Int64") | dict.fromkeys(RATES, "Float64"))
     return frame.sort_values(["waited_ns", "number"], ascending=[False, True], ignore_index=True)
 
 
-def _collectives_of(item: Matched) -> pd.DataFrame:
+def _collectives_in_window(item: MatchedWindow) -> pd.DataFrame:
     """List the collectives of one stretch."""
     found = item.found
     first, last = found.first, found.last
@@ -77,23 +77,23 @@ def _collectives_of(item: Matched) -> pd.DataFrame:
         "ranks": ranks,
         "last_rank": found.rank[last],
         "waited_ns": np.add.reduceat(found.wait, first),
-        "median_wait_ns": ranked_by(found.number[others], found.wait[others], len(found), 50),
+        "median_wait_ns": percentiles_by(found.number[others], found.wait[others], len(found), 50),
         "longest_wait_ns": np.maximum.reduceat(found.wait, first),
         "transfer_ns": transfer,
         "matched_by": [MATCHED_BY[by] for by in found.by.tolist()],
     }
     members = zip(found.rank[last].tolist(), found.place[last].tolist(), strict=True)
-    recorded = [_recorded_of(item.ranks[rank], place) for rank, place in members]
+    recorded = [_recorded_arguments(item.ranks[rank], place) for rank, place in members]
     sizes = zip(recorded, ranks.tolist(), transfer.tolist(), strict=True)
-    said = [one | _rates_of(one, count, time) for one, count, time in sizes]
+    said = [one | _size_and_rates(one, count, time) for one, count, time in sizes]
     return pd.DataFrame(columns | {name: pd.Series([one[name] for one in said], dtype=object) for name in said[0]})
 
 
-def _recorded_of(own: RankMembers, place: int) -> dict[str, Any]:
+def _recorded_arguments(own: RankCommunications, place: int) -> dict[str, Any]:
     """Return what a rank's trace says about one of its communications."""
     said = {key: values[place] for key, values in own.arguments.items()}
     elements = [count for count in (said["In msg nelems"], said["Out msg nelems"]) if isinstance(count, int)]
-    size, is_message = said["Group size"], said["Collective name"] in MESSAGES
+    size, is_message = said["Group size"], said["Collective name"] in MESSAGE_KINDS
     return {
         "collective": "send_recv" if is_message else said["Collective name"],
         "elements": max(elements, default=None),
@@ -104,7 +104,7 @@ def _recorded_of(own: RankMembers, place: int) -> dict[str, Any]:
     }
 
 
-def _rates_of(said: Mapping[str, Any], ranks: int, transfer_ns: int) -> dict[str, Any]:
+def _size_and_rates(said: Mapping[str, Any], ranks: int, transfer_ns: int) -> dict[str, Any]:
     """Return how much a collective moved, how fast (GB/s: bytes by ns), and how many of its group are not there."""
     width, factor = element_bytes(said["dtype"]), bus_factor(said["collective"], ranks)
     size = said["elements"] * width if said["elements"] is not None and width and factor is not None else None
@@ -117,7 +117,7 @@ def _rates_of(said: Mapping[str, Any], ranks: int, transfer_ns: int) -> dict[str
     }
 
 
-def collective_members(matched: Sequence[Matched]) -> pd.DataFrame:
+def collective_members(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
     """List every rank's part in collectives and messages, those that were matched with nobody too.
 
     Returns:
@@ -126,11 +126,11 @@ def collective_members(matched: Sequence[Matched]) -> pd.DataFrame:
         file; wait_ns (from then until the last rank came for whom it waits) and transfer_ns (the rest, to the row's
         end), both missing where it was matched with nobody; is_last.
     """
-    frame = joined([_members_of_stretch(item) for item in matched], MEMBERS)
+    frame = joined([_members_in_window(item) for item in matched], MEMBERS)
     return frame.astype(dict.fromkeys(("number", "wait_ns", "transfer_ns"), "Int64"))
 
 
-def _members_of_stretch(item: Matched) -> pd.DataFrame:
+def _members_in_window(item: MatchedWindow) -> pd.DataFrame:
     """List the members of one stretch: of its collectives, then, rank by rank, those that have no partner."""
     # rank 0   [== wait ==|= transfer =]
     # rank 1        [wait |= transfer =]
@@ -138,7 +138,7 @@ def _members_of_stretch(item: Matched) -> pd.DataFrame:
     found, (ranks_alone, alone) = item.found, item.without_partner()
     rank, place = np.append(found.rank, ranks_alone), np.append(found.place, alone)
     event, start, end, arrival = (np.zeros(len(rank), np.int64) for _ in range(4))
-    for one, mine in places_by(rank).items():
+    for one, mine in rows_by_value(rank).items():
         own, events = item.ranks[one], item.scopes[one].graph.event_table
         rows = own.row[place[mine]]
         event[mine], start[mine], end[mine] = events.index[rows], events.start[rows], events.end[rows]
@@ -179,7 +179,7 @@ def waits_by_rank(members: pd.DataFrame) -> pd.DataFrame:
     of_ranks = kernels.assign(wait_caused_ns=caused).groupby(["rank", "scope"], sort=False)
     frame, group = of_ranks.agg(**columns).reset_index(), of_ranks.ngroup().to_numpy().astype(np.int64)
     for name, percent in (("median_wait_ns", 50), ("p95_wait_ns", 95)):
-        waits = ranked_by(group, kernels["wait_ns"].to_numpy(np.int64), len(frame), percent)
+        waits = percentiles_by(group, kernels["wait_ns"].to_numpy(np.int64), len(frame), percent)
         frame[name] = pd.array(waits, "Int64")
     order = {
         label: at for at, label in enumerate(dict.fromkeys(kernels["scope"]))
@@ -212,7 +212,7 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     worst_by = {"ranks": "wait_caused_ns"}
     return Answer(
         tables,
-        [*notes_on(scopes, matched), *_met_inside(scopes)],
+        [*matching_notes(scopes, matched), *_several_gpu_notes(scopes)],
         {"members": members},
         summed=summed,
         worst_by=worst_by,
@@ -236,13 +236,13 @@ def _conclusion(every: pd.DataFrame, ranks: pd.DataFrame) -> list[str]:
     return [f"{says}; rank {last} causes {brief_share(caused / waited)} of that: it comes last to {times:,} of {of}"]
 
 
-def _met_inside(scopes: Sequence[Scope]) -> list[str]:
+def _several_gpu_notes(scopes: Sequence[Scope]) -> list[str]:
     """Say which ranks communicate on several GPUs, whose kernels nobody compares with each other."""
     talking = ((scope, scope.running.take(scope.running.type == WorkType.COMMUNICATION)) for scope in scopes)
     return [
         f"rank {rank}: communicates on {gpus} from one process; who of these comes last inside it is not told, and a "
         "collective counts once per GPU"
-        for rank, gpus in gpus_in_words((scope.rank, scope.gpus_of(talks)) for scope, talks in talking)
+        for rank, gpus in ranks_with_several_gpus((scope.rank, scope.gpus_of(talks)) for scope, talks in talking)
     ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analyses.display.labels import meanings_in, short_words_in
+from analyses.display.labels import class_meanings, short_labels
 from analyses.display.terminal import Line, duration_text, percent, table
 from analyses.display.window_text import default_lines, rows_after_lines, steps_in_columns, window_lines
 from analyses.step_records import step_records, window_record
@@ -18,7 +18,7 @@ from hta_graph.paths.median_step import step_lengths
 from hta_graph.paths.step_table import StepRow
 from hta_graph.storage.location import Location
 from hta_graph.text.json_text import Records
-from hta_graph.text.sanitize import encodable
+from hta_graph.text.sanitize import encodable_path
 
 __all__ = [
     "STEPS_LISTED",
@@ -29,7 +29,7 @@ __all__ = [
     "per_step_lines",
 ]
 
-THINGS_TO_LOOK_AT = 10
+EVENTS_LISTED = 10
 STEPS_LISTED = 1_000
 """How many steps of a rank are printed where every step is asked for."""
 
@@ -48,7 +48,7 @@ def path_document(
         unexplained["segment"] = path.runs.holding(unexplained["segment"])
     return {
         "schema": "hta-graph/critical-path/1",
-        "file": encodable(path.graph.path),
+        "file": encodable_path(path.graph.path),
         "rank": path.graph.rank,
         "verdict": verdict_records(path, replayed=replayed),
         "window": window_record(window, path.graph),
@@ -94,7 +94,7 @@ def per_step_document(every: Sequence[RankSteps]) -> dict[str, Any]:
         for of, row in _by_step(ranks)
         for record in step_records([row])
     ]
-    each = [{"file": encodable(of.path), "rank": of.rank, "diagnostics": of.diagnostics} for of in ranks]
+    each = [{"file": encodable_path(of.path), "rank": of.rank, "diagnostics": of.diagnostics} for of in ranks]
     top: dict[str, Any] = each[0] if len(each) == 1 else {"file": None, "rank": None, "ranks": each, "diagnostics": {}}
     of_job = [{**record, "coverage": row.coverage} for own in job for row in own.rows for record in step_records([row])]
     return {
@@ -163,7 +163,7 @@ def _verdict_lines(path: CriticalPath) -> list[str]:
     return [
         first,
         "",
-        f"{graph.path.name}{_whose_text(graph)}",
+        f"{graph.path.name}{_owner_text(graph)}",
         *window_lines(window, graph),
         *missing_lines(window),
         *rest,
@@ -172,7 +172,7 @@ def _verdict_lines(path: CriticalPath) -> list[str]:
     ]
 
 
-def _whose_text(graph: DependencyGraph) -> str:
+def _owner_text(graph: DependencyGraph) -> str:
     if len(graph.parts) > 1:
         return f", {len(graph.parts)} ranks"
     return "" if graph.rank is None else f", rank {graph.rank}"
@@ -180,7 +180,7 @@ def _whose_text(graph: DependencyGraph) -> str:
 
 def _class_lines(path: CriticalPath) -> list[Line]:
     """List the classes, longest first."""
-    length, meanings = max(path.length_ns, 1), meanings_in(path.graph)
+    length, meanings = max(path.length_ns, 1), class_meanings(path.graph)
     found = sorted(((ns, bound) for bound, ns in path.by_bound_ns.items() if ns), key=lambda item: -item[0])
     rows = [[duration_text(ns), percent(ns / length), bound, meanings[bound]] for ns, bound in found]
     return table(rows, left=[2, 3], words=[3])
@@ -188,14 +188,14 @@ def _class_lines(path: CriticalPath) -> list[Line]:
 
 def _event_lines(path: CriticalPath) -> list[Line]:
     """List what takes most of the path."""
-    totals, words = path.event_totals(), short_words_in(path.graph)
+    totals, words = path.event_totals(), short_labels(path.graph)
     length = max(path.length_ns, 1)
     rows = [
         [
             duration_text(int(ns)), percent(ns / length), f"{calls if name else 0:,}", *map(str, rank),
             words[bound], name or "(nothing recorded)",
         ]
-        for name, bound, ns, calls, *rank in list(zip(*totals.values(), strict=True))[:THINGS_TO_LOOK_AT]
+        for name, bound, ns, calls, *rank in list(zip(*totals.values(), strict=True))[:EVENTS_LISTED]
     ]  # fmt: skip
     header = ["time", "share", "calls", *(["rank"] if "rank" in totals else []), "class", "what"]
     texts = [len(header) - 2, len(header) - 1]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from analyses.matched_collectives import Matched
+from analyses.matched_collectives import MatchedWindow
 from analyses.tables import joined
 
 __all__ = ["GROUPS", "GROUP_KINDS", "group_kinds", "groups"]
@@ -18,7 +18,7 @@ GROUPS = ["group", "scope", "kind", "ranks", "collectives", *WAITS, *WORST]
 GROUP_KINDS = ["kind", "scope", "ranks", "groups", "collectives", *WAITS, "worst_group", *WORST]
 
 
-def groups(table: pd.DataFrame, matched: Sequence[Matched]) -> pd.DataFrame:
+def groups(table: pd.DataFrame, matched: Sequence[MatchedWindow]) -> pd.DataFrame:
     """Add up :func:`collectives` by process group, where these are of several groups.
 
     Returns:
@@ -32,7 +32,7 @@ def groups(table: pd.DataFrame, matched: Sequence[Matched]) -> pd.DataFrame:
     return joined(frames, GROUPS)
 
 
-def group_kinds(table: pd.DataFrame, matched: Sequence[Matched]) -> pd.DataFrame:
+def group_kinds(table: pd.DataFrame, matched: Sequence[MatchedWindow]) -> pd.DataFrame:
     """Add up :func:`groups` by what they are for and how many ranks they have.
 
     Returns:
@@ -45,11 +45,11 @@ def group_kinds(table: pd.DataFrame, matched: Sequence[Matched]) -> pd.DataFrame
     return joined(frames, GROUP_KINDS)
 
 
-def _of_several_groups(table: pd.DataFrame, matched: Sequence[Matched]) -> pd.DataFrame:
+def _of_several_groups(table: pd.DataFrame, matched: Sequence[MatchedWindow]) -> pd.DataFrame:
     """Return the collectives with what their groups are for and the groups' sizes; none if all are of one group."""
     if table["group"].nunique(dropna=False) < 2:
         table = table.iloc[:0]
-    told = {item.label: _groups_of(item) for item in matched}
+    told = {item.label: _group_of_collectives(item) for item in matched}
     said = [told[label][number] for label, number in zip(table["scope"], table["number"], strict=True)]
     rows = table.assign(
         kind=pd.Series([kind for kind, _ in said], table.index, object),
@@ -60,7 +60,7 @@ def _of_several_groups(table: pd.DataFrame, matched: Sequence[Matched]) -> pd.Da
     return rows
 
 
-def _groups_of(item: Matched) -> list[tuple[str | None, int]]:
+def _group_of_collectives(item: MatchedWindow) -> list[tuple[str | None, int]]:
     """Return what each collective's group is for and its size (0: unknown), as the rank says that came last."""
     found = item.found
     last = zip(found.rank[found.last].tolist(), found.place[found.last].tolist(), strict=True)

@@ -14,7 +14,7 @@ from analyses.answer import Answer
 from analyses.display.charts import empty_figure, new_figure
 from analyses.scope import Scope
 from analyses.tables import MORE, Table, event_names, table_of
-from hta_graph.arrays import picked
+from hta_graph.arrays import take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind, Ids
 from hta_graph.trace.profiler_names import KERNEL_LAUNCH_CALL, PROFILER_RANGE
@@ -57,7 +57,7 @@ def _ranges_of_scope(scope: Scope) -> pd.DataFrame:
         {
             "event_index": index[ranges.row],
             "name": event_names(graph, ranges.row),
-            "call_index": picked(index, calls),
+            "call_index": take_or(index, calls),
             "operator": [stack[-1] if stack else "" for stack in stacks],
             "operator_stack": stacks,
             **ranges.counters,

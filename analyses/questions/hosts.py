@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from analyses.matched_collectives import Matched
+from analyses.matched_collectives import MatchedWindow
 from analyses.tables import joined
-from hta_graph.graph.job_graph import hosts_apart
+from hta_graph.graph.job_graph import distinct_hosts
 
 __all__ = ["HOSTS", "host_names", "hosts"]
 
@@ -19,13 +19,13 @@ HOSTS = [
 BY_HOST = ["scope", "host"]
 
 
-def host_names(matched: Sequence[Matched]) -> dict[int, str]:
+def host_names(matched: Sequence[MatchedWindow]) -> dict[int, str]:
     """Return each rank's host; of none if a rank does not tell it, or all are on one."""
     ranks = matched[0].ranks if matched else {}
-    return hosts_apart({rank: own.recording.host for rank, own in ranks.items()})
+    return distinct_hosts({rank: own.recording.host for rank, own in ranks.items()})
 
 
-def hosts(caused: pd.DataFrame, charged: pd.DataFrame, matched: Sequence[Matched]) -> pd.DataFrame:
+def hosts(caused: pd.DataFrame, charged: pd.DataFrame, matched: Sequence[MatchedWindow]) -> pd.DataFrame:
     """Add up :func:`stragglers` and :func:`causes` by host, where every rank's trace names its host and these differ.
 
     Returns:
@@ -62,7 +62,7 @@ def _with_hosts(rows: pd.DataFrame, names: Mapping[int, str]) -> pd.DataFrame:
     return known.assign(host=known["rank"].map(names))
 
 
-def _own_waits(matched: Sequence[Matched]) -> pd.DataFrame:
+def _own_waits(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
     """List how long each member waited."""
     return pd.concat(
         pd.DataFrame({"rank": item.found.rank, "scope": item.label, "wait_ns": item.found.wait}) for item in matched

@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING
 
 from analyses.advice.format import brief_share, quoted
 from analyses.display.labels import CAUSE
-from analyses.headline import outlier, rows_there, sums_per_scope
+from analyses.headline import outlier, rows_at_outlier, sums_per_scope
 from hta_graph.text.shorten import short_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["idle_in_words"]
+__all__ = ["_headline"]
 
 IN_TIME = "launched in time: "
-CLAUSE = {
+CAUSE_CLAUSES = {
     "other_rank": f"it {CAUSE['other_rank']}",
     **{cause: says.removeprefix(IN_TIME) for cause, says in CAUSE.items() if says.startswith(IN_TIME)},
 }
 """Causes whose words are no whole clause."""
 
 
-def idle_in_words(causes: pd.DataFrame, waits: pd.DataFrame) -> list[str]:
+def _headline(causes: pd.DataFrame, waits: pd.DataFrame) -> list[str]:
     """Say for how much of the time the GPU is idle where it is most so, and what most of that is.
 
     Args:
@@ -32,14 +32,14 @@ def idle_in_words(causes: pd.DataFrame, waits: pd.DataFrame) -> list[str]:
     found = outlier(sums_per_scope(causes), "window_share") if len(causes) else None
     if found is None or not found["idle_ns"]:
         return []
-    cause = rows_there(causes, found).iloc[0]
-    says = CLAUSE.get(cause["cause"], CAUSE[cause["cause"]])
+    cause = rows_at_outlier(causes, found).iloc[0]
+    says = CAUSE_CLAUSES.get(cause["cause"], CAUSE[cause["cause"]])
     idle = f"the GPU is idle for {brief_share(found['window_share'])} of the time{found.where}{found.typical}"
-    behind = rows_there(waits, found)
-    return [f"{idle}; for {brief_share(cause['idle_share'])} of that {says}{_behind(behind, cause['cause'])}"]
+    behind = rows_at_outlier(waits, found)
+    return [f"{idle}; for {brief_share(cause['idle_share'])} of that {says}{_largest_wait(behind, cause['cause'])}"]
 
 
-def _behind(waits: pd.DataFrame, cause: str) -> str:
+def _largest_wait(waits: pd.DataFrame, cause: str) -> str:
     """Name what is behind most of a cause, if there is something."""
     own = waits[(waits["cause"] == cause) & waits["name"].notna()]
     if not len(own):

@@ -14,18 +14,18 @@ from analyses import column_types
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.description import Flag
-from analyses.questions.idle_conclusion import idle_in_words
+from analyses.questions.idle_conclusion import _headline
 from analyses.questions.launch_gaps import LAUNCH_GAP_COLUMNS, LAUNCH_GAP_US, launch_gaps
-from analyses.questions.other_ranks import blamed_on_ranks
+from analyses.questions.other_ranks import blame_ranks
 from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, event_indices, event_names, joined
 from hta_graph.activities import activities
-from hta_graph.arrays import picked, ranked_by
+from hta_graph.arrays import percentiles_by, take_or
 from hta_graph.graph.conversion import texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EdgeKind, Evidence, GapCause, Ids, Ints
-from hta_graph.multi_rank.matching.rank_waits import RankWaits, waits_for_ranks
-from hta_graph.paths.gap_causes import GapExplainer, GapPieces
+from hta_graph.multi_rank.matching.rank_waits import RankWaits, waits_by_rank
+from hta_graph.paths.gap_causes import GapExplainer, GapSegments
 from hta_graph.paths.gaps import Gaps
 from hta_graph.stream_gaps import device_gaps, stream_intervals
 from hta_graph.trace.event_args import Objects
@@ -59,7 +59,7 @@ class ExplainedGaps:
     gaps: Gaps
     scope: Ints
     lane: Ids
-    pieces: GapPieces
+    pieces: GapSegments
 
     @property
     def graph(self) -> DependencyGraph:
@@ -94,7 +94,7 @@ def idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
         scope), gaps (that this cause is part of), median_gap_ns and p95_gap_ns (its time in one of them, which half and
         95 % do not exceed); longest first.
     """
-    return _causes_of(ScopeExplainer().device(scopes))
+    return _idle_time_table(ScopeExplainer().device(scopes))
 
 
 def stream_idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
@@ -108,7 +108,7 @@ def stream_idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
         rank, scope, stream, cause, idle_ns, idle_share (of the stream's), gaps, median_gap_ns and p95_gap_ns (as in
         :func:`idle_time`); longest first.
     """
-    return _stream_causes_of(ScopeExplainer().streams(scopes))
+    return _stream_table(ScopeExplainer().streams(scopes))
 
 
 def idle_waits(scopes: Sequence[Scope], *, innermost: bool = False) -> pd.DataFrame:
@@ -124,7 +124,7 @@ def idle_waits(scopes: Sequence[Scope], *, innermost: bool = False) -> pd.DataFr
         waited for; of unknown causes what started late), operator (the outermost around it, or around its launch);
         longest first.
     """
-    return _waits_of(ScopeExplainer().device(scopes), innermost=innermost)
+    return _waits_table(ScopeExplainer().device(scopes), innermost=innermost)
 
 
 def longest_gaps(scopes: Sequence[Scope], count: int = LONGEST) -> pd.DataFrame:
@@ -135,7 +135,7 @@ def longest_gaps(scopes: Sequence[Scope], count: int = LONGEST) -> pd.DataFrame:
         edge and evidence (of what bound the next activity's start), event_index and kernel (that activity), name (what
         is behind the cause); longest first.
     """
-    return _longest_of(ScopeExplainer().device(scopes), count)
+    return _longest_gaps_table(ScopeExplainer().device(scopes), count)
 
 
 class ScopeExplainer:
@@ -163,7 +163,7 @@ class ScopeExplainer:
 
     def _waits_of(self, scopes: Iterable[Scope]) -> dict[int, RankWaits]:
         if self._waits is None:
-            self._waits = waits_for_ranks({scope.rank: scope.graph for scope in scopes})
+            self._waits = waits_by_rank({scope.rank: scope.graph for scope in scopes})
         return self._waits
 
     def _explained(self, scopes: Sequence[Scope], gaps_of: Callable[[Scope], tuple[Gaps, Ids]]) -> list[ExplainedGaps]:
@@ -184,11 +184,11 @@ class ScopeExplainer:
         explainer = self._known[graph]
         pieces = explainer.explain(gaps)
         if rank in waits:
-            pieces = blamed_on_ranks(graph, pieces, waits[rank])
+            pieces = blame_ranks(graph, pieces, waits[rank])
         return ExplainedGaps(scopes, explainer, gaps, scope, lane, pieces)
 
 
-def _causes_of(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
+def _idle_time_table(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
     """Make the table of :func:`idle_time`."""
     return _table_of_gaps(explained, _scope_causes, CAUSE_COLUMNS)
 
@@ -210,7 +210,7 @@ def _scope_causes(found: ExplainedGaps) -> pd.DataFrame:
     return rows
 
 
-def _stream_causes_of(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
+def _stream_table(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
     """Make the table of :func:`stream_idle_time`."""
     return _table_of_gaps(explained, _causes_per_stream, STREAM_COLUMNS)
 
@@ -225,7 +225,7 @@ def _causes_per_stream(found: ExplainedGaps) -> pd.DataFrame:
     return rows.assign(cause=CAUSES[rows["cause"]], stream=names[rows["lane"]])
 
 
-def _waits_of(explained: Sequence[ExplainedGaps], *, innermost: bool = False) -> pd.DataFrame:
+def _waits_table(explained: Sequence[ExplainedGaps], *, innermost: bool = False) -> pd.DataFrame:
     """Make the table of :func:`idle_waits`."""
     return _table_of_gaps(explained, lambda found: _scope_waits(found, innermost=innermost), WAIT_COLUMNS)
 
@@ -234,13 +234,13 @@ def _scope_waits(found: ExplainedGaps, *, innermost: bool) -> pd.DataFrame:
     """Sum the idle time of each scope by what is behind it."""
     graph, pieces = found.graph, found.pieces
     events, edges = graph.event_table, graph.edges_at(pieces.edge)
-    event = pieces.event if innermost else _event_behind(graph, pieces)
+    event = pieces.event if innermost else _awaited_events(graph, pieces)
     codes = {
         "cause": pieces.cause,
         "evidence": np.where(pieces.edge >= 0, edges.inferred, -1),
-        "lane": picked(events.lane, np.where(event >= 0, event, np.where(pieces.edge >= 0, edges.target, -1))),
-        "operator": picked(events.name, _outermost_operators(graph, event)),
-        "name": picked(events.name, event),
+        "lane": take_or(events.lane, np.where(event >= 0, event, np.where(pieces.edge >= 0, edges.target, -1))),
+        "operator": take_or(events.name, _outermost_operators(graph, event)),
+        "name": take_or(events.name, event),
     }
     rows = _total_lengths(found.keys(**codes), pieces)
     rows["idle_share"] = rows["idle_ns"] / rows.groupby("scope")["idle_ns"].transform("sum")
@@ -249,7 +249,7 @@ def _scope_waits(found: ExplainedGaps, *, innermost: bool) -> pd.DataFrame:
     return rows.assign(**named)
 
 
-def _event_behind(graph: DependencyGraph, pieces: GapPieces) -> Ids:
+def _awaited_events(graph: DependencyGraph, pieces: GapSegments) -> Ids:
     """Return the row behind each piece: of work in operators the outermost one."""
     outermost = _outermost_operators(graph, pieces.event)
     # Deep inside an operator any of its children may stand there by chance; the outermost is what the user wrote.
@@ -261,11 +261,11 @@ def _outermost_operators(graph: DependencyGraph, event: Ids) -> Ids:
     """Return the outermost operator around each row; -1 where that is the row itself."""
     # Few rows are behind many pieces: each is looked up once.
     unique, place = np.unique(event, return_inverse=True)
-    found = picked(graph.outermost_operator, unique)
+    found = take_or(graph.outermost_operator, unique)
     return np.where(found == unique, -1, found)[place]
 
 
-def _longest_of(explained: Sequence[ExplainedGaps], count: int) -> pd.DataFrame:
+def _longest_gaps_table(explained: Sequence[ExplainedGaps], count: int) -> pd.DataFrame:
     """Make the table of :func:`longest_gaps`."""
     rows = _table_of_gaps(explained, lambda found: _scope_longest(found, count), GAP_COLUMNS)
     return rows.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True).head(count)
@@ -300,7 +300,7 @@ def _scope_longest(found: ExplainedGaps, count: int) -> pd.DataFrame:
 def _main_causes(found: ExplainedGaps) -> pd.DataFrame:
     """Return for each gap the cause that took most of it, how long, and the name most of that goes by."""
     graph, pieces = found.graph, found.pieces
-    name = picked(graph.event_table.name, _event_behind(graph, pieces))
+    name = take_or(graph.event_table.name, _awaited_events(graph, pieces))
     keys = pd.DataFrame({"gap": pieces.gap, "cause": pieces.cause, "name": name})
     parts = _total_lengths(keys, pieces)
     parts["of_cause"] = parts.groupby(["gap", "cause"])["idle_ns"].transform("sum")
@@ -309,7 +309,7 @@ def _main_causes(found: ExplainedGaps) -> pd.DataFrame:
     return ordered.drop_duplicates("gap").set_index("gap")
 
 
-def _total_lengths(keys: pd.DataFrame, pieces: GapPieces) -> pd.DataFrame:
+def _total_lengths(keys: pd.DataFrame, pieces: GapSegments) -> pd.DataFrame:
     """Sum the pieces of equal keys and count their gaps, longest first."""
     names = list(keys.columns)
     summed = keys.assign(idle_ns=pieces.length).groupby(names, sort=False)["idle_ns"].sum()
@@ -319,7 +319,7 @@ def _total_lengths(keys: pd.DataFrame, pieces: GapPieces) -> pd.DataFrame:
     return rows.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True)
 
 
-def _with_usual_gaps(rows: pd.DataFrame, keys: pd.DataFrame, pieces: GapPieces) -> pd.DataFrame:
+def _with_usual_gaps(rows: pd.DataFrame, keys: pd.DataFrame, pieces: GapSegments) -> pd.DataFrame:
     """Add how long the time of equal keys in one gap usually is, which their sum does not tell."""
     names = list(keys.columns)
     single = (
@@ -328,7 +328,7 @@ def _with_usual_gaps(rows: pd.DataFrame, keys: pd.DataFrame, pieces: GapPieces) 
     number = single.groupby(names, sort=False).ngroup().to_numpy().astype(np.int64)
     found = single[names].drop_duplicates()
     lengths = single["idle_ns"].to_numpy()
-    usual = [ranked_by(number, lengths, len(found), percent) for percent in (50, 95)]
+    usual = [percentiles_by(number, lengths, len(found), percent) for percent in (50, 95)]
     return rows.merge(found.assign(**dict(zip(USUAL_GAPS, usual, strict=True))), on=names, how="left")
 
 
@@ -354,16 +354,16 @@ def answer(
     explainer = ScopeExplainer(data_load)
     device = explainer.device(scopes)
     tables = {
-        "idle_time": _causes_of(device),
-        "waits": _waits_of(device),
-        "longest_gaps": _longest_of(device, LONGEST),
-        "streams": _stream_causes_of(explainer.streams(scopes)),
+        "idle_time": _idle_time_table(device),
+        "waits": _waits_table(device),
+        "longest_gaps": _longest_gaps_table(device, LONGEST),
+        "streams": _stream_table(explainer.streams(scopes)),
         "launch_gaps": launch_gaps(scopes, launch_gap_us=launch_gap_us),
     }
     notes = [*(note for found in device for note in _missing_notes(found)), *several_gpus(scopes)]
-    series = {"waits_innermost": _waits_of(device, innermost=True)}
+    series = {"waits_innermost": _waits_table(device, innermost=True)}
     summed = dict.fromkeys(("idle_time", "waits", "streams", "launch_gaps"), "gaps")
-    said = idle_in_words(tables["idle_time"], tables["waits"])
+    said = _headline(tables["idle_time"], tables["waits"])
     return Answer(tables, notes, series, summed=summed, conclusion=said)
 
 

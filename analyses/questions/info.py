@@ -14,12 +14,12 @@ from analyses.display.labels import EDGE
 from analyses.display.terminal import Line, clipped, duration_text, table
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind
-from hta_graph.text.sanitize import encodable
+from hta_graph.text.sanitize import encodable_path
 
-__all__ = ["RANKS_TOLD", "info_document", "info_lines", "more_ranks_line"]
+__all__ = ["RANKS_LISTED", "info_document", "info_lines", "more_ranks_line"]
 
 GPU_OF_LANE = re.compile(r"stream (\d{1,9}):")
-RANKS_TOLD = 64
+RANKS_LISTED = 64
 """How many ranks are told one by one."""
 
 
@@ -29,7 +29,7 @@ def info_document(graph: DependencyGraph) -> dict[str, Any]:
     kinds = np.bincount(events.kind, minlength=len(EventKind))
     per_lane = np.bincount(events.lane, minlength=len(graph.lanes.labels))
     return {
-        "file": encodable(graph.path),
+        "file": encodable_path(graph.path),
         "rank": graph.rank,
         "world_size": graph.trace.world_size,
         "events": len(events),

@@ -13,14 +13,14 @@ from analyses.advice.format import brief_duration, brief_share, counted, quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.description import Flag
-from analyses.headline import largest_thing, rows_there
+from analyses.headline import largest_item, rows_at_outlier
 from analyses.scope import Scope
-from analyses.tables import Table, count_to_share, joined, table_of
+from analyses.tables import Table, joined, rows_to_share, table_of
 from hta_graph.activities import Activities, WorkType
 from hta_graph.arrays import summed_by
 from hta_graph.errors import UsageError
 from hta_graph.model import Ints
-from hta_graph.paths.intervals import combinations
+from hta_graph.paths.intervals import time_by_combination
 from hta_graph.text.shorten import short_name
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _combined_times(running: Activities, types: Sequence[WorkType]) -> list[dict
     """Return a row for each combination that occurs, longest first."""
     if not len(running):
         return []
-    times = combinations([running.busy(kind) for kind in types]).tolist()
+    times = time_by_combination([running.busy(kind) for kind in types]).tolist()
     labels = [OVERLAPPING.join(kind.label for kind in types if mask >> kind & 1) for mask in range(len(times))]
     found = [(label, time) for label, time in zip(labels, times, strict=True) if time]
     found.sort(key=lambda item: (-item[1], item[0]))
@@ -164,7 +164,7 @@ def _count_to_name(sums: Ints, ratio: float, most: int, *, by_quantile: bool) ->
         # HTA's rule, as it is written there: a quantile of running totals, not a share of the time.
         running = np.cumsum(sums)
         return min(int(np.count_nonzero(running <= np.quantile(running, ratio))), most)
-    return count_to_share(sums, ratio, most)
+    return rows_to_share(sums, ratio, most)
 
 
 def _described_groups(group: Ints, durations: Ints, groups: int) -> dict[str, Any]:
@@ -222,14 +222,14 @@ def answer(
 
 def _conclusion(types: pd.DataFrame, kernels: pd.DataFrame) -> list[str]:
     """Say which kernel takes most of all work's time, where it takes most, and what runs most of the busy time."""
-    found = largest_thing(kernels[kernels["kernel"] != OTHERS], ["kernel", "kernel_type"], "sum_ns")
+    found = largest_item(kernels[kernels["kernel"] != OTHERS], ["kernel", "kernel_type"], "sum_ns")
     if found is None:
         return []
     waits = ", which may include waiting for other ranks" if found["kernel_type"] == COMMUNICATION else ""
     name, runs = quoted(short_name(found["kernel"])), counted(found["count"], "run")
     takes = f"{name} takes most, {brief_share(found['time_share'])} of the time of all GPU work{found.where}"
     each = f"{brief_duration(int(found['sum_ns']))} in {runs}{found.typical}{waits}"
-    busy = rows_there(types, found).iloc[0]
+    busy = rows_at_outlier(types, found).iloc[0]
     return [f"{takes}: {each}; {brief_share(busy['time_share'])} of the GPU's busy time is {busy['kernel_type']}"]
 
 

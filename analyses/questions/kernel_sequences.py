@@ -16,9 +16,9 @@ from analyses.display.charts import long_bars
 from analyses.display.dataframes import ARROW
 from analyses.display.terminal import clipped
 from analyses.scope import Scope
-from analyses.sequence_conclusion import sequence_with_most_time
+from analyses.sequence_conclusion import sequence_headline
 from analyses.tables import Table, event_names, scopes_in, table_of
-from hta_graph.alignment.sequence_patterns import Sequences, outermost_around, same_sequences
+from hta_graph.alignment.sequence_patterns import SequencePatterns, outermost_roots, sequence_patterns
 from hta_graph.errors import Remedy
 from hta_graph.export.perfetto.slice_tracks import SliceTrack, write_slices
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -67,16 +67,16 @@ def kernel_sequences(scopes: Sequence[Scope], operator: str, min_pattern_len: in
     return table_of(scopes, lambda scope: _described_patterns(scope, operator, min_pattern_len), COLUMNS)
 
 
-def sequences_under(scope: Scope, operator: str, min_pattern_len: int) -> Sequences:
+def sequences_under(scope: Scope, operator: str, min_pattern_len: int) -> SequencePatterns:
     """Find the sequences of a scope."""
     graph, work = scope.graph, scope.work
     wanted = np.array([operator in name for name in graph.names], np.bool_)
     roots = np.flatnonzero(wanted[graph.event_table.name] & kind_mask(graph.event_table.kind, ROOTS))
-    owner = outermost_around(graph.event_table, roots, work.call)
+    owner = outermost_roots(graph.event_table, roots, work.call)
     # By owner, then canonical row, which is the order of starts: each owner's pieces lie side by side.
     order = np.lexsort((work.row, owner))
     order = order[owner[order] >= 0]
-    return same_sequences(owner[order], work.row[order], graph.event_table.name, max(min_pattern_len, 1))
+    return sequence_patterns(owner[order], work.row[order], graph.event_table.name, max(min_pattern_len, 1))
 
 
 def _described_patterns(scope: Scope, operator: str, min_pattern_len: int) -> pd.DataFrame:
@@ -96,7 +96,7 @@ def _described_patterns(scope: Scope, operator: str, min_pattern_len: int) -> pd
     return frame.sort_values(["count", "gpu_ns"], ascending=False, kind="stable", ignore_index=True)
 
 
-def pattern_times(graph: DependencyGraph, found: Sequences) -> tuple[Ints, Ints]:
+def pattern_times(graph: DependencyGraph, found: SequencePatterns) -> tuple[Ints, Ints]:
     """Return the summed lengths of the GPU work and of the rows of each pattern (ns)."""
     length = graph.event_table.end - graph.event_table.start
     return found.per_pattern(found.per_group(length[found.members])), found.per_pattern(length[found.owner])
@@ -118,7 +118,7 @@ def answer(scopes: Sequence[Scope], operator: str, min_pattern_len: int = MIN_PA
         {"kernel_sequences": frame},
         notes,
         summed={"kernel_sequences": "occurrences"},
-        conclusion=sequence_with_most_time(frame),
+        conclusion=sequence_headline(frame),
     )
 
 
@@ -165,7 +165,7 @@ def write_sequence_overlay(
     return write_slices(scope.graph.trace, "Kernel sequences", _marking_tracks(scope.graph, found, top_k), target)
 
 
-def _marking_tracks(graph: DependencyGraph, found: Sequences, top_k: int) -> list[SliceTrack]:
+def _marking_tracks(graph: DependencyGraph, found: SequencePatterns, top_k: int) -> list[SliceTrack]:
     """Return a track for each thread with the rows, and for each stream with their GPU work, of the top patterns."""
     ranked = most_frequent(graph, found)[:top_k]
     # Patterns outside the top have no rank: their rows are left unmarked.
@@ -186,7 +186,7 @@ def _marking_tracks(graph: DependencyGraph, found: Sequences, top_k: int) -> lis
     ]
 
 
-def _short_pattern(graph: DependencyGraph, found: Sequences, pattern: int) -> str:
+def _short_pattern(graph: DependencyGraph, found: SequencePatterns, pattern: int) -> str:
     """Return a pattern as text: short names of its row and its work, with bars between them."""
     example = int(found.example[pattern])
     names = [graph.name_of(int(found.owner[example])), *event_names(graph, found.group(example))]
@@ -209,14 +209,14 @@ def _tracks_per_lane(
     return tracks
 
 
-def most_frequent(graph: DependencyGraph, found: Sequences) -> Ints:
+def most_frequent(graph: DependencyGraph, found: SequencePatterns) -> Ints:
     """Return the patterns by count, largest first, then by text."""
     texts = pattern_texts(graph, found)
     counts = found.counts().tolist()
     return np.array(sorted(range(len(texts)), key=lambda at: (-counts[at], texts[at])), np.int64)
 
 
-def pattern_texts(graph: DependencyGraph, found: Sequences) -> list[str]:
+def pattern_texts(graph: DependencyGraph, found: SequencePatterns) -> list[str]:
     """Return the patterns as texts: the names of the row and of its work, with bars between them."""
     roots = event_names(graph, found.owner[found.example])
     groups = [event_names(graph, found.group(at)) for at in found.example.tolist()]

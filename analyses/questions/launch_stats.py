@@ -15,11 +15,11 @@ from analyses.answer import Answer
 from analyses.description import Flag
 from analyses.display.charts import GRID, SERIES, empty_figure, new_figure
 from analyses.display.clocks import clock_notes
-from analyses.headline import Outlier, outlier, rows_there, sums_per_scope
+from analyses.headline import Outlier, outlier, rows_at_outlier, sums_per_scope
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, table_of
 from hta_graph.activities import Activities, WorkType
-from hta_graph.arrays import ranked_by
+from hta_graph.arrays import percentiles_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EdgeKind, EdgeRole, Ints, edge_kinds
 
@@ -39,7 +39,7 @@ IN_STREAM = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM and not m
 ACROSS_STREAMS = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM and meaning.exported)
 """Edges by which work waits for what its own stream did before, and for what another stream did."""
 DELAYS = ("launch_delay_ns", "behind_stream_ns", "behind_event_ns", "overhead_ns")
-HELD_BY = {
+WAITED_FOR = {
     "behind_stream_ns": "earlier work of its own stream: the CPU launches early enough",
     "behind_event_ns": "work of other streams that it waits for: the CPU launches early enough",
     "overhead_ns": "overhead: nothing else held it",
@@ -171,7 +171,7 @@ def _summed_launches(part: dict[str, Any]) -> list[int]:
     calls, first = np.unique(part["call_index"], return_index=True)
     delay, overhead = part["launch_delay_ns"], part["overhead_ns"]
     every = np.zeros(len(delay), np.int64)
-    usual = [ranked_by(every, *of)[0] for of in ((delay, 1, 50), (delay, 1, 95), (overhead, 1, 50))]
+    usual = [percentiles_by(every, *of)[0] for of in ((delay, 1, 50), (delay, 1, 95), (overhead, 1, 50))]
     sums = [part["cpu_duration_ns"][first].sum(), part["gpu_duration_ns"].sum(), *(part[name].sum() for name in DELAYS)]
     return [
         len(calls),
@@ -227,18 +227,18 @@ def _conclusion(stats: pd.DataFrame) -> list[str]:
         return []
     calls = f"{counted(found['calls'], 'launching call')}{found.where}"
     takes = f"{calls} take {brief_duration(found['cpu_ns'])} on the CPU{found.typical}"
-    longest = rows_there(stats, found).iloc[0]
+    longest = rows_at_outlier(stats, found).iloc[0]
     if found["calls"] > longest["calls"]:
         takes += f", {brief_share(longest['cpu_ns'] / max(found['cpu_ns'], 1))} of it in {quoted(longest['call'])}"
-    return [f"{takes}, for {brief_duration(found['gpu_ns'])} of GPU work{_mostly_held(found)}"]
+    return [f"{takes}, for {brief_duration(found['gpu_ns'])} of GPU work{_main_wait(found)}"]
 
 
-def _mostly_held(found: Outlier) -> str:
+def _main_wait(found: Outlier) -> str:
     """Say what the work of launches mostly waits for, if it waits."""
     if not found["launch_delay_ns"]:
         return "; the work starts before its call returns"
-    part = max(HELD_BY, key=lambda name: int(found[name]))
-    return f"; {brief_share(found[part] / found['launch_delay_ns'])} of its delay is {HELD_BY[part]}"
+    part = max(WAITED_FOR, key=lambda name: int(found[name]))
+    return f"; {brief_share(found[part] / found['launch_delay_ns'])} of its delay is {WAITED_FOR[part]}"
 
 
 def _largest_overheads(frame: pd.DataFrame) -> pd.DataFrame:

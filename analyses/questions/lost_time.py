@@ -10,10 +10,10 @@ import numpy as np
 
 from analyses.questions.scope_limits import ScopeLimits
 from hta_graph.activities import WorkType, activities
-from hta_graph.arrays import picked, summed_by
+from hta_graph.arrays import summed_by, take_or
 from hta_graph.exposure import exposure
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.model import Codes, Floats, GapCause, Ints
 from hta_graph.paths.gap_causes import GapExplainer
 from hta_graph.paths.intervals import union
@@ -37,7 +37,7 @@ PARTS = {
 """Part of a window → what it is."""
 
 
-class Does(IntEnum):
+class ActivityClass(IntEnum):
     """What an activity does; of several that run at once the first one here has the time."""
 
     MATRIX = 0
@@ -49,7 +49,7 @@ class Does(IntEnum):
 
 def loss_rows(limits: ScopeLimits) -> list[dict[str, Any]]:
     """Divide a scope's window into :data:`PARTS`; the rows add up to it, to the nanosecond."""
-    rows = [{"part": part, "cause": None, "time_ns": ns} for part, ns in _busy_parts(limits)]
+    rows = [{"part": part, "cause": None, "time_ns": ns} for part, ns in _busy_time_parts(limits)]
     rows += [{"part": "idle", "cause": cause, "time_ns": ns} for cause, ns in _idle_causes(limits)]
     return [row for row in rows if row["time_ns"]]
 
@@ -65,28 +65,28 @@ def utilisation(limits: ScopeLimits) -> tuple[float, float]:
     return flops, ideal_ns / (scope.window_ns * max(len(scope.gpus), 1)) if known else np.nan
 
 
-def _busy_parts(limits: ScopeLimits) -> Iterator[tuple[str, int]]:
-    """Yield the parts in which the GPU works, by :class:`Does`."""
+def _busy_time_parts(limits: ScopeLimits) -> Iterator[tuple[str, int]]:
+    """Yield the parts in which the GPU works, by :class:`ActivityClass`."""
     # matrix          ####  ####        ####  ####
     # other work        ####  ##            ##
     # communication         ########              ####
-    work, does = limits.scope.running, _what_each_does(limits)
+    work, does = limits.scope.running, _classify_activities(limits)
     compute, limit = _shares_of_limits(limits)
-    for kind in Does:
+    for kind in ActivityClass:
         own, before = does == kind, does < kind
         alone = exposure(work.take(own), union(work.start[before], work.end[before])).exposed
-        yield from _parts_of(kind, alone, compute[own], limit[own])
+        yield from _parts_by_limit(kind, alone, compute[own], limit[own])
 
 
-def _what_each_does(limits: ScopeLimits) -> Codes:
+def _classify_activities(limits: ScopeLimits) -> Codes:
     """Say of each activity of a scope what it does."""
     work, calls, place = limits.scope.running, limits.calls, limits.found.places(limits.scope.running)
     number = limits.found.number[place]
-    known = picked(~np.isnan(np.fmax(calls.flops, calls.bytes)), number, otherwise=False)
-    does = np.where(known, Does.OTHER, Does.UNKNOWN)
-    does[picked(calls.is_matrix, number, otherwise=False)] = Does.MATRIX
-    does[work.type == WorkType.COMMUNICATION] = Does.TALK
-    does[limits.found.host_copy[place]] = Does.COPY
+    known = take_or(~np.isnan(np.fmax(calls.flops, calls.bytes)), number, otherwise=False)
+    does = np.where(known, ActivityClass.OTHER, ActivityClass.UNKNOWN)
+    does[take_or(calls.is_matrix, number, otherwise=False)] = ActivityClass.MATRIX
+    does[work.type == WorkType.COMMUNICATION] = ActivityClass.TALK
+    does[limits.found.host_copy[place]] = ActivityClass.COPY
     return does.astype(np.int8)
 
 
@@ -96,20 +96,20 @@ def _shares_of_limits(limits: ScopeLimits) -> tuple[Floats, Floats]:
     place = found.places(work)
     total = np.maximum(found.operator_ns[place], 1)
     compute, limit = (
-        picked(values, found.number[place], otherwise=np.nan) / total for values in (calls.compute_ns, calls.limit_ns)
+        take_or(values, found.number[place], otherwise=np.nan) / total for values in (calls.compute_ns, calls.limit_ns)
     )
     return np.minimum(compute, 1.0), np.minimum(limit, 1.0)
 
 
-def _parts_of(kind: Does, alone: Ints, compute: Floats, limit: Floats) -> Iterator[tuple[str, int]]:
+def _parts_by_limit(kind: ActivityClass, alone: Ints, compute: Floats, limit: Floats) -> Iterator[tuple[str, int]]:
     """Divide the time of one kind of work by its limits."""
     if kind in SINGLE:
         yield SINGLE[kind], int(alone.sum())
         return
     word, has_limit = ("matrix", "other")[kind], ~np.isnan(limit)
     at_limit = round(float((alone * limit)[has_limit].sum()))
-    at_peak = round(float(np.nansum((alone * compute)[has_limit]))) if kind == Does.MATRIX else 0
-    if kind == Does.MATRIX:
+    at_peak = round(float(np.nansum((alone * compute)[has_limit]))) if kind == ActivityClass.MATRIX else 0
+    if kind == ActivityClass.MATRIX:
         yield "matrix_at_peak", at_peak
         yield "matrix_bound_by_memory", at_limit - at_peak
     else:
@@ -119,9 +119,9 @@ def _parts_of(kind: Does, alone: Ints, compute: Floats, limit: Floats) -> Iterat
 
 
 SINGLE = {
-    Does.UNKNOWN: "without_model",
-    Does.TALK: "exposed_communication",
-    Does.COPY: "exposed_copies",
+    ActivityClass.UNKNOWN: "without_model",
+    ActivityClass.TALK: "exposed_communication",
+    ActivityClass.COPY: "exposed_copies",
 }
 
 
@@ -135,6 +135,6 @@ def _idle_causes(limits: ScopeLimits) -> Iterator[tuple[str, int]]:
         yield cause.label, int(sums[cause])
 
 
-@remembered
+@memoized
 def _explainer(graph: DependencyGraph) -> GapExplainer:
     return GapExplainer(graph)

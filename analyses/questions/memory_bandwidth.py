@@ -13,7 +13,7 @@ from analyses.advice.format import brief_duration, brief_share, quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import steps_by_group
-from analyses.headline import largest_thing, rows_there
+from analyses.headline import largest_item, rows_at_outlier
 from analyses.scope import Scope
 from analyses.tables import Table, scopes_in, table_of
 from hta_graph.gpu_activity import Copies, copies_of, rate_steps
@@ -92,7 +92,7 @@ def _rate_changes(scope: Scope) -> dict[str, Any]:
     """Return the columns of a scope's changes."""
     copies = copies_of(scope.graph, scope.running)
     # At one instant ends and starts cancel out: only what holds afterwards is a change.
-    steps = rate_steps(copies, copies.end, _known_rates(copies), copies.end > copies.start).last_of_each_instant()
+    steps = rate_steps(copies, copies.end, _copy_rates(copies), copies.end > copies.start).last_of_each_instant()
     return {
         "kind": np.array(copies.kinds, object)[steps.kind],
         "time_ns": steps.time,
@@ -100,7 +100,7 @@ def _rate_changes(scope: Scope) -> dict[str, Any]:
     }
 
 
-def _known_rates(copies: Copies) -> Floats:
+def _copy_rates(copies: Copies) -> Floats:
     """Return each one's rate: as recorded, else bytes / length, else 0."""
     length = np.maximum(copies.end - copies.start, 1)
     computed = np.where(copies.bytes >= 0, copies.bytes / length, 0.0)
@@ -129,10 +129,10 @@ def answer(scopes: Sequence[Scope]) -> Answer:
 
 def _conclusion(frame: pd.DataFrame) -> list[str]:
     """Say which kind of copy takes most time, where it takes most, and how fast it is."""
-    found = largest_thing(frame, ["kind"], "duration_ns")
+    found = largest_item(frame, ["kind"], "duration_ns")
     if found is None:
         return []
-    share = brief_share(found["duration_ns"] / int(rows_there(frame, found)["duration_ns"].sum()))
+    share = brief_share(found["duration_ns"] / int(rows_at_outlier(frame, found)["duration_ns"].sum()))
     time = f"{brief_duration(found['duration_ns'])}, {share}{found.typical}"
     rate = f"; {found['mean_gbps']:,.1f} GB/s on average" if found["mean_gbps"] > 0 else ""
     return [f"{quoted(found['kind'])} takes most of the time of copies and sets{found.where}: {time}{rate}"]

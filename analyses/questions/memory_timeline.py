@@ -19,13 +19,13 @@ from analyses.display.terminal import clipped
 from analyses.headline import outlier
 from analyses.scope import Scope
 from analyses.tables import Rows, Table, joined, labelled
-from hta_graph.arrays import freeze, last_of_runs, picked, summed_by
-from hta_graph.attribution.owners import OWNERS, owners
+from hta_graph.arrays import freeze, last_of_runs, summed_by, take_or
+from hta_graph.attribution.owners import OWNERS_BY_KIND, owners
 from hta_graph.errors import UsageError
 from hta_graph.graph.conversion import texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints
-from hta_graph.trace.event_args import Details, Objects, read_details
+from hta_graph.trace.event_args import EventArgs, Objects, read_event_args
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -80,7 +80,7 @@ class Allocations:
     def names(self) -> Objects:
         """The owners' names."""
         graph = self.scope.graph
-        return texts_of_codes(graph.names, picked(graph.event_table.name, self.owner), UNKNOWN)
+        return texts_of_codes(graph.names, take_or(graph.event_table.name, self.owner), UNKNOWN)
 
 
 def allocations(scopes: Sequence[Scope], by: str = "operator") -> list[Allocations]:
@@ -94,8 +94,8 @@ def allocations(scopes: Sequence[Scope], by: str = "operator") -> list[Allocatio
         UsageError: another owner.
         TraceError: the file, which is read once more where there are such events, is gone or has changed.
     """
-    if by not in OWNERS:
-        raise UsageError(f"memory is not told by {by!r}; choose {', '.join(OWNERS)}")
+    if by not in OWNERS_BY_KIND:
+        raise UsageError(f"memory is not told by {by!r}; choose {', '.join(OWNERS_BY_KIND)}")
     graphs = dict.fromkeys(scope.graph for scope in scopes)
     recorded = {graph: MemoryEvents.of(graph, by) for graph in graphs}
     return [item for scope in scopes for item in recorded[scope.graph].of_scope(scope)]
@@ -115,9 +115,9 @@ class MemoryEvents:
         rows = np.flatnonzero(events.kind == EventKind.MEMORY).astype(np.int32)
         if not len(rows):
             return cls([], {"row": rows})
-        details = read_details(graph.trace, KEYS, rows)
+        details = read_event_args(graph.trace, KEYS, rows)
         numbers = {
-            key: np.array([_counted(value, key, absent) for value in details[key].tolist()], np.int64)
+            key: np.array([_plausible_size(value, key, absent) for value in details[key].tolist()], np.int64)
             for key in KEYS
             for absent in [0 if key == "Bytes" else -1]
         }
@@ -150,14 +150,14 @@ class MemoryEvents:
         return Allocations(scope, name, **columns)
 
 
-def _counted(value: object, key: str, absent: int) -> int:
+def _plausible_size(value: object, key: str, absent: int) -> int:
     """Return a number that the allocator can have meant; addresses have all 64 bits."""
     if not isinstance(value, int) or abs(value) >= (1 << 64 if key == "Addr" else MOST_BYTES):
         return absent
     return value if value < 1 << 63 else value - (1 << 64)
 
 
-def _device_name(details: Details, at: int) -> str:
+def _device_name(details: EventArgs, at: int) -> str:
     """Name the device of a memory event."""
     kind, number = details["Device Type"][at], details["Device Id"][at]
     name = "unknown device" if kind is None else f"device type {clipped(str(kind), 20)}"

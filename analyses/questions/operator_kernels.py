@@ -17,11 +17,11 @@ from analyses.display.clocks import clock_notes
 from analyses.display.dataframes import ARROW
 from analyses.display.terminal import clipped
 from analyses.scope import Scope
-from analyses.sequence_conclusion import sequence_with_most_time
+from analyses.sequence_conclusion import sequence_headline
 from analyses.tables import Table, event_names, scopes_in, table_of
 from hta_graph.activities import WorkType
-from hta_graph.alignment.sequence_patterns import Sequences, same_sequences
-from hta_graph.arrays import ranked_by
+from hta_graph.alignment.sequence_patterns import SequencePatterns, sequence_patterns
+from hta_graph.arrays import percentiles_by
 from hta_graph.errors import Remedy
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
@@ -86,17 +86,17 @@ def _described_sequences(scope: Scope, prefix: str) -> pd.DataFrame:
     return frame.sort_values(["count", "gpu_ns"], ascending=False, kind="stable", ignore_index=True)
 
 
-def _delay_columns(name: str, delay: Ints, found: Sequences) -> dict[str, Ints]:
+def _delay_columns(name: str, delay: Ints, found: SequencePatterns) -> dict[str, Ints]:
     """Return a delay of each sequence: its mean over the occurrences, and what half and 95 % of them do not exceed."""
     patterns = len(found.example)
     return {
         f"mean_{name}_delay_ns": np.rint(found.per_pattern(delay) / found.counts()).astype(np.int64),
-        f"median_{name}_delay_ns": ranked_by(found.pattern, delay, patterns, 50),
-        f"p95_{name}_delay_ns": ranked_by(found.pattern, delay, patterns, 95),
+        f"median_{name}_delay_ns": percentiles_by(found.pattern, delay, patterns, 50),
+        f"p95_{name}_delay_ns": percentiles_by(found.pattern, delay, patterns, 95),
     }
 
 
-def sequences_of_operators(scope: Scope, prefix: str) -> Sequences:
+def sequences_of_operators(scope: Scope, prefix: str) -> SequencePatterns:
     """Return the kernels of each operator in the order in which they were launched and began."""
     events = scope.graph.event_table
     work = scope.work.take((scope.work.call >= 0) & (scope.work.type != WorkType.MEMORY))
@@ -104,7 +104,7 @@ def sequences_of_operators(scope: Scope, prefix: str) -> Sequences:
     # An operator's kernels in the order of their calls; those of one call (a graph) in the order of their starts.
     order = np.lexsort((work.row, work.call, owner))
     order = order[owner[order] >= 0]
-    return same_sequences(owner[order], work.row[order], events.name)
+    return sequence_patterns(owner[order], work.row[order], events.name)
 
 
 def _operators_around(graph: DependencyGraph, calls: Ids, prefix: str) -> Ids:
@@ -118,7 +118,7 @@ def _operators_around(graph: DependencyGraph, calls: Ids, prefix: str) -> Ids:
     return found
 
 
-def launch_delays(scope: Scope, found: Sequences) -> tuple[Ints, Ints]:
+def launch_delays(scope: Scope, found: SequencePatterns) -> tuple[Ints, Ints]:
     """Return for each operator how long it took to the first launch, and from that to the start of its kernel (ns)."""
     start = scope.graph.event_table.start
     first = found.members[found.first[:-1]]
@@ -128,7 +128,7 @@ def launch_delays(scope: Scope, found: Sequences) -> tuple[Ints, Ints]:
     return called - start[found.owner], start[first] - called
 
 
-def joined_names(graph: DependencyGraph, found: Sequences, joint: str) -> list[str]:
+def joined_names(graph: DependencyGraph, found: SequencePatterns, joint: str) -> list[str]:
     """Return the kernels' names of each pattern as one text."""
     return [joint.join(event_names(graph, found.group(at))) for at in found.example.tolist()]
 
@@ -147,7 +147,7 @@ def answer(scopes: Sequence[Scope], operators: str = OPERATORS) -> Answer:
         {"operator_kernels": frame},
         [*notes, *clock_notes({scope.rank: scope.graph.diagnostics for scope in scopes})],
         summed={"operator_kernels": "occurrences"},
-        conclusion=sequence_with_most_time(frame),
+        conclusion=sequence_headline(frame),
     )
 
 

@@ -12,15 +12,15 @@ from analyses import column_types
 from analyses.advice.format import brief_duration, brief_share, quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
-from analyses.headline import outlier, rows_there
+from analyses.headline import outlier, rows_at_outlier
 from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, event_names, table_of
 from hta_graph.activities import Activities, WorkType
-from hta_graph.arrays import looked_up, picked
+from hta_graph.arrays import find_sorted, take_or
 from hta_graph.exposure import exposure
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.multi_rank.matching.communication_kernels import read_communication_kernels
-from hta_graph.multi_rank.matching.rank_waits import RankWaits, waits_for_ranks
+from hta_graph.multi_rank.matching.rank_waits import RankWaits, waits_by_rank
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.text.shorten import short_name
 
@@ -68,7 +68,7 @@ def comm_comp_overlap(scopes: Sequence[Scope]) -> pd.DataFrame:
         exposed_memory_ns, exposed_waiting_ns and exposed_transfer_ns (of several ranks: of the exposed communication
         the time in which all of it waits for other ranks, and the rest; missing for one rank, which cannot tell).
     """
-    waits = waits_for_ranks({scope.rank: scope.graph for scope in scopes})
+    waits = waits_by_rank({scope.rank: scope.graph for scope in scopes})
     rows = table_of(scopes, lambda scope: [_hidden_time(scope, waits.get(scope.rank))], OVERLAP_COLUMNS)
     return rows.astype(dict.fromkeys(OVERLAP_COLUMNS[-2:], "Int64"))
 
@@ -98,7 +98,7 @@ def _exposed_waiting(scope: Scope, exposed: Intervals, waits: RankWaits | None) 
         return dict.fromkeys(("exposed_waiting_ns", "exposed_transfer_ns"))
     work = scope.running.take(scope.running.type == WorkType.COMMUNICATION)
     # A kernel waits first and transfers from then on.
-    begins = np.maximum(work.start, picked(waits.end, looked_up(work.row, waits.row), otherwise=0))
+    begins = np.maximum(work.start, take_or(waits.end, find_sorted(work.row, waits.row), otherwise=0))
     transfer = union(np.minimum(begins, work.end), work.end)
     waiting = exposed.subtract(transfer).total
     return {"exposed_waiting_ns": waiting, "exposed_transfer_ns": exposed.total - waiting}
@@ -245,7 +245,7 @@ def _conclusion(frame: pd.DataFrame, collectives: pd.DataFrame) -> list[str]:
         return [f"all communication is hidden behind computation: {every}{found.where}"]
     share = brief_share(found["exposed_share"])
     of = f"{share} of the communication is exposed{found.where}{found.typical}: {brief_duration(exposed)} of {every}"
-    largest = rows_there(collectives, found).iloc[0]
+    largest = rows_at_outlier(collectives, found).iloc[0]
     name = largest["collective"] if isinstance(largest["collective"], str) else short_name(largest["kernel"])
     waiting = found["exposed_waiting_ns"]
     waits = "" if pd.isna(waiting) else f"; in {brief_share(waiting / exposed)} of that it waits for other ranks"

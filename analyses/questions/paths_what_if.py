@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from analyses.changes import AskedChange, asked_scenario
-from analyses.slack_report import near_record
+from analyses.changes import NamedChange, scenario_change
+from analyses.slack_report import slack_record
 from analyses.step_records import step_records, window_record
 from analyses.window_report import time_by_host
 from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.paths.critical_path import refuse_few_rows
+from hta_graph.paths.critical_path import require_all_rows
 from hta_graph.paths.step_table import StepRow, step_rows
-from hta_graph.paths.windows import Window
-from hta_graph.text.sanitize import encodable
+from hta_graph.paths.windows import WindowQuery
+from hta_graph.text.sanitize import encodable_path
 from hta_graph.what_if.modified_window import PathTotals
-from hta_graph.what_if.opportunities import Opportunity, listed_opportunities
-from hta_graph.what_if.predict import JobPrediction, PathOfRanks, ReplayElsewhere, replay_elsewhere
+from hta_graph.what_if.opportunities import Opportunity, opportunity_rows
+from hta_graph.what_if.predict import JobPrediction, RankPathTotals, WindowReplay, summary_replay
 from hta_graph.what_if.replay import Replayed, replay
 from hta_graph.what_if.scenarios import COMPARES_RANKS, SCENARIOS
 from hta_graph.what_if.sensitivity import TOLERANCE_NS, Curve, next_on_path, sensitivity
@@ -41,10 +41,10 @@ class WhatIf:
     """
 
     replayed: Replayed | JobPrediction
-    asked: Sequence[AskedChange]
+    asked: Sequence[NamedChange]
     next: str | None
     opportunities: Sequence[Opportunity]
-    scenarios: Sequence[tuple[AskedChange, int]]
+    scenarios: Sequence[tuple[NamedChange, int]]
     curve: Curve | None = None
     near: NearCritical | None = None
 
@@ -61,8 +61,8 @@ class WhatIf:
 
 def what_if(
     graph: DependencyGraph,
-    window: Window,
-    asked: Sequence[AskedChange] = (),
+    window: WindowQuery,
+    asked: Sequence[NamedChange] = (),
     *,
     curve: str | None = None,
     near: float | None = None,
@@ -82,19 +82,19 @@ def what_if(
             rows of all ranks: a curve, what is near, changes that compare ranks.
         UsageError: a pattern is neither a name nor a regular expression.
     """
-    elsewhere = replay_elsewhere(graph)
+    elsewhere = summary_replay(graph)
     if elsewhere is not None:
         for option, value in (("a curve", curve), ("what is nearly critical", near)):
             if value is not None:
-                refuse_few_rows(graph, option)
-        return _asked_of_ranks(elsewhere(window(graph), window.asked), asked)
+                require_all_rows(graph, option)
+        return _what_if_of_ranks(elsewhere(window(graph), window.asked), asked)
     replayed = replay(graph, [one.change for one in asked], window)
     base = replayed.draft.base
     within_ns = TOLERANCE_NS
     if curve is None and len(asked) == 1 and asked[0].record["change"] == "scale":
         # Some curves have hundreds of corners: who did not ask for all gets those that bend it visibly.
         curve, within_ns = asked[0].record["what"], round(VISIBLE_BEND * base.length_ns)
-    listed = [] if asked else listed_opportunities(base)
+    listed = [] if asked else opportunity_rows(base)
     return WhatIf(
         replayed,
         asked,
@@ -106,7 +106,7 @@ def what_if(
     )
 
 
-def _asked_of_ranks(elsewhere: ReplayElsewhere, asked: Sequence[AskedChange]) -> WhatIf:
+def _what_if_of_ranks(elsewhere: WindowReplay, asked: Sequence[NamedChange]) -> WhatIf:
     """Answer for a job of few rows, whose ranks are asked one by one."""
     if asked:
         predicted = elsewhere.predict([one.change for one in asked])
@@ -117,16 +117,16 @@ def _asked_of_ranks(elsewhere: ReplayElsewhere, asked: Sequence[AskedChange]) ->
     return WhatIf(outlook.recorded, asked, None, outlook.opportunities, saved)
 
 
-def _scenarios_without_choice() -> list[AskedChange]:
-    return [asked_scenario(name) for name, known in SCENARIOS.items() if known.argument is None]
+def _scenarios_without_choice() -> list[NamedChange]:
+    return [scenario_change(name) for name, known in SCENARIOS.items() if known.argument is None]
 
 
 def _named_changes(
-    graph: DependencyGraph, window: Window, listed: Sequence[Opportunity]
-) -> list[tuple[AskedChange, int]]:
+    graph: DependencyGraph, window: WindowQuery, listed: Sequence[Opportunity]
+) -> list[tuple[NamedChange, int]]:
     """Replay the named scenarios that apply and need no choice, of a job also the rank to gain most like the others."""
     asked = _scenarios_without_choice()
-    asked += [asked_scenario("rank_like_others", one.name) for one in listed if one.kind == "rank"][:1]
+    asked += [scenario_change("rank_like_others", one.name) for one in listed if one.kind == "rank"][:1]
     found = []
     for one in asked:
         # A trace without loading, waits or other ranks has nothing to say of some.
@@ -141,7 +141,7 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
     ranks = [part.rank for part in graph.parts]
     return {
         "schema": "hta-graph/what-if/1",
-        "file": encodable(graph.path),
+        "file": encodable_path(graph.path),
         "rank": graph.rank,
         **({"ranks": ranks} if len(ranks) > 1 else {}),
         "window": window_record(replayed.window, graph),
@@ -159,12 +159,12 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
         "path_before": _path_record(replayed.path_before, graph),
         "path_after": _path_record(replayed.path_after, graph),
         **({"curve": _curve_record(found.curve)} if found.curve else {}),
-        **({"near": near_record(found.near)} if found.near else {}),
+        **({"near": slack_record(found.near)} if found.near else {}),
         "diagnostics": graph.diagnostics,
     }
 
 
-def _path_record(path: PathTotals | PathOfRanks, graph: DependencyGraph) -> dict[str, Any]:
+def _path_record(path: PathTotals | RankPathTotals, graph: DependencyGraph) -> dict[str, Any]:
     events = {key: column.tolist() for key, column in path.by_name().items()}
     return {
         "by_bound_ns": path.by_bound_ns,

@@ -13,9 +13,9 @@ from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.worst_ranks import MANY_RANKS
-from analyses.matched_collectives import Matched, matched_collectives, notes_on
+from analyses.matched_collectives import MatchedWindow, matched_collectives, matching_notes
 from analyses.questions.hosts import HOSTS, host_names, hosts
-from analyses.questions.stragglers import CAUSES, causes, causes_in_words
+from analyses.questions.stragglers import CAUSES, _headline, causes
 from analyses.questions.waiting_figure import add_class_bars, figure_of_many_ranks, waiting_over_time
 from analyses.scope import Scope
 from analyses.tables import Table, joined
@@ -29,7 +29,7 @@ __all__ = ["TABLES", "answer", "figure", "stragglers"]
 COLUMNS = ["rank", "scope", "collectives", "times_last", "last_share", "wait_caused_ns", "wait_caused_share"]
 
 
-def stragglers(matched: Sequence[Matched]) -> pd.DataFrame:
+def stragglers(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
     """Rank the ranks by the waiting that they cause: that of the others, in collectives to which they come last.
 
     HTA looks at one kernel by name, the same stream number on all ranks, and the starts alone; here every collective
@@ -42,7 +42,7 @@ def stragglers(matched: Sequence[Matched]) -> pd.DataFrame:
     return joined([_waiting_caused(item) for item in matched if len(item.found)], COLUMNS)
 
 
-def _waiting_caused(item: Matched) -> pd.DataFrame:
+def _waiting_caused(item: MatchedWindow) -> pd.DataFrame:
     """Add up what each rank caused in one stretch, the worst first."""
     found = item.found
     # Those that met others in the stretch have a row, even if it is none of theirs, such as a step that they lack.
@@ -74,10 +74,10 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     caused, charged = stragglers(matched), causes(matched)
     tables = {"stragglers": caused, "hosts": hosts(caused, charged, matched), "causes": charged}
     summed = dict.fromkeys(("stragglers", "hosts"), "the other ranks and all collectives")
-    said = causes_in_words(charged, host_names(matched))
+    said = _headline(charged, host_names(matched))
     return Answer(
         tables,
-        notes_on(scopes, matched),
+        matching_notes(scopes, matched),
         opening=said,
         conclusion=said,
         summed=summed | {"causes": "the ranks that waited"},

@@ -18,7 +18,7 @@ from hta_graph.arrays import last_of_runs
 from hta_graph.errors import TraceError
 from hta_graph.model import Ints
 from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import named_place
+from hta_graph.storage.named_places import resolve_location
 from hta_graph.trace.source import read_bytes, text_head
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def read_raw_timeline(path: str | Location) -> RawTimeline:
     Raises:
         TraceError: the file cannot be read or is something else.
     """
-    path = named_place(path)
+    path = resolve_location(path)
     content = read_bytes(path, per_byte=PEAK_PER_BYTE)
     if content.broken:
         raise TraceError(path, content.broken, "export it again")

@@ -15,14 +15,14 @@ from analyses.collective_rates import COLLECTIVE_RATES, collective_rates
 from analyses.description import Flag
 from analyses.questions.lost_time import PARTS, loss_rows, utilisation
 from analyses.questions.roofline_chart import figure, roofs
-from analyses.questions.roofline_words import conclusion, roofline_notes
+from analyses.questions.roofline_words import _headline, roofline_notes
 from analyses.questions.scope_limits import ScopeLimits
 from analyses.scope import Scope
 from analyses.tables import Table, joined, labelled
 from hta_graph.activities import WorkType
 from hta_graph.errors import TraceError
-from hta_graph.roofline.cost_models.table import MOST
-from hta_graph.roofline.devices import peaks_given
+from hta_graph.roofline.cost_models.table import MAX_WORK
+from hta_graph.roofline.devices import resolve_peaks
 from hta_graph.roofline.operators_demand import Unit
 from hta_graph.roofline.operators_devices import Device
 
@@ -130,7 +130,7 @@ def _limits_row(limits: ScopeLimits) -> dict[str, Any]:
         "gpu_ns": limits.all_gpu_ns,
         "unknown_share": unknown / max(limits.all_gpu_ns, 1),
         # Shapes of a broken file may claim more than 64 bits hold.
-        "matrix_flops": round(flops) if flops < MOST else None,
+        "matrix_flops": round(flops) if flops < MAX_WORK else None,
         "mfu_share": mfu,
         "saves_ns": limits.saves[1] if limits.device else None,
     }
@@ -162,10 +162,10 @@ def known_time(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
         its model needs, ``no operator`` launched it, ``a copy from or to outside``, ``communication``), activities,
         gpu_ns, gpu_share; most time first.
     """
-    return joined([labelled(_known_rows(limits), limits.scope) for limits in looked], KNOWN)
+    return joined([labelled(_known_time_rows(limits), limits.scope) for limits in looked], KNOWN)
 
 
-def _known_rows(limits: ScopeLimits) -> pd.DataFrame:
+def _known_time_rows(limits: ScopeLimits) -> pd.DataFrame:
     work, groups = limits.scope.work, limits.groups
     kinds = np.array([group.kind for group in groups.groups] or [""], object)[groups.number]
     talks = work.type == WorkType.COMMUNICATION
@@ -178,7 +178,7 @@ def _known_rows(limits: ScopeLimits) -> pd.DataFrame:
     return sums.sort_values("gpu_ns", ascending=False, kind="stable")
 
 
-def rates_of(looked: Sequence[ScopeLimits], given: Device | None) -> pd.DataFrame:
+def _rates_if_readable(looked: Sequence[ScopeLimits], given: Device | None) -> pd.DataFrame:
     """Return the rates of collectives; none where the file, which tells what they carry, is gone."""
     try:
         return collective_rates([limits.scope for limits in looked if limits.talks], given)
@@ -197,20 +197,20 @@ def answer(scopes: Sequence[Scope], peaks: str | None = None) -> Answer:
     Raises:
         UsageError: the peaks cannot be read.
     """
-    given: Device | None = peaks_given(peaks) if peaks is not None else None
+    given: Device | None = resolve_peaks(peaks) if peaks is not None else None
     looked = [ScopeLimits.of(scope, given) for scope in scopes if len(scope.work)]
     tables = {
         "roofline": roofline(looked),
         "limits": limits_of(looked),
         "losses": losses(looked),
         "known_time": known_time(looked),
-        "collective_rates": rates_of(looked, given),
+        "collective_rates": _rates_if_readable(looked, given),
     }
     return Answer(
         tables,
         roofline_notes(scopes, looked),
         {"demands": operator_demands(looked)},
-        conclusion=conclusion(tables),
+        conclusion=_headline(tables),
         drawn={"roofs": roofs(looked)},
     )
 

@@ -11,7 +11,7 @@ import pandas as pd
 from analyses.answer import Answer
 from analyses.display.charts import SERIES, empty_figure, new_figure
 from analyses.questions.scope_limits import ScopeLimits
-from hta_graph.text.shorten import elided, short_name
+from hta_graph.text.shorten import short_name, shorten_middle
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -24,7 +24,7 @@ POINTS = 200
 """So many operators are drawn, those with the most GPU time."""
 LEAST_SHARE = 0.0005
 """What takes a smaller share of the GPU's time is not drawn: thousands of tiny ones would make the axes long."""
-NAMED = 9
+POINTS_NAMED = 9
 """So many names have a colour; all others are one."""
 ROOFS = 4
 """So many types have a roof, those with the most GPU time."""
@@ -39,11 +39,11 @@ def roofs(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
     Returns:
         device, roof (the type, or what bounds), intensity (FLOP/byte), tflops.
     """
-    found = {corner: None for limits in looked if limits.device for corner in _roofs_of(limits, limits.device)}
+    found = {corner: None for limits in looked if limits.device for corner in _roofs_of_scope(limits, limits.device)}
     return pd.DataFrame(list(found), columns=["device", "roof", "intensity", "tflops"])
 
 
-def _roofs_of(limits: ScopeLimits, device: Device) -> Iterable[tuple[str, str, float, float]]:
+def _roofs_of_scope(limits: ScopeLimits, device: Device) -> Iterable[tuple[str, str, float, float]]:
     """Yield the corners over what one scope computes in."""
     times: dict[float, dict[str, int]] = {}
     for ns, group in zip(limits.gpu_ns.tolist(), limits.groups.groups, strict=True):
@@ -71,9 +71,11 @@ def figure(found: Answer) -> Figure:
     made = new_figure(title=TITLE, x="FLOP per byte of the least traffic", y="TFLOP/s")
     _draw_roofs(made, found.drawn["roofs"], frame)
     names = list(dict.fromkeys(frame["operator"]))
-    shown = names[:NAMED] if len(names) > NAMED + 1 else names
+    shown = names[:POINTS_NAMED] if len(names) > POINTS_NAMED + 1 else names
     for at, name in enumerate(shown):
-        _draw_points(made, elided(short_name(name), 32), SERIES[at % len(SERIES)], frame[frame["operator"] == name])
+        _draw_points(
+            made, shorten_middle(short_name(name), 32), SERIES[at % len(SERIES)], frame[frame["operator"] == name]
+        )
     others = frame[~frame["operator"].isin(shown)]
     if len(others):
         _draw_points(made, "other operators", SERIES[7], others)
@@ -109,7 +111,7 @@ def _draw_points(made: Figure, name: str, colour: str, own: pd.DataFrame) -> Non
         mode="markers",
         name=name,
         marker={"color": colour, "opacity": 0.75, "size": _sizes(own["gpu_share"])},
-        customdata=_told(own),
+        customdata=_hover_texts(own),
         hovertemplate="%{customdata[0]}<br>%{customdata[1]}<br>%{y:,.3g} TFLOP/s, %{customdata[2]}<extra></extra>",
     )
 
@@ -119,10 +121,13 @@ def _sizes(share: pd.Series[Any]) -> Any:
     return np.clip(LARGEST * 2 * np.sqrt(share.to_numpy(np.float64)), SMALLEST, LARGEST)
 
 
-def _told(own: pd.DataFrame) -> list[list[str]]:
+def _hover_texts(own: pd.DataFrame) -> list[list[str]]:
     """Return what a point says when it is pointed at."""
     columns = zip(own["operator"], own["inputs"], own["peak_share"], own["gpu_ns"], strict=True)
-    return [[elided(name, 80), elided(str(inputs), 100), _share_text(share, ns)] for name, inputs, share, ns in columns]
+    return [
+        [shorten_middle(name, 80), shorten_middle(str(inputs), 100), _share_text(share, ns)]
+        for name, inputs, share, ns in columns
+    ]
 
 
 def _share_text(share: float, gpu_ns: int) -> str:

@@ -9,58 +9,63 @@ import pandas as pd
 from analyses.advice.format import brief_duration, brief_share, counted, quoted
 from analyses.answer import Note
 from analyses.display.labels import SHORT
-from analyses.headline import largest_thing, outlier, rows_there
+from analyses.headline import largest_item, outlier, rows_at_outlier
 from analyses.questions.lost_time import PARTS
 from analyses.questions.scope_limits import ScopeLimits
 from analyses.scope import Scope, several_gpus
 from hta_graph.errors import Remedy
-from hta_graph.roofline.attainable import REACHABLE, gpu_name
+from hta_graph.roofline.attainable import ATTAINABLE_SHARE, gpu_name
 
-__all__ = ["conclusion", "roofline_notes"]
+__all__ = ["_headline", "roofline_notes"]
 
-SAID = 0.1
+LEAST_SHARE_NAMED = 0.1
 """So large a share of the GPU's time is said to be unknown."""
-SILENT = 0.5
+LEAST_SHARE_UNKNOWN = 0.5
 """Where more is unknown nothing is said of the peak."""
-NAMED = 3
+OPERATORS_NAMED = 3
 """So many operators without a model are named."""
 OVER = 1.02
 """What is faster than its limit by more than the clock's ticks."""
 
 
-def conclusion(tables: Mapping[str, pd.DataFrame]) -> list[str]:
+def _headline(tables: Mapping[str, pd.DataFrame]) -> list[str]:
     """Say how much of the peak is used where it is least, where the rest goes, and what has most to gain."""
-    return [*_use_of_peak(tables["limits"], tables["losses"]), *_most_to_gain(tables["roofline"], tables["limits"])]
+    return [
+        *_use_of_peak(tables["limits"], tables["losses"]),
+        *_largest_opportunity(tables["roofline"], tables["limits"]),
+    ]
 
 
 def _use_of_peak(limits: pd.DataFrame, losses: pd.DataFrame) -> list[str]:
     """Say what share of the peak the matrix work of a scope uses, and what takes most of the rest."""
     found = outlier(limits.assign(lost=1 - limits["mfu_share"]), "lost", lambda lost: brief_share(1 - lost))
-    if found is None or not found["mfu_share"] or found["unknown_share"] > SILENT:
+    if found is None or not found["mfu_share"] or found["unknown_share"] > LEAST_SHARE_UNKNOWN:
         return []
     # More than the peak is no use of it: the shapes or the peaks are others'.
     if limits["mfu_share"].max() > 1:
         return []
-    lost = rows_there(losses, found)
+    lost = rows_at_outlier(losses, found)
     lost = lost[lost["part"] != "matrix_at_peak"]
     largest = lost.iloc[int(lost["time_ns"].argmax())]
     why = f" ({SHORT.get(largest['cause'], largest['cause'])})" if largest["part"] == "idle" else ""
     goes = f"{PARTS[largest['part']]}{why}, {brief_share(largest['window_share'])} of the window"
-    least = "at least " if found["unknown_share"] > SAID else ""
+    least = "at least " if found["unknown_share"] > LEAST_SHARE_NAMED else ""
     use = f"matrix work uses {least}{brief_share(found['mfu_share'])} of the peak of {found['device']}"
     return [f"{use}{found.where}{found.typical}; most of the rest is {goes}"]
 
 
-def _most_to_gain(frame: pd.DataFrame, limits: pd.DataFrame) -> list[str]:
+def _largest_opportunity(frame: pd.DataFrame, limits: pd.DataFrame) -> list[str]:
     """Name the operator that would save most."""
-    found = largest_thing(frame.assign(saves_ns=frame["saves_ns"].fillna(0)), ["operator", "inputs"], "saves_ns")
+    found = largest_item(frame.assign(saves_ns=frame["saves_ns"].fillna(0)), ["operator", "inputs"], "saves_ns")
     if found is None:
         return []
-    window = int(rows_there(limits, found)["window_ns"].iloc[0])
+    window = int(rows_at_outlier(limits, found)["window_ns"].iloc[0])
     what = f"{quoted(found['operator'])} ({quoted(str(found['inputs']))})"
     reach = f"reaches {brief_share(found['peak_share'])} of the limit that {LIMIT[found['bound']]} sets"
     saved = f"{brief_duration(int(found['saves_ns']))} ({brief_share(found['saves_ns'] / max(window, 1))})"
-    return [f"{what} has most to gain{found.where}: it {reach}; at {brief_share(REACHABLE)} it would save {saved}"]
+    return [
+        f"{what} has most to gain{found.where}: it {reach}; at {brief_share(ATTAINABLE_SHARE)} it would save {saved}"
+    ]
 
 
 LIMIT = {"compute": "arithmetic", "memory": "memory"}
@@ -109,9 +114,9 @@ def _without_model(limits: ScopeLimits) -> list[str]:
         if group.is_unknown:
             times[group.name] = times.get(group.name, 0) + ns
     whole = max(limits.all_gpu_ns, 1)
-    if sum(times.values()) < SAID * whole:
+    if sum(times.values()) < LEAST_SHARE_NAMED * whole:
         return []
-    largest = sorted(times, key=lambda name: (-times[name], name))[:NAMED]
+    largest = sorted(times, key=lambda name: (-times[name], name))[:OPERATORS_NAMED]
     names = ", ".join(f"{quoted(name)} ({brief_share(times[name] / whole)})" for name in largest)
     share = brief_share(sum(times.values()) / whole)
     return [f"rank {limits.scope.rank}: of {share} of the GPU's time it is not known what it demands: {names}"]

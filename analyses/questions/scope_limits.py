@@ -11,22 +11,22 @@ from analyses.scope import Scope
 from hta_graph.arrays import summed_by
 from hta_graph.model import Floats, Ints
 from hta_graph.paths.critical_path import CriticalPath, critical_path
-from hta_graph.roofline.attainable import LimitedWork, gpu_name
-from hta_graph.roofline.operators_devices import Device, device_named
+from hta_graph.roofline.attainable import AttainableWork, gpu_name
+from hta_graph.roofline.operators_devices import Device, find_device
 from hta_graph.what_if.changes import scale_activities
-from hta_graph.what_if.draft import Draft
-from hta_graph.what_if.opportunities import is_worth_a_row, saved_by
-from hta_graph.what_if.replay import replayable
+from hta_graph.what_if.draft import ModifiedWindow
+from hta_graph.what_if.opportunities import is_opportunity, savings_of
+from hta_graph.what_if.replay import replay_graph
 
 __all__ = ["ScopeLimits"]
 
-FEWEST, MOST, EDGES = 4, 24, 1_500_000
+FEWEST_REPLAYS, MOST_REPLAYS, REPLAYED_EDGES = 4, 24, 1_500_000
 """For so many groups it is asked what reaching the limit would save, those that could save most: as many as keeps the
 replays of all their edges below the last number."""
 
 
 @dataclass(frozen=True)
-class ScopeLimits(LimitedWork):
+class ScopeLimits(AttainableWork):
     """What the activities of a scope demand, beside the limits of a device."""
 
     scope: Scope
@@ -34,7 +34,7 @@ class ScopeLimits(LimitedWork):
     @classmethod
     def of(cls, scope: Scope, given: Device | None = None) -> ScopeLimits:
         """Look at a scope; without given peaks those of the GPU that its header names."""
-        return cls(scope.graph, scope.work, given or device_named(gpu_name(scope.graph, scope.gpus)), scope)
+        return cls(scope.graph, scope.work, given or find_device(gpu_name(scope.graph, scope.gpus)), scope)
 
     @cached_property
     def all_gpu_ns(self) -> int:
@@ -69,20 +69,20 @@ class ScopeLimits(LimitedWork):
         """
         work, number = self.groups.work, self.groups.number
         at_most = np.bincount(number, weights=self._on_path * (1 - self.near_limit), minlength=len(self.groups))
-        has_limit = ~np.isnan(self.sum_of(self.calls.reachable_ns))
+        has_limit = ~np.isnan(self.sum_of(self.calls.attainable_ns))
         # What is not on the path saves nothing, whatever becomes of it.
         saved = np.where(has_limit & (at_most < 1), 0.0, np.nan)
-        worth = [at for at in np.flatnonzero(has_limit).tolist() if is_worth_a_row(at_most[at], self.path.length_ns)]
+        worth = [at for at in np.flatnonzero(has_limit).tolist() if is_opportunity(at_most[at], self.path.length_ns)]
         asked = sorted(worth, key=lambda at: -at_most[at])[
-            : min(max(EDGES // max(len(self.graph.edge_table), 1), FEWEST), MOST)
+            : min(max(REPLAYED_EDGES // max(len(self.graph.edge_table), 1), FEWEST_REPLAYS), MOST_REPLAYS)
         ]
         if not asked:
             return saved, 0
-        base = replayable(self.graph, self.scope.window)
-        drafts = [Draft(base) for _ in range(len(asked) + 1)]
+        base = replay_graph(self.graph, self.scope.window)
+        drafts = [ModifiedWindow(base) for _ in range(len(asked) + 1)]
         for draft, at in zip(drafts, asked, strict=False):
             scale_activities(work.row[number == at], self.near_limit[number == at])(draft)
         scale_activities(work.row, self.near_limit)(drafts[-1])
-        *each, together = saved_by(base, drafts).ravel().tolist()
+        *each, together = savings_of(base, drafts).ravel().tolist()
         saved[asked] = each
         return saved, together

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analyses.advice.format import brief_class, brief_duration, brief_share, quoted
 from analyses.display.labels import MEANING_IN_JOBS
-from analyses.matched_collectives import Matched
+from analyses.matched_collectives import MatchedWindow
 from analyses.tables import joined
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, Ints
@@ -18,12 +18,12 @@ from hta_graph.multi_rank.wait_causes import WaitCauses
 from hta_graph.text.sanitize import one_line
 from hta_graph.text.shorten import short_name
 
-__all__ = ["CAUSES", "causes", "causes_in_words"]
+__all__ = ["CAUSES", "causes", "_headline"]
 
 NOTABLE = 0.1
 """A share of a rank's waiting that is worth saying."""
 
-WHAT = ("call_path", "name", "bound_by")
+CAUSE_COLUMNS = ("call_path", "name", "bound_by")
 """The columns that say what a rank did."""
 
 BETWEEN = " / "
@@ -35,7 +35,7 @@ CAUSES = [
 ]
 
 
-def causes(matched: Sequence[Matched]) -> pd.DataFrame:
+def causes(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
     """Charge the waiting to what the late ranks did more of than those that waited, since they last met.
 
     A wait is divided in proportion to what the late rank did more of, by call path, name and class, and to its own
@@ -50,12 +50,12 @@ def causes(matched: Sequence[Matched]) -> pd.DataFrame:
     """
     if not matched or not any(len(item.found) for item in matched):
         return joined([], CAUSES)
-    job = _job_of(matched)
+    job = _joined_job(matched)
     found = WaitCauses(job)
-    return joined([_causes_in(item, job, found) for item in matched if len(item.found)], CAUSES)
+    return joined([_causes_in_window(item, job, found) for item in matched if len(item.found)], CAUSES)
 
 
-def _job_of(matched: Sequence[Matched]) -> JobGraph:
+def _joined_job(matched: Sequence[MatchedWindow]) -> JobGraph:
     """Build the job's graph, of what is matched already if the files tell the ranks."""
     # Ranks need not have all stretches: a step may be missing.
     found = {rank: scope.graph for item in matched for rank, scope in item.scopes.items()}
@@ -64,14 +64,14 @@ def _job_of(matched: Sequence[Matched]) -> JobGraph:
     return join_ranks(graphs.values(), matched=matched[0].every if is_numbered else None)
 
 
-def _causes_in(item: Matched, job: JobGraph, found: WaitCauses) -> pd.DataFrame:
+def _causes_in_window(item: MatchedWindow, job: JobGraph, found: WaitCauses) -> pd.DataFrame:
     """List the causes of one stretch's waits."""
-    charges = found.attribute(_members_in(item, job))
+    charges = found.attribute(_members_in_window(item, job))
     frame = pd.DataFrame({**found.columns_of(charges), "scope": item.label})
     return frame.astype({"rank": "Int64"})
 
 
-def _members_in(item: Matched, job: JobGraph) -> Bools:
+def _members_in_window(item: MatchedWindow, job: JobGraph) -> Bools:
     """Mark the members of the job that take part in a stretch's collectives."""
     first_row = {part.rank: part.first_row for part in job.parts}
     first = np.array([first_row[rank] for rank in item.found.rank.tolist()], np.int64)
@@ -79,7 +79,7 @@ def _members_in(item: Matched, job: JobGraph) -> Bools:
     return np.isin(job.members.row, first + item.rows(every))
 
 
-def causes_in_words(frame: pd.DataFrame, hosts: Mapping[int, str]) -> list[str]:
+def _headline(frame: pd.DataFrame, hosts: Mapping[int, str]) -> list[str]:
     """Say which rank holds up the others and by what, if one does so more than all others together; and which host."""
     waited = int(frame["caused_ns"].sum())
     if not waited:
@@ -92,12 +92,12 @@ def causes_in_words(frame: pd.DataFrame, hosts: Mapping[int, str]) -> list[str]:
         begins = (
             f"rank {rank}{_on_host(rank, hosts)} holds up the others: it causes {brief_duration(caused)} of {of_all}"
         )
-        return ["".join([begins, _main_cause(own, caused), _passed_on(own, caused), _not_known(own, caused)])]
+        return ["".join([begins, _main_cause(own, caused), _propagated_text(own, caused), _unknown_text(own, caused)])]
     most = f"of {of_all} rank {rank} causes {brief_share(caused / waited)}, more than any other"
     begins = f"no rank alone causes most of the waiting, though one may hold up a step (critical-path): {most}"
     named = frame[frame["name"].notna()]
     largest = _largest_cause(named, waited) if len(named) else ""
-    return [begins + _main_host(by_rank, hosts, waited) + largest + _not_known(frame, waited)]
+    return [begins + _main_host(by_rank, hosts, waited) + largest + _unknown_text(frame, waited)]
 
 
 def _on_host(rank: int, hosts: Mapping[int, str]) -> str:
@@ -116,17 +116,17 @@ def _main_host(by_rank: pd.Series[int], hosts: Mapping[int, str], waited: int) -
 
 def _largest_cause(named: pd.DataFrame, waited: int) -> str:
     """Name what causes more than anything else, on whichever rank."""
-    (rank, *what), most = _largest_sum(named, ["rank", *WHAT])
-    return f"; the largest single cause is {_in_words(what)} on rank {rank}, {brief_share(most / waited)}"
+    (rank, *what), most = _largest_sum(named, ["rank", *CAUSE_COLUMNS])
+    return f"; the largest single cause is {_cause_text(what)} on rank {rank}, {brief_share(most / waited)}"
 
 
-def _passed_on(own: pd.DataFrame, caused: int) -> str:
+def _propagated_text(own: pd.DataFrame, caused: int) -> str:
     passed = int(own["propagated_ns"].sum())
     said = f"; {brief_share(passed / caused)} of it reached others through ranks that had waited too"
     return said if passed >= NOTABLE * caused else ""
 
 
-def _not_known(rows: pd.DataFrame, caused: int) -> str:
+def _unknown_text(rows: pd.DataFrame, caused: int) -> str:
     lost = int(rows.loc[rows["name"].isna(), "caused_ns"].sum())
     return f"; of {brief_duration(lost)} the recording shows no cause" if lost >= NOTABLE * caused else ""
 
@@ -136,13 +136,13 @@ def _main_cause(own: pd.DataFrame, caused: int) -> str:
     named = own[own["name"].notna()].assign(outermost=lambda rows: rows["call_path"].map(_outermost))
     if not len(named):
         return ""
-    what, most = _largest_sum(named, WHAT)
+    what, most = _largest_sum(named, CAUSE_COLUMNS)
     (where,), inside = _largest_sum(named, ["outermost"])
     if 2 * most >= caused or not where:
-        return f", {brief_share(most / caused)} of that by {_in_words(what)}"
-    there, _ = _largest_sum(named[named["outermost"] == where], WHAT)
-    largest = f"; the largest single cause is {_in_words(what)}, {brief_share(most / caused)}"
-    said = f", {brief_share(inside / caused)} of that in {quoted(where)}, most by {_in_words(there, where)}"
+        return f", {brief_share(most / caused)} of that by {_cause_text(what)}"
+    there, _ = _largest_sum(named[named["outermost"] == where], CAUSE_COLUMNS)
+    largest = f"; the largest single cause is {_cause_text(what)}, {brief_share(most / caused)}"
+    said = f", {brief_share(inside / caused)} of that in {quoted(where)}, most by {_cause_text(there, where)}"
     return said if there == what else said + largest
 
 
@@ -157,7 +157,7 @@ def _outermost(call_path: str) -> str:
     return call_path.partition(BETWEEN)[0]
 
 
-def _in_words(what: Sequence[str], said: str = "") -> str:
+def _cause_text(what: Sequence[str], said: str = "") -> str:
     """Say what was done, and in what if that is not said already."""
     call_path, name, bound = what
     around = call_path.rpartition(BETWEEN)[2]

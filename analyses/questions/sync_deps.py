@@ -11,11 +11,11 @@ from analyses.display.terminal import Line, clipped, duration_text, table
 from hta_graph.export.sync_dependencies import ExternalIds, SyncDependencies, SyncPairs
 from hta_graph.model import EdgeKind, Ints
 from hta_graph.text.json_text import Records
-from hta_graph.text.sanitize import encodable
+from hta_graph.text.sanitize import encodable_path
 
-__all__ = ["left_out", "sync_document", "sync_lines"]
+__all__ = ["unexported_waits", "sync_document", "sync_lines"]
 
-WAITS_SHOWN = 10
+WAITS_LISTED = 10
 
 WITHOUT_DEPENDENCY = {
     "stream_syncs_unresolved": "stream synchronisations: the trace does not tell for which stream",
@@ -35,7 +35,7 @@ def sync_document(found: SyncDependencies) -> dict[str, Any]:
     del to_gpu["binding"]
     return {
         "schema": "hta-graph/sync-deps/1",
-        "file": encodable(found.graph.path),
+        "file": encodable_path(found.graph.path),
         "rank": found.graph.rank,
         **({"ranks": [part.rank for part in found.graph.parts]} if len(found.graph.parts) > 1 else {}),
         "window": {
@@ -51,7 +51,7 @@ def sync_document(found: SyncDependencies) -> dict[str, Any]:
     }
 
 
-def left_out(ids: ExternalIds) -> list[str]:
+def unexported_waits(ids: ExternalIds) -> list[str]:
     """Say which dependencies a map of external ids cannot hold."""
     reasons = ((ids.missing, "without an external id on both ends"), (ids.same, "of an operator on itself"))
     return [f"{_count_of(size, 'dependency')} {reason} left out" for size, reason in reasons if size]
@@ -114,11 +114,13 @@ def _longest_waits(found: SyncDependencies) -> list[Line]:
     if not len(binding):
         return []
     waited = _waited_ns(found, part)[binding]
-    longest = np.argsort(-waited, kind="stable")[:WAITS_SHOWN]
+    longest = np.argsort(-waited, kind="stable")[:WAITS_LISTED]
     rows = [_wait_row(found, part, int(binding[at]), int(waited[at])) for at in longest.tolist()]
     header = ["waited", "event", "call", "next operator", "for"]
     if len(found.graph.parts) > 1:
-        ranks = [found.graph.parts[place].rank for place in found.graph.part_of(part.call[binding[longest]]).tolist()]
+        ranks = [
+            found.graph.parts[place].rank for place in found.graph.rank_index_of(part.call[binding[longest]]).tolist()
+        ]
         header.insert(1, "rank")
         rows = [[row[0], str(rank), *row[1:]] for rank, row in zip(ranks, rows, strict=True)]
     names = range(len(header) - 3, len(header))

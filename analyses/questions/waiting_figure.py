@@ -10,9 +10,9 @@ import pandas as pd
 
 from analyses.display.charts import GRID, new_figure
 from analyses.display.labels import SHORT
-from analyses.display.worst_ranks import RANKS_SHOWN
-from analyses.matched_collectives import Matched
-from hta_graph.arrays import cut_at, distinct, summed_by
+from analyses.display.worst_ranks import RANKS_LISTED
+from analyses.matched_collectives import MatchedWindow
+from hta_graph.arrays import distinct, split_intervals, summed_by
 from hta_graph.colours import BOUND_COLOUR
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ SCALE = ("rgba(128,128,128,0.08)", "#5a4fcf")
 """From no waiting to nothing else, in a colour that is no class's."""
 
 
-def waiting_over_time(matched: Sequence[Matched]) -> pd.DataFrame:
+def waiting_over_time(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
     """Return which share of each stretch of time ranks wait: a row per rank, or equal band of very many ranks.
 
     Columns are the beginnings of the stretches (ms). Waits of asynchronous collectives overlap, and may be more than
@@ -42,7 +42,7 @@ def waiting_over_time(matched: Sequence[Matched]) -> pd.DataFrame:
     edges = first + (last - first) * np.arange(count + 1) // count
     ranks = distinct(rank)
     together = -(-len(ranks) // ROWS)
-    member, begin, end = cut_at(start, start + wait, edges[1:-1])
+    member, begin, end = split_intervals(start, start + wait, edges[1:-1])
     row = np.searchsorted(ranks, rank)[member] // together
     column = np.searchsorted(edges[1:-1], begin, side="right")
     labels = [_band_name(ranks[at : at + together].tolist()) for at in range(0, len(ranks), together)]
@@ -90,7 +90,7 @@ def figure_of_many_ranks(waiting: pd.DataFrame, charged: pd.DataFrame, ranks: in
 
 def _add_worst_ranks(made: Figure, charged: pd.DataFrame) -> None:
     """Draw below how much waiting the worst ranks caused, by class."""
-    worst = charged.groupby("rank")["caused_ns"].sum().sort_values(ascending=False, kind="stable").index[:RANKS_SHOWN]
+    worst = charged.groupby("rank")["caused_ns"].sum().sort_values(ascending=False, kind="stable").index[:RANKS_LISTED]
     add_class_bars(made, charged[charged["rank"].isin(worst)], row=2, col=1)
     made.update_layout(barmode="stack", bargap=0.3, legend={"y": -0.12})
     made.update_xaxes(categoryorder="array", categoryarray=[f"rank {rank}" for rank in worst], row=2, col=1)

@@ -6,22 +6,22 @@ import re
 from collections.abc import Sequence
 
 from analyses.advice.format import brief_class, brief_duration
-from analyses.display.labels import meanings_in, short_words_in
+from analyses.display.labels import class_meanings, short_labels
 from analyses.display.terminal import Line, clipped, duration_text, percent, table
 from analyses.display.window_text import default_lines, window_lines
 from analyses.display.worst_ranks import more_ranks
 from analyses.questions.paths_what_if import WhatIf
-from analyses.slack_report import near_lines
+from analyses.slack_report import slack_lines
 from analyses.window_report import missing_lines, time_by_host
 from hta_graph.model import BoundBy
-from hta_graph.paths.windows import ResolvedWindow
-from hta_graph.text.shorten import elided, short_name
-from hta_graph.what_if.opportunities import LEAST_SHARE, Opportunity
+from hta_graph.paths.windows import Window
+from hta_graph.text.shorten import short_name, shorten_middle
+from hta_graph.what_if.opportunities import MIN_SHARE, Opportunity
 from hta_graph.what_if.sensitivity import Curve
 
 __all__ = ["what_if_lines"]
 
-SHOWN = 10
+ROWS_LISTED = 10
 LONGEST_NAME = 60
 FAR_MORE = 2
 WORTH_SAYING = 0.05
@@ -31,7 +31,7 @@ IS_A_BOUND = "like_median"
 """A named change that nobody can make: it bounds what noise costs (docs/fidelity.md)."""
 OF_RANK = re.compile(r"rank (\d+): (.*)", re.DOTALL)
 
-MOST_TELLING = ("collective", "operator", "kernel", "module", "rank", "class")
+MOST_SPECIFIC = ("collective", "operator", "kernel", "module", "rank", "class")
 """Of rows about the same time the one is shown whose kind comes first here."""
 
 
@@ -39,28 +39,28 @@ def what_if_lines(found: WhatIf) -> list[Line]:
     """Render the answer: the conclusion, the window, what it assumes, then tables."""
     body = _change_lines(found) if found.asked else _opportunity_lines(found)
     return [
-        _conclusion_of(found),
+        _headline(found),
         "",
         *_window_lines(found),
         *_assumption_lines(found),
         *body,
         *(["", *_curve_lines(found.curve)] if found.curve else []),
-        *(["", *near_lines(found.near, found.graph)] if found.near else []),
+        *(["", *slack_lines(found.near, found.graph)] if found.near else []),
     ]
 
 
 # -- in a sentence -----------------------------------------------------------------------------------------------------
 
 
-def _conclusion_of(found: WhatIf) -> str:
+def _headline(found: WhatIf) -> str:
     name, replayed = _window_name(found.replayed.window), found.replayed
     if not found.asked:
-        return _best_of(found)
+        return _best_opportunity(found)
     if not replayed.saved_ns:
         why = "nothing changes by that" if replayed.is_unchanged else "other work decides how long it is"
         return f"{name} would take {brief_duration(replayed.measured_ns)} as before: {why}."
     change = -replayed.saved_ns / max(replayed.measured_ns, 1)
-    after, before = _told_apart(replayed.predicted_ns, replayed.measured_ns)
+    after, before = _distinct_durations(replayed.predicted_ns, replayed.measured_ns)
     return f"{name} would take {after} instead of {before} ({_signed_percent(change)}){_then_text(found)}."
 
 
@@ -74,22 +74,22 @@ def _then_text(found: WhatIf) -> str:
     return f"; most of that is {_short_next(most[0])}" if most else ""
 
 
-def _best_of(found: WhatIf) -> str:
+def _best_opportunity(found: WhatIf) -> str:
     """Name what would gain most: a thing, or a class that would gain far more than each of its things."""
     name, measured = _window_name(found.replayed.window), found.replayed.measured_ns
     # Communication of one rank alone may be no work but waiting: it leads only where nothing else is there.
     works = [one for one in found.opportunities if not one.may_be_waiting] or found.opportunities
-    told = sorted(_told_once(works), key=lambda one: -one.saved_half_ns)
+    told = sorted(_without_duplicates(works), key=lambda one: -one.saved_half_ns)
     things, classes = [one for one in told if one.kind != "class"], [one for one in told if one.kind == "class"]
     takes = f"{name} takes {brief_duration(measured)}; "
     if not told or not told[0].saved_free_ns:
         return f"{takes}nothing on its path would make it shorter."
     if things and things[0].saved_half_ns * FAR_MORE >= told[0].saved_half_ns:
-        best = f"{_short_what(things[0])} in half its time: {_gain_text(things[0].saved_half_ns, measured)}"
+        best = f"{_short_selector(things[0])} in half its time: {_gain_text(things[0].saved_half_ns, measured)}"
         return f"{takes}most would be gained by {best}{_decides_text(things[0])}.{_best_scenario(found)}"
     most = classes[0]
-    where = brief_class(most.name, meanings_in(found.graph))
-    of_things = f"; of single things by {_short_what(things[0])}" if things else ""
+    where = brief_class(most.name, class_meanings(found.graph))
+    of_things = f"; of single things by {_short_selector(things[0])}" if things else ""
     gained = f", {_gain_text(things[0].saved_half_ns, measured)}" if things else ""
     return (
         f"{takes}most would be gained where {where}, in half the time: "
@@ -120,16 +120,16 @@ def _best_scenario(found: WhatIf) -> str:
     return f" Of the named changes {change.asked} saves most: {_gain_text(saved, measured)}."
 
 
-def _window_name(window: ResolvedWindow) -> str:
+def _window_name(window: Window) -> str:
     if window.is_whole:
         return "The whole trace"
     return clipped(window.label, LONGEST_NAME) if window.is_named else "The window"
 
 
-def _told_apart(after_ns: int, before_ns: int) -> tuple[str, str]:
+def _distinct_durations(after_ns: int, before_ns: int) -> tuple[str, str]:
     """Print two durations in one unit, with as many digits as tell them apart.
 
-    >>> _told_apart(34_215_000, 42_676_000), _told_apart(972_700, 1_357_700)
+    >>> _distinct_durations(34_215_000, 42_676_000), _distinct_durations(972_700, 1_357_700)
     (('34.2 ms', '42.7 ms'), ('0.973 ms', '1.358 ms'))
     """
     after, before = brief_duration(after_ns), brief_duration(before_ns)
@@ -146,8 +146,8 @@ def _signed_percent(share: float) -> str:
     return ("−" if share < 0 else "+") + percent(abs(share))
 
 
-def _short_what(one: Opportunity) -> str:
-    return f"{one.kind} {elided(short_name(one.name), LONGEST_NAME)}"
+def _short_selector(one: Opportunity) -> str:
+    return f"{one.kind} {shorten_middle(short_name(one.name), LONGEST_NAME)}"
 
 
 def _short_next(name: str) -> str:
@@ -156,11 +156,15 @@ def _short_next(name: str) -> str:
     >>> _short_next("rank 2: nn.Module: Linear_0"), _short_next("aten::mm")
     ('rank 2: Linear_0', 'aten::mm')
     """
-    rank, own = _next_parts(name)
-    return f"rank {rank}: {elided(short_name(own), LONGEST_NAME)}" if rank else elided(short_name(own), LONGEST_NAME)
+    rank, own = _split_rank_and_name(name)
+    return (
+        f"rank {rank}: {shorten_middle(short_name(own), LONGEST_NAME)}"
+        if rank
+        else shorten_middle(short_name(own), LONGEST_NAME)
+    )
 
 
-def _next_parts(name: str | None) -> tuple[str, str]:
+def _split_rank_and_name(name: str | None) -> tuple[str, str]:
     """Divide what comes next into its rank and its name; what has no rank is one rank's."""
     match = OF_RANK.fullmatch(name or "")
     return (match[1], match[2]) if match else ("", name or "")
@@ -217,7 +221,7 @@ def _class_lines(found: WhatIf) -> list[Line]:
     """List the classes of both paths, those of the recorded one that take longest first."""
     before, after = found.replayed.path_before.by_bound_ns, found.replayed.path_after.by_bound_ns
     shown = sorted((bound for bound in before if before[bound] or after[bound]), key=lambda bound: -before[bound])
-    meanings = meanings_in(found.graph)
+    meanings = class_meanings(found.graph)
     rows = [[*_three_times(before[bound], after[bound]), bound, meanings[bound]] for bound in shown]
     whole = [*_three_times(found.replayed.measured_ns, found.replayed.predicted_ns), "together", ""]
     header = ["before", "after", "saved", "class", ""]
@@ -234,18 +238,18 @@ def _rank_lines(found: WhatIf) -> list[Line]:
     shown = sorted(on_paths, key=lambda rank: -max(before[rank], after[rank]))
     if len(before) < 2 or not shown:
         return []
-    rows = [[duration_text(before[rank]), duration_text(after[rank]), str(rank)] for rank in shown[:SHOWN]]
+    rows = [[duration_text(before[rank]), duration_text(after[rank]), str(rank)] for rank in shown[:ROWS_LISTED]]
     listed = ["", "the same by rank", *table(rows, ["before", "after", "rank"]), *more_ranks(len(shown) - len(rows))]
     was, now = (time_by_host(found.graph, times) for times in (before, after))
     most = sorted(now, key=lambda host: -max(was[host], now[host]))
     hosts = [[duration_text(was[host]), duration_text(now[host]), clipped(host, LONGEST_NAME)] for host in most]
-    by_host = table(hosts[:SHOWN], ["before", "after", "host"], left=[2])
+    by_host = table(hosts[:ROWS_LISTED], ["before", "after", "host"], left=[2])
     return [*listed, *(["", "the same by host", *by_host] if by_host else [])]
 
 
 def _event_lines(found: WhatIf) -> list[Line]:
     """List what takes most of the path after the changes."""
-    graph, words = found.graph, short_words_in(found.graph)
+    graph, words = found.graph, short_labels(found.graph)
     several, length = len(graph.parts) > 1, max(found.replayed.predicted_ns, 1)
     columns = found.replayed.path_after.by_name()
     rows = [
@@ -253,7 +257,7 @@ def _event_lines(found: WhatIf) -> list[Line]:
             duration_text(int(ns)), percent(ns / length), *([str(rank)] if several else []), words[bound],
             name or "(nothing recorded)",
         ]
-        for name, bound, rank, ns in list(zip(*columns.values(), strict=True))[:SHOWN]
+        for name, bound, rank, ns in list(zip(*columns.values(), strict=True))[:ROWS_LISTED]
     ]  # fmt: skip
     header = ["time", "share", *(["rank"] if several else []), "class", "what"]
     texts = [len(header) - 2, len(header) - 1]
@@ -262,8 +266,8 @@ def _event_lines(found: WhatIf) -> list[Line]:
 
 def _opportunity_lines(found: WhatIf) -> list[Line]:
     """List what would gain most, what is one thing under several names once."""
-    shown = _told_once(found.opportunities)
-    rows = [_opportunity_row(one, found) for one in shown[:SHOWN]]
+    shown = _without_duplicates(found.opportunities)
+    rows = [_opportunity_row(one, found) for one in shown[:ROWS_LISTED]]
     several = len(found.graph.parts) > 1
     header = [
         "on the path", "saved at half", "share", "saved if free", "kind", "what", *(["next rank"] if several else []),
@@ -285,14 +289,14 @@ def _scenario_lines(found: WhatIf) -> list[Line]:
     rows = [
         [duration_text(saved), percent(saved / measured), one.asked, one.assumes or ""]
         for one, saved in found.scenarios
-        if saved >= LEAST_SHARE * measured
+        if saved >= MIN_SHARE * measured
     ]
     listed = table(rows, ["saved", "share", "--scenario", "it assumes"], left=[2, 3], words=[3])
     return ["", "what named changes would save; they overlap", *listed] if listed else []
 
 
 def _opportunity_row(one: Opportunity, found: WhatIf) -> list[str]:
-    measured, (rank, following) = max(found.replayed.measured_ns, 1), _next_parts(one.next)
+    measured, (rank, following) = max(found.replayed.measured_ns, 1), _split_rank_and_name(one.next)
     return [
         duration_text(one.on_path_ns), duration_text(one.saved_half_ns), percent(one.saved_half_ns / measured),
         percent(one.saved_free_ns / measured), one.kind, one.name, *([rank] if len(found.graph.parts) > 1 else []),
@@ -300,10 +304,10 @@ def _opportunity_row(one: Opportunity, found: WhatIf) -> list[str]:
     ]  # fmt: skip
 
 
-def _told_once(every: Sequence[Opportunity]) -> list[Opportunity]:
+def _without_duplicates(every: Sequence[Opportunity]) -> list[Opportunity]:
     """Leave of rows about the same time the most telling one: an operator that only launches one kernel is that."""
     best: dict[tuple[int, int, int], Opportunity] = {}
-    for one in sorted(every, key=lambda one: MOST_TELLING.index(one.kind)):
+    for one in sorted(every, key=lambda one: MOST_SPECIFIC.index(one.kind)):
         best.setdefault((one.on_path_ns, one.saved_half_ns, one.saved_free_ns), one)
     kept = {(one.kind, one.name) for one in best.values()}
     return [one for one in every if (one.kind, one.name) in kept]
@@ -315,7 +319,7 @@ def _curve_lines(curve: Curve) -> list[Line]:
     rows = [
         [
             f"{factor:.3f}", duration_text(predicted), percent((curve.measured_ns - predicted) / measured),
-            *([_next_parts(following)[0]] if several else []), _next_parts(following)[1],
+            *([_split_rank_and_name(following)[0]] if several else []), _split_rank_and_name(following)[1],
         ]
         for factor, predicted, _, following in curve.corners
     ]  # fmt: skip

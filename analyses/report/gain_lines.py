@@ -84,7 +84,7 @@ def gain_figure(gains: Sequence[Gain]) -> GainFigure:
     ends = [_height_of(gain.curve.corners[-1][1], ticks) for gain in gains]
     lines = [
         _line_of(gain, ticks, SERIES[number], label)
-        for number, (gain, label) in enumerate(zip(gains, _kept_apart(ends), strict=True))
+        for number, (gain, label) in enumerate(zip(gains, _spread_labels(ends), strict=True))
     ]
     across = [GainTick(_place_of(share), text) for share, text in SHARES]
     down = [GainTick(_height_of(tick.length_ns, ticks), tick.length, tick.saved) for tick in ticks]
@@ -122,7 +122,7 @@ def _height_of(length_ns: int, ticks: Sequence[SavedTick]) -> float:
     return round(TOP + (highest - length_ns) / max(highest - lowest, 1) * (BOTTOM - TOP), 1)
 
 
-def _kept_apart(ends: Sequence[float]) -> list[float]:
+def _spread_labels(ends: Sequence[float]) -> list[float]:
     """Move labels down where the one above them leaves no room, and all up where the last ones leave the picture."""
     order = sorted(range(len(ends)), key=lambda at: ends[at])
     found = list(ends)

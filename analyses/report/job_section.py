@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.display.labels import meanings_in
-from analyses.display.worst_ranks import MANY_RANKS, RANKS_SHOWN
+from analyses.display.labels import class_meanings
+from analyses.display.worst_ranks import MANY_RANKS, RANKS_LISTED
 from analyses.report.bars import class_bar
 from analyses.report.page_tables import Section, SectionTable
 from analyses.window_report import missing_lines
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["job_section"]
 
-CAUSES_SHOWN = 10
+CAUSES_LISTED = 10
 
 
 def job_section(path: CriticalPath, causes: pd.DataFrame | None = None, drawn: Collection[str] = ()) -> Section:
@@ -37,7 +37,7 @@ def job_section(path: CriticalPath, causes: pd.DataFrame | None = None, drawn: C
     """
     tables = [_class_table(path, drawn), *_rank_tables(path), _event_table(path)]
     if causes is not None:
-        tables.append(SectionTable("what the others wait for", causes.head(CAUSES_SHOWN)))
+        tables.append(SectionTable("what the others wait for", causes.head(CAUSES_LISTED)))
     times = len(crossings(path))
     meaning = (
         "The chain of work through all ranks that decided how long the job took; its parts add up to the window. "
@@ -50,7 +50,7 @@ def job_section(path: CriticalPath, causes: pd.DataFrame | None = None, drawn: C
 
 def _class_table(path: CriticalPath, drawn: Collection[str]) -> SectionTable:
     """List the classes, longest first."""
-    meanings, length = meanings_in(path.graph), max(path.length_ns, 1)
+    meanings, length = class_meanings(path.graph), max(path.length_ns, 1)
     shown = ((bound, ns) for bound, ns in path.by_bound_ns.items() if ns or bound in drawn)
     found = sorted(shown, key=lambda item: -item[1])
     rows = [
@@ -75,8 +75,8 @@ def _rank_tables(path: CriticalPath) -> list[SectionTable]:
     title = "time on the job's path by rank, and for how long all others wait"
     if len(rows) <= MANY_RANKS:
         return [_with_bars(title, rows.drop(columns="host"), by_class)]
-    most = rows.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable").head(RANKS_SHOWN)
-    title = f"{title}; the {RANKS_SHOWN} of {len(rows):,} ranks with most of it"
+    most = rows.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable").head(RANKS_LISTED)
+    title = f"{title}; the {RANKS_LISTED} of {len(rows):,} ranks with most of it"
     if not hosts:
         return [_with_bars(title, most.drop(columns="host"), by_class[most.index])]
     return [_with_bars(title, most, by_class[most.index]), _host_table(rows)]
@@ -93,9 +93,9 @@ def _host_table(rows: pd.DataFrame) -> SectionTable:
     """Add up ranks by host."""
     by_host = rows.groupby("host", sort=False)
     sums = by_host[["time_ns", "others_wait_ns"]].sum().assign(ranks=by_host.size())
-    most = sums.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable").head(RANKS_SHOWN)
+    most = sums.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable").head(RANKS_LISTED)
     title = "time on the job's path by host"
-    more = f"; the {RANKS_SHOWN} of {len(sums):,} hosts with most of it" if len(sums) > len(most) else ""
+    more = f"; the {RANKS_LISTED} of {len(sums):,} hosts with most of it" if len(sums) > len(most) else ""
     return SectionTable(title + more, most.reset_index()[["host", "ranks", "time_ns", "others_wait_ns"]])
 
 

@@ -8,43 +8,43 @@ from typing import TYPE_CHECKING
 
 from analyses import catalogue
 from analyses.report.job_section import job_section
-from analyses.report.opportunities import gain_sections_elsewhere
+from analyses.report.opportunities import gain_sections_of_summaries
 from analyses.report.page_tables import Section
 from analyses.report.report import rank_sections, steps_section
 from analyses.report.report_page import page
-from analyses.report.waiting_section import waiting_section
-from analyses.representative_ranks import SHOWN_AS, shown_ranks
-from analyses.scope import Scope, in_window, nothing
+from analyses.report.waiting_section import wait_section
+from analyses.representative_ranks import WHY_REPRESENTATIVE, representative_ranks
+from analyses.scope import Scope, empty_scope, in_window
 from analyses.verdict import verdict
 from hta_graph.paths.critical_path import CriticalPath, critical_path
-from hta_graph.what_if.predict import ReplayElsewhere, replay_elsewhere
+from hta_graph.what_if.predict import WindowReplay, summary_replay
 
 if TYPE_CHECKING:
     from analyses.answer import Answer
     from hta_graph.graph.job_graph import JobGraph
     from hta_graph.paths.step_table import StepRow
-    from hta_graph.paths.windows import Window
+    from hta_graph.paths.windows import WindowQuery
 
-__all__ = ["ManyRanks", "many_ranks", "many_ranks_page"]
+__all__ = ["LargeJob", "large_job", "large_job_page"]
 
 
 @dataclass(frozen=True)
-class ManyRanks:
+class LargeJob:
     """What the ranks of a job together tell about a window.
 
     ``path`` is the job's; ``waiting`` and ``together`` are what ``stragglers`` and ``collectives`` answer; ``replayed``
     tells what would be gained. ``shown_as`` are the ranks to show in detail, the one that matters first, with why they
-    are (:data:`SHOWN_AS`).
+    are (:data:`WHY_REPRESENTATIVE`).
     """
 
     path: CriticalPath
     waiting: Answer
     together: Answer
-    replayed: ReplayElsewhere | None
+    replayed: WindowReplay | None
     shown_as: Mapping[int, str]
 
 
-def many_ranks(job: JobGraph, window: Window, data_load: Sequence[str] = ()) -> ManyRanks:
+def large_job(job: JobGraph, window: WindowQuery, data_load: Sequence[str] = ()) -> LargeJob:
     """Ask a job of skeletons.
 
     Raises:
@@ -56,22 +56,22 @@ def many_ranks(job: JobGraph, window: Window, data_load: Sequence[str] = ()) -> 
     waiting, together = (
         catalogue.analysis(name).answer(scopes).on_command_line() for name in ("stragglers", "collectives")
     )
-    elsewhere = replay_elsewhere(job)
+    elsewhere = summary_replay(job)
     replayed = None if elsewhere is None else elsewhere(window(job), window.asked)
-    shown_as = shown_ranks(path, waiting.tables["causes"], together.tables["ranks"])
-    return ManyRanks(path, waiting, together, replayed, shown_as)
+    shown_as = representative_ranks(path, waiting.tables["causes"], together.tables["ranks"])
+    return LargeJob(path, waiting, together, replayed, shown_as)
 
 
-def _scopes(job: JobGraph, window: Window, missing: Collection[int]) -> list[Scope]:
+def _scopes(job: JobGraph, window: WindowQuery, missing: Collection[int]) -> list[Scope]:
     """Return the window of each rank; those that lack it are there, so that what ranks did together stays known."""
     graphs = {part.rank: job.graph(part.rank) for part in job.parts}
     found = {rank: in_window(rank, graph, window) for rank, graph in graphs.items() if rank not in missing}
     label = next(iter(found.values())).label
-    return [found.get(rank) or nothing(rank, graph, label) for rank, graph in graphs.items()]
+    return [found.get(rank) or empty_scope(rank, graph, label) for rank, graph in graphs.items()]
 
 
-def many_ranks_page(
-    many: ManyRanks,
+def large_job_page(
+    many: LargeJob,
     scopes: Sequence[Scope],
     paths: Mapping[int, CriticalPath],
     *,
@@ -94,18 +94,18 @@ def many_ranks_page(
     of_ranks, timeline = rank_sections(scopes, paths, own_steps, first)
     sections = [
         job_section(path, causes, drawn),
-        waiting_section(many.waiting, many.together),
+        wait_section(many.waiting, many.together),
         *steps_section(path, steps, "the job"),
-        *(gain_sections_elsewhere(many.replayed) if many.replayed else []),
-        _shown_section(many),
+        *(gain_sections_of_summaries(many.replayed) if many.replayed else []),
+        _representative_ranks_section(many),
         *of_ranks,
     ]
     title = f"Report of {path.graph.path.name}, {len(path.graph.parts):,} ranks"
     return page(title, verdict(paths, path), sections, timeline, overlay)
 
 
-def _shown_section(many: ManyRanks) -> Section:
+def _representative_ranks_section(many: LargeJob) -> Section:
     """Say which ranks follow, and why these."""
-    told = "; ".join(f"rank {rank}, {SHOWN_AS[reason]}" for rank, reason in many.shown_as.items())
+    told = "; ".join(f"rank {rank}, {WHY_REPRESENTATIVE[reason]}" for rank, reason in many.shown_as.items())
     of_all = f"Of {len(many.path.graph.parts):,} ranks these are shown with all their rows: {told}."
     return Section("Ranks in detail", f"{of_all} Another one: hta-graph report INPUT --rank N -o FILE.html.")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from analyses.advice.format import brief_share
 from analyses.display.charts import SERIES
-from analyses.opportunities import Gain, conclusion_without_curves, gains_of
+from analyses.opportunities import Gain, conclusion_without_curves, find_gains
 from analyses.report.bars import Bar, time_bar
 from analyses.report.gain_lines import GainFigure, gain_figure
 from analyses.report.page_tables import Section, SectionTable
 from hta_graph.errors import HtaGraphError, QueryError
-from hta_graph.paths.windows import same_window
+from hta_graph.paths.windows import resolved_window
 from hta_graph.what_if.opportunities import opportunity_frame
-from hta_graph.what_if.predict import JobPrediction, ReplayElsewhere
+from hta_graph.what_if.predict import JobPrediction, WindowReplay
 from hta_graph.what_if.replay import Replayed, replay
 from hta_graph.what_if.slack import near_critical
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hta_graph.paths.critical_path import CriticalPath
 
-__all__ = ["GainSection", "gain_sections", "gain_sections_elsewhere"]
+__all__ = ["GainSection", "gain_sections", "gain_sections_of_summaries"]
 
 TITLE = "What would be gained"
 HALF, FREE = "#5f7d8c", "#b3c5ce"
@@ -49,11 +49,11 @@ class GainSection(Section):
 def gain_sections(path: CriticalPath) -> list[Section]:
     """Tell what the window of a path, a rank's or a job's, would gain; nothing where nothing would be gained."""
     try:
-        gains = gains_of(path.graph, path.window)
+        gains = find_gains(path.graph, path.window)
         if not gains.drawn:
             return []
         near = [] if len(path.graph.parts) < 2 else _near_tables(path)
-        assumed = _assumptions(replay(path.graph, window=same_window(path.window)))
+        assumed = _assumptions(replay(path.graph, window=resolved_window(path.window)))
     # A window that cannot be replayed must not cost the reader all the rest.
     except HtaGraphError as error:
         return [Section(TITLE, "", notes=[str(error)])]
@@ -69,7 +69,7 @@ def gain_sections(path: CriticalPath) -> list[Section]:
     ]
 
 
-def gain_sections_elsewhere(replayed: ReplayElsewhere) -> list[Section]:
+def gain_sections_of_summaries(replayed: WindowReplay) -> list[Section]:
     """Tell the same, without curves, of a job whose ranks are asked one by one.
 
     Raises:
@@ -114,7 +114,7 @@ def _saved_bar(half: int, free: int, length: int) -> Bar:
 def _near_tables(path: CriticalPath) -> list[SectionTable]:
     """List how much of the window each rank does work that is nearly critical, and the ways that are nearly as long."""
     length = path.window.end_ns - path.window.start_ns
-    near = near_critical(path.graph, same_window(path.window), share=NEAR)
+    near = near_critical(path.graph, resolved_window(path.window), share=NEAR)
     ranks: pd.DataFrame = near.by_rank.rename(columns={"near_ns": "near_critical_ns", "share": "window_share"})
     ways = near.alternatives.drop(columns="event_index").rename(
         columns={"slack_ns": "shorter_by_ns", "near_ns": "time_ns"}

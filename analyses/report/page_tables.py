@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from analyses.display.dataframes import SHORT_TEXT, display
 from analyses.report.bars import Bar
-from hta_graph.text.shorten import elided
+from hta_graph.text.shorten import shorten_middle
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,6 +129,6 @@ def _name_first(headings: Sequence[str]) -> list[int]:
 
 def _cell_of(text: str, whole: str, *, is_text: bool) -> PageCell:
     """Let texts stand at the left, long ones wrap, and very long ones be cut in the middle."""
-    short = elided(text, LONGEST_CELL)
+    short = shorten_middle(text, LONGEST_CELL)
     style = " ".join(["text"] * is_text + ["long"] * (len(short) > SHORT_TEXT))
-    return PageCell(short, elided(whole, LONGEST_HOVER) if short != whole else "", style)
+    return PageCell(short, shorten_middle(whole, LONGEST_HOVER) if short != whole else "", style)

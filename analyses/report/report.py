@@ -22,11 +22,11 @@ from analyses.verdict import representative_rank, verdict
 from hta_graph.colours import BOUND_COLOUR
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.median_step import step_lengths
-from hta_graph.paths.step_table import StepRow, step_rows, telling_steps
+from hta_graph.paths.step_table import StepRow, notable_steps, step_rows
 
 __all__ = ["rank_sections", "report_page", "steps_of_report", "steps_section"]
 
-UNEXPLAINED = 3
+UNEXPLAINED_LISTED = 3
 """How many stretches without a cause are listed of each rank."""
 STEPS = 500
 """How many steps are listed one by one."""
@@ -100,7 +100,7 @@ def steps_of_report(path: CriticalPath, data_load: Sequence[str] | None = None) 
     """Return the steps that a report lists beside a path that is a step's; of many the outliers and the first."""
     if path.window.step is None:
         return []
-    listed = telling_steps(path.graph, path.window.step, STEPS) | steps_on_page(path)
+    listed = notable_steps(path.graph, path.window.step, STEPS) | steps_on_page(path)
     return step_rows(path.graph, data_load or (), listed)
 
 
@@ -123,7 +123,7 @@ def _path_section(
     if len(paths) > 1:
         tables.append(_rank_table(paths))
     totals = path.event_totals()
-    links = row_links.longest_pieces(path, totals, timeline)
+    links = row_links.longest_segments(path, totals, timeline)
     tables.append(SectionTable(f"what to look at first{of_rank}", _path_events(path, totals), links=links))
     meaning = "The chain of work that decided how long the window took; its parts add up to the window exactly."
     notes = [f"Rank {rank}: {line}." for rank, path in paths.items() for line in rows_after_lines(path.window)]
@@ -220,20 +220,20 @@ def _unexplained_section(paths: Mapping[int, CriticalPath], timeline: TimelinePa
         for key, count in path.graph.diagnostics.items()
         if count
     ]
-    links = row_links.stretches(frame, slowest, timeline)
+    links = row_links.time_range_links(frame, slowest, timeline)
     tables = [
         SectionTable("longest stretches without a cause", frame[shown], links=links),
         SectionTable(
             "what was repaired, dropped or left open", pd.DataFrame(counts, columns=["rank", "count", "diagnostic"])
         ),
     ]
-    notes = [] if len(frame) else [f"Nothing: every nanosecond of {_whose_paths(paths)} has a cause."]
+    notes = [] if len(frame) else [f"Nothing: every nanosecond of {_rank_names(paths)} has a cause."]
     return Section(
         "What is unexplained", "Time for which the trace shows no cause, and what was unsound.", tables, notes
     )
 
 
-def _whose_paths(paths: Mapping[int, CriticalPath]) -> str:
+def _rank_names(paths: Mapping[int, CriticalPath]) -> str:
     return "the critical path" if len(paths) == 1 else "the critical paths of the single ranks"
 
 
@@ -243,7 +243,7 @@ def _longest_unexplained(paths: Mapping[int, CriticalPath]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for rank, path in paths.items():
         found = path.unexplained.assign(length_ns=path.unexplained["end_ns"] - path.unexplained["start_ns"])
-        longest = found.nlargest(UNEXPLAINED, "length_ns").fillna(
+        longest = found.nlargest(UNEXPLAINED_LISTED, "length_ns").fillna(
             {"while_in": "(nothing open)", "before": "the end of the window"}
         )
         rows += [{"rank": rank, **{column: getattr(row, column) for column in columns}} for row in longest.itertuples()]

@@ -11,48 +11,48 @@ import pandas as pd
 from analyses.answer import Answer
 from analyses.report.page_tables import ROWS
 from analyses.scope import Scope
-from hta_graph.arrays import pair_key, picked
+from hta_graph.arrays import pair_key, take_or
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import CriticalPath
 
 if TYPE_CHECKING:
     from analyses.report.timeline import TimelinePage
 
-__all__ = ["collectives_of_rank", "events", "gaps", "longest_pieces", "longest_runs", "stretches"]
+__all__ = ["collective_links", "event_links", "gap_links", "longest_segments", "longest_run_links", "time_range_links"]
 
 
-def stretches(frame: pd.DataFrame, rank: int, timeline: TimelinePage) -> list[str]:
+def time_range_links(frame: pd.DataFrame, rank: int, timeline: TimelinePage) -> list[str]:
     """Link rows with rank, start_ns and end_ns; those of other ranks lead nowhere."""
     columns = (frame[name].tolist() for name in ("rank", "start_ns", "end_ns"))
     return [timeline.link(start, end) if of == rank else "" for of, start, end in zip(*columns, strict=True)]
 
 
-def longest_pieces(path: CriticalPath, totals: Mapping[str, Any], timeline: TimelinePage) -> list[str]:
+def longest_segments(path: CriticalPath, totals: Mapping[str, Any], timeline: TimelinePage) -> list[str]:
     """Link the first of a path's sums over names and classes, by its columns, to the longest segment in each."""
     pieces, events = path.pieces, path.graph.event_table
     order = np.argsort(-pieces.length, kind="stable")[::-1]
-    key = pair_key(picked(events.name, pieces.event), pieces.bound.astype(np.int64))[order]
+    key = pair_key(take_or(events.name, pieces.event), pieces.bound.astype(np.int64))[order]
     # What comes later takes the place of what came before: the longest stays, of equals the first in time.
     longest = dict(zip(key.tolist(), order.tolist(), strict=True))
     names = [None if code < 0 else path.graph.names[code] for code in (number >> 32 for number in longest)]
     bounds = [BoundBy(number & 0xFFFFFFFF).label for number in longest]
     piece = dict(zip(zip(names, bounds, strict=True), longest.values(), strict=True))
     rows = [piece[found] for found in zip(totals["name"][:ROWS], totals["bound_by"][:ROWS], strict=True)]
-    indices = picked(events.index, pieces.event[rows]).tolist()
+    indices = take_or(events.index, pieces.event[rows]).tolist()
     return [
         timeline.link(int(pieces.start[row]), int(pieces.end[row]), index if index >= 0 else None)
         for row, index in zip(rows, indices, strict=True)
     ]
 
 
-def gaps(found: Answer, scope: Scope, timeline: TimelinePage) -> list[str]:
+def gap_links(found: Answer, scope: Scope, timeline: TimelinePage) -> list[str]:
     """Link the longest idle gaps."""
     frame = found.tables["longest_gaps"]
     start = scope.start_ns + frame["offset_ns"]
-    return stretches(frame.assign(start_ns=start, end_ns=start + frame["idle_ns"]), scope.rank, timeline)
+    return time_range_links(frame.assign(start_ns=start, end_ns=start + frame["idle_ns"]), scope.rank, timeline)
 
 
-def events(found: Answer, scope: Scope, timeline: TimelinePage) -> list[str]:
+def event_links(found: Answer, scope: Scope, timeline: TimelinePage) -> list[str]:
     """Link exposed communication kernels by their event numbers."""
     frame = found.tables["most_exposed"]
     rows = _rows_by_index(scope)
@@ -62,7 +62,7 @@ def events(found: Answer, scope: Scope, timeline: TimelinePage) -> list[str]:
     ]
 
 
-def longest_runs(found: Answer, scope: Scope, timeline: TimelinePage) -> list[str]:
+def longest_run_links(found: Answer, scope: Scope, timeline: TimelinePage) -> list[str]:
     """Link the names of kernels to their longest runs."""
     table, work = scope.graph.event_table, scope.work
     order = np.argsort(work.start - work.end, kind="stable")[::-1]
@@ -72,7 +72,7 @@ def longest_runs(found: Answer, scope: Scope, timeline: TimelinePage) -> list[st
     return [_event_link(scope, timeline, by_name.get(name, -1)) for name in found.tables["kernels"]["kernel"]]
 
 
-def collectives_of_rank(found: Answer, scope: Scope, timeline: TimelinePage) -> list[str]:
+def collective_links(found: Answer, scope: Scope, timeline: TimelinePage) -> list[str]:
     """Link collectives to this rank's kernel in each."""
     members = found.series["members"]
     own = members[(members["rank"] == scope.rank) & members["number"].notna()]

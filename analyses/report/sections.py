@@ -32,7 +32,7 @@ Links = Callable[[Answer, Scope, "TimelinePage"], list[str]]
 
 
 @dataclass(frozen=True)
-class ShownTable:
+class ReportTable:
     """A table of an answer: its bars and its links.
 
     ``parts`` are the columns of times that make a row's bar, each with its heading and colour; ``whole`` is the column
@@ -57,7 +57,7 @@ class ReportPart:
     title: str
     analysis: str
     meaning: str
-    tables: tuple[ShownTable, ...]
+    tables: tuple[ReportTable, ...]
     every_rank: bool = False
     takes_all: bool = False
 
@@ -68,7 +68,7 @@ PARTS = (
         "temporal-breakdown",
         "Compute, communication and copies that nothing hides, and idle time.",
         (
-            ShownTable(
+            ReportTable(
                 "temporal_breakdown",
                 {
                     "compute_ns": ("compute", COLOUR["compute"]),
@@ -86,8 +86,10 @@ PARTS = (
         "kernel-breakdown",
         "GPU time by type of work, and the kernels that take most of it; a name leads to its longest run.",
         (
-            ShownTable("kernel_types", {"time_ns": ("time", MIXED)}, coloured_by="kernel_type"),
-            ShownTable("kernels", {"sum_ns": ("sum", MIXED)}, coloured_by="kernel_type", links=row_links.longest_runs),
+            ReportTable("kernel_types", {"time_ns": ("time", MIXED)}, coloured_by="kernel_type"),
+            ReportTable(
+                "kernels", {"sum_ns": ("sum", MIXED)}, coloured_by="kernel_type", links=row_links.longest_run_links
+            ),
         ),
     ),
     ReportPart(
@@ -95,9 +97,9 @@ PARTS = (
         "roofline",
         "What operators achieve by the shapes that they were given, and where the window goes that is not at the peak.",
         (
-            ShownTable("roofline"),
-            ShownTable("losses", {"time_ns": ("time", MIXED)}),
-            ShownTable("collective_rates"),
+            ReportTable("roofline"),
+            ReportTable("losses", {"time_ns": ("time", MIXED)}),
+            ReportTable("collective_rates"),
         ),
     ),
     ReportPart(
@@ -105,9 +107,9 @@ PARTS = (
         "idle-time",
         "What each gap between GPU activities waited for.",
         (
-            ShownTable("idle_time", {"idle_ns": ("idle", COLOUR["idle"])}),
-            ShownTable("waits", {"idle_ns": ("idle", COLOUR["idle"])}),
-            ShownTable("longest_gaps", links=row_links.gaps),
+            ReportTable("idle_time", {"idle_ns": ("idle", COLOUR["idle"])}),
+            ReportTable("waits", {"idle_ns": ("idle", COLOUR["idle"])}),
+            ReportTable("longest_gaps", links=row_links.gap_links),
         ),
     ),
     ReportPart(
@@ -115,14 +117,14 @@ PARTS = (
         "overlap",
         "How much communication computation hides, and which collectives are exposed.",
         (
-            ShownTable(
+            ReportTable(
                 "overlap",
                 {
                     "overlapped_communication_ns": ("overlapped communication", HIDDEN),
                     "exposed_communication_ns": ("exposed communication", COLOUR["communication"]),
                 },
             ),
-            ShownTable("most_exposed", links=row_links.events),
+            ReportTable("most_exposed", links=row_links.event_links),
         ),
         every_rank=True,
     ),
@@ -131,11 +133,11 @@ PARTS = (
         "collectives",
         "Who comes last to each collective, and how long the others wait.",
         (
-            ShownTable(
+            ReportTable(
                 "ranks",
                 {"wait_ns": ("wait", COLOUR["idle"]), "transfer_ns": ("transfer", COLOUR["communication"])},
             ),
-            ShownTable("collectives", links=row_links.collectives_of_rank),
+            ReportTable("collectives", links=row_links.collective_links),
         ),
         every_rank=True,
         takes_all=True,
@@ -144,7 +146,7 @@ PARTS = (
         "Launches",
         "launch-stats",
         "How long launch calls take, and how long their kernels then wait.",
-        (ShownTable("launch_stats"),),
+        (ReportTable("launch_stats"),),
     ),
 )
 
@@ -160,10 +162,10 @@ def part_section(scopes: Sequence[Scope], part: ReportPart, timeline: TimelinePa
     except HtaGraphError as error:
         return Section(title, part.meaning, notes=[str(error)])
     tables = [_section_table(shown, found, scope, timeline) for shown in part.tables if len(found.tables[shown.name])]
-    return Section(title, part.meaning, tables, [*found.said_first, *found.closing])
+    return Section(title, part.meaning, tables, [*found.headline, *found.closing])
 
 
-def _section_table(shown: ShownTable, found: Answer, scope: Scope, timeline: TimelinePage) -> SectionTable:
+def _section_table(shown: ReportTable, found: Answer, scope: Scope, timeline: TimelinePage) -> SectionTable:
     """Give a table its bars and links."""
     frame = found.tables[shown.name]
     links = shown.links(found, scope, timeline) if shown.links else []
@@ -175,7 +177,7 @@ def _section_table(shown: ShownTable, found: Answer, scope: Scope, timeline: Tim
     return SectionTable(found.title_of(shown.name), frame, _row_bars(shown, frame), links, keys=keys)
 
 
-def _row_bars(shown: ShownTable, frame: pd.DataFrame) -> list[Bar]:
+def _row_bars(shown: ReportTable, frame: pd.DataFrame) -> list[Bar]:
     """Make the bar of each row."""
     if not shown.parts:
         return []

@@ -20,11 +20,11 @@ from hta_graph.colours import BOUND_COLOUR, EVENT_COLOUR, PATH_COLOUR
 from hta_graph.errors import UsageError
 from hta_graph.model import BoundBy, Ints
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.event_bars import GROUPS
+from hta_graph.paths.event_bars import BAR_GROUPS
 from hta_graph.paths.level_of_detail import rows_between
-from hta_graph.paths.step_table import StepRow, steps_around
+from hta_graph.paths.step_table import StepRow, neighbouring_steps
 
-__all__ = ["ROWS", "SCRIPTS", "CarriedStep", "TimelinePage", "steps_on_page", "timeline_page"]
+__all__ = ["ROWS", "SCRIPTS", "EmbeddedStep", "TimelinePage", "steps_on_page", "timeline_page"]
 
 ROWS, BYTES = 320_000, 780_000
 """How many bars a page holds at most, and how many bytes they may take: it stays below 1 MB and opens within 1 s."""
@@ -44,7 +44,7 @@ COLOUR_OF = {**BOUND_COLOUR, **EVENT_COLOUR, "path": PATH_COLOUR}
 
 
 @dataclass(frozen=True)
-class CarriedStep:
+class EmbeddedStep:
     """A window that the page can turn to: its name, what bounds it, its classes as a bar."""
 
     label: str
@@ -66,7 +66,7 @@ class TimelinePage:
 
     def __init__(self, path: CriticalPath, steps: Sequence[StepRow] = (), limit: int = ROWS) -> None:
         self._path = path
-        self._paths = _carried_paths(path, steps)
+        self._paths = _embedded_paths(path, steps)
         self.scene, self.data = self._scene_that_fits(limit)
 
     def __repr__(self) -> str:
@@ -108,7 +108,7 @@ class TimelinePage:
         return f"#t={start_ns},{end_ns}" + (f"&row={event_index}" if named else "")
 
     @cached_property
-    def steps(self) -> list[CarriedStep]:
+    def steps(self) -> list[EmbeddedStep]:
         """The windows that the page can turn to."""
         found = []
         for path in self._paths:
@@ -117,7 +117,7 @@ class TimelinePage:
                 f"{clipped(path.window.label, 60)}: {duration_text(path.length_ns)}, of which {duration_text(ns)} "
                 f"{SHORT[bound]}; {path.coverage:.1%} explained"
             )
-            found.append(CarriedStep(clipped(path.window.label, 60), said, class_bar(path.by_bound_ns)))
+            found.append(EmbeddedStep(clipped(path.window.label, 60), said, class_bar(path.by_bound_ns)))
         return found
 
     def _scene_that_fits(self, limit: int) -> tuple[Scene, str]:
@@ -166,7 +166,7 @@ class TimelinePage:
     def event_legend(self) -> list[LegendEntry]:
         """The kinds of events that occur."""
         used = set(distinct(self.scene.bars.group).tolist())
-        kinds = [name for number, name in enumerate(GROUPS) if number in used and name in EVENT_COLOUR]
+        kinds = [name for number, name in enumerate(BAR_GROUPS) if number in used and name in EVENT_COLOUR]
         entries = [LegendEntry(EVENT_COLOUR[name], EVENT_WORDS.get(name, name)) for name in kinds]
         return [*entries, LegendEntry(PATH_COLOUR, "where the critical path runs")]
 
@@ -197,10 +197,10 @@ def timeline_page(path: CriticalPath, steps: Sequence[StepRow] = (), *, limit: i
 
 def steps_on_page(path: CriticalPath) -> set[int]:
     """Return the numbers of the steps to which a page about a step may turn."""
-    return set() if path.window.step is None else steps_around(path.graph, path.window.step, STEPS)
+    return set() if path.window.step is None else neighbouring_steps(path.graph, path.window.step, STEPS)
 
 
-def _carried_paths(path: CriticalPath, steps: Sequence[StepRow]) -> list[CriticalPath]:
+def _embedded_paths(path: CriticalPath, steps: Sequence[StepRow]) -> list[CriticalPath]:
     """Return the path and those of the steps around it, as many as fit unmerged, in order of time."""
     near = steps_on_page(path)
     steps = [row for row in steps if row.step in near]
@@ -237,7 +237,7 @@ def _packed_scene(scene: Scene, base: int, chosen: int) -> str:
         "chosen": chosen,
         "windows": [[p.window.start_ns - base, p.window.end_ns - base] for p in scene.paths],
         "lanes": [[clipped(lane.label, NAME_SIZE), lane.depth] for lane in scene.lanes],
-        "groups": [[EVENT_WORDS.get(name, SHORT.get(name, name)), COLOUR_OF[name]] for name in GROUPS],
+        "groups": [[EVENT_WORDS.get(name, SHORT.get(name, name)), COLOUR_OF[name]] for name in BAR_GROUPS],
         "classes": len(BoundBy),
         "names": [clipped(names[code], NAME_SIZE) or "(no name)" for code in used.tolist()],
         "series": [column.tolist() for column in (column.astype(np.int64) for column in columns)],

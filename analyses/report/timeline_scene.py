@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, picked
+from hta_graph.arrays import first_of_runs, take_or
 from hta_graph.model import Bools, Ints
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.event_bars import GROUPS, event_bars
+from hta_graph.paths.event_bars import BAR_GROUPS, event_bars
 from hta_graph.paths.level_of_detail import (
     busiest_lanes,
-    depths_on_lanes,
-    parts_on_paths,
+    lane_order,
+    ranks_on_paths,
     rows_between,
-    stacking_order,
+    tracks_on_lanes,
 )
-from hta_graph.paths.merged_bars import TimelineBars, merged_to_fit
+from hta_graph.paths.merged_bars import TimelineBars, merge_to_limit
 
 __all__ = ["Lane", "Scene", "scene_of"]
 
-ON_LANES = GROUPS.index("path")
+ON_LANES = BAR_GROUPS.index("path")
 
 DEEPEST = 12
 """How many tracks a lane has at most; what is nested deeper is left out."""
@@ -64,11 +64,11 @@ def scene_of(paths: Sequence[CriticalPath], limit: int) -> Scene:
     """Lay out the events of the paths' windows, with at most about ``limit`` bars."""
     graph = paths[0].graph
     start, end = min(path.window.start_ns for path in paths), max(path.window.end_ns for path in paths)
-    parts = parts_on_paths(paths, MOST_RANKS)
+    parts = ranks_on_paths(paths, MOST_RANKS)
     rows = rows_between(graph, start, end)
     shown_lanes, lanes_left = busiest_lanes(paths, rows, parts, MOST_LANES)
     rows = rows[shown_lanes[graph.event_table.lane[rows]]]
-    depth = depths_on_lanes(graph, rows, DEEPEST)
+    depth = tracks_on_lanes(graph, rows, DEEPEST)
     shown = depth < DEEPEST
     kept, depth = rows[shown], depth[shown]
     lanes, first_track = _stacked_lanes(paths, kept, depth, shown_lanes)
@@ -76,7 +76,7 @@ def scene_of(paths: Sequence[CriticalPath], limit: int) -> Scene:
     for number, path in enumerate(paths):
         bars += [_class_bars(path, number), _lane_bars(path, first_track + number, shown_lanes)]
     every = TimelineBars.join(bars).in_order()
-    merged, resolution = merged_to_fit(every, limit)
+    merged, resolution = merge_to_limit(every, limit)
     ranks = [graph.parts[part].rank for part in parts]
     return Scene(paths, lanes, merged, resolution, int(every.count.sum()), len(rows) - len(kept), ranks, lanes_left)
 
@@ -90,8 +90,8 @@ def _stacked_lanes(paths: Sequence[CriticalPath], rows: Ints, depth: Ints, shown
         np.maximum.at(size, path.pieces.lane[path.pieces.lane >= 0], 1)
     size[~shown] = 0
     first, at, lanes = np.zeros(len(size) + 1, np.int64), len(paths), []
-    ranks, part = graph.parts, graph.part_of_lane
-    order = stacking_order(graph)
+    ranks, part = graph.parts, graph.rank_index_of_lane
+    order = lane_order(graph)
     for lane in order[size[order] > 0].tolist():
         first[lane] = at
         of_rank = f"rank {ranks[part[lane]].rank}: " if len(ranks) > 1 else ""
@@ -104,8 +104,8 @@ def _class_bars(path: CriticalPath, track: int) -> TimelineBars:
     """Return the path's runs of equal class and stack, coloured by class."""
     runs, events = path.runs, path.graph.event_table
     return TimelineBars.of(track=np.full(len(runs), track), group=runs.bound, on_path=True, start=runs.start,
-                           end=runs.end, busy=runs.length, count=runs.segments, name=picked(events.name, runs.event),
-                           index=picked(events.index, runs.event))  # fmt: skip
+                           end=runs.end, busy=runs.length, count=runs.segments, name=take_or(events.name, runs.event),
+                           index=take_or(events.index, runs.event))  # fmt: skip
 
 
 def _lane_bars(path: CriticalPath, track: Ints, shown: Bools) -> TimelineBars:

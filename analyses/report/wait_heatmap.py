@@ -20,7 +20,7 @@ import pandas as pd
 
 from analyses.advice.format import brief_share
 
-__all__ = ["WaitingMap", "waiting_map"]
+__all__ = ["WaitHeatmap", "wait_heatmap"]
 
 WIDTH, LEFT, RIGHT, TOP = 1000, 130, 985, 8
 """Of the picture and of the pixels in it, in units of the picture."""
@@ -36,7 +36,7 @@ LEAST_SHARE = 1e-4
 
 
 @dataclass(frozen=True)
-class MapTick:
+class HeatmapTick:
     """A tick of an axis: where it is and what it says."""
 
     at: float
@@ -44,7 +44,7 @@ class MapTick:
 
 
 @dataclass(frozen=True)
-class MapRow:
+class HeatmapRow:
     """A rank, or a band of ranks: where its row begins and what it says where the pointer is."""
 
     at: float
@@ -52,16 +52,16 @@ class MapRow:
 
 
 @dataclass(frozen=True)
-class WaitingMap:
+class WaitHeatmap:
     """A picture: its size, its pixels as the address of an image, its axes, the share that the full colour means."""
 
     height: int
     bottom: int
     row_height: int
     image: str
-    rows: Sequence[MapRow]
-    across: Sequence[MapTick]
-    down: Sequence[MapTick]
+    rows: Sequence[HeatmapRow]
+    across: Sequence[HeatmapTick]
+    down: Sequence[HeatmapTick]
     most: str
     width: int = WIDTH
     left: int = LEFT
@@ -70,14 +70,14 @@ class WaitingMap:
     colour: str = "#{:02x}{:02x}{:02x}".format(*COLOUR)
 
 
-def waiting_map(waiting: pd.DataFrame) -> WaitingMap:
+def wait_heatmap(waiting: pd.DataFrame) -> WaitHeatmap:
     """Draw the shares of time that ranks wait: a row per rank or band, columns by their beginnings in ms."""
     shares = waiting.to_numpy(np.float64)
     full = min(max(float(shares.max()), LEAST_SHARE), 1.0)
     row_height = max(HEIGHT // len(shares), 1)
     bottom = TOP + row_height * len(shares)
     levels = np.ceil(shares.clip(max=full) / full * LEVELS).astype(np.uint8)
-    return WaitingMap(
+    return WaitHeatmap(
         bottom + BELOW,
         bottom,
         row_height,
@@ -89,11 +89,11 @@ def waiting_map(waiting: pd.DataFrame) -> WaitingMap:
     )
 
 
-def _rows(waiting: pd.DataFrame, row_height: int) -> list[MapRow]:
+def _rows(waiting: pd.DataFrame, row_height: int) -> list[HeatmapRow]:
     shares, begins = waiting.to_numpy(np.float64), waiting.columns.to_numpy(np.float64)
     columns = (waiting.index, shares.mean(axis=1).tolist(), begins[shares.argmax(axis=1)].tolist())
     return [
-        MapRow(
+        HeatmapRow(
             TOP + row_height * at,
             f"{name}: waits {brief_share(mean)} of the time" + (f", most from {begin:,.3f} ms on" if mean else ""),
         )
@@ -101,12 +101,12 @@ def _rows(waiting: pd.DataFrame, row_height: int) -> list[MapRow]:
     ]
 
 
-def _ticks_across(begins: np.ndarray[Any, Any]) -> list[MapTick]:
+def _ticks_across(begins: np.ndarray[Any, Any]) -> list[HeatmapTick]:
     """Return round numbers of ms; columns are equally long."""
     end = float(begins[-1] + (begins[1] - begins[0] if len(begins) > 1 else 1))
     step = _round_step(end / TICKS)
     values = [step * at for at in range(int(end / step) + 1)]
-    return [MapTick(round(LEFT + value / end * (RIGHT - LEFT), 1), f"{value:g}") for value in values]
+    return [HeatmapTick(round(LEFT + value / end * (RIGHT - LEFT), 1), f"{value:g}") for value in values]
 
 
 def _round_step(least: float) -> float:
@@ -119,9 +119,9 @@ def _round_step(least: float) -> float:
     return next(power * factor for factor in (1.0, 2.0, 5.0, 10.0) if power * factor >= least)
 
 
-def _ticks_down(names: Sequence[str], row_height: int) -> list[MapTick]:
+def _ticks_down(names: Sequence[str], row_height: int) -> list[HeatmapTick]:
     middle = TOP + row_height / 2
-    return [MapTick(middle + row_height * at, names[at]) for at in range(0, len(names), -(-len(names) // TICKS))]
+    return [HeatmapTick(middle + row_height * at, names[at]) for at in range(0, len(names), -(-len(names) // TICKS))]
 
 
 def _png_of_levels(levels: np.ndarray[Any, Any]) -> bytes:

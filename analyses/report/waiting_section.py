@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from analyses.display.worst_ranks import MANY_RANKS, RANKS_SHOWN, worst_and_typical
+from analyses.display.worst_ranks import MANY_RANKS, RANKS_LISTED, worst_and_typical
 from analyses.report.bars import Bar, class_bar
 from analyses.report.page_tables import Section, SectionTable
-from analyses.report.wait_heatmap import WaitingMap, waiting_map
+from analyses.report.wait_heatmap import WaitHeatmap, wait_heatmap
 from hta_graph.model import BoundBy
 
 if TYPE_CHECKING:
     from analyses.answer import Answer
 
-__all__ = ["WaitingSection", "waiting_section"]
+__all__ = ["WaitSection", "wait_section"]
 
 TITLE = "Who waits for whom"
 MEANING = (
@@ -29,15 +29,15 @@ BY_RANK = ["rank", "scope"]
 
 
 @dataclass(frozen=True)
-class WaitingSection(Section):
+class WaitSection(Section):
     """A section with a picture of when ranks wait, where there are many, and what is to be said of its numbers."""
 
-    figure: WaitingMap | None = None
+    figure: WaitHeatmap | None = None
     figure_title: str = ""
     said: str = ""
 
 
-def waiting_section(waiting: Answer, together: Answer) -> Section:
+def wait_section(waiting: Answer, together: Answer) -> Section:
     """Show the waiting of all ranks.
 
     Args:
@@ -55,12 +55,12 @@ def waiting_section(waiting: Answer, together: Answer) -> Section:
     drawn = waiting.drawn.get("waiting", pd.DataFrame())
     told = [f"{text[0].upper()}{text[1:]}." for text in waiting.opening]
     meaning = " ".join([*told, MEANING])
-    return WaitingSection(
+    return WaitSection(
         TITLE,
         meaning,
         tables,
         template="waiting_part.html",
-        figure=waiting_map(drawn) if len(drawn) else None,
+        figure=wait_heatmap(drawn) if len(drawn) else None,
         figure_title=_figure_title(ranks, len(drawn)) if len(drawn) else "",
         said="".join(f"{text[0].upper()}{text[1:]}. " for text in waiting.closing),
     )
@@ -101,6 +101,6 @@ def _class_bar(times: Mapping[Hashable, int], longest: int) -> Bar:
 
 def _first_rows(title: str, frame: pd.DataFrame, by: str) -> SectionTable:
     """Show the first rows of a table, which stands in order of waiting."""
-    hidden = len(frame) - RANKS_SHOWN
-    most = frame.sort_values(by, ascending=False, kind="stable").head(RANKS_SHOWN)
-    return SectionTable(f"{title}; the {RANKS_SHOWN} of {len(frame):,} with most" if hidden > 0 else title, most)
+    hidden = len(frame) - RANKS_LISTED
+    most = frame.sort_values(by, ascending=False, kind="stable").head(RANKS_LISTED)
+    return SectionTable(f"{title}; the {RANKS_LISTED} of {len(frame):,} with most" if hidden > 0 else title, most)

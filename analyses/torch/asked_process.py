@@ -12,7 +12,7 @@ from typing import Any
 from hta_graph.errors import HtaGraphError
 from hta_graph.multi_rank.workers.own_process import can_start_processes
 
-__all__ = ["Verdict", "ask_report"]
+__all__ = ["Verdict", "run_report"]
 
 PROGRAM = (
     "import json, os, sys; sys.path[:] = json.loads(sys.argv.pop(1)); os.nice(10); "
@@ -20,7 +20,7 @@ PROGRAM = (
 )
 """The command line with this process' search path, behind the training where both want a processor."""
 
-PATIENCE_S = 600
+TIMEOUT_S = 600
 """How long an analysis may take before it is given up."""
 SENTENCES = 3
 """So many sentences of the verdict are told: what bounds it, its largest item, what is unknown."""
@@ -34,7 +34,7 @@ class Verdict:
     advice: str | None
 
 
-def ask_report(trace: Path, page: Path | None) -> Verdict:
+def run_report(trace: Path, page: Path | None) -> Verdict:
     """Ask about a recording and write its page, if one is named.
 
     Raises:
@@ -46,10 +46,10 @@ def ask_report(trace: Path, page: Path | None) -> Verdict:
     try:
         done = subprocess.run(  # noqa: S603 - this interpreter and our own words
             [sys.executable, "-c", PROGRAM, json.dumps(sys.path), "report", str(trace), *wanted],
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=False,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise HtaGraphError(f"{trace}: took longer than {PATIENCE_S} s; analyse it elsewhere") from None
+        raise HtaGraphError(f"{trace}: took longer than {TIMEOUT_S} s; analyse it elsewhere") from None
     if done.returncode:
         told = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise HtaGraphError(told[-1].removeprefix("hta-graph: ") if told else f"{trace}: ended with {done.returncode}")

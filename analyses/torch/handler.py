@@ -11,10 +11,10 @@ from pathlib import Path
 from threading import Thread
 
 from analyses.display.plain import write_lines
-from analyses.torch.asked_process import Verdict, ask_report
+from analyses.torch.asked_process import Verdict, run_report
 from analyses.torch.rank_file import Rank, Recorder, cycle_folder, this_rank, write_recording
 from hta_graph.errors import HtaGraphError, OutputError, UsageError
-from hta_graph.storage.named_places import is_remote, named_place
+from hta_graph.storage.named_places import is_remote, resolve_location
 from hta_graph.text.sanitize import one_line
 
 __all__ = ["TraceHandler", "trace_handler"]
@@ -48,7 +48,7 @@ def trace_handler(
         ...
     hta_graph.errors.OutputError: /proc/version/traces: cannot be made: Not a directory; name another folder
     """
-    place = named_place(directory)
+    place = resolve_location(directory)
     if is_remote(place):
         raise UsageError(f"{directory}: recordings are written to this machine; name a folder here")
     if worker_name is not None and (not worker_name or set(worker_name) & set("/\0")):
@@ -112,7 +112,7 @@ class TraceHandler:
             before.join()
         page = trace.with_name(trace.name.removesuffix(".gz").removesuffix(".json") + ".html") if self.report else None
         try:
-            lines = _told(ask_report(trace, page), trace, page, rank)
+            lines = _verdict_lines(run_report(trace, page), trace, page, rank)
         except (HtaGraphError, OSError, ValueError) as error:
             _warn(f"a recording is kept, but not analysed: {error}")
             return
@@ -121,7 +121,7 @@ class TraceHandler:
             sys.stdout.flush()
 
 
-def _told(verdict: Verdict, trace: Path, page: Path | None, rank: Rank) -> list[str]:
+def _verdict_lines(verdict: Verdict, trace: Path, page: Path | None, rank: Rank) -> list[str]:
     """Return what is printed of a recording: what it shows, what to try, where it is."""
     return [
         *verdict.sentences,

@@ -18,7 +18,7 @@ from hta_graph.storage.compress import gzipped
 
 __all__ = ["Rank", "Recorder", "cycle_folder", "this_rank", "write_recording"]
 
-PIECE = 1 << 20
+CHUNK_BYTES = 1 << 20
 """So many bytes are compressed at once; while they are, other threads of the process run."""
 FASTEST = 1
 """Level of compression: training waits for it. The profiler's own is 9, which takes longer than all the rest."""
@@ -87,12 +87,12 @@ def write_recording(recorder: Recorder, target: Path, *, use_gzip: bool) -> None
         recorded = Path(part) / "trace.json"
         recorder.export_chrome_trace(str(recorded))
         if use_gzip:
-            write_file(target, gzipped(_pieces(recorded), FASTEST))
+            write_file(target, gzipped(_chunks(recorded), FASTEST))
         else:
             recorded.replace(target)
 
 
-def _pieces(path: Path) -> Iterator[bytes]:
+def _chunks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
-        while piece := file.read(PIECE):
+        while piece := file.read(CHUNK_BYTES):
             yield piece

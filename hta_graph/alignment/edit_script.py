@@ -7,15 +7,15 @@ from numpy.typing import NDArray
 
 from hta_graph.model import Bools, Ints
 
-__all__ = ["unedited"]
+__all__ = ["common_places"]
 
-NOWHERE = -(2**40)
+UNREACHED = -(2**40)
 """A place that no script reaches."""
 
 Hashes = NDArray[np.uint64]
 
 
-def unedited(left: Ints, right: Ints, limit: int) -> tuple[Ints, Ints] | None:
+def common_places(left: Ints, right: Ints, limit: int) -> tuple[Ints, Ints] | None:
     """Return a longest common subsequence, in time about edits² + n log n.
 
     Args:
@@ -26,9 +26,9 @@ def unedited(left: Ints, right: Ints, limit: int) -> tuple[Ints, Ints] | None:
     Returns:
         places in ``left`` and in ``right``, both ascending; ``None`` beyond the limit.
 
-    >>> [places.tolist() for places in unedited(np.array([7, 1, 2, 3]), np.array([1, 2, 5, 3]), limit=2) or ()]
+    >>> [places.tolist() for places in common_places(np.array([7, 1, 2, 3]), np.array([1, 2, 5, 3]), limit=2) or ()]
     [[1, 2, 3], [0, 1, 3]]
-    >>> unedited(np.array([7, 1, 2, 3]), np.array([1, 2, 5, 3]), limit=1)
+    >>> common_places(np.array([7, 1, 2, 3]), np.array([1, 2, 5, 3]), limit=1)
     """
     agreement = _AgreementLengths(left, right)
     reached: list[Ints] = []
@@ -40,7 +40,7 @@ def unedited(left: Ints, right: Ints, limit: int) -> tuple[Ints, Ints] | None:
         # Every round is kept: the way back is read off them, about edits² / 2 numbers.
         reached.append(place)
         if (possible & (place == len(left)) & (place - diagonal == len(right))).any():
-            return _unedited_places(reached, len(left), len(right))
+            return _places_walked_back(reached, len(left), len(right))
     return None
 
 
@@ -49,13 +49,13 @@ def _one_edit_on(reached: list[Ints], diagonal: Ints, left: int, right: int) -> 
     if not reached:
         return np.zeros(1, np.int64), np.zeros(1, np.bool_)
     before = reached[-1]
-    inserted, deleted = np.append(before, NOWHERE), np.append(NOWHERE, before) + 1
-    inserted = np.where(inserted - diagonal <= right, inserted, NOWHERE)
-    deleted = np.where(deleted <= left, deleted, NOWHERE)
+    inserted, deleted = np.append(before, UNREACHED), np.append(UNREACHED, before) + 1
+    inserted = np.where(inserted - diagonal <= right, inserted, UNREACHED)
+    deleted = np.where(deleted <= left, deleted, UNREACHED)
     return np.maximum(inserted, deleted), inserted >= deleted
 
 
-def _unedited_places(reached: list[Ints], left: int, right: int) -> tuple[Ints, Ints]:
+def _places_walked_back(reached: list[Ints], left: int, right: int) -> tuple[Ints, Ints]:
     """Walk the shortest script back and collect what it leaves alone."""
     runs: list[Ints] = []
     partners: list[Ints] = []

@@ -7,16 +7,16 @@ from bisect import bisect_left
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_graph.alignment.edit_script import unedited
+from hta_graph.alignment.edit_script import common_places
 from hta_graph.arrays import first_of_runs
 from hta_graph.model import Ids, Ints
 
 __all__ = ["align"]
 
-PASSAGES = (64, 16, 4, 1)
+PASSAGE_LENGTHS = (64, 16, 4, 1)
 """Lengths of the passages that may anchor the alignment, longest first (powers of two)."""
 
-EDITS = 4_000
+MAX_EDITS = 4_000
 """So many insertions and deletions are looked for, half of them at most between two neighbouring matches."""
 
 Keys = NDArray[np.uint64]
@@ -36,16 +36,16 @@ def align(left: Ids | Ints, right: Ids | Ints) -> tuple[Ints, Ints]:
     >>> [places.tolist() for places in align(np.array([7, 1, 2, 3]), np.array([1, 2, 5, 3]))]
     [[1, 2, 3], [0, 1, 3]]
     """
-    pairs = _Pairs(np.asarray(left, np.int64), np.asarray(right, np.int64))
+    pairs = _Matches(np.asarray(left, np.int64), np.asarray(right, np.int64))
     pairs.extend()
-    for length in PASSAGES:
+    for length in PASSAGE_LENGTHS:
         pairs.match(_passage_keys(pairs.left, length), _passage_keys(pairs.right, length))
     pairs.match_by_edits()
     pairs.match_occurrences()
     return pairs.places()
 
 
-class _Pairs:
+class _Matches:
     """The matches so far: for each place on the left the one on the right, -1 where none is known."""
 
     def __init__(self, left: Ints, right: Ints) -> None:
@@ -76,10 +76,10 @@ class _Pairs:
 
     def match_by_edits(self) -> None:
         """Match what the fewest insertions and deletions leave alone, between two neighbouring matches at a time."""
-        budget = EDITS
+        budget = MAX_EDITS
         for left, right in self._unmatched_gaps():
-            limit = min(budget, EDITS // 2)
-            found = unedited(self.left[left], self.right[right], limit)
+            limit = min(budget, MAX_EDITS // 2)
+            found = common_places(self.left[left], self.right[right], limit)
             kept = 0 if found is None else len(found[0])
             # A stretch given up costs all that was tried; one that was matched costs its insertions and deletions.
             budget -= limit if found is None else left.stop - left.start + right.stop - right.start - 2 * kept

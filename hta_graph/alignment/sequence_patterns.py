@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, last_until, pair_key
+from hta_graph.arrays import first_of_runs, last_at_most, pair_key
 from hta_graph.model import Ids, Ints
 from hta_graph.trace.table import EventTable
 
-__all__ = ["Sequences", "outermost_around", "same_sequences"]
+__all__ = ["SequencePatterns", "outermost_roots", "sequence_patterns"]
 
 
 @dataclass(frozen=True)
-class Sequences:
+class SequencePatterns:
     """Groups of members that stand together, and the pattern of each: its head and the codes of its members.
 
     Group i is ``members[first[i] : first[i + 1]]`` under ``owner[i]``; ``pattern[i]`` numbers its pattern by first
@@ -47,7 +47,7 @@ class Sequences:
         return sums
 
 
-def outermost_around(events: EventTable, roots: Ids | Ints, calls: Ids) -> Ids:
+def outermost_roots(events: EventTable, roots: Ids | Ints, calls: Ids) -> Ids:
     """Return for each call the root on its thread in which it starts, if that is in no other root; -1 where none is.
 
     Args:
@@ -55,18 +55,18 @@ def outermost_around(events: EventTable, roots: Ids | Ints, calls: Ids) -> Ids:
         roots: the rows that count, ascending.
         calls: the calls; -1 has no root.
     """
-    own = _not_in_others(events, roots)
+    own = _outermost(events, roots)
     found, known = np.full(len(calls), -1, np.int32), np.flatnonzero(calls >= 0)
     time, lane = events.start[calls[known]], events.lane[calls[known]]
     first, past = (np.searchsorted(events.lane[own], lane, side=side) for side in ("left", "right"))
-    at = last_until(events.start[own], first, past, time)
+    at = last_at_most(events.start[own], first, past, time)
     inside = at >= first
     root = own[at[inside]]
     found[known[inside]] = np.where(time[inside] < events.end[root], root, -1)
     return found
 
 
-def _not_in_others(events: EventTable, roots: Ids | Ints) -> Ids | Ints:
+def _outermost(events: EventTable, roots: Ids | Ints) -> Ids | Ints:
     """Return the roots that lie in no other one of their thread, thread by thread."""
     own = roots[np.argsort(events.lane[roots], kind="stable")]
     lane, start = events.lane[own], events.start[own]
@@ -79,7 +79,7 @@ def _not_in_others(events: EventTable, roots: Ids | Ints) -> Ids | Ints:
     return own[alone]
 
 
-def same_sequences(owner: Ids, members: Ids, name: Ids, least: int = 1) -> Sequences:
+def sequence_patterns(owner: Ids, members: Ids, name: Ids, least: int = 1) -> SequencePatterns:
     """Find which owners have the same name and members of the same names in the same order.
 
     Args:
@@ -88,7 +88,7 @@ def same_sequences(owner: Ids, members: Ids, name: Ids, least: int = 1) -> Seque
         name: the name code of every row of the trace.
         least: leave out owners with fewer members.
 
-    >>> found = same_sequences(np.array([3, 3, 4, 5, 5]), np.arange(5), np.array([7, 8, 7, 7, 8, 7]))
+    >>> found = sequence_patterns(np.array([3, 3, 4, 5, 5]), np.arange(5), np.array([7, 8, 7, 7, 8, 7]))
     >>> found.pattern.tolist(), found.example.tolist(), found.first.tolist()
     ([0, 1, 0], [0, 1], [0, 2, 3, 5])
     """
@@ -98,11 +98,11 @@ def same_sequences(owner: Ids, members: Ids, name: Ids, least: int = 1) -> Seque
     owner, members, size = owner[kept], members[kept], size[size >= least]
     first = np.concatenate([[0], np.cumsum(size)])
     heads = owner[first[:-1]]
-    pattern, example = _number_equal(name[heads], first, name[members])
-    return Sequences(heads, first, members, pattern, example)
+    pattern, example = _number_patterns(name[heads], first, name[members])
+    return SequencePatterns(heads, first, members, pattern, example)
 
 
-def _number_equal(head: Ids, first: Ints, codes: Ids) -> tuple[Ids, Ints]:
+def _number_patterns(head: Ids, first: Ints, codes: Ids) -> tuple[Ids, Ints]:
     """Number equal sequences; comparing their bytes needs no object per member."""
     text, width = codes.astype(np.int32).tobytes(), 4
     known: dict[tuple[int, bytes], int] = {}

@@ -9,12 +9,12 @@ import numpy as np
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EdgeKind, Ids, Ints
 
-__all__ = ["Bursts"]
+__all__ = ["AutogradBursts"]
 
 EARLIEST, LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
-class Bursts:
+class AutogradBursts:
     """The stretches in which a thread works for a waiting one; one may begin before the recording or outlast it."""
 
     def __init__(self, graph: DependencyGraph) -> None:
@@ -47,12 +47,12 @@ class Bursts:
         finish, ended_for = self._of_lane(self._finish, lane)
         last = np.searchsorted(begin, time, side="right") - 1
         coming = np.searchsorted(finish, time, side="right")
-        began, ended_before = _picked_or(begin, last, EARLIEST), _picked_or(finish, coming - 1, EARLIEST)
-        ends, begins_after = _picked_or(finish, coming, LATEST), _picked_or(begin, last + 1, LATEST)
+        began, ended_before = _picked_else(begin, last, EARLIEST), _picked_else(finish, coming - 1, EARLIEST)
+        ends, begins_after = _picked_else(finish, coming, LATEST), _picked_else(begin, last + 1, LATEST)
         # A burst's end without its begin: the profiler was switched on in the middle of it.
-        before_recording = np.where(ends <= begins_after, _picked_or(ended_for, coming, -1), -1)
+        before_recording = np.where(ends <= begins_after, _picked_else(ended_for, coming, -1), -1)
         inside = (last >= 0) & (began >= ended_before)
-        return np.where(inside, _picked_or(begun_for, last, -1), before_recording).astype(np.int32)
+        return np.where(inside, _picked_else(begun_for, last, -1), before_recording).astype(np.int32)
 
     @staticmethod
     def _of_lane(side: tuple[Ids, Ints, Ids], lane: int) -> tuple[Ints, Ids]:
@@ -61,7 +61,7 @@ class Bursts:
         return side[1][order], side[2][order]
 
 
-def _picked_or(values: Ids | Ints, at: Ints, otherwise: int) -> Ints:
+def _picked_else(values: Ids | Ints, at: Ints, otherwise: int) -> Ints:
     """Take values; another one where the place is outside."""
     known = (at >= 0) & (at < len(values))
     return np.append(values.astype(np.int64), otherwise)[np.where(known, at, len(values))]

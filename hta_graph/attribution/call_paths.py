@@ -6,16 +6,16 @@ import re
 
 import numpy as np
 
-from hta_graph.arrays import distinct, laid_out, pair_key, picked
+from hta_graph.arrays import distinct, expand_ranges, pair_key, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_step
 from hta_graph.model import Bools, EventKind, Ids, Ints, kind_mask
-from hta_graph.stable_hash import mixed_key, text_keys
+from hta_graph.stable_hash import hash_rows, hash_texts
 
-__all__ = ["NUMBER", "CallPaths"]
+__all__ = ["STANDALONE_NUMBER", "CallPaths"]
 
 FRAMES = (EventKind.CPU_OP, EventKind.ANNOTATION)
-NUMBER = re.compile(r"(?<!\w)\d+(?!\w)")
+STANDALONE_NUMBER = re.compile(r"(?<!\w)\d+(?!\w)")
 TOP = 0
 
 
@@ -44,11 +44,11 @@ class CallPaths:
 
     def keys(self) -> Ints:
         """Return for each path a number that is its own in every trace."""
-        names, found = text_keys(self._name), np.zeros(len(self), np.int64)
+        names, found = hash_texts(self._name), np.zeros(len(self), np.int64)
         # A path comes behind the one around it, so that this one's number is known.
         for path, around in enumerate(self._parent):
             if path != TOP:
-                found[path] = mixed_key(found[around : around + 1], names[path : path + 1])[0]
+                found[path] = hash_rows(found[around : around + 1], names[path : path + 1])[0]
         return found
 
     def label(self, path: int) -> str:
@@ -88,7 +88,7 @@ class CallPaths:
     def _step_into(self, path: int, name: str) -> int:
         if is_step(name):
             return path
-        name = NUMBER.sub("#", name)
+        name = STANDALONE_NUMBER.sub("#", name)
         number = self._number.setdefault((path, name), len(self._name))
         if number == len(self._name):
             self._parent.append(path)
@@ -103,7 +103,7 @@ def _with_parents(parent: Ids, rows: Ids) -> Bools:
     while len(fresh):
         inside[fresh] = True
         outer = parent[fresh]
-        fresh = distinct(outer[(outer >= 0) & ~picked(inside, outer, otherwise=True)])
+        fresh = distinct(outer[(outer >= 0) & ~take_or(inside, outer, otherwise=True)])
     return inside
 
 
@@ -111,4 +111,4 @@ def _children_of(order: Ids, sorted_parent: Ids, level: Ids) -> Ids:
     """Return the rows whose parents are ``level``, given all rows ordered by their parents."""
     first = np.searchsorted(sorted_parent, level, side="left")
     last = np.searchsorted(sorted_parent, level, side="right")
-    return order[laid_out(first, last - first)[1]]
+    return order[expand_ranges(first, last - first)[1]]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.arrays import laid_out, looked_up
+from hta_graph.arrays import expand_ranges, find_sorted
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints
 
-__all__ = ["gpu_annotation_over", "originals"]
+__all__ = ["gpu_annotations_over", "annotation_sources"]
 
 
-def gpu_annotation_over(graph: DependencyGraph, rows: Ids) -> Ids:
+def gpu_annotations_over(graph: DependencyGraph, rows: Ids) -> Ids:
     """Return for each activity (canonical row) the shortest GPU annotation that it overlaps on its stream; -1: none.
 
     Overlap, not containment: clocks are rounded, and an annotation's copy ends with the last activity launched in it.
@@ -47,10 +47,10 @@ def _candidate_pairs(start: Ints, end: Ints, mark_start: Ints, mark_end: Ints) -
     reach = np.maximum.accumulate(end) if len(end) else end
     first = np.searchsorted(reach, mark_start, side="left")
     count = np.maximum(np.searchsorted(start, mark_end, side="left") - first, 0)
-    return laid_out(first, count)
+    return expand_ranges(first, count)
 
 
-def originals(graph: DependencyGraph) -> tuple[Ids, Ids]:
+def annotation_sources(graph: DependencyGraph) -> tuple[Ids, Ids]:
     """Return the GPU annotations and the CPU annotation that each copies (same name and External id; -1: unknown)."""
     events = graph.event_table
     copies = np.flatnonzero(events.kind == EventKind.GPU_ANNOTATION).astype(np.int32)
@@ -60,6 +60,6 @@ def originals(graph: DependencyGraph) -> tuple[Ids, Ids]:
         return copies, np.full(len(copies), -1, np.int32)
     sources = sources[np.argsort(events.external_id[sources], kind="stable")]
     ids = events.external_id[sources]
-    at = looked_up(events.external_id[copies], ids)
+    at = find_sorted(events.external_id[copies], ids)
     same = (at >= 0) & (events.name[sources[at]] == events.name[copies])
     return copies, np.where(same, sources[at], -1).astype(np.int32)

@@ -8,14 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import freeze, laid_out, picked, summed_by
-from hta_graph.attribution.bursts import Bursts
+from hta_graph.arrays import expand_ranges, freeze, summed_by, take_or
+from hta_graph.attribution.bursts import AutogradBursts
 from hta_graph.errors import UsageError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.timeline import Nesting, nearest_around
 from hta_graph.model import CPU_KINDS, EdgeKind, EventKind, Ids, Ints, kind_mask
 
-__all__ = ["OWNERS", "Owners", "Totals", "members", "owners", "totals"]
+__all__ = ["OWNERS_BY_KIND", "Owners", "OwnerTotals", "rows_by_label", "owners", "totals_by_label"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Owners:
 
 
 @dataclass(frozen=True)
-class Totals:
+class OwnerTotals:
     """What rows weigh per label: ``own`` where an owner of that label is innermost, ``total`` where one is around.
 
     Label -1 stands for rows without an owner. The own weights sum to the weight of all rows; in the totals a row counts
@@ -55,7 +55,7 @@ class Totals:
     total: Ints
 
 
-def totals(found: Owners, labels: Ids, rows: Ids, weights: Ints) -> Totals:
+def totals_by_label(found: Owners, labels: Ids, rows: Ids, weights: Ints) -> OwnerTotals:
     """Sum the weights of CPU rows (-1: none) per label of their owners; ``labels`` has one code (≥ 0) per event."""
     innermost, place_of = np.unique(found.innermost(rows), return_inverse=True)
     count = np.bincount(place_of, minlength=len(innermost))
@@ -66,7 +66,7 @@ def totals(found: Owners, labels: Ids, rows: Ids, weights: Ints) -> Totals:
     _, once = np.unique(group * len(innermost) + place, return_index=True)
     own = np.searchsorted(listed, _labels_of(innermost, labels))
     every = np.searchsorted(listed, _labels_of(np.unique(owner), labels))
-    return Totals(
+    return OwnerTotals(
         listed,
         np.bincount(every, minlength=len(listed)),
         summed_by(own, weight, len(listed)),
@@ -75,7 +75,7 @@ def totals(found: Owners, labels: Ids, rows: Ids, weights: Ints) -> Totals:
     )
 
 
-def members(found: Owners, labels: Ids, rows: Ids) -> list[tuple[int, Ints]]:
+def rows_by_label(found: Owners, labels: Ids, rows: Ids) -> list[tuple[int, Ints]]:
     """Return for each label of the owners around CPU rows (-1: none) the places of these rows, each once."""
     # Rows under one innermost owner share everything around them: climb once per such owner, not once per row.
     innermost, place_of = np.unique(found.innermost(rows), return_inverse=True)
@@ -88,14 +88,14 @@ def members(found: Owners, labels: Ids, rows: Ids) -> list[tuple[int, Ints]]:
     count = np.bincount(place_of, minlength=len(innermost))
     length = count[place[once]]
     begin = (np.cumsum(count) - count)[place[once]]
-    found_rows = np.argsort(place_of, kind="stable")[laid_out(begin, length)[1]]
+    found_rows = np.argsort(place_of, kind="stable")[expand_ranges(begin, length)[1]]
     ends = np.cumsum(summed_by(group[once], length, len(listed)))
     parts = np.split(found_rows, ends[:-1]) if len(listed) else []
     return [(code, np.sort(part)) for code, part in zip(listed.tolist(), parts, strict=True)]
 
 
 def _labels_of(owner: Ids, labels: Ids) -> Ints:
-    found: Ints = picked(labels, owner).astype(np.int64)
+    found: Ints = take_or(labels, owner).astype(np.int64)
     return found
 
 
@@ -109,15 +109,15 @@ def owners(graph: DependencyGraph, kind: str) -> Owners:
     Raises:
         UsageError: another kind.
     """
-    if kind not in OWNERS:
-        raise UsageError(f"there is no owner {kind!r}; there are: {', '.join(OWNERS)}")
-    return OWNERS[kind](graph)
+    if kind not in OWNERS_BY_KIND:
+        raise UsageError(f"there is no owner {kind!r}; there are: {', '.join(OWNERS_BY_KIND)}")
+    return OWNERS_BY_KIND[kind](graph)
 
 
 def _operator_owners(graph: DependencyGraph) -> Owners:
     kind = graph.event_table.kind
     # What is open on a thread may be a runtime call: from there up to the operator around it.
-    look = _Look(graph, graph.calls)
+    look = _EnclosingRows(graph, graph.calls)
 
     def innermost(rows: Ids) -> Ids:
         looked_up = nearest_around(graph.calls.parent, look.on_own_thread(rows), kind == EventKind.CPU_OP)
@@ -128,17 +128,17 @@ def _operator_owners(graph: DependencyGraph) -> Owners:
 
 
 def _annotation_owners(graph: DependencyGraph) -> Owners:
-    look = _Look(graph, graph.nesting(EventKind.ANNOTATION))
+    look = _EnclosingRows(graph, graph.nesting(EventKind.ANNOTATION))
     return Owners(look.on_some_thread, look.parents())
 
 
 def _frame_owners(graph: DependencyGraph) -> Owners:
-    look = _Look(graph, graph.nesting(EventKind.PYTHON_FUNCTION))
+    look = _EnclosingRows(graph, graph.nesting(EventKind.PYTHON_FUNCTION))
     return Owners(look.on_some_thread, look.parents())
 
 
 def _module_owners(graph: DependencyGraph) -> Owners:
-    look = _Look(graph, graph.nesting(EventKind.PYTHON_FUNCTION))
+    look = _EnclosingRows(graph, graph.nesting(EventKind.PYTHON_FUNCTION))
     is_module = graph.marks.module_frame
     above = look.parents()
     modules = np.flatnonzero(is_module).astype(np.int32)
@@ -158,7 +158,7 @@ def _module_owners(graph: DependencyGraph) -> Owners:
     return Owners(innermost, freeze(next_module))
 
 
-OWNERS: dict[str, Callable[[DependencyGraph], Owners]] = {
+OWNERS_BY_KIND: dict[str, Callable[[DependencyGraph], Owners]] = {
     "operator": _operator_owners,
     "frame": _frame_owners,
     "module": _module_owners,
@@ -167,7 +167,7 @@ OWNERS: dict[str, Callable[[DependencyGraph], Owners]] = {
 """Kinds of owners by name."""
 
 
-class _Look:
+class _EnclosingRows:
     """Looks up the innermost row of a nesting when CPU rows start, on their own thread or on the one that waits."""
 
     def __init__(self, graph: DependencyGraph, nesting: Nesting) -> None:
@@ -175,11 +175,11 @@ class _Look:
         self._nesting = nesting
 
     @cached_property
-    def _autograd_bursts(self) -> Bursts:
-        return Bursts(self._graph)
+    def _autograd_bursts(self) -> AutogradBursts:
+        return AutogradBursts(self._graph)
 
     def on_own_thread(self, rows: Ids) -> Ids:
-        return self._open_at(rows, picked(self._graph.event_table.lane, rows))
+        return self._open_at(rows, take_or(self._graph.event_table.lane, rows))
 
     def on_waiting_thread(self, rows: Ids) -> Ids:
         return self._open_at(rows, self._autograd_bursts.waiting_lane(rows))
@@ -211,7 +211,7 @@ class _ForwardOperators:
         self._forward = np.full(len(graph.event_table), -1, np.int32)
         self._forward[pairs.target] = pairs.source
         self._calls = graph.calls
-        self._look = _Look(graph, self._calls)
+        self._look = _EnclosingRows(graph, self._calls)
 
     def of(self, rows: Ids) -> Ids:
         """Return the forward operator of the innermost backward operator around each row; -1 where there is none."""

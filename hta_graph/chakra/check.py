@@ -28,7 +28,7 @@ from hta_graph.chakra.check_nodes import (
     node_violations,
 )
 from hta_graph.chakra.et_files import GROUPS_FILE, EtFolder
-from hta_graph.chakra.et_program import EtProgram, programs_of
+from hta_graph.chakra.et_program import EtProgram, rank_programs
 from hta_graph.chakra.simulated import SUPPORTED_COMMUNICATION
 from hta_graph.chakra.stalls import stall_lines
 from hta_graph.storage.named_places import is_remote
@@ -93,7 +93,7 @@ class CheckResult:
 
 def check(folder: EtFolder) -> CheckResult:
     """Look at every file by itself, at all ranks together, and run them if nothing speaks against it."""
-    programs = programs_of(folder)
+    programs = rank_programs(folder)
     groups = folder.groups or {}
     findings = [*_file_findings(folder, programs), *_groups_file_findings(folder, programs)]
     for program in programs.values():

@@ -14,13 +14,13 @@ from hta_graph.chakra.simulated import SUPPORTED_COMMUNICATION
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.multi_rank.matching.rank_record import Label, listed_ranks
-from hta_graph.multi_rank.matching.read_communications import PEER
-from hta_graph.trace.event_args import Details, read_details
+from hta_graph.multi_rank.matching.read_communications import PEER_PATTERN
+from hta_graph.trace.event_args import EventArgs, read_event_args
 from hta_graph.trace.table import Trace
 
 __all__ = [
     "Communication",
-    "RankCommunications",
+    "WorkloadCommunications",
     "ReadDetails",
     "collective_kind",
     "gpu_communications",
@@ -53,7 +53,7 @@ ARGUMENT_KEYS = (
 MAX_RANKS = 1 << 20
 """A larger group is taken for a broken number."""
 
-ReadDetails = Callable[[Trace, Sequence[str], Ids | Ints | Bools], Details]
+ReadDetails = Callable[[Trace, Sequence[str], Ids | Ints | Bools], EventArgs]
 """Gives arguments of events (canonical rows)."""
 
 
@@ -107,7 +107,7 @@ class Communication:
 
 
 @dataclass(frozen=True)
-class RankCommunications:
+class WorkloadCommunications:
     """A rank's communications in the order in which they were launched.
 
     ``before_recording`` are the kernels launched before it, of which nothing is known but their names; ``single_rank``
@@ -124,9 +124,9 @@ class RankCommunications:
         """The events of known broadcasts."""
         return {item.event for item in self.known if item.kind == "BROADCAST"}
 
-    def merged_with(self, other: RankCommunications) -> RankCommunications:
+    def merged_with(self, other: WorkloadCommunications) -> WorkloadCommunications:
         """Return these, and then others of the same rank."""
-        return RankCommunications(
+        return WorkloadCommunications(
             self.known + other.known,
             self.before_recording + other.before_recording,
             self.single_rank + other.single_rank,
@@ -135,8 +135,8 @@ class RankCommunications:
 
 
 def gpu_communications(
-    graph: DependencyGraph, world: Sequence[int], details: ReadDetails = read_details
-) -> RankCommunications:
+    graph: DependencyGraph, world: Sequence[int], details: ReadDetails = read_event_args
+) -> WorkloadCommunications:
     """Describe a rank's communication kernels.
 
     What the profiler recorded on the kernel or on the operator that launched it counts first; then what the names of
@@ -153,7 +153,7 @@ def gpu_communications(
     order = np.lexsort((events.start[kernels], events.start[calls], calls >= 0))
     kernels, calls = kernels[order], calls[order]
     launched = calls >= 0
-    found = RankCommunications([], kernels[~launched].tolist(), [], [])
+    found = WorkloadCommunications([], kernels[~launched].tolist(), [], [])
     if launched.any():
         for kernel, described in _described_kernels(graph, kernels[launched], calls[launched], world, details):
             if isinstance(described, str):
@@ -236,7 +236,7 @@ def _peer_rank(kind: str, arguments: Arguments, annotation: str, group: Group) -
     recorded = _nonnegative_integer(arguments.get("Dst Rank" if kind == "SEND" else "Src Rank"))
     if recorded >= 0:
         return recorded
-    match = PEER.search(annotation)
+    match = PEER_PATTERN.search(annotation)
     within = int(match[1]) if match else -1
     return group.ranks[within] if 0 <= within < len(group.ranks) else None
 
@@ -244,7 +244,7 @@ def _peer_rank(kind: str, arguments: Arguments, annotation: str, group: Group) -
 class _GroupFinder:
     """Process groups, by what a kernel's arguments, the file's header and the job say."""
 
-    def __init__(self, details: Details, rank: int | None, world: Sequence[int]) -> None:
+    def __init__(self, details: EventArgs, rank: int | None, world: Sequence[int]) -> None:
         # Not all ranks of the job need be given; but a size that does not hold the given ones is of another job.
         size = _nonnegative_integer(details.distributed.get("world_size"))
         self._world = tuple(range(size)) if max(world, default=-1) < size <= MAX_RANKS else tuple(world)

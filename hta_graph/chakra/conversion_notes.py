@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from hta_graph.chakra.matched_communications import RecordedRank
 from hta_graph.chakra.met_communications import MatchedCommunications
 from hta_graph.chakra.rank_workload import RankWorkload, ScheduledRank
-from hta_graph.text.formatting import milliseconds, some_of
+from hta_graph.text.formatting import join_first, milliseconds
 
 __all__ = ["broadcast_notes", "early_notes", "matching_notes", "overlap_notes", "unknown_line"]
 
@@ -19,7 +19,7 @@ def early_notes(works: Sequence[RankWorkload]) -> list[str]:
     }
     if not early:
         return []
-    listed = some_of([f"{count} on rank {rank}" for rank, count in early.items()])
+    listed = join_first([f"{count} on rank {rank}" for rank, count in early.items()])
     return [f"communication launched before the recording waits for nobody and takes as long as it did: {listed}"]
 
 
@@ -64,7 +64,7 @@ def overlap_notes(ranks: Sequence[ScheduledRank], overlap: str) -> list[str]:
         rank.work.rank: ", ".join(f"{milliseconds(ns)} ms on the {slot}" for slot, ns in rank.overlaps.items() if ns)
         for rank in ranks
     }
-    listed = some_of([f"rank {rank}: {said}" for rank, said in found.items() if said], "; ")
+    listed = join_first([f"rank {rank}: {said}" for rank, said in found.items() if said], "; ")
     if not listed:
         return []
     done = "was taken out of durations" if overlap == "share" else "runs after it in the simulator"

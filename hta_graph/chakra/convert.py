@@ -56,9 +56,9 @@ from hta_graph.errors import HtaGraphError, Remedy, TraceError
 from hta_graph.multi_rank.matching.job_clocks import JobClocks
 from hta_graph.multi_rank.matching.matched_ranks import missing_ranks
 from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import named_place
+from hta_graph.storage.named_places import resolve_location
 from hta_graph.storage.output_paths import check_new_folder
-from hta_graph.text.formatting import some_of
+from hta_graph.text.formatting import join_first
 
 __all__ = ["Conversion", "ConversionError", "ConvertOptions", "ConvertedRank", "conversion_document", "convert"]
 
@@ -121,7 +121,7 @@ def convert(inputs: Iterable[RankInput], target: str | Location, options: Conver
         CollectiveError: what the ranks did together does not fit.
         ConversionError: a communication is not known, ranks are missing, or ASTRA-sim would not run the result.
     """
-    target, options = named_place(target), options or ConvertOptions()
+    target, options = resolve_location(target), options or ConvertOptions()
     check_target(target, force=options.force)
     check_prefix(options.prefix)
     listed = sorted(inputs, key=lambda item: item.rank)
@@ -271,7 +271,7 @@ class _Workload:
             ConversionError: nobody said what to do.
         """
         rank, channel = next(iter(missing.items()))
-        listed = some_of(list(map(str, sorted(missing))))
+        listed = join_first(list(map(str, sorted(missing))))
         if self._options.missing == "copy" and (on_cpu := self._on_cpu_with(missing, works)):
             raise ConversionError(
                 f"{on_cpu.graph.path}: communicates on the CPU with ranks that are missing ({listed}), and when a copy "

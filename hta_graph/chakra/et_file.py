@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from hta_graph.chakra.schema import DecodeError, GlobalMetadata, Node
 from hta_graph.errors import Remedy, TraceError
 from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import named_place
+from hta_graph.storage.named_places import resolve_location
 from hta_graph.trace.decompress import is_gzip
 from hta_graph.trace.memory_limit import TextLimit
 
@@ -81,7 +81,7 @@ def read_et(path: str | Location) -> EtFile:
         TraceError: it cannot be read, is compressed, breaks off, or holds something else.
         TooLargeError: it is longer than there is memory for.
     """
-    path = named_place(path)
+    path = resolve_location(path)
     # A pipe would keep the reader waiting.
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise TraceError(path, "is no file", "convert the traces again")

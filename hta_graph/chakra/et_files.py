@@ -12,7 +12,7 @@ from hta_graph.chakra.et_file import EtFile, length_prefixed, read_et, skip_mess
 from hta_graph.errors import OutputError, Remedy, TraceError
 from hta_graph.storage.atomic_write import new_folder
 from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import named_place
+from hta_graph.storage.named_places import resolve_location
 from hta_graph.storage.output_paths import check_new_folder
 
 __all__ = ["GROUPS_FILE", "NAMES_FILE", "EtFolder", "check_prefix", "check_target", "read_folder", "write_folder"]
@@ -42,7 +42,7 @@ def read_folder(folder: str | Location) -> EtFolder:
     Raises:
         TraceError: there are none, they have several prefixes, or one cannot be read.
     """
-    folder = named_place(folder)
+    folder = resolve_location(folder)
     if not folder.is_dir():
         raise TraceError(folder, "is no folder" if folder.exists() else "no such folder", "name a folder of .et files")
     files: list[Location] = sorted(folder.glob("*.et"))

@@ -24,7 +24,7 @@ __all__ = [
     "SEND",
     "EtAttribute",
     "EtProgram",
-    "programs_of",
+    "rank_programs",
 ]
 
 COMPUTATION = NODE_TYPES["COMP_NODE"]
@@ -135,7 +135,7 @@ class EtProgram:
         return CPU if on_cpu else COMPUTE
 
 
-def programs_of(folder: EtFolder) -> dict[int, EtProgram]:
+def rank_programs(folder: EtFolder) -> dict[int, EtProgram]:
     """Return what each rank of a workload runs."""
     return {rank: EtProgram(rank, file) for rank, file in folder.files.items()}
 

@@ -7,17 +7,24 @@ from collections.abc import Iterator
 import numpy as np
 
 from hta_graph.chakra.channels import Group
-from hta_graph.chakra.communications import Communication, RankCommunications, ReadDetails, collective_kind
+from hta_graph.chakra.communications import (
+    Communication,
+    ReadDetails,
+    WorkloadCommunications,
+    collective_kind,
+)
 from hta_graph.chakra.input_bytes import tensor_sizes
 from hta_graph.chakra.simulated import SUPPORTED_COMMUNICATION
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.multi_rank.matching.rank_members import RankMembers
+from hta_graph.multi_rank.matching.rank_members import RankCommunications
 from hta_graph.multi_rank.matching.rank_record import listed_ranks
 
 __all__ = ["gloo_communications"]
 
 
-def gloo_communications(graph: DependencyGraph, members: RankMembers, details: ReadDetails) -> RankCommunications:
+def gloo_communications(
+    graph: DependencyGraph, members: RankCommunications, details: ReadDetails
+) -> WorkloadCommunications:
     """Describe what a rank did with others on its CPU, in order of start.
 
     Args:
@@ -26,7 +33,7 @@ def gloo_communications(graph: DependencyGraph, members: RankMembers, details: R
         details: where arguments of events come from.
     """
     own = members.take(np.flatnonzero(~members.on_gpu))
-    found = RankCommunications([], [], [], [])
+    found = WorkloadCommunications([], [], [], [])
     for described in _described_gloo_rows(graph, own, details) if len(own) else ():
         if isinstance(described, tuple):
             found.unknown.append(described)
@@ -38,7 +45,7 @@ def gloo_communications(graph: DependencyGraph, members: RankMembers, details: R
 
 
 def _described_gloo_rows(
-    graph: DependencyGraph, own: RankMembers, read: ReadDetails
+    graph: DependencyGraph, own: RankCommunications, read: ReadDetails
 ) -> Iterator[Communication | tuple[int, str]]:
     keys = ("Input Dims", "Input type")
     arguments = read(graph.trace, keys, own.row)

@@ -25,7 +25,7 @@ from hta_graph.errors import Remedy, TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.trace.columnize import integers
-from hta_graph.trace.event_args import Details, read_details
+from hta_graph.trace.event_args import EventArgs, read_event_args
 from hta_graph.trace.rows import number_or_text
 
 __all__ = ["MIN_MATCHED_SHARE", "RECORD_FUNCTION_ID", "HostMatching", "check_rank", "match_host_trace"]
@@ -55,7 +55,7 @@ class HostMatching:
 
 
 def match_host_trace(
-    graph: DependencyGraph, host: HostTrace, *, details: Details | None = None, any_process: bool = False
+    graph: DependencyGraph, host: HostTrace, *, details: EventArgs | None = None, any_process: bool = False
 ) -> HostMatching:
     """Find the operator or annotation of each host node.
 
@@ -73,7 +73,7 @@ def match_host_trace(
         raise TraceError(host.path, "holds no operators", "record it while the program runs operators")
     if not any_process:
         _check_process(graph, host)
-    details = details or read_details(graph.trace, [RECORD_FUNCTION_ID])
+    details = details or read_event_args(graph.trace, [RECORD_FUNCTION_ID])
     record_ids = integers(map(number_or_text, details[RECORD_FUNCTION_ID][recorded.row].tolist()))
     method, (i, j) = _best_pairs(graph, host, hosted, recorded, record_ids)
     share = len(i) / len(hosted.row)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hta_graph.arrays import laid_out
+from hta_graph.arrays import expand_ranges
 from hta_graph.chakra.host_nodes import HostValues
 from hta_graph.chakra.issue_order import issue_order
 from hta_graph.chakra.nodes import CpuSegments
@@ -116,7 +116,7 @@ class HostTensors:
         operator = nodes.operator[activities]
         by_operator = np.argsort(operator, kind="stable")
         first, end = (np.searchsorted(operator[by_operator], reader, side=side) for side in ("left", "right"))
-        place, at = laid_out(first, end - first)
+        place, at = expand_ranges(first, end - first)
         return source[place], activities[by_operator][at]
 
 

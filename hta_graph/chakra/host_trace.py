@@ -34,7 +34,7 @@ from hta_graph.chakra.host_nodes import (
 from hta_graph.errors import NotATraceError, TraceError
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import named_place
+from hta_graph.storage.named_places import resolve_location
 from hta_graph.trace.columnize import integers
 from hta_graph.trace.json_reader import is_array
 from hta_graph.trace.reader import paused_gc
@@ -142,7 +142,7 @@ def read_host_trace(path: str | Location) -> HostTrace:
     Raises:
         TraceError: the file cannot be read, breaks off, has an unknown version, or is no host execution trace.
     """
-    path = named_place(path)
+    path = resolve_location(path)
     content = read_bytes(path, per_byte=PEAK_PER_BYTE)
     if content.broken:
         raise TraceError(path, content.broken, "record the trace again")

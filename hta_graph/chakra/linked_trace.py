@@ -29,8 +29,8 @@ from hta_graph.chakra.placement import NodePlacement
 from hta_graph.errors import TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
-from hta_graph.trace.event_args import Details, read_details
-from hta_graph.trace.rank_files import name_rank
+from hta_graph.trace.event_args import EventArgs, read_event_args
+from hta_graph.trace.rank_files import rank_in_name
 
 __all__ = ["DEVICE_ARGUMENTS", "LinkedTrace", "NodeDependencies", "link_traces"]
 
@@ -88,7 +88,7 @@ class LinkedTrace:
     graph: DependencyGraph
     host: HostTrace
     matching: HostMatching
-    details: Details
+    details: EventArgs
     rank: int
     host_id: Ints
     parent_id: Ints
@@ -120,7 +120,7 @@ def link_traces(
         TraceError: the traces are of different ranks or processes, or fewer than half of the operators match.
     """
     rank = _consistent_rank(graph, host, rank)
-    details = read_details(graph.trace, [RECORD_FUNCTION_ID, *DEVICE_ARGUMENTS])
+    details = read_event_args(graph.trace, [RECORD_FUNCTION_ID, *DEVICE_ARGUMENTS])
     matching = match_host_trace(graph, host, details=details, any_process=any_process)
     placement = NodePlacement(graph, matching)
     numbers = _NodeIds(placement, host, matching)
@@ -154,7 +154,7 @@ def _consistent_rank(graph: DependencyGraph, host: HostTrace, asked: int | None)
     path, known = graph.path, graph.rank
     if asked is not None and known is not None and asked != known:
         raise TraceError(path, f"is of rank {known}, not {asked}", f"give the traces of rank {asked}")
-    rank = next((rank for rank in (asked, known, name_rank(path)) if rank is not None), 0)
+    rank = next((rank for rank in (asked, known, rank_in_name(path)) if rank is not None), 0)
     check_rank(host, rank)
     return rank
 

@@ -25,14 +25,14 @@ from hta_graph.errors import Remedy, TraceError
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.model import Bools, EdgeKind, Ids, Ints
 from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import named_place
-from hta_graph.trace.event_args import Details
-from hta_graph.trace.rank_files import name_rank
+from hta_graph.storage.named_places import resolve_location
+from hta_graph.trace.event_args import EventArgs
+from hta_graph.trace.rank_files import rank_in_name
 from hta_graph.trace.read import trace_of_bytes
 from hta_graph.trace.source import FileBytes, read_bytes, text_head
 from hta_graph.trace.table import Trace
 
-__all__ = ["LinkedTraceInput", "has_chakra_schema", "holds_activities", "read_linked"]
+__all__ = ["LinkedTraceInput", "has_chakra_schema", "is_linked_trace", "read_linked"]
 
 LINKED = re.compile(rb'\s*\{\s*"schema"\s*:\s*"[^"]*chakra')
 NANOSECOND = Decimal("0.001")
@@ -85,14 +85,14 @@ class LinkedTraceInput:
         """Return a host node's attributes by name."""
         return _attributes_by_name(self._nodes[row])
 
-    def details(self, _: Trace, keys: Sequence[str], events: Ids | Ints | Bools) -> Details:
-        """Return arguments of events (canonical rows), as :func:`hta_graph.trace.event_args.read_details` does."""
+    def details(self, _: Trace, keys: Sequence[str], events: Ids | Ints | Bools) -> EventArgs:
+        """Return arguments of events (canonical rows), as :func:`hta_graph.trace.event_args.read_event_args` does."""
         index = self.trace.events.index[events].tolist()
         columns = {}
         for key in keys:
             columns[key] = np.empty(len(index), object)
             columns[key][:] = [self._rows[at]["args"].get(key) for at in index]
-        return Details(columns, self._distributed)
+        return EventArgs(columns, self._distributed)
 
     def waits(self, _: object) -> EdgeTable:
         """Link what waits to what it waits for; a rule for :func:`hta_graph.build.build_graph`."""
@@ -108,7 +108,7 @@ class LinkedTraceInput:
         return EdgeTable.join(tables)
 
 
-def holds_activities(path: Location) -> bool:
+def is_linked_trace(path: Location) -> bool:
     """Tell whether a file with Chakra's schema is a linked trace, by a key that host traces do not have."""
     return b'"inclusive_dur"' in read_bytes(path, per_byte=PEAK_PER_BYTE).data
 
@@ -124,7 +124,7 @@ def read_linked(path: str | Location) -> LinkedTraceInput:
     Raises:
         TraceError: the file cannot be read, or is no linked trace.
     """
-    path = named_place(path)
+    path = resolve_location(path)
     content = read_bytes(path, per_byte=PEAK_PER_BYTE)
     if content.broken:
         raise TraceError(path, content.broken, "link the traces again")
@@ -146,7 +146,7 @@ def read_linked(path: str | Location) -> LinkedTraceInput:
     trace = trace_of_bytes(path, FileBytes(text))
     rank = document.get("rank")
     is_rank = isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 2**31
-    trace = replace(trace, rank=rank if is_rank else name_rank(path))
+    trace = replace(trace, rank=rank if is_rank else rank_in_name(path))
     node = np.array([rows.node.get(at, -1) for at in trace.events.index.tolist()], np.int32)
     return LinkedTraceInput(
         trace, node, nodes, rows.listed, rows.waits, distributed if isinstance(distributed, dict) else {}

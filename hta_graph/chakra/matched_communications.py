@@ -14,12 +14,12 @@ from hta_graph.chakra.channels import GroupChannel
 from hta_graph.chakra.communications import Communication
 from hta_graph.chakra.topological_order import topological_order
 from hta_graph.model import Ints
-from hta_graph.multi_rank.matching.clock_evidence import Attendance
-from hta_graph.multi_rank.matching.job_clocks import JobClocks, compared_clocks
+from hta_graph.multi_rank.matching.clock_evidence import ArrivalsAndEnds
+from hta_graph.multi_rank.matching.job_clocks import JobClocks, clocks_from_arrivals
 from hta_graph.multi_rank.matching.matched_ranks import MatchedChannel, match_ranks
-from hta_graph.multi_rank.matching.rank_members import ALL, UNKNOWN, Recording
-from hta_graph.multi_rank.matching.rank_record import Label, Meeting, RankRecord
-from hta_graph.text.formatting import some_of
+from hta_graph.multi_rank.matching.rank_members import ALL_RANKS, UNKNOWN_RANK, Recording
+from hta_graph.multi_rank.matching.rank_record import Label, Match, RankRecord
+from hta_graph.text.formatting import join_first
 
 __all__ = ["CommonSchedule", "RecordedRank", "common_schedule"]
 
@@ -52,10 +52,10 @@ class RecordedRank:
         return replace(self.record, labels=[label if item.match < 0 else Label(None) for item, label in labels])
 
     @property
-    def attendance(self) -> Attendance:
+    def attendance(self) -> ArrivalsAndEnds:
         """What its collectives tell about its clock; in a broadcast not all wait for all."""
-        needed = [UNKNOWN if item.kind == "BROADCAST" or item.peers else ALL for item in self.known]
-        return Attendance(self.start, self.end, np.array(needed, np.int64), np.zeros(len(needed), np.bool_))
+        needed = [UNKNOWN_RANK if item.kind == "BROADCAST" or item.peers else ALL_RANKS for item in self.known]
+        return ArrivalsAndEnds(self.start, self.end, np.array(needed, np.int64), np.zeros(len(needed), np.bool_))
 
 
 @dataclass
@@ -92,7 +92,7 @@ def common_schedule(ranks: Sequence[RecordedRank], clocks: JobClocks | None = No
     """
     recorded = {item.rank: item for item in ranks}
     schedule = CommonSchedule()
-    collectives: list[Meeting] = []
+    collectives: list[Match] = []
     for matched in match_ranks([item.unmatched for item in ranks], strict=True):
         for rank, cut in matched.unmatched.items():
             schedule.cut[rank] += cut
@@ -109,7 +109,7 @@ def common_schedule(ranks: Sequence[RecordedRank], clocks: JobClocks | None = No
     return schedule
 
 
-def _already_matched(ranks: Sequence[RecordedRank]) -> dict[int, Meeting]:
+def _already_matched(ranks: Sequence[RecordedRank]) -> dict[int, Match]:
     """Return what the job's matcher brought together, by number."""
     matched: dict[int, dict[int, int]] = defaultdict(dict)
     for own in ranks:
@@ -119,7 +119,7 @@ def _already_matched(ranks: Sequence[RecordedRank]) -> dict[int, Meeting]:
     return dict(matched)
 
 
-def _members_of(match: Meeting, recorded: Mapping[int, RecordedRank]) -> list[Communication]:
+def _members_of(match: Match, recorded: Mapping[int, RecordedRank]) -> list[Communication]:
     return [recorded[rank].known[at] for rank, at in match.items()]
 
 
@@ -128,9 +128,9 @@ def _is_collective(item: Communication) -> bool:
     return item.peer < 0 and not item.peers
 
 
-def _compared_clocks(recorded: Mapping[int, RecordedRank], collectives: Sequence[Meeting]) -> JobClocks:
+def _compared_clocks(recorded: Mapping[int, RecordedRank], collectives: Sequence[Match]) -> JobClocks:
     attended = {rank: own.attendance for rank, own in recorded.items()}
-    return compared_clocks(collectives, attended, dict.fromkeys(recorded, Recording()))
+    return clocks_from_arrivals(collectives, attended, dict.fromkeys(recorded, Recording()))
 
 
 def _common_clock(recorded: Mapping[int, RecordedRank], compared: JobClocks) -> dict[int, int]:
@@ -148,12 +148,12 @@ def _cut_notes(matched: MatchedChannel[GroupChannel]) -> list[str]:
     counts = {rank: len(cut) for rank, cut in matched.unmatched.items() if cut}
     if not counts:
         return []
-    listed = some_of([f"{count} of {len(matched.recorded[rank])} on rank {rank}" for rank, count in counts.items()])
+    listed = join_first([f"{count} of {len(matched.recorded[rank])} on rank {rank}" for rank, count in counts.items()])
     return [f"{matched.channel}: what not every rank recorded waits for nobody: {listed}"]
 
 
 def _settle_sizes(
-    together: Iterable[tuple[int, Meeting]], recorded: Mapping[int, RecordedRank], schedule: CommonSchedule
+    together: Iterable[tuple[int, Match]], recorded: Mapping[int, RecordedRank], schedule: CommonSchedule
 ) -> None:
     """Give each communication its number, the most bytes and the shortest duration that any rank recorded."""
     uneven = 0
@@ -170,7 +170,7 @@ def _settle_sizes(
 
 
 def _settle_transfers(
-    collectives: Sequence[Meeting], recorded: Mapping[int, RecordedRank], schedule: CommonSchedule
+    collectives: Sequence[Match], recorded: Mapping[int, RecordedRank], schedule: CommonSchedule
 ) -> None:
     """Take from each collective the time in which the one before it in the common order still ran.
 
@@ -197,7 +197,7 @@ def _settle_transfers(
 
 
 def _common_order(
-    recorded: Mapping[int, RecordedRank], together: Sequence[Meeting], schedule: CommonSchedule
+    recorded: Mapping[int, RecordedRank], together: Sequence[Match], schedule: CommonSchedule
 ) -> dict[int, list[int]]:
     """Put all ranks' collectives into one order: as launched where the ranks agree on that, else as they met.
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hta_graph.chakra.channels import Group
-from hta_graph.chakra.communications import Communication, RankCommunications
+from hta_graph.chakra.communications import Communication, WorkloadCommunications
 from hta_graph.model import Ints
 from hta_graph.multi_rank.matching.collectives import Collectives, match_collectives
 from hta_graph.multi_rank.matching.job_clocks import JobClocks
-from hta_graph.multi_rank.matching.rank_members import ALL, NOBODY, RankMembers
+from hta_graph.multi_rank.matching.rank_members import ALL_RANKS, NO_RANK, RankCommunications
 
 __all__ = ["MatchedCommunications", "matched_communications"]
 
@@ -37,7 +37,7 @@ class MatchedCommunications:
 
 
 def matched_communications(
-    found: Mapping[int, RankCommunications], members: Mapping[int, RankMembers], *, as_recorded: bool
+    found: Mapping[int, WorkloadCommunications], members: Mapping[int, RankCommunications], *, as_recorded: bool
 ) -> MatchedCommunications:
     """Match what is unknown and what ran on CPUs with all other communications, as analyses do.
 
@@ -98,7 +98,7 @@ class _MatchedGroup:
         cls,
         number: int,
         matched: Collectives,
-        members: Mapping[int, RankMembers],
+        members: Mapping[int, RankCommunications],
         known: Mapping[int, Mapping[int, Communication]],
     ) -> _MatchedGroup:
         end = matched.first[number + 1] if number + 1 < len(matched) else len(matched.number)
@@ -111,7 +111,7 @@ class _MatchedGroup:
         if is_message:
             # A sender waits for nobody.
             receives = [member.arguments["Collective name"][place] == "recv" for member, place in own]
-            needed = [one if waits else NOBODY for one, waits in zip(needed, receives, strict=True)]
+            needed = [one if waits else NO_RANK for one, waits in zip(needed, receives, strict=True)]
         items = [known[rank].get(row) for rank, row in zip(ranks, rows, strict=True)]
         on_gpu = all(bool(member.on_gpu[place]) for member, place in own)
         # A message is on its way from the call on.
@@ -141,7 +141,7 @@ class _MatchedGroup:
         transfers = self._transfers()
         if self.is_message:
             # A message is one transfer, from when it was sent to when it was received.
-            receives = [one != NOBODY for one in self.needed]
+            receives = [one != NO_RANK for one in self.needed]
             transfers = np.full(2, max(int(self.end[receives].max() - self.start[np.invert(receives)].min()), 0))
         items = [item for item in self.items if item is not None]
         return [
@@ -180,11 +180,11 @@ class _MatchedGroup:
         """Return how long each member's work took once those were there for whom it waits (ns)."""
         start = dict(zip(self.ranks, self.start.tolist(), strict=True))
         last = int(self.start.max())
-        came = [start.get(one, last) if one != NOBODY else 0 for one in self.needed]
+        came = [start.get(one, last) if one != NO_RANK else 0 for one in self.needed]
         transfers: Ints = np.clip(self.end - np.array(came), 0, self.end - self.start)
         if self.is_message and not self.on_gpu:
             # The row of a send on the CPU goes on until somebody asks whether it arrived.
-            transfers[[one == NOBODY for one in self.needed]] = 0
+            transfers[[one == NO_RANK for one in self.needed]] = 0
         return transfers
 
 
@@ -199,8 +199,8 @@ def _send_receive_roles(ranks: Sequence[int], needed: Sequence[int]) -> dict[int
     {}
     """
     awaited = {one for one in needed if one >= 0}
-    roots = awaited or {rank for rank, one in zip(ranks, needed, strict=True) if one == ALL}
-    if len(roots) != 1 or not roots <= set(ranks) or (not awaited and needed.count(NOBODY) < len(ranks) - 1):
+    roots = awaited or {rank for rank, one in zip(ranks, needed, strict=True) if one == ALL_RANKS}
+    if len(roots) != 1 or not roots <= set(ranks) or (not awaited and needed.count(NO_RANK) < len(ranks) - 1):
         return {}
     (root,) = roots
     leaves = tuple(rank for rank in ranks if rank != root)

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, freeze, last_of_runs, picked
+from hta_graph.arrays import first_of_runs, freeze, last_of_runs, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, edge_kinds
 from hta_graph.paths.threads import working_threads
@@ -114,14 +114,14 @@ class CpuSegments:
     def segment_before(self, events: Ids | Ints, *, at_end: Bools | bool) -> Ints:
         """Return the segment before each event's start or end; -1 where its thread begins there or does not work."""
         place = self._places_of(events, at_end=at_end)
-        known = (place >= 0) & ~picked(self._is_first, place)
-        before: Ints = picked(self._segment, np.where(known, place - 1, -1))
+        known = (place >= 0) & ~take_or(self._is_first, place)
+        before: Ints = take_or(self._segment, np.where(known, place - 1, -1))
         return before
 
     def segment_after(self, events: Ids | Ints, *, at_end: Bools | bool) -> Ints:
         """Return the segment after each event's start or end; of a thread's last moment the one before it."""
         place = self._places_of(events, at_end=at_end)
-        after: Ints = picked(self._segment, place - picked(self._is_last, place, otherwise=False))
+        after: Ints = take_or(self._segment, place - take_or(self._is_last, place, otherwise=False))
         return after
 
     def launching_segment(self, calls: Ids) -> Ints:

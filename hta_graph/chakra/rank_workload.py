@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hta_graph.arrays import picked
+from hta_graph.arrays import take_or
 from hta_graph.chakra.comm_attributes import RankCommAttributes, SimulatorIds
 from hta_graph.chakra.communications import Communication, ReadDetails, gpu_communications
 from hta_graph.chakra.convert_options import ConvertOptions
@@ -26,11 +26,11 @@ from hta_graph.chakra.simulated import COMMUNICATION, COMPUTE, CPU
 from hta_graph.chakra.workload_nodes import Nodes, Pairs, nodes_from_graph
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Ids
-from hta_graph.multi_rank.host_graph import with_host_communication
-from hta_graph.multi_rank.matching.rank_members import RankMembers
-from hta_graph.multi_rank.matching.read_members import read_members
-from hta_graph.text.sanitize import encodable
-from hta_graph.trace.event_args import read_details
+from hta_graph.multi_rank.host_graph import with_host_communications
+from hta_graph.multi_rank.matching.rank_members import RankCommunications
+from hta_graph.multi_rank.matching.read_members import read_communications
+from hta_graph.text.sanitize import encodable_path
+from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.profiler_names import MESSAGE_ROWS
 
 __all__ = ["HostDetails", "RankInput", "RankWorkload", "ScheduledRank"]
@@ -53,7 +53,7 @@ class RankInput:
     rank: int
     graph: DependencyGraph
     tensors: HostDetails | None = None
-    details: ReadDetails = read_details
+    details: ReadDetails = read_event_args
 
 
 class RankWorkload:
@@ -65,7 +65,7 @@ class RankWorkload:
         self.communications = gpu_communications(graph, world, rank_input.details)
         self.on_cpu = np.zeros(len(graph.event_table), np.bool_)
         if graph.marks.gloo_collective.any():
-            self.graph = graph = with_host_communication(graph, self.members)
+            self.graph = graph = with_host_communications(graph, self.members)
             self.communications = self.communications.merged_with(
                 gloo_communications(graph, self.members, rank_input.details)
             )
@@ -93,7 +93,7 @@ class RankWorkload:
 
     def _messages_from_calls(self, nodes: Nodes) -> Nodes:
         """Let messages of the CPU begin with their calls, in which their rows begin late."""
-        messages = np.flatnonzero((nodes.slot == COMMUNICATION) & picked(self._is_message, nodes.row, otherwise=False))
+        messages = np.flatnonzero((nodes.slot == COMMUNICATION) & take_or(self._is_message, nodes.row, otherwise=False))
         if not len(messages):
             return nodes
         arrival = dict(zip(self.members.row.tolist(), self.members.arrival.tolist(), strict=True))
@@ -102,9 +102,9 @@ class RankWorkload:
         return replace(nodes, start=start)
 
     @property
-    def members(self) -> RankMembers:
+    def members(self) -> RankCommunications:
         """What the rank did with others, as the job's matcher looks at it."""
-        return read_members(self._recorded_graph)
+        return read_communications(self._recorded_graph)
 
     @property
     def begin(self) -> int:
@@ -171,7 +171,7 @@ class RankWorkload:
         """
         others = ~np.isin(self.nodes.row, np.array([*communicating], np.int64))
         others &= self.nodes.slot == COMMUNICATION
-        on_cpu = others & picked(self.on_cpu, self.nodes.row, otherwise=False)
+        on_cpu = others & take_or(self.on_cpu, self.nodes.row, otherwise=False)
         slot = np.where(others & ~on_cpu, COMPUTE, self.nodes.slot).astype(np.int8)
         nodes = replace(self.nodes, slot=slot)
         places = np.flatnonzero(slot == COMMUNICATION)
@@ -217,12 +217,12 @@ class ScheduledRank:
         """How much longer the nodes of CPU, GPU and communication took than the time in which any ran (ns)."""
         slots = {"CPU": CPU, "GPU": COMPUTE, "communication": COMMUNICATION}
         # What Gloo's workers did at once has been shared out.
-        nodes = self.nodes.select(~picked(self.work.on_cpu, self.nodes.row, otherwise=False))
+        nodes = self.nodes.select(~take_or(self.work.on_cpu, self.nodes.row, otherwise=False))
         return {name: overlap_ns(nodes, slot) for name, slot in slots.items()}
 
     def messages(self, **more: str | int) -> Iterator[bytes]:
         """Yield the file's messages; ``more`` goes into its metadata."""
         graph = self.work.graph
-        known: dict[str, str | int] = {"trace": encodable(Path(graph.path.name)), "rank": self.work.rank}
+        known: dict[str, str | int] = {"trace": encodable_path(Path(graph.path.name)), "rank": self.work.rank}
         yield metadata_message(**known, origin_nanos=self.origin, measured_nanos=self.measured_ns, **more)
         yield from node_messages(graph, self.nodes, self.times, self.attributes, self.work.describe)

@@ -12,7 +12,7 @@ from hta_graph.chakra.simulated import COPY_NAME_PREFIXES, DELAY
 from hta_graph.errors import TraceError
 from hta_graph.model import Bools, Ints
 from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import named_place
+from hta_graph.storage.named_places import resolve_location
 from hta_graph.trace.memory_limit import TextLimit
 
 __all__ = ["LogEvents", "NodeIds", "SimulatorLog", "read_log"]
@@ -76,7 +76,7 @@ def read_log(path: str | Location) -> SimulatorLog:
     Raises:
         TraceError: there is no log, a file of it is missing, or it notes no node.
     """
-    path = named_place(path)
+    path = resolve_location(path)
     files = _log_files(path)
     parts, finished = [], {}
     for file in files:

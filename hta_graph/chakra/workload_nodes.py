@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import picked
+from hta_graph.arrays import take_or
 from hta_graph.chakra.nodes import BLOCKING_EDGES, CpuSegments
 from hta_graph.chakra.simulated import COMMUNICATION, COMPUTE, CPU
 from hta_graph.chakra.topological_order import dependencies_first
@@ -176,6 +176,6 @@ def _blocking_dependencies(graph: DependencyGraph, cpu: CpuSegments, node: Ints,
     """
     edges = graph.edges_of(*BLOCKING_EDGES)
     activity = node[edges.source]
-    held_by = np.where(edges.from_end, activity, picked(started, activity))
+    held_by = np.where(edges.from_end, activity, take_or(started, activity))
     held_by = np.where(activity >= 0, held_by, cpu.segment_before(edges.source, at_end=edges.from_end))
     return held_by, cpu.waiting_segment(edges.target, at_end=edges.to_end)

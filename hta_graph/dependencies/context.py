@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import freeze, looked_up, picked
-from hta_graph.dependencies.home_streams import home_streams
+from hta_graph.arrays import find_sorted, freeze, take_or
+from hta_graph.dependencies.home_streams import enqueue_streams
 from hta_graph.dependencies.stream_queues import StreamQueues
 from hta_graph.dependencies.sync_records import SyncKind, SyncRows, sync_records
 from hta_graph.graph.edges import WaitCalls
@@ -21,10 +21,10 @@ from hta_graph.graph.points import event_of, start_point
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.trace.table import Trace
 
-__all__ = ["LinkContext"]
+__all__ = ["RuleContext"]
 
 
-class LinkContext:
+class RuleContext:
     """A trace seen by the rules while a graph is built; everything here is computed once.
 
     Beside edges the rules leave two things behind: ``notes`` counts what they met, ``wait_calls`` are the calls behind
@@ -69,7 +69,7 @@ class LinkContext:
     @cached_property
     def enqueue_stream(self) -> Ids:
         """The stream on which each activity was enqueued (aligned with :attr:`activities`)."""
-        return home_streams(self.trace, self.timeline, self.activities, self.launch_call)
+        return enqueue_streams(self.trace, self.timeline, self.activities, self.launch_call)
 
     @cached_property
     def queues(self) -> StreamQueues:
@@ -88,7 +88,9 @@ class LinkContext:
 
     def start_position(self, events: Ids) -> Ints:
         """The place of events' starts in the global order; -1 for event -1."""
-        position: Ints = picked(self.timeline.position, np.where(events >= 0, start_point(events), -1)).astype(np.int64)
+        position: Ints = take_or(self.timeline.position, np.where(events >= 0, start_point(events), -1)).astype(
+            np.int64
+        )
         return position
 
     def last_call_on_thread(self, pattern: re.Pattern[str], calls: Ids) -> Ids:
@@ -114,7 +116,7 @@ class LinkContext:
     def stream_of_launch(self, launch: Ids) -> Ids:
         """Return the stream on which each launching call enqueued; -1 for call -1."""
         calls, stream = self.launches
-        found: Ids = picked(stream, looked_up(launch, calls))
+        found: Ids = take_or(stream, find_sorted(launch, calls))
         return found
 
     def neighbour(self, among: Ids, calls: Ids, *, after: bool) -> Ids:

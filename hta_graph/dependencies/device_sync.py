@@ -5,11 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from hta_graph.arrays import distinct
-from hta_graph.dependencies.context import LinkContext
+from hta_graph.dependencies.context import RuleContext
 from hta_graph.dependencies.inference_wait_resolution import stream_waits
-from hta_graph.dependencies.stream_waits import Captured
+from hta_graph.dependencies.stream_waits import CapturedWork
 from hta_graph.dependencies.sync_records import SyncKind
-from hta_graph.dependencies.synchronization import Scopes, calls_to_infer, edges_to_return, recorded_scopes
+from hta_graph.dependencies.synchronization import (
+    SyncScopes,
+    calls_without_records,
+    edges_to_return,
+    recorded_scopes,
+)
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.model import EdgeKind, Ids, Ints, Rule
 from hta_graph.trace.profiler_names import DEVICE_SYNC_CALL
@@ -17,7 +22,7 @@ from hta_graph.trace.profiler_names import DEVICE_SYNC_CALL
 __all__ = ["device_sync"]
 
 
-def device_sync(context: LinkContext) -> EdgeTable:
+def device_sync(context: RuleContext) -> EdgeTable:
     """Link the last work of each stream of the device, enqueued before the call, to the call's return.
 
     Without a record of the profiler the device is that of the thread's last launch, or the only one there is.
@@ -25,14 +30,14 @@ def device_sync(context: LinkContext) -> EdgeTable:
     rows = context.sync_rows(SyncKind.DEVICE_SYNC)
     lanes = context.trace.lanes
     recorded = recorded_scopes(context, rows.call, rows.lane, context.start_position(rows.call))
-    calls = calls_to_infer(context, DEVICE_SYNC_CALL, rows)
-    inferred = Scopes(
+    calls = calls_without_records(context, DEVICE_SYNC_CALL, rows)
+    inferred = SyncScopes(
         calls,
         _device_stream(context, calls),
         context.start_position(calls),
         np.full(len(calls), Rule.EVERY_STREAM, np.int8),
     )
-    scopes = Scopes.join([recorded, inferred])
+    scopes = SyncScopes.join([recorded, inferred])
     shown = context.queues.lanes()
     query, stream = np.nonzero(_same_device(lanes.device, lanes.context, scopes.lane, shown))
     # By the streams on which work shows: a device waits for a graph's rows wherever they ran.
@@ -42,12 +47,12 @@ def device_sync(context: LinkContext) -> EdgeTable:
     streams = distinct(np.append(context.queues.enqueue_streams(), stream_waits(context).waits.lane))
     at, waiting = np.nonzero(_same_device(lanes.device, lanes.context, scopes.lane, streams))
     pending = stream_waits(context).pending_at(streams[waiting], scopes.place[at])
-    shown_last = Captured(query[some], activity[some], np.zeros(len(some), np.int8))
-    held = Captured.join([shown_last, Captured(at[pending.query], pending.activity, pending.rule)])
+    shown_last = CapturedWork(query[some], activity[some], np.zeros(len(some), np.int8))
+    held = CapturedWork.join([shown_last, CapturedWork(at[pending.query], pending.activity, pending.rule)])
     return edges_to_return(context, EdgeKind.DEVICE_SYNC, scopes, held)
 
 
-def _device_stream(context: LinkContext, calls: Ids) -> Ids:
+def _device_stream(context: RuleContext, calls: Ids) -> Ids:
     """Return any stream of each call's device; -1 where the device is unknown."""
     lane = context.last_launch_stream(calls)
     streams = context.queues.lanes()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.dependencies.context import LinkContext
+from hta_graph.dependencies.context import RuleContext
 from hta_graph.dependencies.inference_wait_resolution import stream_waits
 from hta_graph.dependencies.sync_records import SyncKind
 from hta_graph.dependencies.synchronization import (
-    Scopes,
-    calls_to_infer,
+    SyncScopes,
+    calls_without_records,
     edges_to_return,
+    infer_synced_streams,
     recorded_scopes,
-    streams_by_timing,
 )
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.model import EdgeKind, Ids
@@ -21,7 +21,7 @@ from hta_graph.trace.profiler_names import EVENT_RECORD_CALL, EVENT_SYNC_CALL, N
 __all__ = ["event_sync"]
 
 
-def event_sync(context: LinkContext) -> EdgeTable:
+def event_sync(context: RuleContext) -> EdgeTable:
     """Link the work that the record captured to the return of the waiting call; a query does not wait.
 
     The profiler writes the same record for cudaEventQuery, which returns at once. Without ids the record is the
@@ -38,21 +38,21 @@ def event_sync(context: LinkContext) -> EdgeTable:
     recorded = recorded_scopes(context, rows.call[known], rows.record_lane[known], place[known])
     waiting = ~is_query & ~resolved & (rows.call >= 0)
     unknown = rows.call[waiting & (not context.names_events)]
-    calls = np.append(unknown, calls_to_infer(context, EVENT_SYNC_CALL, rows))
-    inferred = _infer_scopes(context, calls)
+    calls = np.append(unknown, calls_without_records(context, EVENT_SYNC_CALL, rows))
+    inferred = _infer_recorded_scopes(context, calls)
     context.notes["sync_records_without_call"] += int(np.count_nonzero((rows.call < 0) & ~known))
     context.notes["event_queries"] = int(np.count_nonzero(is_query))
     context.notes["event_syncs_unresolved"] = (
         int(np.count_nonzero(waiting)) - len(unknown) + len(calls) - len(inferred.call)
     )
-    scopes = Scopes.join([recorded, inferred])
+    scopes = SyncScopes.join([recorded, inferred])
     return edges_to_return(
         context, EdgeKind.EVENT_SYNC, scopes, stream_waits(context).outstanding_at(scopes.lane, scopes.place)
     )
 
 
-def _infer_scopes(context: LinkContext, calls: Ids) -> Scopes:
+def _infer_recorded_scopes(context: RuleContext, calls: Ids) -> SyncScopes:
     record = context.last_call_on_thread(EVENT_RECORD_CALL, calls)
     # Without a record on the thread the event holds at most what was enqueued before the call.
     moment = np.where(record >= 0, record, calls).astype(np.int32)
-    return streams_by_timing(context, calls, context.start_position(moment), context.last_launch_stream(moment))
+    return infer_synced_streams(context, calls, context.start_position(moment), context.last_launch_stream(moment))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from hta_graph.arrays import first_of_runs
-from hta_graph.dependencies.context import LinkContext
+from hta_graph.dependencies.context import RuleContext
 from hta_graph.dependencies.inference_wait_resolution import stream_waits
-from hta_graph.dependencies.inferred_waits import believed_waits
+from hta_graph.dependencies.inferred_waits import inferred_waits
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.points import end_point, start_point
 from hta_graph.model import EdgeKind
@@ -15,20 +15,20 @@ from hta_graph.model import EdgeKind
 __all__ = ["event_wait"]
 
 
-def event_wait(context: LinkContext) -> EdgeTable:
+def event_wait(context: RuleContext) -> EdgeTable:
     """Link the work that a record captured to the next work enqueued on the waiting stream, by whatever thread.
 
     One activity may have many waits: all are kept. Of a graph the first row on each stream waits. Where several calls
     ask for one pair, a recorded one counts, then the first. Waits that nothing in the file says are believed where
     chance is improbable.
     """
-    edges, calls = _known_waits(context)
-    believed, their_calls = believed_waits(context, edges)
+    edges, calls = _resolved_waits_as_edges(context)
+    believed, their_calls = inferred_waits(context, edges)
     context.wait_calls = WaitCalls.join([calls, their_calls])
     return EdgeTable.join([edges, believed])
 
 
-def _known_waits(context: LinkContext) -> tuple[EdgeTable, WaitCalls]:
+def _resolved_waits_as_edges(context: RuleContext) -> tuple[EdgeTable, WaitCalls]:
     """Return the edges of the waits whose calls or records say for what, and these calls."""
     queues, waits = context.queues, stream_waits(context).waits
     captured = stream_waits(context).captured_by_waits()

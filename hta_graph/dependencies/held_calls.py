@@ -5,24 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from hta_graph.arrays import first_of_runs
-from hta_graph.dependencies.context import LinkContext
-from hta_graph.graph.memo import remembered
+from hta_graph.dependencies.context import RuleContext
+from hta_graph.graph.memo import memoized
 from hta_graph.model import EventKind, Ids
 from hta_graph.trace.profiler_names import (
-    COPY_HELD_BY_SYNCHRONOUS_CALL,
+    COPY_BLOCKING_SYNCHRONOUS_CALL,
     COPY_TO_PAGEABLE,
     SYNCHRONOUS_COPY_CALL,
 )
 
-__all__ = ["calls_held_by_copies", "slow_calls"]
+__all__ = ["blocking_copies", "slow_calls"]
 
-TIMES_USUAL = 5
-LEAST_NS = 10_000
+SLOW_FACTOR = 5
+SHORTEST_SLOW_NS = 10_000
 MEDIAN = 0.5
 
 
-@remembered
-def calls_held_by_copies(context: LinkContext) -> tuple[Ids, Ids]:
+@memoized
+def blocking_copies(context: RuleContext) -> tuple[Ids, Ids]:
     """Return the copies that hold their call until the data has arrived, and these calls.
 
     A copy to pageable (or unnamed) host memory blocks even when the call is asynchronous: 26,066 of 26,087 such calls
@@ -36,12 +36,12 @@ def calls_held_by_copies(context: LinkContext) -> tuple[Ids, Ids]:
     name, call_name = trace.events.name[copies], trace.events.name[calls]
     is_synchronous = trace.names_starting_with(SYNCHRONOUS_COPY_CALL)[call_name]
     may_block = trace.names_starting_with(COPY_TO_PAGEABLE)[name]
-    may_block |= is_synchronous & trace.names_starting_with(COPY_HELD_BY_SYNCHRONOUS_CALL)[name]
+    may_block |= is_synchronous & trace.names_starting_with(COPY_BLOCKING_SYNCHRONOUS_CALL)[name]
     blocks = may_block & (trace.events.end[copies] <= trace.events.end[calls])
     return copies[blocks], calls[blocks]
 
 
-def slow_calls(context: LinkContext, calls: Ids, *, quantile: float = MEDIAN) -> Ids:
+def slow_calls(context: RuleContext, calls: Ids, *, quantile: float = MEDIAN) -> Ids:
     """Return the calls that took at least five times what their name usually takes, and 10 µs, not held by a copy.
 
     Usual is the median, or a lower quantile where most calls may have waited.
@@ -54,6 +54,6 @@ def slow_calls(context: LinkContext, calls: Ids, *, quantile: float = MEDIAN) ->
     for code, own in zip(name[order[begins]].tolist(), np.split(length[order], begins[1:]), strict=False):
         # The same number for a half, but np.quantile is slower and loads numpy's masked arrays (5 ms).
         usual[code] = int(np.median(own) if quantile == MEDIAN else np.quantile(own, quantile))
-    slow = (length >= TIMES_USUAL * usual[name]) & (length >= LEAST_NS)
-    held = calls_held_by_copies(context)[1]
+    slow = (length >= SLOW_FACTOR * usual[name]) & (length >= SHORTEST_SLOW_NS)
+    held = blocking_copies(context)[1]
     return calls[slow & ~np.isin(calls, held)]

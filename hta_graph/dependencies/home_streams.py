@@ -11,10 +11,10 @@ from hta_graph.model import Ids
 from hta_graph.trace.profiler_names import GRAPH_LAUNCH_CALL
 from hta_graph.trace.table import Trace
 
-__all__ = ["home_streams"]
+__all__ = ["enqueue_streams"]
 
 
-def home_streams(trace: Trace, timeline: Timeline, activities: Ids, call: Ids) -> Ids:
+def enqueue_streams(trace: Trace, timeline: Timeline, activities: Ids, call: Ids) -> Ids:
     """Return for each activity the stream on which it was enqueued: its own, or its graph's launching stream.
 
     A graph belongs to the stream among its own on which other work is launched too; where its rows run on streams of
@@ -28,7 +28,7 @@ def home_streams(trace: Trace, timeline: Timeline, activities: Ids, call: Ids) -
     # Streams on which something else than a graph was launched: a graph's own branches never are.
     is_regular = np.zeros(len(trace.lanes.labels), np.bool_)
     is_regular[stream[plain]] = True
-    neighbours = _Neighbours(trace, timeline, call[plain], stream[plain])
+    neighbours = _NeighbouringLaunches(trace, timeline, call[plain], stream[plain])
     of_graph = np.flatnonzero(launches)
     of_graph = of_graph[np.argsort(call[of_graph], kind="stable")]
     # One round per graph launch: few, even where graphs hold most of the work.
@@ -38,7 +38,7 @@ def home_streams(trace: Trace, timeline: Timeline, activities: Ids, call: Ids) -
     return freeze(stream)
 
 
-class _Neighbours:
+class _NeighbouringLaunches:
     """Plain launches, to find the ones next to a graph launch on its thread."""
 
     def __init__(self, trace: Trace, timeline: Timeline, call: Ids, stream: Ids) -> None:

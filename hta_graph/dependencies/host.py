@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.arrays import distinct, first_of_runs, last_of_runs
-from hta_graph.dependencies.context import LinkContext
+from hta_graph.dependencies.context import RuleContext
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import event_of
 from hta_graph.graph.timeline import Nesting
@@ -29,7 +29,7 @@ class _Silences:
         return np.searchsorted(self.place, place)
 
 
-def thread_handoff(context: LinkContext) -> EdgeTable:
+def thread_handoff(context: RuleContext) -> EdgeTable:
     r"""Link the last point before a burst of autograd operators to its first one, and its last one to the next point.
 
     A burst is a run of outermost rows of one thread inside one silence of the launching thread, with an autograd
@@ -56,20 +56,20 @@ def thread_handoff(context: LinkContext) -> EdgeTable:
     return EdgeTable.of_kind(EdgeKind.THREAD_HANDOFF, pairs[0], pairs[1], Rule.SILENCE_OF_LAUNCHING_THREAD)
 
 
-def _autograd_threads(context: LinkContext) -> list[int]:
+def _autograd_threads(context: RuleContext) -> list[int]:
     events = context.trace.events
     autograd = context.trace.names_starting_with(AUTOGRAD_OPERATOR)[events.name] & (events.kind == EventKind.CPU_OP)
     return [int(lane) for lane in distinct(events.lane[autograd])]
 
 
-def _launching_threads(context: LinkContext) -> list[int]:
+def _launching_threads(context: RuleContext) -> list[int]:
     """Return the two threads that ran most operators, the first of equals before others."""
     events = context.trace.events
     ops = np.bincount(events.lane[events.kind == EventKind.CPU_OP])
     return [int(lane) for lane in np.argsort(-ops, kind="stable")[:2] if ops[lane]]
 
 
-def _handoffs_between(context: LinkContext, calls: Nesting, lane: int, main: Ids) -> Ids:
+def _handoffs_between(context: RuleContext, calls: Nesting, lane: int, main: Ids) -> Ids:
     """Return the (source, target) points between a thread and the launching one's points, as two rows."""
     position = context.timeline.position
     silences = _Silences(main, position[main])
@@ -80,7 +80,7 @@ def _handoffs_between(context: LinkContext, calls: Nesting, lane: int, main: Ids
     # Rows inside one silence are one burst; each of the others stands for itself.
     own = np.where(inside, -1, np.arange(len(first)))
     begin, finish = np.flatnonzero(first_of_runs(first, own)), np.flatnonzero(last_of_runs(first, own))
-    is_burst = inside[begin] & _has_autograd(context, start, begin, finish) & _stands_alone(inside, begin, finish)
+    is_burst = inside[begin] & _has_autograd(context, start, begin, finish) & _launcher_waits(inside, begin, finish)
     begin, finish = begin[is_burst], finish[is_burst]
     silence = first[begin]
     # Before its first point the launching thread handed nothing over; after its last one nobody waits for the burst.
@@ -90,7 +90,7 @@ def _handoffs_between(context: LinkContext, calls: Nesting, lane: int, main: Ids
     return np.stack([source, target])
 
 
-def _points_outside_autograd(context: LinkContext, calls: Nesting, lane: int) -> Ids:
+def _points_outside_autograd(context: RuleContext, calls: Nesting, lane: int) -> Ids:
     """Return a thread's points but those of, and inside, outermost rows of the autograd engine."""
     part = calls.lane_slice(lane)
     points, owner = calls.points[part], calls.owner[part]
@@ -110,14 +110,14 @@ def _outermost_points(calls: Nesting, lane: int) -> tuple[Ids, Ids]:
     return points[outside_before], points[owner < 0]
 
 
-def _has_autograd(context: LinkContext, start: Ids, begin: Ints, finish: Ints) -> Bools:
+def _has_autograd(context: RuleContext, start: Ids, begin: Ints, finish: Ints) -> Bools:
     named = context.trace.names_starting_with(AUTOGRAD_OPERATOR)[context.trace.events.name[event_of(start)]]
     count = np.append(0, np.cumsum(named))
     found: Bools = count[finish + 1] > count[begin]
     return found
 
 
-def _stands_alone(inside: Bools, begin: Ints, finish: Ints) -> Bools:
+def _launcher_waits(inside: Bools, begin: Ints, finish: Ints) -> Bools:
     """Mark the bursts whose neighbours on the thread do not run beside the launching thread."""
     # A neighbour that reaches over the launching thread's work shows that nobody was waiting here.
     padded = np.concatenate([[True], inside, [True]])

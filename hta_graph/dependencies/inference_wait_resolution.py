@@ -4,36 +4,36 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.dependencies.context import LinkContext
-from hta_graph.dependencies.other_devices import names_itself, waits_for_other_devices
+from hta_graph.dependencies.context import RuleContext
+from hta_graph.dependencies.other_devices import cross_device_waits, names_own_stream
 from hta_graph.dependencies.stream_waits import ResolvedWaits, StreamWaits
 from hta_graph.dependencies.sync_records import SyncKind
-from hta_graph.dependencies.wait_moments import issued_in_order, record_moments, wait_moments
-from hta_graph.dependencies.wait_resolution import infer_waits
-from hta_graph.graph.memo import remembered
+from hta_graph.dependencies.wait_moments import record_positions, recorded_before_wait, wait_positions
+from hta_graph.dependencies.wait_resolution import infer_records
+from hta_graph.graph.memo import memoized
 from hta_graph.model import Ids
 from hta_graph.trace.profiler_names import STREAM_WAIT_CALL
 
-__all__ = ["open_wait_calls", "stream_waits"]
+__all__ = ["unresolved_wait_calls", "stream_waits"]
 
 
-def stream_waits(context: LinkContext) -> StreamWaits:
+def stream_waits(context: RuleContext) -> StreamWaits:
     """Return the stream waits whose record is known or can be inferred, and what they capture."""
-    return _waits_and_open_calls(context)[0]
+    return _resolved_and_unresolved(context)[0]
 
 
-def open_wait_calls(context: LinkContext) -> Ids:
+def unresolved_wait_calls(context: RuleContext) -> Ids:
     """Return the wait calls, in order, that may hold back any stream: none where the profiler records what waits."""
-    return _waits_and_open_calls(context)[1]
+    return _resolved_and_unresolved(context)[1]
 
 
-@remembered
-def _waits_and_open_calls(context: LinkContext) -> tuple[StreamWaits, Ids]:
+@memoized
+def _resolved_and_unresolved(context: RuleContext) -> tuple[StreamWaits, Ids]:
     waits, calls = _resolved_waits(context)
     return StreamWaits(context.queues, waits), calls
 
 
-def _resolved_waits(context: LinkContext) -> tuple[ResolvedWaits, Ids]:
+def _resolved_waits(context: RuleContext) -> tuple[ResolvedWaits, Ids]:
     """Find the waiting stream, the recorded stream and the moment of the record of every stream wait that can be known.
 
     Recorded ids count where the record was issued before the wait (a later one is of a reused event, kineto#1339),
@@ -45,18 +45,18 @@ def _resolved_waits(context: LinkContext) -> tuple[ResolvedWaits, Ids]:
     that may hold back any stream.
     """
     rows = context.sync_rows(SyncKind.STREAM_WAIT)
-    place, record_place = wait_moments(context, rows), record_moments(context, rows)
-    resolved = rows.names_stream & issued_in_order(context, rows, place, record_place)
-    elsewhere = resolved & names_itself(context, rows)
+    place, record_place = wait_positions(context, rows), record_positions(context, rows)
+    resolved = rows.names_stream & recorded_before_wait(context, rows, place, record_place)
+    elsewhere = resolved & names_own_stream(context, rows)
     known = resolved & (rows.record_lane >= 0) & ~elsewhere
     by_record = np.zeros(len(place), np.int8)
     recorded = ResolvedWaits(rows.lane, place, rows.record_lane, record_place, by_record, rows.call).take(known)
-    other_devices = waits_for_other_devices(context, rows.take(elsewhere), place[elsewhere], record_place[elsewhere])
+    other_devices = cross_device_waits(context, rows.take(elsewhere), place[elsewhere], record_place[elsewhere])
     open_rows = np.flatnonzero(~resolved & (not context.names_events))
     # The profiler writes no row for a wait of a stream on which nothing ran yet: the call alone shows it.
     calls, lane = _calls_without_rows(context, rows.call)
     asked = lane >= 0
-    inferred = infer_waits(
+    inferred = infer_records(
         context,
         np.append(rows.call[open_rows], calls[asked]),
         np.append(rows.lane[open_rows], lane[asked]),
@@ -68,10 +68,10 @@ def _resolved_waits(context: LinkContext) -> tuple[ResolvedWaits, Ids]:
     context.notes["event_waits_for_nothing"] = int(np.count_nonzero(resolved & (rows.record_lane < 0)))
     context.notes["event_waits_unresolved"] = int(np.count_nonzero(~resolved)) + len(calls) - len(inferred.lane)
     is_open = calls if not len(rows.call) else calls[:0]
-    return ResolvedWaits.join([recorded, other_devices, inferred]), _without_answer(context, is_open, inferred)
+    return ResolvedWaits.join([recorded, other_devices, inferred]), _unresolved(context, is_open, inferred)
 
 
-def _calls_without_rows(context: LinkContext, with_row: Ids) -> tuple[Ids, Ids]:
+def _calls_without_rows(context: RuleContext, with_row: Ids) -> tuple[Ids, Ids]:
     """Return the wait calls to infer and their waiting streams: that of the thread's next launch; -1 without one."""
     calls = context.calls_named(STREAM_WAIT_CALL)
     calls = calls[~np.isin(calls, with_row)]
@@ -83,7 +83,7 @@ def _calls_without_rows(context: LinkContext, with_row: Ids) -> tuple[Ids, Ids]:
     return calls, lane
 
 
-def _without_answer(context: LinkContext, calls: Ids, waits: ResolvedWaits) -> Ids:
+def _unresolved(context: RuleContext, calls: Ids, waits: ResolvedWaits) -> Ids:
     """Return the calls for which no wait was found, in order."""
     unknown = calls[~np.isin(calls, waits.call)]
     return unknown[np.argsort(context.start_position(unknown), kind="stable")]

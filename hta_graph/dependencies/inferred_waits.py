@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, last_of_runs, looked_up, pair_key, picked
-from hta_graph.dependencies.context import LinkContext
-from hta_graph.dependencies.inference_wait_resolution import open_wait_calls
+from hta_graph.arrays import Columns, distinct, find_sorted, last_of_runs, pair_key, take_or
+from hta_graph.dependencies.context import RuleContext
+from hta_graph.dependencies.inference_wait_resolution import unresolved_wait_calls
 from hta_graph.dependencies.stream_choice import NO_WORK, item_ends
 from hta_graph.graph.chance import LEAST_LAG_NS, RELEASED_WITHIN_NS, is_improbable
 from hta_graph.graph.edges import EdgeTable, WaitCalls
@@ -22,12 +22,12 @@ from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, Rule
 from hta_graph.trace.profiler_names import GRAPH_LAUNCH_CALL
 
-__all__ = ["believed_waits"]
+__all__ = ["inferred_waits"]
 
 ONCE, AS_USUAL = 100, 20
 """One in so many holes may end like this by chance; more where the two streams are known to wait with such a lag."""
 
-FEWEST_LAGS = 3
+MIN_LAGS = 3
 """So many waits of one stream for another show their usual lag."""
 
 NO_ROOM_NS = 100_000
@@ -40,7 +40,7 @@ NO_LAG = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, eq=False)
-class _HeldBack(Columns):
+class _Delayed(Columns):
     """Work that stood still ``since`` (ns) for no known cause.
 
     What it waited for was launched before the ``deadline`` (a correlation): before the wait's ``call``; where that is
@@ -54,7 +54,7 @@ class _HeldBack(Columns):
 
 
 @dataclass(frozen=True, eq=False)
-class _Release(Columns):
+class _ReleasingEnds(Columns):
     """The last end of another stream in each hole: whose (-1: none may be meant), how long before the hole's end.
 
     ``count`` ends might have been near by chance; ``is_latest`` marks what was launched last before the wait.
@@ -66,19 +66,19 @@ class _Release(Columns):
     is_latest: Bools
 
 
-def believed_waits(context: LinkContext, known: EdgeTable) -> tuple[EdgeTable, WaitCalls]:
+def inferred_waits(context: RuleContext, known: EdgeTable) -> tuple[EdgeTable, WaitCalls]:
     """Link work that stood still to another stream's work that ended just before, given the waits that are known.
 
     Returns the edges and the calls behind them, where these are in the file.
     """
-    since = _known_causes(context, known)
-    held = _held_back(context, since)
+    since = _last_known_causes(context, known)
+    held = _delayed_work(context, since)
     if not len(held):
         return EdgeTable.empty(), WaitCalls.empty()
-    release = _releases(context, held)
+    release = _releasing_ends(context, held)
     events = context.trace.events
     hole = events.start[held.work] - held.since
-    pair = pair_key(picked(events.lane, release.source), events.lane[held.work])
+    pair = pair_key(take_or(events.lane, release.source), events.lane[held.work])
     pairs, lags = _binding_lags(context, known, since)
     usual = _usual_lags(pair, pairs, lags)
     sure = is_improbable(release.count, release.lag, hole, ONCE) & ((usual < 0) | _within(FITS, release.lag, usual))
@@ -86,10 +86,10 @@ def believed_waits(context: LinkContext, known: EdgeTable) -> tuple[EdgeTable, W
     # What was just believed shows a usual lag too.
     usual = _usual_lags(pair, np.append(pairs, pair[sure]), np.append(lags, release.lag[sure]))
     sure |= is_improbable(release.count, release.lag, hole, AS_USUAL) & _within(AGREES, release.lag, usual)
-    return _edges_of(context, held.take(sure), release.take(sure))
+    return _wait_edges(context, held.take(sure), release.take(sure))
 
 
-def _edges_of(context: LinkContext, held: _HeldBack, release: _Release) -> tuple[EdgeTable, WaitCalls]:
+def _wait_edges(context: RuleContext, held: _Delayed, release: _ReleasingEnds) -> tuple[EdgeTable, WaitCalls]:
     """Make the edges; a wait call that is now understood is no longer unresolved."""
     calls = WaitCalls(release.source, held.work, held.call).take(held.call >= 0)
     context.notes["event_waits_unresolved"] -= len(distinct(calls.call))
@@ -97,7 +97,7 @@ def _edges_of(context: LinkContext, held: _HeldBack, release: _Release) -> tuple
     return EdgeTable.of_kind(EdgeKind.EVENT_WAIT, source, target, Rule.END_OF_OTHER_STREAM), calls
 
 
-def _known_causes(context: LinkContext, known: EdgeTable) -> Ints:
+def _last_known_causes(context: RuleContext, known: EdgeTable) -> Ints:
     """Return for each activity (by stream, then start) when the last known cause let it start; ``NO_WORK`` if none."""
     queues, events = context.queues, context.trace.events
     since = np.full(len(events), NO_WORK, np.int64)
@@ -110,57 +110,57 @@ def _known_causes(context: LinkContext, known: EdgeTable) -> Ints:
     return since
 
 
-def _held_back(context: LinkContext, since: Ints) -> _HeldBack:
+def _delayed_work(context: RuleContext, since: Ints) -> _Delayed:
     """Find the work that was enqueued in time and yet stood still for long; nodes of graphs wait for each other."""
     events = context.trace.events
     work = context.activities
     long = events.start[work] - since[work] >= AS_USUAL * LEAST_LAG_NS
     work, call = work[long], context.launch_call[long]
-    held = _HeldBack.join([
-        _launched_earlier(context, work[call < 0], since),
+    held = _Delayed.join([
+        _launched_before_recording(context, work[call < 0], since),
         _launched_after_wait(context, work[call >= 0], call[call >= 0], since),
     ])  # fmt: skip
     return held.take(~_is_node(context, held.work)) if len(held) else held
 
 
-def _is_node(context: LinkContext, work: Ids) -> Bools:
+def _is_node(context: RuleContext, work: Ids) -> Bools:
     """Mark work that was launched together with other work, or by a graph's launch."""
     numbers = context.trace.events.correlation
     launched = np.sort(numbers[context.activities])
     together = np.searchsorted(launched, numbers[work], side="right") - np.searchsorted(launched, numbers[work]) > 1
     launches_graph = context.trace.matching_names(GRAPH_LAUNCH_CALL)[context.trace.events.name]
-    node: Bools = together | picked(launches_graph, context.calls_of(numbers[work]), otherwise=False)
+    node: Bools = together | take_or(launches_graph, context.calls_of(numbers[work]), otherwise=False)
     return node
 
 
-def _launched_earlier(context: LinkContext, work: Ids, since: Ints) -> _HeldBack:
+def _launched_before_recording(context: RuleContext, work: Ids, since: Ints) -> _Delayed:
     """Take what was launched before the recording, and so before the first call in the file."""
     events = context.trace.events
     work = work[launched_before_recording(events, work)] if len(work) else work
     if not len(work):
-        return _HeldBack.empty()
+        return _Delayed.empty()
     calls = events.start[(events.kind == EventKind.RUNTIME) & (events.correlation > 0)]
     begins = calls.min(initial=NO_LAG)
-    return _HeldBack(work, np.maximum(since[work], begins), np.full(len(work), -1, np.int32), events.correlation[work])
+    return _Delayed(work, np.maximum(since[work], begins), np.full(len(work), -1, np.int32), events.correlation[work])
 
 
-def _launched_after_wait(context: LinkContext, work: Ids, launch: Ids, since: Ints) -> _HeldBack:
+def _launched_after_wait(context: RuleContext, work: Ids, launch: Ids, since: Ints) -> _Delayed:
     """Take what was launched after a wait of which nobody knows who waits: later than its stream's earlier work."""
     queues, events = context.queues, context.trace.events
-    waits = open_wait_calls(context)
+    waits = unresolved_wait_calls(context)
     if not len(waits) or not len(work):
-        return _HeldBack.empty()
+        return _Delayed.empty()
     place, wait_place = context.start_position(launch), context.start_position(waits)
     item = queues.item_before(events.lane[work], place)
     earlier = np.where(item >= 0, queues.item_place[item], -1)
     at = np.searchsorted(wait_place, place) - 1
     free = np.maximum(since[work], np.where(item >= 0, item_ends(context)[item], NO_WORK))
-    rows = np.flatnonzero((at >= 0) & (picked(wait_place, at) > earlier))
+    rows = np.flatnonzero((at >= 0) & (take_or(wait_place, at) > earlier))
     call = waits[at[rows]]
-    return _HeldBack(work[rows], free[rows], call, events.correlation[call])
+    return _Delayed(work[rows], free[rows], call, events.correlation[call])
 
 
-def _releases(context: LinkContext, held: _HeldBack) -> _Release:
+def _releasing_ends(context: RuleContext, held: _Delayed) -> _ReleasingEnds:
     """Find the last end of another stream of the device in each hole; none where two streams may be meant."""
     queues, events = context.queues, context.trace.events
     start, hole = events.start[held.work], events.start[held.work] - held.since
@@ -171,13 +171,13 @@ def _releases(context: LinkContext, held: _HeldBack) -> _Release:
     for column, lane in enumerate(lanes.tolist()):
         other = (events.lane[held.work] != lane) & (device[events.lane[held.work]] == device[lane])
         found, ends, is_latest[:, column] = _last_end(context, lane, held, start)
-        source[:, column] = np.where(other & _may_hold(context, found, held.work), found, -1)
+        source[:, column] = np.where(other & _may_release(context, found, held.work), found, -1)
         count += np.where(other, ends, 0)
-    lag = np.where(source >= 0, start[:, None] - picked(events.end, source), NO_LAG)
+    lag = np.where(source >= 0, start[:, None] - take_or(events.end, source), NO_LAG)
     nearest = np.argmin(lag, axis=1)
     several = is_improbable(count[:, None], lag, hole[:, None], AS_USUAL).sum(axis=1) > 1
     each = np.arange(len(held))
-    return _Release(
+    return _ReleasingEnds(
         np.where(several, -1, source[each, nearest]).astype(np.int32),
         np.where(several, NO_LAG, lag[each, nearest]),
         count,
@@ -185,7 +185,7 @@ def _releases(context: LinkContext, held: _HeldBack) -> _Release:
     )
 
 
-def _last_end(context: LinkContext, lane: int, held: _HeldBack, start: Ints) -> tuple[Ids, Ints, Bools]:
+def _last_end(context: RuleContext, lane: int, held: _Delayed, start: Ints) -> tuple[Ids, Ints, Bools]:
     """Return what ended last on a stream before each start and was launched before the deadline.
 
     Besides how many ends might have been near, and whether it is what was launched last before the deadline.
@@ -198,21 +198,21 @@ def _last_end(context: LinkContext, lane: int, held: _HeldBack, start: Ints) -> 
     ended, launched = np.searchsorted(ends, start, side="right"), np.searchsorted(numbers, held.deadline)
     at = np.minimum(ended, launched) - 1
     # An event captures whole graphs, never some of their nodes.
-    whole = picked(last_of_runs(events.correlation[own]) | (events.correlation[own] <= 0), at, otherwise=False)
+    whole = take_or(last_of_runs(events.correlation[own]) | (events.correlation[own] <= 0), at, otherwise=False)
     in_hole = (at + 1 - np.searchsorted(ends, held.since, side="right")).clip(min=0)
     # An event usually captures what was launched last before the wait; any other end is one of many that may be near.
     is_latest = launched <= ended
-    return np.where(whole, picked(latest, at), -1), np.where(is_latest, np.minimum(in_hole, 1), in_hole), is_latest
+    return np.where(whole, take_or(latest, at), -1), np.where(is_latest, np.minimum(in_hole, 1), in_hole), is_latest
 
 
-def _may_hold(context: LinkContext, source: Ids, work: Ids) -> Bools:
+def _may_release(context: RuleContext, source: Ids, work: Ids) -> Bools:
     """Tell whether work may wait for an event behind other work; two copies may just share an engine."""
     kind = context.trace.events.kind
-    copies: Bools = (picked(kind, source) == EventKind.MEMCPY) & (kind[work] == EventKind.MEMCPY)
+    copies: Bools = (take_or(kind, source) == EventKind.MEMCPY) & (kind[work] == EventKind.MEMCPY)
     return ~copies
 
 
-def _binding_lags(context: LinkContext, known: EdgeTable, since: Ints) -> tuple[Ints, Ints]:
+def _binding_lags(context: RuleContext, known: EdgeTable, since: Ints) -> tuple[Ints, Ints]:
     """Return the pairs of streams of the known waits that held their work back last, and their lags (ns)."""
     times, lane = context.timeline.times, context.trace.events.lane
     lag = times[known.target] - times[known.source]
@@ -227,8 +227,8 @@ def _usual_lags(pair: Ints, pairs: Ints, lags: Ints) -> Ints:
     usual = np.full(len(asked), -1, np.int64)
     for at, number in enumerate(asked.tolist()):
         own = lags[pairs == number]
-        usual[at] = int(np.median(own)) if len(own) >= FEWEST_LAGS else -1
-    found: Ints = usual[looked_up(pair, asked)]
+        usual[at] = int(np.median(own)) if len(own) >= MIN_LAGS else -1
+    found: Ints = usual[find_sorted(pair, asked)]
     return found
 
 

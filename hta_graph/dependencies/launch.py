@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.dependencies.context import LinkContext
+from hta_graph.dependencies.context import RuleContext
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import start_point
 from hta_graph.model import EdgeKind, Ints, Rule
 
 __all__ = ["gpu_clock_behind", "launch"]
 
-FEWEST_EARLY, FEWEST_EARLY_SHARE = 20, 0.2
+MIN_EARLY, MIN_EARLY_SHARE = 20, 0.2
 """So many launches, and such a share of all, show an offset of the clocks; fewer are single faults."""
 
-SURELY_NO_FAULT = 0.95
+BELIEVED_QUANTILE = 0.95
 """Of the early starts so many are believed."""
 
 
-def launch(context: LinkContext) -> EdgeTable:
+def launch(context: RuleContext) -> EdgeTable:
     """Link the start of a call to the start of every activity with its correlation: one to many, whatever its name.
 
     In a file without correlations a unique External id and the kernel's name stand for one; such edges are inferred.
@@ -47,6 +47,6 @@ def gpu_clock_behind(early: Ints) -> int:
     (0, 24000)
     """
     before = np.sort(early[early > 0])
-    if len(before) < FEWEST_EARLY or FEWEST_EARLY_SHARE * len(early) > len(before):
+    if len(before) < MIN_EARLY or MIN_EARLY_SHARE * len(early) > len(before):
         return 0
-    return int(before[int(SURELY_NO_FAULT * (len(before) - 1))])
+    return int(before[int(BELIEVED_QUANTILE * (len(before) - 1))])

@@ -25,14 +25,14 @@ from hta_graph.dependencies import (
     streams,
     thread_order,
 )
-from hta_graph.dependencies.context import LinkContext
+from hta_graph.dependencies.context import RuleContext
 from hta_graph.graph.edges import EdgeTable
 
-__all__ = ["DEFAULT_RULES", "LinkContext", "LinkRule"]
+__all__ = ["DEFAULT_RULES", "RuleContext", "DependencyRule"]
 
-LinkRule = Callable[[LinkContext], EdgeTable]
+DependencyRule = Callable[[RuleContext], EdgeTable]
 
-DEFAULT_RULES: tuple[LinkRule, ...] = (
+DEFAULT_RULES: tuple[DependencyRule, ...] = (
     thread_order.thread_order,
     execution.execution,
     launch.launch,

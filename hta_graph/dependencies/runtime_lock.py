@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.dependencies.context import LinkContext
+from hta_graph.dependencies.context import RuleContext
 from hta_graph.dependencies.held_calls import slow_calls
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point
@@ -13,10 +13,10 @@ from hta_graph.trace.profiler_names import LOCK_TAKING_CALL
 
 __all__ = ["runtime_lock"]
 
-CLOSE_NS = 10_000
+RETURNED_TOGETHER_NS = 10_000
 
 
-def runtime_lock(context: LinkContext) -> EdgeTable:
+def runtime_lock(context: RuleContext) -> EdgeTable:
     """Link the return of a lock-taking call to the return of another thread's that waited for it.
 
     The waiter took at least five times its usual time and returned within 10 µs of the other, during which both were
@@ -33,10 +33,10 @@ def runtime_lock(context: LinkContext) -> EdgeTable:
     return EdgeTable.of_kind(EdgeKind.RUNTIME_LOCK, end_point(source), end_point(target), Rule.RETURNED_TOGETHER)
 
 
-def _lock_holder(context: LinkContext, by_end: Ids, ends: Ints, waiter: int) -> int:
+def _lock_holder(context: RuleContext, by_end: Ids, ends: Ints, waiter: int) -> int:
     """Return the other thread's call that returned last before a waiter did, within 10 µs and inside it; -1: none."""
     events = context.trace.events
-    earliest = max(int(events.start[waiter]), int(events.end[waiter]) - CLOSE_NS)
+    earliest = max(int(events.start[waiter]), int(events.end[waiter]) - RETURNED_TOGETHER_NS)
     at = int(np.searchsorted(ends, events.end[waiter], side="left")) - 1
     # Calls of the waiter's own thread are passed over; within 10 µs there are a handful at most.
     while at >= 0 and ends[at] > earliest:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hta_graph.dependencies.context import LinkContext
+from hta_graph.dependencies.context import RuleContext
 from hta_graph.model import Codes, Ids, Ints, Rule
 
-__all__ = ["NO_WORK", "item_ends", "nearest_stream", "table_rows", "tail_ends"]
+__all__ = ["NO_WORK", "item_ends", "nearest_stream", "batches", "ends_before"]
 
 
 CELLS = 1 << 22
@@ -19,7 +19,7 @@ NO_WORK = -(2**62)
 """In a table of ends (ns): the stream has no work. Times can be negative; this leaves room to subtract them."""
 
 
-def tail_ends(context: LinkContext, streams: Ids, place: Ints) -> Ints:
+def ends_before(context: RuleContext, streams: Ids, place: Ints) -> Ints:
     """Return when each stream's last item before each place ended (ns); rows: places, columns: streams."""
     queues, item_end = context.queues, item_ends(context)
     table = np.full((len(place), len(streams)), NO_WORK, np.int64)
@@ -35,13 +35,13 @@ def tail_ends(context: LinkContext, streams: Ids, place: Ints) -> Ints:
     return table
 
 
-def table_rows(questions: int, streams: int) -> Iterator[slice]:
+def batches(questions: int, streams: int) -> Iterator[slice]:
     """Divide questions so that a table of them by streams stays small."""
     size = max(CELLS // max(streams, 1), 1)
     return (slice(first, first + size) for first in range(0, questions, size))
 
 
-def item_ends(context: LinkContext) -> Ints:
+def item_ends(context: RuleContext) -> Ints:
     """Return when each item ended (ns)."""
     tails = context.queues.tails
     ends = context.trace.events.end[tails.members]

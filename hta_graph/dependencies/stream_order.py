@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.dependencies.context import LinkContext
+from hta_graph.dependencies.context import RuleContext
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point, start_point
 from hta_graph.model import EdgeKind
@@ -12,7 +12,7 @@ from hta_graph.model import EdgeKind
 __all__ = ["stream_order"]
 
 
-def stream_order(context: LinkContext) -> EdgeTable:
+def stream_order(context: RuleContext) -> EdgeTable:
     """Link each activity to the next on its stream (device, context, stream).
 
     Normally end → start. Where the next starts before the stream has finished (programmatic dependent launch, graph

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import distinct, first_of_runs, freeze, laid_out, last_of_runs
+from hta_graph.arrays import distinct, expand_ranges, first_of_runs, freeze, last_of_runs
 from hta_graph.graph.graph_timeline import Timeline
 from hta_graph.graph.points import start_point
 from hta_graph.model import Bools, Codes, Ids, Ints, Rule
@@ -27,7 +27,7 @@ class ItemRows:
         """Return pairs (place in ``items``, member); items of -1 have none."""
         known = np.flatnonzero(items >= 0)
         first = self.first[items[known]]
-        place, member = laid_out(first, self.first[items[known] + 1] - first)
+        place, member = expand_ranges(first, self.first[items[known] + 1] - first)
         return known[place], self.members[member]
 
 
@@ -93,8 +93,8 @@ class StreamQueues:
         self._item_key = item_key[new_item]
         number = np.cumsum(new_item) - 1
         # An item's rows stand together, stream by stream: the first of each stream's are its heads, the last its tails.
-        self.heads = _groups_by_number(self.rows[order[new_lane]], number[new_lane], len(self._item_key))
-        self.tails = _groups_by_number(self.rows[order[last_lane]], number[last_lane], len(self._item_key))
+        self.heads = _rows_by_item(self.rows[order[new_lane]], number[new_lane], len(self._item_key))
+        self.tails = _rows_by_item(self.rows[order[last_lane]], number[last_lane], len(self._item_key))
         self.item_lane = (self._item_key // self._scale).astype(np.int32)
         self.item_place = self._item_key % self._scale - 1
 
@@ -169,7 +169,7 @@ class StreamQueues:
         return int(self.rows[row]) if row >= 0 and self.lane[row] == lane else -1
 
 
-def _groups_by_number(members: Ids, number: Ints, size: int) -> ItemRows:
+def _rows_by_item(members: Ids, number: Ints, size: int) -> ItemRows:
     return ItemRows(freeze(np.searchsorted(number, np.arange(size + 1))), freeze(members))
 
 

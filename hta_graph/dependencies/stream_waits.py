@@ -11,7 +11,7 @@ from hta_graph.arrays import Columns
 from hta_graph.dependencies.stream_queues import StreamQueues
 from hta_graph.model import Codes, Ids, Ints
 
-__all__ = ["Captured", "ResolvedWaits", "StreamWaits"]
+__all__ = ["CapturedWork", "ResolvedWaits", "StreamWaits"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class ResolvedWaits(Columns):
 
 
 @dataclass(frozen=True, eq=False)
-class Captured(Columns):
+class CapturedWork(Columns):
     """Triples (number of the query, activity that it waits for, rule of the waits between them: 0 is recorded)."""
 
     query: Ints
@@ -77,7 +77,7 @@ class StreamWaits:
             direct[wait][source] = own_rule
         # And what it holds as waits: those pending there were issued earlier, so ``sources`` knows theirs already.
         sources: list[dict[int, int]] = [{} for _ in direct]
-        rules, piles = waits.rule.tolist(), _Piles(sources)
+        rules, piles = waits.rule.tolist(), _CapturedByRanges(sources)
         for wait in np.argsort(waits.place, kind="stable").tolist():
             captured = direct[wait]
             # A record behind its wait is a fault: not all that is pending there is known yet.
@@ -95,19 +95,19 @@ class StreamWaits:
         low = np.searchsorted(self._key, self._queues.key(lane, since), side="left")
         return low, np.searchsorted(self._key, self._queues.key(lane, place), side="left")
 
-    def outstanding_at(self, lane: Ids, place: Ints) -> Captured:
+    def outstanding_at(self, lane: Ids, place: Ints) -> CapturedWork:
         """Find all that streams hold at places: the tails of their last item and what their pending waits captured."""
         query, activity = self._queues.tails.expand(self._queues.item_before(lane, place))
-        last = Captured(query, activity, self._attribution_of(query, activity, lane))
-        return Captured.join([last, self.pending_at(lane, place)])
+        last = CapturedWork(query, activity, self._attribution_of(query, activity, lane))
+        return CapturedWork.join([last, self.pending_at(lane, place)])
 
     def _attribution_of(self, query: Ints, activity: Ids, lane: Ids) -> Codes:
         return self._queues.attribution(activity, lane[query])
 
-    def pending_at(self, lane: Ids, place: Ints) -> Captured:
+    def pending_at(self, lane: Ids, place: Ints) -> CapturedWork:
         """Find what the pending waits of streams captured."""
         low, high = self._pending_waits(lane, place, self._queues.item_before(lane, place))
-        piles = _Piles(self._sources)
+        piles = _CapturedByRanges(self._sources)
         some = np.flatnonzero(high > low)
         found = _captured_of([
             (at, *pair)
@@ -116,12 +116,12 @@ class StreamWaits:
         ])  # fmt: skip
         return found.take(np.argsort(found.query, kind="stable"))
 
-    def captured_by_waits(self) -> Captured:
+    def captured_by_waits(self) -> CapturedWork:
         """Find what each wait holds its stream back for."""
         return _captured_of([(wait, *item) for wait, sources in enumerate(self._sources) for item in sources.items()])
 
 
-class _Piles:
+class _CapturedByRanges:
     """What ranges of waits captured together: waits may pile up, and each question about a pile asks for more of it."""
 
     def __init__(self, sources: Sequence[Mapping[int, int]]) -> None:
@@ -155,6 +155,6 @@ class _Piles:
         return found
 
 
-def _captured_of(triples: list[tuple[int, int, int]]) -> Captured:
+def _captured_of(triples: list[tuple[int, int, int]]) -> CapturedWork:
     query, activity, rule = (np.array([triple[side] for triple in triples], np.int64) for side in range(3))
-    return Captured(query, activity.astype(np.int32), rule.astype(np.int8))
+    return CapturedWork(query, activity.astype(np.int32), rule.astype(np.int8))

@@ -7,23 +7,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, looked_up
-from hta_graph.dependencies.context import LinkContext
-from hta_graph.dependencies.stream_choice import NO_WORK, nearest_stream, table_rows, tail_ends
-from hta_graph.dependencies.stream_waits import Captured
+from hta_graph.arrays import Columns, find_sorted
+from hta_graph.dependencies.context import RuleContext
+from hta_graph.dependencies.stream_choice import NO_WORK, batches, ends_before, nearest_stream
+from hta_graph.dependencies.stream_waits import CapturedWork
 from hta_graph.dependencies.sync_records import SyncRows
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Codes, EdgeKind, Ids, Ints, Rule
 
-__all__ = ["Scopes", "calls_to_infer", "edges_to_return", "recorded_scopes", "streams_by_timing"]
+__all__ = ["SyncScopes", "calls_without_records", "edges_to_return", "recorded_scopes", "infer_synced_streams"]
 
-RETURN_NS = 100_000
+RETURN_LATENCY_NS = 100_000
 """A blocking call returns within this time after what it waited for (public traces: median 8 µs, 90 % below 75 µs)."""
 
 
 @dataclass(frozen=True, eq=False)
-class Scopes(Columns):
+class SyncScopes(Columns):
     """``call`` returned when ``lane`` had finished what it held at ``place``; by ``rule``."""
 
     call: Ids
@@ -32,19 +32,19 @@ class Scopes(Columns):
     rule: Codes
 
 
-def recorded_scopes(context: LinkContext, call: Ids, lane: Ids, place: Ints) -> Scopes:
+def recorded_scopes(context: RuleContext, call: Ids, lane: Ids, place: Ints) -> SyncScopes:
     """Take the profiler's word; rows whose call is not in the file are counted and left out."""
     known = call >= 0
     context.notes["sync_records_without_call"] += int(np.count_nonzero(~known))
-    return Scopes(call[known], lane[known], place[known], np.zeros(np.count_nonzero(known), np.int8))
+    return SyncScopes(call[known], lane[known], place[known], np.zeros(np.count_nonzero(known), np.int8))
 
 
-def calls_to_infer(context: LinkContext, pattern: re.Pattern[str], rows: SyncRows) -> Ids:
+def calls_without_records(context: RuleContext, pattern: re.Pattern[str], rows: SyncRows) -> Ids:
     """Return the calls whose scope must be inferred: all of them, where the file has no record of their kind."""
     return context.calls_named(pattern) if not len(rows.call) else np.empty(0, np.int32)
 
 
-def edges_to_return(context: LinkContext, kind: EdgeKind, scopes: Scopes, held: Captured) -> EdgeTable:
+def edges_to_return(context: RuleContext, kind: EdgeKind, scopes: SyncScopes, held: CapturedWork) -> EdgeTable:
     """Link what the scopes hold to the return of their calls, each pair once."""
     events = context.trace.events
     call = scopes.call[held.query]
@@ -56,7 +56,7 @@ def edges_to_return(context: LinkContext, kind: EdgeKind, scopes: Scopes, held: 
     return EdgeTable.distinct(kind, source, target, rule)
 
 
-def streams_by_timing(context: LinkContext, call: Ids, place: Ints, hint: Ids) -> Scopes:
+def infer_synced_streams(context: RuleContext, call: Ids, place: Ints, hint: Ids) -> SyncScopes:
     """Choose the stream that each call waited for: the one whose held work ended just before the return.
 
     Where nothing ended inside the call there was nothing left to wait for: then the only stream with work is meant,
@@ -69,21 +69,21 @@ def streams_by_timing(context: LinkContext, call: Ids, place: Ints, hint: Ids) -
     """
     streams = context.queues.enqueue_streams()
     if not len(streams):
-        return Scopes(call[:0], hint[:0], place[:0], np.empty(0, np.int8))
-    parts = table_rows(len(call), len(streams))
-    return Scopes.join(_chosen_streams(context, call[of], place[of], hint[of]) for of in parts)
+        return SyncScopes(call[:0], hint[:0], place[:0], np.empty(0, np.int8))
+    parts = batches(len(call), len(streams))
+    return SyncScopes.join(_synced_streams(context, call[of], place[of], hint[of]) for of in parts)
 
 
-def _chosen_streams(context: LinkContext, call: Ids, place: Ints, hint: Ids) -> Scopes:
+def _synced_streams(context: RuleContext, call: Ids, place: Ints, hint: Ids) -> SyncScopes:
     streams, events = context.queues.enqueue_streams(), context.trace.events
-    ends = tail_ends(context, streams, place)
-    chosen, rule = nearest_stream(ends, events.end[call], events.start[call], RETURN_NS)
+    ends = ends_before(context, streams, place)
+    chosen, rule = nearest_stream(ends, events.end[call], events.start[call], RETURN_LATENCY_NS)
     # By timing first; then where only one stream has work at all; then where the thread launched last.
     possible = (ends > NO_WORK) & (ends <= events.end[call][:, None])
     single = (chosen < 0) & ((ends > NO_WORK).sum(axis=1) == 1) & (possible.sum(axis=1) == 1)
     chosen, rule = np.where(single, possible.argmax(axis=1), chosen), np.where(single, Rule.ONLY_OTHER_STREAM, rule)
-    at = looked_up(hint, streams)
+    at = find_sorted(hint, streams)
     by_hint = (chosen < 0) & (at >= 0) & possible[np.arange(len(at)), at]
     chosen, rule = np.where(by_hint, at, chosen), np.where(by_hint, Rule.STREAM_OF_LAST_LAUNCH, rule)
     found = np.flatnonzero(chosen >= 0)
-    return Scopes(call[found], streams[chosen[found]], place[found], rule[found].astype(np.int8))
+    return SyncScopes(call[found], streams[chosen[found]], place[found], rule[found].astype(np.int8))

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, looked_up
-from hta_graph.dependencies.context import LinkContext
+from hta_graph.arrays import Columns, distinct, find_sorted
+from hta_graph.dependencies.context import RuleContext
 from hta_graph.dependencies.latest_records import latest_records
-from hta_graph.dependencies.stream_choice import NO_WORK, item_ends, nearest_stream, table_rows, tail_ends
+from hta_graph.dependencies.stream_choice import NO_WORK, batches, ends_before, item_ends, nearest_stream
 from hta_graph.dependencies.stream_waits import ResolvedWaits
 from hta_graph.graph.chance import LEAST_LAG_NS
 from hta_graph.model import Bools, Codes, Ids, Ints, Rule
 
-__all__ = ["CLOSE_NS", "held_back_until", "infer_waits"]
+__all__ = ["CLOSE_NS", "starts_of_next_work", "infer_records"]
 
 CLOSE_NS = 10_000
 """Work that was held back starts within this time after what it waited for."""
@@ -22,12 +22,12 @@ CLOSE_NS = 10_000
 CHANCE = 20
 """At most one in so many holes may end like this by chance, where only a row without ids tells of the wait."""
 
-IMPOSSIBLE = NO_WORK - 1
+ENDED_TOO_LATE = NO_WORK - 1
 """In a table of ends: the stream's work ended after the work that would have waited for it began."""
 
 
 @dataclass(frozen=True, eq=False)
-class _WaitQuestion(Columns):
+class _OpenWaits(Columns):
     """Wait calls (-1: only a row), their waiting streams, likely records (-1: none), and the moments of both."""
 
     call: Ids
@@ -53,7 +53,7 @@ class _InferredRecord:
 
 
 @dataclass(frozen=True)
-class _Held:
+class _NextWork:
     """Work that a wait held back: its start, the earliest time it could have started without the wait (ns)."""
 
     start: Ints
@@ -61,7 +61,7 @@ class _Held:
     exists: Bools
 
 
-def infer_waits(context: LinkContext, calls: Ids, lane: Ids, place: Ints, *, lane_is_known: Bools) -> ResolvedWaits:
+def infer_records(context: RuleContext, calls: Ids, lane: Ids, place: Ints, *, lane_is_known: Bools) -> ResolvedWaits:
     """Infer the recorded stream of waits, and the waiting one where it is not known.
 
     Of a wait whose call is not in the file (-1) nobody knows the thread: timing alone decides.
@@ -75,32 +75,32 @@ def infer_waits(context: LinkContext, calls: Ids, lane: Ids, place: Ints, *, lan
         stream 9          wait    [b            b could have started as soon as it was launched and its own stream
                        |free      |start        was free, but did not
     """
-    questions = _question_of(context, calls, lane, place)
-    parts = table_rows(len(calls), len(context.queues.enqueue_streams()))
-    return ResolvedWaits.join(_answered(context, questions.take(of), lane_is_known[of]) for of in parts)
+    questions = _open_waits(context, calls, lane, place)
+    parts = batches(len(calls), len(context.queues.enqueue_streams()))
+    return ResolvedWaits.join(_infer_batch(context, questions.take(of), lane_is_known[of]) for of in parts)
 
 
-def _answered(context: LinkContext, question: _WaitQuestion, lane_is_known: Bools) -> ResolvedWaits:
+def _infer_batch(context: RuleContext, question: _OpenWaits, lane_is_known: Bools) -> ResolvedWaits:
     answer = _by_timing(context, question)
     # Where timing is silent the waiting stream itself may be wrong: try the one that the thread launches on next.
-    other = np.where((answer.column < 0) & ~lane_is_known, _stream_behind_own_record(context, question), -1)
+    other = np.where((answer.column < 0) & ~lane_is_known, _stream_launched_on_next(context, question), -1)
     if (other >= 0).any():
         question = replace(question, lane=np.where(other >= 0, other, question.lane).astype(np.int32))
         answer = _by_timing(context, question)
-    answer = answer.where_unknown(_by_habit(context, question))
-    found = np.flatnonzero(_held_back(context, question).exists & (answer.column >= 0))
+    answer = answer.where_unknown(_by_launch_order(context, question))
+    found = np.flatnonzero(_next_work(context, question).exists & (answer.column >= 0))
     streams = context.queues.enqueue_streams()
     recorded = streams[answer.column] if len(streams) else question.lane
     waits = ResolvedWaits(question.lane, question.place, recorded, answer.moment, answer.rule, question.call)
     return waits.take(found)
 
 
-def _question_of(context: LinkContext, calls: Ids, lane: Ids, place: Ints) -> _WaitQuestion:
+def _open_waits(context: RuleContext, calls: Ids, lane: Ids, place: Ints) -> _OpenWaits:
     record = latest_records(context, calls, lane)
-    return _WaitQuestion(calls, lane, record, place, np.where(record >= 0, context.start_position(record), place))
+    return _OpenWaits(calls, lane, record, place, np.where(record >= 0, context.start_position(record), place))
 
 
-def _stream_behind_own_record(context: LinkContext, question: _WaitQuestion) -> Ids:
+def _stream_launched_on_next(context: RuleContext, question: _OpenWaits) -> Ids:
     """Return the next launch's stream other than the one just recorded, where nothing was launched since the record.
 
     A library that forks (cuDNN) records its stream, lets others wait and then goes on launching on its own.
@@ -119,15 +119,15 @@ def _stream_behind_own_record(context: LinkContext, question: _WaitQuestion) -> 
     return result
 
 
-def _by_timing(context: LinkContext, question: _WaitQuestion) -> _InferredRecord:
-    held = _held_back(context, question)
+def _by_timing(context: RuleContext, question: _OpenWaits) -> _InferredRecord:
+    held = _next_work(context, question)
     # From what a record most likely held to anything that was enqueued before the wait.
-    answer = _close_tail(context, question, held, question.record_place)
-    answer = answer.where_unknown(_close_tail(context, question, held, question.place))
-    return answer.where_unknown(_close_work(context, question, held))
+    answer = _nearest_last_item(context, question, held, question.record_place)
+    answer = answer.where_unknown(_nearest_last_item(context, question, held, question.place))
+    return answer.where_unknown(_nearest_item(context, question, held))
 
 
-def _close_ns(question: _WaitQuestion, held: _Held, streams: int) -> Ints:
+def _close_ns(question: _OpenWaits, held: _NextWork, streams: int) -> Ints:
     """Return how near an end must lie: where nobody's thread tells what was enqueued, chance must be improbable too."""
     hole = held.start - held.free
     rare = np.where(
@@ -136,21 +136,21 @@ def _close_ns(question: _WaitQuestion, held: _Held, streams: int) -> Ints:
     return np.where(question.call >= 0, CLOSE_NS, rare)
 
 
-def _ends_before(context: LinkContext, question: _WaitQuestion, place: Ints) -> Ints:
+def _ends_before(context: RuleContext, question: _OpenWaits, place: Ints) -> Ints:
     """Return when the last item of each other stream before each place ended."""
     streams = context.queues.enqueue_streams()
-    ends = tail_ends(context, streams, place)
+    ends = ends_before(context, streams, place)
     ends[streams[None, :] == question.lane[:, None]] = NO_WORK
     return ends
 
 
-def _close_tail(context: LinkContext, question: _WaitQuestion, held: _Held, place: Ints) -> _InferredRecord:
+def _nearest_last_item(context: RuleContext, question: _OpenWaits, held: _NextWork, place: Ints) -> _InferredRecord:
     ends = _ends_before(context, question, place)
     column, rule = nearest_stream(ends, held.start, held.free, _close_ns(question, held, ends.shape[1]))
     return _InferredRecord(column, place, rule)
 
 
-def _close_work(context: LinkContext, question: _WaitQuestion, held: _Held) -> _InferredRecord:
+def _nearest_item(context: RuleContext, question: _OpenWaits, held: _NextWork) -> _InferredRecord:
     """Try all work enqueued before a wait: an event may have been recorded long before, with more work behind it."""
     queues, streams = context.queues, context.queues.enqueue_streams()
     ends = np.full((len(question.call), len(streams)), NO_WORK, np.int64)
@@ -171,35 +171,35 @@ def _close_work(context: LinkContext, question: _WaitQuestion, held: _Held) -> _
     return _InferredRecord(column_of, moment, rule)
 
 
-def _by_habit(context: LinkContext, question: _WaitQuestion) -> _InferredRecord:
+def _by_launch_order(context: RuleContext, question: _OpenWaits) -> _InferredRecord:
     """Choose the only other stream with work, else the stream of the thread's last launch before the record."""
-    streams, held = context.queues.enqueue_streams(), _held_back(context, question)
+    streams, held = context.queues.enqueue_streams(), _next_work(context, question)
     if not len(streams):
         return _InferredRecord(np.full(len(question.call), -1), question.place, np.zeros(len(question.call), np.int8))
     ends = _ends_before(context, question, question.record_place)
     # Still busy when the held-back work began: not waited for, but it has work, which counts against "only".
-    ends[ends > held.start[:, None]] = IMPOSSIBLE
+    ends[ends > held.start[:, None]] = ENDED_TOO_LATE
     single = ((ends != NO_WORK).sum(axis=1) == 1) & (ends > NO_WORK).any(axis=1) & (question.call >= 0)
     only = _InferredRecord(
         np.where(single, (ends > NO_WORK).argmax(axis=1), -1),
         question.record_place,
-        _rule_for_all(Rule.ONLY_OTHER_STREAM, ends),
+        _repeated_rule(Rule.ONLY_OTHER_STREAM, ends),
     )
     before = np.where(question.record >= 0, question.record, question.call).astype(np.int32)
     last = context.last_launch_stream(before)
-    at = looked_up(last, streams)
+    at = find_sorted(last, streams)
     usable = (at >= 0) & (ends[np.arange(len(at)), at] > NO_WORK)
     habit = _InferredRecord(
-        np.where(usable, at, -1), question.record_place, _rule_for_all(Rule.STREAM_OF_LAST_LAUNCH, ends)
+        np.where(usable, at, -1), question.record_place, _repeated_rule(Rule.STREAM_OF_LAST_LAUNCH, ends)
     )
     return only.where_unknown(habit)
 
 
-def _rule_for_all(rule: Rule, table: Ints) -> Codes:
+def _repeated_rule(rule: Rule, table: Ints) -> Codes:
     return np.full(len(table), rule, np.int8)
 
 
-def held_back_until(context: LinkContext, lane: Ids, place: Ints) -> Ints:
+def starts_of_next_work(context: RuleContext, lane: Ids, place: Ints) -> Ints:
     """Return when the next work of each stream behind a place started (ns); before all times where none follows."""
     item = context.queues.item_after(lane, place)
     heads = context.queues.heads
@@ -209,15 +209,15 @@ def held_back_until(context: LinkContext, lane: Ids, place: Ints) -> Ints:
     return np.where(item >= 0, started[item], NO_WORK)
 
 
-def _held_back(context: LinkContext, question: _WaitQuestion) -> _Held:
+def _next_work(context: RuleContext, question: _OpenWaits) -> _NextWork:
     """Find the next work on each waiting stream, and when its launch and its own stream would have let it start."""
     queues, events, streams = context.queues, context.trace.events, context.queues.enqueue_streams()
     item = queues.item_after(question.lane, question.place)
     if not len(streams):
-        return _Held(question.place, question.place, item >= 0)
+        return _NextWork(question.place, question.place, item >= 0)
     start = np.minimum.reduceat(events.start[queues.heads.members], queues.heads.first[:-1])[item]
     launched = context.timeline.times[context.timeline.order[queues.item_place[item].clip(min=0)]]
     own = streams[None, :] == question.lane[:, None]
     # Without the wait the work would have started when it was launched and its own stream was free.
-    ready = np.where(own, tail_ends(context, streams, question.place), NO_WORK).max(axis=1)
-    return _Held(start, np.maximum(launched, ready), item >= 0)
+    ready = np.where(own, ends_before(context, streams, question.place), NO_WORK).max(axis=1)
+    return _NextWork(start, np.maximum(launched, ready), item >= 0)

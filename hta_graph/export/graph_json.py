@@ -10,7 +10,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import EventKind
 from hta_graph.text.json_text import Records
-from hta_graph.text.sanitize import encodable
+from hta_graph.text.sanitize import encodable_path
 
 __all__ = ["graph_document"]
 
@@ -19,10 +19,10 @@ def graph_document(graph: DependencyGraph) -> dict[str, Any]:
     """Return all events, in order of their place in the file, and all edges, kind by kind; of a job rank by rank."""
     events = graph.event_table
     rows = np.flatnonzero(events.kind != EventKind.RENDEZVOUS)
-    rows = rows[np.lexsort((events.index[rows], graph.part_of(rows)))]
+    rows = rows[np.lexsort((events.index[rows], graph.rank_index_of(rows)))]
     return {
         "schema": "hta-graph/graph/1",
-        "file": encodable(graph.path),
+        "file": encodable_path(graph.path),
         "rank": graph.rank,
         **_job_keys(graph),
         "events": Records(graph.event_columns(rows)),
@@ -35,4 +35,4 @@ def _job_keys(graph: DependencyGraph) -> dict[str, Any]:
     """Return what a job has besides: its ranks, and where they meet."""
     if not isinstance(graph, JobGraph):
         return {}
-    return {"ranks": graph.rank_of_part.tolist(), "rendezvous": Records(graph.rendezvous_columns())}
+    return {"ranks": graph.rank_numbers.tolist(), "rendezvous": Records(graph.rendezvous_columns())}

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import distinct, looked_up
+from hta_graph.arrays import distinct, find_sorted
 from hta_graph.errors import TraceError
 from hta_graph.export.parquet_checks import LATEST_NS, check_copies, check_events
 from hta_graph.export.parquet_files import SavedHeader
-from hta_graph.export.saved_tables import AGAIN, SavedTable
-from hta_graph.graph.dependency_graph import DependencyGraph, RankPart
+from hta_graph.export.saved_tables import SAVE_AGAIN, SavedTable
+from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.job_graph import Clocks, Members
 from hta_graph.model import CPU_KINDS, WALKABLE, Bools, EdgeKind, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.table import EventTable, Trace
 
-__all__ = ["check_job_tables", "check_members", "check_parts", "check_rank_header"]
+__all__ = ["check_job_tables", "check_members", "check_rank_events", "check_rank_header"]
 
-LONGEST_NUMBER = 2**31
+LARGEST_NUMBER = 2**31
 BETWEEN_RANKS = (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT)
 
 
@@ -30,9 +30,9 @@ def check_rank_header(header: SavedHeader, rank: int) -> None:
         TraceError: it holds a job, or says another rank.
     """
     if header.ranks is not None:
-        raise TraceError(header.file, "'ranks' is there, but this is one rank of a job", AGAIN)
+        raise TraceError(header.file, "'ranks' is there, but this is one rank of a job", SAVE_AGAIN)
     if header.rank not in (None, rank):
-        raise TraceError(header.file, f"'rank' is {header.rank}, but this is rank {rank} of a job", AGAIN)
+        raise TraceError(header.file, f"'rank' is {header.rank}, but this is rank {rank} of a job", SAVE_AGAIN)
 
 
 def check_job_tables(header: SavedHeader, tables: Mapping[str, SavedTable[Any]]) -> None:
@@ -45,13 +45,13 @@ def check_job_tables(header: SavedHeader, tables: Mapping[str, SavedTable[Any]])
     check_events(events, header, EventKind.RENDEZVOUS)
     check_copies(tables["copies"], events.rows)
     _check_rendezvous(tables["rendezvous"], header)
-    _check_sides_of_edges(tables["edges"], len(events.rows), tables["rendezvous"].rows.number)
+    _check_edge_ends(tables["edges"], len(events.rows), tables["rendezvous"].rows.number)
     _check_clocks(tables["clocks"], header)
 
 
 def _check_rendezvous(meetings: SavedTable[Any], header: SavedHeader) -> None:
     number = meetings.rows.number
-    meetings.refuse_outside("number", 0, LONGEST_NUMBER, "number of a collective")
+    meetings.refuse_outside("number", 0, LARGEST_NUMBER, "number of a collective")
     again = np.zeros(len(number), np.bool_)
     again[1:] = number[1:] <= number[:-1]
     meetings.refuse_any(again, "number", "{} stands out of turn, or twice")
@@ -60,7 +60,7 @@ def _check_rendezvous(meetings: SavedTable[Any], header: SavedHeader) -> None:
     meetings.refuse_outside("time_ns", -LATEST_NS, LATEST_NS, "time")
 
 
-def _check_sides_of_edges(edges: SavedTable[Any], events: int, numbers: Ints) -> None:
+def _check_edge_ends(edges: SavedTable[Any], events: int, numbers: Ints) -> None:
     """Check that collectives' edges lead from or to a rendezvous, and no others."""
     rows = edges.rows
     for side in ("source", "target"):
@@ -69,7 +69,7 @@ def _check_sides_of_edges(edges: SavedTable[Any], events: int, numbers: Ints) ->
     meets = rows.kind == EdgeKind.COLLECTIVE
     sides = (rows.source < 0).astype(np.int8) + (rows.target < 0)
     edges.refuse_any(sides != meets, "source", "one side of a collective's edges has no point, of others both have one")
-    known = looked_up(rows.rendezvous, numbers) >= 0
+    known = find_sorted(rows.rendezvous, numbers) >= 0
     edges.refuse_any(meets & ~known, "rendezvous", "there is no rendezvous {}")
     edges.refuse_any(~meets & (rows.rendezvous != -1), "rendezvous", "{} stands at an edge of another kind")
     between = np.isin(np.arange(len(EdgeKind)), BETWEEN_RANKS)[rows.kind]
@@ -78,15 +78,15 @@ def _check_sides_of_edges(edges: SavedTable[Any], events: int, numbers: Ints) ->
 
 def _check_clocks(clocks: SavedTable[Clocks], header: SavedHeader) -> None:
     if clocks.rows.rank.tolist() != list(header.ranks or ()):
-        raise TraceError(clocks.path, f"its ranks are not those of {header.file.name}", AGAIN)
+        raise TraceError(clocks.path, f"its ranks are not those of {header.file.name}", SAVE_AGAIN)
     for column in ("offset", "gpu_offset"):
         clocks.refuse_outside(column, -LATEST_NS, LATEST_NS, "offset of clocks")
     clocks.refuse_outside("error", -1, LATEST_NS, "error of clocks")
-    clocks.refuse_outside("collectives", 0, LONGEST_NUMBER, "number of collectives")
+    clocks.refuse_outside("collectives", 0, LARGEST_NUMBER, "number of collectives")
     clocks.refuse_any(~np.isfinite(clocks.rows.drift_ppm), "drift_ppm", "{} is no drift")
 
 
-def check_parts(
+def check_rank_events(
     events: SavedTable[EventTable], trace: Trace, ranks: Sequence[int], graphs: Sequence[DependencyGraph]
 ) -> None:
     """Check that a job's events are those of its ranks, one rank behind the other.
@@ -95,16 +95,18 @@ def check_parts(
         TraceError: there are fewer or more, or one is another.
     """
     if sum(len(graph.event_table) for graph in graphs) != len(events.rows):
-        raise TraceError(events.path, "its events are not as many as those of its ranks", AGAIN)
+        raise TraceError(events.path, "its events are not as many as those of its ranks", SAVE_AGAIN)
     lanes = sum(len(graph.lanes.labels) for graph in graphs)
     if lanes > len(trace.lanes.labels):
-        raise TraceError(events.path, "its lanes are fewer than those of its ranks", AGAIN)
+        raise TraceError(events.path, "its lanes are fewer than those of its ranks", SAVE_AGAIN)
     first = lane = 0
     for rank, graph in zip(ranks, graphs, strict=True):
         own = graph.event_table
         here = events.rows.take(slice(first, first + len(own)))
         other = (
-            (here.index != own.index) | (here.kind != own.kind) | _differ(trace.names, here.name, graph.names, own.name)
+            (here.index != own.index)
+            | (here.kind != own.kind)
+            | _names_differ(trace.names, here.name, graph.names, own.name)
         )
         moved = (here.lane != own.lane + lane) & (here.lane < lanes)
         for bad, column in ((other, "index"), (moved, "lane")):
@@ -114,23 +116,23 @@ def check_parts(
         first, lane = first + len(own), lane + len(graph.lanes.labels)
 
 
-def _differ(names: Sequence[str], codes: Ids, own_names: Sequence[str], own_codes: Ids) -> Bools:
+def _names_differ(names: Sequence[str], codes: Ids, own_names: Sequence[str], own_codes: Ids) -> Bools:
     """Mark rows whose names differ; each pair of names is compared once."""
     pairs = codes.astype(np.int64) << 32 | own_codes
     every = distinct(pairs)
     differ = [names[pair >> 32] != own_names[pair & 0xFFFFFFFF] for pair in every.tolist()]
-    found: Bools = np.array([*differ, False])[looked_up(pairs, every)]
+    found: Bools = np.array([*differ, False])[find_sorted(pairs, every)]
     return found
 
 
-def check_members(members: SavedTable[Members], trace: Trace, parts: Sequence[RankPart]) -> None:
+def check_members(members: SavedTable[Members], trace: Trace, parts: Sequence[RankGraph]) -> None:
     """Check what ranks did with each other.
 
     Raises:
         TraceError: a member is nobody, or its times contradict each other.
     """
     rows, kind = members.rows, trace.events.kind
-    members.refuse_outside("number", -1, LONGEST_NUMBER, "number of a collective")
+    members.refuse_outside("number", -1, LARGEST_NUMBER, "number of a collective")
     members.refuse_outside("part", 0, len(parts), "rank's place")
     members.refuse_outside("row", 0, len(kind), "event's row")
     members.refuse_outside("call", -1, len(kind), "event's row")

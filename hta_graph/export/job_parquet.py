@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, looked_up
-from hta_graph.graph.dependency_graph import DependencyGraph, RankPart
+from hta_graph.arrays import Columns, find_sorted
+from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.graph_timeline import Timeline
 from hta_graph.graph.job_graph import Clocks, JobGraph, Members
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints
-from hta_graph.multi_rank.job_time import in_job_time
+from hta_graph.multi_rank.job_time import shift_to_job_time
 from hta_graph.multi_rank.job_trace import rendezvous_events
 from hta_graph.trace.table import CopyTable, EventTable, Trace
 
-__all__ = ["JOB_TABLES", "NULLABLE", "events_of_job", "job_tables", "loaded_job"]
+__all__ = ["JOB_TABLES", "NULLABLE", "events_from_tables", "job_tables", "job_from_tables"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class JobEdges(Columns):
 
 
 @dataclass(frozen=True, eq=False)
-class Rendezvous(Columns):
+class RendezvousTable(Columns):
     """Where ranks meet: the number of the collective, the code of its name, its lane, and when."""
 
     number: Ints
@@ -46,7 +46,7 @@ class Rendezvous(Columns):
 
 JOB_TABLES: dict[str, Any] = {
     "events": EventTable,
-    "rendezvous": Rendezvous,
+    "rendezvous": RendezvousTable,
     "edges": JobEdges,
     "wait_calls": WaitCalls,
     "copies": CopyTable,
@@ -89,22 +89,22 @@ def _columns_of(table: Columns) -> dict[str, Any]:
     return {field.name: getattr(table, field.name) for field in fields(table)}  # type: ignore[arg-type]
 
 
-def events_of_job(tables: Mapping[str, Any]) -> EventTable:
+def events_from_tables(tables: Mapping[str, Any]) -> EventTable:
     """Return the rows of a job: all events, and behind them the rendezvous."""
     meetings = tables["rendezvous"]
     added = rendezvous_events(meetings.number, meetings.name, meetings.lane, meetings.time_ns)
     return EventTable.join([tables["events"], added])
 
 
-def edges_of_job(tables: Mapping[str, Any]) -> EdgeTable:
+def edges_from_tables(tables: Mapping[str, Any]) -> EdgeTable:
     """Return the edges of a job as pairs of points."""
     edges, number = tables["edges"], tables["rendezvous"].number
-    row = len(tables["events"]) + looked_up(edges.rendezvous, number)
+    row = len(tables["events"]) + find_sorted(edges.rendezvous, number)
     points = [np.where(points < 0, 2 * row, points) for points in (edges.source, edges.target)]
     return EdgeTable.of(source=points[0], target=points[1], kind=edges.kind, rule=edges.rule)
 
 
-def loaded_job(
+def job_from_tables(
     trace: Trace, ranks: Sequence[int], originals: Sequence[DependencyGraph], tables: Mapping[str, Any],
     notes: dict[str, int],
 ) -> JobGraph:  # fmt: skip
@@ -113,8 +113,8 @@ def loaded_job(
     return JobGraph(
         trace,
         Timeline(trace),
-        edges_of_job(tables),
-        _parts_of_job(trace, ranks, originals),
+        edges_from_tables(tables),
+        _ranks_in_job_time(trace, ranks, originals),
         tuple(originals),
         members,
         tables["clocks"],
@@ -124,12 +124,14 @@ def loaded_job(
     )
 
 
-def _parts_of_job(trace: Trace, ranks: Sequence[int], originals: Sequence[DependencyGraph]) -> list[RankPart]:
+def _ranks_in_job_time(trace: Trace, ranks: Sequence[int], originals: Sequence[DependencyGraph]) -> list[RankGraph]:
     """Put the ranks' graphs into the job's time."""
     first_row = [*accumulate((len(graph.event_table) for graph in originals), initial=0)]
     first_lane = [*accumulate((len(graph.lanes.labels) for graph in originals), initial=0)]
     parts = []
     for place, (rank, graph) in enumerate(zip(ranks, originals, strict=True)):
         own = trace.events.take(slice(first_row[place], first_row[place + 1]))
-        parts.append(RankPart(place, rank, in_job_time(graph, own.start, own.end), first_row[place], first_lane[place]))
+        parts.append(
+            RankGraph(place, rank, shift_to_job_time(graph, own.start, own.end), first_row[place], first_lane[place])
+        )
     return parts

@@ -11,8 +11,19 @@ from typing import Any
 import numpy as np
 
 from hta_graph.errors import OutputError
-from hta_graph.export.job_checks import check_job_tables, check_members, check_parts, check_rank_header
-from hta_graph.export.job_parquet import JOB_TABLES, NULLABLE, events_of_job, job_tables, loaded_job
+from hta_graph.export.job_checks import (
+    check_job_tables,
+    check_members,
+    check_rank_events,
+    check_rank_header,
+)
+from hta_graph.export.job_parquet import (
+    JOB_TABLES,
+    NULLABLE,
+    events_from_tables,
+    job_from_tables,
+    job_tables,
+)
 from hta_graph.export.parquet_checks import check_calls, check_edges, check_graph_tables
 from hta_graph.export.parquet_files import HEADER_FILE, SCHEMA, SavedHeader, read_saved_header, saved_ranks
 from hta_graph.export.saved_tables import SavedTable, import_arrow, read_saved_table
@@ -23,9 +34,9 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, EDGE_MEANING, EdgeKind
 from hta_graph.storage.atomic_write import new_folder
 from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import named_place
+from hta_graph.storage.named_places import resolve_location
 from hta_graph.storage.output_paths import check_new_folder
-from hta_graph.text.sanitize import encodable
+from hta_graph.text.sanitize import encodable_path
 from hta_graph.trace.table import CopyTable, EventTable, Flows, SyncTable, Trace
 
 __all__ = ["check_folder", "load_graph", "save_graph"]
@@ -38,13 +49,13 @@ TABLES: dict[str, Any] = {
     "copies": CopyTable,
     "flows": Flows,
 }
-LATER = ("wait_calls",)
+ADDED_TABLES = ("wait_calls",)
 """Tables that graphs saved by earlier versions do not have."""
-OF_FEW_VALUES = (
+DICTIONARY_COLUMNS = (
     "kind", "rule", "name", "lane", "forward_thread", "sequence", "rank", "source_rank", "target_rank", "part", "said",
 )  # fmt: skip
 """Columns that a dictionary makes smaller; all others it only makes slower to read."""
-ALONE = [kind for kind in EdgeKind if not EDGE_MEANING[kind].of_job]
+SINGLE_RANK_KINDS = [kind for kind in EdgeKind if not EDGE_MEANING[kind].of_job]
 
 
 def save_graph(graph: DependencyGraph, folder: str | Location) -> None:
@@ -61,12 +72,12 @@ def save_graph(graph: DependencyGraph, folder: str | Location) -> None:
         OutputError: the folder cannot be written, or holds something else; an earlier graph there is replaced whole.
         MissingExtraError: pyarrow is not installed.
     """
-    target = named_place(folder)
+    target = resolve_location(folder)
     check_folder(target, [part.graph.path for part in graph.parts])
     with new_folder(target, lambda: check_folder(target), [HEADER_FILE]) as new:
         _write_graph(graph, new)
         if isinstance(graph, JobGraph):
-            for rank in graph.rank_of_part.tolist():
+            for rank in graph.rank_numbers.tolist():
                 (new / _rank_folder(rank)).mkdir()
                 _write_graph(graph.graph(rank), new / _rank_folder(rank))
 
@@ -127,12 +138,12 @@ def _holds_tables(folder: Location, ranks: tuple[int, ...]) -> bool:
         *map(_rank_folder, ranks),
     }
     differing = needed ^ {item.name for item in folder.iterdir()}
-    return not differing - {f"{name}.parquet" for name in LATER}
+    return not differing - {f"{name}.parquet" for name in ADDED_TABLES}
 
 
 def _write_table(path: Path, columns: dict[str, Any]) -> None:
     arrow, parquet = import_arrow()
-    coded = [name for name in columns if name in OF_FEW_VALUES]
+    coded = [name for name in columns if name in DICTIONARY_COLUMNS]
     # A quarter smaller and read a quarter faster than with snappy and dictionaries of everything.
     parquet.write_table(arrow.table(columns), path, compression="lz4", use_dictionary=coded)
 
@@ -141,7 +152,7 @@ def _graph_header(graph: DependencyGraph) -> dict[str, Any]:
     trace = graph.trace
     return {
         "schema": SCHEMA,
-        "path": encodable(trace.path),
+        "path": encodable_path(trace.path),
         "rank": trace.rank,
         "world_size": trace.world_size,
         "gpu_names": trace.gpu_names,
@@ -150,7 +161,7 @@ def _graph_header(graph: DependencyGraph) -> dict[str, Any]:
         "names": trace.names,
         "lanes": {f.name: np.asarray(getattr(trace.lanes, f.name)).tolist() for f in fields(trace.lanes)},
         "reading": trace.diagnostics,
-        **({"ranks": graph.rank_of_part.tolist()} if isinstance(graph, JobGraph) else {}),
+        **({"ranks": graph.rank_numbers.tolist()} if isinstance(graph, JobGraph) else {}),
         "building": {key: value for key, value in graph.diagnostics.items() if key not in trace.diagnostics},
         "clock_fault_ns": max(CLOCK_FAULT_LIMIT_NS, _longest_step_back(graph)),
     }
@@ -169,56 +180,56 @@ def load_graph(folder: str | Location) -> DependencyGraph:
         TraceError: the folder is not such a graph; the error names the file, the row and the column.
         MissingExtraError: pyarrow is not installed.
     """
-    source = named_place(folder)
+    source = resolve_location(folder)
     import_arrow()
     header = read_saved_header(source)
-    return _loaded_graph(source, header) if header.ranks is None else _loaded_job(source, header)
+    return _load_graph(source, header) if header.ranks is None else _load_job(source, header)
 
 
-def _loaded_tables(folder: Location, kinds: Mapping[str, Any]) -> dict[str, SavedTable[Any]]:
-    return {name: _loaded_table(folder / f"{name}.parquet", kind) for name, kind in kinds.items()}
+def _load_tables(folder: Location, kinds: Mapping[str, Any]) -> dict[str, SavedTable[Any]]:
+    return {name: _load_table(folder / f"{name}.parquet", kind) for name, kind in kinds.items()}
 
 
-def _loaded_table(path: Location, kind: Any) -> SavedTable[Any]:
+def _load_table(path: Location, kind: Any) -> SavedTable[Any]:
     # Graphs saved before this table existed can still be loaded.
-    if path.stem in LATER and not path.exists():
+    if path.stem in ADDED_TABLES and not path.exists():
         return SavedTable(path, kind.empty())
     return read_saved_table(path, kind, NULLABLE if kind is JOB_TABLES["edges"] else ())
 
 
-def _loaded_graph(folder: Location, header: SavedHeader) -> DependencyGraph:
-    tables = _loaded_tables(folder, TABLES)
+def _load_graph(folder: Location, header: SavedHeader) -> DependencyGraph:
+    tables = _load_tables(folder, TABLES)
     check_graph_tables(header, tables)
-    trace = _loaded_trace(header, {name: table.rows for name, table in tables.items()})
+    trace = _load_trace(header, {name: table.rows for name, table in tables.items()})
     timeline = Timeline(trace)
-    edges = check_edges(tables["edges"], header, trace, timeline, ALONE)
+    edges = check_edges(tables["edges"], header, trace, timeline, SINGLE_RANK_KINDS)
     check_calls(tables["wait_calls"], trace)
     return DependencyGraph(trace, timeline, edges, header.building, tables["wait_calls"].rows)
 
 
-def _loaded_job(folder: Location, header: SavedHeader) -> JobGraph:
-    tables = _loaded_tables(folder, JOB_TABLES)
+def _load_job(folder: Location, header: SavedHeader) -> JobGraph:
+    tables = _load_tables(folder, JOB_TABLES)
     check_job_tables(header, tables)
     ranks = header.ranks or ()
-    originals = [_loaded_rank(folder / _rank_folder(rank), rank) for rank in ranks]
+    originals = [_load_rank(folder / _rank_folder(rank), rank) for rank in ranks]
     rows = {name: table.rows for name, table in tables.items()}
-    own = {**rows, "events": events_of_job(rows), "syncs": SyncTable.empty(), "flows": Flows.empty()}
-    trace = _loaded_trace(header, own)
-    check_parts(tables["events"], trace, ranks, originals)
-    job = loaded_job(trace, ranks, originals, rows, header.building)
+    own = {**rows, "events": events_from_tables(rows), "syncs": SyncTable.empty(), "flows": Flows.empty()}
+    trace = _load_trace(header, own)
+    check_rank_events(tables["events"], trace, ranks, originals)
+    job = job_from_tables(trace, ranks, originals, rows, header.building)
     check_edges(SavedTable(tables["edges"].path, job.edge_table), header, trace, job.timeline, [*EdgeKind])
     check_calls(tables["wait_calls"], trace)
     check_members(tables["members"], trace, job.parts)
     return job
 
 
-def _loaded_rank(folder: Location, rank: int) -> DependencyGraph:
+def _load_rank(folder: Location, rank: int) -> DependencyGraph:
     header = read_saved_header(folder)
     check_rank_header(header, rank)
-    return _loaded_graph(folder, header)
+    return _load_graph(folder, header)
 
 
-def _loaded_trace(header: SavedHeader, tables: Mapping[str, Any]) -> Trace:
+def _load_trace(header: SavedHeader, tables: Mapping[str, Any]) -> Trace:
     return Trace(
         path=header.path,
         events=tables["events"],

@@ -9,14 +9,14 @@ import numpy as np
 
 from hta_graph.errors import TraceError
 from hta_graph.export.parquet_files import SavedHeader
-from hta_graph.export.saved_tables import AGAIN, SavedTable
+from hta_graph.export.saved_tables import SAVE_AGAIN, SavedTable
 from hta_graph.graph.cycles import all_go_forward, edges_on_a_cycle
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.graph_timeline import Timeline
 from hta_graph.graph.validate import (
-    all_placed,
+    all_edges_valid,
     far_from_first,
-    misplaced_edges,
+    invalid_edges,
     repeated_rows,
     without_points,
 )
@@ -39,7 +39,7 @@ LATEST_NS = 2**63 - 2**58
 """Times near the ends of 64 bits leave no room for what is added to them."""
 WIDEST_NS = 3 * LONGEST_NS
 """Starts lie within a year of their median, and an event is at most a month long."""
-COPIES = (EventKind.MEMCPY, EventKind.MEMSET)
+COPY_KINDS = (EventKind.MEMCPY, EventKind.MEMSET)
 TIMES = ("start", "end")
 
 
@@ -50,14 +50,14 @@ def check_graph_tables(header: SavedHeader, tables: Mapping[str, SavedTable[Any]
         TraceError: a value is out of range, or contradicts another one.
     """
     if header.lanes.is_communication.any():
-        raise TraceError(header.file, "lanes: 'is_communication' marks one, but this is no job", AGAIN)
+        raise TraceError(header.file, "lanes: 'is_communication' marks one, but this is no job", SAVE_AGAIN)
     events: SavedTable[EventTable] = tables["events"]
     check_events(events, header, EventKind.RENDEZVOUS)
     check_in_order(events)
     rows = events.rows
     check_copies(tables["copies"], rows)
     syncs: SavedTable[SyncTable] = tables["syncs"]
-    _check_places(syncs, "event", kind_mask(rows.kind, (EventKind.SYNC_RECORD,)), "synchronisation record")
+    _check_row_numbers(syncs, "event", kind_mask(rows.kind, (EventKind.SYNC_RECORD,)), "synchronisation record")
     flows: SavedTable[Flows] = tables["flows"]
     for side in ("start", "end"):
         flows.refuse_outside(f"{side}_lane", -1, len(header.lanes.labels), "lane")
@@ -102,7 +102,7 @@ def _all_differ(numbers: Ids) -> bool:
 
 def check_copies(copies: SavedTable[CopyTable], events: EventTable) -> None:
     """Check what copies and sets moved."""
-    _check_places(copies, "event", kind_mask(events.kind, COPIES), "copy")
+    _check_row_numbers(copies, "event", kind_mask(events.kind, COPY_KINDS), "copy")
     copies.refuse_outside("bytes", -1, 2**63, "number of bytes")
     rate = copies.rows.bandwidth
     copies.refuse_any(np.isinf(rate) | (rate < 0), "bandwidth", "{} is no rate")
@@ -123,7 +123,7 @@ def check_calls(calls: SavedTable[WaitCalls], trace: Trace) -> None:
     )
 
 
-def _check_places(table: SavedTable[Any], column: str, fits: Bools, what: str) -> None:
+def _check_row_numbers(table: SavedTable[Any], column: str, fits: Bools, what: str) -> None:
     """Check that a side table names rows of the events in their order, each once."""
     table.refuse_outside(column, 0, len(fits), "event's row")
     places: Ids = getattr(table.rows, column)
@@ -157,8 +157,8 @@ def check_edges(
     if not set(there) <= set(kinds):
         edges.refuse_any(~np.isin(rows.kind, kinds), "kind", "{} leads between ranks, but this is one of them")
     edges.refuse_any(rows.source == rows.target, "target", "point {} is the edge's source too")
-    if not all_placed(rows, trace):
-        _check_places_of_edges(edges, trace)
+    if not all_edges_valid(rows, trace):
+        _check_edge_points(edges, trace)
     _check_repeated(edges, there)
     if not all_go_forward(rows, trace, timeline.times):
         _check_steps_back(edges, header, timeline.times)
@@ -166,11 +166,11 @@ def check_edges(
     return rows
 
 
-def _check_places_of_edges(edges: SavedTable[EdgeTable], trace: Trace) -> None:
+def _check_edge_points(edges: SavedTable[EdgeTable], trace: Trace) -> None:
     for side in ("source", "target"):
         absent = without_points(trace, getattr(edges.rows, side))
         edges.refuse_any(absent, side, "point {} is of an event that has none")
-    for wrong, says in misplaced_edges(edges.rows, trace):
+    for wrong, says in invalid_edges(edges.rows, trace):
         edges.refuse_any(wrong, "kind", f"an edge of kind {{}} {says}")
 
 
@@ -182,7 +182,7 @@ def _check_steps_back(edges: SavedTable[EdgeTable], header: SavedHeader, times: 
     clamped, counted = int(np.count_nonzero(back > 0)), header.building["edges_clamped"]
     if clamped > counted:
         cause = f"{clamped:,} edges go back in time, but {header.file.name} says {counted:,} (edges_clamped)"
-        raise TraceError(edges.path, cause, AGAIN)
+        raise TraceError(edges.path, cause, SAVE_AGAIN)
 
 
 def _check_repeated(edges: SavedTable[EdgeTable], kinds: Sequence[int]) -> None:
@@ -191,12 +191,12 @@ def _check_repeated(edges: SavedTable[EdgeTable], kinds: Sequence[int]) -> None:
     for kind in kinds:
         own = np.flatnonzero(rows.kind == kind)
         # Nearly all edges are the only ones of their kind at their target: only the others are compared.
-        shared = own[_share_a_place(rows.target[own])]
+        shared = own[_occurs_repeatedly(rows.target[own])]
         again[shared] = repeated_rows(rows.source[shared], rows.target[shared])
     edges.refuse_any(again, "source", "the edge from point {} is there twice")
 
 
-def _share_a_place(places: Ids) -> Bools:
+def _occurs_repeatedly(places: Ids) -> Bools:
     """Mark the numbers that are there more than once."""
     seen, turn = np.zeros(int(places.max()) + 1, np.bool_), np.arange(len(places), dtype=np.int32)
     seen[places] = True
@@ -213,4 +213,4 @@ def _check_acyclic(edges: SavedTable[EdgeTable], timeline: Timeline) -> None:
     cycle = np.sort(edges_on_a_cycle(edges.rows, timeline))
     if len(cycle):
         others = ", ".join(f"{row:,}" for row in cycle[1:6].tolist())
-        raise TraceError(edges.path, f"row {cycle[0]:,}: the edge is on a cycle with {others or 'itself'}", AGAIN)
+        raise TraceError(edges.path, f"row {cycle[0]:,}: the edge is on a cycle with {others or 'itself'}", SAVE_AGAIN)

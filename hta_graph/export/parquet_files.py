@@ -12,12 +12,12 @@ import numpy as np
 
 from hta_graph.arrays import freeze
 from hta_graph.errors import TraceError
-from hta_graph.export.saved_tables import AGAIN
+from hta_graph.export.saved_tables import SAVE_AGAIN
 from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, LONGEST_NS
 from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import noted_place
-from hta_graph.text.sanitize import whole_characters
+from hta_graph.storage.named_places import untrusted_location
+from hta_graph.text.sanitize import replace_surrogates
 from hta_graph.trace.table import READING_DIAGNOSTICS, LaneTable
 
 __all__ = ["HEADER_FILE", "SCHEMA", "SavedHeader", "read_saved_header", "saved_ranks"]
@@ -56,17 +56,17 @@ def read_saved_header(folder: Location) -> SavedHeader:
     Raises:
         TraceError: it cannot be read, is of another schema, or a value is not of the type that was saved.
     """
-    found = _Object(folder / HEADER_FILE, _read_object(folder))
+    found = _JsonObject(folder / HEADER_FILE, _read_object(folder))
     return SavedHeader(
         file=found.file,
-        path=noted_place(whole_characters(found.get("path", A_PATH))),
+        path=untrusted_location(replace_surrogates(found.get("path", A_PATH))),
         rank=found.get("rank", A_COUNT_OR_NULL),
         world_size=found.get("world_size", A_COUNT_OR_NULL),
-        gpu_names=tuple(map(whole_characters, found.get("gpu_names", TEXTS))),
+        gpu_names=tuple(map(replace_surrogates, found.get("gpu_names", TEXTS))),
         salvaged=found.get("salvaged", A_TEXT_OR_NULL),
         settings=_settings(found.get("settings", TEXTS_BY_KEY, {})),
         names=_names(found),
-        lanes=_lanes(_Object(found.file, found.get("lanes", AN_OBJECT), "lanes: ")),
+        lanes=_lanes(_JsonObject(found.file, found.get("lanes", AN_OBJECT), "lanes: ")),
         reading=_all_counts(found.get("reading", COUNTS), READING_DIAGNOSTICS),
         building=_all_counts(found.get("building", COUNTS), BUILD_DIAGNOSTICS),
         ranks=_checked_ranks(found),
@@ -77,7 +77,7 @@ def read_saved_header(folder: Location) -> SavedHeader:
 def saved_ranks(folder: Location) -> tuple[int, ...] | None:
     """Return the ranks of a saved job, none of a saved graph; None if the folder holds neither."""
     try:
-        return _checked_ranks(_Object(folder / HEADER_FILE, _read_object(folder))) or ()
+        return _checked_ranks(_JsonObject(folder / HEADER_FILE, _read_object(folder))) or ()
     except TraceError:
         return None
 
@@ -86,33 +86,33 @@ def _read_object(folder: Location) -> dict[str, Any]:
     """Return the header of a saved graph as it stands there, of this schema."""
     path = folder / HEADER_FILE
     if not path.is_file():
-        raise TraceError(folder, f"is not a saved graph: it holds no {HEADER_FILE}", AGAIN)
+        raise TraceError(folder, f"is not a saved graph: it holds no {HEADER_FILE}", SAVE_AGAIN)
     try:
         found = json.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:
         raise TraceError(path, f"cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        raise TraceError(path, f"is no JSON: {error!s:.100}", AGAIN) from None
+        raise TraceError(path, f"is no JSON: {error!s:.100}", SAVE_AGAIN) from None
     schema = found.get("schema") if isinstance(found, dict) else None
     if schema != SCHEMA:
-        raise TraceError(path, f"holds {_shown(schema)}, not {SCHEMA!r}", AGAIN)
+        raise TraceError(path, f"holds {_describe_value(schema)}, not {SCHEMA!r}", SAVE_AGAIN)
     return dict(found)
 
 
-class _Object:
+class _JsonObject:
     """A JSON object of a file, whose values are checked when they are asked for."""
 
     def __init__(self, file: Location, found: dict[str, Any], where: str = "") -> None:
         self.file, self._found, self._where = file, found, where
 
-    def get(self, key: str, wanted: _Wanted, *otherwise: Any) -> Any:
+    def get(self, key: str, wanted: _ExpectedValue, *otherwise: Any) -> Any:
         """Return the value of a key if it is what is wanted; of an absent one what stands for it, if anything does."""
         if key not in self._found and otherwise:
             return otherwise[0]
         if key not in self._found:
             self.refuse(key, "is missing")
         if not wanted.fits(self._found[key]):
-            self.refuse(key, f"is {_shown(self._found[key])}, not {wanted.what}")
+            self.refuse(key, f"is {_describe_value(self._found[key])}, not {wanted.what}")
         return self._found[key]
 
     def refuse(self, key: str, says: str) -> NoReturn:
@@ -121,21 +121,21 @@ class _Object:
         Raises:
             TraceError: always.
         """
-        raise TraceError(self.file, f"{self._where}{key!r} {says}", AGAIN)
+        raise TraceError(self.file, f"{self._where}{key!r} {says}", SAVE_AGAIN)
 
 
-def _names(found: _Object) -> tuple[str, ...]:
+def _names(found: _JsonObject) -> tuple[str, ...]:
     listed = found.get("names", TEXTS)
     # Nearly always all are ASCII, and one look at them together is enough.
-    names = tuple(listed if "".join(listed).isascii() else map(whole_characters, listed))
+    names = tuple(listed if "".join(listed).isascii() else map(replace_surrogates, listed))
     if len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
-        found.refuse("names", f"holds {_shown(twice)} twice")
+        found.refuse("names", f"holds {_describe_value(twice)} twice")
     return names
 
 
-def _lanes(found: _Object) -> LaneTable:
-    labels = tuple(map(whole_characters, found.get("labels", TEXTS)))
+def _lanes(found: _JsonObject) -> LaneTable:
+    labels = tuple(map(replace_surrogates, found.get("labels", TEXTS)))
     numbers = {key: found.get(key, NUMBERS) for key in ("device", "context", "stream")}
     # Graphs saved before there were jobs do not say which lanes are of communication.
     flags = {
@@ -150,7 +150,7 @@ def _lanes(found: _Object) -> LaneTable:
     return LaneTable(labels, is_stream, device, context, stream, is_communication)
 
 
-def _checked_ranks(found: _Object) -> tuple[int, ...] | None:
+def _checked_ranks(found: _JsonObject) -> tuple[int, ...] | None:
     """Return the ranks, whose folders are named by them: nothing but whole numbers, each once, lowest first."""
     ranks = found.get("ranks", RANKS, None)
     return None if ranks is None else tuple(ranks)
@@ -162,17 +162,17 @@ def _all_counts(found: dict[str, int], known: dict[str, str]) -> dict[str, int]:
 
 
 def _settings(found: dict[str, str]) -> dict[str, str]:
-    return {whole_characters(key): whole_characters(value) for key, value in found.items()}
+    return {replace_surrogates(key): replace_surrogates(value) for key, value in found.items()}
 
 
-def _shown(value: object) -> str:
+def _describe_value(value: object) -> str:
     if isinstance(value, (str, int, float)) or value is None:
         return repr(value)[:60]
     return "another list" if isinstance(value, list) else "an object"
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _ExpectedValue:
     """What a value must be, and the words for it."""
 
     fits: Callable[[Any], bool]
@@ -227,14 +227,14 @@ def _is_counts(value: object) -> bool:
     return isinstance(value, dict) and all(_is_number(count, 0, LARGEST_COUNT) for count in value.values())
 
 
-A_PATH = _Wanted(_is_file_name, "a path")
-A_TEXT_OR_NULL = _Wanted(lambda value: value is None or isinstance(value, str), "a text or null")
-A_COUNT_OR_NULL = _Wanted(_is_rank_or_none, "a whole number from 0 to 2^31 - 1, or null")
-A_FAULT = _Wanted(_is_fault, "a length of time up to a year (ns)")
-AN_OBJECT = _Wanted(_is_object, "an object")
-TEXTS = _Wanted(_is_text_list, "a list of texts")
-TEXTS_BY_KEY = _Wanted(_is_text_table, "an object of texts")
-NUMBERS = _Wanted(_is_number_list, "a list of whole numbers of 64 bits")
-FLAGS = _Wanted(_is_flag_list, "a list of true and false")
-COUNTS = _Wanted(_is_counts, "an object of counts")
-RANKS = _Wanted(_is_rank_list, "a list of ranks, lowest first")
+A_PATH = _ExpectedValue(_is_file_name, "a path")
+A_TEXT_OR_NULL = _ExpectedValue(lambda value: value is None or isinstance(value, str), "a text or null")
+A_COUNT_OR_NULL = _ExpectedValue(_is_rank_or_none, "a whole number from 0 to 2^31 - 1, or null")
+A_FAULT = _ExpectedValue(_is_fault, "a length of time up to a year (ns)")
+AN_OBJECT = _ExpectedValue(_is_object, "an object")
+TEXTS = _ExpectedValue(_is_text_list, "a list of texts")
+TEXTS_BY_KEY = _ExpectedValue(_is_text_table, "an object of texts")
+NUMBERS = _ExpectedValue(_is_number_list, "a list of whole numbers of 64 bits")
+FLAGS = _ExpectedValue(_is_flag_list, "a list of true and false")
+COUNTS = _ExpectedValue(_is_counts, "an object of counts")
+RANKS = _ExpectedValue(_is_rank_list, "a list of ranks, lowest first")

@@ -17,9 +17,9 @@ from hta_graph.storage.location import Location
 from hta_graph.storage.named_places import is_remote
 from hta_graph.storage.remote_errors import RemoteError
 
-__all__ = ["AGAIN", "SavedTable", "import_arrow", "read_saved_table"]
+__all__ = ["SAVE_AGAIN", "SavedTable", "import_arrow", "read_saved_table"]
 
-AGAIN = "write it again with hg.save_graph or hta-graph graph --parquet"
+SAVE_AGAIN = "write it again with hg.save_graph or hta-graph graph --parquet"
 OLDEST_ARROW = (14, 0, 1)
 """Earlier ones run code that a file brings (CVE-2023-47248)."""
 LARGEST_TABLE = 2**30
@@ -87,8 +87,8 @@ def read_saved_table(path: Location, kind: type[Rows], nullable: Collection[str]
         TraceError: the file is none, a column is missing, or has another type, or holes.
     """
     types = column_types(kind)
-    with _one_error(path):
-        file = _opened(path)
+    with _as_trace_error(path):
+        file = _open_parquet(path)
         for name in types:
             _check_type(path, file.schema_arrow, name, types[name], nullable)
         _check_size(path, file.metadata, sum(dtype.itemsize for dtype in types.values()))
@@ -96,12 +96,12 @@ def read_saved_table(path: Location, kind: type[Rows], nullable: Collection[str]
         found = {name: _values(path, table.column(name), name, types[name], nullable) for name in types}
     lengths = {len(values) for values in found.values()}
     if lengths != {file.metadata.num_rows}:
-        raise TraceError(path, "its columns are not as long as it says", AGAIN)
+        raise TraceError(path, "its columns are not as long as it says", SAVE_AGAIN)
     return SavedTable(path, kind.of(**found))
 
 
 @contextmanager
-def _one_error(path: Location) -> Iterator[None]:
+def _as_trace_error(path: Location) -> Iterator[None]:
     """Turn whatever Arrow or the system raise into one error; the kinds of their errors are many."""
     pyarrow, _ = import_arrow()
     try:
@@ -111,16 +111,16 @@ def _one_error(path: Location) -> Iterator[None]:
     except RemoteError as error:
         raise TraceError(path, f"cannot be read: {error.strerror}") from None
     except MemoryError:
-        raise TraceError(path, "there is not enough memory for what it holds", AGAIN) from None
+        raise TraceError(path, "there is not enough memory for what it holds", SAVE_AGAIN) from None
     except (pyarrow.ArrowException, OSError, ValueError, TypeError, LookupError, NotImplementedError) as error:
         cause = f"is no Parquet file, or a damaged one: {error!s:.150}"
-        raise TraceError(path, cause, AGAIN) from None
+        raise TraceError(path, cause, SAVE_AGAIN) from None
 
 
-def _opened(path: Location) -> Any:
+def _open_parquet(path: Location) -> Any:
     # A pipe would keep the reader waiting, a folder would be read as a table of all its files.
     if not path.is_file():
-        raise TraceError(path, "is no file" if path.exists() else "is missing", AGAIN)
+        raise TraceError(path, "is no file" if path.exists() else "is missing", SAVE_AGAIN)
     return import_arrow()[1].ParquetFile(path.open("rb") if is_remote(path) else path)
 
 
@@ -128,7 +128,7 @@ def _check_type(path: Location, schema: Any, name: str, dtype: np.dtype[Any], nu
     types = import_arrow()[0].types
     places = schema.get_all_field_indices(name)
     if len(places) != 1:
-        raise TraceError(path, f"{'has two columns' if places else 'there is no column'} {name!r}", AGAIN)
+        raise TraceError(path, f"{'has two columns' if places else 'there is no column'} {name!r}", SAVE_AGAIN)
     kind = schema.field(places[0]).type
     fits = {
         "b": types.is_boolean(kind),
@@ -136,19 +136,19 @@ def _check_type(path: Location, schema: Any, name: str, dtype: np.dtype[Any], nu
         "f": types.is_float32(kind) or types.is_float64(kind),
     }
     if not fits[dtype.kind]:
-        raise TraceError(path, f"column {name!r}: is of type {kind!s:.60}, not {dtype.name}", AGAIN)
+        raise TraceError(path, f"column {name!r}: is of type {kind!s:.60}, not {dtype.name}", SAVE_AGAIN)
 
 
 def _check_size(path: Location, metadata: Any, row_bytes: int) -> None:
     """Refuse a small file that would fill the memory: runs of one value take no room in it."""
     if metadata.num_rows >= LARGEST_TABLE:
-        raise TraceError(path, f"says that it holds {metadata.num_rows:,} rows, more than a graph can", AGAIN)
+        raise TraceError(path, f"says that it holds {metadata.num_rows:,} rows, more than a graph can", SAVE_AGAIN)
     packed = path.stat().st_size
     groups = (metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups))
     unpacked = max(metadata.num_rows * row_bytes, sum(groups))
     if unpacked > max(SMALL_BYTES, LARGEST_EXPANSION * packed):
         cause = f"has {packed:,} bytes and would unpack to {unpacked:,}, which no saved graph does"
-        raise TraceError(path, cause, AGAIN)
+        raise TraceError(path, cause, SAVE_AGAIN)
 
 
 def _values(path: Location, column: Any, name: str, dtype: np.dtype[Any], nullable: Collection[str]) -> Any:
@@ -169,4 +169,4 @@ def _values(path: Location, column: Any, name: str, dtype: np.dtype[Any], nullab
 
 
 def _refuse_cell(path: Location, row: int, column: str, says: str) -> NoReturn:
-    raise TraceError(path, f"row {row:,}, column {column!r}: {says}", AGAIN)
+    raise TraceError(path, f"row {row:,}, column {column!r}: {says}", SAVE_AGAIN)

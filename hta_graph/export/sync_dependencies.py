@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
-from hta_graph.arrays import Columns, pair_key, picked
+from hta_graph.arrays import Columns, pair_key, take_or
 from hta_graph.errors import QueryError, Remedy
 from hta_graph.graph.conversion import labels, none_where, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -18,7 +18,7 @@ from hta_graph.graph.edges import EventEdges
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, EdgeKind, EventKind, Evidence, Ids, Ints, Rule, edge_kinds
 from hta_graph.paths.binding_edges import binding_edges
-from hta_graph.paths.windows import Window, whole
+from hta_graph.paths.windows import WindowQuery, whole
 from hta_graph.text.csv_text import csv_line, csv_rows
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class ExternalIds:
 class SyncDependencies:
     """All dependencies of a graph, or those of a window: ``to_cpu`` and ``to_gpu``."""
 
-    def __init__(self, graph: DependencyGraph, window: Window | None = None) -> None:
+    def __init__(self, graph: DependencyGraph, window: WindowQuery | None = None) -> None:
         """Ask a question.
 
         Args:
@@ -129,7 +129,7 @@ class SyncDependencies:
         ids = self.graph.event_table.external_id
         launched_by = self.graph.launching_operator[edges.source]
         binding = np.isin(edges.row, binding_edges(self.graph))
-        source_id, target_id = picked(ids, launched_by), picked(ids, target_operator)
+        source_id, target_id = take_or(ids, launched_by), take_or(ids, target_operator)
         return SyncPairs(edges.row, edges.source, call, target, source_id, target_id, binding)
 
     def columns(self, found: SyncPairs, call_name: str = "sync") -> dict[str, Any]:
@@ -155,8 +155,8 @@ class SyncDependencies:
     def _event_columns(self, what: str, rows: Ids) -> dict[str, Any]:
         events = self.graph.event_table
         return {
-            f"{what}_index": none_where(picked(events.index, rows), rows < 0),
-            f"{what}_name": texts_of_codes(self.graph.names, picked(events.name, rows)),
+            f"{what}_index": none_where(take_or(events.index, rows), rows < 0),
+            f"{what}_name": texts_of_codes(self.graph.names, take_or(events.name, rows)),
         }
 
     def table(self) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class SyncDependencies:
         return ExternalIds(sources, int(np.count_nonzero(~known)), int(np.count_nonzero(known & ~other)))
 
 
-def sync_dependencies(graph: DependencyGraph, window: Window | None = None) -> pd.DataFrame:
+def sync_dependencies(graph: DependencyGraph, window: WindowQuery | None = None) -> pd.DataFrame:
     """List who waited for GPU work: CPU calls, and streams at events, whether or not the wait was needed.
 
     Columns: direction (gpu_to_cpu or gpu_to_gpu), kind, evidence, source_index, source_name, source_external_id (the

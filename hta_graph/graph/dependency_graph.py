@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 
-from hta_graph.arrays import freeze, pair_key, picked
+from hta_graph.arrays import freeze, pair_key, take_or
 from hta_graph.errors import QueryError, Remedy
 from hta_graph.graph.conversion import (
     POINT_NAMES,
@@ -22,14 +22,14 @@ from hta_graph.graph.conversion import (
     to_rustworkx,
 )
 from hta_graph.graph.edges import EdgeTable, EventEdges, WaitCalls
-from hta_graph.graph.event_flags import Marks
+from hta_graph.graph.event_flags import EventFlags
 from hta_graph.graph.graph_timeline import Timeline
 from hta_graph.graph.launches import launching_calls
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.timeline import Nesting, nearest_around
 from hta_graph.graph.traversal import reachable, shortest_path
 from hta_graph.model import EDGE_MEANING, Bools, EdgeKind, EventKind, Evidence, Ids, Ints
-from hta_graph.safe_regex import matched_names
+from hta_graph.safe_regex import names_matching
 from hta_graph.storage.location import Location
 from hta_graph.text.formatting import html_table
 from hta_graph.trace.table import READING_DIAGNOSTICS, EventTable, LaneTable, Step, Trace
@@ -39,7 +39,15 @@ if TYPE_CHECKING:
     import pandas as pd
     import rustworkx
 
-__all__ = ["BUILD_DIAGNOSTICS", "DIAGNOSTICS", "DependencyGraph", "EventName", "KeptColumns", "RankPart", "RankSource"]
+__all__ = [
+    "BUILD_DIAGNOSTICS",
+    "DIAGNOSTICS",
+    "DependencyGraph",
+    "EventName",
+    "SubgraphColumns",
+    "RankGraph",
+    "RankSource",
+]
 
 BUILD_DIAGNOSTICS: dict[str, str] = {
     "activities_without_launch": "GPU activities whose launching call is not in the file (orphans)",
@@ -71,7 +79,7 @@ Table = TypeVar("Table")
 
 
 @dataclass(frozen=True)
-class RankPart:
+class RankGraph:
     """One rank of a graph: its own graph in the same time, and where its rows and lanes begin among all."""
 
     place: int
@@ -181,22 +189,22 @@ class DependencyGraph:
         return self._trace.rank
 
     @property
-    def parts(self) -> tuple[RankPart, ...]:
+    def parts(self) -> tuple[RankGraph, ...]:
         """The ranks that the graph consists of, in the same time: itself, unless it is that of a job."""
-        return (RankPart(0, self.rank or 0, self, 0, 0),)
+        return (RankGraph(0, self.rank or 0, self, 0, 0),)
 
-    def part_of(self, rows: Ids | Ints) -> Ids:
+    def rank_index_of(self, rows: Ids | Ints) -> Ids:
         """Return the place among ``parts`` of the rank whose each row is; -1 for row -1."""
         return np.where(rows >= 0, 0, -1).astype(np.int32)
 
     @cached_property
-    def part_of_lane(self) -> Ids:
+    def rank_index_of_lane(self) -> Ids:
         """For every lane the place among ``parts`` of the rank whose it is; -1 where nothing is on it."""
         parts = np.full(len(self.lanes.labels), -1, np.int32)
-        parts[self.event_table.lane] = self.part_of(np.arange(len(self.event_table)))
+        parts[self.event_table.lane] = self.rank_index_of(np.arange(len(self.event_table)))
         return freeze(parts)
 
-    def place_of_rank(self, rank: int) -> int:
+    def index_of_rank(self, rank: int) -> int:
         """Return the place of a rank among ``parts``.
 
         Raises:
@@ -243,9 +251,9 @@ class DependencyGraph:
         return self._trace.name_of(row)
 
     @cached_property
-    def marks(self) -> Marks:
+    def marks(self) -> EventFlags:
         """What names and categories tell of the events."""
-        return Marks(self._trace)
+        return EventFlags(self._trace)
 
     def steps(self) -> list[Step]:
         """List the profiler steps on the CPU in time order."""
@@ -270,17 +278,17 @@ class DependencyGraph:
     def enclosing(self, rows: Ids | Ints, *kinds: EventKind) -> Ids:
         """Return the innermost row of some kinds that is open on each CPU row's thread when it starts; -1: none."""
         events = self._trace.events
-        return self.nesting(*kinds).open_at(picked(events.lane, rows), events.start[rows])
+        return self.nesting(*kinds).open_at(take_or(events.lane, rows), events.start[rows])
 
     def place(self, rows: Ids | Ints, at_end: Bools | bool = False) -> Ints:  # noqa: FBT001, FBT002 - a column
         """Return the places of events' starts, or of their ends, in the one order of all; -1 for row -1."""
         point = np.where(rows >= 0, np.where(at_end, end_point(rows), start_point(rows)), -1)
-        places: Ints = picked(self._timeline.position, point).astype(np.int64)
+        places: Ints = take_or(self._timeline.position, point).astype(np.int64)
         return places
 
     def place_on_lane(self, rows: Ids | Ints, at_end: Bools | bool = False) -> Ints:  # noqa: FBT001, FBT002 - a column
         """Return each event's lane and its :meth:`place` as one number, which sorts by lane and then by time."""
-        return pair_key(picked(self._trace.events.lane, rows), self.place(rows, at_end))
+        return pair_key(take_or(self._trace.events.lane, rows), self.place(rows, at_end))
 
     def place_before(self, times: Ints) -> Ints:
         """Return the place of the last start or end before each time (ns) in the one order of all; -1 if none is."""
@@ -306,7 +314,7 @@ class DependencyGraph:
 
         The activity's own ``External id`` is not asked: it names another operator in many traces.
         """
-        return freeze(picked(self.operator_around, self.launching_call))
+        return freeze(take_or(self.operator_around, self.launching_call))
 
     @cached_property
     def outermost_operator(self) -> Ids:
@@ -316,7 +324,7 @@ class DependencyGraph:
         """
         every = np.arange(len(self._trace.events), dtype=np.int32)
         on_cpu = np.where(self.is_gpu, self.launching_call, every)
-        is_operator = picked(self._trace.events.kind == EventKind.CPU_OP, on_cpu, otherwise=False)
+        is_operator = take_or(self._trace.events.kind == EventKind.CPU_OP, on_cpu, otherwise=False)
         found = np.where(is_operator | (on_cpu < 0), on_cpu, self.operator_around[on_cpu]).astype(np.int32)
         return freeze(nearest_around(self.operator_around, found, self.operator_around < 0))
 
@@ -409,9 +417,9 @@ class DependencyGraph:
 
     def path_between(self, source_index: EventName, target_index: EventName) -> pd.DataFrame:
         """Return the edges of a path with the fewest edges from one event's start to another's end; empty if none."""
-        return self._edge_frame(self._edges.take(self.way_between(source_index, target_index).row))
+        return self._edge_frame(self._edges.take(self.path_edges_between(source_index, target_index).row))
 
-    def way_between(self, source_index: EventName, target_index: EventName) -> EventEdges:
+    def path_edges_between(self, source_index: EventName, target_index: EventName) -> EventEdges:
         """Return the edges of :meth:`path_between` as pairs of events."""
         ends = np.array([self.row_of(source_index), self.row_of(target_index)])
         found = shortest_path(self._edges, self._point_count, int(start_point(ends)[0]), int(end_point(ends)[1]))
@@ -454,12 +462,12 @@ class DependencyGraph:
         events = self._trace.events
         keep = np.ones(len(events), np.bool_)
         if rank is not None:
-            places = [self.place_of_rank(number) for number in np.atleast_1d(rank).tolist()]
-            keep &= np.isin(self.part_of(np.arange(len(events))), places)
+            places = [self.index_of_rank(number) for number in np.atleast_1d(rank).tolist()]
+            keep &= np.isin(self.rank_index_of(np.arange(len(events))), places)
         if kind is not None:
             keep &= np.isin(events.kind, _codes_of(kind, [member.label for member in EventKind], "kind"))
         if name is not None:
-            keep &= matched_names([name], self._trace.names)[events.name]
+            keep &= names_matching([name], self._trace.names)[events.name]
         if lane is not None:
             keep &= np.isin(events.lane, _codes_of(lane, self._trace.lanes.labels, "lane"))
         if start_ns is not None:
@@ -561,7 +569,7 @@ class DependencyGraph:
         kept = self.rows_and_edges(rows)
         return DependencyGraph(kept.trace, Timeline(kept.trace), kept.edges, self._notes, kept.wait_calls)
 
-    def rows_and_edges(self, rows: Ids | Ints) -> KeptColumns:
+    def rows_and_edges(self, rows: Ids | Ints) -> SubgraphColumns:
         """Return the columns of some canonical rows, in their order, and of the edges between them."""
         trace = self._trace.select(rows)
         number = np.full(len(self._trace.events), -1, np.int32)
@@ -572,13 +580,13 @@ class DependencyGraph:
         inside = np.flatnonzero((source >= 0) & (target >= 0))
         edges = replace(self._edges.take(inside), source=freeze(source[inside]), target=freeze(target[inside]))
         calls = self._wait_calls
-        waits = WaitCalls(picked(number, calls.source), picked(number, calls.target), picked(number, calls.call))
+        waits = WaitCalls(take_or(number, calls.source), take_or(number, calls.target), take_or(number, calls.call))
         waits = waits.take((waits.source >= 0) & (waits.target >= 0) & (waits.call >= 0))
-        return KeptColumns(trace, edges, waits, number, inside)
+        return SubgraphColumns(trace, edges, waits, number, inside)
 
 
 @dataclass(frozen=True)
-class KeptColumns:
+class SubgraphColumns:
     """A part of a graph's columns; each old row's new one (-1: left out), and the old rows of the edges that stay."""
 
     trace: Trace

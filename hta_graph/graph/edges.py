@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.arrays import Columns, first_of_runs, freeze, looked_up, pair_key, picked
+from hta_graph.arrays import Columns, find_sorted, first_of_runs, freeze, pair_key, take_or
 from hta_graph.graph.points import end_point, event_of, is_end, start_point
 from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints, Rule
 
@@ -139,5 +139,5 @@ class WaitCalls(Columns):
         """Return the call behind each pair of activities; -1 where none is known."""
         key = pair_key(self.source, self.target)
         order = np.argsort(key, kind="stable")
-        calls: Ids = picked(self.call[order], looked_up(pair_key(source, target), key[order]))
+        calls: Ids = take_or(self.call[order], find_sorted(pair_key(source, target), key[order]))
         return calls

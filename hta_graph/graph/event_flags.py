@@ -11,7 +11,7 @@ import numpy as np
 
 from hta_graph.arrays import freeze
 from hta_graph.model import Bools, EventKind, Ids
-from hta_graph.safe_regex import matched_names
+from hta_graph.safe_regex import names_matching
 from hta_graph.trace.profiler_names import (
     ALLOCATION_CALL,
     AMD_CALL,
@@ -38,7 +38,7 @@ from hta_graph.trace.profiler_names import (
 )
 from hta_graph.trace.table import Trace
 
-__all__ = ["Marks", "is_step", "is_warm_up"]
+__all__ = ["EventFlags", "is_step", "is_warm_up"]
 
 UNKNOWN_COPY = "Memcpy Unknown"
 
@@ -58,11 +58,11 @@ def _names_of_loaders(names: Sequence[str]) -> Bools:
     found = np.array([DATA_LOADER in name for name in names] or [False])
     may_be = np.flatnonzero(found)
     if len(may_be):
-        found[may_be] = matched_names(DATA_LOADING, [names[code] for code in may_be.tolist()])
+        found[may_be] = names_matching(DATA_LOADING, [names[code] for code in may_be.tolist()])
     return found
 
 
-class Marks:
+class EventFlags:
     """Marks of a trace's events, one entry per event; each is made when it is first asked for."""
 
     def __init__(self, trace: Trace) -> None:
@@ -175,7 +175,7 @@ class Marks:
         if asked not in self._loading:
             events, names = self._trace.events, self._trace.names
             may_load = (events.kind == EventKind.CPU_OP) | (events.kind == EventKind.ANNOTATION)
-            named = matched_names(asked, names) if asked else _names_of_loaders(names)
+            named = names_matching(asked, names) if asked else _names_of_loaders(names)
             self._loading[asked] = freeze(may_load & named[events.name])
         return self._loading[asked]
 

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import freeze, pair_key, picked, stable_order
+from hta_graph.arrays import freeze, pair_key, stable_order, take_or
 from hta_graph.graph.points import event_of, ordered_points, point_times
 from hta_graph.graph.timeline import Nesting, nest
 from hta_graph.model import CPU_KINDS, EventKind, Ids, Ints, kind_mask
@@ -76,7 +76,7 @@ class Timeline:
 
     def place_on_thread(self, points: Ids) -> Ids:
         """Return where points stand among those of :attr:`calls`; -1 for what is on no thread and for point -1."""
-        place: Ids = picked(self.place_by_lane, points)
+        place: Ids = take_or(self.place_by_lane, points)
         return np.where(place < len(self.calls.points), place, np.int32(-1))
 
     def _in_order(self, rows: Ints) -> Ids:

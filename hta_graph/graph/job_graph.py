@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze, picked
+from hta_graph.arrays import Columns, freeze, take_or
 from hta_graph.errors import QueryError, Remedy
 from hta_graph.graph.conversion import none_where, texts_of_codes
-from hta_graph.graph.dependency_graph import DependencyGraph, EventName, RankPart, RankSource
+from hta_graph.graph.dependency_graph import DependencyGraph, EventName, RankGraph, RankSource
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.graph_timeline import Timeline
 from hta_graph.graph.points import event_of, is_end
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     import networkx
     import pandas as pd
 
-__all__ = ["Clocks", "JobGraph", "Members", "hosts_apart", "whole_ranks"]
+__all__ = ["Clocks", "JobGraph", "Members", "distinct_hosts", "whole_ranks"]
 
 
-def hosts_apart(told: Mapping[int, str | None]) -> dict[int, str]:
+def distinct_hosts(told: Mapping[int, str | None]) -> dict[int, str]:
     """Return each rank's host; of none if a rank does not tell it, or all are on one.
 
-    >>> hosts_apart({0: "a", 1: "b"}), hosts_apart({0: "a", 1: None}), hosts_apart({0: "a", 1: "a"})
+    >>> distinct_hosts({0: "a", 1: "b"}), distinct_hosts({0: "a", 1: None}), distinct_hosts({0: "a", 1: "a"})
     ({0: 'a', 1: 'b'}, {}, {})
     """
     names = {rank: name for rank, name in told.items() if name}
@@ -90,7 +90,7 @@ class JobGraph(DependencyGraph):
         trace: Trace,
         timeline: Timeline,
         edges: EdgeTable,
-        parts: Sequence[RankPart],
+        parts: Sequence[RankGraph],
         originals: Sequence[DependencyGraph],
         members: Members,
         clocks: Clocks,
@@ -120,7 +120,7 @@ class JobGraph(DependencyGraph):
     # -- its ranks -----------------------------------------------------------------------------------------------------
 
     @property
-    def parts(self) -> tuple[RankPart, ...]:
+    def parts(self) -> tuple[RankGraph, ...]:
         """The ranks' graphs in job time, in order of rank."""
         return self._parts
 
@@ -148,11 +148,11 @@ class JobGraph(DependencyGraph):
         Raises:
             QueryError: the job has no such rank.
         """
-        return self._originals[self.place_of_rank(rank)]
+        return self._originals[self.index_of_rank(rank)]
 
-    def part_of(self, rows: Ids | Ints) -> Ids:
+    def rank_index_of(self, rows: Ids | Ints) -> Ids:
         """Return the place among ``parts`` of the rank whose each row is; -1 for rendezvous and for row -1."""
-        found: Ids = picked(self._part_of_row, rows)
+        found: Ids = take_or(self._part_of_row, rows)
         return found
 
     @cached_property
@@ -165,16 +165,16 @@ class JobGraph(DependencyGraph):
     @cached_property
     def hosts(self) -> dict[int, str]:
         """Each rank's host; of none if a rank's trace does not tell it, or all are on one."""
-        return hosts_apart({part.rank: part.graph.trace.settings.get("host_name") for part in self._parts})
+        return distinct_hosts({part.rank: part.graph.trace.settings.get("host_name") for part in self._parts})
 
     @cached_property
-    def rank_of_part(self) -> Ints:
+    def rank_numbers(self) -> Ints:
         """The number of each rank."""
         return freeze(np.array([part.rank for part in self._parts], np.int64))
 
     def rank_of(self, rows: Ids | Ints) -> Ints:
         """Return the rank of each row; -1 for rendezvous and for row -1."""
-        ranks: Ints = picked(self.rank_of_part, self.part_of(rows))
+        ranks: Ints = take_or(self.rank_numbers, self.rank_index_of(rows))
         return ranks
 
     @property
@@ -183,7 +183,7 @@ class JobGraph(DependencyGraph):
         return self._doubtful
 
     @cached_property
-    def ranks_apart(self) -> JobGraph:
+    def independent_ranks(self) -> JobGraph:
         """The same job as each rank saw it: neither another rank binds anything, nor a queue of collectives."""
         between = np.isin(self._edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))
         return JobGraph(
@@ -201,7 +201,7 @@ class JobGraph(DependencyGraph):
         return found
 
     @cached_property
-    def queued_behind(self) -> Ids:
+    def queue_predecessor(self) -> Ids:
         """For each member that which its stream ran right before (a place among the members); -1 if none was."""
         behind, place = np.full(len(self.event_table), -1, np.int32), np.full(len(self.event_table), -1, np.int32)
         place[self.members.row] = np.arange(len(self.members), dtype=np.int32)
@@ -241,7 +241,7 @@ class JobGraph(DependencyGraph):
         members, events = self.members, self.event_table
         return pd.DataFrame({
             "number": none_where(members.number.astype(object), members.number < 0),
-            "rank": self.rank_of_part[members.part],
+            "rank": self.rank_numbers[members.part],
             "event_index": events.index[members.row],
             "name": [self.name_of(row) for row in members.row.tolist()],
             "start_ns": events.start[members.row],
@@ -287,7 +287,7 @@ class JobGraph(DependencyGraph):
         """Return for each row how long (ns) it waited for other ranks; 0 for what met nobody."""
         waits = np.zeros(len(self.event_table), np.int64)
         waits[self.members.row] = self.members.wait
-        found: Ints = picked(waits, rows, otherwise=0)
+        found: Ints = take_or(waits, rows, otherwise=0)
         return found
 
     def waited_until(self, rows: Ids | Ints) -> Ints:
@@ -320,8 +320,8 @@ class JobGraph(DependencyGraph):
 
     def number_of_rendezvous(self, rows: Ids | Ints) -> Ints:
         """Return the numbers of the collectives whose rendezvous rows are; -1 for other rows."""
-        is_meeting = picked(self.event_table.kind == EventKind.RENDEZVOUS, rows, otherwise=False)
-        return np.where(is_meeting, picked(self.event_table.correlation, rows), -1)
+        is_meeting = take_or(self.event_table.kind == EventKind.RENDEZVOUS, rows, otherwise=False)
+        return np.where(is_meeting, take_or(self.event_table.correlation, rows), -1)
 
     def edge_columns(self, edges: EdgeTable) -> dict[str, Any]:
         """Return the output columns of edges, with source_rank, target_rank and rendezvous; None where none is.
@@ -370,7 +370,7 @@ class JobGraph(DependencyGraph):
                 Remedy(f"such as (0, {event})", f"such as 0:{event}; --rank N asks one rank alone"),
             )
         rank, index = event
-        part = self._parts[self.place_of_rank(rank)]
+        part = self._parts[self.index_of_rank(rank)]
         return int(part.of_job(part.graph.row_of(index)))
 
     def _induced_subgraph(self, rows: Ints) -> DependencyGraph:
@@ -390,7 +390,7 @@ class JobGraph(DependencyGraph):
             parts.append(replace(part, graph=own, first_row=first_row))
             first_row += len(own.event_table)
         renumbered = replace(
-            self.members, row=picked(kept.number, self.members.row), call=picked(kept.number, self.members.call)
+            self.members, row=take_or(kept.number, self.members.row), call=take_or(kept.number, self.members.call)
         )
         return JobGraph(
             kept.trace,

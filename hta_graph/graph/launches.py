@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.arrays import freeze, looked_up, picked
+from hta_graph.arrays import find_sorted, freeze, take_or
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.trace.table import EventTable, Trace
 
@@ -21,7 +21,7 @@ class CallsByCorrelation:
 
     def of(self, correlations: Ints) -> Ids:
         """Return the call with each correlation; -1 where the file has none."""
-        calls: Ids = picked(self._call, looked_up(correlations, self._correlation))
+        calls: Ids = take_or(self._call, find_sorted(correlations, self._correlation))
         return calls
 
 

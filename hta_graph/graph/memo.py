@@ -6,21 +6,21 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["remembered"]
+__all__ = ["memoized"]
 
 Known = TypeVar("Known")
 
 
-class _Remembers(Protocol):
+class _HasMemo(Protocol):
     """Keeps the answers that it has given, by question."""
 
     answers: dict[Callable[[Any], Any], Any]
 
 
-Subject = TypeVar("Subject", bound=_Remembers)
+Subject = TypeVar("Subject", bound=_HasMemo)
 
 
-def remembered(question: Callable[[Subject], Known]) -> Callable[[Subject], Known]:
+def memoized(question: Callable[[Subject], Known]) -> Callable[[Subject], Known]:
     """Let a question be answered the first time it is asked; the answer is kept with what it is about."""
 
     @wraps(question)

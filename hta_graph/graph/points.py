@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.arrays import freeze, looked_up
+from hta_graph.arrays import find_sorted, freeze
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints
 from hta_graph.trace.table import EventTable
 
@@ -103,9 +103,9 @@ def _classes_without_length(events: EventTable, zeros: Ints, ends: Ints, is_acti
 def _at_an_end(events: EventTable, zeros: Ints, ends: Ints) -> Bools:
     """Mark the zero-length rows at whose instant another row of their lane ends."""
     marked = np.zeros(len(zeros), np.bool_)
-    candidates = np.flatnonzero(looked_up(events.start[zeros], np.sort(events.end[ends])) >= 0)
+    candidates = np.flatnonzero(find_sorted(events.start[zeros], np.sort(events.end[ends])) >= 0)
     if len(candidates):
-        near = ends[looked_up(events.end[ends], np.sort(events.start[zeros[candidates]])) >= 0]
+        near = ends[find_sorted(events.end[ends], np.sort(events.start[zeros[candidates]])) >= 0]
         seen = set(zip(events.lane[near].tolist(), events.end[near].tolist(), strict=True))
         here = zip(events.lane[zeros[candidates]].tolist(), events.start[zeros[candidates]].tolist(), strict=True)
         marked[candidates] = [key in seen for key in here]

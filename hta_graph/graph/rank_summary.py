@@ -13,7 +13,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.points import event_of, is_end, start_point
 from hta_graph.model import Bools, Ids, Ints
 
-__all__ = ["JobLimits", "StepColumns", "WholeAnswers", "WindowRecord", "fingerprint", "kept_rows_of"]
+__all__ = ["JobLimits", "StepColumns", "RankSummary", "WindowRecord", "fingerprint", "summary_rows"]
 
 WindowRecord = dict[str, Any]
 """A resolved window as JSON has it, or the error that answers instead."""
@@ -32,37 +32,40 @@ class StepColumns(Columns):
 
 
 @dataclass(frozen=True)
-class WholeAnswers:
+class RankSummary:
     """What a graph of few rows knows of the rank's whole graph.
 
-    ``rows`` are the rows that are kept, of ``size``; ``content`` is the whole graph's :func:`fingerprint`. ``dip`` is
+    ``rows`` are the rows that are kept, of ``size``; ``content`` is the whole graph's :func:`fingerprint`. ``clock_dip`` is
     that of :class:`Contraction`, by point. ``limits`` are the longest lags (ns) that count as explained, by kind of
-    edge. ``windows`` are those that may be asked about, with points of the kept rows. ``is_moved``: all times are the
+    edge. ``windows`` are those that may be asked about, with points of the kept rows. ``is_in_job_time``: all times are the
     job's already, whatever those of the graph are.
     """
 
     rows: Ids
     size: int
     content: str
-    dip: Ints
+    clock_dip: Ints
     limits: Ints
     steps: StepColumns
     windows: tuple[WindowRecord, ...]
-    is_moved: bool = False
+    is_in_job_time: bool = False
 
-    def with_rows(self, rows: Ids) -> WholeAnswers:
+    def with_rows(self, rows: Ids) -> RankSummary:
         """Return the same for a graph that keeps more rows."""
         number = np.searchsorted(rows, self.rows)
         return replace(
-            self, rows=rows, dip=self.dip[:0], windows=tuple(_renumbered(item, number) for item in self.windows)
+            self,
+            rows=rows,
+            clock_dip=self.clock_dip[:0],
+            windows=tuple(_with_new_points(item, number) for item in self.windows),
         )
 
-    def moved(self, ahead: int) -> WholeAnswers:
+    def moved(self, ahead: int) -> RankSummary:
         """Return the same in the job's time, where all times here are so much (ns) ahead of that."""
-        if not ahead or self.is_moved:
+        if not ahead or self.is_in_job_time:
             return self
         steps = replace(self.steps, end=freeze(self.steps.end - ahead))
-        return replace(self, steps=steps, windows=tuple(_moved(item, ahead) for item in self.windows))
+        return replace(self, steps=steps, windows=tuple(_shifted_window(item, ahead) for item in self.windows))
 
 
 @dataclass(frozen=True)
@@ -81,13 +84,13 @@ def fingerprint(graph: DependencyGraph) -> str:
     return found.hexdigest()
 
 
-def kept_rows_of(graph: DependencyGraph) -> Ids:
+def summary_rows(graph: DependencyGraph) -> Ids:
     """Return the rows of the whole graph that a graph has; of one that is whole all."""
-    known = graph.attached(WholeAnswers)
+    known = graph.attached(RankSummary)
     return np.arange(len(graph.event_table), dtype=np.int32) if known is None else known.rows
 
 
-def _renumbered(record: WindowRecord, number: Ints) -> WindowRecord:
+def _with_new_points(record: WindowRecord, number: Ints) -> WindowRecord:
     if "error" in record or record["sink"][0] < 0:
         return record
     point, *rest = record["sink"]
@@ -95,7 +98,7 @@ def _renumbered(record: WindowRecord, number: Ints) -> WindowRecord:
     return {**record, "sink": [int(start_point(number[event_of(own)])[0] + is_end(own)[0]), *rest]}
 
 
-def _moved(record: WindowRecord, ahead: int) -> WindowRecord:
+def _shifted_window(record: WindowRecord, ahead: int) -> WindowRecord:
     if "error" in record:
         return record
     point, time_ns, lane = record["sink"]

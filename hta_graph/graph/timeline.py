@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import Columns, first_of_runs, freeze, last_until, stable_order
+from hta_graph.arrays import Columns, first_of_runs, freeze, last_at_most, stable_order
 from hta_graph.graph.points import event_of, is_end
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.trace.table import EventTable
@@ -69,7 +69,7 @@ class Nesting:
         """Return the innermost row that is open on each lane (-1: none) just after each time; -1 where none is."""
         known = np.flatnonzero(lanes >= 0)
         first = self.first[lanes[known]]
-        at = last_until(self.time, first, self.first[lanes[known] + 1], times[known])
+        at = last_at_most(self.time, first, self.first[lanes[known] + 1], times[known])
         found = np.full(len(lanes), -1, np.int32)
         inside = at >= first
         found[known[inside]] = self.owner[at[inside]]

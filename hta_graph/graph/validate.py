@@ -23,7 +23,7 @@ from hta_graph.model import (
 )
 from hta_graph.trace.table import Trace
 
-__all__ = ["all_placed", "far_from_first", "from_start_to_end", "misplaced_edges", "repeated_rows", "without_points"]
+__all__ = ["all_edges_valid", "far_from_first", "from_start_to_end", "invalid_edges", "repeated_rows", "without_points"]
 
 SIDES = {
     EdgeRole.THREAD: (False, False),
@@ -78,7 +78,7 @@ def from_start_to_end(source: Ids, target: Ids) -> Bools:
     return own
 
 
-def misplaced_edges(edges: EdgeTable, trace: Trace) -> Iterator[tuple[Bools, str]]:
+def invalid_edges(edges: EdgeTable, trace: Trace) -> Iterator[tuple[Bools, str]]:
     """Yield masks of edges that lead between what an edge of their kind cannot, and what to say of each."""
     on_gpu, lane, role = trace.is_activity, trace.events.lane, ROLE[edges.kind]
     source, target = event_of(edges.source), event_of(edges.target)
@@ -90,22 +90,22 @@ def misplaced_edges(edges: EdgeTable, trace: Trace) -> Iterator[tuple[Bools, str
         wrong = np.zeros(len(edges), np.bool_)
         for side, needed in zip((source, target), sides, strict=True):
             wrong |= needed is not None and on_gpu[side] != needed
-        yield (role == wanted) & wrong, "does not lead from {} to {}".format(*map(_said_side, sides))
+        yield (role == wanted) & wrong, "does not lead from {} to {}".format(*map(_side_name, sides))
     yield (role == EdgeRole.THREAD) & (lane[source] != lane[target]), "leads to another lane"
     elsewhere = (role == EdgeRole.ACTIVITY) & ~from_start_to_end(edges.source, edges.target)
     yield elsewhere, "does not lead from a row's start to its end"
 
 
-def all_placed(edges: EdgeTable, trace: Trace) -> bool:
-    """Tell whether neither :func:`without_points` nor :func:`misplaced_edges` marks an edge, in a few passes.
+def all_edges_valid(edges: EdgeTable, trace: Trace) -> bool:
+    """Tell whether neither :func:`without_points` nor :func:`invalid_edges` marks an edge, in a few passes.
 
     Where it is false there may be none nevertheless: of communication on CPUs only those two know.
     """
-    place = 4 * trace.events.lane + _places_of_events(trace)
-    return all(_are_placed(part, place) for _, part in edges.pieces())
+    place = 4 * trace.events.lane + _sides_of_events(trace)
+    return all(_are_valid(part, place) for _, part in edges.pieces())
 
 
-def _are_placed(edges: EdgeTable, place: Ids) -> bool:
+def _are_valid(edges: EdgeTable, place: Ids) -> bool:
     # take() is twice as fast as an index in brackets.
     source, target = place.take(event_of(edges.source)), place.take(event_of(edges.target))
     sides = 4 * edges.kind + ((source & ON_GPU) + ((target & ON_GPU) >> 1)).astype(np.int8)
@@ -116,12 +116,12 @@ def _are_placed(edges: EdgeTable, place: Ids) -> bool:
     return not strays.any() and not elsewhere.any()
 
 
-def _places_of_events(trace: Trace) -> Ids:
+def _sides_of_events(trace: Trace) -> Ids:
     on_gpu = trace.is_activity
     walkable = kind_mask(trace.events.kind, WALKABLE) | on_gpu
     found: Ids = HAS_POINTS * walkable.astype(np.int32) + ON_GPU * on_gpu.astype(np.int32)
     return found
 
 
-def _said_side(on_gpu: bool | None) -> str:  # noqa: FBT001 - one of three sides
+def _side_name(on_gpu: bool | None) -> str:  # noqa: FBT001 - one of three sides
     return {True: "GPU work", False: "a thread", None: "any row"}[on_gpu]

@@ -9,18 +9,18 @@ from pathlib import Path
 from hta_graph.errors import OutputError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.log import remark, tell
+from hta_graph.log import log_info, log_warning
 from hta_graph.multi_rank.join_ranks import graphs_by_rank, join_ranks
-from hta_graph.multi_rank.matching.flight_recorder import flight_files
-from hta_graph.multi_rank.matching.flight_sequence_numbers import numbered_by_flight
-from hta_graph.multi_rank.read_ranks import Progress, Readers, Report, read_graphs
-from hta_graph.multi_rank.summary.summarize import SkeletonQuestion
-from hta_graph.multi_rank.summary_job import JobReader
-from hta_graph.storage.file_lists import given_places
+from hta_graph.multi_rank.matching.flight_recorder import find_flight_dumps
+from hta_graph.multi_rank.matching.flight_sequence_numbers import with_assigned_sequence_numbers
+from hta_graph.multi_rank.read_ranks import Progress, ReadOptions, Report, read_graphs
+from hta_graph.multi_rank.summary.summarize import SummaryRequest
+from hta_graph.multi_rank.summary_job import SummaryJobReader
+from hta_graph.storage.file_lists import expand_file_lists
 from hta_graph.storage.location import Location, RemotePath
-from hta_graph.storage.named_places import is_remote, named_place
+from hta_graph.storage.named_places import is_remote, resolve_location
 from hta_graph.text.formatting import milliseconds
-from hta_graph.trace.memory_limit import allowed_memory
+from hta_graph.trace.memory_limit import limit_memory
 from hta_graph.trace.read import Say
 
 __all__ = ["build_job", "read_job"]
@@ -41,7 +41,7 @@ def build_job(graphs: Iterable[DependencyGraph], *, flight: Sequence[str | Locat
         TraceError: a file, which is read once more for recorded arguments, is gone or has changed; or a dump is none.
     """
     by_rank = _numbered_by_dumps(graphs_by_rank(graphs), flight)
-    return _told(join_ranks(by_rank.values()))
+    return _with_remarks(join_ranks(by_rank.values()))
 
 
 def read_job(
@@ -53,7 +53,7 @@ def read_job(
     salvage: bool = False,
     flight: Sequence[str | Location] | None = None,
     report: Report | None = None,
-    say: Say = tell,
+    say: Say = log_warning,
     progress: Progress = lambda *_: None,
     cluster: str | None = None,
     skeletons: bool = False,
@@ -68,7 +68,7 @@ def read_job(
     >>> callable(read_job)
     True
     """
-    question = SkeletonQuestion() if skeletons else None
+    question = SummaryRequest() if skeletons else None
     graphs = read_graphs(
         inputs,
         ranks=ranks,
@@ -84,16 +84,16 @@ def read_job(
         cluster=cluster,
     )
     listed = [inputs] if isinstance(inputs, (str, Path, RemotePath)) else inputs
-    dumps = flight_files(listed) if flight is None else flight
-    with allowed_memory(memory):
+    dumps = find_flight_dumps(listed) if flight is None else flight
+    with limit_memory(memory):
         if question is None:
             return build_job(graphs, flight=dumps)
         few: Mapping[int, DependencyGraph] = graphs_by_rank(graphs)
         if len(few) == 1:
-            return _told(join_ranks(few.values()))
+            return _with_remarks(join_ranks(few.values()))
         few = _numbered_by_dumps(few, dumps)
-        readers = Readers(jobs, memory, cluster, say)
-        return _told(JobReader(readers, question, salvage, lambda _: nullcontext(progress)).job(few))
+        readers = ReadOptions(jobs, memory, cluster, say)
+        return _with_remarks(SummaryJobReader(readers, question, salvage, lambda _: nullcontext(progress)).job(few))
 
 
 def _folder_here(name: str | Path) -> Path:
@@ -102,7 +102,7 @@ def _folder_here(name: str | Path) -> Path:
     Raises:
         OutputError: it is none.
     """
-    folder = named_place(name)
+    folder = resolve_location(name)
     if is_remote(folder):
         raise OutputError(f"{folder}: skeletons are kept in a folder of this machine; name one")
     return folder
@@ -113,17 +113,19 @@ def _numbered_by_dumps(
 ) -> Mapping[int, DependencyGraph]:
     if not dumps:
         return graphs
-    found, is_complete = numbered_by_flight(graphs, given_places(dumps))
+    found, is_complete = with_assigned_sequence_numbers(graphs, expand_file_lists(dumps))
     if not is_complete:
-        tell("not every rank has a flight recorder's dump: none is used")
+        log_warning("not every rank has a flight recorder's dump: none is used")
     return found
 
 
-def _told(job: JobGraph) -> JobGraph:
+def _with_remarks(job: JobGraph) -> JobGraph:
     """Say whose trace is missing, and how far clocks were put right."""
     sizes = [size for part in job.parts if (size := part.graph.trace.world_size)]
     if sizes and (missing := sizes[0] - len(job.parts)) > 0:
-        tell(f"{job.path}: {missing:,} of {sizes[0]:,} ranks are not given; what they did is unknown")
+        log_warning(f"{job.path}: {missing:,} of {sizes[0]:,} ranks are not given; what they did is unknown")
     if moved := [abs(offset) for offset in job.clock_table.offset.tolist() if offset]:
-        remark(f"{job.path}: the clocks of {len(moved):,} ranks are put right by at most {milliseconds(max(moved))} ms")
+        log_info(
+            f"{job.path}: the clocks of {len(moved):,} ranks are put right by at most {milliseconds(max(moved))} ms"
+        )
     return job

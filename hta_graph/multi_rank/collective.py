@@ -9,13 +9,13 @@ import numpy as np
 from hta_graph.arrays import summed_by
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.model import EdgeKind, Ints
-from hta_graph.multi_rank.communication_edges import MetMembers
-from hta_graph.multi_rank.job_trace import Meetings
+from hta_graph.multi_rank.communication_edges import MatchedCommunications
+from hta_graph.multi_rank.job_trace import RendezvousPoints
 
-__all__ = ["collective", "meetings_of"]
+__all__ = ["collective_edges", "rendezvous_points"]
 
 
-def meetings_of(met: MetMembers, names: Sequence[str]) -> Meetings:
+def rendezvous_points(met: MatchedCommunications, names: Sequence[str]) -> RendezvousPoints:
     """Return the rendezvous of collectives that anybody needs: when the last needed member began.
 
     Args:
@@ -28,10 +28,10 @@ def meetings_of(met: MetMembers, names: Sequence[str]) -> Meetings:
     np.maximum.at(last, asked.number, asked.start)
     takes_part = summed_by(met.number, (~met.is_message).astype(np.int64), groups)
     number = np.flatnonzero((last > np.iinfo(np.int64).min) & (takes_part > 1))
-    return Meetings(number, [names[at] for at in number.tolist()], last[number])
+    return RendezvousPoints(number, [names[at] for at in number.tolist()], last[number])
 
 
-def collective(met: MetMembers, row: Ints, rendezvous: Mapping[int, int]) -> EdgeTable:
+def collective_edges(met: MatchedCommunications, row: Ints, rendezvous: Mapping[int, int]) -> EdgeTable:
     """Return the edges of collectives.
 
     Args:

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.arrays import distinct, picked
+from hta_graph.arrays import distinct, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.model import Bools, EdgeKind, Ids, Rule
-from hta_graph.multi_rank.host_work import HostWork
+from hta_graph.multi_rank.host_work import HostCommunications
 from hta_graph.trace.profiler_names import PROCESS_GROUP_CALL
 
-__all__ = ["collective_wait"]
+__all__ = ["collective_wait_edges"]
 
-LEAST_STANDSTILL_NS = 5_000
+MIN_STALL_NS = 5_000
 """Between the rows of a thread that works lie up to a few µs; of 1,947 waits with stamped calls none was shorter."""
 
-LEAST_AWAKENING_NS = 2_000
+MIN_WAKE_UP_NS = 2_000
 """A thread that sleeps takes some µs to go on, of 4,600 recorded waits the quickest 4: later ends are no cause."""
 
 
-def collective_wait(graph: DependencyGraph, work: HostWork) -> EdgeTable:
+def collective_wait_edges(graph: DependencyGraph, work: HostCommunications) -> EdgeTable:
     """Lead from the end of work to the next point of the thread that called for it, if that stood still until then.
 
     ``wait()`` leaves no row. That a thread waited is inferred: the work ended while the thread had stood between two
@@ -43,8 +43,8 @@ def collective_wait(graph: DependencyGraph, work: HostWork) -> EdgeTable:
     at = goes_on[found]
     stood, awakening = ends[found] - calls.time[at - 1], calls.time[at] - ends[found]
     # A message's row ends where ``wait()`` returns: that needs no proof.
-    is_moment = ((stood < LEAST_STANDSTILL_NS) | (awakening < LEAST_AWAKENING_NS)) & ~known.is_message[found]
-    found = found[_stands_still(graph, calls.owner[at - 1]) & ~is_moment]
+    is_moment = ((stood < MIN_STALL_NS) | (awakening < MIN_WAKE_UP_NS)) & ~known.is_message[found]
+    found = found[_is_stalled(graph, calls.owner[at - 1]) & ~is_moment]
     at = goes_on[found]
     return EdgeTable.between(
         EdgeKind.COLLECTIVE_WAIT, known.row[found], calls.event[at], from_end=True, to_end=calls.is_end[at],
@@ -52,8 +52,8 @@ def collective_wait(graph: DependencyGraph, work: HostWork) -> EdgeTable:
     )  # fmt: skip
 
 
-def _stands_still(graph: DependencyGraph, around: Ids) -> Bools:
+def _is_stalled(graph: DependencyGraph, around: Ids) -> Bools:
     """Mark gaps in which a thread may wait: in no row, or in one that is no ``aten::`` operator and no call."""
     works = np.array([name.startswith("aten::") or name in PROCESS_GROUP_CALL for name in graph.names] or [False])
-    busy: Bools = picked(works, picked(graph.event_table.name, around), otherwise=False)
+    busy: Bools = take_or(works, take_or(graph.event_table.name, around), otherwise=False)
     return ~busy

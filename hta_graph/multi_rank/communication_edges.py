@@ -10,20 +10,20 @@ import numpy as np
 from hta_graph.arrays import Columns
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Codes, Ids, Ints, Rule
-from hta_graph.multi_rank.host_work import HostWork, arrival_points
+from hta_graph.multi_rank.host_work import HostCommunications, arrival_points
 from hta_graph.multi_rank.matching.collectives import Collectives
 from hta_graph.multi_rank.matching.match_ranks import ORDER
-from hta_graph.multi_rank.matching.rank_members import ALL, MESSAGES, RankMembers
+from hta_graph.multi_rank.matching.rank_members import ALL_RANKS, MESSAGE_KINDS, RankCommunications
 
-__all__ = ["MetMembers", "met_members"]
+__all__ = ["MatchedCommunications", "matched_communications"]
 
 
 @dataclass(frozen=True, eq=False)
-class MetMembers(Columns):
+class MatchedCommunications(Columns):
     """Members that met others, collectives in order of number: whose row, when it began and ended (job time, ns).
 
     ``part`` is the place of its rank, ``row`` its row in that rank's graph. The rank came with the start, or the end
-    (``came_at_end``), of the row ``came``: its own, but for messages on the CPU, whose row begins late in their call;
+    (``arrived_at_end``), of the row ``came``: its own, but for messages on the CPU, whose row begins late in their call;
     ``arrival`` is when that was.
     ``waits``: for others; ``is_needed``: others wait for it. ``rule`` is how they were found to belong together.
     """
@@ -32,7 +32,7 @@ class MetMembers(Columns):
     part: Ids
     row: Ids
     came: Ids
-    came_at_end: Bools
+    arrived_at_end: Bools
     arrival: Ints
     start: Ints
     end: Ints
@@ -43,12 +43,12 @@ class MetMembers(Columns):
     rule: Codes
 
 
-def met_members(
+def matched_communications(
     found: Collectives,
-    ranks: Mapping[int, RankMembers],
+    ranks: Mapping[int, RankCommunications],
     graphs: Sequence[DependencyGraph],
-    host: Sequence[HostWork],
-) -> MetMembers:
+    host: Sequence[HostCommunications],
+) -> MatchedCommunications:
     """Describe matched members, given each rank's communications, graph in job time, and work on the CPU."""
     part, row, came, start, end, needed = (np.zeros(len(found.rank), np.int64) for _ in range(6))
     at_end, is_message, sends = (np.zeros(len(found.rank), np.bool_) for _ in range(3))
@@ -57,19 +57,19 @@ def met_members(
         place, events = found.place[at], graphs[number].event_table
         part[at], row[at], needed[at] = number, own.row[place], own.needed[place]
         start[at], end[at] = events.start[row[at]], events.end[row[at]]
-        came[at], at_end[at] = _came_with(row[at], graphs[number], host[number])
+        came[at], at_end[at] = _arrival_events(row[at], graphs[number], host[number])
         says = [own.arguments["Collective name"][one] for one in place.tolist()]
-        is_message[at], sends[at] = [one in MESSAGES for one in says], [one == "send" for one in says]
-    return MetMembers.of(
+        is_message[at], sends[at] = [one in MESSAGE_KINDS for one in says], [one == "send" for one in says]
+    return MatchedCommunications.of(
         number=found.number,
         part=part,
         row=row,
         came=came,
-        came_at_end=at_end,
+        arrived_at_end=at_end,
         arrival=found.arrival,
         start=start,
         end=end,
-        waits=(needed == ALL) | (needed >= 0),
+        waits=(needed == ALL_RANKS) | (needed >= 0),
         is_needed=found.is_needed,
         is_message=is_message,
         sends=sends,
@@ -77,15 +77,15 @@ def met_members(
     )
 
 
-def _came_with(rows: Ints, graph: DependencyGraph, work: HostWork) -> tuple[Ints, Bools]:
+def _arrival_events(rows: Ints, graph: DependencyGraph, work: HostCommunications) -> tuple[Ints, Bools]:
     """Return with which event, and whether with its end, the rank came to what each row did: its own, if no message."""
-    messages = _calls_of_messages(graph, work)
+    messages = _message_calls(graph, work)
     came = [messages.get(row, (row, False)) for row in rows.tolist()]
     event, at_end = np.array(came, np.int64).reshape(-1, 2).T
     return event, at_end.astype(np.bool_)
 
 
-def _calls_of_messages(graph: DependencyGraph, work: HostWork) -> dict[int, tuple[int, bool]]:
+def _message_calls(graph: DependencyGraph, work: HostCommunications) -> dict[int, tuple[int, bool]]:
     """Return with which event, and whether with its end, the rank came to each message."""
     messages = work.take(work.is_message & (work.call >= 0))
     if not len(messages):

@@ -15,13 +15,13 @@ from hta_graph.arrays import Columns, distinct
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.model import Bools, EdgeKind, Ids, Ints, Rule
-from hta_graph.multi_rank.matching.rank_members import RankMembers
+from hta_graph.multi_rank.matching.rank_members import RankCommunications
 
-__all__ = ["HostWork", "arrival_points", "host_work_edges", "host_work_of"]
+__all__ = ["HostCommunications", "arrival_points", "host_communication_edges", "host_work_of"]
 
 
 @dataclass(frozen=True, eq=False)
-class HostWork(Columns):
+class HostCommunications(Columns):
     """What a rank did with others on its CPU: the row of the work, its call (-1: not in the file), when it arrived."""
 
     row: Ids
@@ -30,21 +30,21 @@ class HostWork(Columns):
     is_message: Bools
 
 
-def host_work_of(members: RankMembers) -> HostWork:
+def host_work_of(members: RankCommunications) -> HostCommunications:
     """Select what ran on the CPU of a rank's communications."""
     is_message = np.array(members.is_message, np.bool_)
-    work = HostWork.of(row=members.row, call=members.call, arrival=members.arrival, is_message=is_message)
+    work = HostCommunications.of(row=members.row, call=members.call, arrival=members.arrival, is_message=is_message)
     return work.take(~members.on_gpu)
 
 
-def host_work_edges(graph: DependencyGraph, work: HostWork) -> EdgeTable:
+def host_communication_edges(graph: DependencyGraph, work: HostCommunications) -> EdgeTable:
     """Return the edges inside one rank to, of and between the rows of its communication on the CPU (canonical rows)."""
     rows = work.row
     runs = EdgeTable.between(EdgeKind.EXECUTION, rows, rows, from_end=False, to_end=True)
-    return EdgeTable.join([runs, _from_calls(graph, work), _along_workers(graph, work)])
+    return EdgeTable.join([runs, _edges_from_calls(graph, work), _edges_along_workers(graph, work)])
 
 
-def arrival_points(graph: DependencyGraph, known: HostWork) -> tuple[Ids, Bools]:
+def arrival_points(graph: DependencyGraph, known: HostCommunications) -> tuple[Ids, Bools]:
     """Return the event inside each call with which the rank arrived, and whether it did so with its end."""
     calls, at = graph.calls, np.zeros(len(known), np.int64)
     lanes = graph.event_table.lane[known.call]
@@ -54,7 +54,7 @@ def arrival_points(graph: DependencyGraph, known: HostWork) -> tuple[Ids, Bools]
     return calls.event[at], calls.is_end[at]
 
 
-def _from_calls(graph: DependencyGraph, work: HostWork) -> EdgeTable:
+def _edges_from_calls(graph: DependencyGraph, work: HostCommunications) -> EdgeTable:
     """Lead from where the rank arrived to the start of the work: of a message's row on the same thread."""
     found = []
     for is_message, kind, rule in (
@@ -67,7 +67,7 @@ def _from_calls(graph: DependencyGraph, work: HostWork) -> EdgeTable:
     return EdgeTable.join(found)
 
 
-def _along_workers(graph: DependencyGraph, work: HostWork) -> EdgeTable:
+def _edges_along_workers(graph: DependencyGraph, work: HostCommunications) -> EdgeTable:
     """Lead from each worker's row to its next one; messages have no worker."""
     events, rows = graph.event_table, work.row[~work.is_message]
     rows = rows[np.lexsort((events.start[rows], events.lane[rows]))]

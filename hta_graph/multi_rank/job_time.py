@@ -9,10 +9,10 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.graph_timeline import Timeline
 from hta_graph.model import Ints
 
-__all__ = ["in_job_time"]
+__all__ = ["shift_to_job_time"]
 
 
-def in_job_time(graph: DependencyGraph, start: Ints, end: Ints) -> DependencyGraph:
+def shift_to_job_time(graph: DependencyGraph, start: Ints, end: Ints) -> DependencyGraph:
     """Return a graph with other starts and ends (ns) of its events; the graph itself where they are its own."""
     events = graph.event_table
     if (start == events.start).all() and (end == events.end).all():

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 
 from hta_graph.arrays import freeze
-from hta_graph.graph.dependency_graph import DependencyGraph, RankPart
+from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.storage.location import Location
 from hta_graph.storage.named_places import is_remote
 from hta_graph.trace.table import CopyTable, EventTable, Flows, LaneTable, SyncTable, Trace
 
-__all__ = ["JoinedColumns", "Meetings", "join_columns", "rendezvous_events"]
+__all__ = ["JoinedColumns", "RendezvousPoints", "join_columns", "rendezvous_events"]
 
 
 @dataclass(frozen=True)
-class Meetings:
+class RendezvousPoints:
     """Where ranks meet: each collective's number, what it is called, and when the last needed member began (ns)."""
 
     number: Ints
@@ -40,7 +40,7 @@ class JoinedColumns:
     trace: Trace
     edges: EdgeTable
     wait_calls: WaitCalls
-    parts: tuple[RankPart, ...]
+    parts: tuple[RankGraph, ...]
     first_rendezvous: int
     descriptions: tuple[Ids, ...]
 
@@ -49,7 +49,7 @@ def join_columns(
     ranks: Sequence[int],
     graphs: Sequence[DependencyGraph],
     host_work: Sequence[Ids],
-    meetings: Meetings,
+    meetings: RendezvousPoints,
     descriptions: Sequence[Sequence[str]],
 ) -> JoinedColumns:
     """Lay the columns of ranks' graphs, which are in job time, end to end; rendezvous stand last.
@@ -62,17 +62,17 @@ def join_columns(
         meetings: where ranks meet.
         descriptions: per rank what each of its members is; these texts are among the job's names.
     """
-    parts: list[RankPart] = []
+    parts: list[RankGraph] = []
     row = lane = 0
     for place, (rank, graph) in enumerate(zip(ranks, graphs, strict=True)):
-        parts.append(RankPart(place, rank, graph, row, lane))
+        parts.append(RankGraph(place, rank, graph, row, lane))
         row, lane = row + len(graph.event_table), lane + len(graph.lanes.labels)
     own_names = [graph.names for graph in graphs]
     names, every = _shared_names([*own_names, tuple(dict.fromkeys(meetings.name)), *descriptions])
     codes, description_codes = every[: len(graphs) + 1], every[len(graphs) + 1 :]
     lanes, lane_of = _joined_lanes(parts, host_work, with_meetings=bool(len(meetings.number)))
     events = _joined_events(parts, codes, lane_of, len(lanes.labels) - 1, meetings)
-    trace = _joined_header(
+    trace = _job_header(
         [graph.trace for graph in graphs],
         events=events,
         names=names,
@@ -84,12 +84,12 @@ def join_columns(
     return JoinedColumns(trace, edges, calls, tuple(parts), row, tuple(description_codes))
 
 
-def _copies_in_job(part: RankPart) -> CopyTable:
+def _copies_in_job(part: RankGraph) -> CopyTable:
     copies = part.graph.trace.copies
     return replace(copies, event=freeze(copies.event + part.first_row))
 
 
-def _joined_header(traces: Sequence[Trace], **columns: Any) -> Trace:
+def _job_header(traces: Sequence[Trace], **columns: Any) -> Trace:
     """Make the trace of a job of its columns, and of what its ranks' files say: settings, if all have them alike."""
     shared = traces[0].settings.items()
     return Trace(
@@ -99,7 +99,7 @@ def _joined_header(traces: Sequence[Trace], **columns: Any) -> Trace:
         rank=None,
         world_size=max((own.world_size or 0 for own in traces), default=0) or None,
         gpu_names=tuple(dict.fromkeys(name for own in traces for name in own.gpu_names)),
-        diagnostics=_summed_notes([own.diagnostics for own in traces]),
+        diagnostics=_summed_diagnostics([own.diagnostics for own in traces]),
         settings={key: value for key, value in shared if all(own.settings.get(key) == value for own in traces)},
         **columns,
     )
@@ -123,7 +123,7 @@ def _common_url(folders: Sequence[Location]) -> Location:
     return next(shared, folders[0])
 
 
-def _summed_notes(notes: Sequence[dict[str, int]]) -> dict[str, int]:
+def _summed_diagnostics(notes: Sequence[dict[str, int]]) -> dict[str, int]:
     return {key: sum(own.get(key, 0) for own in notes) for key in dict.fromkeys(key for own in notes for key in own)}
 
 
@@ -135,7 +135,7 @@ def _shared_names(tables: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], lis
 
 
 def _joined_lanes(
-    parts: Sequence[RankPart], host_work: Sequence[Ids], *, with_meetings: bool
+    parts: Sequence[RankGraph], host_work: Sequence[Ids], *, with_meetings: bool
 ) -> tuple[LaneTable, list[Ids]]:
     """Lay lanes end to end and add those of communication on CPUs; return them and the lane of each rank's rows."""
     tables = [part.graph.lanes for part in parts]
@@ -163,7 +163,11 @@ def _joined_lanes(
 
 
 def _joined_events(
-    parts: Sequence[RankPart], codes: Sequence[Ids], lane_of: Sequence[Ids], meeting_lane: int, meetings: Meetings
+    parts: Sequence[RankGraph],
+    codes: Sequence[Ids],
+    lane_of: Sequence[Ids],
+    meeting_lane: int,
+    meetings: RendezvousPoints,
 ) -> EventTable:
     tables = [
         replace(part.graph.event_table, name=names[part.graph.event_table.name], lane=lane)

@@ -8,30 +8,30 @@ from dataclasses import replace
 
 import numpy as np
 
-from hta_graph.arrays import picked
-from hta_graph.build import sound_edges
+from hta_graph.arrays import take_or
+from hta_graph.build import drop_impossible_edges
 from hta_graph.errors import DefectError, QueryError
-from hta_graph.graph.dependency_graph import DependencyGraph, RankPart, RankSource
+from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph, RankSource
 from hta_graph.graph.edges import EdgeTable, EventEdges
 from hta_graph.graph.graph_timeline import Timeline
 from hta_graph.graph.job_graph import Clocks, JobGraph, Members
-from hta_graph.graph.rank_summary import JobLimits, WholeAnswers
+from hta_graph.graph.rank_summary import JobLimits, RankSummary
 from hta_graph.model import EdgeKind, Ints
-from hta_graph.multi_rank.collective import collective, meetings_of
-from hta_graph.multi_rank.collective_wait import collective_wait
-from hta_graph.multi_rank.communication_edges import met_members
-from hta_graph.multi_rank.host_work import HostWork, host_work_edges, host_work_of
-from hta_graph.multi_rank.job_time import in_job_time
+from hta_graph.multi_rank.collective import collective_edges, rendezvous_points
+from hta_graph.multi_rank.collective_wait import collective_wait_edges
+from hta_graph.multi_rank.communication_edges import matched_communications
+from hta_graph.multi_rank.host_work import HostCommunications, host_communication_edges, host_work_of
+from hta_graph.multi_rank.job_time import shift_to_job_time
 from hta_graph.multi_rank.job_trace import JoinedColumns, join_columns
 from hta_graph.multi_rank.matching.collectives import Collectives, match_collectives
 from hta_graph.multi_rank.matching.job_clocks import JobClocks, RankClock
-from hta_graph.multi_rank.matching.rank_members import RankMembers
-from hta_graph.multi_rank.matching.read_members import read_members
-from hta_graph.multi_rank.point_to_point import point_to_point
+from hta_graph.multi_rank.matching.rank_members import RankCommunications
+from hta_graph.multi_rank.matching.read_members import read_communications
+from hta_graph.multi_rank.point_to_point import message_edges
 from hta_graph.paths.time_accounting import explained_lags
 from hta_graph.text.formatting import milliseconds
 
-__all__ = ["graphs_by_rank", "join_ranks", "said_of_members"]
+__all__ = ["graphs_by_rank", "join_ranks", "describe_members"]
 
 
 def join_ranks(
@@ -46,17 +46,17 @@ def join_ranks(
     all of their rows.
     """
     by_rank = graphs_by_rank(graphs)
-    members = {rank: read_members(graph) for rank, graph in by_rank.items()}
+    members = {rank: read_communications(graph) for rank, graph in by_rank.items()}
     found = match_collectives(members) if matched is None else matched
     if not len(found):
-        _refuse_strangers(by_rank)
+        _refuse_unrelated_ranks(by_rank)
     if clocks is not None:
         found = replace(found, clocks=clocks)
-    moved = {rank: _moved_graph(graph, found.clocks.by_rank[rank]) for rank, graph in by_rank.items()}
-    host = [_host_work(own, found.clocks.by_rank[rank]) for rank, own in members.items()]
-    met = met_members(found, members, list(moved.values()), host)
-    meetings = meetings_of(met, _names_of(found, members))
-    descriptions = said_of_members(members.values())
+    moved = {rank: _graph_in_job_time(graph, found.clocks.by_rank[rank]) for rank, graph in by_rank.items()}
+    host = [_host_communications(own, found.clocks.by_rank[rank]) for rank, own in members.items()]
+    met = matched_communications(found, members, list(moved.values()), host)
+    meetings = rendezvous_points(met, _collective_names(found, members))
+    descriptions = describe_members(members.values())
     joined = join_columns(list(moved), list(moved.values()), [work.row for work in host], meetings, descriptions)
     timeline, notes = Timeline(joined.trace), Counter[str]()
     rendezvous = dict(
@@ -66,12 +66,12 @@ def join_ranks(
     added = [
         rule(part.graph, work).shifted(part.first_row)
         for part, work in zip(joined.parts, host, strict=True)
-        if part.graph.attached(WholeAnswers) is None  # what ran on the CPU of others is among their edges already
-        for rule in (host_work_edges, collective_wait)
+        if part.graph.attached(RankSummary) is None  # what ran on the CPU of others is among their edges already
+        for rule in (host_communication_edges, collective_wait_edges)
     ]
     row, came = first[met.part] + met.row, first[met.part] + met.came
-    added += [collective(met, row, rendezvous), point_to_point(met, row, came)]
-    edges = sound_edges(EdgeTable.join(added), timeline, notes, joined.edges)
+    added += [collective_edges(met, row, rendezvous), message_edges(met, row, came)]
+    edges = drop_impossible_edges(EdgeTable.join(added), timeline, notes, joined.edges)
     table = _clock_table(found)
     return JobGraph(
         joined.trace,
@@ -82,16 +82,16 @@ def join_ranks(
         _member_table(found, members, joined),
         table,
         doubtful=_doubtful_edges(edges, joined, timeline.times, table),
-        notes=_summed_notes(by_rank.values(), notes),
+        notes=_summed_diagnostics(by_rank.values(), notes),
         wait_calls=joined.wait_calls,
         attached=_known_limits(joined.parts),
         source=source,
     )
 
 
-def _known_limits(parts: Sequence[RankPart]) -> list[JobLimits]:
+def _known_limits(parts: Sequence[RankGraph]) -> list[JobLimits]:
     """Return what counts as explained on each rank, where ranks have few rows; nothing where all are whole."""
-    if all(part.graph.attached(WholeAnswers) is None for part in parts):
+    if all(part.graph.attached(RankSummary) is None for part in parts):
         return []
     return [JobLimits(np.stack([explained_lags(part.graph)[0] for part in parts]))]
 
@@ -129,7 +129,7 @@ def _refuse_other_jobs(graphs: Mapping[int, DependencyGraph]) -> None:
         )
 
 
-def _refuse_strangers(graphs: Mapping[int, DependencyGraph]) -> None:
+def _refuse_unrelated_ranks(graphs: Mapping[int, DependencyGraph]) -> None:
     """Refuse ranks that did nothing together, as far as is known, and were not recorded at one time.
 
     Raises:
@@ -148,31 +148,31 @@ def _refuse_strangers(graphs: Mapping[int, DependencyGraph]) -> None:
         )
 
 
-def _moved_graph(graph: DependencyGraph, clock: RankClock) -> DependencyGraph:
-    events, answers = graph.event_table, graph.attached(WholeAnswers)
+def _graph_in_job_time(graph: DependencyGraph, clock: RankClock) -> DependencyGraph:
+    events, answers = graph.event_table, graph.attached(RankSummary)
     start, end = (clock.to_job(times, on_gpu=graph.is_gpu) for times in (events.start, events.end))
-    moved = in_job_time(graph, start, end)
-    if answers is None or (moved is graph and not answers.is_moved):
+    moved = shift_to_job_time(graph, start, end)
+    if answers is None or (moved is graph and not answers.is_in_job_time):
         return moved
-    if answers.is_moved or clock.only_ahead:
+    if answers.is_in_job_time or clock.is_constant_offset:
         return moved.with_attached(answers.moved(clock.line.ahead))
     raise DefectError(f"{graph.path}: its skeleton is of another time than its job")
 
 
-def _host_work(members: RankMembers, clock: RankClock) -> HostWork:
+def _host_communications(members: RankCommunications, clock: RankClock) -> HostCommunications:
     """Select what ran on the CPU, in the job's time."""
     work = host_work_of(members)
     return replace(work, arrival=clock.to_job(work.arrival))
 
 
-def _names_of(found: Collectives, members: Mapping[int, RankMembers]) -> list[str]:
+def _collective_names(found: Collectives, members: Mapping[int, RankCommunications]) -> list[str]:
     """Name each collective as its first member says, else by its row."""
     first = found.first
     pairs = zip(found.rank[first].tolist(), found.place[first].tolist(), strict=True)
     return [members[rank].arguments["Collective name"][place] or members[rank].name[place] for rank, place in pairs]
 
 
-def said_of_members(members: Iterable[RankMembers]) -> list[list[str]]:
+def describe_members(members: Iterable[RankCommunications]) -> list[list[str]]:
     """Name each member of each rank: what it did, and of which process group."""
     # A group of thousands of ranks has a long name: of equal texts one is kept.
     made: dict[tuple[str, str | None], str] = {}
@@ -185,7 +185,7 @@ def said_of_members(members: Iterable[RankMembers]) -> list[list[str]]:
     return descriptions
 
 
-def _summed_notes(graphs: Iterable[DependencyGraph], joining: Mapping[str, int]) -> dict[str, int]:
+def _summed_diagnostics(graphs: Iterable[DependencyGraph], joining: Mapping[str, int]) -> dict[str, int]:
     """Add up what building the ranks' graphs counted and what joining them did; of times the longest counts."""
     notes = Counter[str](joining)
     for graph in graphs:
@@ -195,7 +195,7 @@ def _summed_notes(graphs: Iterable[DependencyGraph], joining: Mapping[str, int])
     return dict(notes)
 
 
-def _member_table(found: Collectives, members: Mapping[int, RankMembers], joined: JoinedColumns) -> Members:
+def _member_table(found: Collectives, members: Mapping[int, RankCommunications], joined: JoinedColumns) -> Members:
     """Lay out all members, in order of rank and time, those without a partner too."""
     tables = []
     ranks = zip(joined.parts, members.values(), joined.descriptions, strict=True)
@@ -207,19 +207,19 @@ def _member_table(found: Collectives, members: Mapping[int, RankMembers], joined
         at[found.place[mine]] = mine
         events, row = joined.trace.events, part.of_job(own.row)
         arrival = found.clocks.to_job(part.rank, own.arrival, on_gpu=own.on_gpu)
-        wait = picked(found.wait, at, otherwise=0)
+        wait = take_or(found.wait, at, otherwise=0)
         tables.append(Members.of(
-            number=picked(found.number, at),
+            number=take_or(found.number, at),
             part=place,
             row=row,
             call=part.of_job(own.call),
             arrival=arrival,
             wait=wait,
             transfer=events.end[row] - arrival - wait,
-            is_last=picked(is_last, at, otherwise=False),
-            is_needed=picked(found.is_needed, at, otherwise=False),
+            is_last=take_or(is_last, at, otherwise=False),
+            is_needed=take_or(found.is_needed, at, otherwise=False),
             is_message=np.array(own.is_message, np.bool_),
-            by=picked(found.by, picked(found.number, at)),
+            by=take_or(found.by, take_or(found.number, at)),
             said=codes,
         ))  # fmt: skip
     return Members.join(tables)

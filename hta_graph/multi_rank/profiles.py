@@ -8,29 +8,29 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.arrays import Columns, laid_out, numbered_pairs, picked, summed_by
-from hta_graph.attribution.call_paths import FRAMES, NUMBER, CallPaths
+from hta_graph.arrays import Columns, expand_ranges, summed_by, take_or, unique_pairs
+from hta_graph.attribution.call_paths import FRAMES, STANDALONE_NUMBER, CallPaths
 from hta_graph.graph.event_flags import is_step
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy, Codes, Ids, Ints, kind_mask
 from hta_graph.paths.binding_edges import Stretches
-from hta_graph.paths.rank_local_walks import OwnWays
+from hta_graph.paths.rank_local_walks import LocalWalks
 from hta_graph.paths.segments import owners_and_classes
-from hta_graph.paths.time_accounting import Accounting
+from hta_graph.paths.time_accounting import TimeAccounting
 
-__all__ = ["Doings", "Profile", "Profiles", "profiles"]
+__all__ = ["ActivityProfile", "ActivityTimes", "WalkProfiles", "walk_profiles"]
 
 ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 
-NO_ROW = "(no row)"
+NO_ROW_NAME = "(no row)"
 """What a thread's time that no row lies over is called."""
 
-STEP = "ProfilerStep"
+STEP_ROW_NAME = "ProfilerStep"
 """What time in a step that nothing else owns is called: steps differ by their numbers only."""
 
 
 @dataclass(frozen=True)
-class Doings:
+class ActivityProfile:
     """What ranks may do more of than others, in order of its texts: where, what, of which class."""
 
     call_path: Sequence[str]
@@ -42,7 +42,7 @@ class Doings:
 
 
 @dataclass(frozen=True, eq=False)
-class Profile(Columns):
+class ActivityTimes(Columns):
     """How long (ns) what was done; what recurs comes several times."""
 
     activity: Ints
@@ -50,14 +50,14 @@ class Profile(Columns):
 
 
 @dataclass(frozen=True)
-class Profiles:
+class WalkProfiles:
     """What ranks did on each of their walks, until each member arrived (its lag), and in each member itself.
 
     Those are parts, numbered through: part ``number`` is ``profile`` from ``first[number]`` to ``first[number + 1]``.
     """
 
-    activities: Doings
-    profile: Profile
+    activities: ActivityProfile
+    profile: ActivityTimes
     first: Ints
     walks: int
     members: int
@@ -70,49 +70,49 @@ class Profiles:
         """Return which part is the member's own time that is no wait."""
         return self.walks + self.members + member
 
-    def rows(self, parts: Ints) -> tuple[Ints, Profile]:
+    def rows(self, parts: Ints) -> tuple[Ints, ActivityTimes]:
         """Lay parts end to end; return for each row the place of its part besides."""
-        at, row = laid_out(self.first[parts], self.first[parts + 1] - self.first[parts])
+        at, row = expand_ranges(self.first[parts], self.first[parts + 1] - self.first[parts])
         return at, self.profile.take(row)
 
 
-def profiles(job: JobGraph, walks: OwnWays, data_load: Sequence[str] = ()) -> Profiles:
+def walk_profiles(job: JobGraph, walks: LocalWalks, data_load: Sequence[str] = ()) -> WalkProfiles:
     """Add up the time of walks by call path, name and class.
 
     Numbers that stand alone in names are read as ``#``: they count steps and iterations.
     """
-    graph, count = job.ranks_apart, len(walks.member)
+    graph, count = job.independent_ranks, len(walks.member)
     walk_count = count + len(job.members)
     stretches = Stretches.join([walks.since, replace(walks.lag, walk=walks.lag.walk + count)])
     ever = np.iinfo(np.int64)
-    accounts = Accounting(graph, data_load).divide(
+    accounts = TimeAccounting(graph, data_load).divide(
         stretches, np.full(walk_count, ever.min), np.full(walk_count, ever.max)
     )
     owner, bound = owners_and_classes(graph, accounts, stretches)
     transfers = np.full(len(job.members), BoundBy.GPU_COMMUNICATION_BOUND, np.int8)
-    activities, activity = _numbered_doings(job, np.append(owner, job.members.row), np.append(bound, transfers))
+    activities, activity = _numbered_activities(job, np.append(owner, job.members.row), np.append(bound, transfers))
     members: Ints = np.arange(len(job.members))
     walk = np.append(stretches.walk[accounts.stretch], walk_count + members)
     time = np.append(accounts.end - accounts.start, job.members.transfer)
-    rows, group = numbered_pairs(walk, activity)
-    summed = Profile(activity[rows], summed_by(group, time, len(rows)))
+    rows, group = unique_pairs(walk, activity)
+    summed = ActivityTimes(activity[rows], summed_by(group, time, len(rows)))
     first = np.searchsorted(walk[rows], np.arange(walk_count + len(members) + 1))
-    return Profiles(activities, summed, first, count, len(members))
+    return WalkProfiles(activities, summed, first, count, len(members))
 
 
-def _numbered_doings(job: JobGraph, owner: Ids, bound: Codes) -> tuple[Doings, Ints]:
+def _numbered_activities(job: JobGraph, owner: Ids, bound: Codes) -> tuple[ActivityProfile, Ints]:
     """Number what is done by whom (canonical row; -1: nobody), in the order of its texts."""
     paths, classes = CallPaths(), len(BoundBy)
     # One row is behind many parts of time: its place is looked up once.
     rows, of_row = _distinct_below(len(job.event_table) + 1, owner + 1)
-    path, name = _path_around(job, paths, rows - 1), picked(job.event_table.name, rows - 1)
-    first, of_place = numbered_pairs(path, name + 1)
+    path, name = _call_paths(job, paths, rows - 1), take_or(job.event_table.name, rows - 1)
+    first, of_place = unique_pairs(path, name + 1)
     keys, place = _distinct_below(len(first) * classes, of_place[of_row] * classes + bound)
     at = first[keys // classes]
     listed = zip(path[at].tolist(), name[at].tolist(), (keys % classes).tolist(), strict=True)
-    texts = [(paths.label(around), _text_of(job, code), BoundBy(bound)) for around, code, bound in listed]
+    texts = [(paths.label(around), _name_of_code(job, code), BoundBy(bound)) for around, code, bound in listed]
     number = {text: at for at, text in enumerate(sorted(set(texts)))}
-    activities = Doings(
+    activities = ActivityProfile(
         [path for path, _, _ in number], [name for _, name, _ in number], [bound for *_, bound in number]
     )
     return activities, np.array([number[text] for text in texts], np.int64)[place]
@@ -132,8 +132,8 @@ def _distinct_below(limit: int, values: Ids | Ints) -> tuple[Ids, Ids]:
     return found, place[values]
 
 
-def _text_of(job: JobGraph, code: int) -> str:
-    return NO_ROW if code < 0 else _generic_name(job.names[code])
+def _name_of_code(job: JobGraph, code: int) -> str:
+    return NO_ROW_NAME if code < 0 else _generic_name(job.names[code])
 
 
 def _generic_name(name: str) -> str:
@@ -142,17 +142,17 @@ def _generic_name(name: str) -> str:
     >>> _generic_name("ProfilerStep#3"), _generic_name("forward 2"), _generic_name("<built-in mm at 0x7efd448c>")
     ('ProfilerStep', 'forward #', '<built-in mm at 0x#>')
     """
-    return STEP if is_step(name) else ADDRESS.sub("0x#", NUMBER.sub("#", name))
+    return STEP_ROW_NAME if is_step(name) else ADDRESS.sub("0x#", STANDALONE_NUMBER.sub("#", name))
 
 
-def _path_around(job: JobGraph, paths: CallPaths, rows: Ids) -> Ids:
+def _call_paths(job: JobGraph, paths: CallPaths, rows: Ids) -> Ids:
     """Return the path around each row: of an activity that around the call that asked for it."""
     nesting = job.nesting(*FRAMES)
     call = job.launching_call.copy()
     call[job.members.row] = np.maximum(call[job.members.row], job.members.call)
-    asked = picked(job.is_activity, rows, otherwise=False)
-    on_cpu = np.where(asked, picked(call, rows), rows)
-    is_frame = ~asked & picked(kind_mask(job.event_table.kind, FRAMES), rows, otherwise=False)
-    around = np.where(is_frame, picked(nesting.parent, rows), job.enclosing(on_cpu, *FRAMES))
-    found: Ids = picked(paths.of(job, around), around, otherwise=0)
+    asked = take_or(job.is_activity, rows, otherwise=False)
+    on_cpu = np.where(asked, take_or(call, rows), rows)
+    is_frame = ~asked & take_or(kind_mask(job.event_table.kind, FRAMES), rows, otherwise=False)
+    around = np.where(is_frame, take_or(nesting.parent, rows), job.enclosing(on_cpu, *FRAMES))
+    found: Ids = take_or(paths.of(job, around), around, otherwise=0)
     return found

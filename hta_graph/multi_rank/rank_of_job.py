@@ -14,23 +14,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.arrays import Columns, pair_key
-from hta_graph.build import sound_edges
-from hta_graph.graph.dependency_graph import DependencyGraph, RankPart
+from hta_graph.build import drop_impossible_edges
+from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.edges import EdgeTable, EventEdges
 from hta_graph.graph.graph_timeline import Timeline
 from hta_graph.graph.job_graph import Clocks, JobGraph, Members
 from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints
-from hta_graph.multi_rank.collective_wait import collective_wait
-from hta_graph.multi_rank.host_work import host_work_edges, host_work_of
-from hta_graph.multi_rank.job_trace import Meetings, join_columns
-from hta_graph.multi_rank.join_ranks import said_of_members
-from hta_graph.multi_rank.matching.rank_members import RankMembers
+from hta_graph.multi_rank.collective_wait import collective_wait_edges
+from hta_graph.multi_rank.host_work import host_communication_edges, host_work_of
+from hta_graph.multi_rank.job_trace import RendezvousPoints, join_columns
+from hta_graph.multi_rank.join_ranks import describe_members
+from hta_graph.multi_rank.matching.rank_members import RankCommunications
 
-__all__ = ["FromElsewhere", "lone_rank", "rank_of_job"]
+__all__ = ["ExternalEdges", "isolated_rank_job", "single_rank_job"]
 
 
 @dataclass(frozen=True, eq=False)
-class FromElsewhere(Columns):
+class ExternalEdges(Columns):
     """Edges from other ranks: from which instant (a place among given times) to which row's end, and how it is known.
 
     ``is_message``: it is of a message, else of a collective. ``is_doubtful``: it tells of a wait below the clocks'
@@ -44,13 +44,13 @@ class FromElsewhere(Columns):
     is_doubtful: Bools
 
 
-def rank_of_job(
+def single_rank_job(
     graph: DependencyGraph,
-    members: RankMembers,
+    members: RankCommunications,
     number: Ints,
     times: Ints,
     names: Sequence[str],
-    edges: FromElsewhere,
+    edges: ExternalEdges,
 ) -> JobGraph:
     """Return a rank as a job of its own; instants of other ranks stand behind its rows, in their order.
 
@@ -63,13 +63,13 @@ def rank_of_job(
         edges: what it led to.
     """
     work = host_work_of(members)
-    (descriptions,) = said_of_members([members])
-    instants = Meetings(np.arange(len(times)), names, times)
+    (descriptions,) = describe_members([members])
+    instants = RendezvousPoints(np.arange(len(times)), names, times)
     joined = join_columns([graph.rank or 0], [graph], [work.row], instants, [descriptions])
     timeline, notes = Timeline(joined.trace), Counter[str]()
-    given = _given_edges(edges, joined.first_rendezvous)
-    added = EdgeTable.join([host_work_edges(graph, work), collective_wait(graph, work), *given])
-    table = sound_edges(added, timeline, notes, joined.edges)
+    given = _edges_from_instants(edges, joined.first_rendezvous)
+    added = EdgeTable.join([host_communication_edges(graph, work), collective_wait_edges(graph, work), *given])
+    table = drop_impossible_edges(added, timeline, notes, joined.edges)
     between = np.flatnonzero(np.isin(table.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT)))
     known = EventEdges.of_rows(table, between, timeline.times)
     doubtful = edges.take(edges.is_doubtful)
@@ -84,14 +84,14 @@ def rank_of_job(
         joined.parts,
         (graph,),
         _members_of_rank(members, number, joined.descriptions[0]),
-        _right_clock(graph.rank or 0),
+        _exact_clock(graph.rank or 0),
         doubtful=between[is_doubtful],
         notes=dict(notes),
         wait_calls=joined.wait_calls,
     )
 
 
-def _given_edges(edges: FromElsewhere, first: int) -> Iterator[EdgeTable]:
+def _edges_from_instants(edges: ExternalEdges, first: int) -> Iterator[EdgeTable]:
     for kind, own in (
         (EdgeKind.COLLECTIVE, edges.take(~edges.is_message)),
         (EdgeKind.POINT_TO_POINT, edges.take(edges.is_message)),
@@ -99,27 +99,27 @@ def _given_edges(edges: FromElsewhere, first: int) -> Iterator[EdgeTable]:
         yield EdgeTable.between(kind, own.instant + first, own.row, from_end=False, to_end=True, rule=own.rule)
 
 
-def lone_rank(graph: DependencyGraph, local: DependencyGraph, members: RankMembers) -> JobGraph:
+def isolated_rank_job(graph: DependencyGraph, local: DependencyGraph, members: RankCommunications) -> JobGraph:
     """Return a rank as a job in which it met nobody, with the columns that it has already.
 
     Args:
         graph: the rank's, in the job's time.
-        local: the same with its communication on the CPU (:func:`with_host_communication`).
+        local: the same with its communication on the CPU (:func:`with_host_communications`).
         members: what it did with others, in the same time.
     """
     rank = graph.rank or 0
     return JobGraph(
-        local.trace, local.timeline, local.edge_table, [RankPart(0, rank, graph, 0, 0)], [graph],
-        _members_of_rank(members, -1, -1), _right_clock(rank), doubtful=np.empty(0, np.int64), notes={},
+        local.trace, local.timeline, local.edge_table, [RankGraph(0, rank, graph, 0, 0)], [graph],
+        _members_of_rank(members, -1, -1), _exact_clock(rank), doubtful=np.empty(0, np.int64), notes={},
         wait_calls=local.wait_calls,
     )  # fmt: skip
 
 
-def _right_clock(rank: int) -> Clocks:
+def _exact_clock(rank: int) -> Clocks:
     return Clocks.of(rank=[rank], offset=0, gpu_offset=0, drift_ppm=0.0, error=0, collectives=0)
 
 
-def _members_of_rank(members: RankMembers, number: Ints | int, description: Ids | int) -> Members:
+def _members_of_rank(members: RankCommunications, number: Ints | int, description: Ids | int) -> Members:
     """Lay out what a rank did with others; how long it waited is told by the job."""
     return Members.of(
         number=number, part=0, row=members.row, call=members.call, arrival=members.arrival, wait=0,

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hta_graph.multi_rank.rank_request import RankQuestion, graph_of_file
-from hta_graph.multi_rank.wire_format import graph_pieces
+from hta_graph.multi_rank.rank_request import RankRequest, read_rank_graph
+from hta_graph.multi_rank.wire_format import encode_graph
 from hta_graph.multi_rank.workers.tasks import Task
-from hta_graph.storage.named_places import full_name, named_place
+from hta_graph.storage.named_places import name_with_secrets, resolve_location
 from hta_graph.trace.rank_files import RankFile
 
-__all__ = ["file_pieces", "file_task"]
+__all__ = ["file_pieces", "rank_task"]
 
 
-def file_task(file: RankFile, asked: RankQuestion, *, memory: int | None) -> Task:
+def rank_task(file: RankFile, asked: RankRequest, *, memory: int | None) -> Task:
     """Ask for the graph of a file, or as much of it as is wanted, with so much memory (bytes)."""
-    arguments = {"path": full_name(file.path), "rank": file.rank, "asked": asked.as_record()}
+    arguments = {"path": name_with_secrets(file.path), "rank": file.rank, "asked": asked.as_record()}
     return Task(f"{__name__}:file_pieces", arguments, memory)
 
 
@@ -26,4 +26,4 @@ def file_pieces(path: str, rank: int, asked: Mapping[str, Any]) -> Iterator[byte
     Raises:
         HtaGraphError: the file cannot be read.
     """
-    return graph_pieces(graph_of_file(RankFile(named_place(path), rank, "header"), RankQuestion.of_record(asked)))
+    return encode_graph(read_rank_graph(RankFile(resolve_location(path), rank, "header"), RankRequest.of_record(asked)))

@@ -10,35 +10,35 @@ from pathlib import Path
 from typing import Protocol, Self, cast
 from weakref import finalize
 
-from hta_graph.build import tell_faults
+from hta_graph.build import log_clock_faults
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.log import tell
+from hta_graph.log import log_warning
 from hta_graph.multi_rank.memory import graph_bytes, memory_share, peak_bytes, processor_count
-from hta_graph.multi_rank.rank_request import RankQuestion, graph_of_file, rank_graph
-from hta_graph.multi_rank.read_engine import GraphOrError, Reading, ReadingEngine
-from hta_graph.multi_rank.summary.summarize import SkeletonQuestion
-from hta_graph.storage.file_lists import given_places
+from hta_graph.multi_rank.rank_request import RankRequest, build_rank_graph, read_rank_graph
+from hta_graph.multi_rank.read_engine import GraphOrError, RankReading, ReadEngine
+from hta_graph.multi_rank.summary.summarize import SummaryRequest
+from hta_graph.storage.file_lists import expand_file_lists
 from hta_graph.storage.location import Location
-from hta_graph.storage.together import in_order
+from hta_graph.storage.together import parallel_map
 from hta_graph.trace.header import text_size
-from hta_graph.trace.memory_limit import allowed_memory, out_of_memory
-from hta_graph.trace.rank_files import RankFile, choose_ranks, expand
-from hta_graph.trace.read import Say, find_ranks, read_only, tell_repairs
+from hta_graph.trace.memory_limit import limit_memory, out_of_memory_error
+from hta_graph.trace.rank_files import RankFile, choose_ranks, expand_inputs
+from hta_graph.trace.read import Say, find_ranks, log_repairs, read_single_file
 
-__all__ = ["AskedOf", "Progress", "Readers", "Report", "read_files", "read_graphs"]
+__all__ = ["RequestOf", "Progress", "ReadOptions", "Report", "read_files", "read_graphs"]
 
-AskedOf = Callable[[RankFile], RankQuestion]
+RequestOf = Callable[[RankFile], RankRequest]
 """What is asked of each file."""
 Progress = Callable[[int, int], None]
 """Is called with how many files are done, and of how many."""
 Report = Callable[[HtaGraphError], None]
 """Is called with the error of a file that is left out."""
 
-WORTH_PROCESSES = 32 << 20
+MIN_PARALLEL_TEXT = 32 << 20
 """How much text beyond the largest file's (bytes) makes starting processes faster than reading it here."""
 
-WORTH_A_FILE = 256 << 10
+FILE_OVERHEAD_TEXT = 256 << 10
 """Reading a file takes as long as so much text (bytes), however little it holds."""
 
 
@@ -50,10 +50,10 @@ def read_graphs(
     memory: int | None = None,
     salvage: bool = False,
     members: bool = False,
-    skeleton: SkeletonQuestion | None = None,
+    skeleton: SummaryRequest | None = None,
     cache: Path | None = None,
     report: Report | None = None,
-    say: Say = tell,
+    say: Say = log_warning,
     progress: Progress = lambda *_: None,
     cluster: str | None = None,
 ) -> Iterator[DependencyGraph]:
@@ -69,7 +69,7 @@ def read_graphs(
         memory: how many bytes reading may take; by default a share of what is available. A file that needs more is read
             alone, and is an error if that does not fit either.
         salvage: read the whole events of files that break off.
-        members: also read what each rank did together with others, so that ``read_members`` need not open its file
+        members: also read what each rank did together with others, so that ``read_communications`` need not open its file
             again: the text is at hand, and this too is done in parallel.
         skeleton: of several files give graphs of few rows, which answer this as whole ones do
             (``hta_graph.multi_rank.summary``).
@@ -86,28 +86,28 @@ def read_graphs(
     Raises:
         HtaGraphError: a file is broken, two claim one rank, or one of ``ranks`` is not there.
     """
-    listed = given_places(inputs)
-    paths = expand(listed)
-    asked = RankQuestion(salvage, members or skeleton is not None, skeleton, cache=cache)
+    listed = expand_file_lists(inputs)
+    paths = expand_inputs(listed)
+    asked = RankRequest(salvage, members or skeleton is not None, skeleton, cache=cache)
     if len(paths) == 1:
-        yield _told(_read_alone(paths[0], ranks, memory, replace(asked, skeleton=None)))
+        yield _with_warnings(_read_alone(paths[0], ranks, memory, replace(asked, skeleton=None)))
         return
-    with allowed_memory(memory):
+    with limit_memory(memory):
         files = choose_ranks(find_ranks(listed, salvage=salvage, say=say), ranks)
-    readers = Readers(jobs, memory, cluster, say)
+    readers = ReadOptions(jobs, memory, cluster, say)
     with closing(read_files(files, lambda _: asked, readers, progress)) as found:
         yield from _graphs_or_reports(found, report if len(files) > 1 else None, ", ".join(map(str, listed)))
 
 
-def _told(graph: DependencyGraph) -> DependencyGraph:
+def _with_warnings(graph: DependencyGraph) -> DependencyGraph:
     """Say what of a rank's file was dropped, and what its clocks contradict."""
-    tell_repairs(graph.trace)
-    tell_faults(graph)
+    log_repairs(graph.trace)
+    log_clock_faults(graph)
     return graph
 
 
 @dataclass(frozen=True)
-class Readers:
+class ReadOptions:
     """Who reads files: so many processes, with so much memory (bytes), here or on a cluster (:func:`read_graphs`).
 
     ``say`` is called with a line about the cluster.
@@ -120,73 +120,77 @@ class Readers:
 
 
 def read_files(
-    files: Sequence[RankFile], asked: AskedOf, readers: Readers, progress: Progress = lambda *_: None
+    files: Sequence[RankFile], asked: RequestOf, readers: ReadOptions, progress: Progress = lambda *_: None
 ) -> Generator[GraphOrError, None, None]:
     """Yield what was asked of each file, or its error, in the files' order."""
-    kept = _kept_skeletons(files, asked, readers)
+    kept = _cached_summaries(files, asked, readers)
     rest = [file for file in files if file.rank not in kept]
-    with closing(_read(rest, asked, readers, lambda done, _: progress(len(kept) + done, len(files)))) as answers:
+    with closing(
+        _read_uncached(rest, asked, readers, lambda done, _: progress(len(kept) + done, len(files)))
+    ) as answers:
         for file in files:
             yield kept[file.rank] if file.rank in kept else next(answers)
         next(answers, None)  # it tells the end of its progress
 
 
-def _kept_skeletons(files: Sequence[RankFile], asked: AskedOf, readers: Readers) -> dict[int, DependencyGraph]:
+def _cached_summaries(files: Sequence[RankFile], asked: RequestOf, readers: ReadOptions) -> dict[int, DependencyGraph]:
     """Return the summaries that are kept: reading them takes less than asking others for them does."""
-    first = asked(files[0]) if files else RankQuestion()
+    first = asked(files[0]) if files else RankRequest()
     if first.cache is None or first.skeleton is None:
         return {}
-    from hta_graph.multi_rank.summary.summary_cache import kept_skeletons  # needs what reads Parquet
+    from hta_graph.multi_rank.summary.summary_cache import cached_summaries  # needs what reads Parquet
 
-    return kept_skeletons(first.cache, files, first.as_record(), readers.jobs or processor_count())
+    return cached_summaries(first.cache, files, first.as_record(), readers.jobs or processor_count())
 
 
-def _read(
-    files: Sequence[RankFile], asked: AskedOf, readers: Readers, progress: Progress
+def _read_uncached(
+    files: Sequence[RankFile], asked: RequestOf, readers: ReadOptions, progress: Progress
 ) -> Generator[GraphOrError, None, None]:
     """Yield what was asked of each file, or its error, whoever reads them."""
     if not files:
         progress(0, 0)
     elif readers.cluster is not None:
-        from hta_graph.multi_rank.worker_readers import ClusterPool
+        from hta_graph.multi_rank.worker_readers import DaskReader
 
-        cluster = ClusterPool(files, readers.cluster, readers.jobs, readers.memory, readers.say)
-        yield from _in_order(files, asked, cluster, _AtOnce(cluster.at_once, readers.memory), progress)
-    elif (processes := _worthwhile_processes(files, readers.jobs)) > 1:
-        from hta_graph.multi_rank.pool import Pool
+        cluster = DaskReader(files, readers.cluster, readers.jobs, readers.memory, readers.say)
+        yield from _read_in_order(files, asked, cluster, _CountLimit(cluster.at_once, readers.memory), progress)
+    elif (processes := _process_count(files, readers.jobs)) > 1:
+        from hta_graph.multi_rank.pool import ProcessReader
 
         memory = memory_share() if readers.memory is None else readers.memory
-        yield from _in_order(files, asked, Pool(), _Memory(processes, memory, readers.memory), progress)
+        yield from _read_in_order(
+            files, asked, ProcessReader(), _MemoryLimit(processes, memory, readers.memory), progress
+        )
     else:
-        yield from _in_order(files, asked, _Inline(), _AtOnce(1, readers.memory), progress)
+        yield from _read_in_order(files, asked, _InlineEngine(), _CountLimit(1, readers.memory), progress)
 
 
 def _read_alone(
-    path: Location, ranks: Collection[int] | None, memory: int | None, asked: RankQuestion
+    path: Location, ranks: Collection[int] | None, memory: int | None, asked: RankRequest
 ) -> DependencyGraph:
     """Read the only file.
 
     Raises:
         HtaGraphError: it cannot be read, or not with so much memory.
     """
-    with allowed_memory(memory):
+    with limit_memory(memory):
         try:
-            return rank_graph(lambda: read_only(path, ranks, salvage=asked.salvage), asked)
+            return build_rank_graph(lambda: read_single_file(path, ranks, salvage=asked.salvage), asked)
         except MemoryError:
             pass  # what was read is let go first
-        raise out_of_memory(path)
+        raise out_of_memory_error(path)
 
 
-def _worthwhile_processes(files: Iterable[RankFile], jobs: int | None) -> int:
+def _process_count(files: Iterable[RankFile], jobs: int | None) -> int:
     """Return how many processes to use; 1 where starting them would take longer than it saves."""
     # Processes are for several files: one is read without loading what starts them.
     from hta_graph.multi_rank.workers.own_process import can_start_processes
 
-    sizes = sorted(in_order(text_size, [file.path for file in files if not file.error]))
+    sizes = sorted(parallel_map(text_size, [file.path for file in files if not file.error]))
     # A process costs half a second of imports, and its graph has to come back through a pipe.
     if len(sizes) < 2 or not can_start_processes():
         return 1
-    if jobs is None and sum(sizes[:-1]) + WORTH_A_FILE * len(sizes) < WORTH_PROCESSES:
+    if jobs is None and sum(sizes[:-1]) + FILE_OVERHEAD_TEXT * len(sizes) < MIN_PARALLEL_TEXT:
         return 1
     return min(jobs or processor_count(), len(sizes))
 
@@ -203,7 +207,7 @@ def _graphs_or_reports(
     for answer in answers:
         if isinstance(answer, DependencyGraph):
             is_any = True
-            yield _told(answer)
+            yield _with_warnings(answer)
         elif report:
             report(answer)
         else:
@@ -212,14 +216,14 @@ def _graphs_or_reports(
         raise TraceError(inputs, "no sound trace among these files")
 
 
-class _Inline:
+class _InlineEngine:
     """Files that this process reads, one after the other."""
 
-    def read(self, file: RankFile, asked: RankQuestion, *, memory: int | None) -> Reading:
+    def read(self, file: RankFile, asked: RankRequest, *, memory: int | None) -> RankReading:
         """Read a file, with so much memory (bytes)."""
-        return Reading(file, _read_or_error(file, memory, asked))
+        return RankReading(file, _read_or_error(file, memory, asked))
 
-    def wait(self, readings: Iterable[Reading]) -> None:
+    def wait(self, readings: Iterable[RankReading]) -> None:
         """Nothing is waited for: what was begun is done."""
 
     def __enter__(self) -> Self:
@@ -229,25 +233,25 @@ class _Inline:
         pass
 
 
-def _read_or_error(file: RankFile, memory: int | None, asked: RankQuestion) -> GraphOrError:
-    with allowed_memory(memory):
+def _read_or_error(file: RankFile, memory: int | None, asked: RankRequest) -> GraphOrError:
+    with limit_memory(memory):
         try:
-            return graph_of_file(file, asked)
+            return read_rank_graph(file, asked)
         except HtaGraphError as error:
             return error
         except MemoryError:
             pass  # what was read is let go first
-        return out_of_memory(file.path)
+        return out_of_memory_error(file.path)
 
 
-class _Room(Protocol):
+class _Admission(Protocol):
     """Tells how much may be read at once."""
 
     @property
     def limit(self) -> int | None:
         """How much (bytes) a file may take that is read alone, if somebody said so."""
 
-    def has_room(self, file: RankFile, readings: Collection[Reading]) -> bool:
+    def has_room(self, file: RankFile, readings: Collection[RankReading]) -> bool:
         """Tell whether one more file may be read; one always may."""
 
     def share(self, file: RankFile) -> int | None:
@@ -258,13 +262,13 @@ class _Room(Protocol):
 
 
 @dataclass(frozen=True)
-class _AtOnce:
+class _CountLimit:
     """So many files are read, or wait for their turn; each may take the same."""
 
     most: int
     limit: int | None
 
-    def has_room(self, _: RankFile, readings: Collection[Reading]) -> bool:
+    def has_room(self, _: RankFile, readings: Collection[RankReading]) -> bool:
         return sum(not reading.file.error for reading in readings) < self.most
 
     def share(self, _: RankFile) -> int | None:
@@ -274,7 +278,7 @@ class _AtOnce:
         return answer
 
 
-class _Memory:
+class _MemoryLimit:
     """So many processes, and memory: what those take that read, graphs that wait for their turn, graphs handed out."""
 
     def __init__(self, processes: int, memory: int, limit: int | None) -> None:
@@ -305,36 +309,36 @@ class _Memory:
             self._needed[file.path] = peak_bytes(file.path)
         return self._needed[file.path]
 
-    def has_room(self, file: RankFile, readings: Collection[Reading]) -> bool:
+    def has_room(self, file: RankFile, readings: Collection[RankReading]) -> bool:
         """Tell whether one more file may be read; one always may."""
         if sum(reading.answer is None for reading in readings) >= self._processes:
             return False
         used = self._given + sum(map(self._taken, readings))
         return not readings or used + self._needed_for(file) <= self._memory
 
-    def _taken(self, reading: Reading) -> int:
+    def _taken(self, reading: RankReading) -> int:
         """Return what a process takes that reads, or the graph that it made."""
         if reading.answer is None:
             return self._needed_for(reading.file)
         return graph_bytes(reading.answer) if isinstance(reading.answer, DependencyGraph) else 0
 
 
-def _in_order(
-    files: Sequence[RankFile], asked: AskedOf, engine: ReadingEngine, room: _Room, progress: Progress
+def _read_in_order(
+    files: Sequence[RankFile], asked: RequestOf, engine: ReadEngine, room: _Admission, progress: Progress
 ) -> Generator[GraphOrError, None, None]:
     """Read files, as many at once as there is room for; the answers come in the files' order."""
     waiting = deque(files)
-    readings: deque[Reading] = deque()
+    readings: deque[RankReading] = deque()
     with engine:
         while waiting or readings:
             busy = sum(reading.answer is None for reading in readings)
             progress(len(files) - len(waiting) - busy, len(files))
-            again = next((at for at, reading in enumerate(readings) if reading.deserves_more), None)
+            again = next((at for at, reading in enumerate(readings) if reading.needs_more_memory), None)
             if again is not None and not busy:
                 readings[again] = engine.read(readings[again].file, asked(readings[again].file), memory=room.limit)
             elif again is None and waiting and room.has_room(waiting[0], readings):
-                readings.append(_begun(waiting.popleft(), asked, engine, room))
-            elif readings[0].answer is not None and not readings[0].deserves_more:
+                readings.append(_start_reading(waiting.popleft(), asked, engine, room))
+            elif readings[0].answer is not None and not readings[0].needs_more_memory:
                 # Answers come in any order; the oldest question's is given first, later ones wait in memory.
                 yield room.give(cast("GraphOrError", readings.popleft().answer))
             else:
@@ -342,10 +346,10 @@ def _in_order(
     progress(len(files), len(files))
 
 
-def _begun(file: RankFile, asked: AskedOf, engine: ReadingEngine, room: _Room) -> Reading:
+def _start_reading(file: RankFile, asked: RequestOf, engine: ReadEngine, room: _Admission) -> RankReading:
     """Begin to read a file, beside others with no more memory than it is likely to take."""
     if file.error:
-        return Reading(file, file.error)
+        return RankReading(file, file.error)
     share = room.share(file)
     if share is None:
         return engine.read(file, asked(file), memory=room.limit)

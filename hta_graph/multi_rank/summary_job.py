@@ -10,35 +10,35 @@ from typing import Any
 from hta_graph.errors import HtaGraphError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.rank_summary import WholeAnswers, fingerprint
+from hta_graph.graph.rank_summary import RankSummary, fingerprint
 from hta_graph.multi_rank.join_ranks import join_ranks
 from hta_graph.multi_rank.matching.collectives import Collectives, MatchedRanks, match_collectives
 from hta_graph.multi_rank.matching.rank_waits import waits_of_rank
-from hta_graph.multi_rank.matching.read_members import read_members
-from hta_graph.multi_rank.rank_request import RankQuestion
-from hta_graph.multi_rank.read_ranks import Progress, Readers, read_files
-from hta_graph.multi_rank.summary.critical_paths import AskExcerpts, JobPaths
-from hta_graph.multi_rank.summary.rank_excerpt import ExcerptQuestion, file_has_changed
-from hta_graph.multi_rank.summary.summarize import SkeletonQuestion
-from hta_graph.multi_rank.what_if.job_replay import AskReplays, JobReplay
-from hta_graph.multi_rank.what_if.replay_question import ReplayQuestion
+from hta_graph.multi_rank.matching.read_members import read_communications
+from hta_graph.multi_rank.rank_request import RankRequest
+from hta_graph.multi_rank.read_ranks import Progress, ReadOptions, read_files
+from hta_graph.multi_rank.summary.critical_paths import ReadExcerpts, SummaryPaths
+from hta_graph.multi_rank.summary.rank_excerpt import ExcerptRequest, file_changed_error
+from hta_graph.multi_rank.summary.summarize import SummaryRequest
+from hta_graph.multi_rank.what_if.job_replay import JobReplay, ReadReplays
+from hta_graph.multi_rank.what_if.replay_question import ReplayRequest
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.windows import ResolvedWindow, Window
+from hta_graph.paths.windows import Window, WindowQuery
 from hta_graph.trace.rank_files import RankFile
 
-__all__ = ["MANY_RANKS", "JobReader", "SummarySource", "doings_of_each"]
+__all__ = ["MANY_RANKS", "SummaryJobReader", "SummarySource", "activities_per_rank"]
 
 MANY_RANKS = 32
 """Of more ranks than this the asking process holds summaries."""
 
-DOINGS = 1 << 16
+MAX_ACTIVITIES = 1 << 16
 """How much that ranks did is told apart for causes, of all ranks together."""
-FEWEST_DOINGS = 8
+MIN_ACTIVITIES = 8
 
 
-def doings_of_each(ranks: int) -> int:
+def activities_per_rank(ranks: int) -> int:
     """Return how much of what each of so many ranks did is told apart for causes."""
-    return max(FEWEST_DOINGS, DOINGS // max(ranks, 1))
+    return max(MIN_ACTIVITIES, MAX_ACTIVITIES // max(ranks, 1))
 
 
 class SummarySource:
@@ -47,7 +47,7 @@ class SummarySource:
     Args:
         summaries: by rank, in order.
         matched: what the ranks did together.
-        annotations: those whose windows the summaries know (:class:`SkeletonQuestion`).
+        annotations: those whose windows the summaries know (:class:`SummaryRequest`).
         excerpts: asks the whole graphs where paths lead.
         replays: asks the whole graphs what a replay needs.
         whole: reads the whole graphs of some ranks.
@@ -59,14 +59,14 @@ class SummarySource:
         matched: Collectives,
         annotations: tuple[dict[str, Any], ...],
         *,
-        excerpts: AskExcerpts,
-        replays: AskReplays,
+        excerpts: ReadExcerpts,
+        replays: ReadReplays,
         whole: Callable[[Iterable[int]], dict[int, DependencyGraph]],
     ) -> None:
         self.job = join_ranks(summaries.values(), matched=matched, source=self)
         """The job, which is asked as one of whole ranks is."""
         self._matched, self._annotations = matched, annotations
-        self._paths, self._replays, self._whole = JobPaths(self.job, matched, excerpts), replays, whole
+        self._paths, self._replays, self._whole = SummaryPaths(self.job, matched, excerpts), replays, whole
 
     def whole_ranks(self, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
         """Return the whole graphs of some ranks.
@@ -76,7 +76,7 @@ class SummarySource:
         """
         return self._whole(ranks)
 
-    def paths(self, windows: Sequence[Window], data_load: Sequence[str]) -> list[CriticalPath]:
+    def paths(self, windows: Sequence[WindowQuery], data_load: Sequence[str]) -> list[CriticalPath]:
         """Return the paths of windows.
 
         Raises:
@@ -85,13 +85,13 @@ class SummarySource:
         """
         return self._paths.paths(windows, data_load)
 
-    def replay(self, window: ResolvedWindow, asked: str) -> JobReplay:
+    def replay(self, window: Window, asked: str) -> JobReplay:
         """Return the replay of a window, given with how it was asked for."""
         return JobReplay(self.job, window, asked, self._annotations, self._matched, self._replays)
 
 
 @dataclass(frozen=True)
-class JobReader:
+class SummaryJobReader:
     """Joins summaries, and reads the files of ranks once more where a question needs that.
 
     Args:
@@ -102,12 +102,14 @@ class JobReader:
             is.
     """
 
-    readers: Readers
-    question: SkeletonQuestion
+    readers: ReadOptions
+    question: SummaryRequest
     salvage: bool
     progress: Callable[[str], AbstractContextManager[Progress]]
 
-    def in_one_time(self, summaries: Mapping[int, DependencyGraph]) -> tuple[dict[int, DependencyGraph], Collectives]:
+    def align_summaries(
+        self, summaries: Mapping[int, DependencyGraph]
+    ) -> tuple[dict[int, DependencyGraph], Collectives]:
         """Return summaries that can be joined, and what the ranks did together.
 
         Where a rank's clock drifts, or that of its GPU is ahead of its own, its summary is made again in the job's
@@ -116,20 +118,20 @@ class JobReader:
         Raises:
             HtaGraphError: a file cannot be read once more, or has changed.
         """
-        matched = match_collectives({rank: read_members(graph) for rank, graph in summaries.items()})
-        clocks = {rank: clock for rank, clock in matched.clocks.by_rank.items() if not clock.only_ahead}
+        matched = match_collectives({rank: read_communications(graph) for rank, graph in summaries.items()})
+        clocks = {rank: clock for rank, clock in matched.clocks.by_rank.items() if not clock.is_constant_offset}
         questions = {
-            rank: replace(self.question, clock=SkeletonQuestion.clock_record(clock)) for rank, clock in clocks.items()
+            rank: replace(self.question, clock=SummaryRequest.clock_record(clock)) for rank, clock in clocks.items()
         }
-        again = self._asked_again(
+        again = self._read_again(
             "reading ranks whose clocks differ",
             {rank: summaries[rank] for rank in questions},
-            lambda rank: RankQuestion(self.salvage, members=True, skeleton=questions[rank]),
+            lambda rank: RankRequest(self.salvage, members=True, skeleton=questions[rank]),
         )
         for rank, graph in again.items():
             _refuse_changed(summaries[rank], graph)
             # What a dump of the flight recorder numbered stays so.
-            numbered = replace(read_members(graph), arguments=read_members(summaries[rank]).arguments)
+            numbered = replace(read_communications(graph), arguments=read_communications(summaries[rank]).arguments)
             again[rank] = graph.with_attached(numbered)
         timed = {**summaries, **again}
         known = MatchedRanks(timed.keys(), matched)
@@ -141,22 +143,22 @@ class JobReader:
         Raises:
             HtaGraphError: a file cannot be read once more.
         """
-        timed, matched = self.in_one_time(summaries)
+        timed, matched = self.align_summaries(summaries)
 
-        def ask(questions: Mapping[int, ExcerptQuestion]) -> dict[int, DependencyGraph]:
-            return self._asked_again(
+        def ask(questions: Mapping[int, ExcerptRequest]) -> dict[int, DependencyGraph]:
+            return self._read_again(
                 "reading where the path leads",
                 {rank: timed[rank] for rank in questions},
-                lambda rank: RankQuestion(self.salvage, members=True, excerpt=questions[rank]),
+                lambda rank: RankRequest(self.salvage, members=True, excerpt=questions[rank]),
             )
 
         def ask_replay(
-            doing: str, ranks: Iterable[int], question: Callable[[int], ReplayQuestion]
+            doing: str, ranks: Iterable[int], question: Callable[[int], ReplayRequest]
         ) -> dict[int, DependencyGraph]:
-            return self._asked_again(
+            return self._read_again(
                 doing,
                 {rank: timed[rank] for rank in ranks},
-                lambda rank: RankQuestion(self.salvage, members=True, replay=question(rank)),
+                lambda rank: RankRequest(self.salvage, members=True, replay=question(rank)),
             )
 
         def read_whole(ranks: Iterable[int]) -> dict[int, DependencyGraph]:
@@ -168,15 +170,15 @@ class JobReader:
         return source.job
 
     def _whole(self, summaries: Mapping[int, DependencyGraph], matched: Collectives) -> dict[int, DependencyGraph]:
-        asked = RankQuestion(self.salvage, members=True)
-        found = self._asked_again("reading ranks whole", summaries, lambda _: asked)
+        asked = RankRequest(self.salvage, members=True)
+        found = self._read_again("reading ranks whole", summaries, lambda _: asked)
         for rank, graph in found.items():
             _refuse_changed(summaries[rank], graph)
         # Compared with each other alone the few that are read would seem to wait for nobody.
         return {rank: graph.with_attached(waits_of_rank(graph, rank, matched)) for rank, graph in found.items()}
 
-    def _asked_again(
-        self, doing: str, graphs: Mapping[int, DependencyGraph], asked: Callable[[int], RankQuestion]
+    def _read_again(
+        self, doing: str, graphs: Mapping[int, DependencyGraph], asked: Callable[[int], RankRequest]
     ) -> dict[int, DependencyGraph]:
         if not graphs:
             return {}
@@ -194,11 +196,11 @@ class JobReader:
 
 
 def _refuse_changed(before: DependencyGraph, after: DependencyGraph) -> None:
-    if _content_of(before) != _content_of(after):
-        raise file_has_changed(after.path)
+    if _content_fingerprint(before) != _content_fingerprint(after):
+        raise file_changed_error(after.path)
 
 
-def _content_of(graph: DependencyGraph) -> str:
+def _content_fingerprint(graph: DependencyGraph) -> str:
     """Return what tells whether a file holds what it held, of a summary that of its whole graph."""
-    known = graph.attached(WholeAnswers)
+    known = graph.attached(RankSummary)
     return fingerprint(graph) if known is None else known.content

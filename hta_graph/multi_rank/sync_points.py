@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, picked
+from hta_graph.arrays import Columns, take_or
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, Ints
-from hta_graph.paths.rank_local_walks import OwnWays
+from hta_graph.paths.rank_local_walks import LocalWalks
 
-__all__ = ["Interval", "Pair", "Waits", "WaysBack", "waits_of"]
+__all__ = ["SyncInterval", "SyncIntervals", "Waits", "SyncPointSearch", "all_waits"]
 
 
-NEVER = int(np.iinfo(np.int64).min)
+EARLIEST_NS = int(np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,20 +32,20 @@ class Waits(Columns):
 
 
 @dataclass(frozen=True)
-class Interval:
+class SyncInterval:
     """The walks of one rank, latest first, from a member back to its synchronization point, at ``since_ns``.
 
-    ``waited`` are the members between that it had waited for; ``went_on`` tells whether it had for ``sync_member`` too.
+    ``waited`` are the members between that it had waited for; ``resumed`` tells whether it had for ``sync_member`` too.
     """
 
     walks: Sequence[int]
     waited: Sequence[int]
     sync_member: int
-    went_on: bool
+    resumed: bool
     since_ns: int
 
 
-def waits_of(job: JobGraph) -> Waits:
+def all_waits(job: JobGraph) -> Waits:
     """Return all waits, those for whoever came latest first: what one of them is passed on to comes after it."""
     members = job.members
     matched = np.flatnonzero(members.number >= 0)
@@ -55,36 +55,36 @@ def waits_of(job: JobGraph) -> Waits:
     waiter = matched[members.wait[matched] > 0]
     late = last_of[members.number[waiter]]
     error = job.clock_table.error.clip(min=0)
-    doubt = error[members.part[waiter]] + picked(error, picked(members.part, late), otherwise=0)
+    doubt = error[members.part[waiter]] + take_or(error, take_or(members.part, late), otherwise=0)
     waits = Waits(waiter, late, members.wait[waiter], (late >= 0) & (late != waiter) & (members.wait[waiter] > doubt))
-    came = picked(members.arrival, late)
+    came = take_or(members.arrival, late)
     return waits.take(np.lexsort((waiter, -came)))
 
 
 @dataclass(frozen=True)
-class Pair:
+class SyncIntervals:
     """What the rank that waited and the late one did since their last synchronization point.
 
     ``is_synchronized`` is false where the recording shows no collective at which they had to wait for each other: then
     since the first one that both came to.
     """
 
-    waiter: Interval
-    late: Interval
+    waiter: SyncInterval
+    late: SyncInterval
     is_synchronized: bool
 
 
-class WaysBack:
+class SyncPointSearch:
     """Follows ranks back along their walks.
 
     Waits come by whoever came last, so the walk of the late rank is followed once for all that waited for it.
     """
 
-    def __init__(self, job: JobGraph, walks: OwnWays) -> None:
-        self._facts = _Facts.of(job, walks)
-        self._late = _WayBack(self._facts, -1)
+    def __init__(self, job: JobGraph, walks: LocalWalks) -> None:
+        self._facts = _Lists.of(job, walks)
+        self._late = _BackwardWalk(self._facts, -1)
 
-    def since_last_sync(self, waiter: int, late: int) -> Pair | None:
+    def since_last_sync(self, waiter: int, late: int) -> SyncIntervals | None:
         """Follow both ranks back to the last collective from which both went on; None if they have none in common.
 
         Who came last to a collective need not have waited for its end: for that rank it counts when it came.
@@ -92,28 +92,34 @@ class WaysBack:
         facts = self._facts
         behind = facts.queued[waiter], facts.queued[late]
         if min(behind) >= 0 and facts.number[behind[0]] == facts.number[behind[1]] >= 0:
-            return Pair(_right_after(facts, behind[0]), _right_after(facts, behind[1]), is_synchronized=True)
+            return SyncIntervals(
+                _interval_after(facts, behind[0]), _interval_after(facts, behind[1]), is_synchronized=True
+            )
         if self._late.start != late:
-            self._late = _WayBack(facts, late)
-        mine, theirs = _Walker(_WayBack(facts, waiter)), _Walker(self._late)
+            self._late = _BackwardWalk(facts, late)
+        mine, theirs = _WalkCursor(_BackwardWalk(facts, waiter)), _WalkCursor(self._late)
         common = -1
-        while (side := theirs if theirs.next_ns > mine.next_ns else mine).next_ns > NEVER:
+        while (side := theirs if theirs.next_ns > mine.next_ns else mine).next_ns > EARLIEST_NS:
             number = side.advance()
             one, other = mine.sync_point(number), theirs.sync_point(number)
             if one is not None and other is not None:
                 common = number
-                if _both_go_on(facts, one, other):
-                    return Pair(mine.walk.until(common), theirs.walk.until(common), is_synchronized=True)
-        return None if common < 0 else Pair(mine.walk.until(common), theirs.walk.until(common), is_synchronized=False)
+                if _both_resumed(facts, one, other):
+                    return SyncIntervals(mine.walk.until(common), theirs.walk.until(common), is_synchronized=True)
+        return (
+            None
+            if common < 0
+            else SyncIntervals(mine.walk.until(common), theirs.walk.until(common), is_synchronized=False)
+        )
 
 
 @dataclass(frozen=True)
-class _Facts:
+class _Lists:
     """What is asked again and again, as lists: of walks, then of members. One number of an array is slow to get."""
 
     before: Sequence[int]
     before_ns: Sequence[int]
-    went_on: Sequence[bool]
+    resumed: Sequence[bool]
     member: Sequence[int]
     queued: Sequence[int]
     number: Sequence[int]
@@ -123,52 +129,52 @@ class _Facts:
     error: Sequence[int]
 
     @classmethod
-    def of(cls, job: JobGraph, walks: OwnWays) -> _Facts:
+    def of(cls, job: JobGraph, walks: LocalWalks) -> _Lists:
         members = job.members
-        before_ns = np.where(walks.before >= 0, walks.before_ns, NEVER)
+        before_ns = np.where(walks.before >= 0, walks.before_ns, EARLIEST_NS)
         columns = (
-            *(walks.before, before_ns, walks.went_on, walks.member, walks.queued),
+            *(walks.before, before_ns, walks.resumed, walks.member, walks.queued),
             *(members.number, members.is_last, members.arrival, job.event_table.end[members.row]),
             job.clock_table.error.clip(min=0)[members.part],
         )
         return cls(*(column.tolist() for column in columns))
 
 
-def _right_after(facts: _Facts, member: int) -> Interval:
+def _interval_after(facts: _Lists, member: int) -> SyncInterval:
     """Return the interval of a kernel that began when another communication had left its stream."""
-    return Interval((), (), member, went_on=True, since_ns=facts.end[member])
+    return SyncInterval((), (), member, resumed=True, since_ns=facts.end[member])
 
 
-def _both_go_on(facts: _Facts, mine: _Met, theirs: _Met) -> bool:
+def _both_resumed(facts: _Lists, mine: _SyncPoint, theirs: _SyncPoint) -> bool:
     """Tell whether neither rank went on from a collective before the other one had come: a root may."""
     one, other = mine.member, theirs.member
     first_end = min(facts.end[one], facts.end[other])
     last_arrival = max(facts.arrival[one], facts.arrival[other])
     doubt = facts.error[one] + facts.error[other]
-    went_on = (mine.went_on or mine.is_last) and (theirs.went_on or theirs.is_last) and (mine.went_on or theirs.went_on)
-    return went_on and first_end + doubt >= last_arrival
+    resumed = (mine.resumed or mine.is_last) and (theirs.resumed or theirs.is_last) and (mine.resumed or theirs.resumed)
+    return resumed and first_end + doubt >= last_arrival
 
 
 @dataclass(frozen=True, slots=True)
-class _Met:
+class _SyncPoint:
     """A collective on a rank's walk back: after how many walks it comes, at its end or before; if it came last."""
 
     after: int
     member: int
-    went_on: bool
+    resumed: bool
     is_last: bool
     time_ns: int
 
 
-class _WayBack:
+class _BackwardWalk:
     """One rank's walks, one after the other, as far as anybody followed them."""
 
-    def __init__(self, facts: _Facts, start: int) -> None:
+    def __init__(self, facts: _Lists, start: int) -> None:
         self._facts, self.start = facts, start
         self.passed, self._waited = [start], list[tuple[int, int]]()
         self.numbers = [-1]
         """Of the collective that each walk leads to (-1: none)."""
-        self.sync_points = dict[int, _Met]()
+        self.sync_points = dict[int, _SyncPoint]()
         """By the numbers of collectives."""
 
     def next_ns(self, after: int) -> int:
@@ -178,29 +184,29 @@ class _WayBack:
     def go_on(self) -> None:
         """Go on to the next walk."""
         facts, head = self._facts, self.passed[-1]
-        walk, went_on, time_ns = facts.before[head], facts.went_on[head], facts.before_ns[head]
+        walk, resumed, time_ns = facts.before[head], facts.resumed[head], facts.before_ns[head]
         member = facts.member[walk]
         number, after = facts.number[member], len(self.passed)
         self.passed.append(walk)
-        if went_on:
+        if resumed:
             self._waited.append((after, member))
         if member == facts.member[head]:  # its own walk from where it left the thread
             number = -1
         elif number >= 0 and number not in self.sync_points:
-            self.sync_points[number] = _Met(after, member, went_on, facts.is_last[member], time_ns)
+            self.sync_points[number] = _SyncPoint(after, member, resumed, facts.is_last[member], time_ns)
         self.numbers.append(number)
 
-    def until(self, number: int) -> Interval:
+    def until(self, number: int) -> SyncInterval:
         """Return what lies after a collective."""
         found = self.sync_points[number]
         waited = [member for after, member in self._waited if after < found.after]
-        return Interval(self.passed[: found.after], waited, found.member, found.went_on, found.time_ns)
+        return SyncInterval(self.passed[: found.after], waited, found.member, found.resumed, found.time_ns)
 
 
-class _Walker:
+class _WalkCursor:
     """How far a pair of ranks has looked along the walk of one of them."""
 
-    def __init__(self, walk: _WayBack) -> None:
+    def __init__(self, walk: _BackwardWalk) -> None:
         self.walk, self._after = walk, 1
         self.next_ns = walk.next_ns(1)
 
@@ -213,7 +219,7 @@ class _Walker:
         self.next_ns = self.walk.next_ns(self._after)
         return number
 
-    def sync_point(self, number: int) -> _Met | None:
+    def sync_point(self, number: int) -> _SyncPoint | None:
         """Return a synchronization point that lies on the walk so far."""
         found = self.walk.sync_points.get(number)
         return found if found is not None and found.after < self._after else None

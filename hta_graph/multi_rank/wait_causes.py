@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, first_of_runs, picked, summed_by
+from hta_graph.arrays import Columns, first_of_runs, summed_by, take_or
 from hta_graph.graph.conversion import labels, none_where
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, Ints
-from hta_graph.multi_rank.excess import excesses_of
-from hta_graph.multi_rank.profiles import Doings
-from hta_graph.multi_rank.rank_activity import ways_and_profiles
-from hta_graph.multi_rank.sync_points import Waits, waits_of
+from hta_graph.multi_rank.excess import wait_excesses
+from hta_graph.multi_rank.profiles import ActivityProfile
+from hta_graph.multi_rank.rank_activity import walks_and_profiles
+from hta_graph.multi_rank.sync_points import Waits, all_waits
 
-__all__ = ["Charges", "WaitCauses"]
+__all__ = ["AttributedWaits", "WaitCauses"]
 
 
 @dataclass(frozen=True, eq=False)
-class Charges(Columns):
+class AttributedWaits(Columns):
     """Waiting (ns) by its cause: the rank, and what it did (-1: not known); largest first, what is not known last.
 
     ``direct`` is that of ranks that waited for this one, ``propagated`` what reached others through ranks that had
@@ -54,7 +54,7 @@ class _Shares(Columns):
 
 
 @dataclass(frozen=True, eq=False)
-class _Weighed(Columns):
+class _Weights(Columns):
     """What waits (by place) are attributed to: activities (-1: not known), or other members' waits (-1: none)."""
 
     wait: Ints
@@ -77,54 +77,54 @@ class WaitCauses:
 
     def __init__(self, job: JobGraph, data_load: Sequence[str] = ()) -> None:
         self._job = job
-        self._ways, self._profiles = ways_and_profiles(job, data_load)
-        self.waits: Waits = waits_of(job)
+        self._ways, self._profiles = walks_and_profiles(job, data_load)
+        self.waits: Waits = all_waits(job)
 
     @property
-    def activities(self) -> Doings:
+    def activities(self) -> ActivityProfile:
         """What ranks did."""
         return self._profiles.activities
 
     @cached_property
-    def _weighed(self) -> _Weighed:
+    def _weighed(self) -> _Weights:
         """What each wait is attributed to, and the waits that it is passed on to, with their weights; by wait."""
-        found, every = excesses_of(self._job, self._ways, self._profiles, self.waits), np.arange(len(self.waits))
+        found, every = wait_excesses(self._job, self._ways, self._profiles, self.waits), np.arange(len(self.waits))
         turn = np.full(len(self._job.members), -1, np.int64)
         turn[self.waits.waiter] = every
         passed = found.passed_on
         passed = passed.take(turn[passed.member] > passed.wait)  # all are, but where clocks are wrong
         parts = [
-            _Weighed.of(wait=found.done.wait, activity=found.done.activity, member=-1, weight=found.done.time),
-            _Weighed.of(wait=every, activity=-1, member=-1, weight=found.unknown),
-            _Weighed.of(wait=passed.wait, activity=-1, member=passed.member, weight=passed.time),
+            _Weights.of(wait=found.done.wait, activity=found.done.activity, member=-1, weight=found.done.time),
+            _Weights.of(wait=every, activity=-1, member=-1, weight=found.unknown),
+            _Weights.of(wait=passed.wait, activity=-1, member=passed.member, weight=passed.time),
         ]
-        weighed = _Weighed.join(parts)
+        weighed = _Weights.join(parts)
         weighed = weighed.take(np.argsort(weighed.wait, kind="stable"))
         nothing = summed_by(weighed.wait, weighed.weight, len(every)) == 0
         is_unknown = (weighed.activity < 0) & (weighed.member < 0)
         return replace(weighed, weight=weighed.weight + (is_unknown & nothing[weighed.wait]))
 
-    def attribute(self, chosen: Bools | None = None) -> Charges:
+    def attribute(self, chosen: Bools | None = None) -> AttributedWaits:
         """Attribute the waits of some of the job's members, or of all."""
         waits, weighed = self.waits, self._weighed
         direct = waits.time if chosen is None else np.where(chosen[waits.waiter], waits.time, 0)
-        own = apportioned(direct, weighed.wait, weighed.weight)
+        own = apportion(direct, weighed.wait, weighed.weight)
         inherited = self._inherited(own)
         late = waits.late[weighed.wait]
         shares = _Shares(
-            picked(self._job.members.part.astype(np.int64), late), weighed.activity, own, inherited,
+            take_or(self._job.members.part.astype(np.int64), late), weighed.activity, own, inherited,
             self._job.members.number[waits.waiter[weighed.wait]],
         )  # fmt: skip
         return self._summed(shares.take(weighed.member < 0))
 
-    def columns_of(self, attributed: Charges) -> dict[str, Any]:
+    def columns_of(self, attributed: AttributedWaits) -> dict[str, Any]:
         """Return attributed waits as columns of output; None where a rank, or what it did, is not known.
 
         Columns: rank, name, call_path, bound_by, caused_ns, direct_ns, propagated_ns, collectives.
         """
         activities, unknown = self.activities, attributed.activity < 0
         name, path = (np.array([*texts, None], object) for texts in (activities.name, activities.call_path))
-        bound = picked(np.array(activities.bound, np.int8), attributed.activity, otherwise=BoundBy.UNEXPLAINED)
+        bound = take_or(np.array(activities.bound, np.int8), attributed.activity, otherwise=BoundBy.UNEXPLAINED)
         return {
             "rank": none_where(attributed.rank.astype(object), attributed.rank < 0),
             "name": name[attributed.activity],
@@ -148,7 +148,7 @@ class WaitCauses:
             rows = slice(int(first[begin]), int(first[end]))
             amount = passed[self.waits.waiter[begin:end]]
             if amount.any():
-                found[rows] = apportioned(amount, weighed.wait[rows] - begin, weighed.weight[rows])
+                found[rows] = apportion(amount, weighed.wait[rows] - begin, weighed.weight[rows])
             goes_on = np.flatnonzero(weighed.member[rows] >= 0) + rows.start
             np.add.at(passed, weighed.member[goes_on], (own + found)[goes_on])
         return found
@@ -170,27 +170,27 @@ class WaitCauses:
             until = min(until, reached)
         return [*turns, count]
 
-    def _summed(self, shares: _Shares) -> Charges:
+    def _summed(self, shares: _Shares) -> AttributedWaits:
         shares = shares.take((shares.direct > 0) | (shares.propagated > 0))
         shares = shares.take(np.lexsort((shares.number, shares.activity, shares.part)))
         is_first = first_of_runs(shares.part, shares.activity)
         row, first = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
         meets = first_of_runs(shares.part, shares.activity, shares.number).astype(np.int64)
         part = shares.part[first]
-        found = Charges(
-            np.where(part >= 0, self._job.rank_of_part[part], -1),
+        found = AttributedWaits(
+            np.where(part >= 0, self._job.rank_numbers[part], -1),
             shares.activity[first],
             *(summed_by(row, column, len(first)) for column in (shares.direct, shares.propagated, meets)),
         )
         return found.take(np.lexsort((found.activity, found.rank, -found.caused, found.activity < 0)))
 
 
-def apportioned(amount: Ints, group: Ints, weights: Ints) -> Ints:
+def apportion(amount: Ints, group: Ints, weights: Ints) -> Ints:
     """Divide the whole number of each group in proportion to weights, one at least positive; its parts sum to it.
 
     Groups stand one after the other.
 
-    >>> apportioned(np.array([10, 7]), np.array([0, 0, 0, 1, 1]), np.array([1, 1, 1, 0, 5])).tolist()
+    >>> apportion(np.array([10, 7]), np.array([0, 0, 0, 1, 1]), np.array([1, 1, 1, 0, 5])).tolist()
     [4, 3, 3, 0, 7]
     """
     exact = amount[group] * (weights / summed_by(group, weights, len(amount))[group])

@@ -15,43 +15,43 @@ from hta_graph.arrays import freeze
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.graph_timeline import Timeline
-from hta_graph.graph.rank_summary import WholeAnswers
-from hta_graph.multi_rank.matching.rank_members import RankMembers
-from hta_graph.multi_rank.rank_activity import RankWays
-from hta_graph.multi_rank.summary.hops import HopPieces
+from hta_graph.graph.rank_summary import RankSummary
+from hta_graph.multi_rank.matching.rank_members import RankCommunications
+from hta_graph.multi_rank.rank_activity import RankActivity
+from hta_graph.multi_rank.summary.hops import LegSegments
 from hta_graph.multi_rank.what_if.replay_answer import ReplayAnswer
 from hta_graph.storage.location import Location, RemotePath
-from hta_graph.storage.named_places import full_name, named_place
+from hta_graph.storage.named_places import name_with_secrets, resolve_location
 from hta_graph.trace.table import Trace
 
-__all__ = ["graph_pieces", "read_graph"]
+__all__ = ["encode_graph", "decode_graph"]
 
 Column = np.ndarray[Any, Any]
-Described = dict[str, dict[str, Any]]
+TableDescription = dict[str, dict[str, Any]]
 
 
-ATTACHED: dict[str, type[Any]] = {
-    "members": RankMembers,
-    "whole": WholeAnswers,
-    "ways": RankWays,
-    "pieces": HopPieces,
+ATTACHED_TABLES: dict[str, type[Any]] = {
+    "members": RankCommunications,
+    "whole": RankSummary,
+    "ways": RankActivity,
+    "pieces": LegSegments,
     "replay": ReplayAnswer,
 }
 """The tables that go with a graph where it has them."""
 
 
-class Source(Protocol):
+class ByteStream(Protocol):
     """A stream of bytes."""
 
     def readinto(self, buffer: memoryview, /) -> int | None:
         """Fill a buffer, or its beginning; return how many bytes came."""
 
 
-def graph_pieces(graph: DependencyGraph) -> Iterator[bytes | memoryview]:
+def encode_graph(graph: DependencyGraph) -> Iterator[bytes | memoryview]:
     """Yield a graph's bytes, piece by piece; what else is known of it goes with it."""
     trace = graph.trace
     columns: list[Column] = []
-    answers = {name: graph.attached(kind) for name, kind in ATTACHED.items()}
+    answers = {name: graph.attached(kind) for name, kind in ATTACHED_TABLES.items()}
     head = {
         "trace": _describe_table(trace, columns),
         "edges": _describe_table(graph.edge_table, columns),
@@ -65,8 +65,8 @@ def graph_pieces(graph: DependencyGraph) -> Iterator[bytes | memoryview]:
         yield _memory_of(column)
 
 
-def read_graph(head: dict[str, Any], source: Source) -> DependencyGraph:
-    """Make a graph of what :func:`graph_pieces` gave: its first line, parsed, and a stream of the rest.
+def decode_graph(head: dict[str, Any], source: ByteStream) -> DependencyGraph:
+    """Make a graph of what :func:`encode_graph` gave: its first line, parsed, and a stream of the rest.
 
     Raises:
         EOFError: the stream ends early.
@@ -74,13 +74,13 @@ def read_graph(head: dict[str, Any], source: Source) -> DependencyGraph:
     trace: Trace = _read_table(Trace, head["trace"], source)
     edges: EdgeTable = _read_table(EdgeTable, head["edges"], source)
     calls: WaitCalls = _read_table(WaitCalls, head["wait_calls"], source)
-    attached = [_read_table(ATTACHED[name], described, source) for name, described in head["answers"].items()]
+    attached = [_read_table(ATTACHED_TABLES[name], described, source) for name, described in head["answers"].items()]
     return DependencyGraph(trace, Timeline(trace), edges, head["notes"], calls, attached)
 
 
-def _describe_table(table: Any, columns: list[Column]) -> Described:
+def _describe_table(table: Any, columns: list[Column]) -> TableDescription:
     """Describe a table as JSON: of a column its type and length, while the column itself is set aside."""
-    found: Described = {"columns": {}, "tables": {}, "values": {}}
+    found: TableDescription = {"columns": {}, "tables": {}, "values": {}}
     for f in fields(table):
         value = getattr(table, f.name)
         if isinstance(value, np.ndarray):
@@ -89,11 +89,11 @@ def _describe_table(table: Any, columns: list[Column]) -> Described:
         elif is_dataclass(value):
             found["tables"][f.name] = _describe_table(value, columns)
         else:
-            found["values"][f.name] = full_name(value) if isinstance(value, (Path, RemotePath)) else value
+            found["values"][f.name] = name_with_secrets(value) if isinstance(value, (Path, RemotePath)) else value
     return found
 
 
-def _read_table(kind: Any, described: Described, source: Source) -> Any:
+def _read_table(kind: Any, described: TableDescription, source: ByteStream) -> Any:
     """Undo :func:`_describe_table`; the columns come from a stream, in the order of the fields."""
     types = _types_of(kind)
     made: dict[str, Any] = {}
@@ -116,12 +116,12 @@ def _types_of(kind: Any) -> dict[str, Any]:
 def _restored_value(kind: Any, value: Any) -> Any:
     """Undo what JSON does to a tuple and a path."""
     if kind == Location:
-        return named_place(value)
+        return resolve_location(value)
     is_tuple = get_origin(kind) is tuple and isinstance(value, list)
     return tuple(value) if is_tuple else value
 
 
-def _read_column(source: Source, dtype: str, size: int) -> Column:
+def _read_column(source: ByteStream, dtype: str, size: int) -> Column:
     column = np.empty(size, dtype)
     rest = _memory_of(column)
     while len(rest):

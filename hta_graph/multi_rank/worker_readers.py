@@ -13,19 +13,19 @@ from typing import Self
 from hta_graph.errors import HtaGraphError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.multi_rank.memory import memory_share, peak_bytes, processor_count
-from hta_graph.multi_rank.rank_request import RankQuestion
-from hta_graph.multi_rank.rank_task import file_task
-from hta_graph.multi_rank.read_engine import Reading, take_answers
-from hta_graph.multi_rank.wire_format import read_graph
-from hta_graph.multi_rank.workers.tasks import decoded_answer, renamed_error
-from hta_graph.storage.named_places import full_name, is_remote
+from hta_graph.multi_rank.rank_request import RankRequest
+from hta_graph.multi_rank.rank_task import rank_task
+from hta_graph.multi_rank.read_engine import RankReading, take_finished
+from hta_graph.multi_rank.wire_format import decode_graph
+from hta_graph.multi_rank.workers.tasks import decode_answer, error_with_path
+from hta_graph.storage.named_places import is_remote, name_with_secrets
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import Say
 
-__all__ = ["ClusterPool"]
+__all__ = ["DaskReader"]
 
 
-class ClusterPool:
+class DaskReader:
     """Files that Dask's workers read.
 
     Args:
@@ -41,25 +41,27 @@ class ClusterPool:
     """
 
     def __init__(self, files: Sequence[RankFile], cluster: str, jobs: int | None, memory: int | None, say: Say) -> None:
-        from hta_graph.multi_rank.workers.dask_cluster import DaskEngine  # only who reads on a cluster needs it
+        from hta_graph.multi_rank.workers.dask_cluster import DaskWorkers  # only who reads on a cluster needs it
 
         sound = [file for file in files if not file.error]
         # Graphs wait here for their turn, and take less than reading them does.
         room = (memory_share() if memory is None else memory) // max(
             (peak_bytes(file.path) for file in sound), default=1
         )
-        self._cluster = DaskEngine(cluster, jobs, len(sound), processor_count(), say)
+        self._cluster = DaskWorkers(cluster, jobs, len(sound), processor_count(), say)
         self.at_once = max(1, min(self._cluster.at_once, room))
         """How many files are asked for and not yet handed out."""
 
-    def read(self, file: RankFile, asked: RankQuestion, *, memory: int | None) -> Reading:
+    def read(self, file: RankFile, asked: RankRequest, *, memory: int | None) -> RankReading:
         """Let a worker read a file, with so much memory (bytes)."""
-        return Reading(file, future=self._cluster.submit(file_task(_seen_from_afar(file), asked, memory=memory)))
+        return RankReading(
+            file, future=self._cluster.submit(rank_task(_with_absolute_path(file), asked, memory=memory))
+        )
 
-    def wait(self, readings: Iterable[Reading]) -> None:
+    def wait(self, readings: Iterable[RankReading]) -> None:
         """Wait until at least one worker has answered, and take the answers."""
-        for reading, answer in take_answers(readings):
-            reading.answer = _graph_of(reading.file, decoded_answer(answer))
+        for reading, answer in take_finished(readings):
+            reading.answer = _decoded_graph(reading.file, decode_answer(answer))
 
     def __enter__(self) -> Self:
         return self
@@ -68,18 +70,18 @@ class ClusterPool:
         self._cluster.shutdown()
 
 
-def _seen_from_afar(file: RankFile) -> RankFile:
+def _with_absolute_path(file: RankFile) -> RankFile:
     """Name a file as one does who stands in another folder."""
     if is_remote(file.path):
         return file
     return replace(file, path=Path(os.path.abspath(file.path)))  # noqa: PTH100 - links stay what they are
 
 
-def _graph_of(file: RankFile, answer: bytes | HtaGraphError) -> DependencyGraph | HtaGraphError:
+def _decoded_graph(file: RankFile, answer: bytes | HtaGraphError) -> DependencyGraph | HtaGraphError:
     """Make a graph of its bytes, and name the file as it was named here."""
     if isinstance(answer, HtaGraphError):
-        return renamed_error(answer, str(_seen_from_afar(file).path), str(file.path))
+        return error_with_path(answer, str(_with_absolute_path(file).path), str(file.path))
     source = BytesIO(answer)
     head = json.loads(source.readline())
-    head["trace"]["values"]["path"] = full_name(file.path)
-    return read_graph(head, source)
+    head["trace"]["values"]["path"] = name_with_secrets(file.path)
+    return decode_graph(head, source)

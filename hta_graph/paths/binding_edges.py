@@ -7,14 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import Columns, first_of_runs, freeze, last_of_runs, picked
+from hta_graph.arrays import Columns, first_of_runs, freeze, last_of_runs, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.graph_timeline import Timeline
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import event_of
 from hta_graph.model import Bools, Codes, EdgeRole, Ids, Ints, edge_kinds
 
-__all__ = ["LaneRuns", "Stretches", "binding_edges", "first_of_each_run", "lane_runs"]
+__all__ = ["LaneRuns", "Stretches", "binding_edges", "run_starts", "lane_runs"]
 
 RELEASES = edge_kinds(lambda meaning: meaning.role == EdgeRole.RELEASE)
 
@@ -39,7 +39,7 @@ class Stretches(Columns):
     pending: Bools
 
 
-@remembered
+@memoized
 def binding_edges(graph: DependencyGraph) -> Ids:
     """For each point, the incoming edge whose source finished last (-1: none).
 
@@ -57,12 +57,12 @@ def binding_edges(graph: DependencyGraph) -> Ids:
     is_rival[target[rows[binding[target[rows]] != rows]]] = True
     rivals = rows[is_rival[target[rows]]]
     binding[target[rivals]] = -1
-    last = _last_of_rivals(graph, rivals)
+    last = _last_to_finish(graph, rivals)
     binding[target[last]] = last
     return freeze(binding)
 
 
-def _last_of_rivals(graph: DependencyGraph, rows: Ids) -> Ids:
+def _last_to_finish(graph: DependencyGraph, rows: Ids) -> Ids:
     """Keep of the edges into one point the one that binds it."""
     edges, times = graph.edge_table.take(rows), graph.timeline.times
     releases = np.isin(edges.kind, RELEASES)
@@ -73,10 +73,10 @@ def _last_of_rivals(graph: DependencyGraph, rows: Ids) -> Ids:
     return last
 
 
-def first_of_each_run(follows: Bools) -> Ids:
+def run_starts(follows: Bools) -> Ids:
     """Return where the run of each begins, where ``follows`` tells whether it is of one run with the one before it.
 
-    >>> first_of_each_run(np.array([False, True, False])).tolist()
+    >>> run_starts(np.array([False, True, False])).tolist()
     [0, 0, 2]
     """
     found: Ids = np.maximum.accumulate(np.where(follows, 0, np.arange(len(follows), dtype=np.int32)))
@@ -95,7 +95,7 @@ class LaneRuns:
         self.points = timeline.by_lane
         self.place = timeline.place_by_lane
         """Where each point of the trace stands in ``points``."""
-        self.first = freeze(first_of_each_run(follows))
+        self.first = freeze(run_starts(follows))
         """Where each point's run begins."""
 
     @cached_property
@@ -104,11 +104,11 @@ class LaneRuns:
         return freeze(self.points[self.first[self.place]])
 
 
-@remembered
+@memoized
 def lane_runs(graph: DependencyGraph) -> LaneRuns:
     """Return the runs on all lanes: threads first, then streams, then the points that are not walked, alone each."""
     timeline, points = graph.timeline, graph.timeline.by_lane
-    source = picked(graph.edge_table.source, binding_edges(graph)[points])
+    source = take_or(graph.edge_table.source, binding_edges(graph)[points])
     follows = np.zeros(len(points), np.bool_)
     # Bound by its neighbour, and on one lane with it: a hand-over between lanes may be next to it here by chance.
     follows[1:] = (source[1:] == points[:-1]) & ~first_of_runs(graph.event_table.lane[event_of(points)])[1:]

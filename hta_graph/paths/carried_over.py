@@ -6,14 +6,14 @@ import numpy as np
 
 from hta_graph.arrays import freeze
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.model import EdgeKind, Ints
 
-__all__ = ["issued_times"]
+__all__ = ["issue_times"]
 
 
-@remembered
-def issued_times(graph: DependencyGraph) -> Ints:
+@memoized
+def issue_times(graph: DependencyGraph) -> Ints:
     """Return when (ns) each event was issued: when its launching call began, or it itself if that was earlier."""
     issued = graph.event_table.start.copy()
     launches = graph.edges_of(EdgeKind.LAUNCH)

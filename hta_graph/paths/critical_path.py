@@ -8,36 +8,36 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, picked, summed_by
+from hta_graph.arrays import first_of_runs, summed_by, take_or
 from hta_graph.errors import DefectError, QueryError, Remedy, UsageError
 from hta_graph.graph.conversion import labels, none_where, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph, RankSource
 from hta_graph.model import ROLE, Bools, BoundBy, EdgeKind, EdgeRole, Evidence, Ids, Ints, Reason
-from hta_graph.paths.carried_over import issued_times
+from hta_graph.paths.carried_over import issue_times
 from hta_graph.paths.median_step import median_step
-from hta_graph.paths.merged_runs import Runs, merge_runs
-from hta_graph.paths.pieces import Pieces
+from hta_graph.paths.merged_runs import SegmentRuns, merge_runs
+from hta_graph.paths.pieces import SegmentTable
 from hta_graph.paths.replays import replays_with_hole
-from hta_graph.paths.segments import pieces_of_paths
-from hta_graph.paths.time_accounting import Accounting
+from hta_graph.paths.segments import segments_of_paths
+from hta_graph.paths.time_accounting import TimeAccounting
 from hta_graph.paths.walk_path import Chain, walk_back
-from hta_graph.paths.windows import ResolvedWindow, Window, known_windows
+from hta_graph.paths.windows import Window, WindowQuery, precomputed_windows
 from hta_graph.text.formatting import html_table, milliseconds
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "WHOLE_GRAPHS",
+    "WHOLE_GRAPHS_REMEDY",
     "CriticalPath",
     "PathSource",
     "critical_path",
     "critical_paths",
-    "is_told_elsewhere",
-    "refuse_few_rows",
+    "has_partial_rows",
+    "require_all_rows",
 ]
 
-WHOLE_GRAPHS = Remedy(
+WHOLE_GRAPHS_REMEDY = Remedy(
     "read fewer ranks, or the job without skeletons", "name one with --rank, or ask with --skeletons never"
 )
 """What helps where a question needs the whole graphs of all ranks."""
@@ -49,7 +49,7 @@ TOP_EVENTS = 10
 class CriticalPath:
     """The segments of one window: contiguous, each with one owner and one class, and their sums."""
 
-    def __init__(self, graph: DependencyGraph, window: ResolvedWindow, chain: Chain, pieces: Pieces) -> None:
+    def __init__(self, graph: DependencyGraph, window: Window, chain: Chain, pieces: SegmentTable) -> None:
         self.graph = graph
         self.window = window
         self.chain = chain
@@ -114,17 +114,17 @@ class CriticalPath:
         found: Bools = is_early & (self.pieces.reason == Reason.BEFORE_RECORDING) & (len(begins) > 1)
         return found
 
-    def _carried_over(self, pieces: Pieces) -> Bools:
+    def _carried_over(self, pieces: SegmentTable) -> Bools:
         """Mark the pieces whose event, or the call that launched it, started before the window."""
         # A step's annotation opens before the first row with points; still nothing comes before a whole trace.
         if self.window.is_whole:
             return np.zeros(len(pieces), np.bool_)
-        issued = picked(issued_times(self.graph), pieces.event, otherwise=self.window.start_ns)
+        issued = take_or(issue_times(self.graph), pieces.event, otherwise=self.window.start_ns)
         early: Bools = issued < self.window.start_ns
         return early
 
     @cached_property
-    def runs(self) -> Runs:
+    def runs(self) -> SegmentRuns:
         """The segments with long runs of equal class and stack merged: they tile the window too."""
         return merge_runs(self.graph, self.pieces, self.length_ns)
 
@@ -137,14 +137,14 @@ class CriticalPath:
         runs = self.runs
         columns = self._columns_of(runs)
         columns["edge"] = none_where(columns["edge"], runs.is_mixed)
-        inside = texts_of_codes(self.graph.names, picked(self.graph.event_table.name, runs.inside))
+        inside = texts_of_codes(self.graph.names, take_or(self.graph.event_table.name, runs.inside))
         return {**columns, "segments": runs.segments, "inside": inside}
 
     def segment_columns(self) -> dict[str, Any]:
         """Return the segments' columns as object or integer arrays; ``None`` where there is no event, edge or lane."""
         return self._columns_of(self.pieces)
 
-    def _columns_of(self, pieces: Pieces) -> dict[str, Any]:
+    def _columns_of(self, pieces: SegmentTable) -> dict[str, Any]:
         events, no_edge = self.graph.event_table, pieces.edge_kind < 0
         # Nearly all are none: it would be dear to name every one.
         reasons, unknown = np.full(len(pieces), None, object), np.flatnonzero(pieces.reason >= 0)
@@ -155,8 +155,8 @@ class CriticalPath:
             "edge": none_where(labels(EdgeKind, pieces.edge_kind), no_edge),
             "evidence": none_where(labels(Evidence, pieces.inferred.astype(np.int8)), no_edge),
             "bound_by": labels(BoundBy, pieces.bound),
-            "event_index": none_where(picked(events.index, pieces.event), pieces.event < 0),
-            "name": texts_of_codes(self.graph.names, picked(events.name, pieces.event)),
+            "event_index": none_where(take_or(events.index, pieces.event), pieces.event < 0),
+            "name": texts_of_codes(self.graph.names, take_or(events.name, pieces.event)),
             "lane": texts_of_codes(self.graph.lanes.labels, pieces.lane),
             "carried_over": self._carried_over(pieces),
             "rank": np.array(self._rank_names(), object)[pieces.part],
@@ -188,8 +188,8 @@ class CriticalPath:
             "start_ns": pieces.start[rows],
             "end_ns": pieces.end[rows],
             "reason": labels(Reason, pieces.reason[rows]),
-            "while_in": texts_of_codes(names, picked(events.name, pieces.open_call[rows])),
-            "before": texts_of_codes(names, picked(events.name, waiter)),
+            "while_in": texts_of_codes(names, take_or(events.name, pieces.open_call[rows])),
+            "before": texts_of_codes(names, take_or(events.name, waiter)),
             **self._replays_with_hole(rows),
         }
 
@@ -263,7 +263,7 @@ class CriticalPath:
 
     def event_totals(self) -> dict[str, Any]:
         """Return the columns of :meth:`by_event` without pandas."""
-        names = picked(self.graph.event_table.name, self.pieces.event)
+        names = take_or(self.graph.event_table.name, self.pieces.event)
         columns = self._totals_by([names, self.pieces.bound, self.pieces.part])
         name, bound, part = columns["key"]
         return {
@@ -323,7 +323,7 @@ class CriticalPath:
 class PathSource(RankSource, Protocol):
     """Finds the paths of a graph that holds few rows of its ranks."""
 
-    def paths(self, windows: Sequence[Window], data_load: Sequence[str]) -> list[CriticalPath]:
+    def paths(self, windows: Sequence[WindowQuery], data_load: Sequence[str]) -> list[CriticalPath]:
         """Return the paths of windows, given expressions of what loads data.
 
         Raises:
@@ -332,23 +332,23 @@ class PathSource(RankSource, Protocol):
         """
 
 
-def is_told_elsewhere(graph: DependencyGraph) -> bool:
+def has_partial_rows(graph: DependencyGraph) -> bool:
     """Tell whether a graph holds few rows of its ranks, whose paths are told by their whole graphs."""
     return isinstance(graph.source, PathSource)
 
 
-def refuse_few_rows(graph: DependencyGraph, what: str) -> None:
+def require_all_rows(graph: DependencyGraph, what: str) -> None:
     """Refuse to answer a question by a graph that holds few rows of its ranks.
 
     Raises:
         QueryError: it does.
     """
-    if is_told_elsewhere(graph):
-        raise QueryError(f"{graph.path}: {what} takes all rows of all ranks", WHOLE_GRAPHS)
+    if has_partial_rows(graph):
+        raise QueryError(f"{graph.path}: {what} takes all rows of all ranks", WHOLE_GRAPHS_REMEDY)
 
 
 def critical_path(
-    graph: DependencyGraph, window: Window | None = None, *, data_load: Sequence[str] = ()
+    graph: DependencyGraph, window: WindowQuery | None = None, *, data_load: Sequence[str] = ()
 ) -> CriticalPath:
     """Extract the critical path of a window.
 
@@ -368,14 +368,14 @@ def critical_path(
     """
     if window is not None and not callable(window):
         raise UsageError(
-            f"a window is made by step, annotation, between or whole, not {window!r}; use {_suggested_window(window)}"
+            f"a window is made by step, annotation, between or whole, not {window!r}; use {_suggest_window(window)}"
         )
     (path,) = critical_paths(graph, [window or median_step()], data_load=data_load)
     return path
 
 
 def critical_paths(
-    graph: DependencyGraph, windows: Sequence[Window], *, data_load: Sequence[str] = ()
+    graph: DependencyGraph, windows: Sequence[WindowQuery], *, data_load: Sequence[str] = ()
 ) -> list[CriticalPath]:
     """Extract the critical paths of several windows, which takes little longer than that of all of them as one.
 
@@ -386,19 +386,19 @@ def critical_paths(
         return []
     if isinstance(graph.source, PathSource):
         return graph.source.paths(windows, data_load)
-    if known_windows(graph) is not None:
+    if precomputed_windows(graph) is not None:
         raise QueryError(f"{graph.path}: holds few rows of its rank; ask about that rank alone")
     resolved = [window(graph) for window in windows]
-    accounting = Accounting(graph, data_load)
+    accounting = TimeAccounting(graph, data_load)
     chains = [walk_back(graph, window.sink.point, window.start_ns) for window in resolved]
-    pieces = pieces_of_paths(graph, chains, resolved, accounting)
+    pieces = segments_of_paths(graph, chains, resolved, accounting)
     return [CriticalPath(graph, *of) for of in zip(resolved, chains, pieces, strict=True)]
 
 
-def _suggested_window(window: object) -> str:
+def _suggest_window(window: object) -> str:
     """Guess the window that someone meant who gave a number, a name or two times.
 
-    >>> _suggested_window(16), _suggested_window("forward"), _suggested_window((5, 9)), _suggested_window(None)
+    >>> _suggest_window(16), _suggest_window("forward"), _suggest_window((5, 9)), _suggest_window(None)
     ('step(16)', "annotation('forward')", 'between(5, 9)', 'step(N)')
     """
     if isinstance(window, int):

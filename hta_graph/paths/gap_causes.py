@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, picked
+from hta_graph.arrays import Columns, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.points import event_of, start_point
 from hta_graph.model import EDGE_MEANING, Codes, EdgeEnd, EdgeKind, EventKind, GapCause, Ids, Ints
 from hta_graph.paths.binding_edges import Stretches, binding_edges
 from hta_graph.paths.gaps import Gaps, walk_gaps
-from hta_graph.paths.time_accounting import Accounting, Accounts, TimePart
+from hta_graph.paths.time_accounting import AccountedTime, TimeAccounting, TimePart
 
-__all__ = ["GapExplainer", "GapPieces"]
+__all__ = ["GapExplainer", "GapSegments"]
 
 CAUSE_OF_EDGE = np.array(
     [GapCause.UNKNOWN if (cause := EDGE_MEANING[kind].gap) is None else cause for kind in EdgeKind], np.int8
@@ -27,7 +27,7 @@ SILENT = (GapCause.STREAM_ORDER, GapCause.GRAPH_ORDER, GapCause.UNKNOWN)
 
 
 @dataclass(frozen=True, eq=False)
-class GapPieces(Columns):
+class GapSegments(Columns):
     """Parts of gaps, each with one cause; those of a gap tile it, to the nanosecond.
 
     ``event`` is the row behind it (canonical; -1: none): the operator, call, frame, or the activity waited for.
@@ -57,14 +57,14 @@ class GapExplainer:
 
     def __init__(self, graph: DependencyGraph, data_load: Sequence[str] = ()) -> None:
         self._graph = graph
-        self._accounting = Accounting(graph, data_load)
+        self._accounting = TimeAccounting(graph, data_load)
 
     def binding_edge(self, activities: Ids) -> Ids:
         """Return the edge that bound the start of each activity (canonical row); -1 for none, and for row -1."""
-        found: Ids = picked(binding_edges(self._graph), np.where(activities >= 0, start_point(activities), -1))
+        found: Ids = take_or(binding_edges(self._graph), np.where(activities >= 0, start_point(activities), -1))
         return found
 
-    def explain(self, gaps: Gaps) -> GapPieces:
+    def explain(self, gaps: Gaps) -> GapSegments:
         """Return the parts of gaps with their causes, in order of gap and time."""
         stretches = walk_gaps(self._graph, gaps)
         accounts = self._accounting.divide(stretches, gaps.start, gaps.end)
@@ -73,14 +73,14 @@ class GapExplainer:
         # Before an activity whose launch is not in the file, stream order may hide that the host was late.
         after = gaps.after[of.walk]
         hidden = (self._graph.launching_call[after] < 0) & np.isin(cause, SILENT)
-        known = GapPieces.of(
+        known = GapSegments.of(
             gap=of.walk, start=accounts.start, end=accounts.end, edge=of.edge,
             cause=np.where(hidden, GapCause.LAUNCH_UNKNOWN, cause), event=np.where(hidden, after, event),
         )  # fmt: skip
-        pieces = GapPieces.join([_gaps_without_successor(gaps), known])
+        pieces = GapSegments.join([_gaps_without_successor(gaps), known])
         return pieces.take(np.lexsort((pieces.start, pieces.gap)))
 
-    def _cause_of_pieces(self, accounts: Accounts, of: Stretches) -> Codes:
+    def _cause_of_pieces(self, accounts: AccountedTime, of: Stretches) -> Codes:
         part, owner = accounts.part, accounts.owner
         # What the edge says holds, unless what the part is says more, and then who owns it.
         cause = np.append(CAUSE_OF_EDGE, np.int8(GapCause.UNKNOWN))[of.kind]
@@ -99,7 +99,7 @@ class GapExplainer:
         cause = np.where(in_call, GapCause.HOST_CALL, GapCause.HOST_OPERATOR)
         return np.where(self._graph.marks.blocking_call[owner], GapCause.HOST_BLOCKED, cause).astype(np.int8)
 
-    def _events_behind(self, accounts: Accounts, of: Stretches) -> Ids:
+    def _events_behind(self, accounts: AccountedTime, of: Stretches) -> Ids:
         """Return after whom each part is named: its owner, or one side of the edge; of an excess what came late."""
         by_source = np.append(NAMED_BY_SOURCE, False)[of.kind] & (accounts.part != TimePart.EXCESS)
         side = event_of(np.where(by_source, of.source, of.target))
@@ -108,8 +108,8 @@ class GapExplainer:
         return np.where(owned, accounts.owner, side).astype(np.int32)
 
 
-def _gaps_without_successor(gaps: Gaps) -> GapPieces:
+def _gaps_without_successor(gaps: Gaps) -> GapSegments:
     """Gaps after which no activity follows."""
     gap = np.flatnonzero(gaps.after < 0)
     start, end = gaps.start[gap], gaps.end[gap]
-    return GapPieces.of(gap=gap, start=start, end=end, cause=GapCause.NO_MORE_WORK, event=-1, edge=-1)
+    return GapSegments.of(gap=gap, start=start, end=end, cause=GapCause.NO_MORE_WORK, event=-1, edge=-1)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, laid_out, last_until
+from hta_graph.arrays import Columns, expand_ranges, last_at_most
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.points import event_of, start_point
 from hta_graph.model import ROLE, EdgeRole, Ids, Ints
-from hta_graph.paths.binding_edges import Stretches, binding_edges, first_of_each_run
+from hta_graph.paths.binding_edges import Stretches, binding_edges, run_starts
 
 __all__ = ["Gaps", "walk_gaps"]
 
@@ -25,7 +25,7 @@ class Gaps(Columns):
 
 
 @dataclass(frozen=True, eq=False)
-class _Heads(Columns):
+class _WalkHeads(Columns):
     """Where the walks through some gaps have got to: the gap, the point, and the time, which never increases."""
 
     gap: Ints
@@ -46,10 +46,10 @@ def walk_gaps(graph: DependencyGraph, gaps: Gaps) -> Stretches:
 
     Stretches on one thread are taken in one go, so that the cost grows with what happens in the gaps.
     """
-    walk = _Walk(graph, gaps)
+    walk = _GapWalk(graph, gaps)
     known = np.flatnonzero(gaps.after >= 0)
     point = start_point(gaps.after[known])
-    heads = _Heads(known, point, graph.timeline.times[point])
+    heads = _WalkHeads(known, point, graph.timeline.times[point])
     parts: list[Stretches] = []
     # A round takes every walk along its thread and over one edge: as many rounds as the longest walk has hand-overs.
     while len(heads):
@@ -60,7 +60,7 @@ def walk_gaps(graph: DependencyGraph, gaps: Gaps) -> Stretches:
     return found.take(found.end > found.start)
 
 
-class _Walk:
+class _GapWalk:
     def __init__(self, graph: DependencyGraph, gaps: Gaps) -> None:
         # One row behind the last, so that edge -1 has source -1 and kind -1.
         self._source = np.append(graph.edge_table.source, np.int32(-1))
@@ -74,26 +74,26 @@ class _Walk:
         self._place = graph.timeline.place_on_thread
         # Runs of threads only: a point of a stream is GPU work, where a walk ends.
         follows = ROLE[self._kind[self._binding[self._calls.points]]] == EdgeRole.THREAD
-        self._first = first_of_each_run(follows)
+        self._first = run_starts(follows)
 
-    def along_threads(self, heads: _Heads) -> tuple[_Heads, Stretches]:
+    def along_threads(self, heads: _WalkHeads) -> tuple[_WalkHeads, Stretches]:
         """Follow each walk's thread to the gap's start, or to a point that something else binds."""
         place = self._place(heads.point)
         if (place < 0).all():
             return heads, Stretches.empty()
         until, lane, on_thread = place.copy(), self._lane[event_of(heads.point)], place >= 0
         first, past = (self._calls.first[lane[on_thread] + further] for further in (0, 1))
-        until[on_thread] = last_until(self._calls.time, first, past, self._gap_start[heads.gap[on_thread]])
+        until[on_thread] = last_at_most(self._calls.time, first, past, self._gap_start[heads.gap[on_thread]])
         # No further than the gap's start, nor than the oldest point that this thread alone explains.
         until = np.where(place >= 0, np.clip(until, self._first[place], place), place)
         found = self._between_neighbours(heads, until, place)
         point = np.where(place >= 0, self._calls.points[until], heads.point)
-        moved = _Heads(heads.gap, point, np.minimum(heads.time, self._times[point]))
+        moved = _WalkHeads(heads.gap, point, np.minimum(heads.time, self._times[point]))
         return moved.take(moved.time > self._gap_start[heads.gap]), found
 
-    def _between_neighbours(self, heads: _Heads, first: Ids, last: Ids) -> Stretches:
+    def _between_neighbours(self, heads: _WalkHeads, first: Ids, last: Ids) -> Stretches:
         """Return the stretches between neighbouring points from place ``first`` to place ``last`` of each walk."""
-        walk, place = laid_out(first + 1, np.maximum(last - first, 0))
+        walk, place = expand_ranges(first + 1, np.maximum(last - first, 0))
         source, target = self._calls.points[place - 1], self._calls.points[place]
         gap = heads.gap[walk]
         # A head may be earlier than its own point: time had been pulled back by a clock fault.
@@ -101,7 +101,7 @@ class _Walk:
         start = np.maximum(np.minimum(self._times[source], latest), self._gap_start[gap])
         return self._stretches_on_edges(gap, start, latest, source, target, self._binding[target])
 
-    def across_edges(self, heads: _Heads) -> tuple[_Heads, list[Stretches]]:
+    def across_edges(self, heads: _WalkHeads) -> tuple[_WalkHeads, list[Stretches]]:
         """Follow each walk over one edge from elsewhere."""
         edge = self._binding[heads.point]
         lost = heads.take(edge < 0)
@@ -114,11 +114,11 @@ class _Walk:
         inside = time > self._gap_start[heads.gap]
         # On GPU work a walk ends: why that was late is the question of another gap, of its own stream.
         meets_work = inside & self._on_gpu[event_of(source)]
-        waiting = _Heads(heads.gap, heads.point, time).take(meets_work)
+        waiting = _WalkHeads(heads.gap, heads.point, time).take(meets_work)
         parts.append(self._rest_of_gaps(waiting, edge[meets_work], pending=True))
-        return _Heads(heads.gap, source, time).take(inside & ~meets_work), parts
+        return _WalkHeads(heads.gap, source, time).take(inside & ~meets_work), parts
 
-    def _rest_of_gaps(self, heads: _Heads, edge: Ids, *, pending: bool = False) -> Stretches:
+    def _rest_of_gaps(self, heads: _WalkHeads, edge: Ids, *, pending: bool = False) -> Stretches:
         """Return what is left of gaps in which a walk ends."""
         start = np.minimum(self._gap_start[heads.gap], heads.time)
         return self._stretches_on_edges(

@@ -10,7 +10,7 @@ import numpy as np
 from hta_graph.arrays import distinct
 from hta_graph.model import Bools, Ints
 
-__all__ = ["Intervals", "combinations", "union"]
+__all__ = ["Intervals", "time_by_combination", "union"]
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ def union(start: Ints, end: Ints, *, keep_empty: bool = False) -> Intervals:
     return Intervals(start[opens], reach[closes])
 
 
-def combinations(sets: Sequence[Intervals]) -> Ints:
+def time_by_combination(sets: Sequence[Intervals]) -> Ints:
     """Return for every combination of the sets how long exactly these run (ns).
 
     The combination is a bit mask: bit i stands for ``sets[i]``; entry 0 is zero.
 
-    >>> combinations([union(np.array([0]), np.array([5])), union(np.array([3]), np.array([9]))]).tolist()
+    >>> time_by_combination([union(np.array([0]), np.array([5])), union(np.array([3]), np.array([9]))]).tolist()
     [0, 3, 4, 2]
     """
     times, running = _sweep_line(sets)

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hta_graph.errors import QueryError
-from hta_graph.graph.dependency_graph import DependencyGraph, RankPart
+from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.job_graph import JobGraph, Members
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.model import EdgeKind, Ints
-from hta_graph.paths.window_ends import Sink, ends_of_steps, later_sink, sink_on_gpu
+from hta_graph.paths.window_ends import Sink, later_sink, sink_on_gpu, step_work_ends
 
 if TYPE_CHECKING:
-    from hta_graph.paths.windows import ResolvedWindow
+    from hta_graph.paths.windows import Window
 
-__all__ = ["from_first_to_last", "iteration_of_job", "step_ends"]
+__all__ = ["window_over_ranks", "job_iteration", "job_step_ends"]
 
-Resolve = Callable[[DependencyGraph], "ResolvedWindow"]
+Resolve = Callable[[DependencyGraph], "Window"]
 
 
-def from_first_to_last(job: JobGraph, resolve: Resolve) -> ResolvedWindow:
+def window_over_ranks(job: JobGraph, resolve: Resolve) -> Window:
     """Return the window from where the first rank's begins to where the last one's ends.
 
     Raises:
@@ -49,22 +49,22 @@ def from_first_to_last(job: JobGraph, resolve: Resolve) -> ResolvedWindow:
     )  # fmt: skip
 
 
-def iteration_of_job(job: JobGraph, resolve: Resolve, *, number: int, cpu_window: bool) -> ResolvedWindow:
+def job_iteration(job: JobGraph, resolve: Resolve, *, number: int, cpu_window: bool) -> Window:
     """Return a step of a job: from the latest end of the steps before over all ranks to the latest end of this one.
 
     Raises:
         QueryError: no rank has the step, or an earlier step's work ends after it.
     """
-    window = from_first_to_last(job, resolve)
+    window = window_over_ranks(job, resolve)
     if cpu_window:
         return window
-    before = max((end for earlier, end in step_ends(job).items() if earlier < number), default=window.start_ns)
+    before = max((end for earlier, end in job_step_ends(job).items() if earlier < number), default=window.start_ns)
     if before >= window.end_ns:
         raise QueryError(f"{job.path}: step {number} is empty: the work of an earlier step ends after it")
     return replace(window, start_ns=before, gpu_ns=window.end_ns - before, form="gpu")
 
 
-def _windows_of_ranks(job: JobGraph, resolve: Resolve) -> list[tuple[RankPart, ResolvedWindow]]:
+def _windows_of_ranks(job: JobGraph, resolve: Resolve) -> list[tuple[RankGraph, Window]]:
     """Ask each rank; one that has no such window contributes nothing."""
     found, errors = [], []
     for part in job.parts:
@@ -77,15 +77,15 @@ def _windows_of_ranks(job: JobGraph, resolve: Resolve) -> list[tuple[RankPart, R
     return found
 
 
-def _missing_ranks(job: JobGraph, found: Sequence[tuple[RankPart, ResolvedWindow]]) -> tuple[int, ...]:
+def _missing_ranks(job: JobGraph, found: Sequence[tuple[RankGraph, Window]]) -> tuple[int, ...]:
     there = {part.rank for part, _ in found}
     return tuple(part.rank for part in job.parts if part.rank is not None and part.rank not in there)
 
 
-def _latest_sink(job: JobGraph, found: Sequence[tuple[RankPart, ResolvedWindow]]) -> Sink:
+def _latest_sink(job: JobGraph, found: Sequence[tuple[RankGraph, Window]]) -> Sink:
     """Return where the last rank ends, on a GPU, on a thread or in what it does with others on its CPU."""
-    sinks = [_with_host_work(job, part, _sink_in_job(part, own.sink), own.cpu_span) for part, own in found]
-    sinks = [_behind_what_it_waited_for(job, sink) for sink in sinks]
+    sinks = [_with_host_communication(job, part, _sink_in_job(part, own.sink), own.cpu_span) for part, own in found]
+    sinks = [_at_awaited_communication(job, sink) for sink in sinks]
     # Of equal ends the lowest rank's, whatever the order of the files.
     return replace(
         max(sinks, key=lambda sink: sink.time_ns),
@@ -94,7 +94,7 @@ def _latest_sink(job: JobGraph, found: Sequence[tuple[RankPart, ResolvedWindow]]
     )
 
 
-def _behind_what_it_waited_for(job: JobGraph, sink: Sink) -> Sink:
+def _at_awaited_communication(job: JobGraph, sink: Sink) -> Sink:
     """Let a window that ends while a thread stands still end with the communication that this thread had waited for.
 
     thread    [c10d::recv_]                      window's end |  [next step
@@ -107,7 +107,7 @@ def _behind_what_it_waited_for(job: JobGraph, sink: Sink) -> Sink:
         return sink
     goes_on = job.calls.points[part][after[0]]
     edges, times = job.edge_table, job.timeline.times
-    woken = _awakened(job)
+    woken = _collective_wait_edges(job)
     ended = edges.source[woken[slice(*np.searchsorted(edges.target[woken], (goes_on, goes_on + 1)))]]
     ended = ended[(times[ended] <= sink.time_ns) & (times[ended] > times[sink.point])]
     if not len(ended):
@@ -120,7 +120,7 @@ def _behind_what_it_waited_for(job: JobGraph, sink: Sink) -> Sink:
     return replace(sink, point=point, ends=ends, tails=tails)
 
 
-def _sink_in_job(part: RankPart, sink: Sink) -> Sink:
+def _sink_in_job(part: RankGraph, sink: Sink) -> Sink:
     return Sink(
         sink.point + 2 * part.first_row if sink.point >= 0 else -1,
         sink.time_ns,
@@ -130,15 +130,15 @@ def _sink_in_job(part: RankPart, sink: Sink) -> Sink:
     )
 
 
-def _with_host_work(job: JobGraph, part: RankPart, sink: Sink, span: tuple[int, int]) -> Sink:
+def _with_host_communication(job: JobGraph, part: RankGraph, sink: Sink, span: tuple[int, int]) -> Sink:
     """Let the sink of a stretch be the end of what was called in it on the CPU, where that ends later."""
-    own, start = _host_members(job, part), job.event_table.start
+    own, start = _host_members_of(job, part), job.event_table.start
     inside = (start[own.call] >= span[0]) & (start[own.call] < span[1])
     return later_sink(sink, sink_on_gpu(job, own.row[inside]))
 
 
-@remembered
-def step_ends(job: JobGraph) -> dict[int, int]:
+@memoized
+def job_step_ends(job: JobGraph) -> dict[int, int]:
     """Return when the work of each step ends on the last rank (ns), by number: the GPU's, and what ran on CPUs."""
     found: dict[int, int] = {}
     for part in job.parts:
@@ -148,35 +148,35 @@ def step_ends(job: JobGraph) -> dict[int, int]:
     return found
 
 
-def _ends_on_rank(job: JobGraph, part: RankPart) -> Ints:
+def _ends_on_rank(job: JobGraph, part: RankGraph) -> Ints:
     """Return when the work of each step of a rank ends (ns), in order of time."""
     steps, start = part.graph.steps(), job.event_table.start
-    ends = ends_of_steps(part.graph).copy()
+    ends = step_work_ends(part.graph).copy()
     begins, stops = (np.array(list(times), np.int64) for times in (
         (item.start_ns for item in steps), (item.end_ns for item in steps),
     ))  # fmt: skip
-    own = _host_members(job, part)
+    own = _host_members_of(job, part)
     of = np.searchsorted(begins, start[own.call], side="right") - 1
     inside = (of >= 0) & (start[own.call] < np.append(stops, 0)[of])
     np.maximum.at(ends, of[inside], job.event_table.end[own.row[inside]])
     return ends
 
 
-@remembered
-def _awakened(job: JobGraph) -> Ints:
+@memoized
+def _collective_wait_edges(job: JobGraph) -> Ints:
     """Return the edges by which threads go on when their communication ends, by what goes on."""
     rows = np.flatnonzero(job.edge_table.kind == EdgeKind.COLLECTIVE_WAIT)
     return rows[np.argsort(job.edge_table.target[rows], kind="stable")]
 
 
-def _host_members(job: JobGraph, part: RankPart) -> Members:
+def _host_members_of(job: JobGraph, part: RankGraph) -> Members:
     """Select what a rank called for that ran on its CPU."""
-    every, first = _members_on_cpus(job)
+    every, first = _host_members(job)
     return every.take(slice(int(first[part.place]), int(first[part.place + 1])))
 
 
-@remembered
-def _members_on_cpus(job: JobGraph) -> tuple[Members, Ints]:
+@memoized
+def _host_members(job: JobGraph) -> tuple[Members, Ints]:
     """Return what ranks called for that ran on their CPUs, rank by rank, and where each rank's begin."""
     members = job.members.take((job.members.call >= 0) & ~job.is_gpu[job.members.row])
     members = members.take(np.argsort(members.part, kind="stable"))

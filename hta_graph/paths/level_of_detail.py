@@ -11,9 +11,9 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import GPU_KINDS, Bools, EventKind, Ids, Ints, kind_mask
 from hta_graph.paths.critical_path import CriticalPath
 
-__all__ = ["busiest_lanes", "depths_on_lanes", "parts_on_paths", "rows_between", "stacking_order"]
+__all__ = ["busiest_lanes", "tracks_on_lanes", "ranks_on_paths", "rows_between", "lane_order"]
 
-ON_THREADS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.ANNOTATION)
+THREAD_KINDS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.ANNOTATION)
 
 
 def rows_between(graph: DependencyGraph, start_ns: int, end_ns: int) -> Ints:
@@ -22,15 +22,15 @@ def rows_between(graph: DependencyGraph, start_ns: int, end_ns: int) -> Ints:
     meets = (events.start < end_ns) & (events.end > start_ns)
     # A row of no length at the very edge overlaps nothing but belongs to it.
     meets |= (events.start == events.end) & (events.start >= start_ns) & (events.end <= end_ns)
-    return np.flatnonzero(meets & kind_mask(events.kind, ON_THREADS + GPU_KINDS))
+    return np.flatnonzero(meets & kind_mask(events.kind, THREAD_KINDS + GPU_KINDS))
 
 
-def depths_on_lanes(graph: DependencyGraph, rows: Ints, deepest: int) -> Ints:
+def tracks_on_lanes(graph: DependencyGraph, rows: Ints, deepest: int) -> Ints:
     """Return the track of each row in its lane: rows around it on a thread, rows that still run on a stream.
 
     What lies deeper than ``deepest`` has that depth.
     """
-    depth = _nesting_depth(graph.nesting(*ON_THREADS).parent, rows, deepest)
+    depth = _nesting_depth(graph.nesting(*THREAD_KINDS).parent, rows, deepest)
     beside = np.flatnonzero(graph.is_activity[rows])
     depth[beside] = _overlap_depth(graph, rows[beside], deepest)
     return depth
@@ -54,12 +54,12 @@ def _overlap_depth(graph: DependencyGraph, rows: Ints, deepest: int) -> Ints:
     order = np.lexsort((events.end[rows], events.start[rows], events.lane[rows]))
     while len(order) and depth[order[0]] < deepest:
         start, end, lane = events.start[rows[order]], events.end[rows[order]], events.lane[rows[order]]
-        order = order[start < _ended_before(end, lane)]
+        order = order[start < _ends_so_far(end, lane)]
         depth[order] += 1
     return depth
 
 
-def _ended_before(end: Ints, lane: Ids) -> Ints:
+def _ends_so_far(end: Ints, lane: Ids) -> Ints:
     """Return for each row, in order of lane and start, when all before it on its lane have ended."""
     none = np.iinfo(np.int64).min
     found = np.full(len(end), none)
@@ -69,7 +69,7 @@ def _ended_before(end: Ints, lane: Ids) -> Ints:
     return found
 
 
-def parts_on_paths(paths: Sequence[CriticalPath], limit: int) -> list[int]:
+def ranks_on_paths(paths: Sequence[CriticalPath], limit: int) -> list[int]:
     """Choose ranks, by their places in order: those that the paths run on longest, then the lowest."""
     parts = paths[0].graph.parts
     on_path = [sum(path.by_rank_ns[part.rank] for path in paths) for part in parts]
@@ -87,14 +87,14 @@ def busiest_lanes(paths: Sequence[CriticalPath], rows: Ints, parts: Sequence[int
         on_path += summed_by(path.pieces.lane[on_lane], path.pieces.length[on_lane], lanes)
     # One more than its length: what lasts no time is there too.
     running += summed_by(events.lane[rows], events.end[rows] - events.start[rows] + 1, lanes)
-    used = np.flatnonzero(((on_path > 0) | (running > 0)) & np.isin(graph.part_of_lane, parts))
+    used = np.flatnonzero(((on_path > 0) | (running > 0)) & np.isin(graph.rank_index_of_lane, parts))
     chosen = used[np.lexsort((-running[used], -on_path[used]))][:limit]
     shown = np.zeros(lanes, np.bool_)
     shown[chosen] = True
     return shown, len(used) - len(chosen)
 
 
-def stacking_order(graph: DependencyGraph) -> Ints:
+def lane_order(graph: DependencyGraph) -> Ints:
     """Return all lanes from top to bottom: rank by rank, threads, streams, what communicates."""
     lanes = graph.lanes
-    return np.lexsort((lanes.is_communication, lanes.is_stream, graph.part_of_lane))
+    return np.lexsort((lanes.is_communication, lanes.is_stream, graph.rank_index_of_lane))

@@ -11,12 +11,12 @@ import numpy as np
 from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.memo import remembered
-from hta_graph.graph.rank_summary import StepColumns, WholeAnswers
+from hta_graph.graph.memo import memoized
+from hta_graph.graph.rank_summary import RankSummary, StepColumns
 from hta_graph.model import EdgeKind
-from hta_graph.paths.job_windows import step_ends
-from hta_graph.paths.window_ends import ends_of_steps
-from hta_graph.paths.windows import ResolvedWindow, Window, question_text, refuse_two_windows, step, whole
+from hta_graph.paths.job_windows import job_step_ends
+from hta_graph.paths.window_ends import step_work_ends
+from hta_graph.paths.windows import Window, WindowQuery, check_window_form, query_text, step, whole
 
 __all__ = ["StepLength", "median_step", "median_step_of_job", "step_lengths"]
 
@@ -36,19 +36,19 @@ class StepLength:
     launches_work: bool
 
 
-@remembered
+@memoized
 def step_lengths(graph: DependencyGraph) -> tuple[StepLength, ...]:
     """Measure every step, in order of time.
 
     Candidates are the steps that launched GPU work, else all; the file's first step is none where there are others.
     """
-    if (known := graph.attached(WholeAnswers)) is not None:
+    if (known := graph.attached(RankSummary)) is not None:
         return _known_lengths(known.steps)
     steps = graph.steps()
     if not steps:
         return ()
     if isinstance(graph, JobGraph):
-        return _lengths_of_job(graph)
+        return _job_step_lengths(graph)
     # step 1    |---CPU---|
     # step 2              |---CPU---|
     # GPU           |=====1=====|=====2=====|
@@ -56,7 +56,7 @@ def step_lengths(graph: DependencyGraph) -> tuple[StepLength, ...]:
     #                     |-----latency-----|
     starts = np.array([item.start_ns for item in steps])
     ends = np.array([item.end_ns for item in steps])
-    sinks = ends_of_steps(graph)
+    sinks = step_work_ends(graph)
     launches = np.sort(graph.edges_of(EdgeKind.LAUNCH).source_ns)
     busy = np.searchsorted(launches, ends) > np.searchsorted(launches, starts)
     before = np.concatenate([starts[:1], np.maximum.accumulate(sinks)[:-1]])
@@ -73,12 +73,12 @@ def _known_lengths(steps: StepColumns) -> tuple[StepLength, ...]:
     return tuple(StepLength(*of) for of in zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _lengths_of_job(job: JobGraph) -> tuple[StepLength, ...]:
+def _job_step_lengths(job: JobGraph) -> tuple[StepLength, ...]:
     """Measure every iteration of a job; candidates are the steps that most ranks have and propose."""
     of_ranks = [length for part in job.parts for length in step_lengths(part.graph)]
     proposed = Counter(length.number for length in of_ranks if length.is_candidate)
     busy = {length.number for length in of_ranks if length.launches_work}
-    ends, found = step_ends(job), []
+    ends, found = job_step_ends(job), []
     before = min((item.start_ns for item in job.steps()), default=0)
     for item in sorted(job.steps(), key=lambda item: item.number):
         end = ends[item.number]
@@ -90,7 +90,7 @@ def _lengths_of_job(job: JobGraph) -> tuple[StepLength, ...]:
     return tuple(found)
 
 
-def median_step(*, cpu_window: bool = False, gpu_window: bool = False) -> Window:
+def median_step(*, cpu_window: bool = False, gpu_window: bool = False) -> WindowQuery:
     """Ask about the step of median iteration, of two the shorter, of equals the earliest; without steps the whole.
 
     Args:
@@ -100,21 +100,21 @@ def median_step(*, cpu_window: bool = False, gpu_window: bool = False) -> Window
     Raises:
         UsageError: both windows are asked for.
     """
-    return _chosen_step(None, "median_step", cpu_window=cpu_window, gpu_window=gpu_window)
+    return _step_query(None, "median_step", cpu_window=cpu_window, gpu_window=gpu_window)
 
 
 def median_step_of_job(
     graphs: Sequence[DependencyGraph], *, cpu_window: bool = False, gpu_window: bool = False
-) -> Window:
+) -> WindowQuery:
     """Ask every rank about one step: of those that most ranks have, the median by their median iteration over ranks.
 
     A rank that lacks this step is asked about its own median step. Arguments and errors are those of
     :func:`median_step`.
     """
-    return _chosen_step(_number_for_job(graphs), "median_step_of_job", cpu_window=cpu_window, gpu_window=gpu_window)
+    return _step_query(_median_step_number(graphs), "median_step_of_job", cpu_window=cpu_window, gpu_window=gpu_window)
 
 
-def _number_for_job(graphs: Sequence[DependencyGraph]) -> int | None:
+def _median_step_number(graphs: Sequence[DependencyGraph]) -> int | None:
     """Return the step that most ranks have, of several the median by their median iteration over ranks."""
     lengths: dict[int, list[int]] = {}
     for graph in graphs:
@@ -123,16 +123,16 @@ def _number_for_job(graphs: Sequence[DependencyGraph]) -> int | None:
                 lengths.setdefault(length.number, []).append(length.iteration_ns)
     most = max(map(len, lengths.values()), default=0)
     of_job = {number: _lower_median(found) for number, found in lengths.items() if len(found) == most}
-    return _median_key(of_job) if of_job else None
+    return _key_of_median(of_job) if of_job else None
 
 
-def _chosen_step(chosen_number: int | None, question: str, *, cpu_window: bool, gpu_window: bool) -> Window:
-    refuse_two_windows(cpu_window=cpu_window, gpu_window=gpu_window)
+def _step_query(chosen_number: int | None, question: str, *, cpu_window: bool, gpu_window: bool) -> WindowQuery:
+    check_window_form(cpu_window=cpu_window, gpu_window=gpu_window)
 
-    def resolve(graph: DependencyGraph) -> ResolvedWindow:
+    def resolve(graph: DependencyGraph) -> Window:
         number = chosen_number
         if isinstance(graph, JobGraph):
-            number = _number_for_job([part.graph for part in graph.parts])
+            number = _median_step_number([part.graph for part in graph.parts])
         lengths = step_lengths(graph)
         if not lengths and (cpu_window or gpu_window):
             raise QueryError(f"{graph.path}: it has no steps; ask for the whole trace, an annotation or times")
@@ -141,20 +141,20 @@ def _chosen_step(chosen_number: int | None, question: str, *, cpu_window: bool, 
         chosen = number
         if chosen is None or chosen not in {length.number for length in lengths}:
             proposed = [one for one in lengths if one.is_candidate] or lengths
-            chosen = _median_key({one.number: one.iteration_ns for one in proposed})
+            chosen = _key_of_median({one.number: one.iteration_ns for one in proposed})
         return replace(step(chosen, cpu_window=cpu_window, gpu_window=gpu_window)(graph), is_default=True)
 
-    return Window(question_text(question, cpu_window=cpu_window, gpu_window=gpu_window), resolve, by_rows=False)
+    return WindowQuery(query_text(question, cpu_window=cpu_window, gpu_window=gpu_window), resolve, by_rows=False)
 
 
 def _lower_median(values: Sequence[int]) -> int:
     return sorted(values)[(len(values) - 1) // 2]
 
 
-def _median_key(lengths: dict[int, int]) -> int:
+def _key_of_median(lengths: dict[int, int]) -> int:
     """Return the first key whose value is the lower median.
 
-    >>> _median_key({4: 30, 5: 10, 6: 20, 7: 10})
+    >>> _key_of_median({4: 30, 5: 10, 6: 20, 7: 10})
     5
     """
     median = _lower_median(list(lengths.values()))

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, first_of_runs, numbered_runs, summed_by
+from hta_graph.arrays import Columns, first_of_runs, run_numbers, summed_by
 from hta_graph.model import Bools, Ids, Ints
 
-__all__ = ["TimelineBars", "merged_to_fit"]
+__all__ = ["TimelineBars", "merge_to_limit"]
 
 FINEST_NS = 16
 
@@ -35,14 +35,14 @@ class TimelineBars(Columns):
     @property
     def series(self) -> Ints:
         """Number the runs of bars that share track, group and ``on_path``; those of a series are in order of time."""
-        return numbered_runs(self.track, self.group, self.on_path)
+        return run_numbers(self.track, self.group, self.on_path)
 
     def in_order(self) -> TimelineBars:
         """Sort the bars."""
         return self.take(np.lexsort((self.end, self.start, self.on_path, self.group, self.track)))
 
 
-def merged_to_fit(bars: TimelineBars, limit: int, finest_ns: int = FINEST_NS) -> tuple[TimelineBars, int]:
+def merge_to_limit(bars: TimelineBars, limit: int, finest_ns: int = FINEST_NS) -> tuple[TimelineBars, int]:
     """Merge the shortest bars until about ``limit`` are left; return also the resolution (ns, 0: all are there).
 
     The first resolution that is tried is ``finest_ns``. Every series keeps its time to the nanosecond: the sum of
@@ -53,14 +53,14 @@ def merged_to_fit(bars: TimelineBars, limit: int, finest_ns: int = FINEST_NS) ->
     series, resolution = bars.series, max(finest_ns, FINEST_NS)
     while _merged_size(bars, series, resolution) > limit and resolution < int(bars.end.max() - bars.start.min()):
         resolution = resolution * 5 // 4
-    return _merged_below(bars, series, resolution), resolution
+    return _merge_below(bars, series, resolution), resolution
 
 
 def _cells(bars: TimelineBars, series: Ints, resolution: int) -> Ints:
     """Number what is merged into one: short bars of a series that start in one stretch; a long bar is alone."""
     short = bars.end - bars.start < resolution
     stretch = np.where(short, bars.start // resolution, -1 - np.arange(len(bars)))
-    return numbered_runs(series, stretch)
+    return run_numbers(series, stretch)
 
 
 def _merged_size(bars: TimelineBars, series: Ints, resolution: int) -> int:
@@ -68,7 +68,7 @@ def _merged_size(bars: TimelineBars, series: Ints, resolution: int) -> int:
     return int(_cells(bars, series, resolution)[-1]) + 1
 
 
-def _merged_below(bars: TimelineBars, series: Ints, resolution: int) -> TimelineBars:
+def _merge_below(bars: TimelineBars, series: Ints, resolution: int) -> TimelineBars:
     """Merge the bars that are shorter than a resolution."""
     cell = _cells(bars, series, resolution)
     first = np.flatnonzero(first_of_runs(cell))

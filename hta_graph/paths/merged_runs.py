@@ -6,22 +6,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, last_of_runs, pair_key, picked, summed_by
+from hta_graph.arrays import first_of_runs, last_of_runs, pair_key, summed_by, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.timeline import nearest_around
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
-from hta_graph.paths.pieces import Pieces
+from hta_graph.paths.pieces import SegmentTable
 
-__all__ = ["TOLD_APART", "Runs", "merge_runs"]
+__all__ = ["MERGE_RESOLUTION", "SegmentRuns", "merge_runs"]
 
-TOLD_APART = 1000
+MERGE_RESOLUTION = 1000
 """Calls that last at least the window's length divided by this are told apart: about a pixel of a wide screen."""
 
-CALLS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)
+CALL_KINDS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)
 
 
 @dataclass(frozen=True, eq=False)
-class Runs(Pieces):
+class SegmentRuns(SegmentTable):
     """Pieces of which each stands for ``segments`` neighbours, of which ``first`` is the place of the first.
 
     ``event`` owns most of a run's time; ``inside`` is the innermost call around all of it that is told apart (-1: none,
@@ -38,7 +38,7 @@ class Runs(Pieces):
         return np.searchsorted(self.first, segments, side="right") - 1
 
 
-def merge_runs(graph: DependencyGraph, pieces: Pieces, window_ns: int) -> Runs:
+def merge_runs(graph: DependencyGraph, pieces: SegmentTable, window_ns: int) -> SegmentRuns:
     """Merge neighbours of equal class, lane, evidence, reason and stack, in a path of a window of some length (ns).
 
     Two segments have an equal stack if the same call is the innermost one around them, where calls (operators, runtime
@@ -51,14 +51,14 @@ def merge_runs(graph: DependencyGraph, pieces: Pieces, window_ns: int) -> Runs:
         segments     |F |i| F |i| F   |   mm   |    F    |
         runs         |       F        |   mm   |    F    |     if all are of one class
     """
-    inside = _calls_told_apart(graph, pieces, -(-window_ns // TOLD_APART))
-    stack = np.where(_stays_apart(graph, pieces), pieces.event, inside)
+    inside = _distinct_calls(graph, pieces, -(-window_ns // MERGE_RESOLUTION))
+    stack = np.where(_is_never_merged(graph, pieces), pieces.event, inside)
     columns = pieces.bound, pieces.lane, pieces.part, pieces.inferred, pieces.reason, stack
     is_first = first_of_runs(*columns)
     first, number = np.flatnonzero(is_first), np.cumsum(is_first) - 1
     merged = pieces.take(is_first)
     changes_edge = (first_of_runs(pieces.edge_kind) & ~is_first).astype(np.int64)
-    return Runs(
+    return SegmentRuns(
         start=merged.start,
         end=pieces.end[last_of_runs(*columns)],
         edge_kind=merged.edge_kind,
@@ -76,21 +76,21 @@ def merge_runs(graph: DependencyGraph, pieces: Pieces, window_ns: int) -> Runs:
     )
 
 
-def _calls_told_apart(graph: DependencyGraph, pieces: Pieces, least_ns: int) -> Ids:
+def _distinct_calls(graph: DependencyGraph, pieces: SegmentTable, least_ns: int) -> Ids:
     """Return the innermost call around each piece that is long enough, the owner included; -1 where none is."""
     events, found = graph.event_table, np.full(len(pieces), -1, np.int32)
-    on_cpu = np.flatnonzero((pieces.event >= 0) & ~picked(graph.is_activity, pieces.event, otherwise=False))
+    on_cpu = np.flatnonzero((pieces.event >= 0) & ~take_or(graph.is_activity, pieces.event, otherwise=False))
     is_long = events.end - events.start >= least_ns
-    found[on_cpu] = nearest_around(graph.nesting(*CALLS).parent, pieces.event[on_cpu], is_long)
+    found[on_cpu] = nearest_around(graph.nesting(*CALL_KINDS).parent, pieces.event[on_cpu], is_long)
     return found
 
 
-def _stays_apart(graph: DependencyGraph, pieces: Pieces) -> Bools:
-    apart: Bools = (pieces.bound == BoundBy.UNEXPLAINED) | picked(graph.is_activity, pieces.event, otherwise=False)
+def _is_never_merged(graph: DependencyGraph, pieces: SegmentTable) -> Bools:
+    apart: Bools = (pieces.bound == BoundBy.UNEXPLAINED) | take_or(graph.is_activity, pieces.event, otherwise=False)
     return apart
 
 
-def _largest_owners(number: Ints, pieces: Pieces) -> Ids:
+def _largest_owners(number: Ints, pieces: SegmentTable) -> Ids:
     """Return for each run the event (-1: nobody) that owns most of its time, of equals the one that comes first."""
     key = pair_key(number, pieces.event)
     pairs, place = np.unique(key, return_inverse=True)

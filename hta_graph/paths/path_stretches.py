@@ -12,21 +12,21 @@ from hta_graph.graph.points import event_of
 from hta_graph.model import EdgeKind, Ids, Ints
 from hta_graph.paths.binding_edges import Stretches
 from hta_graph.paths.walk_path import Chain
-from hta_graph.paths.windows import ResolvedWindow
+from hta_graph.paths.windows import Window
 
 __all__ = ["path_stretches"]
 
 
-def path_stretches(graph: DependencyGraph, chains: Sequence[Chain], windows: Sequence[ResolvedWindow]) -> Stretches:
+def path_stretches(graph: DependencyGraph, chains: Sequence[Chain], windows: Sequence[Window]) -> Stretches:
     """Return the stretches that tile each window, from the walk back from its sink; ``walk`` is the window's place."""
-    walked = _Walked(graph, chains, windows)
+    walked = _WalkedPoints(graph, chains, windows)
     return Stretches.join([walked.after_the_paths(), walked.between_points(), walked.before_the_paths()])
 
 
-class _Walked:
+class _WalkedPoints:
     """The points of all walks end to end, each walk's latest first."""
 
-    def __init__(self, graph: DependencyGraph, chains: Sequence[Chain], windows: Sequence[ResolvedWindow]) -> None:
+    def __init__(self, graph: DependencyGraph, chains: Sequence[Chain], windows: Sequence[Window]) -> None:
         self._graph = graph
         self._points = np.concatenate([chain.points for chain in chains])
         self._times = np.concatenate([chain.times for chain in chains])

@@ -10,11 +10,11 @@ import numpy as np
 from hta_graph.arrays import Columns, first_of_runs, last_of_runs
 from hta_graph.model import Bools, Codes, Ids, Ints
 
-__all__ = ["Pieces"]
+__all__ = ["SegmentTable"]
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces(Columns):
+class SegmentTable(Columns):
     """Stretches of time; ``edge_kind``, ``event`` and ``lane`` are -1 where there is none.
 
     ``part`` is the place of its rank among ``graph.parts``. ``reason`` says why an unexplained one is that (-1 for all
@@ -37,7 +37,7 @@ class Pieces(Columns):
         """Durations (ns)."""
         return self.end - self.start
 
-    def merged(self, path: Ints, count: int) -> list[Pieces]:
+    def merged(self, path: Ints, count: int) -> list[SegmentTable]:
         """Sort the pieces of each of so many paths by time, and merge neighbours of equal event, edge and class."""
         order = np.argsort(self.start, kind="stable")
         order = order[np.argsort(path[order], kind="stable")] if count > 1 else order

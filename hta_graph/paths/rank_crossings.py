@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hta_graph.arrays import Columns, looked_up
+from hta_graph.arrays import Columns, find_sorted
 from hta_graph.errors import QueryError
 from hta_graph.graph.job_graph import JobGraph, Members
 from hta_graph.graph.points import event_of
@@ -24,14 +24,14 @@ from hta_graph.paths.windows import step
 if TYPE_CHECKING:
     from hta_graph.paths.critical_path import CriticalPath
 
-__all__ = ["Crossings", "Latecomers", "crossings", "held_up_by", "holding_part", "latecomers"]
+__all__ = ["RankCrossings", "LastArrivals", "crossings", "held_up_by", "straggler_place", "last_arrivals"]
 
-WORTH_SAYING = 0.05
+MIN_WAIT_SHARE = 0.05
 """A job that waits less than this share of a window for one rank is not held up by it."""
 
 
 @dataclass(frozen=True, eq=False)
-class Crossings(Columns):
+class RankCrossings(Columns):
     """Where a path goes on at another rank, latest first: the time (ns), the ranks' places, what clocks hid.
 
     ``corrected`` is by how much (ns) the earlier point is stamped after the later one: on a path time never rises.
@@ -44,7 +44,7 @@ class Crossings(Columns):
 
 
 @dataclass(frozen=True, eq=False)
-class Latecomers(Columns):
+class LastArrivals(Columns):
     """Who came last to each collective: its number, the place of the rank, when (ns), and by what margin (ns).
 
     The margin is the time since the next one came whom others needed too, at most as long as anybody waited; it is cut
@@ -57,14 +57,14 @@ class Latecomers(Columns):
     margin: Ints
 
 
-def crossings(path: CriticalPath) -> Crossings:
+def crossings(path: CriticalPath) -> RankCrossings:
     """Find where the path of a job goes from rank to rank in its window."""
-    points, part = path.chain.points, path.graph.part_of(event_of(path.chain.points))
+    points, part = path.chain.points, path.graph.rank_index_of(event_of(path.chain.points))
     # A rendezvous is of no rank: what is before and behind it counts.
     points, part = points[part >= 0], part[part >= 0]
     later = np.flatnonzero(part[1:] != part[:-1])
     times = path.graph.timeline.times
-    found = Crossings.of(
+    found = RankCrossings.of(
         time=times[points[later]],
         earlier=part[later + 1],
         later=part[later],
@@ -73,7 +73,7 @@ def crossings(path: CriticalPath) -> Crossings:
     return found.take((found.time > path.window.start_ns) & (found.time <= path.window.end_ns))
 
 
-def latecomers(path: CriticalPath) -> Latecomers:
+def last_arrivals(path: CriticalPath) -> LastArrivals:
     """Find who came last to the collectives that the path of a job leads through, and by how much.
 
     Only those whose last member is on the path held it up. Messages do not count: that a stage of a pipeline waits for
@@ -81,7 +81,7 @@ def latecomers(path: CriticalPath) -> Latecomers:
     """
     job, window = path.graph, path.window
     if not isinstance(job, JobGraph):
-        return Latecomers.empty()
+        return LastArrivals.empty()
     every = job.members.take((job.members.number >= 0) & ~job.members.is_message)
     passed = np.zeros(len(job.event_table), np.bool_)
     passed[event_of(path.chain.points)] = True
@@ -91,7 +91,7 @@ def latecomers(path: CriticalPath) -> Latecomers:
     margin = _margins(every.take(~every.is_last), last.number, last.arrival)
     # Below the error of two clocks nobody is known to be late.
     margin = np.where(margin > 2 * job.clock_table.error[last.part], margin, 0)
-    return Latecomers(last.number, last.part, last.arrival, np.minimum(margin, last.arrival - window.start_ns))
+    return LastArrivals(last.number, last.part, last.arrival, np.minimum(margin, last.arrival - window.start_ns))
 
 
 def held_up_by(path: CriticalPath) -> tuple[Intervals, ...]:
@@ -100,7 +100,7 @@ def held_up_by(path: CriticalPath) -> tuple[Intervals, ...]:
     By so much at most the window would be shorter if that rank were no later than the next one: to the collectives that
     the path leads through, and to the end of a step.
     """
-    late, (last, margin) = latecomers(path), _last_to_end(path)
+    late, (last, margin) = last_arrivals(path), _last_rank_to_end(path)
     part = np.append(late.part, last)
     end = np.append(late.arrival, path.window.end_ns)
     start = end - np.append(late.margin, margin)
@@ -110,7 +110,7 @@ def held_up_by(path: CriticalPath) -> tuple[Intervals, ...]:
 
 def _margins(others: Members, numbers: Ints, arrival: Ints) -> Ints:
     """Return by how much the last one came after the next one who was needed, at most what anybody waited for it."""
-    place = looked_up(others.number, numbers)
+    place = find_sorted(others.number, numbers)
     others, place = others.take(place >= 0), place[place >= 0]
     waits = others.wait > 0
     unknown = np.iinfo(np.int64).max
@@ -121,7 +121,7 @@ def _margins(others: Members, numbers: Ints, arrival: Ints) -> Ints:
     return np.where(waited, np.maximum(margin, 0), 0)
 
 
-def _without_partner(path: CriticalPath, job: JobGraph) -> float:
+def _unmatched_share(path: CriticalPath, job: JobGraph) -> float:
     """Return the share of communication in the window, by its time, that was matched with nobody."""
     members, events, window = job.members, job.event_table, path.window
     start = events.start[members.row].clip(window.start_ns, window.end_ns)
@@ -129,7 +129,7 @@ def _without_partner(path: CriticalPath, job: JobGraph) -> float:
     return float(length[members.number < 0].sum() / max(int(length.sum()), 1))
 
 
-def _last_to_end(path: CriticalPath) -> tuple[int, int]:
+def _last_rank_to_end(path: CriticalPath) -> tuple[int, int]:
     """Return which rank ends a job's step last, and how long after the next one (ns)."""
     window = path.window
     if window.step is None or window.form != "gpu" or len(path.graph.parts) < 2:
@@ -146,14 +146,14 @@ def _last_to_end(path: CriticalPath) -> tuple[int, int]:
     return last, max(min(end, window.end_ns) - max(before, window.start_ns), 0)
 
 
-def holding_part(path: CriticalPath) -> int:
+def straggler_place(path: CriticalPath) -> int:
     """Return the place of the rank that holds up a job, for which it waits more than for all others together; else -1.
 
     Silent where that is less than 5 % of the window, by which steps of one program differ, where what is unexplained
     beside it could change it, and where most communication has no partner.
     """
     job = path.graph
-    if not isinstance(job, JobGraph) or 2 * _without_partner(path, job) > 1:
+    if not isinstance(job, JobGraph) or 2 * _unmatched_share(path, job) > 1:
         return -1
     held = held_up_by(path)
     totals = [found.total for found in held]
@@ -161,5 +161,5 @@ def holding_part(path: CriticalPath) -> int:
     lost = path.pieces.take(path.pieces.bound == BoundBy.UNEXPLAINED)
     meanwhile = held[largest].covered_until(lost.end) - held[largest].covered_until(lost.start)
     others = sum(totals) - totals[largest] + int((lost.length - meanwhile).sum())
-    stands_out = totals[largest] >= WORTH_SAYING * path.length_ns and totals[largest] > others
+    stands_out = totals[largest] >= MIN_WAIT_SHARE * path.length_ns and totals[largest] > others
     return largest if stands_out else -1

@@ -16,17 +16,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, laid_out, picked
+from hta_graph.arrays import Columns, expand_ranges, take_or
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import Bools, Ids, Ints, Rule
 from hta_graph.paths.binding_edges import Stretches, binding_edges, lane_runs
 
-__all__ = ["OwnWays", "own_ways"]
+__all__ = ["LocalWalks", "rank_local_walks"]
 
 
 @dataclass(frozen=True, eq=False)
-class _Stops(Columns):
+class _WalkEnds(Columns):
     """Where ways end, in order of their places among the runs of lanes.
 
     The end of a member, or a point of the way to its arrival; ``way`` goes on from there.
@@ -38,7 +38,7 @@ class _Stops(Columns):
 
 
 @dataclass(frozen=True, eq=False)
-class _WaysBack(Columns):
+class _WalkHeads(Columns):
     """Where ways back have got to: their places among the runs, and the last stop at or before that."""
 
     way: Ints
@@ -47,13 +47,13 @@ class _WaysBack(Columns):
 
 
 @dataclass(frozen=True)
-class OwnWays:
+class LocalWalks:
     """How ranks came to what they did with others, by what happened on each rank alone.
 
     Each member has a way, of its number: back from what let it arrive to what the rank met before. One that arrived on
     a GPU has another from the first point on a thread that its way comes to, since ways of the next members join there;
     ``member`` says whose each is. ``before`` is the way that goes on (-1: none), met at ``before_ns``: at the end of
-    its member where ``went_on`` is set (the rank had waited for it), else on the way to its arrival. ``since`` are the
+    its member where ``resumed`` is set (the rank had waited for it), else on the way to its arrival. ``since`` are the
     stretches of the ways; ``lag`` those from what let a member arrive to its arrival, by member. That a kernel stood
     behind another communication on its stream is no part of its way, since the rank went on meanwhile: ``queued`` is
     that one, where nothing else let the kernel arrive later (-1: none).
@@ -61,24 +61,24 @@ class OwnWays:
 
     member: Ids
     before: Ids
-    went_on: Bools
+    resumed: Bools
     before_ns: Ints
     since: Stretches
     lag: Stretches
     queued: Ids
 
 
-def own_ways(job: JobGraph) -> OwnWays:
+def rank_local_walks(job: JobGraph) -> LocalWalks:
     """Walk back from the arrival of every member to what its rank met before, along what bound that rank alone.
 
     What let a kernel arrive is the source of the edge that bound its start; on the CPU it is the point of the calling
     thread at which the rank arrived.
     """
-    walk = _OwnWalk(job.ranks_apart)
+    walk = _RankLocalWalk(job.independent_ranks)
     return walk.from_members()
 
 
-class _OwnWalk:
+class _RankLocalWalk:
     def __init__(self, apart: JobGraph) -> None:
         self._graph = apart
         self._runs = lane_runs(apart)
@@ -104,66 +104,66 @@ class _OwnWalk:
         called[edges.target[by_call]] = by_call
         return np.where(called[start] >= 0, called[start], self._binding[start]).astype(np.int32)
 
-    def _sorted_stops(self, places: Sequence[Ids], ways: Sequence[Ids | Ints]) -> _Stops:
+    def _sorted_stops(self, places: Sequence[Ids], ways: Sequence[Ids | Ints]) -> _WalkEnds:
         """Sort places at which ways may end; the first are ends of members."""
         way = np.concatenate(ways)
-        stops = _Stops.of(place=np.concatenate(places), way=way, is_end=np.arange(len(way)) < len(ways[0]))
+        stops = _WalkEnds.of(place=np.concatenate(places), way=way, is_end=np.arange(len(way)) < len(ways[0]))
         # At one place the end comes first: what it let arrive comes after it.
         came = self._graph.members.arrival[self._member[stops.way]]
         return stops.take(np.lexsort((stops.way, came, ~stops.is_end, stops.place)))
 
-    def _first_on_threads(self, ends: _Stops, arrived: Ids, place: Ids) -> tuple[Ints, Ids]:
+    def _first_on_threads(self, ends: _WalkEnds, arrived: Ids, place: Ids) -> tuple[Ints, Ids]:
         """Find the first point on a thread on the way to each member that a GPU held, if no other's end comes first."""
         held = self._on_gpu(place)
-        heads = _WaysBack.of(way=arrived[held], place=place[held], stop=_last_stop(ends, place[held]))
-        found = [_WaysBack.empty()]
+        heads = _WalkHeads.of(way=arrived[held], place=place[held], stop=_last_walk_end(ends, place[held]))
+        found = [_WalkHeads.empty()]
         while len(heads):
             first, _, ends_here = self._until(ends, heads)
             heads, _ = self._across_edges(ends, heads.take(~ends_here), first[~ends_here])
             on_gpu = self._on_gpu(heads.place)
             found.append(heads.take(~on_gpu))
             heads = heads.take(on_gpu)
-        every = _WaysBack.join(found)
+        every = _WalkHeads.join(found)
         return every.way, every.place
 
     def _on_gpu(self, place: Ids) -> Bools:
         found: Bools = self._graph.is_gpu[event_of(self._runs.points[place])]
         return found
 
-    def from_members(self) -> OwnWays:
+    def from_members(self) -> LocalWalks:
         count, stops, parts = len(self._member), self._stops, [Stretches.empty()]
-        before, went_on = np.full(count, -1, np.int32), np.zeros(count, np.bool_)
+        before, resumed = np.full(count, -1, np.int32), np.zeros(count, np.bool_)
         before_ns = np.zeros(count, np.int64)
         own = np.flatnonzero(~stops.is_end)
-        heads = _WaysBack.of(way=stops.way[own], place=stops.place[own], stop=own - 1)
+        heads = _WalkHeads.of(way=stops.way[own], place=stops.place[own], stop=own - 1)
         # A round takes every way along its lane and over one edge: as many rounds as the longest way has hand-overs.
         while len(heads):
             first, until, ends_here = self._until(stops, heads)
             parts.append(self._along_lanes(heads, until))
             met = heads.take(ends_here)
-            before[met.way], went_on[met.way] = stops.way[met.stop], stops.is_end[met.stop]
+            before[met.way], resumed[met.way] = stops.way[met.stop], stops.is_end[met.stop]
             before_ns[met.way] = self._times[self._runs.points[stops.place[met.stop]]]
             heads, across = self._across_edges(stops, heads.take(~ends_here), first[~ends_here])
             parts.append(across)
-        return OwnWays(self._member, before, went_on, before_ns, Stretches.join(parts), self._lags(), self._queued())
+        return LocalWalks(self._member, before, resumed, before_ns, Stretches.join(parts), self._lags(), self._queued())
 
-    def _until(self, stops: _Stops, heads: _WaysBack) -> tuple[Ids, Ids, Bools]:
+    def _until(self, stops: _WalkEnds, heads: _WalkHeads) -> tuple[Ids, Ids, Bools]:
         """Return where each head's run begins, how far back it goes on that, and whether a stop ends it there."""
         first = self._runs.first[heads.place]
         stop = np.append(stops.place, np.int32(-1))[heads.stop]
         return first, np.maximum(stop, first), stop >= first
 
-    def _along_lanes(self, heads: _WaysBack, until: Ids) -> Stretches:
-        head, place = laid_out(until + 1, heads.place - until)
+    def _along_lanes(self, heads: _WalkHeads, until: Ids) -> Stretches:
+        head, place = expand_ranges(until + 1, heads.place - until)
         target = self._runs.points[place]
         return self._stretches_into(heads.way[head], target, self._binding[target])
 
-    def _across_edges(self, stops: _Stops, heads: _WaysBack, first: Ids) -> tuple[_WaysBack, Stretches]:
+    def _across_edges(self, stops: _WalkEnds, heads: _WalkHeads, first: Ids) -> tuple[_WalkHeads, Stretches]:
         edge = self._binding[self._runs.points[first]]
         known = np.flatnonzero(edge >= 0)
         way, target, edge = heads.way[known], self._runs.points[first[known]], edge[known]
         place = self._runs.place[self._graph.edge_table.source[edge]]
-        crossed = _WaysBack.of(way=way, place=place, stop=_last_stop(stops, place))
+        crossed = _WalkHeads.of(way=way, place=place, stop=_last_walk_end(stops, place))
         return crossed, self._stretches_into(way, target, edge)
 
     def _lags(self) -> Stretches:
@@ -174,10 +174,10 @@ class _OwnWalk:
         return self._stretches_into(member, start_point(members.row[member]), self._cause[member])
 
     def _queued(self) -> Ids:
-        members, behind = self._graph.members, self._graph.queued_behind
+        members, behind = self._graph.members, self._graph.queue_predecessor
         source = self._graph.edge_table.source[self._cause]
         let_arrive = np.where(self._cause >= 0, self._times[source], np.iinfo(np.int64).min)
-        ended = picked(self._graph.event_table.end, picked(members.row, behind))
+        ended = take_or(self._graph.event_table.end, take_or(members.row, behind))
         return np.where((behind >= 0) & (ended >= let_arrive), behind, -1).astype(np.int32)
 
     def _stretches_into(self, walk: Ints, target: Ids, edge: Ids) -> Stretches:
@@ -191,6 +191,6 @@ class _OwnWalk:
         )  # fmt: skip
 
 
-def _last_stop(stops: _Stops, place: Ids) -> Ints:
+def _last_walk_end(stops: _WalkEnds, place: Ids) -> Ints:
     """Return the last stop at or before each place, whatever run that is in; -1 where there is none."""
     return np.searchsorted(stops.place, place, side="right") - 1

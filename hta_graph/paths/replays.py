@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, numbered_runs, picked
+from hta_graph.arrays import first_of_runs, run_numbers, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import event_of, start_point
 from hta_graph.model import Ids, Ints
 from hta_graph.paths.binding_edges import binding_edges
@@ -27,7 +27,7 @@ def replays_with_hole(graph: DependencyGraph, work: Ids, hole_ns: Ints) -> tuple
 
     It shows a hole where that is at least half as long as ``hole_ns``; both numbers are 0 for work without a launch.
     """
-    launched, place, lag = _places_in_launches(graph)
+    launched, place, lag = _positions_in_launches(graph)
     place_of = np.full(len(graph.event_table), -1, np.int64)
     place_of[launched] = place
     number = place_of[work]
@@ -37,8 +37,8 @@ def replays_with_hole(graph: DependencyGraph, work: Ids, hole_ns: Ints) -> tuple
     return np.where(number >= 0, ends - first, 0), np.where(number >= 0, ends - first_long, 0)
 
 
-@remembered
-def _places_in_launches(graph: DependencyGraph) -> tuple[Ids, Ints, Ints]:
+@memoized
+def _positions_in_launches(graph: DependencyGraph) -> tuple[Ids, Ints, Ints]:
     """Return launched work, where it stands in its launch and its lag.
 
     Equal numbers are the same place in replays of one graph; the lag (ns) is how long it started after what it waited
@@ -51,10 +51,10 @@ def _places_in_launches(graph: DependencyGraph) -> tuple[Ids, Ints, Ints]:
     new = first_of_runs(call)
     launch, begins = np.cumsum(new) - 1, np.flatnonzero(new)
     ordinal, size = np.arange(len(work)) - begins[launch], np.bincount(launch)[launch]
-    source = picked(edges.source, binding_edges(graph)[start_point(work)])
+    source = take_or(edges.source, binding_edges(graph)[start_point(work)])
     before = np.where(source >= 0, event_of(source), -1)
-    lag = np.where(picked(graph.launching_call, before) == call, events.start[work] - picked(times, source), 0)
+    lag = np.where(take_or(graph.launching_call, before) == call, events.start[work] - take_or(times, source), 0)
     # Replays of one graph have as many rows; the same place has the same name in each.
     columns = events.name[work], ordinal, size
     order = np.lexsort(columns)
-    return work[order], numbered_runs(*(column[order] for column in columns)), lag[order]
+    return work[order], run_numbers(*(column[order] for column in columns)), lag[order]

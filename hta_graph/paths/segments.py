@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hta_graph.arrays import picked
+from hta_graph.arrays import take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import event_of
 from hta_graph.model import (
     EDGE_MEANING,
@@ -25,13 +25,13 @@ from hta_graph.model import (
 )
 from hta_graph.paths.binding_edges import Stretches
 from hta_graph.paths.path_stretches import path_stretches
-from hta_graph.paths.pieces import Pieces
-from hta_graph.paths.time_accounting import LEAST_EXPLAINED_NS, Accounting, Accounts, TimePart
-from hta_graph.paths.unexplained_reasons import Holes, open_calls, reasons_of
+from hta_graph.paths.pieces import SegmentTable
+from hta_graph.paths.time_accounting import ALWAYS_EXPLAINED_NS, AccountedTime, TimeAccounting, TimePart
+from hta_graph.paths.unexplained_reasons import UnexplainedTimes, open_calls, unexplained_reasons
 from hta_graph.paths.walk_path import Chain
-from hta_graph.paths.windows import ResolvedWindow
+from hta_graph.paths.windows import Window
 
-__all__ = ["OWNED_BY_SOURCE", "lag_classes", "owners_and_classes", "pieces_of_paths"]
+__all__ = ["OWNED_BY_SOURCE", "lag_classes", "owners_and_classes", "segments_of_paths"]
 
 CLASS_OF_PART = {
     TimePart.WORK: BoundBy.CPU_BOUND,
@@ -54,9 +54,9 @@ def lag_classes(kinds: Codes) -> Codes:
     return found
 
 
-def pieces_of_paths(
-    graph: DependencyGraph, chains: Sequence[Chain], windows: Sequence[ResolvedWindow], accounting: Accounting
-) -> list[Pieces]:
+def segments_of_paths(
+    graph: DependencyGraph, chains: Sequence[Chain], windows: Sequence[Window], accounting: TimeAccounting
+) -> list[SegmentTable]:
     """Return the pieces that tile each window, from the walk back from its sink."""
     stretches = path_stretches(graph, chains, windows)
     bounds = ([window.start_ns for window in windows], [window.end_ns for window in windows])
@@ -69,59 +69,60 @@ def pieces_of_paths(
     lane[lagging] = graph.event_table.lane[owner[lagging]]
     lane[begins & (owner < 0)] = -1
     kind[begins & (owner >= 0)] = EdgeKind.THREAD_ORDER
-    inferred = picked(graph.edge_table.inferred, stretches.edge[accounts.stretch], otherwise=False)
+    inferred = take_or(graph.edge_table.inferred, stretches.edge[accounts.stretch], otherwise=False)
     reason, open_call = np.full(len(bound), -1, np.int8), np.full(len(bound), -1, np.int32)
     unknown = np.flatnonzero(bound == BoundBy.UNEXPLAINED)
     if len(unknown):
-        holes = _holes(graph, accounts.take(unknown), stretches)
-        reason[unknown], open_call[unknown] = _asked_by_rank(graph, holes)
-    part = _part_of_stretches(graph, stretches, windows)[accounts.stretch]
-    every = Pieces(accounts.start, accounts.end, kind, inferred, bound, owner, lane, part, reason, open_call)
+        holes = _unexplained_times(graph, accounts.take(unknown), stretches)
+        reason[unknown], open_call[unknown] = _reasons_by_rank(graph, holes)
+    part = _rank_of_stretches(graph, stretches, windows)[accounts.stretch]
+    every = SegmentTable(accounts.start, accounts.end, kind, inferred, bound, owner, lane, part, reason, open_call)
     return every.merged(stretches.walk[accounts.stretch], len(windows))
 
 
-def owners_and_classes(graph: DependencyGraph, accounts: Accounts, stretches: Stretches) -> tuple[Ids, Codes]:
+def owners_and_classes(graph: DependencyGraph, accounts: AccountedTime, stretches: Stretches) -> tuple[Ids, Codes]:
     """Return whose the time of each part is (canonical row; -1: nobody's), and of what class."""
     kind = stretches.kind[accounts.stretch]
-    return _owner_of_pieces(accounts, stretches, kind), _class_of_pieces(graph, accounts, kind)
+    return _segment_owners(accounts, stretches, kind), _segment_classes(graph, accounts, kind)
 
 
-def _part_of_stretches(graph: DependencyGraph, stretches: Stretches, windows: Sequence[ResolvedWindow]) -> Ids:
+def _rank_of_stretches(graph: DependencyGraph, stretches: Stretches, windows: Sequence[Window]) -> Ids:
     """Return the place of the rank that each stretch is on: where it leads, else where it comes from, else the sink."""
     leads, comes = (
-        graph.part_of(np.where(points >= 0, event_of(points), -1)) for points in (stretches.target, stretches.source)
+        graph.rank_index_of(np.where(points >= 0, event_of(points), -1))
+        for points in (stretches.target, stretches.source)
     )
     points = np.array([window.sink.point for window in windows])
-    sink = np.where(points >= 0, graph.part_of(event_of(points)), 0)[stretches.walk]
+    sink = np.where(points >= 0, graph.rank_index_of(event_of(points)), 0)[stretches.walk]
     return np.where(leads >= 0, leads, np.where(comes >= 0, comes, sink)).astype(np.int32)
 
 
-def _holes(graph: DependencyGraph, unknown: Accounts, stretches: Stretches) -> Holes:
+def _unexplained_times(graph: DependencyGraph, unknown: AccountedTime, stretches: Stretches) -> UnexplainedTimes:
     """Describe unexplained parts in full: what a window cuts off still tells why."""
     of = stretches.take(unknown.stretch)
     inside = unknown.part == TimePart.WORK
     launched = ROLE[of.kind] == EdgeRole.LAUNCH
-    returned = np.where(launched, picked(graph.event_table.end, np.where(launched, event_of(of.source), -1)), of.start)
-    return Holes(
+    returned = np.where(launched, take_or(graph.event_table.end, np.where(launched, event_of(of.source), -1)), of.start)
+    return UnexplainedTimes(
         np.where(inside, unknown.start, np.minimum(returned, of.end)), np.where(inside, unknown.end, of.end), of.kind,
         of.source, of.target, np.where(inside, unknown.owner, -1).astype(np.int32), of.lane,
     )  # fmt: skip
 
 
-def _asked_by_rank(graph: DependencyGraph, holes: Holes) -> tuple[Codes, Ids]:
+def _reasons_by_rank(graph: DependencyGraph, holes: UnexplainedTimes) -> tuple[Codes, Ids]:
     """Ask each rank about its own holes: what was enqueued when, what it stood in, is known of one rank alone."""
     reason, open_call = np.full(len(holes), Reason.UNKNOWN, np.int8), np.full(len(holes), -1, np.int32)
-    rank = graph.part_of(np.where(holes.target >= 0, event_of(holes.target), event_of(holes.source)))
+    rank = graph.rank_index_of(np.where(holes.target >= 0, event_of(holes.target), event_of(holes.source)))
     for place, part in enumerate(graph.parts):
         here = np.flatnonzero(rank == place)
         if len(here):
             own = holes.take(here).of_rank(part)
-            reason[here] = reasons_of(part.graph, own)
+            reason[here] = unexplained_reasons(part.graph, own)
             open_call[here] = part.of_job(open_calls(part.graph, own))
     return reason, open_call
 
 
-def _owner_of_pieces(accounts: Accounts, stretches: Stretches, kind: Codes) -> Ids:
+def _segment_owners(accounts: AccountedTime, stretches: Stretches, kind: Codes) -> Ids:
     """Return whose the time is: of a lag the waiting event's, of a launch the call's."""
     owner = accounts.owner.copy()
     lags = np.isin(accounts.part, (TimePart.LAG, TimePart.EXCESS, TimePart.CALL))
@@ -130,7 +131,7 @@ def _owner_of_pieces(accounts: Accounts, stretches: Stretches, kind: Codes) -> I
     return owner
 
 
-def _class_of_pieces(graph: DependencyGraph, accounts: Accounts, kind: Codes) -> Codes:
+def _segment_classes(graph: DependencyGraph, accounts: AccountedTime, kind: Codes) -> Codes:
     part, owner = accounts.part, accounts.owner
     # By what the part is; lags, activities and work, which the part alone does not settle, follow.
     table = np.full(len(TimePart), -1, np.int8)
@@ -146,7 +147,7 @@ def _class_of_pieces(graph: DependencyGraph, accounts: Accounts, kind: Codes) ->
     return bound
 
 
-@remembered
+@memoized
 def _activity_classes(graph: DependencyGraph) -> Codes:
     """Return the class of each activity's own time, by event."""
     marks = graph.marks
@@ -157,7 +158,7 @@ def _activity_classes(graph: DependencyGraph) -> Codes:
     return classes
 
 
-@remembered
+@memoized
 def _blocks_without_source(graph: DependencyGraph) -> Bools:
     """Mark blocking calls of which the graph does not know what they waited for.
 
@@ -167,7 +168,7 @@ def _blocks_without_source(graph: DependencyGraph) -> Bools:
     blind = graph.marks.blocking_call.copy()
     returns = graph.edges_of(*RETURNS)
     ended_inside = returns.source_ns >= events.start[returns.target]
-    short = events.end[returns.target] - events.start[returns.target] <= LEAST_EXPLAINED_NS
+    short = events.end[returns.target] - events.start[returns.target] <= ALWAYS_EXPLAINED_NS
     blind[returns.target[ended_inside | short]] = False
     # A synchronous copy needs no edge of its own: its call is known to have waited for what it launched.
     calls = graph.edges_of(EdgeKind.LAUNCH).source

@@ -9,14 +9,14 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_warm_up
 from hta_graph.paths.critical_path import CriticalPath, critical_paths
 from hta_graph.paths.median_step import StepLength, median_step, step_lengths
-from hta_graph.paths.rank_crossings import holding_part
+from hta_graph.paths.rank_crossings import straggler_place
 from hta_graph.paths.window_ends import steps_by_number
 from hta_graph.paths.windows import step
 from hta_graph.text.formatting import milliseconds
 
-__all__ = ["StepRow", "step_rows", "steps_around", "telling_steps"]
+__all__ = ["StepRow", "step_rows", "neighbouring_steps", "notable_steps"]
 
-LONG = 1.5
+OUTLIER_FACTOR = 1.5
 """A step is an outlier from this multiple of the median step's iteration on, and below its inverse."""
 
 
@@ -53,10 +53,10 @@ def step_rows(
     listed = [one for one in lengths if numbers is None or one.number in numbers]
     paths = critical_paths(graph, [step(one.number) for one in listed], data_load=data_load)
     outliers = _outlier_texts(graph, listed, median, data_load)
-    return [_row(*of) for of in zip(listed, paths, outliers, strict=True)]
+    return [_step_row(*of) for of in zip(listed, paths, outliers, strict=True)]
 
 
-def telling_steps(graph: DependencyGraph, chosen: int | None, most: int) -> set[int]:
+def notable_steps(graph: DependencyGraph, chosen: int | None, most: int) -> set[int]:
     """Choose the steps to list where there are too many: a chosen one, the outliers and the first others."""
     lengths = step_lengths(graph)
     if len(lengths) <= most:
@@ -66,7 +66,7 @@ def telling_steps(graph: DependencyGraph, chosen: int | None, most: int) -> set[
     return {one.number for one in told[:most]}
 
 
-def steps_around(graph: DependencyGraph, chosen: int | None, most: int) -> set[int]:
+def neighbouring_steps(graph: DependencyGraph, chosen: int | None, most: int) -> set[int]:
     """Return a chosen step and so many before and behind it."""
     numbers = [one.number for one in step_lengths(graph)]
     if chosen not in numbers:
@@ -75,15 +75,15 @@ def steps_around(graph: DependencyGraph, chosen: int | None, most: int) -> set[i
     return set(numbers[max(place - most, 0) : place + most + 1])
 
 
-def _row(one: StepLength, path: CriticalPath, outlier: str | None) -> StepRow:
+def _step_row(one: StepLength, path: CriticalPath, outlier: str | None) -> StepRow:
     # Of equal classes the one that comes first in the order of the table.
     bound_by = max(path.by_bound_ns.items(), key=lambda item: item[1])[0]
     lengths = (one.iteration_ns, one.latency_ns)
-    return StepRow(one.number, *lengths, bound_by, path.coverage, outlier, _holding_rank(path), path)
+    return StepRow(one.number, *lengths, bound_by, path.coverage, outlier, _straggler_rank(path), path)
 
 
-def _holding_rank(path: CriticalPath) -> int | None:
-    part = holding_part(path)
+def _straggler_rank(path: CriticalPath) -> int | None:
+    part = straggler_place(path)
     return path.graph.parts[part].rank if part >= 0 else None
 
 
@@ -112,13 +112,13 @@ def _is_outlier(graph: DependencyGraph, one: StepLength, median: StepLength) -> 
 def _unusual_without_path(graph: DependencyGraph, one: StepLength, median: StepLength) -> str | None:
     if median.launches_work and not one.launches_work:
         return "launches no GPU work"
-    is_shorter = one.iteration_ns * LONG < median.iteration_ns and not _is_first(graph, one)
+    is_shorter = one.iteration_ns * OUTLIER_FACTOR < median.iteration_ns and not _is_first(graph, one)
     return "shorter than usual" if is_shorter else None
 
 
 def _is_longer(graph: DependencyGraph, one: StepLength, median: StepLength) -> bool:
     usual_ns = max(median.iteration_ns, median.latency_ns) if _is_first(graph, one) else median.iteration_ns
-    return one.iteration_ns > LONG * usual_ns > 0
+    return one.iteration_ns > OUTLIER_FACTOR * usual_ns > 0
 
 
 def _is_first(graph: DependencyGraph, one: StepLength) -> bool:

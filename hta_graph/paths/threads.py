@@ -6,13 +6,13 @@ import numpy as np
 
 from hta_graph.arrays import freeze
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.model import CPU_KINDS, Bools, EdgeKind, EventKind, kind_mask
 
 __all__ = ["working_threads"]
 
 
-@remembered
+@memoized
 def working_threads(graph: DependencyGraph) -> Bools:
     """Mark the lanes that are threads which run operators, launch, or synchronise; a watchdog's polls are no work."""
     events = graph.event_table

@@ -20,31 +20,31 @@ import numpy as np
 
 from hta_graph.arrays import (
     Columns,
-    cut_at,
-    cut_between,
     distinct,
     first_of_runs,
-    last_until,
-    picked,
-    places_by,
+    last_at_most,
+    rows_by_value,
+    split_at_own_cuts,
+    split_intervals,
+    take_or,
 )
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import event_of, is_end
-from hta_graph.graph.rank_summary import JobLimits, WholeAnswers
+from hta_graph.graph.rank_summary import JobLimits, RankSummary
 from hta_graph.graph.timeline import Innermost, innermost_of
 from hta_graph.model import EDGE_MEANING, ROLE, Bools, Codes, EdgeKind, EdgeRole, EventKind, Ids, Ints
 from hta_graph.paths.binding_edges import Stretches, binding_edges
 from hta_graph.paths.intervals import Intervals, union
 
-__all__ = ["LEAST_EXPLAINED_NS", "Accounting", "Accounts", "TimePart", "explained_lags"]
+__all__ = ["ALWAYS_EXPLAINED_NS", "TimeAccounting", "AccountedTime", "TimePart", "explained_lags"]
 
-LEAST_EXPLAINED_NS = 50_000
+ALWAYS_EXPLAINED_NS = 50_000
 """A shorter lag is always believed: real launch and return lags reach tens of microseconds."""
 
 HAS_LAG = np.array([EDGE_MEANING[kind].lag is not None for kind in EdgeKind])
-MEDIANS = 5
-FEWEST_LAGS = 20
+EXCESS_FACTOR = 5
+MIN_LAGS = 20
 
 
 class TimePart(IntEnum):
@@ -69,7 +69,7 @@ class TimePart(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Accounts(Columns):
+class AccountedTime(Columns):
     """Parts of stretches [start, end) (ns), in no order.
 
     ``stretch`` is the row of the stretch that a part comes from, ``owner`` the event behind it (canonical row; -1:
@@ -83,18 +83,18 @@ class Accounts(Columns):
     owner: Ids
     is_loading: Bools
 
-    def cut(self, cuts: Ints) -> Accounts:
+    def cut(self, cuts: Ints) -> AccountedTime:
         """Cut the parts at sorted times."""
-        row, start, end = cut_at(self.start, self.end, cuts)
+        row, start, end = split_intervals(self.start, self.end, cuts)
         return self if len(row) == len(self) else replace(self.take(row), start=start, end=end)
 
-    def clip(self, start: Ints, end: Ints) -> Accounts:
+    def clip(self, start: Ints, end: Ints) -> AccountedTime:
         """Keep what lies between two times (ns) for each part."""
         bounded = replace(self, start=np.maximum(self.start, start), end=np.minimum(self.end, end))
         return bounded.take(bounded.end > bounded.start)
 
 
-@remembered
+@memoized
 def explained_lags(graph: DependencyGraph) -> Ints:
     """Return per rank and edge kind the longest lag (ns) that counts as explained: max(50 µs, 5 × the usual one).
 
@@ -105,7 +105,7 @@ def explained_lags(graph: DependencyGraph) -> Ints:
     Returns:
         A row per rank (``graph.parts``), a column per kind.
     """
-    if (rank_known := graph.attached(WholeAnswers)) is not None:
+    if (rank_known := graph.attached(RankSummary)) is not None:
         return rank_known.limits.reshape(1, -1)
     if (job_known := graph.attached(JobLimits)) is not None:
         return job_known.limits
@@ -120,39 +120,39 @@ def explained_lags(graph: DependencyGraph) -> Ints:
     returns = np.isin(ROLE[:-1], EdgeRole.RETURN)
     clocks = np.array([part.graph.diagnostics["gpu_clock_behind_ns"] for part in graph.parts], np.int64)
     behind = np.where(returns, clocks[:, None], 0)
-    limits = LEAST_EXPLAINED_NS + behind
-    rank = graph.part_of(event_of(edges.target)).astype(np.int64)
-    for of, at in places_by(rank * len(EdgeKind) + edges.kind).items():
-        if len(at) >= FEWEST_LAGS:
+    limits = ALWAYS_EXPLAINED_NS + behind
+    rank = graph.rank_index_of(event_of(edges.target)).astype(np.int64)
+    for of, at in rows_by_value(rank * len(EdgeKind) + edges.kind).items():
+        if len(at) >= MIN_LAGS:
             place, kind = divmod(of, len(EdgeKind))
             usual = int(np.median(lags[at] - behind[place, kind]))
-            limits[place, kind] = behind[place, kind] + max(LEAST_EXPLAINED_NS, MEDIANS * usual)
+            limits[place, kind] = behind[place, kind] + max(ALWAYS_EXPLAINED_NS, EXCESS_FACTOR * usual)
     return limits
 
 
-@remembered
+@memoized
 def _frames_over_threads(graph: DependencyGraph) -> Innermost:
     """Return who may own time between operators: Python frames, else annotations."""
     return innermost_of([graph.nesting(kind) for kind in (EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)])
 
 
-def _under_frames(graph: DependencyGraph, accounts: Accounts, thread: Ids) -> Accounts:
+def _under_frames(graph: DependencyGraph, accounts: AccountedTime, thread: Ids) -> AccountedTime:
     """Give parts on threads to the innermost frame over them; none where there is none.
 
     A part may lie under several frames one after the other: it is cut where the innermost one changes.
     """
     over = _frames_over_threads(graph)
     first, past = over.span_of(thread)
-    low = last_until(over.time, first, past, accounts.start) + 1
-    until = last_until(over.time, first, past, accounts.end - 1) + 1
-    row, start, end = cut_between(accounts.start, accounts.end, over.time, low, until)
+    low = last_at_most(over.time, first, past, accounts.start) + 1
+    until = last_at_most(over.time, first, past, accounts.end - 1) + 1
+    row, start, end = split_at_own_cuts(accounts.start, accounts.end, over.time, low, until)
     nth = np.arange(len(row)) - np.flatnonzero(first_of_runs(row))[row]
     change = low[row] - 1 + nth
-    owner = picked(over.owner, np.where(change >= first[row], change, -1))
+    owner = take_or(over.owner, np.where(change >= first[row], change, -1))
     return replace(accounts.take(row), start=start, end=end, owner=owner)
 
 
-class Accounting:
+class TimeAccounting:
     """Divides the stretches of walks through one graph.
 
     ``data_load`` are expressions of operators and annotations that mean data loading, PyTorch's if none are given.
@@ -165,10 +165,10 @@ class Accounting:
         self._limits = np.pad(explained_lags(graph), ((0, 0), (0, 1)))
         self._loads_data = graph.marks.loads_data(data_load)
 
-    def divide(self, stretches: Stretches, start: Ints, end: Ints) -> Accounts:
+    def divide(self, stretches: Stretches, start: Ints, end: Ints) -> AccountedTime:
         """Return the parts of stretches that lie between the start and the end (ns) of their walks."""
         part = self._part_by_edge(stretches)
-        accounts = Accounts.of(
+        accounts = AccountedTime.of(
             stretch=np.arange(len(part)),
             start=stretches.start,
             end=stretches.end,
@@ -208,29 +208,29 @@ class Accounting:
         # A thread that was let go is where it was before its next point.
         awakes = ROLE[stretches.kind[on_thread]] == EdgeRole.AWAKENING
         place[awakes] = self._graph.timeline.place_on_thread(stretches.target[on_thread][awakes]) - 1
-        owner[on_thread] = picked(self._graph.calls.owner, place)
+        owner[on_thread] = take_or(self._graph.calls.owner, place)
         # Nothing is open from this point on: a thread between two operators.
         part[on_thread & (owner < 0)] = TimePart.IDLE
         return owner
 
-    def _with_long_lags(self, accounts: Accounts, stretches: Stretches) -> Accounts:
+    def _with_long_lags(self, accounts: AccountedTime, stretches: Stretches) -> AccountedTime:
         """Of a lag explain only the part next to the target; of a launch the call's own time is no lag."""
         lagging = accounts.part == TimePart.LAG
         lags, of = accounts.take(lagging), stretches.take(lagging)
         launched = ROLE[of.kind] == EdgeRole.LAUNCH
         returned = np.where(launched, self._events.end[event_of(of.source)], of.start).clip(of.start, of.end)
-        rank = self._graph.part_of(event_of(of.target))
+        rank = self._graph.rank_index_of(event_of(of.target))
         known_from = np.maximum(returned, of.end - self._limits[rank, of.kind])
         start = accounts.start.copy()
         start[lagging] = known_from
         call, excess = (np.full(len(lags), part, np.int8) for part in (TimePart.CALL, TimePart.EXCESS))
-        return Accounts.join([
+        return AccountedTime.join([
             replace(accounts, start=start),
             replace(lags, end=returned, part=call).take(launched),
             replace(lags, start=returned, end=known_from, part=excess).take(known_from > returned),
         ])  # fmt: skip
 
-    def lanes(self, accounts: Accounts, stretches: Stretches) -> Ids:
+    def lanes(self, accounts: AccountedTime, stretches: Stretches) -> Ids:
         """Return the lane of each part: that of its stretch, of a launching call the call's own."""
         calls = accounts.part == TimePart.CALL
         lane = stretches.lane[accounts.stretch]
@@ -238,7 +238,7 @@ class Accounting:
         lane[calls] = self._events.lane[event_of(stretches.source[accounts.stretch[calls]])]
         return lane
 
-    def _with_frames(self, accounts: Accounts, stretches: Stretches) -> Accounts:
+    def _with_frames(self, accounts: AccountedTime, stretches: Stretches) -> AccountedTime:
         """Give a thread's time without an operator to the innermost Python frame over it, else annotation."""
         lane = self.lanes(accounts, stretches)
         free = (accounts.part == TimePart.IDLE) | (accounts.part == TimePart.START)
@@ -247,16 +247,16 @@ class Accounting:
             return accounts
         rows = np.flatnonzero(free)
         rows = rows[np.argsort(lane[rows], kind="stable")]
-        return Accounts.join([accounts.take(~free), _under_frames(self._graph, accounts.take(rows), lane[rows])])
+        return AccountedTime.join([accounts.take(~free), _under_frames(self._graph, accounts.take(rows), lane[rows])])
 
-    def _mark_loading(self, accounts: Accounts, stretches: Stretches) -> Accounts:
+    def _mark_loading(self, accounts: AccountedTime, stretches: Stretches) -> AccountedTime:
         """Mark what lies inside data-loading rows; what is nested in them inherits."""
         for thread, loading in self._loading_times.items():
             here = self.lanes(accounts, stretches) == thread
             # Cut at the edges of the loading rows, each part lies inside them or outside.
             own = accounts.take(here).cut(distinct(np.concatenate([loading.start, loading.end])))
             inside = loading.covered_until(own.end) > loading.covered_until(own.start)
-            accounts = Accounts.join([accounts.take(~here), replace(own, is_loading=inside)])
+            accounts = AccountedTime.join([accounts.take(~here), replace(own, is_loading=inside)])
         return accounts
 
     @cached_property

@@ -13,25 +13,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, first_of_runs, last_until, picked
+from hta_graph.arrays import Columns, distinct, first_of_runs, last_at_most, take_or
 from hta_graph.graph.chance import is_improbable
-from hta_graph.graph.dependency_graph import DependencyGraph, RankPart
+from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.launches import launched_before_recording
 from hta_graph.graph.points import event_of
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, ROLE, Bools, Codes, EdgeRole, Ids, Ints, Reason
 from hta_graph.paths.replays import replays_with_hole
-from hta_graph.paths.time_accounting import LEAST_EXPLAINED_NS
+from hta_graph.paths.time_accounting import ALWAYS_EXPLAINED_NS
 
-__all__ = ["Holes", "open_calls", "reasons_of"]
+__all__ = ["UnexplainedTimes", "open_calls", "unexplained_reasons"]
 
 CHANCE = 20
 """A coincidence is believed where at most one in so many holes would show it by chance."""
 
-FEWEST_REPLAYS = 3
+MIN_REPLAYS = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Holes(Columns):
+class UnexplainedTimes(Columns):
     """Unexplained times [start, end), each to its target's time whatever the window is.
 
     ``kind`` is that of the edge that binds the target, ``source`` and ``target`` are its points, ``caller`` is the
@@ -52,7 +52,7 @@ class Holes(Columns):
         found: Ids = np.where((self.target >= 0) & (self.caller < 0), event_of(self.target), -1)
         return found
 
-    def of_rank(self, part: RankPart) -> Holes:
+    def of_rank(self, part: RankGraph) -> UnexplainedTimes:
         """Name the rows and lanes of a job's holes as one rank's graph does; what is of other ranks is none."""
         lane = self.lane - np.int32(part.first_lane)
         known = (self.lane >= 0) & (lane < len(part.graph.lanes.labels))
@@ -70,7 +70,7 @@ class Holes(Columns):
         )
 
 
-def reasons_of(graph: DependencyGraph, holes: Holes) -> Codes:
+def unexplained_reasons(graph: DependencyGraph, holes: UnexplainedTimes) -> Codes:
     """Return the :class:`Reason` of each hole; ``UNKNOWN`` wherever the trace gives no evidence for another one."""
     reasons = np.full(len(holes), Reason.UNKNOWN, np.int8)
     # A shorter call may have found nothing to wait for.
@@ -79,18 +79,18 @@ def reasons_of(graph: DependencyGraph, holes: Holes) -> Codes:
     reasons[(holes.kind < 0) & (holes.start < events.start.min(initial=holes.end.max(initial=0)))] = (
         Reason.BEFORE_RECORDING
     )
-    waits = np.flatnonzero(picked(events.end - events.start, holes.caller) > LEAST_EXPLAINED_NS)
+    waits = np.flatnonzero(take_or(events.end - events.start, holes.caller) > ALWAYS_EXPLAINED_NS)
     if len(waits):
         early = _before_any_launch(graph, holes.caller[waits])
         reasons[waits] = np.where(early, Reason.BEFORE_RECORDING, Reason.WAIT_WITHOUT_RECORD)
-    on_gpu = np.flatnonzero(picked(graph.is_gpu, holes.work, otherwise=False))
+    on_gpu = np.flatnonzero(take_or(graph.is_gpu, holes.work, otherwise=False))
     # The strongest evidence last: it overrules.
     for find, reason in EVIDENCE if len(on_gpu) else ():
         reasons[on_gpu[find(graph, holes.take(on_gpu))]] = reason
     return reasons
 
 
-def open_calls(graph: DependencyGraph, holes: Holes) -> Ids:
+def open_calls(graph: DependencyGraph, holes: UnexplainedTimes) -> Ids:
     """Return the operator or call that the host stood in during each hole: in its middle, innermost; -1 where none.
 
     Of a blocking call's inside it is that call; of GPU work that came late it is what the thread that launched it stood
@@ -100,9 +100,9 @@ def open_calls(graph: DependencyGraph, holes: Holes) -> Ids:
     lane, work = graph.event_table.lane, holes.work
     launching = graph.launching_call[graph.launching_call >= 0]
     busiest = int(np.bincount(lane[launching]).argmax()) if len(launching) else -1
-    call = picked(graph.launching_call, work)
-    thread = np.where(picked(graph.is_gpu, work, otherwise=False), picked(lane, call, otherwise=busiest), holes.lane)
-    thread[picked(graph.lanes.is_stream, thread, otherwise=False)] = -1
+    call = take_or(graph.launching_call, work)
+    thread = np.where(take_or(graph.is_gpu, work, otherwise=False), take_or(lane, call, otherwise=busiest), holes.lane)
+    thread[take_or(graph.lanes.is_stream, thread, otherwise=False)] = -1
     middle = holes.start + (holes.end - holes.start) // 2
     return np.where(found >= 0, found, graph.calls.open_at(thread.astype(np.int32), middle)).astype(np.int32)
 
@@ -112,11 +112,11 @@ def _before_any_launch(graph: DependencyGraph, calls: Ids) -> Bools:
     # Without any launch in the file the GPU's rows may just not be there.
     enqueues = graph.event_table.start[graph.marks.enqueueing_call]
     first = enqueues.min() if len(enqueues) else np.iinfo(np.int64).min
-    early: Bools = picked(graph.event_table.start, calls, otherwise=np.iinfo(np.int64).max) < first
+    early: Bools = take_or(graph.event_table.start, calls, otherwise=np.iinfo(np.int64).max) < first
     return early
 
 
-def _first_work_long_queued(graph: DependencyGraph, holes: Holes) -> Bools:
+def _first_work_long_queued(graph: DependencyGraph, holes: UnexplainedTimes) -> Bools:
     """Mark a device's first work where it waited longer for its start than the recording had lasted before."""
     events, lanes = graph.event_table, graph.lanes
     device = lanes.device[events.lane[holes.work]]
@@ -128,35 +128,35 @@ def _first_work_long_queued(graph: DependencyGraph, holes: Holes) -> Bools:
     queued = (ROLE[holes.kind] == EdgeRole.LAUNCH) & (begun <= holes.end - holes.start)
     # Launched before the recording began: drivers count up, and every call in the file has a later number.
     # Of a graph the first node may be what is missing.
-    queued &= ~_is_node(graph, holes.work)
+    queued &= ~_is_graph_node(graph, holes.work)
     older: Bools = first & (queued | ((holes.kind < 0) & launched_before_recording(graph.event_table, holes.work)))
     return older
 
 
-def _is_node(graph: DependencyGraph, work: Ids) -> Bools:
+def _is_graph_node(graph: DependencyGraph, work: Ids) -> Bools:
     """Mark work that a graph launch, or one call together with other work, launched: nodes wait for each other only."""
     call = graph.launching_call
     together = np.bincount(call[call >= 0], minlength=1)
-    node: Bools = picked(graph.marks.graph_launch_call, call[work], otherwise=False)
-    several: Bools = picked(together, call[work], otherwise=0) > 1
+    node: Bools = take_or(graph.marks.graph_launch_call, call[work], otherwise=False)
+    several: Bools = take_or(together, call[work], otherwise=0) > 1
     return node | several
 
 
-def _released_by_other_stream(graph: DependencyGraph, holes: Holes) -> Bools:
+def _released_by_other_stream(graph: DependencyGraph, holes: UnexplainedTimes) -> Bools:
     """Mark work that was enqueued in time and started so soon after another stream's work that chance is improbable."""
     events, lanes, marks = graph.event_table, graph.lanes, graph.marks
     found = np.zeros(len(holes), np.bool_)
     lane, call = events.lane[holes.work], graph.launching_call[holes.work]
-    returned = picked(events.end, call, otherwise=np.iinfo(np.int64).max)
+    returned = take_or(events.end, call, otherwise=np.iinfo(np.int64).max)
     in_time = (returned <= holes.start) | launched_before_recording(graph.event_table, holes.work)
-    in_time &= ~_is_node(graph, holes.work)
+    in_time &= ~_is_graph_node(graph, holes.work)
     here = np.flatnonzero(in_time)
     if not len(here):
         return found
     start, end = holes.start[here], holes.end[here]
     work = np.flatnonzero(graph.is_gpu & ~marks.waits_on_device)
-    on_device = _Ends(lanes.device[events.lane[work]], events.end[work], events.lane[work])
-    on_stream = _Ends(events.lane[work], events.end[work], events.lane[work])
+    on_device = _WorkEnds(lanes.device[events.lane[work]], events.end[work], events.lane[work])
+    on_stream = _WorkEnds(events.lane[work], events.end[work], events.lane[work])
     device = lanes.device[lane[here]]
     count = on_device.between(device, start, end) - on_stream.between(lane[here], start, end)
     lag = end - on_device.last_elsewhere(device, lane[here], end)
@@ -164,7 +164,7 @@ def _released_by_other_stream(graph: DependencyGraph, holes: Holes) -> Bools:
     return found
 
 
-class _Ends:
+class _WorkEnds:
     """Ends of work (ns) in order, those of each device or stream together."""
 
     def __init__(self, group: Ints | Ids, end: Ints, lane: Ids) -> None:
@@ -174,7 +174,7 @@ class _Ends:
     def _until(self, group: Ints | Ids, time: Ints) -> tuple[Ints, Ints]:
         """Return where each group begins, and the place of its last end at or before a time."""
         first, past = (np.searchsorted(self._group, group, side=side) for side in ("left", "right"))
-        return first, last_until(self._end, first, past, time)
+        return first, last_at_most(self._end, first, past, time)
 
     def between(self, group: Ints | Ids, after: Ints, until: Ints) -> Ints:
         """Count the ends of each group after one time, up to another."""
@@ -187,35 +187,35 @@ class _Ends:
         # Before a run of ends on one lane stands an end on another.
         places = np.arange(len(self._end))
         run = np.maximum.accumulate(np.where(first_of_runs(self._group, self._lane), places, 0))
-        own = (at >= first) & (picked(self._lane, at) == lane)
-        at = np.where(own, picked(run, at) - 1, at)
-        return np.where(at >= first, picked(self._end, at), np.iinfo(np.int64).min)
+        own = (at >= first) & (take_or(self._lane, at) == lane)
+        at = np.where(own, take_or(run, at) - 1, at)
+        return np.where(at >= first, take_or(self._end, at), np.iinfo(np.int64).min)
 
 
-def _recurs_in_replays(graph: DependencyGraph, holes: Holes) -> Bools:
+def _recurs_in_graph_replays(graph: DependencyGraph, holes: UnexplainedTimes) -> Bools:
     """Mark holes inside a graph launch that are there, at least half as long, in each of three or more replays."""
     call = graph.launching_call
-    source = picked(call, np.where(holes.source >= 0, event_of(holes.source), -1))
+    source = take_or(call, np.where(holes.source >= 0, event_of(holes.source), -1))
     inside: Bools = (ROLE[holes.kind] == EdgeRole.STREAM) & (call[holes.work] >= 0) & (call[holes.work] == source)
     if not inside.any():
         return inside
     replays, with_hole = replays_with_hole(graph, holes.work, holes.end - holes.start)
-    recurs: Bools = inside & (replays >= FEWEST_REPLAYS) & (with_hole == replays)
+    recurs: Bools = inside & (replays >= MIN_REPLAYS) & (with_hole == replays)
     return recurs
 
 
-def _starts_before_launch(graph: DependencyGraph, holes: Holes) -> Bools:
+def _starts_before_launch(graph: DependencyGraph, holes: UnexplainedTimes) -> Bools:
     """Mark work that is stamped so long before its own launch that the launch cannot be believed."""
     events = graph.event_table
-    launched = picked(events.start, graph.launching_call[holes.work], otherwise=np.iinfo(np.int64).min)
+    launched = take_or(events.start, graph.launching_call[holes.work], otherwise=np.iinfo(np.int64).min)
     back: Bools = launched > events.start[holes.work] + CLOCK_FAULT_LIMIT_NS
     return back
 
 
-EVIDENCE: tuple[tuple[Callable[[DependencyGraph, Holes], Bools], Reason], ...] = (
+EVIDENCE: tuple[tuple[Callable[[DependencyGraph, UnexplainedTimes], Bools], Reason], ...] = (
     (_first_work_long_queued, Reason.BEFORE_RECORDING),
     (_released_by_other_stream, Reason.WAIT_WITHOUT_RECORD),
-    (_recurs_in_replays, Reason.MISSING_GRAPH_NODE),
+    (_recurs_in_graph_replays, Reason.MISSING_GRAPH_NODE),
     (_starts_before_launch, Reason.CLOCK_FAULT),
 )
 """What tells why GPU work came late."""

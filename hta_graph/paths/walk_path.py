@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import laid_out
+from hta_graph.arrays import expand_ranges
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.points import end_point
 from hta_graph.model import Ids, Ints
@@ -50,7 +50,7 @@ def walk_back(graph: DependencyGraph, sink: int, until_ns: int) -> Chain:
     last_run = times[runs.points[first[-1] : place[-1] + 1]]
     first[-1] += max(int(np.searchsorted(last_run, until_ns, side="right")) - 1, 0)
     count = place - first + 1
-    run, nth = laid_out(np.zeros_like(count), count)
+    run, nth = expand_ranges(np.zeros_like(count), count)
     walked: Ids = runs.points[place[run] - nth]
     # A clock fault may stamp a cause after its effect; on a walk back time never rises.
     return Chain(walked, binding[walked[:-1]], np.minimum.accumulate(times[walked]))

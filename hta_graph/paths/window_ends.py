@@ -9,9 +9,9 @@ import numpy as np
 from hta_graph.arrays import freeze
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EventEdges
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point
-from hta_graph.graph.rank_summary import WholeAnswers
+from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import CPU_KINDS, EdgeKind, Ids, Ints, kind_mask
 from hta_graph.paths.threads import working_threads
 from hta_graph.trace.table import Step
@@ -19,8 +19,8 @@ from hta_graph.trace.table import Step
 __all__ = [
     "NO_POINTS",
     "Sink",
-    "ends_before_steps",
-    "ends_of_steps",
+    "earlier_work_ends",
+    "step_work_ends",
     "later_sink",
     "launched_from",
     "launched_in",
@@ -54,35 +54,35 @@ class Sink:
 
 def step_sink(graph: DependencyGraph, item: Step) -> Sink:
     """End a step with the later of its own end and the last GPU activity that any thread launched inside it."""
-    known = _known_sinks(graph)
+    known = _step_sinks(graph)
     if item not in known:
-        known[item] = _found_sink(graph, item)
+        known[item] = _find_step_sink(graph, item)
     return known[item]
 
 
-@remembered
-def _known_sinks(graph: DependencyGraph) -> dict[Step, Sink]:
+@memoized
+def _step_sinks(graph: DependencyGraph) -> dict[Step, Sink]:
     """Return the sinks that were found: each form of a step's window asks for its own."""
     del graph
     return {}
 
 
-def _found_sink(graph: DependencyGraph, item: Step) -> Sink:
+def _find_step_sink(graph: DependencyGraph, item: Step) -> Sink:
     lane = int(graph.event_table.lane[item.event])
     launched = launched_in(graph, item.start_ns, item.end_ns)
     return later_sink(sink_on_thread(graph, lane, item.end_ns), sink_on_gpu(graph, launched))
 
 
-@remembered
+@memoized
 def steps_by_number(graph: DependencyGraph) -> dict[int, tuple[int, Step]]:
     """Return each step and its place in order of time, by its number."""
     return {item.number: (place, item) for place, item in enumerate(graph.steps())}
 
 
-@remembered
-def ends_of_steps(graph: DependencyGraph) -> Ints:
+@memoized
+def step_work_ends(graph: DependencyGraph) -> Ints:
     """Return when the work of each step ends (ns), in order of time: that of :func:`step_sink`."""
-    if (known := graph.attached(WholeAnswers)) is not None:
+    if (known := graph.attached(RankSummary)) is not None:
         return known.steps.end
     steps, launches = graph.steps(), _launches_by_time(graph)
     starts, ends = (np.array(times, np.int64) for times in (
@@ -97,11 +97,11 @@ def ends_of_steps(graph: DependencyGraph) -> Ints:
     return freeze(ends)
 
 
-@remembered
-def ends_before_steps(graph: DependencyGraph) -> Ints:
+@memoized
+def earlier_work_ends(graph: DependencyGraph) -> Ints:
     """Return when the work of the steps before each has ended (ns), in order of time; of the first when it starts."""
     starts = np.array([item.start_ns for item in graph.steps()[:1]], np.int64)
-    return freeze(np.append(starts, np.maximum.accumulate(ends_of_steps(graph))[:-1]))
+    return freeze(np.append(starts, np.maximum.accumulate(step_work_ends(graph))[:-1]))
 
 
 def later_sink(cpu: Sink, gpu: Sink | None) -> Sink:
@@ -144,7 +144,7 @@ def launched_in(graph: DependencyGraph, start_ns: int, end_ns: int, lanes: Ids |
     return np.sort(target)
 
 
-@remembered
+@memoized
 def _launches_by_time(graph: DependencyGraph) -> EventEdges:
     """Return the launches in order of their calls' starts."""
     launches = graph.edges_of(EdgeKind.LAUNCH)
@@ -164,7 +164,7 @@ def sink_at(graph: DependencyGraph, end_ns: int) -> Sink:
     running = np.flatnonzero(graph.is_activity & (events.start < end_ns) & (events.end >= end_ns))
     on_gpu = sink_on_gpu(graph, running.astype(np.int32))
     if on_gpu is not None:
-        return _single_end(graph, Sink(on_gpu.point, end_ns))
+        return _with_single_end(graph, Sink(on_gpu.point, end_ns))
     calls = graph.calls
     # A thread that launches nothing (a watchdog, a data loader) does not decide where the window's work ends.
     launching = np.zeros(len(graph.lanes.labels), np.bool_)
@@ -175,10 +175,10 @@ def sink_at(graph: DependencyGraph, end_ns: int) -> Sink:
     if not len(candidates):
         return Sink(-1, end_ns)
     last = int(np.argmax(graph.timeline.position[candidates]))
-    return _single_end(graph, Sink(int(candidates[last]), end_ns, int(events.lane[calls.event[allowed][last]])))
+    return _with_single_end(graph, Sink(int(candidates[last]), end_ns, int(events.lane[calls.event[allowed][last]])))
 
 
-def _single_end(graph: DependencyGraph, sink: Sink) -> Sink:
+def _with_single_end(graph: DependencyGraph, sink: Sink) -> Sink:
     """Let a window wait for nothing but its sink."""
     point = np.array([sink.point], np.int32)
     return replace(sink, ends=point, tails=sink.time_ns - graph.timeline.times[point])

@@ -14,13 +14,13 @@ import numpy as np
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.memo import remembered
-from hta_graph.graph.rank_summary import JobLimits, WholeAnswers, WindowRecord
+from hta_graph.graph.memo import memoized
+from hta_graph.graph.rank_summary import JobLimits, RankSummary, WindowRecord
 from hta_graph.model import WALKABLE, EventKind, Ints, kind_mask
-from hta_graph.paths.job_windows import from_first_to_last, iteration_of_job
+from hta_graph.paths.job_windows import job_iteration, window_over_ranks
 from hta_graph.paths.window_ends import (
     Sink,
-    ends_before_steps,
+    earlier_work_ends,
     later_sink,
     launched_from,
     program_end,
@@ -30,22 +30,22 @@ from hta_graph.paths.window_ends import (
     step_sink,
     steps_by_number,
 )
-from hta_graph.safe_regex import matched_names
+from hta_graph.safe_regex import names_matching
 from hta_graph.text.formatting import milliseconds
 from hta_graph.trace.table import Step
 
 __all__ = [
     "WHOLE_TRACE",
-    "KnownWindows",
-    "ResolvedWindow",
+    "PrecomputedWindows",
     "Window",
+    "WindowQuery",
     "WindowForm",
     "annotation",
     "between",
-    "known_windows",
-    "question_text",
-    "refuse_two_windows",
-    "same_window",
+    "precomputed_windows",
+    "query_text",
+    "check_window_form",
+    "resolved_window",
     "step",
     "whole",
 ]
@@ -58,7 +58,7 @@ WindowForm = Literal["usual", "cpu", "gpu"]
 
 
 @dataclass(frozen=True, repr=False)
-class ResolvedWindow:
+class Window:
     """A stretch of time [start_ns, end_ns], what it is called, the lengths of its CPU and GPU forms, and its sink.
 
     ``cpu_start_ns`` is where the CPU form starts, if not with the window; ``is_named`` is false for explicit times
@@ -98,7 +98,7 @@ class ResolvedWindow:
 
 
 @dataclass(frozen=True, repr=False)
-class Window:
+class WindowQuery:
     """A question about time: give it a graph and it answers with a resolved window, or raises ``QueryError``.
 
     >>> step(5, gpu_window=True), between(0, 2_000_000)
@@ -106,15 +106,15 @@ class Window:
     """
 
     asked: str
-    resolve: Callable[[DependencyGraph], ResolvedWindow]
-    of_job: Callable[[JobGraph, Callable[[DependencyGraph], ResolvedWindow]], ResolvedWindow] | None = None
+    resolve: Callable[[DependencyGraph], Window]
+    of_job: Callable[[JobGraph, Callable[[DependencyGraph], Window]], Window] | None = None
     """What the windows of a job's ranks make together; without it the job is asked as one rank is."""
     by_rows: bool = True
     """Whether the answer is in a graph's rows, all of them; else it is known, or made of other windows."""
     check: Callable[[DependencyGraph], object] = lambda _: None
     """Refuses what few rows are enough to refuse: a step that is not there."""
 
-    def __call__(self, graph: DependencyGraph) -> ResolvedWindow:
+    def __call__(self, graph: DependencyGraph) -> Window:
         """Answer for a graph, that of a rank or of a job.
 
         Raises:
@@ -124,8 +124,8 @@ class Window:
             return self.of_job(graph, self._of_rank)
         return self._of_rank(graph)
 
-    def _of_rank(self, graph: DependencyGraph) -> ResolvedWindow:
-        known = known_windows(graph)
+    def _of_rank(self, graph: DependencyGraph) -> Window:
+        known = precomputed_windows(graph)
         if known is None or not self.by_rows:
             return self.resolve(graph)
         if self.asked not in known:
@@ -142,22 +142,22 @@ class Window:
         return f"<window {self.asked}>"
 
 
-KnownWindows = Mapping[str, ResolvedWindow | QueryError]
+PrecomputedWindows = Mapping[str, Window | QueryError]
 """Windows by their questions, or why there is none."""
 
 
-@remembered
-def known_windows(graph: DependencyGraph) -> KnownWindows | None:
+@memoized
+def precomputed_windows(graph: DependencyGraph) -> PrecomputedWindows | None:
     """Return the windows of a graph that holds few rows of its rank, found in all of them; None of a whole graph.
 
     A job of such ranks has none of its own: they are made of those of its ranks.
     """
-    if (known := graph.attached(WholeAnswers)) is not None:
+    if (known := graph.attached(RankSummary)) is not None:
         return {record["asked"]: _restored(record) for record in known.windows}
     return None if graph.attached(JobLimits) is None else {}
 
 
-def _restored(record: WindowRecord) -> ResolvedWindow | QueryError:
+def _restored(record: WindowRecord) -> Window | QueryError:
     if "error" in record:
         error = QueryError(record["error"][0])
         error.on_command_line = record["error"][1]
@@ -165,16 +165,16 @@ def _restored(record: WindowRecord) -> ResolvedWindow | QueryError:
     point, time_ns, lane = record["sink"]
     ends = np.array([point] if point >= 0 else [], np.int32)
     sink = Sink(point, time_ns, lane, ends, np.zeros(len(ends), np.int64))
-    return ResolvedWindow(sink=sink, **{key: value for key, value in record.items() if key not in ("asked", "sink")})
+    return Window(sink=sink, **{key: value for key, value in record.items() if key not in ("asked", "sink")})
 
 
-def question_text(question: str, *arguments: object, **options: object) -> str:
+def query_text(question: str, *arguments: object, **options: object) -> str:
     """Print a question as it was asked, without options that are not set."""
     listed = [*map(repr, arguments), *(f"{name}={value!r}" for name, value in options.items() if value)]
     return f"{question}({', '.join(listed)})"
 
 
-def step(number: int, *, cpu_window: bool = False, gpu_window: bool = False) -> Window:
+def step(number: int, *, cpu_window: bool = False, gpu_window: bool = False) -> WindowQuery:
     """Ask about ``ProfilerStep#number``: from its start to the later of its end and its last GPU activity.
 
     Args:
@@ -182,19 +182,19 @@ def step(number: int, *, cpu_window: bool = False, gpu_window: bool = False) -> 
         cpu_window: stop at the annotation's end.
         gpu_window: run from the previous step's sink to this one's; these windows tile the run.
     """
-    refuse_two_windows(cpu_window=cpu_window, gpu_window=gpu_window)
+    check_window_form(cpu_window=cpu_window, gpu_window=gpu_window)
 
-    def resolve(graph: DependencyGraph) -> ResolvedWindow:
-        return _step_window(graph, *_known_step(graph, number), cpu_window=cpu_window, gpu_window=gpu_window)
+    def resolve(graph: DependencyGraph) -> Window:
+        return _step_window(graph, *_find_step(graph, number), cpu_window=cpu_window, gpu_window=gpu_window)
 
-    asked = question_text("step", number, cpu_window=cpu_window, gpu_window=gpu_window)
-    of_job = partial(iteration_of_job, number=number, cpu_window=cpu_window)
-    return Window(asked, resolve, of_job, check=partial(_known_step, number=number))
+    asked = query_text("step", number, cpu_window=cpu_window, gpu_window=gpu_window)
+    of_job = partial(job_iteration, number=number, cpu_window=cpu_window)
+    return WindowQuery(asked, resolve, of_job, check=partial(_find_step, number=number))
 
 
 def annotation(
     name: str, *, regex: bool = False, first: int = 0, last: int | None = None, cpu_window: bool = False
-) -> Window:
+) -> WindowQuery:
     """Ask about instances of a CPU annotation, counted from 0 in order of time.
 
     Args:
@@ -205,7 +205,7 @@ def annotation(
         cpu_window: stop at the annotation's end.
     """
 
-    def resolve(graph: DependencyGraph) -> ResolvedWindow:
+    def resolve(graph: DependencyGraph) -> Window:
         instances = _annotation_instances(graph, name, regex=regex)
         until = first if last is None else last
         if not 0 <= first <= until < len(instances):
@@ -220,11 +220,11 @@ def annotation(
         label = graph.name_of(int(instances[first])) + (f"[{first}:{until}]" if until > first else f"[{first}]")
         return _with_sink(graph, span, label, lane, sink, cpu_window=cpu_window)
 
-    asked = question_text("annotation", name, regex=regex, first=first, last=last, cpu_window=cpu_window)
-    return Window(asked, resolve, from_first_to_last)
+    asked = query_text("annotation", name, regex=regex, first=first, last=last, cpu_window=cpu_window)
+    return WindowQuery(asked, resolve, window_over_ranks)
 
 
-def between(start_ns: int, end_ns: int) -> Window:
+def between(start_ns: int, end_ns: int) -> WindowQuery:
     """Ask about explicit times (absolute ns).
 
     Raises:
@@ -235,24 +235,24 @@ def between(start_ns: int, end_ns: int) -> Window:
     if end_ns <= start_ns:
         raise UsageError(f"the window {start_ns}:{end_ns} ends before it starts")
 
-    def resolve(graph: DependencyGraph) -> ResolvedWindow:
+    def resolve(graph: DependencyGraph) -> Window:
         length = end_ns - start_ns
         events = graph.event_table
         first, last = int(events.start.min(initial=end_ns)), int(events.end.max(initial=start_ns))
         if not len(events) or start_ns >= last or end_ns <= first:
             raise QueryError(f"{graph.path}: holds nothing in {start_ns}:{end_ns}; it spans {_recorded_span(graph)}")
         sink = sink_at(graph, end_ns)
-        return ResolvedWindow(start_ns, end_ns, f"{start_ns}:{end_ns}", length, length, sink, is_named=False)
+        return Window(start_ns, end_ns, f"{start_ns}:{end_ns}", length, length, sink, is_named=False)
 
-    return Window(question_text("between", start_ns, end_ns), resolve)
+    return WindowQuery(query_text("between", start_ns, end_ns), resolve)
 
 
-def same_window(window: ResolvedWindow) -> Window:
+def resolved_window(window: Window) -> WindowQuery:
     """Ask about a window that is known already."""
-    return Window(question_text("same_window", window.label), lambda _: window, by_rows=False)
+    return WindowQuery(query_text("same_window", window.label), lambda _: window, by_rows=False)
 
 
-def whole(*, all_rows: bool = False) -> Window:
+def whole(*, all_rows: bool = False) -> WindowQuery:
     """Ask about the whole trace: from the first row that has points to the end of the work.
 
     The work ends with the last GPU activity or the last row of a thread that launches, synchronises or runs operators:
@@ -262,7 +262,7 @@ def whole(*, all_rows: bool = False) -> Window:
         all_rows: take every row that was recorded, as questions do that are not about a path.
     """
 
-    def resolve(graph: DependencyGraph) -> ResolvedWindow:
+    def resolve(graph: DependencyGraph) -> Window:
         events = graph.event_table
         if not len(events):
             raise QueryError(
@@ -279,15 +279,15 @@ def whole(*, all_rows: bool = False) -> Window:
             after = (events.start >= end) & (events.end > end)
         rows_after, last = int(np.count_nonzero(after)), int(events.end[after].max(initial=end))
         length = end - start
-        return ResolvedWindow(
+        return Window(
             start, end, WHOLE_TRACE, length, length, sink,
             is_named=False, rows_after=rows_after, after_ns=last - end,
         )  # fmt: skip
 
-    return Window(question_text("whole", all_rows=all_rows), resolve, from_first_to_last)
+    return WindowQuery(query_text("whole", all_rows=all_rows), resolve, window_over_ranks)
 
 
-def refuse_two_windows(*, cpu_window: bool, gpu_window: bool) -> None:
+def check_window_form(*, cpu_window: bool, gpu_window: bool) -> None:
     """Refuse to stop at the annotation's end and to run from sink to sink at once.
 
     Raises:
@@ -297,10 +297,10 @@ def refuse_two_windows(*, cpu_window: bool, gpu_window: bool) -> None:
         raise UsageError("choose one of the CPU window and the GPU window")
 
 
-def _known_step(graph: DependencyGraph, number: int) -> tuple[int, Step]:
+def _find_step(graph: DependencyGraph, number: int) -> tuple[int, Step]:
     steps = steps_by_number(graph)
     if number not in steps:
-        known = _first_names(list(map(str, steps)))
+        known = _list_names(list(map(str, steps)))
         raise QueryError(
             f"{graph.path}: there is no step {number}; " + (f"there are: {known}" if steps else "it has no steps")
         )
@@ -309,10 +309,10 @@ def _known_step(graph: DependencyGraph, number: int) -> tuple[int, Step]:
 
 def _step_window(
     graph: DependencyGraph, at: int, item: Step, *, cpu_window: bool = False, gpu_window: bool = False
-) -> ResolvedWindow:
+) -> Window:
     lane = int(graph.event_table.lane[item.event])
     span = (item.start_ns, item.end_ns)
-    sink, before = step_sink(graph, item), int(ends_before_steps(graph)[at])
+    sink, before = step_sink(graph, item), int(earlier_work_ends(graph)[at])
     resolved = _with_sink(graph, span, f"ProfilerStep#{item.number}", lane, sink, cpu_window=cpu_window)
     resolved = replace(resolved, step=item.number)
     if not gpu_window:
@@ -334,30 +334,30 @@ def _recorded_span(graph: DependencyGraph) -> str:
 
 def _with_sink(
     graph: DependencyGraph, span: tuple[int, int], label: str, lane: int, sink: Sink, *, cpu_window: bool
-) -> ResolvedWindow:
+) -> Window:
     cpu_ns, gpu_ns = span[1] - span[0], max(sink.time_ns - span[0], 0)
     if cpu_window:
         label, sink = f"{label} (CPU window)", sink_on_thread(graph, lane, span[1])
-        return ResolvedWindow(*span, label, cpu_ns, gpu_ns, sink, form="cpu")
-    return ResolvedWindow(span[0], sink.time_ns, label, cpu_ns, gpu_ns, sink)
+        return Window(*span, label, cpu_ns, gpu_ns, sink, form="cpu")
+    return Window(span[0], sink.time_ns, label, cpu_ns, gpu_ns, sink)
 
 
 def _annotation_instances(graph: DependencyGraph, name: str, *, regex: bool) -> Ints:
     """Return the instances of an annotation on the CPU, before 2022 written as operators, in order of time."""
     kinds, codes = graph.event_table.kind, graph.event_table.name
     expression = name if regex else re.escape(name)
-    named = matched_names([expression], graph.names, by=re.Pattern[str].fullmatch)[codes]
+    named = names_matching([expression], graph.names, by=re.Pattern[str].fullmatch)[codes]
     for kind in (EventKind.ANNOTATION, EventKind.CPU_OP):
         found = np.flatnonzero(named & (kinds == kind))
         if len(found):
             return found
     known = Counter(graph.names[code] for code in codes[kinds == EventKind.ANNOTATION].tolist())
-    listed = _first_names([f"{text!r} ×{count}" if count > 1 else repr(text) for text, count in known.most_common()])
+    listed = _list_names([f"{text!r} ×{count}" if count > 1 else repr(text) for text, count in known.most_common()])
     raise QueryError(
         f"{graph.path}: there is no annotation {name!r}; " + (f"there are: {listed}" if known else "it has none")
     )
 
 
-def _first_names(names: list[str], limit: int = 12) -> str:
+def _list_names(names: list[str], limit: int = 12) -> str:
     shown = ", ".join(name if len(name) <= 60 else name[:59] + "…" for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

@@ -9,25 +9,25 @@ from functools import cached_property
 import numpy as np
 
 from hta_graph.activities import Activities
-from hta_graph.arrays import picked, summed_by
+from hta_graph.arrays import summed_by, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import BoundBy, Floats, Ints
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.roofline.activity_groups import Groups, groups_of
+from hta_graph.roofline.activity_groups import ActivityGroups, activity_groups
 from hta_graph.roofline.limits_attainable import Attainable, attainable
-from hta_graph.roofline.operator_work import OperatorWork, operator_work
+from hta_graph.roofline.operator_work import OperatorActivities, operator_activities
 from hta_graph.roofline.operators_devices import Device
 
-__all__ = ["REACHABLE", "LimitedWork", "gpu_name"]
+__all__ = ["ATTAINABLE_SHARE", "AttainableWork", "gpu_name"]
 
-REACHABLE = 0.8
+ATTAINABLE_SHARE = 0.8
 """The share of a limit that well written kernels reach."""
-SHORTEST_NS = 2_000
+SHORTEST_KERNEL_NS = 2_000
 """No kernel takes less, however little it does: starting it, one wave of blocks, its end."""
 
 
 @dataclass(frozen=True)
-class LimitedWork:
+class AttainableWork:
     """Activities of a graph, and the device whose limits count; ``None`` where it is not known."""
 
     graph: DependencyGraph
@@ -35,14 +35,14 @@ class LimitedWork:
     device: Device | None
 
     @cached_property
-    def found(self) -> OperatorWork:
+    def found(self) -> OperatorActivities:
         """The operators of the whole graph."""
-        return operator_work(self.graph)
+        return operator_activities(self.graph)
 
     @cached_property
-    def groups(self) -> Groups:
+    def groups(self) -> ActivityGroups:
         """The activities that are no communication, in groups."""
-        return groups_of(self.graph, self.every)
+        return activity_groups(self.graph, self.every)
 
     @cached_property
     def calls(self) -> Attainable:
@@ -58,7 +58,7 @@ class LimitedWork:
         """Divide something of calls among their activities by time; NaN where an activity has no call."""
         place = self.found.places(work)
         share = (work.end - work.start) / np.maximum(self.found.operator_ns[place], 1)
-        values: Floats = picked(per_call, self.found.number[place], otherwise=np.nan) * share
+        values: Floats = take_or(per_call, self.found.number[place], otherwise=np.nan) * share
         return values
 
     def sum_of(self, per_call: Floats) -> Floats:
@@ -82,7 +82,7 @@ class LimitedWork:
     def bounds(self) -> list[str | None]:
         """Which limit of each group takes longer, ``compute`` or ``memory``; ``None`` where the limit is not known."""
         times = (self.sum_of(values) for values in (self.calls.compute_ns, self.calls.memory_ns))
-        return [_binding(*one) for one in zip(*times, self.limit_share, strict=True)]
+        return [_binding_limit(*one) for one in zip(*times, self.limit_share, strict=True)]
 
     def on_path(self, path: CriticalPath) -> Ints:
         """Return how long each activity of the groups is on a path (ns)."""
@@ -103,12 +103,12 @@ class LimitedWork:
     def near_limit(self) -> Floats:
         """What each activity's time would be multiplied with if its call reached the share that is possible."""
         work = self.groups.work
-        length, limit = np.maximum(work.end - work.start, 1), self.of_activities(self.calls.reachable_ns, work)
-        wanted = np.maximum(limit / REACHABLE, SHORTEST_NS)
+        length, limit = np.maximum(work.end - work.start, 1), self.of_activities(self.calls.attainable_ns, work)
+        wanted = np.maximum(limit / ATTAINABLE_SHARE, SHORTEST_KERNEL_NS)
         return np.where(np.isnan(limit), 1.0, np.minimum(wanted / length, 1.0))
 
 
-def _binding(compute_ns: float, memory_ns: float, share: float) -> str | None:
+def _binding_limit(compute_ns: float, memory_ns: float, share: float) -> str | None:
     if np.isnan(share):
         return None
     return "compute" if np.isnan(memory_ns) or compute_ns > memory_ns else "memory"

@@ -8,13 +8,13 @@ from math import isfinite
 from typing import Any, NoReturn
 
 from hta_graph.errors import TraceError, UsageError
-from hta_graph.roofline.operators_devices import TYPES, Device, device_from_entry, device_named, known_devices
+from hta_graph.roofline.operators_devices import TYPES, Device, device_from_entry, find_device, known_devices
 from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import named_place
+from hta_graph.storage.named_places import resolve_location
 from hta_graph.text.sanitize import one_line
 from hta_graph.trace.source import read_bytes
 
-__all__ = ["peaks_given"]
+__all__ = ["resolve_peaks"]
 
 PEAK_TABLES = ("matrix_tflops", "vector_tflops")
 RATE_KEYS = ("memory_gb_per_s", "link_gb_per_s")
@@ -32,19 +32,19 @@ REMEDY = (
 )
 
 
-def peaks_given(text: str) -> Device:
+def resolve_peaks(text: str) -> Device:
     """Return the device that ``--peaks`` names: one of the table, or the one that a file or URL describes.
 
     Raises:
         UsageError: it is neither, or the file holds something else.
     """
     found = _device_from_table(text)
-    return found if found is not None else _device_from_file(named_place(text))
+    return found if found is not None else _device_from_file(resolve_location(text))
 
 
 def _device_from_table(text: str) -> Device | None:
     wanted = " ".join(text.lower().split())
-    return next((one for one in known_devices() if one.name.lower() == wanted), None) or device_named(text)
+    return next((one for one in known_devices() if one.name.lower() == wanted), None) or find_device(text)
 
 
 def _device_from_file(path: Location) -> Device:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.model import Bools, Floats
-from hta_graph.roofline.cost_models.table import is_loose
+from hta_graph.roofline.cost_models.table import is_loose_bound
 from hta_graph.roofline.operators_demand import Demand, Unit
 from hta_graph.roofline.operators_devices import Device
 from hta_graph.roofline.recorded_calls import RecordedCall
@@ -38,7 +38,7 @@ class Attainable:
         return np.where(known, np.fmax(self.compute_ns, self.memory_ns), np.nan)
 
     @property
-    def reachable_ns(self) -> Floats:
+    def attainable_ns(self) -> Floats:
         """The least time where it is near what a call really demands; NaN where that may be far more."""
         return np.where(self.is_loose, np.nan, self.limit_ns)
 
@@ -52,7 +52,7 @@ def attainable(calls: Sequence[RecordedCall], device: Device | None = None) -> A
     bandwidth = (device and device.memory_bytes_per_s) or np.nan
     is_matrix = np.array([demand is not None and demand.unit == Unit.MATRIX for demand in demands], np.bool_)
     is_least = np.array([demand is not None and demand.is_least for demand in demands], np.bool_)
-    loose = np.array([is_loose(one.call.name) for one in calls], np.bool_)
+    loose = np.array([is_loose_bound(one.call.name) for one in calls], np.bool_)
     return Attainable(flops, moved, 1e9 * flops / peaks, 1e9 * moved / bandwidth, is_matrix, is_least, loose)
 
 

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.activities import Activities, WorkType, activities
-from hta_graph.arrays import picked, summed_by
+from hta_graph.arrays import summed_by, take_or
 from hta_graph.errors import TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.roofline.recorded_calls import RecordedCall, RecordedCalls, recorded_calls
 
-__all__ = ["OperatorWork", "operator_work"]
+__all__ = ["OperatorActivities", "operator_activities"]
 
 
 @dataclass(frozen=True)
-class OperatorWork:
+class OperatorActivities:
     """The activities of a graph, in the order of :func:`activities`, with the calls of operators that launched them.
 
     ``operator`` is the canonical row of the operator (-1: none, or it says nothing of this activity), ``number`` which
@@ -46,12 +46,12 @@ class OperatorWork:
         return np.searchsorted(self.every.row, work.row)
 
 
-@remembered
-def operator_work(graph: DependencyGraph) -> OperatorWork:
+@memoized
+def operator_activities(graph: DependencyGraph) -> OperatorActivities:
     """Find the operator of each activity, and read what these were given."""
     every = activities(graph)
     host_copy = _host_copies(graph, every)
-    operator = _telling_operators(graph, every, host_copy)
+    operator = _operators_with_inputs(graph, every, host_copy)
     try:
         calls, unread = _calls_of(graph, every, operator), ""
     except TraceError as error:  # a graph that was saved lives on without its trace's file
@@ -62,7 +62,7 @@ def operator_work(graph: DependencyGraph) -> OperatorWork:
     number, operator_ns = np.full(len(every), -1, np.int64), length.copy()
     number[known] = calls.number[place]
     operator_ns[known] = summed_by(place, length[known], len(rows))[place]
-    return OperatorWork(every, operator, number, operator_ns, host_copy, calls.calls, unread)
+    return OperatorActivities(every, operator, number, operator_ns, host_copy, calls.calls, unread)
 
 
 def _calls_of(graph: DependencyGraph, every: Activities, operator: Ids) -> RecordedCalls:
@@ -85,12 +85,12 @@ def _host_copies(graph: DependencyGraph, every: Activities) -> Bools:
     return found
 
 
-def _telling_operators(graph: DependencyGraph, every: Activities, host_copy: Bools) -> Ids:
+def _operators_with_inputs(graph: DependencyGraph, every: Activities, host_copy: Bools) -> Ids:
     """Return the operator whose inputs tell an activity's work; -1 where none does.
 
     The operator around the launch of a captured graph was given the inputs of the whole graph, not of one kernel.
     """
     found = graph.launching_operator[every.row]
     silent = (every.type == WorkType.COMMUNICATION) | host_copy
-    silent |= picked(graph.marks.graph_launch_call, every.call, otherwise=False)
+    silent |= take_or(graph.marks.graph_launch_call, every.call, otherwise=False)
     return np.where(silent, -1, found).astype(np.int32)

@@ -12,7 +12,7 @@ from typing import Any
 from hta_graph.roofline.kernel_precision import is_tf32
 from hta_graph.roofline.operators_demand import Unit
 
-__all__ = ["TYPES", "Device", "device_from_entry", "device_named", "known_devices"]
+__all__ = ["TYPES", "Device", "device_from_entry", "find_device", "known_devices"]
 
 TYPES = ("double", "float", "tf32", "half", "bfloat16", "float8", "float6", "float4", "int8")
 """What peaks are told for; ``tf32`` is also AMD's XF32, and a type of 8, 6 or 4 bits stands for all of its formats."""
@@ -73,14 +73,14 @@ def _peak_type(dtype: str, kernel: str) -> str:
     return BYTE_TYPES.get(dtype, dtype)
 
 
-def device_named(name: str) -> Device | None:
+def find_device(name: str) -> Device | None:
     """Return the device that a trace calls so, with its maker's name before it or without; ``None``: not in the table.
 
     Only whole names count: a part of a GPU (``… MIG 1g.5gb``) or another model is not what it begins like.
 
-    >>> device_named("NVIDIA H100 80GB HBM3").name, device_named("Tesla V100-SXM2-16GB").name
+    >>> find_device("NVIDIA H100 80GB HBM3").name, find_device("Tesla V100-SXM2-16GB").name
     ('H100 SXM', 'V100 SXM2')
-    >>> device_named("NVIDIA H100")
+    >>> find_device("NVIDIA H100")
     """
     return _devices_by_name().get(_without_maker(name))
 

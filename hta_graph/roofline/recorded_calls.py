@@ -14,7 +14,7 @@ from hta_graph.model import Ids, Ints
 from hta_graph.roofline.cost_models.table import demand_of
 from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall, operator_call
 from hta_graph.roofline.operators_demand import Demand
-from hta_graph.trace.event_args import read_texts
+from hta_graph.trace.event_args import read_arg_texts
 
 __all__ = ["RecordedCall", "RecordedCalls", "recorded_calls"]
 
@@ -50,7 +50,7 @@ def recorded_calls(graph: DependencyGraph, operators: Ids, kernels: Ids) -> Reco
     Raises:
         TraceError: the file is gone or has changed.
     """
-    texts = read_texts(graph.trace, INPUTS, operators)
+    texts = read_arg_texts(graph.trace, INPUTS, operators)
     names = graph.event_table.name[operators].tolist()
     known: dict[tuple[Any, ...], int] = {}
     number = [known.setdefault(one, len(known)) for one in zip(names, kernels.tolist(), texts, strict=True)]

@@ -19,10 +19,10 @@ from tempfile import TemporaryDirectory
 
 from hta_graph.errors import OutputError
 from hta_graph.storage.location import Location, RemotePath
-from hta_graph.storage.named_places import is_remote, named_place
-from hta_graph.storage.output_paths import check_output, is_written_directly, place_of
+from hta_graph.storage.named_places import is_remote, resolve_location
+from hta_graph.storage.output_paths import check_output, is_written_directly, resolve_links
 from hta_graph.storage.uploads import upload_file, upload_folder
-from hta_graph.text.sanitize import printable_lines
+from hta_graph.text.sanitize import sanitize_lines
 
 __all__ = ["new_folder", "remove_unfinished", "write_file"]
 
@@ -46,12 +46,12 @@ def write_file(target: str | Location, content: bytes | Iterable[bytes]) -> None
     if str(target) == "-":
         _write_standard_output(pieces)
         return
-    path = named_place(target)
+    path = resolve_location(target)
     check_output(path, [])
     if is_remote(path):
         _send(path, pieces)
         return
-    place = place_of(path)
+    place = resolve_links(path)
     if not is_written_directly(place):
         _write_and_replace(path, place, pieces)
     elif _is_standard_output(place):
@@ -82,7 +82,7 @@ def _is_standard_output(place: Path) -> bool:
 
 def _write_standard_output(pieces: Iterable[bytes]) -> None:
     # A terminal would obey what a file or a pipe gets as it is.
-    shown = [printable_lines(b"".join(pieces).decode("utf-8", "replace")).encode()] if sys.stdout.isatty() else pieces
+    shown = [sanitize_lines(b"".join(pieces).decode("utf-8", "replace")).encode()] if sys.stdout.isatty() else pieces
     try:
         sys.stdout.buffer.writelines(shown)
         sys.stdout.buffer.flush()
@@ -156,7 +156,7 @@ def new_folder(target: Location, check: Callable[[], None], last: Collection[str
         return
     try:
         # Where the target is a link, the folder that it leads to is replaced.
-        place = place_of(target)
+        place = resolve_links(target)
         with _neighbour(place, lambda part: _remove_scratch(part, place)) as part:
             part.mkdir(0o700)
             new = part / "new" / place.name

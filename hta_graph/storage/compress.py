@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from hta_graph.errors import MissingExtraError
 from hta_graph.storage.location import Location
 
-__all__ = ["gzipped", "packed_as"]
+__all__ = ["gzipped", "compressed_for"]
 
 GZIP_LEVEL = 3
 ZSTD_LEVEL = 3
 
 
-def packed_as(target: str | Location, content: Iterable[bytes]) -> Iterable[bytes]:
+def compressed_for(target: str | Location, content: Iterable[bytes]) -> Iterable[bytes]:
     """Compress pieces of a file as its name says: ``.gz``, ``.zst``, else not at all.
 
     Raises:
@@ -22,11 +22,11 @@ def packed_as(target: str | Location, content: Iterable[bytes]) -> Iterable[byte
     """
     name = str(target)
     if name.endswith(".zst"):
-        return _zstd(content)
+        return _zstd_pieces(content)
     return gzipped(content) if name.endswith(".gz") else content
 
 
-def _zstd(content: Iterable[bytes]) -> Iterator[bytes]:
+def _zstd_pieces(content: Iterable[bytes]) -> Iterator[bytes]:
     try:
         import zstandard
     except ImportError:

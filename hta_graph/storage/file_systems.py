@@ -11,10 +11,19 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from hta_graph.errors import MissingExtraError
-from hta_graph.storage.remote_errors import RemoteError, asked, can_be_written
-from hta_graph.storage.urls import HTTP, Address
+from hta_graph.storage.remote_errors import RemoteError, check_writable, with_retries
+from hta_graph.storage.urls import HTTP, Url
 
-__all__ = ["Facts", "check_bucket", "facts_in", "facts_of", "file_system", "forget", "listed", "matching"]
+__all__ = [
+    "RemoteFacts",
+    "check_bucket",
+    "facts_in",
+    "facts_of",
+    "file_system",
+    "clear_cache",
+    "list_folder",
+    "glob_files",
+]
 
 T = TypeVar("T")
 
@@ -24,11 +33,11 @@ CONNECT_S, SILENCE_S = 20, 60
 FRESH_S = 5
 """For how long what a folder holds is not asked again: a command looks at its inputs several times."""
 
-_answers: dict[tuple[str, str], tuple[float, Any]] = {}
+_cache: dict[tuple[str, str], tuple[float, Any]] = {}
 
 
 @dataclass(frozen=True)
-class Facts:
+class RemoteFacts:
     """What is known of a file or folder: its size if that is told, and what changes when its contents do."""
 
     size: int | None
@@ -66,7 +75,7 @@ def _settings(scheme: str) -> dict[str, Any]:
     return {"headers": {"Accept-Encoding": "identity"}, "client_kwargs": client}
 
 
-def facts_of(address: Address, *, fresh: bool = False) -> Facts:
+def facts_of(address: Url, *, fresh: bool = False) -> RemoteFacts:
     """Ask what is there.
 
     Raises:
@@ -74,30 +83,30 @@ def facts_of(address: Address, *, fresh: bool = False) -> Facts:
         RemoteError: it cannot be asked.
     """
     if fresh:
-        _answers.pop(("facts", address.text), None)
-    return _remembered("facts", address, lambda: facts_in(_info(address)))
+        _cache.pop(("facts", address.text), None)
+    return _cached("facts", address, lambda: facts_in(_info(address)))
 
 
-def _info(address: Address) -> dict[str, Any]:
-    found: dict[str, Any] = file_system(address.scheme).info(_opened_by(address))
+def _info(address: Url) -> dict[str, Any]:
+    found: dict[str, Any] = file_system(address.scheme).info(_store_name(address))
     return found
 
 
-def _opened_by(address: Address) -> str:
+def _store_name(address: Url) -> str:
     """Return what a file system calls it; a folder's name ends in no slash."""
     return address.text if address.scheme in HTTP else address.text.rstrip("/")
 
 
-def facts_in(info: dict[str, Any]) -> Facts:
+def facts_in(info: dict[str, Any]) -> RemoteFacts:
     """Return what is known from what a file system tells of a file."""
     size = info.get("size")
     told = [info.get(key) for key in ("ETag", "etag", "generation", "Last-Modified")]
     is_file = info.get("type") != "directory"
     is_partial = bool(info.get("partial", True)) and isinstance(size, int)
-    return Facts(size if isinstance(size, int) else None, not is_file, f"{size} {told}", is_partial)
+    return RemoteFacts(size if isinstance(size, int) else None, not is_file, f"{size} {told}", is_partial)
 
 
-def listed(address: Address) -> list[tuple[Address, Facts]]:
+def list_folder(address: Url) -> list[tuple[Url, RemoteFacts]]:
     """List what a folder holds, by name, with what the listing tells of each.
 
     Raises:
@@ -107,11 +116,11 @@ def listed(address: Address) -> list[tuple[Address, Facts]]:
     # Web servers list nothing: what looks like a list on a page of theirs may lead anywhere.
     if address.scheme in HTTP:
         return []
-    return _remembered("listed", address, lambda: _listed(address))
+    return _cached("listed", address, lambda: _list_folder(address))
 
 
-def _listed(address: Address) -> list[tuple[Address, Facts]]:
-    entries = file_system(address.scheme).ls(_opened_by(address), detail=True)
+def _list_folder(address: Url) -> list[tuple[Url, RemoteFacts]]:
+    entries = file_system(address.scheme).ls(_store_name(address), detail=True)
     found = {address.child(str(entry["name"]).rstrip("/").rpartition("/")[2]): facts_in(entry) for entry in entries}
     # Some stores keep an empty object of the folder's own name.
     own = address.child("")
@@ -119,44 +128,44 @@ def _listed(address: Address) -> list[tuple[Address, Facts]]:
     return sorted(kept, key=lambda item: item[0].name)
 
 
-def matching(address: Address) -> list[tuple[Address, Facts]]:
+def glob_files(address: Url) -> list[tuple[Url, RemoteFacts]]:
     """List the files whose names fit a pattern, with ``*``, ``?`` and ``[…]`` between slashes.
 
     Raises:
         RemoteError: it cannot be asked.
     """
-    found = [(Address(address.scheme, address.key.split("/", 1)[0], user=address.user), None)]
+    found = [(Url(address.scheme, address.key.split("/", 1)[0], user=address.user), None)]
     parts = address.key.rstrip("/").split("/")[1:]
     for at, part in enumerate(parts):
         if not any(mark in part for mark in "*?["):
             found = [(folder.child(part), None) for folder, _ in found]
             continue
-        inside = [item for folder, _ in found for item in _listed_or_none(folder)]
+        inside = [item for folder, _ in found for item in _list_or_nothing(folder)]
         fitting = [(child, facts) for child, facts in inside if fnmatch.fnmatchcase(child.name, part)]
         found = [item for item in fitting if at == len(parts) - 1 or item[1].is_folder]  # type: ignore[misc]
     return [(child, facts or facts_of(child)) for child, facts in found]
 
 
-def _listed_or_none(address: Address) -> list[tuple[Address, Facts]]:
+def _list_or_nothing(address: Url) -> list[tuple[Url, RemoteFacts]]:
     try:
-        return listed(address)
+        return list_folder(address)
     except FileNotFoundError:
         return []
 
 
-def check_bucket(address: Address) -> None:
+def check_bucket(address: Url) -> None:
     """Refuse what cannot be written, as far as one can see without writing.
 
     Raises:
-        PlaceError: it is on a web server.
+        LocationError: it is on a web server.
         RemoteError: there is no such bucket, or no way to it.
     """
-    can_be_written(address)
+    check_writable(address)
     if address.scheme == "memory":
         return
-    bucket = Address(address.scheme, address.key.split("/", 1)[0])
+    bucket = Url(address.scheme, address.key.split("/", 1)[0])
     try:
-        asked(bucket, lambda: file_system(bucket.scheme).info(bucket.text))
+        with_retries(bucket, lambda: file_system(bucket.scheme).info(bucket.text))
     except FileNotFoundError:
         raise RemoteError(bucket, "there is no such bucket", "make it first") from None
     except RemoteError as error:
@@ -165,18 +174,18 @@ def check_bucket(address: Address) -> None:
             raise
 
 
-def _remembered(what: str, address: Address, ask: Callable[[], T]) -> T:
+def _cached(what: str, address: Url, ask: Callable[[], T]) -> T:
     """Ask once in a while."""
     key = (what, address.text)
-    known = _answers.get(key)
+    known = _cache.get(key)
     if known and monotonic() - known[0] < FRESH_S:
         answer: T = known[1]
         return answer
-    answer = asked(address, ask)
-    _answers[key] = (monotonic(), answer)
+    answer = with_retries(address, ask)
+    _cache[key] = (monotonic(), answer)
     return answer
 
 
-def forget() -> None:
+def clear_cache() -> None:
     """Ask everything anew: something has been written."""
-    _answers.clear()
+    _cache.clear()

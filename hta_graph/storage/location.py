@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from hta_graph.errors import HtaGraphError
-from hta_graph.storage.file_systems import Facts, facts_of, listed, matching
+from hta_graph.storage.file_systems import RemoteFacts, facts_of, glob_files, list_folder
 from hta_graph.storage.remote_errors import RemoteError
-from hta_graph.storage.remote_files import open_known, open_remote
-from hta_graph.storage.urls import HTTP, Address
+from hta_graph.storage.remote_files import open_listed, open_remote
+from hta_graph.storage.urls import HTTP, Url
 
-__all__ = ["Location", "NamedOnlyPath", "RemotePath"]
+__all__ = ["Location", "UntrustedPath", "RemotePath"]
 
 
 class RemotePath:
@@ -27,15 +27,15 @@ class RemotePath:
 
     It answers what is asked of locations here as a ``pathlib.Path`` would, and nothing else.
 
-    >>> from hta_graph.storage.urls import read_address
-    >>> path = RemotePath(read_address("s3://bucket/run/rank0.json.gz"))
+    >>> from hta_graph.storage.urls import parse_url
+    >>> path = RemotePath(parse_url("s3://bucket/run/rank0.json.gz"))
     >>> str(path), path.name, path.suffix, str(path.parent / "x")
     ('s3://bucket/run/rank0.json.gz', 'rank0.json.gz', '.gz', 's3://bucket/run/x')
     """
 
     __slots__ = ("_facts", "address")
 
-    def __init__(self, address: Address, facts: Facts | None = None) -> None:
+    def __init__(self, address: Url, facts: RemoteFacts | None = None) -> None:
         self.address = address
         self._facts = facts
 
@@ -119,7 +119,7 @@ class RemotePath:
         """Return itself."""
         return self
 
-    def facts(self) -> Facts:
+    def facts(self) -> RemoteFacts:
         """Return what is known of it, and ask only if nothing is.
 
         Raises:
@@ -128,8 +128,8 @@ class RemotePath:
         """
         if self._facts is None:
             if self.address.key.endswith("/") and self.address.scheme not in HTTP:
-                listed(self.address)  # what ends so is a folder, if it is at all
-                self._facts = Facts(None, is_folder=True, version="")
+                list_folder(self.address)  # what ends so is a folder, if it is at all
+                self._facts = RemoteFacts(None, is_folder=True, version="")
             else:
                 self._facts = facts_of(self.address)
         return self._facts
@@ -172,13 +172,13 @@ class RemotePath:
         """
         if self.address.scheme in HTTP or not self.facts().is_folder:
             raise NotADirectoryError(20, "is no folder", str(self))
-        for address, facts in listed(self.address):
+        for address, facts in list_folder(self.address):
             yield RemotePath(address, facts)
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
         """Yield what fits a pattern below it."""
         if self.address.scheme not in HTTP:
-            for address, facts in matching(self.address.child(pattern)):
+            for address, facts in glob_files(self.address.child(pattern)):
                 yield RemotePath(address, facts)
 
     def open(self, mode: Literal["rb"]) -> BufferedReader:
@@ -189,7 +189,7 @@ class RemotePath:
 
     def peek(self) -> BufferedReader:
         """Open it to look at its beginning or end, without asking once more what it is."""
-        return open_known(self.address, self._facts)
+        return open_listed(self.address, self._facts)
 
     def read_bytes(self) -> bytes:
         """Read all of it."""
@@ -201,13 +201,13 @@ class RemotePath:
         return self.read_bytes().decode(encoding)
 
 
-class NamedOnlyPath(RemotePath):
+class UntrustedPath(RemotePath):
     """A URL that stands in a file which somebody else wrote: it is shown, and never opened."""
 
     __slots__ = ()
 
     def __reduce__(self) -> Any:
-        return NamedOnlyPath, (self.address,)
+        return UntrustedPath, (self.address,)
 
     def facts(self) -> NoReturn:
         """Refuse to ask.

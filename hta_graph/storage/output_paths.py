@@ -11,13 +11,20 @@ from itertools import combinations
 from pathlib import Path
 from unicodedata import normalize
 
-from hta_graph.errors import OutputError, PlaceError, UsageError
+from hta_graph.errors import LocationError, OutputError, UsageError
 from hta_graph.storage.file_systems import check_bucket
 from hta_graph.storage.location import Location, RemotePath
-from hta_graph.storage.named_places import is_remote, named_place
+from hta_graph.storage.named_places import is_remote, resolve_location
 from hta_graph.storage.remote_errors import RemoteError
 
-__all__ = ["check_empty_folder", "check_new_folder", "check_output", "check_targets", "is_written_directly", "place_of"]
+__all__ = [
+    "check_empty_folder",
+    "check_new_folder",
+    "check_output",
+    "check_outputs",
+    "is_written_directly",
+    "resolve_links",
+]
 
 MOST_LINKS = 40
 """How many links one path may lead through, as on Linux."""
@@ -26,7 +33,7 @@ Identity = tuple[int, int] | str
 """What a file is, whatever it is called: on the network its URL, without what differs only in writing."""
 
 
-def place_of(path: Path) -> Path:
+def resolve_links(path: Path) -> Path:
     """Return where a path leads through symbolic links, whether something is there or not.
 
     A link to an open file of a process, as ``/dev/stdout`` is one, is itself the place.
@@ -60,10 +67,10 @@ def check_output(target: str | Location, inputs: Iterable[Location]) -> None:
     Raises:
         OutputError: the output is an input or a folder, is write-protected, or its folder does not exist.
     """
-    check_targets([target], inputs)
+    check_outputs([target], inputs)
 
 
-def check_targets(
+def check_outputs(
     files: Sequence[str | Location], inputs: Iterable[Location], folders: Sequence[Location] = ()
 ) -> None:
     """Refuse outputs that cannot be written, are inputs or hold inputs, or are one and the same.
@@ -86,7 +93,7 @@ def check_targets(
         check_new_folder(folder, paths)
     for one, other in combinations([*files, *folders], 2):
         with _one_line(other):
-            _check_apart(one, other)
+            _check_distinct(one, other)
     for folder in folders:
         _check_outside(folder, [target for target in (*files, *folders) if target is not folder])
 
@@ -108,11 +115,11 @@ def _one_line(target: str | Location) -> Iterator[None]:
 def _check_file(target: str | Location, inputs: Collection[Identity | None]) -> None:
     if str(target) == "-":
         return
-    path = named_place(target)
+    path = resolve_location(target)
     if is_remote(path):
         _check_remote_file(path, inputs)
         return
-    place = place_of(path)
+    place = resolve_links(path)
     if place.is_dir():
         raise OutputError(f"{path}: is a folder; name a file")
     if not place.parent.is_dir():
@@ -129,13 +136,13 @@ def _check_file(target: str | Location, inputs: Collection[Identity | None]) -> 
 
 def _check_remote_file(path: RemotePath, inputs: Collection[Identity | None]) -> None:
     _check_store(path)
-    if path.address.key.endswith("/") or path.address.is_bucket or _is_seen_folder(path):
+    if path.address.key.endswith("/") or path.address.is_bucket or _is_known_folder(path):
         raise OutputError(f"{path}: is a folder; name a file")
     if _identity(path) in inputs:
         raise OutputError(f"{path}: is an input, which is never overwritten; name another file")
 
 
-def _is_seen_folder(path: RemotePath) -> bool:
+def _is_known_folder(path: RemotePath) -> bool:
     # Who may write need not be allowed to look; that there is a way to the bucket is known by now.
     with suppress(RemoteError):
         return path.is_dir()
@@ -145,7 +152,7 @@ def _is_seen_folder(path: RemotePath) -> bool:
 def _check_store(path: RemotePath) -> None:
     try:
         check_bucket(path.address)
-    except PlaceError as error:
+    except LocationError as error:
         raise OutputError(str(error)) from None
 
 
@@ -176,7 +183,7 @@ def check_new_folder(target: Location, inputs: Iterable[Location] = ()) -> None:
             return
         if target.name in ("", ".."):
             raise OutputError(f"{target}: cannot be replaced by a new folder; name a folder inside it")
-        place = place_of(target)
+        place = resolve_links(target)
         if place.exists() and not place.is_dir():
             raise OutputError(f"{target}: is a file; name a folder")
         if not place.parent.is_dir():
@@ -215,15 +222,15 @@ def _check_holds_no_input(target: Path, inputs: Iterable[Location]) -> None:
         outside |= folders
 
 
-def _check_apart(one: str | Location, other: str | Location) -> None:
-    if _is_one_place(one, other):
+def _check_distinct(one: str | Location, other: str | Location) -> None:
+    if _is_same_file(one, other):
         raise UsageError(f"{other}: two outputs would be written there; name another place for one of them")
 
 
 def _check_outside(folder: Location, others: Iterable[str | Location]) -> None:
     """Refuse what would be written into a folder that is written anew."""
     for other in others:
-        if str(other) != "-" and _lies_in(named_place(other), folder):
+        if str(other) != "-" and _lies_in(resolve_location(other), folder):
             raise UsageError(f"{other}: lies in {folder}, which is written anew; name a place outside it")
 
 
@@ -233,22 +240,22 @@ def _lies_in(other: Location, folder: Location) -> bool:
     return Path(os.path.realpath(folder)) in Path(os.path.realpath(other)).parents
 
 
-def _is_one_place(one: str | Location, other: str | Location) -> bool:
+def _is_same_file(one: str | Location, other: str | Location) -> bool:
     """Tell whether two targets are one file; whatever goes to the null device is nowhere."""
     if str(one) == str(other):
         return str(one) != os.devnull
     if "-" in (str(one), str(other)):
-        named = named_place(one if str(other) == "-" else other)
-        return not is_remote(named) and _identity(place_of(named)) in {_identity_of_stdout()} - {None}
-    mine, yours = named_place(one), named_place(other)
+        named = resolve_location(one if str(other) == "-" else other)
+        return not is_remote(named) and _identity(resolve_links(named)) in {_identity_of_stdout()} - {None}
+    mine, yours = resolve_location(one), resolve_location(other)
     if is_remote(mine) or is_remote(yours):
         return is_remote(mine) and is_remote(yours) and _identity(mine) == _identity(yours)
-    mine, yours = place_of(mine), place_of(yours)
+    mine, yours = resolve_links(mine), resolve_links(yours)
     if there := _identity(mine):
         return there == _identity(yours)
     if yours.exists() or _identity(mine.parent) != _identity(yours.parent):
         return False
-    return mine.name == yours.name or _is_one_name(mine.name, yours.name, mine.parent)
+    return mine.name == yours.name or _is_same_name(mine.name, yours.name, mine.parent)
 
 
 def _identity(path: Location) -> Identity | None:
@@ -270,7 +277,7 @@ def _identity_of_stdout() -> Identity | None:
     return None if stat.S_ISCHR(found.st_mode) else (found.st_dev, found.st_ino)
 
 
-def _is_one_name(one: str, other: str, folder: Path) -> bool:
+def _is_same_name(one: str, other: str, folder: Path) -> bool:
     """Tell whether two names are one file in a folder that ignores case or how letters are composed, by trying."""
     if normalize("NFKC", one).casefold() != normalize("NFKC", other).casefold():
         return False

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from time import sleep
 from typing import Any, TypeVar
 
-from hta_graph.errors import HtaGraphError, PlaceError
-from hta_graph.storage.urls import HTTP, Address, without_secrets
+from hta_graph.errors import HtaGraphError, LocationError
+from hta_graph.storage.urls import HTTP, Url, without_secrets
 
-__all__ = ["ChangedFileError", "RemoteError", "ShortBodyError", "asked", "can_be_written", "is_missing"]
+__all__ = ["ChangedFileError", "RemoteError", "ShortBodyError", "with_retries", "check_writable", "is_missing"]
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ PAUSES_S = (0.2, 1.0)
 class RemoteError(OSError):
     """A file on the network cannot be read or written; ``strerror`` is the cause and the remedy."""
 
-    def __init__(self, address: Address, cause: str, remedy: str = "") -> None:
+    def __init__(self, address: Url, cause: str, remedy: str = "") -> None:
         super().__init__(errno.EIO, f"{cause}; {remedy}" if remedy else cause, address.shown)
 
 
@@ -73,7 +73,7 @@ ANOTHER_REGION = {"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalL
 CHANGED_CODES = {"PreconditionFailed", "412"}
 
 
-def asked(address: Address, ask: Callable[[], T]) -> T:
+def with_retries(address: Url, ask: Callable[[], T]) -> T:
     """Return an answer of the network, at the third try if it comes to that.
 
     Raises:
@@ -105,7 +105,7 @@ def is_missing(error: BaseException) -> bool:
     return bool(statuses) or (isinstance(error, FileNotFoundError) and not _names(error) & (UNREACHABLE | CERTIFICATES))
 
 
-def _cause_of(address: Address, error: BaseException) -> _Cause:
+def _cause_of(address: Url, error: BaseException) -> _Cause:
     names, codes, statuses = _names(error), set(_codes(error)), set(_statuses(error))
     login = CREDENTIALS.get(address.scheme, "give credentials that may, or a new URL: this one may have expired")
     if names & NO_CREDENTIALS:
@@ -123,7 +123,7 @@ def _cause_of(address: Address, error: BaseException) -> _Cause:
     return _cause_of_connection(address, error, names, statuses)
 
 
-def _cause_of_connection(address: Address, error: BaseException, names: set[str], statuses: set[int]) -> _Cause:
+def _cause_of_connection(address: Url, error: BaseException, names: set[str], statuses: set[int]) -> _Cause:
     endpoint = ENDPOINTS.get(address.scheme, "check the server's name, and the network")
     if names & CERTIFICATES:
         trust = "AWS_CA_BUNDLE" if address.scheme == "s3" else "SSL_CERT_FILE"
@@ -176,11 +176,11 @@ def _status(value: object) -> Iterator[int]:
         yield value
 
 
-def can_be_written(address: Address) -> None:
+def check_writable(address: Url) -> None:
     """Refuse what files can only be read from.
 
     Raises:
-        PlaceError: it is on a web server.
+        LocationError: it is on a web server.
     """
     if address.scheme in HTTP:
-        raise PlaceError(f"{address.shown}: a web server is only read from", "write to a file, or to s3:// or gs://")
+        raise LocationError(f"{address.shown}: a web server is only read from", "write to a file, or to s3:// or gs://")

@@ -6,11 +6,11 @@ from errno import EISDIR
 from io import SEEK_CUR, SEEK_END, BufferedReader, RawIOBase
 from typing import Any
 
-from hta_graph.storage.file_systems import Facts, facts_in, facts_of, file_system, forget
-from hta_graph.storage.remote_errors import ChangedFileError, RemoteError, ShortBodyError, asked
-from hta_graph.storage.urls import HTTP, Address
+from hta_graph.storage.file_systems import RemoteFacts, clear_cache, facts_in, facts_of, file_system
+from hta_graph.storage.remote_errors import ChangedFileError, RemoteError, ShortBodyError, with_retries
+from hta_graph.storage.urls import HTTP, Url
 
-__all__ = ["open_known", "open_remote"]
+__all__ = ["open_listed", "open_remote"]
 
 FIRST_PART = 1 << 17
 LARGEST_PART = 1 << 23
@@ -18,7 +18,7 @@ BUFFER = 1 << 16
 STORES = ("s3", "gs")
 
 
-def open_remote(address: Address, known: Facts | None) -> BufferedReader:
+def open_remote(address: Url, known: RemoteFacts | None) -> BufferedReader:
     """Open a file for reading.
 
     Args:
@@ -34,15 +34,15 @@ def open_remote(address: Address, known: Facts | None) -> BufferedReader:
     if now.is_folder:
         raise IsADirectoryError(EISDIR, "is a folder", address.shown)
     try:
-        asked(address, lambda: _refuse_change(known, now))
+        with_retries(address, lambda: _refuse_change(known, now))
     except RemoteError:
-        forget()  # who asks again is told what is there now
+        clear_cache()  # who asks again is told what is there now
         raise
-    raw = _Parts(address, now, file) if now.in_parts else _Stream(address)
+    raw = _PartedFile(address, now, file) if now.in_parts else _StreamedFile(address)
     return BufferedReader(raw, BUFFER)
 
 
-def open_known(address: Address, known: Facts | None) -> BufferedReader:
+def open_listed(address: Url, known: RemoteFacts | None) -> BufferedReader:
     """Open a file to look at its beginning or end; what a listing told of it is believed.
 
     Raises:
@@ -52,35 +52,35 @@ def open_known(address: Address, known: Facts | None) -> BufferedReader:
     if known is None or known.is_folder or not known.size or not known.in_parts or address.scheme != "s3":
         return open_remote(address, known)
     store = file_system(address.scheme)
-    file = asked(address, lambda: store.open(address.text, "rb", cache_type="none", size=known.size))
+    file = with_retries(address, lambda: store.open(address.text, "rb", cache_type="none", size=known.size))
     file.details = {"name": address.key, "size": known.size, "type": "file"}  # else it would ask for them
-    return BufferedReader(_Parts(address, known, file), BUFFER)
+    return BufferedReader(_PartedFile(address, known, file), BUFFER)
 
 
-def _opened_with_facts(address: Address) -> tuple[Any, Facts]:
+def _opened_with_facts(address: Url) -> tuple[Any, RemoteFacts]:
     """Open a file for parts of it, and return what it is now; a store is asked that once, when it is opened."""
     store = file_system(address.scheme)
     settings: dict[str, Any] = {"cache_type": "none", "block_size": FIRST_PART}
     if address.scheme in STORES:
-        file = asked(address, lambda: store.open(address.text, "rb", **settings))
+        file = with_retries(address, lambda: store.open(address.text, "rb", **settings))
         return file, facts_in(file.details)
     now = facts_of(address, fresh=True)
     if now.is_folder or not now.in_parts:
         return None, now
     if address.scheme in HTTP:
         settings["size"] = now.size
-    return asked(address, lambda: store.open(address.text, "rb", **settings)), now
+    return with_retries(address, lambda: store.open(address.text, "rb", **settings)), now
 
 
-def _refuse_change(known: Facts | None, now: Facts) -> None:
+def _refuse_change(known: RemoteFacts | None, now: RemoteFacts) -> None:
     if known is not None and not known.is_folder and known.version != now.version:
         raise ChangedFileError
 
 
-class _Parts(RawIOBase):
+class _PartedFile(RawIOBase):
     """A file whose parts can be asked for; each is twice as long as the last one, as long as one follows the other."""
 
-    def __init__(self, address: Address, facts: Facts, file: Any) -> None:
+    def __init__(self, address: Url, facts: RemoteFacts, file: Any) -> None:
         self._file = file
         self._address = address
         self._facts = facts
@@ -89,7 +89,7 @@ class _Parts(RawIOBase):
         self._part = self._first = b""
         self._next = FIRST_PART
         self._parts = 0
-        self._whole = _Whole(address)
+        self._whole = _WholeFile(address)
 
     def readable(self) -> bool:
         return True
@@ -124,13 +124,13 @@ class _Parts(RawIOBase):
         self._next = min(2 * size, LARGEST_PART)
         end = min(self._at + max(size, min(wanted, LARGEST_PART)), self._size)
         self._begin, self._part = self._at, b""
-        self._part = asked(self._address, lambda: self._fetched(end))
+        self._part = with_retries(self._address, lambda: self._fetched(end))
         self._parts += 1
         if not self._begin:
             self._first = self._part  # whoever looks at the end comes back to the beginning
         if end == self._size and self._parts > 1 and self._address.scheme != "s3":
             # S3 is asked for parts of the version that was opened; of others it is seen only afterwards.
-            asked(self._address, lambda: _refuse_change(self._facts, facts_of(self._address, fresh=True)))
+            with_retries(self._address, lambda: _refuse_change(self._facts, facts_of(self._address, fresh=True)))
 
     def _fetched(self, end: int) -> bytes:
         self._file.seek(self._at)
@@ -152,10 +152,10 @@ class _Parts(RawIOBase):
         super().close()
 
 
-class _Whole:
+class _WholeFile:
     """A file that a server sends only whole, from which parts are taken as they come by."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Url) -> None:
         self._address = address
         self._file: Any = None
         self._at = 0
@@ -182,19 +182,21 @@ class _Whole:
         self._file = None
 
 
-class _Stream(RawIOBase):
+class _StreamedFile(RawIOBase):
     """A file that a server sends only whole."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Url) -> None:
         self._address = address
-        self._file: Any = asked(address, lambda: file_system(address.scheme).open(address.text, "rb", block_size=0))
+        self._file: Any = with_retries(
+            address, lambda: file_system(address.scheme).open(address.text, "rb", block_size=0)
+        )
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         # What broke off in the middle cannot be gone on with: there is no second try.
-        data = asked(self._address, lambda: self._file.read(len(buffer)))
+        data = with_retries(self._address, lambda: self._file.read(len(buffer)))
         buffer[: len(data)] = data
         return len(data)
 

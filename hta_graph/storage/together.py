@@ -11,22 +11,22 @@ from hta_graph.errors import HtaGraphError
 from hta_graph.storage.location import Location
 from hta_graph.storage.named_places import is_remote
 
-__all__ = ["ask_all", "in_order"]
+__all__ = ["prefetch_stats", "parallel_map"]
 
 T = TypeVar("T")
 
-AT_ONCE = 16
+PARALLEL_REQUESTS = 16
 """So many files are asked about at the same time."""
 
 
-def in_order(ask: Callable[[Location], T], paths: Sequence[Location]) -> Iterator[T]:
+def parallel_map(ask: Callable[[Location], T], paths: Sequence[Location]) -> Iterator[T]:
     """Yield the answer for each path, in their order."""
     if sum(map(is_remote, paths)) < 2:
         yield from map(ask, paths)
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    pool = ThreadPoolExecutor(AT_ONCE)
+    pool = ThreadPoolExecutor(PARALLEL_REQUESTS)
     try:
         # What is asked knows what memory is allowed where it is asked.
         yield from pool.map(lambda path, context: context.run(ask, path), paths, [copy_context() for _ in paths])
@@ -34,7 +34,7 @@ def in_order(ask: Callable[[Location], T], paths: Sequence[Location]) -> Iterato
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def ask_all(paths: Sequence[Location]) -> None:
+def prefetch_stats(paths: Sequence[Location]) -> None:
     """Ask what each path of the network is, so that the answers are at hand."""
 
     def ask(path: Location) -> None:
@@ -42,5 +42,5 @@ def ask_all(paths: Sequence[Location]) -> None:
         with suppress(OSError, HtaGraphError):
             path.is_dir()
 
-    for _ in in_order(ask, [path for path in paths if is_remote(path)]):
+    for _ in parallel_map(ask, [path for path in paths if is_remote(path)]):
         pass

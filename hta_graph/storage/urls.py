@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import urlsplit
 
-from hta_graph.errors import PlaceError
+from hta_graph.errors import LocationError
 
-__all__ = ["HTTP", "Address", "read_address", "without_secrets"]
+__all__ = ["HTTP", "Url", "parse_url", "without_secrets"]
 
-URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+URL_PATTERN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 HTTP = ("http", "https")
 OTHER_NAMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 KNOWN = ("s3", "gs", *HTTP, "memory")
@@ -21,7 +21,7 @@ QUERY = re.compile(r"(://[^\s?'\"<>]*)\?[^\s'\"<>)]+")
 
 
 @dataclass(frozen=True)
-class Address:
+class Url:
     """A file or folder on the network: ``key`` is its bucket or server, and its name there.
 
     ``query`` and ``user`` may be secret: they are sent, and never shown.
@@ -58,30 +58,30 @@ class Address:
         return "/" not in self.key.strip("/")
 
     @property
-    def parent(self) -> Address:
+    def parent(self) -> Url:
         """The folder in which it is; a bucket's is itself."""
         inside = self.key.rstrip("/")
-        return self if self.is_bucket else Address(self.scheme, inside.rpartition("/")[0], user=self.user)
+        return self if self.is_bucket else Url(self.scheme, inside.rpartition("/")[0], user=self.user)
 
-    def child(self, name: str) -> Address:
+    def child(self, name: str) -> Url:
         """Return what has this name in it."""
-        return Address(self.scheme, f"{self.key.rstrip('/')}/{name.lstrip('/')}", user=self.user)
+        return Url(self.scheme, f"{self.key.rstrip('/')}/{name.lstrip('/')}", user=self.user)
 
 
-def read_address(text: str) -> Address | None:
+def parse_url(text: str) -> Url | None:
     """Read a URL; ``None`` is a name of a local file, also of one whose name has a URL in it.
 
-    >>> read_address("s3a://bucket/run/rank0.json.gz").shown
+    >>> parse_url("s3a://bucket/run/rank0.json.gz").shown
     's3://bucket/run/rank0.json.gz'
-    >>> read_address("https://me:secret@host/rank0.json?X-Amz-Signature=1").shown
+    >>> parse_url("https://me:secret@host/rank0.json?X-Amz-Signature=1").shown
     'https://host/rank0.json?…'
-    >>> read_address("./s3://bucket/key"), read_address("file:///tmp/t.json")
+    >>> parse_url("./s3://bucket/key"), parse_url("file:///tmp/t.json")
     (None, None)
 
     Raises:
-        PlaceError: nothing is read from such URLs, or it names no file.
+        LocationError: nothing is read from such URLs, or it names no file.
     """
-    match = URL.fullmatch(text)
+    match = URL_PATTERN.fullmatch(text)
     if not match or match[1].lower() in LOCAL:
         return None
     scheme = OTHER_NAMES.get(match[1].lower(), match[1].lower())
@@ -89,30 +89,32 @@ def read_address(text: str) -> Address | None:
     if scheme not in KNOWN:
         kinds = ", ".join(f"{kind}://" for kind in (*KNOWN[:-1], "file"))
         remedy = f"give one of {kinds}; a local file of this name is ./{shown}"
-        raise PlaceError(f"{shown}: URLs of this kind are not supported", remedy)
-    return _http_address(scheme, text) if scheme in HTTP else _store_address(scheme, match[2], shown)
+        raise LocationError(f"{shown}: URLs of this kind are not supported", remedy)
+    return _http_url(scheme, text) if scheme in HTTP else _store_url(scheme, match[2], shown)
 
 
-def _http_address(scheme: str, text: str) -> Address:
+def _http_url(scheme: str, text: str) -> Url:
     try:
         parts = urlsplit(text)
         user, at, host = parts.netloc.rpartition("@")
     except ValueError:
         host = ""
     if not host:
-        raise PlaceError(f"{without_secrets(text)}: names no server", f"write {scheme}://SERVER/FILE")
-    return Address(scheme, host + parts.path, f"?{parts.query}" if parts.query else "", user + at)
+        raise LocationError(f"{without_secrets(text)}: names no server", f"write {scheme}://SERVER/FILE")
+    return Url(scheme, host + parts.path, f"?{parts.query}" if parts.query else "", user + at)
 
 
-def _store_address(scheme: str, key: str, shown: str) -> Address:
+def _store_url(scheme: str, key: str, shown: str) -> Url:
     # Stores take no password in a URL: it would be sent as a bucket's name.
     if "@" in key.partition("/")[0]:
-        raise PlaceError(f"{shown}: credentials in such a URL are not used", "give them by the environment or a file")
+        raise LocationError(
+            f"{shown}: credentials in such a URL are not used", "give them by the environment or a file"
+        )
     if scheme == "memory":
         key = key.lstrip("/")
     if not key.strip("/") or key.startswith("/"):
-        raise PlaceError(f"{shown}: names no bucket", f"write {scheme}://BUCKET/NAME")
-    return Address(scheme, key)
+        raise LocationError(f"{shown}: names no bucket", f"write {scheme}://BUCKET/NAME")
+    return Url(scheme, key)
 
 
 def without_secrets(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-__all__ = ["html_table", "microseconds", "milliseconds", "signed_milliseconds", "some_of"]
+__all__ = ["html_table", "microseconds", "milliseconds", "signed_milliseconds", "join_first"]
 
 MOST_LISTED = 16
 """So many things a line names, such as ranks."""
@@ -39,10 +39,10 @@ def microseconds(ns: int) -> str:
     return f"{sign}{whole}.{rest:03d}" if rest else f"{sign}{whole}"
 
 
-def some_of(said: Sequence[str], between: str = ", ") -> str:
+def join_first(said: Sequence[str], between: str = ", ") -> str:
     """Join the first things that are to be said, and tell whether there are more.
 
-    >>> some_of(["rank 0", "rank 1"])
+    >>> join_first(["rank 0", "rank 1"])
     'rank 0, rank 1'
     """
     return between.join(said[:MOST_LISTED]) + (f"{between}…" if len(said) > MOST_LISTED else "")

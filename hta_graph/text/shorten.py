@@ -8,15 +8,23 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from hta_graph.text.sanitize import one_line
 
-__all__ = ["closest_names", "cut_apart", "demangled", "elided", "short_name", "short_names", "there_are"]
+__all__ = [
+    "closest_names",
+    "shorten_distinct",
+    "demangle",
+    "shorten_middle",
+    "short_name",
+    "short_names",
+    "suggest_known",
+]
 
 FRAME = re.compile(r"(?:.*/)?([^/]+\.py\(\d+\): .*)", re.DOTALL)
 # A generic kernel is named by what remains in front of its arguments: without the prefix nothing would say what it is.
 PREFIX = re.compile(r"^nccl(Dev)?Kernel_(?!Generic)(?=\w)|^autograd::engine::evaluate_function: |^nn\.Module: ")
 FUNCTION = re.compile(r"[\w:~]+[<(]")
-TELLING = re.compile(r"[Ff]unctor|_kernel|Kernel|Ops$|gemm|Gemm|fprop|dgrad|wgrad|[a-z]Op$|Flash|Attn")
+DISTINCTIVE = re.compile(r"[Ff]unctor|_kernel|Kernel|Ops$|gemm|Gemm|fprop|dgrad|wgrad|[a-z]Op$|Flash|Attn")
 """In the names of functors and inner kernels, which tell one instance of a C++ template from another."""
-BESIDE_NAMES = re.compile(r"( [→⇒] |^rank \d+: )")
+BETWEEN_NAMES = re.compile(r"( [→⇒] |^rank \d+: )")
 """Between the names of a sequence, each of which is shortened by itself, and before that of an event of a job."""
 
 MANGLED = re.compile(r"_Z(?:L|N[rVK]*)?(?=\d|St)")
@@ -25,10 +33,10 @@ NO_NAME = re.compile(r"(?:L[a-z]n?\d{1,20}E|S[0-9A-Z]{0,4}_|T\d{0,4}_|DF\d{1,3}[
 LENGTH = re.compile(r"\d{1,4}")
 
 
-def elided(text: str, size: int) -> str:
+def shorten_middle(text: str, size: int) -> str:
     """Cut out the middle of a text that is too long: names differ at their beginnings and ends.
 
-    >>> elided("triton_poi_fused_add_mul_12", 16), elided("short", 16)
+    >>> shorten_middle("triton_poi_fused_add_mul_12", 16), shorten_middle("short", 16)
     ('triton_po…mul_12', 'short')
     """
     line, tail = one_line(text), max(size, 1) * 2 // 5
@@ -47,10 +55,10 @@ def closest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     return [spelled[found] for found in get_close_matches(name.lower(), spelled, count, cutoff=0.7)]
 
 
-def there_are(word: str, known: Collection[str]) -> str:
+def suggest_known(word: str, known: Collection[str]) -> str:
     """Say which words there are for somebody who gave another one: the close one, if there is any, and all.
 
-    >>> there_are("raed", ["read", "write"]), there_are("x", ["read", "write"])
+    >>> suggest_known("raed", ["read", "write"]), suggest_known("x", ["read", "write"])
     ('did you mean read? There are: read, write', 'there are: read, write')
     """
     close = closest_names(word, known, 1)
@@ -67,14 +75,14 @@ def short_name(name: str) -> str:
     """
     if frame := FRAME.match(name):
         return frame[1]
-    name = PREFIX.sub("", demangled(name))
+    name = PREFIX.sub("", demangle(name))
     if not _is_function(name):
         return name
     base, arguments = _without_arguments(name.replace("(anonymous namespace)::", ""))
     base = base.removeprefix("void ").strip().rsplit("::", 1)[-1] or name
     # The last one is the innermost: outer templates are the same for hundreds of kernels.
     words = re.findall(r"\w+…?", arguments)
-    telling = [word.rstrip("…") for word in words if word.endswith("…") or TELLING.search(word)]
+    telling = [word.rstrip("…") for word in words if word.endswith("…") or DISTINCTIVE.search(word)]
     return f"{base.removesuffix('_kernel')} [{telling[-1]}]" if telling else base
 
 
@@ -104,49 +112,49 @@ def short_names(names: Sequence[str], longest: int | None = None) -> list[str]:
     >>> short_names(["void add<1, float>(int)", "void add<2, float>(int)", "mul"], 12)
     ['add #1', 'add #2', 'mul']
     """
-    short = {name: "".join(map(short_name, BESIDE_NAMES.split(name))) for name in dict.fromkeys(names)}
+    short = {name: "".join(map(short_name, BETWEEN_NAMES.split(name))) for name in dict.fromkeys(names)}
     seen = Counter(short.values())
     # Where two would look the same the whole names say what is different, if these can be read.
     fit = {
         name: one_line(name) if seen[text] > 1 and (longest is None or len(name) <= longest) else text
         for name, text in short.items()
     }
-    shown = _told_apart(fit, None)
+    shown = _numbered_where_equal(fit, None)
     return [shown[name] for name in names]
 
 
-def cut_apart(texts: Sequence[str], size: int) -> list[str]:
+def shorten_distinct(texts: Sequence[str], size: int) -> list[str]:
     """Cut texts to a number of characters; different ones stay different.
 
-    >>> cut_apart(["stream 1 of a long name", "stream 2 of a long name", "stream 3"], 12)
+    >>> shorten_distinct(["stream 1 of a long name", "stream 2 of a long name", "stream 3"], 12)
     ['strea…ame #1', 'strea…ame #2', 'stream 3']
     """
-    shown = _told_apart({text: text for text in texts}, size)
+    shown = _numbered_where_equal({text: text for text in texts}, size)
     return [shown[text] for text in texts]
 
 
-def _told_apart(texts: Mapping[str, str], size: int | None) -> dict[str, str]:
+def _numbered_where_equal(texts: Mapping[str, str], size: int | None) -> dict[str, str]:
     """Cut the texts of some keys to a size; those that would look the same are numbered in their order."""
     sizes = {key: len(text) if size is None else size for key, text in texts.items()}
-    cut = {key: elided(text, sizes[key]) for key, text in texts.items()}
+    cut = {key: shorten_middle(text, sizes[key]) for key, text in texts.items()}
     seen, numbers = Counter(cut.values()), Counter[str]()
     for key, text in cut.items():
         if seen[text] > 1:
             numbers[text] += 1
             mark = f" #{numbers[text]}"
-            cut[key] = elided(texts[key], sizes[key] - len(mark) * (size is not None)) + mark
+            cut[key] = shorten_middle(texts[key], sizes[key] - len(mark) * (size is not None)) + mark
     return cut
 
 
-def demangled(name: str) -> str:
+def demangle(name: str) -> str:
     """Return function and first type of a mangled C++ name; others as they are. Linear in the name, which may lie.
 
     The grammar is that of the Itanium C++ ABI, of which only nested names are read: whole ones of templates have
     thousands of characters, and what references stand for may grow without bound.
 
-    >>> demangled("_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdIfEEEEvDpT1_"), demangled("_ZN2at6nativeL4fillEv")
+    >>> demangle("_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdIfEEEEvDpT1_"), demangle("_ZN2at6nativeL4fillEv")
     ('ck_tile::kentry<Rmsnorm2dFwd…>', 'at::native::fill')
-    >>> demangled("_Z99no"), demangled("aten::_Z3add")
+    >>> demangle("_Z99no"), demangle("aten::_Z3add")
     ('_Z99no', 'aten::_Z3add')
     """
     start = MANGLED.match(name)

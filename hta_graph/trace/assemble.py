@@ -11,7 +11,7 @@ import numpy as np
 from hta_graph.arrays import distinct, freeze
 from hta_graph.model import LONGEST_NS, Bools, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.storage.location import Location
-from hta_graph.trace.columnize import BAD_ID, Arrow, Bracket, Collected, Columns
+from hta_graph.trace.columnize import BAD_ID, Arrow, Bracket, Collected, FileColumns
 from hta_graph.trace.lanes import NO_STREAM, build_lanes
 from hta_graph.trace.order import canonical_order
 from hta_graph.trace.profiler_names import STEP_NAME
@@ -21,12 +21,12 @@ from hta_graph.trace.rows import Number
 from hta_graph.trace.table import READING_DIAGNOSTICS, CopyTable, EventTable, Flows, SyncTable, Trace
 from hta_graph.trace.timestamps import INVALID, base_time
 
-__all__ = ["assemble"]
+__all__ = ["assemble_trace"]
 
 LONGEST_EVENT_NS = 30 * 24 * 3600 * 10**9
 
 
-def assemble(path: Location, collected: Collected, facts: FileFacts) -> Trace:
+def assemble_trace(path: Location, collected: Collected, facts: FileFacts) -> Trace:
     """Turn collected columns into a trace; single bad rows are dropped and counted."""
     counts = Counter(dict.fromkeys(READING_DIAGNOSTICS, 0)) + collected.counts
     counts["rows_dropped_not_an_object"] = facts.non_objects
@@ -40,7 +40,7 @@ def assemble(path: Location, collected: Collected, facts: FileFacts) -> Trace:
     )
 
 
-def _pair_begins(collected: Collected, counts: Counter[str]) -> Columns:
+def _pair_begins(collected: Collected, counts: Counter[str]) -> FileColumns:
     """Give begin rows their ends, innermost first on each thread; those without one are dropped."""
     columns = collected.columns
     if not collected.brackets:
@@ -69,11 +69,11 @@ def _ends_of_begins(brackets: list[Bracket], counts: Counter[str]) -> dict[int, 
     return ends
 
 
-def _keep_rows(columns: Columns, keep: Bools) -> Columns:
+def _keep_rows(columns: FileColumns, keep: Bools) -> FileColumns:
     return columns if keep.all() else {name: column[keep] for name, column in columns.items()}
 
 
-def _drop_unplaceable(columns: Columns, collected: Collected, counts: Counter[str]) -> Columns:
+def _drop_unplaceable(columns: FileColumns, collected: Collected, counts: Counter[str]) -> FileColumns:
     """Drop the rows that cannot be placed in time, have no name, or an id beyond 64 bits."""
     start, end = columns["start"], columns["end"]
     keep = np.ones(len(start), np.bool_)
@@ -97,12 +97,12 @@ def _drop_unplaceable(columns: Columns, collected: Collected, counts: Counter[st
     return _keep_rows(columns, keep)
 
 
-def _with_base(columns: Columns, base: int) -> Columns:
+def _with_base(columns: FileColumns, base: int) -> FileColumns:
     return {**columns, "start": columns["start"] + base, "end": columns["end"] + base} if base else columns
 
 
 def _assemble_trace(
-    path: Location, facts: FileFacts, collected: Collected, columns: Columns, counts: dict[str, int]
+    path: Location, facts: FileFacts, collected: Collected, columns: FileColumns, counts: dict[str, int]
 ) -> Trace:
     names, name = _sort_names(list(collected.names), columns["name"])
     threads, thread = _keep_used(list(collected.threads), columns["thread"])
@@ -155,7 +155,7 @@ def _sort_names(names: list[str], code: Ids) -> tuple[tuple[str, ...], Ids]:
     return tuple(used[at] for at in order), rank[number]
 
 
-def _final_kinds(columns: Columns, names: tuple[str, ...], name: Ids) -> Codes:
+def _final_kinds(columns: FileColumns, names: tuple[str, ...], name: Ids) -> Codes:
     """Let steps be annotations, and rows of unknown categories on a stream with a call's correlation kernels."""
     kind = columns["kind"].copy()
     is_step = np.array([STEP_NAME.fullmatch(text) is not None for text in names] or [False])
@@ -170,7 +170,7 @@ def _final_kinds(columns: Columns, names: tuple[str, ...], name: Ids) -> Codes:
     return result
 
 
-def _sync_table(events: EventTable, columns: Columns, order: Ints) -> SyncTable:
+def _sync_table(events: EventTable, columns: FileColumns, order: Ints) -> SyncTable:
     event = np.flatnonzero(events.kind == EventKind.SYNC_RECORD).astype(np.int32)
     stream, record = (columns[name][order[event]] for name in ("wait_on_stream", "record_correlation"))
     for column in (stream, record):
@@ -178,7 +178,7 @@ def _sync_table(events: EventTable, columns: Columns, order: Ints) -> SyncTable:
     return SyncTable(freeze(event), freeze(stream), freeze(record))
 
 
-def _copy_table(events: EventTable, columns: Columns, order: Ints) -> CopyTable:
+def _copy_table(events: EventTable, columns: FileColumns, order: Ints) -> CopyTable:
     event = np.flatnonzero(kind_mask(events.kind, (EventKind.MEMCPY, EventKind.MEMSET))).astype(np.int32)
     size, rate = (columns[name][order[event]] for name in ("bytes", "bandwidth"))
     return CopyTable(freeze(event), freeze(size), freeze(rate))

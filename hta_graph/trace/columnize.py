@@ -18,13 +18,13 @@ from msgspec.structs import astuple
 from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.json_reader import FilePart
 from hta_graph.trace.lanes import StreamKey, ThreadKey
-from hta_graph.trace.printed_times import exact_times
+from hta_graph.trace.printed_times import decimal_timestamps
 from hta_graph.trace.profiler_names import CATEGORY
 from hta_graph.trace.rows import Args, Row, number_or_text
 from hta_graph.trace.table import FASTEST_GBPS
 from hta_graph.trace.timestamps import INVALID, loses_nanoseconds, nanoseconds
 
-__all__ = ["BAD_ID", "STREAM_KINDS", "Arrow", "Bracket", "Collected", "collect", "integers", "start_times"]
+__all__ = ["BAD_ID", "STREAM_KINDS", "Arrow", "Bracket", "Collected", "collect_columns", "integers", "start_times"]
 
 NO_ARGS = Args()
 DROPPED = -1
@@ -32,7 +32,7 @@ BAD_ID = INVALID
 STREAM_KINDS = (*GPU_KINDS, EventKind.SYNC_RECORD, EventKind.GPU_ANNOTATION)
 """Kinds of rows that are on a stream and not on a thread."""
 
-Columns = dict[str, Any]
+FileColumns = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Collected:
     ``name``, ``thread`` and ``stream`` are numbers into the numberings; of the last two one is -1.
     """
 
-    columns: Columns
+    columns: FileColumns
     names: _Numbering = field(default_factory=_Numbering)
     threads: _Numbering = field(default_factory=_Numbering)
     streams: _Numbering = field(default_factory=_Numbering)
@@ -87,7 +87,7 @@ class Collected:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def collect(parts_of_file: Iterable[FilePart]) -> Collected:
+def collect_columns(parts_of_file: Iterable[FilePart]) -> Collected:
     """Collect the columns of a trace's rows; each part is let go before the next is read."""
     collected = Collected({})
     offset, parts = 0, []
@@ -100,7 +100,7 @@ def collect(parts_of_file: Iterable[FilePart]) -> Collected:
     return collected
 
 
-def _part_columns(part: FilePart, offset: int, collected: Collected, *, exact: bool) -> Columns:
+def _part_columns(part: FilePart, offset: int, collected: Collected, *, exact: bool) -> FileColumns:
     times = start_times(part, exact=exact)
     phases, categories = _Numbering(), _Numbering()
     phase = phases.codes(map(attrgetter("ph"), part.rows))
@@ -143,7 +143,7 @@ def _exact_if_needed(
     # Decoding the timestamps a second time as text is paid only where the floats have lost digits.
     if not exact or not loses_nanoseconds(printed, kinds):
         return nanoseconds(printed, kinds)
-    times = nanoseconds(exact_times(part.text))
+    times = nanoseconds(decimal_timestamps(part.text))
     return times if present is None else times[present]
 
 
@@ -183,7 +183,7 @@ def _end_times(rows: list[Row], start: Ints, kind: Codes, is_begin: Bools, count
     return np.where(bad, INVALID, start + np.where(bad, 0, length))
 
 
-def _row_columns(rows: list[Row], kind: Codes, collected: Collected) -> Columns:
+def _row_columns(rows: list[Row], kind: Codes, collected: Collected) -> FileColumns:
     args = _by_field([row.args or NO_ARGS for row in rows])
     on_stream = kind_mask(kind, STREAM_KINDS) | ((kind == EventKind.OTHER) & _is_present(args["stream"]))
     ids = ("correlation", "external_id", "old_external_id", "sequence", "wait_on_stream", "record_correlation")
@@ -198,7 +198,7 @@ def _row_columns(rows: list[Row], kind: Codes, collected: Collected) -> Columns:
     }
 
 
-def _by_field(args: list[Args]) -> Columns:
+def _by_field(args: list[Args]) -> FileColumns:
     """Turn arguments into one list per field, while each object is still in the processor's cache."""
     names = Args.__struct_fields__
     values = list(chain.from_iterable(map(astuple, args)))
@@ -211,7 +211,7 @@ def _is_present(values: list[Any]) -> Bools:
     return np.array([value is not None for value in values], np.bool_)
 
 
-def _moved_bytes(args: Columns, kind: Codes) -> Columns:
+def _moved_bytes(args: FileColumns, kind: Codes) -> FileColumns:
     """Note what copies and sets moved: bytes, and the recorded GB/s."""
     rows = np.flatnonzero(kind_mask(kind, (EventKind.MEMCPY, EventKind.MEMSET)))
     size, rate = np.full(len(kind), -1), np.full(len(kind), np.nan)
@@ -233,7 +233,7 @@ def _rate_of(value: Any) -> float:
     return rate if 0 <= rate <= FASTEST_GBPS else math.nan
 
 
-def _lane_keys(rows: list[Row], args: Columns, on_stream: Bools, collected: Collected) -> Columns:
+def _lane_keys(rows: list[Row], args: FileColumns, on_stream: Bools, collected: Collected) -> FileColumns:
     """Number each row's (pid, tid), or its (device, context, stream) where it ran on one."""
     thread, stream = np.full(len(rows), -1, np.int32), np.full(len(rows), -1, np.int32)
     printed = list(map(attrgetter("pid", "tid"), rows))

@@ -10,7 +10,7 @@ from typing import Any
 from hta_graph.errors import MissingExtraError, TraceError
 from hta_graph.storage.location import Location
 
-__all__ = ["Unpacking", "frame_length", "is_gzip", "is_zstd"]
+__all__ = ["Decompression", "frame_length", "is_gzip", "is_zstd"]
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -51,7 +51,7 @@ def frame_length(begin: bytes) -> int:
     return 0 if size == zstandard.CONTENTSIZE_UNKNOWN else size
 
 
-class Unpacking:
+class Decompression:
     """Iterates over a file's text in pieces; each is unpacked when it is asked for.
 
     ``used`` is how many bytes of the file have been unpacked until now. ``broken`` says, when all pieces are out, what
@@ -90,7 +90,7 @@ class Unpacking:
         # A gzip file may be several, one behind the other; what else follows a member is padding that nobody needs.
         while bytes(packed[: len(GZIP_MAGIC)]) == GZIP_MAGIC:
             first, before = self.used, self._size
-            member = _Member()
+            member = _GzipMember()
             while not member.is_whole:
                 if not packed and not (packed := memoryview(self._read_packed())):
                     self.broken = f"the gzip data breaks off at byte {self._read:,}"
@@ -113,7 +113,7 @@ class Unpacking:
         if not self._file.seekable():
             return
         self._file.seek(first)
-        member = _Member(FINE_STEP, FINE_STEP)
+        member = _GzipMember(FINE_STEP, FINE_STEP)
         while not member.is_broken and (packed := self._file.read(FINE_STEP)):
             for piece in member.unpack(memoryview(packed)):
                 if len(piece) > size:
@@ -153,7 +153,7 @@ class _CountingReader:
         return data
 
 
-class _Member:
+class _GzipMember:
     """One member of a gzip file, unpacked step by step."""
 
     def __init__(self, step: int = FIRST_STEP, largest: int = PACKED_PIECE) -> None:

@@ -20,7 +20,7 @@ from hta_graph.trace.source import FileBytes, read_bytes
 from hta_graph.trace.table import Trace
 from hta_graph.trace.timestamps import base_time
 
-__all__ = ["Details", "Objects", "read_details", "read_texts", "rows_again"]
+__all__ = ["EventArgs", "Objects", "read_event_args", "read_arg_texts", "reread_rows"]
 
 FEW = 4
 """Fewer rows than one in so many are few."""
@@ -29,7 +29,7 @@ Objects = np.ndarray[Any, np.dtype[np.object_]]
 
 
 @dataclass(frozen=True)
-class Details:
+class EventArgs:
     """Arguments by key, one entry per event asked for, ``None`` where absent; and what the header says.
 
     ``distributed`` is its ``distributedInfo``, ``base_ns`` the time from which the file's own timestamps count;
@@ -45,9 +45,9 @@ class Details:
         return self.arguments[key]
 
 
-def read_details(
+def read_event_args(
     trace: Trace, keys: Sequence[str], events: Ids | Ints | Bools | None = None, *, fields: Sequence[str] = ()
-) -> Details:
+) -> EventArgs:
     """Read arguments of events from the trace's file once more.
 
     Args:
@@ -62,15 +62,15 @@ def read_details(
     Raises:
         TraceError: the file is gone or has changed.
     """
-    chosen, header = rows_again(trace, _shape_of(keys, fields), events)
+    chosen, header = reread_rows(trace, _shape_of(keys, fields), events)
     found = [row.args or _NONE for row in chosen]
     columns = {key: _object_column([getattr(args, f"a{at}") for args in found]) for at, key in enumerate(keys)}
     own = {key: _object_column([getattr(row, f"f{at}") for row in chosen]) for at, key in enumerate(fields)}
     distributed = header.distributed if isinstance(header.distributed, dict) else {}
-    return Details(columns, distributed, base_time(header.base) or 0, own)
+    return EventArgs(columns, distributed, base_time(header.base) or 0, own)
 
 
-def read_texts(trace: Trace, keys: Sequence[str], events: Ids | Ints) -> list[tuple[bytes, ...]]:
+def read_arg_texts(trace: Trace, keys: Sequence[str], events: Ids | Ints) -> list[tuple[bytes, ...]]:
     """Read arguments of events as the JSON texts that stand in the file: equal ones are one before they are decoded.
 
     Args:
@@ -84,14 +84,14 @@ def read_texts(trace: Trace, keys: Sequence[str], events: Ids | Ints) -> list[tu
     Raises:
         TraceError: the file is gone or has changed.
     """
-    chosen, _ = rows_again(trace, _shape_of(keys, (), msgspec.Raw), events)
+    chosen, _ = reread_rows(trace, _shape_of(keys, (), msgspec.Raw), events)
     names = [f"a{at}" for at in range(len(keys))]
     return [
         tuple(bytes(getattr(row.args, name)) for name in names) if row.args else (b"",) * len(keys) for row in chosen
     ]
 
 
-def rows_again(
+def reread_rows(
     trace: Trace, shape: RowShape[Any], events: Ids | Ints | Bools | None = None
 ) -> tuple[list[Any], Header]:
     """Read the rows of events (canonical rows or a mask; all if not given) from the trace's file once more.
@@ -102,17 +102,19 @@ def rows_again(
     index = trace.events.index if events is None else trace.events.index[events]
     content, wanted = read_bytes(trace.path), distinct(index)
     with paused_gc():
-        found, header = _few_rows(content, shape, wanted) if len(wanted) < len(trace.events) // FEW else ({}, Header())
+        found, header = (
+            _decode_wanted_rows(content, shape, wanted) if len(wanted) < len(trace.events) // FEW else ({}, Header())
+        )
         if not found:
             reader = RowReader(trace.path, content, shape, salvage=trace.salvaged is not None)
-            found, header = _chosen_rows(reader, wanted), reader.facts.header
+            found, header = _take_wanted_rows(reader, wanted), reader.facts.header
     # Rows are named by their place in the file; a shorter file is another one.
     if found.keys() < set(index.tolist()):
         raise TraceError(trace.path, "has changed since it was read", "read it again")
     return [found[at] for at in index.tolist()], header
 
 
-def _few_rows(content: FileBytes, shape: RowShape[Any], wanted: Ids) -> tuple[dict[int, Any], Header]:
+def _decode_wanted_rows(content: FileBytes, shape: RowShape[Any], wanted: Ids) -> tuple[dict[int, Any], Header]:
     """Return the rows at some places of the file, and its header; none where it is not strict JSON throughout.
 
     Only these are decoded: the others are passed, which takes a third of the time and no memory to speak of.
@@ -130,7 +132,7 @@ def _few_rows(content: FileBytes, shape: RowShape[Any], wanted: Ids) -> tuple[di
         return {}, Header()
 
 
-def _chosen_rows(reader: RowReader, wanted: Ids) -> dict[int, Any]:
+def _take_wanted_rows(reader: RowReader, wanted: Ids) -> dict[int, Any]:
     """Return the rows at some places (ascending) of the file; each part's others are let go before the next one."""
     found: dict[int, Any] = {}
     first = 0

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from hta_graph.arrays import freeze, looked_up
+from hta_graph.arrays import find_sorted, freeze
 from hta_graph.model import EventKind, Ints
-from hta_graph.trace.event_args import read_details
+from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.table import Trace
 
-__all__ = ["with_named_launches"]
+__all__ = ["match_launches_by_external_id"]
 
 KERNEL_OF_CALL = "kernel"
 """The argument in which calls name the kernel that they launch (AMD: 2,238 of 2,238 in a public trace are right)."""
 
 
-def with_named_launches(trace: Trace) -> Trace:
+def match_launches_by_external_id(trace: Trace) -> Trace:
     """Give calls and the kernels that they launched a common correlation, where no row of the file has one.
 
     External ids are those of operators, which may launch several kernels: an id counts where one kernel and one of the
@@ -34,12 +34,12 @@ def with_named_launches(trace: Trace) -> Trace:
     kernels = np.flatnonzero((events.kind == EventKind.KERNEL) & (events.external_id > 0))
     if not len(calls) or not len(kernels):
         return trace
-    named = read_details(trace, [KERNEL_OF_CALL], calls)[KERNEL_OF_CALL]
+    named = read_event_args(trace, [KERNEL_OF_CALL], calls)[KERNEL_OF_CALL]
     launches = np.array([name is not None for name in named.tolist()])
     calls, named = calls[launches], named[launches]
     first, kernels = _unique_rows(events.external_id[calls]), kernels[_unique_rows(events.external_id[kernels])]
     calls, named = calls[first], named[first]
-    place = looked_up(events.external_id[calls], events.external_id[kernels])
+    place = find_sorted(events.external_id[calls], events.external_id[kernels])
     same = np.array(
         [at >= 0 and name == trace.name_of(kernels[at]) for at, name in zip(place, named, strict=True)], bool
     )

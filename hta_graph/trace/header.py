@@ -16,7 +16,7 @@ import msgspec
 from hta_graph.errors import HtaGraphError, TooLargeError
 from hta_graph.storage.location import Location
 from hta_graph.storage.named_places import is_remote, open_to_peek
-from hta_graph.trace.decompress import Unpacking, frame_length, is_gzip, is_zstd
+from hta_graph.trace.decompress import Decompression, frame_length, is_gzip, is_zstd
 from hta_graph.trace.memory_limit import TextLimit
 from hta_graph.trace.rows import EVENT_ROWS, Header
 
@@ -99,7 +99,7 @@ def _text_chunks(path: Location) -> Iterator[bytes]:
     """Yield the text as far as it can be unpacked, and no further than it could be read."""
     limit, size = TextLimit(path), 0
     with open_to_peek(path) as file, suppress(TooLargeError):
-        for piece in Unpacking(path, file):
+        for piece in Decompression(path, file):
             yield piece
             size += len(piece)
             limit.check(size)
@@ -131,7 +131,7 @@ def _text_size(path: Location) -> int:
             if packed < WORTH_SAMPLING:
                 return noted
             file.seek(0)
-            return _likely_length(noted, _sampled_length(Unpacking(path, file), packed))
+            return _likely_length(noted, _sampled_length(Decompression(path, file), packed))
     except (OSError, HtaGraphError):
         return 0
 
@@ -151,7 +151,7 @@ def _likely_length(noted: int, sampled: int) -> int:
     return whole if sampled < 2 * whole and whole < 4 * sampled else sampled
 
 
-def _sampled_length(unpacking: Unpacking, packed: int) -> int:
+def _sampled_length(unpacking: Decompression, packed: int) -> int:
     """Estimate the length of a text from how far its beginning is packed."""
     size = 0
     for piece in unpacking:

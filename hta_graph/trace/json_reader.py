@@ -13,7 +13,7 @@ import msgspec
 from hta_graph.storage.location import Location
 from hta_graph.trace.memory_limit import check_decoded
 from hta_graph.trace.rows import Header, RowShape
-from hta_graph.trace.tolerant import FaultError, read_tolerantly
+from hta_graph.trace.tolerant import FaultError, read_leniently
 
 __all__ = ["FilePart", "Parts", "is_array"]
 
@@ -180,7 +180,7 @@ class Parts:
             if _is_cut(str(error), len(text), added):
                 raise FaultError(len(text)) from None
         try:
-            found = read_tolerantly(self._path, text, self._shape)
+            found = read_leniently(self._path, text, self._shape)
         except FaultError as fault:
             raise FaultError(len(text)) if fault.byte >= len(text) - added > 0 else fault from None
         if not is_array(text):  # a list was cut from the middle of the file, which has no keys

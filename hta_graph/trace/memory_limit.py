@@ -16,11 +16,11 @@ __all__ = [
     "PEAK_PER_TEXT",
     "GrowthCheck",
     "TextLimit",
-    "allowed_memory",
+    "limit_memory",
     "available_memory",
     "check_decoded",
     "limited_data",
-    "out_of_memory",
+    "out_of_memory_error",
     "within_memory",
 ]
 
@@ -40,51 +40,51 @@ LEAST_DATA = 1 << 30
 UNKNOWN_MEMORY = 4 << 30
 NO_LIMIT = 1 << 62
 
-_ALLOWED: ContextVar[int | None] = ContextVar("allowed", default=None)
+_LIMIT: ContextVar[int | None] = ContextVar("allowed", default=None)
 """How many bytes reading a file may take, where somebody said so."""
 
 
 @contextmanager
-def allowed_memory(size: int | None) -> Iterator[None]:
+def limit_memory(size: int | None) -> Iterator[None]:
     """Let reading a file take so much memory (bytes) within this block; without a size, most of what is available."""
-    token = _ALLOWED.set(size)
+    token = _LIMIT.set(size)
     try:
         yield
     finally:
-        _ALLOWED.reset(token)
+        _LIMIT.reset(token)
 
 
-def memory_for_one(held: int = 0) -> int:
+def memory_for_one_file(held: int = 0) -> int:
     """Return how much memory reading a file may take (bytes), where it holds so much already."""
-    allowed = _ALLOWED.get()
+    allowed = _LIMIT.get()
     return int(ONE_SHARE * (available_memory() + held)) if allowed is None else allowed
 
 
-def needs_more(path: Location, what: str, memory: int) -> TooLargeError:
+def too_large_error(path: Location, what: str, memory: int) -> TooLargeError:
     """Return the error of a file that does not fit into the memory (bytes) that reading it may take.
 
-    >>> with allowed_memory(1 << 30):
-    ...     print(needs_more(Path("t.json"), "holds more than 500 MiB of text", 1 << 30))
+    >>> with limit_memory(1 << 30):
+    ...     print(too_large_error(Path("t.json"), "holds more than 500 MiB of text", 1 << 30))
     t.json: holds more than 500 MiB of text, too much for the 1,024 MiB that reading may take; allow more with memory
     """
-    limit = f"the {in_words(memory)} that reading may take"
+    limit = f"the {format_bytes(memory)} that reading may take"
     remedy: Remedy | str
-    if _ALLOWED.get() is None:
+    if _LIMIT.get() is None:
         remedy = "record fewer steps, or read it where more memory is free"
     else:
         remedy = Remedy("allow more with memory", "allow more with --memory")
     return TooLargeError(path, f"{what}, too much for {limit}", remedy)
 
 
-def out_of_memory(path: Location) -> TooLargeError:
+def out_of_memory_error(path: Location) -> TooLargeError:
     """Return the error of a file on which memory ran out."""
-    return needs_more(path, "not enough memory to read it", memory_for_one())
+    return too_large_error(path, "not enough memory to read it", memory_for_one_file())
 
 
-def in_words(size: int) -> str:
+def format_bytes(size: int) -> str:
     """Print a number of bytes.
 
-    >>> in_words(5 << 20), in_words(1000)
+    >>> format_bytes(5 << 20), format_bytes(1000)
     ('5 MiB', '0.001 MiB')
     """
     return f"{size / 2**20:,.0f} MiB" if size >= 1 << 20 else f"{size / 2**20:.3f} MiB"
@@ -115,13 +115,13 @@ class TextLimit:
             return
         # Once, before the text takes what is available.
         if not self._limit:
-            self._memory = memory_for_one()
+            self._memory = memory_for_one_file()
             self._limit = max(int((self._memory - PEAK_OF_A_PROCESS) / self._per_byte), LEAST_TEXT)
         if size > self._limit:
-            packed = "" if self._packed is None else f", packed in {in_words(self._packed)}"
+            packed = "" if self._packed is None else f", packed in {format_bytes(self._packed)}"
             longer = "" if self._packed is None else "more than "
-            length = in_words(size if self._packed is None else self._limit)
-            raise needs_more(self._path, f"holds {longer}{length} of text{packed}", self._memory)
+            length = format_bytes(size if self._packed is None else self._limit)
+            raise too_large_error(self._path, f"holds {longer}{length} of text{packed}", self._memory)
 
 
 def check_decoded(path: Location, size: int) -> None:
@@ -130,8 +130,8 @@ def check_decoded(path: Location, size: int) -> None:
     Raises:
         TooLargeError: they may.
     """
-    if size > LEAST_DECODED and size * DECODED_PER_BYTE > (memory := memory_for_one(size)):
-        raise needs_more(path, f"holds one event, list or header of {in_words(size)}", memory)
+    if size > LEAST_DECODED and size * DECODED_PER_BYTE > (memory := memory_for_one_file(size)):
+        raise too_large_error(path, f"holds one event, list or header of {format_bytes(size)}", memory)
 
 
 class GrowthCheck:
@@ -158,9 +158,11 @@ class GrowthCheck:
         if now - self._checked < LEAST_TEXT:
             return
         self._checked, grown = now, now - self._begin
-        self._memory = self._memory or memory_for_one(self._text + grown)
+        self._memory = self._memory or memory_for_one_file(self._text + grown)
         if self._text + PEAK_PER_GROWTH * grown > max(self._memory - PEAK_OF_A_PROCESS, 2 * LEAST_TEXT):
-            raise needs_more(self._path, f"holds too many events in {in_words(self._text)} of text", self._memory)
+            raise too_large_error(
+                self._path, f"holds too many events in {format_bytes(self._text)} of text", self._memory
+            )
 
 
 def available_memory() -> int:
@@ -239,7 +241,7 @@ def _soft_limit(name: str) -> int | None:
 @contextmanager
 def within_memory(allowed: int | None) -> Iterator[None]:
     """Let a program's command end with ``MemoryError`` before memory does; of that reading may take what is allowed."""
-    with limited_data(max(available_memory() + _noted_memory("SwapFree"), LEAST_DATA)), allowed_memory(allowed):
+    with limited_data(max(available_memory() + _noted_memory("SwapFree"), LEAST_DATA)), limit_memory(allowed):
         yield
 
 

@@ -18,7 +18,7 @@ __all__ = [
     "BLOCKING_CALL",
     "CATEGORY",
     "COMMUNICATION_KERNEL",
-    "COPY_HELD_BY_SYNCHRONOUS_CALL",
+    "COPY_BLOCKING_SYNCHRONOUS_CALL",
     "COPY_KIND",
     "COPY_TO_HOST",
     "COPY_TO_PAGEABLE",
@@ -137,7 +137,7 @@ SYNCHRONOUS_COPY_CALL = re.compile(r"(cuda|hip|cu)Memcpy(?!.*Async)")
 COPY_TO_PAGEABLE = re.compile(r"Memcpy (DtoH|D2H)(?! \(Device -> Pinned)", re.IGNORECASE)
 """Copies from a device to pageable host memory, or to a host kind that is not said: AMD writes ``Host`` for both."""
 
-COPY_HELD_BY_SYNCHRONOUS_CALL = re.compile(r"Memcpy (DtoH|D2H|(HtoD|H2D) \((Pinned|Host))", re.IGNORECASE)
+COPY_BLOCKING_SYNCHRONOUS_CALL = re.compile(r"Memcpy (DtoH|D2H|(HtoD|H2D) \((Pinned|Host))", re.IGNORECASE)
 """Copies for which a call without ``Async`` waits: to the host, and from pinned (or unnamed) host memory."""
 
 LOCK_TAKING_CALL = re.compile(

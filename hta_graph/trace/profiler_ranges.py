@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from hta_graph.model import EventKind, Ids
-from hta_graph.trace.event_args import rows_again
+from hta_graph.trace.event_args import reread_rows
 from hta_graph.trace.profiler_names import PROFILER_RANGE
 from hta_graph.trace.rows import RowShape
 from hta_graph.trace.table import Trace
@@ -38,11 +38,11 @@ class _RangeRow(msgspec.Struct, gc=False):
     args: msgspec.Raw | Any = None
 
 
-def _from_object(found: dict[str, Any]) -> _RangeRow:
+def _range_of_object(found: dict[str, Any]) -> _RangeRow:
     return _RangeRow(found.get("cat"), found.get("args"))
 
 
-_SHAPE = RowShape(_RangeRow, _from_object)
+_RANGE_ROWS = RowShape(_RangeRow, _range_of_object)
 
 
 def read_profiler_ranges(trace: Trace) -> ProfilerRanges:
@@ -54,7 +54,7 @@ def read_profiler_ranges(trace: Trace) -> ProfilerRanges:
     rows = np.flatnonzero(trace.events.kind == EventKind.OTHER).astype(np.int32)
     if not len(rows):
         return ProfilerRanges(rows, {})
-    found, _ = rows_again(trace, _SHAPE, rows)
+    found, _ = reread_rows(trace, _RANGE_ROWS, rows)
     # "Other" holds every category that the graph does not know; the ranges are one of them.
     is_range = [str(row.cat).lower() == PROFILER_RANGE for row in found]
     kept = np.array(is_range, np.bool_)

@@ -11,11 +11,11 @@ from typing import Any
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.storage.location import Location
 from hta_graph.storage.named_places import is_remote
-from hta_graph.storage.together import ask_all
+from hta_graph.storage.together import prefetch_stats
 from hta_graph.trace.profiler_names import RANK_IN_FILE_NAME
 from hta_graph.trace.rows import Header, number_or_text
 
-__all__ = ["FoundFile", "RankFile", "assign_ranks", "choose_ranks", "expand", "header_count", "header_settings"]
+__all__ = ["FoundFile", "RankFile", "assign_ranks", "choose_ranks", "expand_inputs", "header_count", "header_settings"]
 
 PATTERN = re.compile(r"[*?\[]")
 LONGEST_SETTING = 100
@@ -65,10 +65,10 @@ def header_settings(header: Header) -> dict[str, str]:
     return {key: str(value)[:LONGEST_SETTING] for key, value in known.items() if value not in (None, "")}
 
 
-def name_rank(path: Location) -> int | None:
+def rank_in_name(path: Location) -> int | None:
     """Read a rank from a file's name.
 
-    >>> name_rank(Path("node-3-rank-07-x.json.gz")), name_rank(Path("trace.json"))
+    >>> rank_in_name(Path("node-3-rank-07-x.json.gz")), rank_in_name(Path("trace.json"))
     (7, None)
     """
     match = RANK_IN_FILE_NAME.search(path.name)
@@ -76,16 +76,16 @@ def name_rank(path: Location) -> int | None:
     return int(digits) if digits and len(digits) < 10 else None
 
 
-def expand(paths: Sequence[Location]) -> list[Location]:
+def expand_inputs(paths: Sequence[Location]) -> list[Location]:
     """Replace each folder by the trace files in it, each pattern by what fits it, in order of name.
 
     Raises:
         TraceError: a folder holds no ``.json``, ``.gz`` or ``.zst`` file, or nothing fits a pattern.
     """
     found: list[Location] = []
-    ask_all(paths)
+    prefetch_stats(paths)
     for path in paths:
-        if PATTERN.search(str(path)) and (fitting := _fitting(path)):
+        if PATTERN.search(str(path)) and (fitting := _matching_files(path)):
             found += fitting
             continue
         try:
@@ -103,7 +103,7 @@ def expand(paths: Sequence[Location]) -> list[Location]:
     return list(dict.fromkeys(found))
 
 
-def _fitting(path: Location) -> list[Location]:
+def _matching_files(path: Location) -> list[Location]:
     """Return the files that fit a pattern; what exists by that name is no pattern."""
     try:
         if is_remote(path):
@@ -124,7 +124,7 @@ def assign_ranks(files: Iterable[FoundFile]) -> list[RankFile]:
     known: list[RankFile] = []
     unknown: list[FoundFile] = []
     for file in files:
-        in_name = name_rank(file.path)
+        in_name = rank_in_name(file.path)
         if file.in_header is not None:
             known.append(RankFile(file.path, file.in_header, "header"))
         elif in_name is not None:

@@ -6,17 +6,24 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hta_graph.errors import HtaGraphError, NotATraceError, TooLargeError, TraceError
-from hta_graph.log import tell
-from hta_graph.storage.file_lists import given_places
+from hta_graph.log import log_warning
+from hta_graph.storage.file_lists import expand_file_lists
 from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import named_place
-from hta_graph.storage.together import in_order
-from hta_graph.trace.assemble import assemble
-from hta_graph.trace.columnize import collect
-from hta_graph.trace.external_id_launches import with_named_launches
+from hta_graph.storage.named_places import resolve_location
+from hta_graph.storage.together import parallel_map
+from hta_graph.trace.assemble import assemble_trace
+from hta_graph.trace.columnize import collect_columns
+from hta_graph.trace.external_id_launches import match_launches_by_external_id
 from hta_graph.trace.header import peek_header
-from hta_graph.trace.memory_limit import out_of_memory
-from hta_graph.trace.rank_files import FoundFile, RankFile, assign_ranks, choose_ranks, expand, header_count
+from hta_graph.trace.memory_limit import out_of_memory_error
+from hta_graph.trace.rank_files import (
+    FoundFile,
+    RankFile,
+    assign_ranks,
+    choose_ranks,
+    expand_inputs,
+    header_count,
+)
 from hta_graph.trace.reader import RowReader, paused_gc
 from hta_graph.trace.rows import Header
 from hta_graph.trace.source import FileBytes, read_bytes
@@ -25,12 +32,12 @@ from hta_graph.trace.table import Trace
 __all__ = [
     "Say",
     "find_ranks",
-    "read_only",
-    "read_quietly",
+    "read_single_file",
+    "read_without_log",
     "read_rank",
     "read_trace",
     "read_traces",
-    "tell_repairs",
+    "log_repairs",
     "trace_of_bytes",
 ]
 
@@ -47,20 +54,20 @@ def read_trace(path: str | Location, *, salvage: bool = False) -> Trace:
     Raises:
         TraceError: the file cannot be read or is not a trace; one line names the place, the cause and the remedy.
     """
-    trace = read_quietly(named_place(path), salvage=salvage)
-    tell_repairs(trace)
+    trace = read_without_log(resolve_location(path), salvage=salvage)
+    log_repairs(trace)
     return trace
 
 
-def tell_repairs(trace: Trace) -> None:
+def log_repairs(trace: Trace) -> None:
     """Say what of a file was salvaged or dropped."""
     for line in trace.repairs:
-        tell(line)
+        log_warning(line)
 
 
-def read_quietly(place: Location, *, salvage: bool) -> Trace:
+def read_without_log(place: Location, *, salvage: bool) -> Trace:
     """Read a trace whose repairs are told by who asked for it: it may be read in another process."""
-    return with_named_launches(trace_of_bytes(place, read_bytes(place), salvage=salvage))
+    return match_launches_by_external_id(trace_of_bytes(place, read_bytes(place), salvage=salvage))
 
 
 def trace_of_bytes(path: Location, content: FileBytes, *, salvage: bool = False) -> Trace:
@@ -71,11 +78,11 @@ def trace_of_bytes(path: Location, content: FileBytes, *, salvage: bool = False)
     """
     with paused_gc():
         rows = RowReader(path, content, salvage=salvage)
-        collected = collect(rows)
-        return assemble(path, collected, rows.facts)
+        collected = collect_columns(rows)
+        return assemble_trace(path, collected, rows.facts)
 
 
-def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: Say = tell) -> list[RankFile]:
+def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: Say = log_warning) -> list[RankFile]:
     """Find the rank files behind inputs (files or folders), lowest rank first; events are not decoded for that.
 
     Files in a folder that hold no trace rows are skipped, and ``say`` gets a line about all of them. Files that cannot
@@ -86,9 +93,9 @@ def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: 
     """
     found: list[FoundFile] = []
     skipped: dict[Location, NotATraceError] = {}
-    places = given_places(inputs)
-    paths = expand(places)
-    for path, peeked in zip(paths, in_order(_peeked, paths), strict=True):
+    places = expand_file_lists(inputs)
+    paths = expand_inputs(places)
+    for path, peeked in zip(paths, parallel_map(_peeked, paths), strict=True):
         try:
             if isinstance(peeked, TooLargeError):
                 raise peeked
@@ -101,7 +108,7 @@ def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: 
         except HtaGraphError as error:
             found.append(FoundFile(path, None, error))
         except MemoryError:
-            found.append(FoundFile(path, None, out_of_memory(path)))
+            found.append(FoundFile(path, None, out_of_memory_error(path)))
     if skipped:
         say(_skipped_line(skipped))
     if not found:
@@ -118,7 +125,7 @@ def _peeked(path: Location) -> Header | TooLargeError | None:
     try:
         return peek_header(path)
     except MemoryError:
-        return out_of_memory(path)
+        return out_of_memory_error(path)
 
 
 def _skipped_line(errors: Mapping[Location, NotATraceError]) -> str:
@@ -153,7 +160,7 @@ def read_traces(
     *,
     rank: int | None = None,
     salvage: bool = False,
-    say: Say = tell,
+    say: Say = log_warning,
 ) -> Iterator[Trace]:
     """Read the traces behind files or folders one at a time, lowest rank first.
 
@@ -167,27 +174,27 @@ def read_traces(
     Raises:
         TraceError: a file is broken, two claim one rank, or ``rank`` is not there.
     """
-    listed = given_places(inputs)
+    listed = expand_file_lists(inputs)
     chosen = None if rank is None else [rank]
-    paths = expand(listed)
+    paths = expand_inputs(listed)
     if len(paths) == 1:
-        alone = read_only(paths[0], chosen, salvage=salvage)
-        tell_repairs(alone)
+        alone = read_single_file(paths[0], chosen, salvage=salvage)
+        log_repairs(alone)
         yield alone
         return
     for file in choose_ranks(find_ranks(listed, salvage=salvage, say=say), chosen):
         trace = read_rank(file, salvage=salvage)
-        tell_repairs(trace)
+        log_repairs(trace)
         yield trace
 
 
-def read_only(path: Location, ranks: Collection[int] | None, *, salvage: bool = False) -> Trace:
+def read_single_file(path: Location, ranks: Collection[int] | None, *, salvage: bool = False) -> Trace:
     """Read the trace of a file that is the only one, so that its rank need not be known before.
 
     Raises:
         TraceError: the file is broken, or its rank is none of ``ranks``.
     """
-    trace = read_quietly(path, salvage=salvage)
+    trace = read_without_log(path, salvage=salvage)
     (file,) = choose_ranks(assign_ranks([FoundFile(path, trace.rank)]), ranks)
     return replace(trace, rank=file.rank)
 
@@ -200,4 +207,4 @@ def read_rank(file: RankFile, *, salvage: bool = False) -> Trace:
     """
     if file.error:
         raise file.error
-    return replace(read_quietly(file.path, salvage=salvage), rank=file.rank)
+    return replace(read_without_log(file.path, salvage=salvage), rank=file.rank)

@@ -20,7 +20,7 @@ __all__ = ["FileFacts", "RowReader", "closed_text", "paused_gc"]
 MANY_ROWS = 1_000_000
 SHORTEST_ROW = 16
 """Bytes: with a name, a time and a duration an event has more than 30."""
-READ_THOSE = Remedy("salvage=True reads those", "--salvage reads those")
+SALVAGE_REMEDY = Remedy("salvage=True reads those", "--salvage reads those")
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class RowReader:
         count = self._parts.count
         cause = self._broken or self._parts.fault
         if cause and not (self._salvage and count):
-            remedy = READ_THOSE if count else "record the trace again"
+            remedy = SALVAGE_REMEDY if count else "record the trace again"
             raise TraceError(self._path, f"{cause}, after {count:,} whole events", remedy)
         if count and self._parts.non_objects == count:
             raise NotATraceError(self._path, "is a list without event objects, not a trace", "give a Kineto trace")

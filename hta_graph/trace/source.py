@@ -13,15 +13,15 @@ from io import SEEK_END, BufferedReader, BytesIO
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.storage.location import Location
 from hta_graph.storage.named_places import is_remote, open_to_peek
-from hta_graph.trace.decompress import Unpacking, is_gzip, is_zstd
+from hta_graph.trace.decompress import Decompression, is_gzip, is_zstd
 from hta_graph.trace.memory_limit import PEAK_PER_TEXT, TextLimit
 
-__all__ = ["FileBytes", "kept_text", "read_bytes", "text_head"]
+__all__ = ["FileBytes", "cached_text", "read_bytes", "text_head"]
 
 JSON_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:[\[{]|\Z)")
 MOST_PER_BYTE = 1032
 """What one byte of gzip unpacks to at most."""
-BEGIN = 1 << 20
+BEGIN_BYTES = 1 << 20
 """So much text tells whether there is any use in the rest."""
 
 
@@ -33,18 +33,18 @@ class FileBytes:
     broken: str | None = None
 
 
-_KEPT: ContextVar[dict[Location, FileBytes] | None] = ContextVar("kept", default=None)
+_CACHED: ContextVar[dict[Location, FileBytes] | None] = ContextVar("kept", default=None)
 """Files whose text is at hand, while somebody wants that."""
 
 
 @contextmanager
-def kept_text() -> Iterator[None]:
+def cached_text() -> Iterator[None]:
     """Decompress a file once, however often it is read within this block; its text stays in memory so long."""
-    token = _KEPT.set({})
+    token = _CACHED.set({})
     try:
         yield
     finally:
-        _KEPT.reset(token)
+        _CACHED.reset(token)
 
 
 def read_bytes(path: Location, *, per_byte: float = PEAK_PER_TEXT) -> FileBytes:
@@ -59,7 +59,7 @@ def read_bytes(path: Location, *, per_byte: float = PEAK_PER_TEXT) -> FileBytes:
         TooLargeError: its text is longer than there is memory for.
         MissingExtraError: the file is zstd and no decoder is installed.
     """
-    kept = _KEPT.get()
+    kept = _CACHED.get()
     if kept is None:
         return _read_file(path, per_byte)
     if path not in kept:
@@ -72,7 +72,7 @@ def text_head(path: Location, size: int) -> bytes:
     head = b""
     try:
         with open_to_peek(path) as file:
-            for piece in Unpacking(path, file):
+            for piece in Decompression(path, file):
                 head += piece
                 if len(head) >= size:
                     break
@@ -104,16 +104,16 @@ def _read_text(path: Location, file: BufferedReader, per_byte: float) -> FileByt
         return FileBytes(file.read())
     limit = TextLimit(path, size, per_byte)
     if is_remote(path):
-        limit.check(max(size, _noted_length(file, begin, size)))  # what is too long is not even sent for
-    return _unpack(Unpacking(path, file), limit)
+        limit.check(max(size, _recorded_length(file, begin, size)))  # what is too long is not even sent for
+    return _unpack(Decompression(path, file), limit)
 
 
-def _noted_length(file: BufferedReader, begin: bytes, size: int) -> int:
+def _recorded_length(file: BufferedReader, begin: bytes, size: int) -> int:
     """Return how long a gzip file's text is at least (bytes), as its end notes; 0 where that costs more than it tells.
 
     Of several members the last one's length is noted, and what stands behind them may be anything.
     """
-    if not is_gzip(begin) or size < BEGIN or not file.seekable():
+    if not is_gzip(begin) or size < BEGIN_BYTES or not file.seekable():
         return 0
     file.seek(-4, SEEK_END)
     noted = int.from_bytes(file.read(4), "little")
@@ -121,14 +121,14 @@ def _noted_length(file: BufferedReader, begin: bytes, size: int) -> int:
     return noted if noted < MOST_PER_BYTE * size else 0
 
 
-def _unpack(unpacking: Unpacking, limit: TextLimit) -> FileBytes:
+def _unpack(unpacking: Decompression, limit: TextLimit) -> FileBytes:
     """Unpack a file piece by piece, no further than its text may be long."""
     text = BytesIO()  # grows in place, where parts that are joined in the end would take twice the memory
     looked_at = 0
     for piece in unpacking:
         limit.check(text.tell() + len(piece))
         text.write(piece)
-        if not looked_at and (size := text.tell()) >= BEGIN:
+        if not looked_at and (size := text.tell()) >= BEGIN_BYTES:
             looked_at = size
             if not JSON_BEGIN.match(text.getvalue()):
                 break

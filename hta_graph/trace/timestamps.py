@@ -19,13 +19,13 @@ INVALID = np.iinfo(np.int64).min
 EXACT_FLOAT_LIMIT_US = 2.0**43
 """Below this a float64 holds three decimals: its spacing is under a thousandth, so rounding gives the printed ns."""
 
-NOT_KNOWN: Set[type] = frozenset()
+UNKNOWN_TYPES: Set[type] = frozenset()
 
 LIMIT_US = 2**62 // 1000
 """Times beyond ±146 years do not fit after a base time is added."""
 
 
-def loses_nanoseconds(values: Sequence[object], kinds: Set[type] = NOT_KNOWN) -> bool:
+def loses_nanoseconds(values: Sequence[object], kinds: Set[type] = UNKNOWN_TYPES) -> bool:
     """Say whether a float64 has lost decimals of these timestamps (epoch microseconds printed with a fraction).
 
     ``kinds`` are the types of the values, where they are known already.
@@ -41,7 +41,7 @@ def loses_nanoseconds(values: Sequence[object], kinds: Set[type] = NOT_KNOWN) ->
         return bool((np.abs(floats) >= EXACT_FLOAT_LIMIT_US).any())
 
 
-def nanoseconds(values: Sequence[object], kinds: Set[type] = NOT_KNOWN) -> Ints:
+def nanoseconds(values: Sequence[object], kinds: Set[type] = UNKNOWN_TYPES) -> Ints:
     """Convert printed microseconds (numbers or text) to int64 ns; :data:`INVALID` where that is impossible.
 
     ``kinds`` are the types of the values, where they are known already.

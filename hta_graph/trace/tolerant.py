@@ -11,10 +11,10 @@ from typing import Any
 
 from hta_graph.errors import NotATraceError, TraceError
 from hta_graph.storage.location import Location
-from hta_graph.text.sanitize import whole_characters
+from hta_graph.text.sanitize import replace_surrogates
 from hta_graph.trace.rows import Header, RowShape, header_of_object
 
-__all__ = ["FaultError", "Found", "of_whole_characters", "parse", "read_tolerantly"]
+__all__ = ["FaultError", "LenientRows", "replace_half_escapes", "parse_leniently", "read_leniently"]
 
 CUT_LITERAL = re.compile(r"t(r(ue?)?)?|f(a(l(se?)?)?)?|n(u(ll?)?)?|N(aN?)?|-?I(n(f(i(n(i(ty?)?)?)?)?)?)?|-?[\d.eE+-]*")
 
@@ -29,7 +29,7 @@ class FaultError(Exception):
 
 
 @dataclass(frozen=True)
-class Found:
+class LenientRows:
     """The rows of a text, how many of them are no objects (they are kept as empty rows), and its header."""
 
     rows: list[Any]
@@ -37,7 +37,7 @@ class Found:
     header: Header
 
 
-def read_tolerantly(path: Location, raw: bytes, shape: RowShape[Any]) -> Found:
+def read_leniently(path: Location, raw: bytes, shape: RowShape[Any]) -> LenientRows:
     """Read a trace's document or a list of rows.
 
     Raises:
@@ -46,7 +46,7 @@ def read_tolerantly(path: Location, raw: bytes, shape: RowShape[Any]) -> Found:
     """
     text = _text_of_bytes(raw)
     try:
-        document = parse(text)
+        document = parse_leniently(text)
     except json.JSONDecodeError as error:
         raise _fault_in_text(text, raw, error) from None
     except RecursionError:
@@ -56,7 +56,7 @@ def read_tolerantly(path: Location, raw: bytes, shape: RowShape[Any]) -> Found:
     rows, header = _rows_and_header(path, document)
     kept = [shape.from_object(row if isinstance(row, dict) else {}) for row in rows]
     non_objects = sum(not isinstance(row, dict) for row in rows)
-    return Found(kept, non_objects, header_of_object(header))
+    return LenientRows(kept, non_objects, header_of_object(header))
 
 
 def _text_of_bytes(raw: bytes) -> str:
@@ -64,25 +64,25 @@ def _text_of_bytes(raw: bytes) -> str:
     return raw.decode("utf-8", errors="surrogateescape").lstrip("\ufeff")
 
 
-def parse(text: str | bytes) -> Any:
+def parse_leniently(text: str | bytes) -> Any:
     """Parse JSON, keeping every number exact.
 
     Raises:
         ValueError: it is no JSON.
     """
-    whole = of_whole_characters(_text_of_bytes(text) if isinstance(text, bytes) else text)
+    whole = replace_half_escapes(_text_of_bytes(text) if isinstance(text, bytes) else text)
     return json.loads(whole, strict=False, parse_float=_exact_decimal)
 
 
-def of_whole_characters(text: str) -> str:
+def replace_half_escapes(text: str) -> str:
     r"""Replace in JSON text what no encoding can write: bytes that were not UTF-8, and lone halves of characters.
 
     Places in the text stay what they are.
 
-    >>> of_whole_characters(r'["\ud83d", "\ud83d\ude00", "\\ud83d", "' + "\udcff" + '"]')
+    >>> replace_half_escapes(r'["\ud83d", "\ud83d\ude00", "\\ud83d", "' + "\udcff" + '"]')
     '["\\ufffd", "\\ud83d\\ude00", "\\\\ud83d", "\ufffd"]'
     """
-    text = whole_characters(text)
+    text = replace_surrogates(text)
     return _ESCAPE.sub(_whole_escape, text) if _HALF_ESCAPE.search(text) else text
 
 

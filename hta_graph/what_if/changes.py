@@ -14,18 +14,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hta_graph.arrays import picked
+from hta_graph.arrays import take_or
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph.dependency_graph import EventName
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import LONGEST_NS, BoundBy, EdgeKind, Floats, Ids, Ints
 from hta_graph.paths.time_accounting import TimePart
-from hta_graph.what_if.draft import Draft
-from hta_graph.what_if.selectors import What, own_events, selected_parts
+from hta_graph.what_if.draft import ModifiedWindow
+from hta_graph.what_if.selectors import Selector, selected_events, selected_parts
 
 __all__ = ["Change", "Removal", "Scaling", "insert", "remove", "reroute", "scale", "scale_activities", "weigh"]
 
-Change = Callable[[Draft], None]
+Change = Callable[[ModifiedWindow], None]
 """What edits a draft."""
 
 PointName = Literal["start", "end"]
@@ -35,10 +35,10 @@ PointName = Literal["start", "end"]
 class Scaling:
     """Something takes another time; see :func:`scale`."""
 
-    what: What
+    what: Selector
     factor: float
 
-    def __call__(self, draft: Draft) -> None:
+    def __call__(self, draft: ModifiedWindow) -> None:
         """Change a draft."""
         # What grows beyond all numbers is refused when all changes are made.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -59,10 +59,10 @@ def scale(what: str, factor: float) -> Change:
     Raises:
         UsageError: what is meant cannot be read, or the factor is not finite or below 0.
     """
-    number = _as_float(factor)
+    number = _as_number_or_nan(factor)
     if not 0 <= number < math.inf:
         raise UsageError(f"the factor of {what!r} is {factor}; give a finite number of at least 0")
-    return Scaling(What.of(what), number)
+    return Scaling(Selector.of(what), number)
 
 
 def scale_activities(rows: Ids, factor: Floats) -> Change:
@@ -73,17 +73,17 @@ def scale_activities(rows: Ids, factor: Floats) -> Change:
         factor: one for each of them.
     """
 
-    def change(draft: Draft) -> None:
+    def change(draft: ModifiedWindow) -> None:
         parts = draft.base.parts
         factors = np.ones(len(draft.base.graph.event_table))
         factors[rows] = factor
         runs = draft.base.may_change & (parts.part == TimePart.ACTIVITY)
-        draft.factor[runs] *= picked(factors, parts.owner[runs], otherwise=1.0)
+        draft.factor[runs] *= take_or(factors, parts.owner[runs], otherwise=1.0)
 
     return change
 
 
-def _as_float(value: Any) -> float:
+def _as_number_or_nan(value: Any) -> float:
     """Return a number as a float; what is none, or has no room in one, is not a number."""
     try:
         return math.nan if isinstance(value, str) else float(value)
@@ -95,9 +95,9 @@ def _as_float(value: Any) -> float:
 class Removal:
     """Something is not there; see :func:`remove`."""
 
-    what: What
+    what: Selector
 
-    def __call__(self, draft: Draft) -> None:
+    def __call__(self, draft: ModifiedWindow) -> None:
         """Change a draft."""
         base, parts = draft.base, draft.base.parts
         gone = selected_parts(base, self.what)
@@ -106,14 +106,14 @@ class Removal:
             owners = np.zeros(len(base.graph.event_table), np.bool_)
             owners[parts.owner[gone & (parts.owner >= 0)]] = True
             owners |= _calls_without_work(draft, owners)
-            gone = gone | (picked(owners, parts.owner, otherwise=False) & (parts.bound != BoundBy.UNEXPLAINED))
+            gone = gone | (take_or(owners, parts.owner, otherwise=False) & (parts.bound != BoundBy.UNEXPLAINED))
         draft.factor[gone & base.may_change] = 0.0
 
     def __str__(self) -> str:
         return f"remove {self.what}"
 
 
-def _calls_without_work(draft: Draft, removed: Any) -> Any:
+def _calls_without_work(draft: ModifiedWindow, removed: Any) -> Any:
     """Mark the launching calls of which nothing is left: a call goes when all that it launched goes."""
     launches = draft.base.graph.edges_of(EdgeKind.LAUNCH)
     goes = np.zeros(len(removed), np.bool_)
@@ -128,17 +128,17 @@ def remove(what: str) -> Change:
     Raises:
         UsageError: what is meant cannot be read.
     """
-    return Removal(What.of(what))
+    return Removal(Selector.of(what))
 
 
 @dataclass(frozen=True)
 class _Insert:
-    what: What
+    what: Selector
     duration_ns: int
     before: bool
 
-    def __call__(self, draft: Draft) -> None:
-        edges, rows = draft.base.edges, own_events(draft.base, self.what)
+    def __call__(self, draft: ModifiedWindow) -> None:
+        edges, rows = draft.base.edges, selected_events(draft.base, self.what)
         side, points = (edges.target, start_point(rows)) if self.before else (edges.source, end_point(rows))
         marked = np.zeros(len(draft.base.times), np.bool_)
         marked[points] = True
@@ -156,7 +156,7 @@ def insert(what: str, duration_ns: int, *, before: bool = True) -> Change:
     """
     if not _is_whole_ns(duration_ns) or duration_ns < 0:
         raise UsageError(f"what is inserted lasts {duration_ns!r}; give whole nanoseconds from 0 to a year")
-    return _Insert(What.of(what), int(duration_ns), before)
+    return _Insert(Selector.of(what), int(duration_ns), before)
 
 
 def _is_whole_ns(value: Any) -> bool:
@@ -170,17 +170,17 @@ Link = tuple[EventName, PointName, EventName, PointName, int]
 @dataclass(frozen=True)
 class _Reroute:
     drop: tuple[EdgeKind, ...]
-    into: What | None
+    into: Selector | None
     add: tuple[Link, ...]
 
-    def __call__(self, draft: Draft) -> None:
+    def __call__(self, draft: ModifiedWindow) -> None:
         base = draft.base
         rows = base.edges.row
-        kind = picked(base.graph.edge_table.kind, rows)
+        kind = take_or(base.graph.edge_table.kind, rows)
         gone = np.isin(kind, self.drop)
         if self.into is not None:
             meant = np.zeros(len(base.graph.event_table), np.bool_)
-            meant[own_events(base, self.into)] = True
+            meant[selected_events(base, self.into)] = True
             gone &= meant[event_of(base.edges.target)]
         if self.drop and not gone.any():
             labels = ", ".join(kind.label for kind in self.drop)
@@ -193,7 +193,7 @@ class _Reroute:
             draft.added.append((source.astype(np.int32), target.astype(np.int32), lag))
 
     @staticmethod
-    def _link(draft: Draft) -> Callable[[Link], tuple[int, int, int]]:
+    def _link(draft: ModifiedWindow) -> Callable[[Link], tuple[int, int, int]]:
         graph = draft.base.graph
 
         def points(link: Link) -> tuple[int, int, int]:
@@ -241,15 +241,15 @@ def reroute(*, drop: Sequence[str] = (), into: str | None = None, add: Sequence[
     for link in add:
         if len(link) != 5 or {link[1], link[3]} - {"start", "end"} or not _is_whole_ns(link[4]):
             raise UsageError(f'{link!r} is no edge; give (event, "start" or "end", event, "start" or "end", lag in ns)')
-    return _Reroute(tuple(known[label] for label in drop), What.of(into) if into else None, tuple(add))
+    return _Reroute(tuple(known[label] for label in drop), Selector.of(into) if into else None, tuple(add))
 
 
 @dataclass(frozen=True, eq=False)
-class _Weigh:
+class _ReplaceWeights:
     rows: Ints
     weight: Ints
 
-    def __call__(self, draft: Draft) -> None:
+    def __call__(self, draft: ModifiedWindow) -> None:
         graph = draft.base.graph
         number = np.full(len(graph.edge_table), -1, np.int64)
         wrong = self.rows[(self.rows < 0) | (self.rows >= len(number))]
@@ -285,4 +285,4 @@ def weigh(edge_rows: Any, weight_ns: Any) -> Change:
         raise UsageError(f"{len(rows)} edges cannot take {weight.size} weights; give one for each, or one for all")
     if not all(_is_whole_ns(extreme) for extreme in (weight.min(initial=0), weight.max(initial=0))):
         raise UsageError("an edge weighs a year at most; weights are in ns")
-    return _Weigh(rows.astype(np.int64), np.broadcast_to(weight, rows.shape).astype(np.int64))
+    return _ReplaceWeights(rows.astype(np.int64), np.broadcast_to(weight, rows.shape).astype(np.int64))

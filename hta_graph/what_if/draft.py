@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, numbered_runs
+from hta_graph.arrays import first_of_runs, run_numbers
 from hta_graph.errors import QueryError
 from hta_graph.graph.points import event_of
 from hta_graph.model import LONGEST_NS, Bools, Floats, Ids, Ints
-from hta_graph.paths.windows import ResolvedWindow
+from hta_graph.paths.windows import Window
 from hta_graph.storage.location import Location
 from hta_graph.what_if.longest_paths import LongestPaths
-from hta_graph.what_if.replay_graph import Replayable, ReplayEdges
+from hta_graph.what_if.replay_graph import ReplayEdges, ReplayGraph
 
-__all__ = ["Draft", "refuse_too_long"]
+__all__ = ["ModifiedWindow", "check_added_time"]
 
 
 @dataclass
-class Draft:
+class ModifiedWindow:
     """A window on which changes are being made, one after the other; the window itself stays as it is.
 
     ``factor`` is that of each part (row of ``base.parts``), ``extra`` (ns) what each edge weighs besides,
@@ -28,7 +28,7 @@ class Draft:
     edges that are left out; ``added`` are edges as (source, target, weight) of points.
     """
 
-    base: Replayable
+    base: ReplayGraph
     factor: Floats = field(init=False)
     extra: Ints = field(init=False)
     weighed: Ints = field(init=False)
@@ -45,7 +45,7 @@ class Draft:
     def lengths(self) -> Ints:
         """The length (ns) of each part after the changes."""
         given = self._given_lengths
-        return given - _saved(given, self.factor)
+        return given - _saved_ns(given, self.factor)
 
     @property
     def _given_lengths(self) -> Ints:
@@ -54,7 +54,7 @@ class Draft:
         if not self.weighed.any():
             return parts.length
         change = np.append(self.weighed, np.zeros(len(self.base.window.sink.ends), np.int64))[parts.edge]
-        return _stretched(parts.length, parts.edge, change)
+        return _lengthened_parts(parts.length, parts.edge, change)
 
     @property
     def is_reshaped(self) -> bool:
@@ -84,7 +84,7 @@ class Draft:
     def weight(self) -> Ints:
         """The weight (ns) of each edge of the window, with added ones behind."""
         changed = np.flatnonzero(self.factor != 1.0)
-        saved = _saved(self._given_lengths[changed], self.factor[changed])
+        saved = _saved_ns(self._given_lengths[changed], self.factor[changed])
         weight: Ints = self._with_saved(changed, saved)[0]
         return weight
 
@@ -93,7 +93,7 @@ class Draft:
         """How long (ns) the window goes on after each of its ends."""
         changed = np.flatnonzero((self.factor != 1.0) & (self.base.parts.edge >= len(self.extra)))
         # No own weight is that of a tail.
-        tails: Ints = self._with_saved(changed, _saved(self.base.parts.length[changed], self.factor[changed]))[1]
+        tails: Ints = self._with_saved(changed, _saved_ns(self.base.parts.length[changed], self.factor[changed]))[1]
         return tails
 
     @property
@@ -144,7 +144,7 @@ class Draft:
             )
 
 
-def refuse_too_long(added_ns: float, path: Location, window: ResolvedWindow) -> None:
+def check_added_time(added_ns: float, path: Location, window: Window) -> None:
     """Refuse changes that add more time than whole nanoseconds can count on every path.
 
     Raises:
@@ -158,22 +158,22 @@ def refuse_too_long(added_ns: float, path: Location, window: ResolvedWindow) -> 
         )
 
 
-def _saved(length: Ints, factor: Floats) -> Ints:
+def _saved_ns(length: Ints, factor: Floats) -> Ints:
     """Return how much shorter (whole ns) lengths become by factors."""
     found: Ints = np.rint(length * (1.0 - factor)).astype(np.int64)
     return found
 
 
-def _stretched(length: Ints, edge: Ids, change: Ints) -> Ints:
+def _lengthened_parts(length: Ints, edge: Ids, change: Ints) -> Ints:
     """Let the parts of each edge together be longer by a change (ns), in proportion and without rounding anything away.
 
-    >>> _stretched(np.array([10, 5, 7]), np.array([0, 0, 1]), np.array([-5, -5, 0])).tolist()
+    >>> _lengthened_parts(np.array([10, 5, 7]), np.array([0, 0, 1]), np.array([-5, -5, 0])).tolist()
     [6, 4, 7]
     """
     rows = np.flatnonzero((change != 0) & (length > 0))
     rows = rows[np.argsort(edge[rows], kind="stable")]
     first = np.flatnonzero(first_of_runs(edge[rows]))
-    run = numbered_runs(edge[rows])
+    run = run_numbers(edge[rows])
     reached = np.cumsum(length[rows])
     reached -= np.append(0, reached)[first][run]
     total = reached[np.append(first[1:], len(rows)) - 1][run] if len(rows) else reached

@@ -15,24 +15,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze, picked, summed_by
+from hta_graph.arrays import Columns, freeze, summed_by, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, is_end
 from hta_graph.model import ROLE, Bools, BoundBy, Codes, EdgeKind, EdgeRole, Floats, Ids, Ints
 from hta_graph.paths.binding_edges import Stretches, binding_edges
 from hta_graph.paths.segments import OWNED_BY_SOURCE, lag_classes, owners_and_classes
-from hta_graph.paths.time_accounting import Accounting, TimePart
+from hta_graph.paths.time_accounting import TimeAccounting, TimePart
 
-__all__ = ["EdgeParts", "EdgeTimes", "divided_parts", "edge_times", "edges_of_ranks"]
+__all__ = ["EdgeParts", "EdgeWeights", "divide_into_parts", "edge_weights", "edges_by_rank"]
 
-LONGEST_UNSEEN_LAG_NS = 10_000
+DEFAULT_LAG_NS = 10_000
 """Where no lag of a kind ever bound anything: launches, streams and returns take 1 to 10 µs on healthy machines."""
 
-ROUNDS = 2
+BINDING_ROUNDS = 2
 """How often what bound work is judged by usual lags, and these by what bound it; a third time changes hardly any."""
 
-OF_ITS_LANE = (EdgeRole.THREAD, EdgeRole.ACTIVITY, EdgeRole.TRANSFER, EdgeRole.AWAKENING)
+SAME_LANE_ROLES = (EdgeRole.THREAD, EdgeRole.ACTIVITY, EdgeRole.TRANSFER, EdgeRole.AWAKENING)
 """Edges into a point that somebody else let go: they weigh what came after that."""
 
 
@@ -54,7 +54,7 @@ class EdgeParts(Columns):
 
 
 @dataclass(frozen=True)
-class EdgeTimes:
+class EdgeWeights:
     """The weight (ns, of clock faults negative) of every edge of a graph, and its parts."""
 
     weight: Ints
@@ -62,27 +62,27 @@ class EdgeTimes:
     binds: Bools
 
 
-@remembered
-def edge_times(graph: DependencyGraph) -> EdgeTimes:
+@memoized
+def edge_weights(graph: DependencyGraph) -> EdgeWeights:
     """Weigh the edges of a graph; with these weights every point falls on its recorded time."""
     edges, times = graph.edge_table, graph.timeline.times
     measured, role = times[edges.target] - times[edges.source], ROLE[edges.kind]
-    rank = graph.part_of(event_of(edges.target))
-    bound_by = _without_locks(graph, binding_edges(graph)[edges.target])
+    rank = graph.rank_index_of(event_of(edges.target))
+    bound_by = _bound_without_locks(graph, binding_edges(graph)[edges.target])
     binds = bound_by == np.arange(len(edges))
     usual = _usual_lags(graph, measured, binds)[rank, edges.kind]
-    for _ in range(ROUNDS):
-        bound_by = _likeliest(graph, measured / np.maximum(usual, 1), bound_by)
+    for _ in range(BINDING_ROUNDS):
+        bound_by = _likeliest_causes(graph, measured / np.maximum(usual, 1), bound_by)
         binds = bound_by == np.arange(len(edges))
         usual = _usual_lags(graph, measured, binds)[rank, edges.kind]
-    called = _time_in_call(graph)
-    least = np.where(np.isin(role, OF_ITS_LANE), measured[bound_by], np.maximum(usual, called))
+    called = _call_durations(graph)
+    least = np.where(np.isin(role, SAME_LANE_ROLES), measured[bound_by], np.maximum(usual, called))
     weight = np.where(binds, measured, np.minimum(measured, least))
-    parts = EdgeParts.join(_parts_of_all(graph, weight, binds, bound_by, called))
-    return EdgeTimes(freeze(weight), parts.take(np.argsort(parts.edge, kind="stable")), freeze(binds))
+    parts = EdgeParts.join(_all_parts(graph, weight, binds, bound_by, called))
+    return EdgeWeights(freeze(weight), parts.take(np.argsort(parts.edge, kind="stable")), freeze(binds))
 
 
-def _without_locks(graph: DependencyGraph, bound_by: Ids) -> Ids:
+def _bound_without_locks(graph: DependencyGraph, bound_by: Ids) -> Ids:
     """Let a call that a lock held have been bound by its own thread: its wait is its own time, as long as it was.
 
     Who comes first is decided anew when times change, so that no call is tied to the times of another thread.
@@ -94,7 +94,7 @@ def _without_locks(graph: DependencyGraph, bound_by: Ids) -> Ids:
     return np.where(edges.kind[bound_by] == EdgeKind.RUNTIME_LOCK, own[edges.target], bound_by).astype(np.int32)
 
 
-def _likeliest(graph: DependencyGraph, times_usual: Floats, bound_by: Ids) -> Ids:
+def _likeliest_causes(graph: DependencyGraph, times_usual: Floats, bound_by: Ids) -> Ids:
     """Let work on streams have been bound by what is likeliest: the cause whose lag is the least times its usual one.
 
     The cause that came last need not be it: a launch takes longer to reach the GPU than a stream to go on.
@@ -124,66 +124,64 @@ def _usual_lags(graph: DependencyGraph, measured: Ints, binds: Bools) -> Ints:
     """
     # One more for rank -1: only what leads to a rendezvous is of no rank, and that weighs nothing.
     usual = np.zeros((len(graph.parts) + 1, len(EdgeKind)), np.int64)
-    for part, rows in zip(graph.parts, edges_of_ranks(graph), strict=True):
+    for part, rows in zip(graph.parts, edges_by_rank(graph), strict=True):
         own = rows[measured[rows] >= 0]
-        usual[part.place] = _usual_lags_of(graph.edge_table.kind[own], measured[own], binds[own])
+        usual[part.place] = _usual_lags_of_rank(graph.edge_table.kind[own], measured[own], binds[own])
     return usual
 
 
-@remembered
-def edges_of_ranks(graph: DependencyGraph) -> list[Ints]:
+@memoized
+def edges_by_rank(graph: DependencyGraph) -> list[Ints]:
     """Return the edges (rows) that lead to events of each rank."""
-    rank = graph.part_of(event_of(graph.edge_table.target))
+    rank = graph.rank_index_of(event_of(graph.edge_table.target))
     order = np.argsort(rank, kind="stable")
     first = np.searchsorted(rank[order], np.arange(len(graph.parts) + 1))
     return np.split(order[first[0] : first[-1]], first[1:-1] - first[0])
 
 
-def _usual_lags_of(kind: Codes, measured: Ints, binds: Bools) -> Ints:
+def _usual_lags_of_rank(kind: Codes, measured: Ints, binds: Bools) -> Ints:
     usual = np.zeros(len(EdgeKind), np.int64)
     for of in EdgeKind:
         every = kind == of
         bound = every & binds
         known = bound if bound.any() else (ROLE[kind] == ROLE[of]) & binds
-        usual_of_role = int(np.median(measured[known])) if known.any() else LONGEST_UNSEEN_LAG_NS
+        usual_of_role = int(np.median(measured[known])) if known.any() else DEFAULT_LAG_NS
         usual[of] = usual_of_role if bound.any() else measured[every].min(initial=usual_of_role)
     return usual
 
 
-def _time_in_call(graph: DependencyGraph) -> Ints:
+def _call_durations(graph: DependencyGraph) -> Ints:
     """Return for each launch how long its call takes (ns), 0 where that waited for something; 0 for other edges."""
     edges, events = graph.edge_table, graph.event_table
     call = event_of(edges.source)
-    returned_by = picked(ROLE[edges.kind], binding_edges(graph)[end_point(call)])
+    returned_by = take_or(ROLE[edges.kind], binding_edges(graph)[end_point(call)])
     is_own = (edges.kind == EdgeKind.LAUNCH) & (returned_by == EdgeRole.THREAD)
     return np.where(is_own, events.end[call] - events.start[call], 0)
 
 
-def _parts_of_all(
-    graph: DependencyGraph, weight: Ints, binds: Bools, bound_by: Ids, called: Ints
-) -> Iterator[EdgeParts]:
+def _all_parts(graph: DependencyGraph, weight: Ints, binds: Bools, bound_by: Ids, called: Ints) -> Iterator[EdgeParts]:
     positive = weight > 0
-    binding = _parts_of_binding(graph, np.flatnonzero(binds & positive))
+    binding = _binding_parts(graph, np.flatnonzero(binds & positive))
     yield binding
-    on_lane = np.isin(ROLE[graph.edge_table.kind], OF_ITS_LANE) & ~binds & positive
-    yield _same_as_binding(binding, np.flatnonzero(on_lane), bound_by, weight)
-    yield from _parts_of_lags(graph, np.flatnonzero(~binds & positive & ~on_lane), weight, called)
+    on_lane = np.isin(ROLE[graph.edge_table.kind], SAME_LANE_ROLES) & ~binds & positive
+    yield _parts_like_binding(binding, np.flatnonzero(on_lane), bound_by, weight)
+    yield from _lag_parts(graph, np.flatnonzero(~binds & positive & ~on_lane), weight, called)
 
 
-def _parts_of_binding(graph: DependencyGraph, rows: Ints) -> EdgeParts:
+def _binding_parts(graph: DependencyGraph, rows: Ints) -> EdgeParts:
     """Divide what bound something as the accounting of a critical path does."""
     edges, times = graph.edge_table.take(rows), graph.timeline.times
     stretches = Stretches.of(
         walk=0, start=times[edges.source], end=times[edges.target], source=edges.source, target=edges.target,
         edge=rows, kind=edges.kind, lane=graph.event_table.lane[event_of(edges.target)], pending=False,
     )  # fmt: skip
-    return divided_parts(graph, stretches, rows)
+    return divide_into_parts(graph, stretches, rows)
 
 
-def divided_parts(graph: DependencyGraph, stretches: Stretches, number: Ints) -> EdgeParts:
+def divide_into_parts(graph: DependencyGraph, stretches: Stretches, number: Ints) -> EdgeParts:
     """Return the parts of stretches of time, in order of the numbers that these get as edges."""
     span = (np.array([extreme], np.int64) for extreme in (np.iinfo(np.int64).min, np.iinfo(np.int64).max))
-    accounting = Accounting(graph, ())
+    accounting = TimeAccounting(graph, ())
     accounts = accounting.divide(stretches, *span)
     owner, bound = owners_and_classes(graph, accounts, stretches)
     parts = EdgeParts.of(
@@ -193,7 +191,7 @@ def divided_parts(graph: DependencyGraph, stretches: Stretches, number: Ints) ->
     return parts.take(np.lexsort((parts.start, parts.edge)))
 
 
-def _same_as_binding(binding: EdgeParts, rows: Ints, bound_by: Ids, weight: Ints) -> EdgeParts:
+def _parts_like_binding(binding: EdgeParts, rows: Ints, bound_by: Ids, weight: Ints) -> EdgeParts:
     """Give edges of a lane the parts of the edge that let their target go, the latest ones up to their weight."""
     first = np.searchsorted(binding.edge, bound_by[rows], side="left")
     count = np.searchsorted(binding.edge, bound_by[rows], side="right") - first
@@ -211,7 +209,7 @@ def _same_as_binding(binding: EdgeParts, rows: Ints, bound_by: Ids, weight: Ints
     return shorter.take(shorter.length > 0)
 
 
-def _parts_of_lags(graph: DependencyGraph, rows: Ints, weight: Ints, called: Ints) -> Iterator[EdgeParts]:
+def _lag_parts(graph: DependencyGraph, rows: Ints, weight: Ints, called: Ints) -> Iterator[EdgeParts]:
     """Divide lags that bound nothing: of a launch first the call's own time, the rest is a lag of its kind."""
     edges, events, times = graph.edge_table.take(rows), graph.event_table, graph.timeline.times
     end, in_call = times[edges.target], np.minimum(called[rows], weight[rows])

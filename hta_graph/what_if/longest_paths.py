@@ -17,18 +17,18 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, freeze, laid_out
+from hta_graph.arrays import expand_ranges, first_of_runs, freeze
 from hta_graph.errors import QueryError
 from hta_graph.model import Bools, Floats, Ids, Ints
 
-__all__ = ["UNREACHED", "LongestPaths", "WayMeetings"]
+__all__ = ["UNREACHED", "LongestPaths", "JoinNodes"]
 
 UNREACHED = -(2**61)
 """Below this a value (ns) says that no way leads to a point."""
 
 
 @dataclass(frozen=True)
-class WayMeetings:
+class JoinNodes:
     """Where ways meet, in an order in which causes come first; ``node`` numbers these points and the roots.
 
     Entry by entry one edge: from the node ``head`` over the point ``source`` to a meeting; ``first`` and ``count`` are
@@ -104,7 +104,7 @@ class LongestPaths:
             hanging = hanging[~ready]
         self.head[points] = head_of_run[run]
 
-    def _ordered_meetings(self) -> WayMeetings:
+    def _ordered_meetings(self) -> JoinNodes:
         joins = self._joins
         head = self.head[self.source[joins]]
         meeting = np.unique(self.target[joins])
@@ -113,7 +113,7 @@ class LongestPaths:
         joins, head = joins[order], head[order]
         first = np.flatnonzero(first_of_runs(self.target[joins]))
         node, count = self._node_of_point, np.diff(np.append(first, len(joins)))
-        return WayMeetings(
+        return JoinNodes(
             joins.astype(np.int32), self.source[joins], node[head], first, count, node[self.target[joins[first]]]
         )
 
@@ -166,7 +166,7 @@ class LongestPaths:
         for runs, above in self._levels:
             first = self._run_start[runs]
             base = found[above] + weight[self._cause[points[first]]]
-            members, at = laid_out(first, np.diff(np.append(self._run_start, len(points)))[runs])
+            members, at = expand_ranges(first, np.diff(np.append(self._run_start, len(points)))[runs])
             found[points[at]] += base[members]
         return found
 
@@ -249,7 +249,7 @@ class LongestPaths:
 
     def _edges_of_runs(self, begins: Ints, ends: Ints, chosen: Ids) -> Ids:
         """Return what caused the points of runs, each from its end back to its first point, end to end."""
-        run, nth = laid_out(np.zeros_like(begins), ends - begins + 1)
+        run, nth = expand_ranges(np.zeros_like(begins), ends - begins + 1)
         points = self._points[ends[run] - nth]
         edges = np.where(self._meets[points], chosen[points], self._cause[points])
         found: Ids = edges.astype(np.int32)

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import picked, summed_by
+from hta_graph.arrays import summed_by, take_or
 from hta_graph.graph.conversion import labels, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
-from hta_graph.what_if.draft import Draft
-from hta_graph.what_if.replay_graph import Replayable, ReplayEdges
+from hta_graph.what_if.draft import ModifiedWindow
+from hta_graph.what_if.replay_graph import ReplayEdges, ReplayGraph
 
 __all__ = [
     "PathRow",
@@ -25,11 +25,11 @@ __all__ = [
     "frozen_time",
     "inferred_share",
     "inferred_time",
-    "longest_first",
-    "path_of_draft",
-    "recorded_path",
-    "totals_of_edges",
-    "without_partner",
+    "path_columns",
+    "modified_path_totals",
+    "recorded_path_totals",
+    "path_totals_of_edges",
+    "communicates_without_partner",
 ]
 
 
@@ -41,7 +41,7 @@ class PathTotals:
     the length of a window that waits for nothing in the graph.
     """
 
-    base: Replayable
+    base: ReplayGraph
     rows: Ints
     length: Ints
     unowned_ns: int = 0
@@ -70,7 +70,7 @@ class PathTotals:
         base, graph = self.base, self.base.graph
         chosen = slice(None) if meant is None else meant[self.rows]
         rows, length = self.rows[chosen], self.length[chosen]
-        names = picked(graph.event_table.name, base.parts.owner[rows])
+        names = take_or(graph.event_table.name, base.parts.owner[rows])
         ranks = len(graph.parts)
         key = ((names + 1).astype(np.int64) * len(BoundBy) + base.parts.bound[rows]) * ranks + base.part_rank[rows]
         time = summed_by(key, length, (len(graph.names) + 1) * len(BoundBy) * ranks)
@@ -78,17 +78,17 @@ class PathTotals:
         bound = labels(BoundBy, (found // ranks % len(BoundBy)).astype(np.int8))
         names = texts_of_codes(graph.names, found // ranks // len(BoundBy) - 1)
         of_rank = np.array([part.rank for part in graph.parts], object)[found % ranks]
-        return longest_first(zip(names, bound, of_rank, time[found].tolist(), strict=True))
+        return path_columns(zip(names, bound, of_rank, time[found].tolist(), strict=True))
 
 
 PathRow = tuple[str | None, str, int, int]
 """Whose the time is (None: nobody's), its class, the rank, and how long it is (ns)."""
 
 
-def longest_first(rows: Iterable[PathRow]) -> dict[str, Any]:
+def path_columns(rows: Iterable[PathRow]) -> dict[str, Any]:
     """Return what a path consists of as columns name, bound_by, rank, time_ns; of equally long rows by name and so on.
 
-    >>> longest_first([("b", "cpu_bound", 0, 5), ("a", "cpu_bound", 0, 5)])["name"].tolist()
+    >>> path_columns([("b", "cpu_bound", 0, 5), ("a", "cpu_bound", 0, 5)])["name"].tolist()
     ['a', 'b']
     """
     listed = sorted(rows, key=lambda row: (-row[3], row[0] or "", row[2], row[1]))
@@ -97,7 +97,9 @@ def longest_first(rows: Iterable[PathRow]) -> dict[str, Any]:
     return {"name": names, "bound_by": bounds, "rank": ranks, "time_ns": np.array(columns[3], np.int64)}
 
 
-def path_of_draft(draft: Draft, values: Ints | Floats, weight: Ints | Floats, tails: Ints | Floats) -> PathTotals:
+def modified_path_totals(
+    draft: ModifiedWindow, values: Ints | Floats, weight: Ints | Floats, tails: Ints | Floats
+) -> PathTotals:
     """Trace the path of a draft back from the point with which its window ends, and find the parts that it passes.
 
     Args:
@@ -111,10 +113,12 @@ def path_of_draft(draft: Draft, values: Ints | Floats, weight: Ints | Floats, ta
     if last < 0:
         return PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64), base.length_ns)
     passed = paths.trace_back(weight, values, int(base.window.sink.ends[last]))
-    return totals_of_edges(draft, values, weight, passed, last)
+    return path_totals_of_edges(draft, values, weight, passed, last)
 
 
-def totals_of_edges(draft: Draft, values: Ints | Floats, weight: Ints | Floats, passed: Ids, last: int) -> PathTotals:
+def path_totals_of_edges(
+    draft: ModifiedWindow, values: Ints | Floats, weight: Ints | Floats, passed: Ids, last: int
+) -> PathTotals:
     """Find the parts that a path passes.
 
     Args:
@@ -137,13 +141,13 @@ def totals_of_edges(draft: Draft, values: Ints | Floats, weight: Ints | Floats, 
         too_long = np.zeros(len(on_path))
         inside = passed < len(kept)
         too_long[kept[passed[inside]]] = (
-            _hidden_by_clocks(edges, values, weight, passed) - _cut_off_by_window(base, edges, passed)
+            _hidden_by_clock_faults(edges, values, weight, passed) - _beyond_window_end(base, edges, passed)
         )[inside].clip(min=0)
-        length = _cut_at_end(base.parts.edge[rows], length, too_long)
+        length = _shortened_from_end(base.parts.edge[rows], length, too_long)
     return PathTotals(base, rows, length)
 
 
-def _hidden_by_clocks(edges: ReplayEdges, values: Ints | Floats, weight: Ints | Floats, passed: Ids) -> Floats:
+def _hidden_by_clock_faults(edges: ReplayEdges, values: Ints | Floats, weight: Ints | Floats, passed: Ids) -> Floats:
     """Return by how much (ns) edges of a path, latest first, reach beyond where clock faults let it go on.
 
     path   ──────────|────▶|          the later edge goes back in time by a clock fault: what the earlier one has
@@ -155,13 +159,13 @@ def _hidden_by_clocks(edges: ReplayEdges, values: Ints | Floats, weight: Ints | 
     return hidden
 
 
-def _cut_off_by_window(base: Replayable, edges: ReplayEdges, passed: Ids) -> Ints:
+def _beyond_window_end(base: ReplayGraph, edges: ReplayEdges, passed: Ids) -> Ints:
     """Return how much (ns) of edges lies beyond the window's end, and so is in no part."""
     beyond: Ints = np.maximum(base.times[edges.target[passed]] - base.window.end_ns, 0)
     return beyond
 
 
-def _cut_at_end(edge: Ids, length: Ints, too_long: Floats) -> Ints:
+def _shortened_from_end(edge: Ids, length: Ints, too_long: Floats) -> Ints:
     """Shorten the parts of edges, which stand in order, from the last one of each edge on."""
     behind = np.cumsum(length[::-1])[::-1] - length
     behind -= behind[np.searchsorted(edge, edge, side="right") - 1]
@@ -170,31 +174,31 @@ def _cut_at_end(edge: Ids, length: Ints, too_long: Floats) -> Ints:
     return shorter
 
 
-@remembered
-def recorded_path(base: Replayable) -> tuple[PathTotals, int]:
+@memoized
+def recorded_path_totals(base: ReplayGraph) -> tuple[PathTotals, int]:
     """Return what the window's path consists of as recorded, and where it ends (ns) in replay."""
     times = base.paths.values(base.edges.weight, base.times)
     tails = base.window.sink.tails
-    return path_of_draft(Draft(base), times, base.edges.weight, tails), base.end_of(times, tails)
+    return modified_path_totals(ModifiedWindow(base), times, base.edges.weight, tails), base.end_of(times, tails)
 
 
-def frozen_share(base: Replayable) -> float:
+def frozen_share(base: ReplayGraph) -> float:
     """Return the share of the recorded path that no change moves.
 
     That is what nothing explains, and communication whose partners are not known: it may have waited for them.
     """
-    path, end = recorded_path(base)
+    path, end = recorded_path_totals(base)
     return frozen_time(path) / max(end - base.window.start_ns, 1)
 
 
 def frozen_time(path: PathTotals) -> int:
     """Return how much (ns) of a path no change moves."""
-    parts, alone = path.base.parts.take(path.rows), without_partner(path.base.graph)
-    frozen = (parts.bound == BoundBy.UNEXPLAINED) | picked(alone, parts.owner, otherwise=False)
+    parts, alone = path.base.parts.take(path.rows), communicates_without_partner(path.base.graph)
+    frozen = (parts.bound == BoundBy.UNEXPLAINED) | take_or(alone, parts.owner, otherwise=False)
     return path.unowned_ns + int(path.length[frozen].sum())
 
 
-def without_partner(graph: DependencyGraph) -> Bools:
+def communicates_without_partner(graph: DependencyGraph) -> Bools:
     """Mark the activities that communicate and were matched with nobody."""
     alone: Bools = graph.marks.communicates | graph.lanes.is_communication[graph.event_table.lane]
     if isinstance(graph, JobGraph):
@@ -203,14 +207,14 @@ def without_partner(graph: DependencyGraph) -> Bools:
     return alone
 
 
-def inferred_share(base: Replayable) -> float:
+def inferred_share(base: ReplayGraph) -> float:
     """Return the share of the recorded path's time that lies on edges which a rule deduced."""
-    path, end = recorded_path(base)
+    path, end = recorded_path_totals(base)
     return inferred_time(path) / max(end - base.window.start_ns, 1)
 
 
 def inferred_time(path: PathTotals) -> int:
     """Return how much (ns) of a path lies on edges which a rule deduced."""
     base = path.base
-    row = picked(base.edges.row, np.where(base.parts.edge < len(base.edges.row), base.parts.edge, -1)[path.rows])
-    return int(path.length[picked(base.graph.edge_table.inferred, row, otherwise=False)].sum())
+    row = take_or(base.edges.row, np.where(base.parts.edge < len(base.edges.row), base.parts.edge, -1)[path.rows])
+    return int(path.length[take_or(base.graph.edge_table.inferred, row, otherwise=False)].sum())

@@ -10,24 +10,24 @@ from typing import Any, Protocol, runtime_checkable
 from hta_graph.graph.dependency_graph import DependencyGraph, RankSource
 from hta_graph.model import BoundBy
 from hta_graph.paths.median_step import median_step
-from hta_graph.paths.windows import ResolvedWindow, Window
+from hta_graph.paths.windows import Window, WindowQuery
 from hta_graph.what_if.changes import Change
-from hta_graph.what_if.modified_window import PathRow, longest_first
+from hta_graph.what_if.modified_window import PathRow, path_columns
 from hta_graph.what_if.opportunities import Opportunity
 from hta_graph.what_if.replay import Replayed, replay
 
 __all__ = [
-    "JobOutlook",
+    "JobOpportunities",
     "JobPrediction",
-    "PathOfRanks",
-    "ReplayElsewhere",
+    "RankPathTotals",
+    "WindowReplay",
     "ReplaySource",
     "predict",
-    "replay_elsewhere",
+    "summary_replay",
 ]
 
 
-class ReplayElsewhere(Protocol):
+class WindowReplay(Protocol):
     """Replays one window of a job whose rows the asking side does not hold."""
 
     def predict(self, changes: Sequence[Change]) -> JobPrediction:
@@ -37,7 +37,7 @@ class ReplayElsewhere(Protocol):
             QueryError: they name nothing in the window, or need all rows of all ranks.
         """
 
-    def opportunities(self, scenarios: Mapping[str, Change]) -> JobOutlook:
+    def opportunities(self, scenarios: Mapping[str, Change]) -> JobOpportunities:
         """Tell what lies on the path with what its time would gain, and what named changes would save."""
 
 
@@ -45,17 +45,17 @@ class ReplayElsewhere(Protocol):
 class ReplaySource(RankSource, Protocol):
     """Replays windows of a graph that holds few rows of its ranks."""
 
-    def replay(self, window: ResolvedWindow, asked: str) -> ReplayElsewhere:
+    def replay(self, window: Window, asked: str) -> WindowReplay:
         """Return the replay of a window, given with how it was asked for."""
 
 
-def replay_elsewhere(graph: DependencyGraph) -> Callable[[ResolvedWindow, str], ReplayElsewhere] | None:
+def summary_replay(graph: DependencyGraph) -> Callable[[Window, str], WindowReplay] | None:
     """Return who replays windows (given with how they were asked for) of a graph of few rows; None of a whole graph."""
     return graph.source.replay if isinstance(graph.source, ReplaySource) else None
 
 
 @dataclass(frozen=True)
-class PathOfRanks:
+class RankPathTotals:
     """What a path consists of, as its ranks told: rows with distinct names, classes and ranks."""
 
     ranks: Sequence[int]
@@ -79,7 +79,7 @@ class PathOfRanks:
 
     def by_name(self) -> dict[str, Any]:
         """Return the columns name (whose the time is), bound_by, rank, time_ns, longest first."""
-        return longest_first(self.rows)
+        return path_columns(self.rows)
 
 
 @dataclass(frozen=True)
@@ -91,15 +91,15 @@ class JobPrediction:
     """
 
     graph: DependencyGraph
-    window: ResolvedWindow
+    window: Window
     changes: Sequence[Change]
     measured_ns: int
     identity_ns: int
     predicted_ns: int
     frozen_share: float
     inferred_share: float
-    path_before: PathOfRanks
-    path_after: PathOfRanks
+    path_before: RankPathTotals
+    path_after: RankPathTotals
     is_unchanged: bool
     next: str | None = None
 
@@ -110,7 +110,7 @@ class JobPrediction:
 
 
 @dataclass(frozen=True)
-class JobOutlook:
+class JobOpportunities:
     """What would gain: a window as recorded, rows of :func:`opportunities`, and by name what changes would save (ns).
 
     ``saved`` names those changes alone that concern anything.
@@ -122,7 +122,7 @@ class JobOutlook:
 
 
 def predict(
-    graph: DependencyGraph, changes: Sequence[Change] | Change = (), window: Window | None = None
+    graph: DependencyGraph, changes: Sequence[Change] | Change = (), window: WindowQuery | None = None
 ) -> Replayed | JobPrediction:
     """Predict a window after changes as :func:`replay` does, also of a job that holds few rows of its ranks.
 
@@ -140,7 +140,7 @@ def predict(
         QueryError: the window is not in the trace, or a change names nothing in it or takes all rows of all ranks.
         HtaGraphError: a file cannot be read once more, or has changed.
     """
-    elsewhere = replay_elsewhere(graph)
+    elsewhere = summary_replay(graph)
     if elsewhere is None:
         return replay(graph, changes, window)
     asked = window or median_step()

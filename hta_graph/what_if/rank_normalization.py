@@ -11,22 +11,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, first_of_runs, freeze, pair_key, picked, ranked_by
+from hta_graph.arrays import Columns, first_of_runs, freeze, pair_key, percentiles_by, take_or
 from hta_graph.attribution.call_paths import FRAMES, CallPaths
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import event_of, start_point
 from hta_graph.model import Bools, EdgeKind, Ids, Ints, kind_mask
-from hta_graph.paths.carried_over import issued_times
-from hta_graph.stable_hash import mixed_key, text_keys
-from hta_graph.what_if.edge_times import edge_times
+from hta_graph.paths.carried_over import issue_times
+from hta_graph.stable_hash import hash_rows, hash_texts
+from hta_graph.what_if.edge_times import edge_weights
 from hta_graph.what_if.selectors import issuing_rows
 
-__all__ = ["SamePlaces", "median_weights", "place_keys", "same_places"]
+__all__ = ["EdgeCorrespondence", "median_weights", "correspondence_keys", "edge_correspondence"]
 
 
 @dataclass(frozen=True, eq=False)
-class SamePlaces(Columns):
+class EdgeCorrespondence(Columns):
     """For every edge its ``place`` (-1: none), which edges of other steps and ranks share; its rank's part and step.
 
     ``alike`` numbers edges between events of the same names around the same ones, however many there are of them.
@@ -40,24 +40,24 @@ class SamePlaces(Columns):
     step: Ints
 
 
-@remembered
-def same_places(graph: DependencyGraph) -> SamePlaces:
+@memoized
+def edge_correspondence(graph: DependencyGraph) -> EdgeCorrespondence:
     """Find the edges at the same place: of equal kind, between points of events that stand at the same place."""
-    keys = place_keys(graph)
-    place, alike = (freeze(_numbered(column)) for column in (keys.place, keys.alike))
-    return SamePlaces(place, alike, keys.part, keys.step)
+    keys = correspondence_keys(graph)
+    place, alike = (freeze(_numbered_keys(column)) for column in (keys.place, keys.alike))
+    return EdgeCorrespondence(place, alike, keys.part, keys.step)
 
 
-@remembered
-def place_keys(graph: DependencyGraph) -> SamePlaces:
+@memoized
+def correspondence_keys(graph: DependencyGraph) -> EdgeCorrespondence:
     """Find the same with large numbers that the graphs of other ranks give to the same places, each on its own."""
-    step, names = _issuing_steps(graph), text_keys(graph.names)[graph.event_table.name]
-    place, alike = (_between(graph, key, names) for key in _keys_of_events(graph, step, names))
+    step, names = _issuing_steps(graph), hash_texts(graph.names)[graph.event_table.name]
+    place, alike = (_edge_keys(graph, key, names) for key in _event_keys(graph, step, names))
     target = event_of(graph.edge_table.target)
-    return SamePlaces(freeze(place), freeze(alike), freeze(graph.part_of(target)), freeze(step[target]))
+    return EdgeCorrespondence(freeze(place), freeze(alike), freeze(graph.rank_index_of(target)), freeze(step[target]))
 
 
-def _numbered(keys: Ints) -> Ints:
+def _numbered_keys(keys: Ints) -> Ints:
     """Number keys; -1 stays."""
     known = np.flatnonzero(keys >= 0)
     found = np.full(len(keys), -1, np.int64)
@@ -65,19 +65,19 @@ def _numbered(keys: Ints) -> Ints:
     return found
 
 
-def _between(graph: DependencyGraph, key: Ints, names: Ints) -> Ints:
+def _edge_keys(graph: DependencyGraph, key: Ints, names: Ints) -> Ints:
     """Give keys to edges by those of the events that they lead between, else of their names; -1 where one has none."""
     edges = graph.edge_table
     source, target = key[event_of(edges.source)], key[event_of(edges.target)]
     # What comes from another rank is what the target takes part in, whichever rank and event of a name it comes from.
     from_others = np.isin(edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))
-    begins = np.where(from_others, mixed_key(names[event_of(edges.source)]), source)
+    begins = np.where(from_others, hash_rows(names[event_of(edges.source)]), source)
     side = np.where(from_others, 0, edges.source & 1)
     known = (begins >= 0) & (target >= 0)
-    return np.where(known, mixed_key(edges.kind, begins, side, target, edges.target & 1), -1)
+    return np.where(known, hash_rows(edges.kind, begins, side, target, edges.target & 1), -1)
 
 
-def _keys_of_events(graph: DependencyGraph, step: Ints, names: Ints) -> tuple[Ints, Ints]:
+def _event_keys(graph: DependencyGraph, step: Ints, names: Ints) -> tuple[Ints, Ints]:
     """Give keys to the places of events, which those of other steps and ranks share, and to the kinds of events alike.
 
     Those alike have one name and lie inside the same operators and annotations on a like lane; at one place are those
@@ -85,8 +85,8 @@ def _keys_of_events(graph: DependencyGraph, step: Ints, names: Ints) -> tuple[In
     """
     events = graph.event_table
     rows = np.arange(len(events), dtype=np.int32)
-    call, part = issuing_rows(graph, rows), graph.part_of(rows)
-    alike = mixed_key(names, _paths_around(graph, call), picked(_like_lanes(graph), events.lane))
+    call, part = issuing_rows(graph, rows), graph.rank_index_of(rows)
+    alike = hash_rows(names, _call_path_keys(graph, call), take_or(_comparable_lanes(graph), events.lane))
     owner = pair_key(part, step)
     # In the order of issue: which of several workers is free first is chance.
     issued = graph.timeline.position[start_point(np.where(call >= 0, call, rows))]
@@ -98,12 +98,12 @@ def _keys_of_events(graph: DependencyGraph, step: Ints, names: Ints) -> tuple[In
     among[order] = np.repeat(count, count)
     known = (part >= 0) & (step >= 0)
     # The n-th of m: only steps and ranks with as many of a kind are compared.
-    return np.where(known, mixed_key(alike, among, nth), -1), np.where(known, alike, -1)
+    return np.where(known, hash_rows(alike, among, nth), -1), np.where(known, alike, -1)
 
 
 def _issuing_steps(graph: DependencyGraph) -> Ints:
     """Return for each event the number of the step in which its rank issued it; -1: in none."""
-    issued, found = issued_times(graph), np.full(len(graph.event_table), -1, np.int64)
+    issued, found = issue_times(graph), np.full(len(graph.event_table), -1, np.int64)
     for part in graph.parts:
         rows = slice(part.first_row, part.first_row + len(part.graph.event_table))
         steps = part.graph.steps()
@@ -120,17 +120,17 @@ def _issuing_steps(graph: DependencyGraph) -> Ints:
     return found
 
 
-def _paths_around(graph: DependencyGraph, call: Ids) -> Ints:
+def _call_path_keys(graph: DependencyGraph, call: Ids) -> Ints:
     """Give keys to operators and annotations around calls; a call that is one itself lies inside those around it."""
     paths = CallPaths()
     own, parent = paths.of(graph), graph.nesting(*FRAMES).parent
-    is_frame = picked(kind_mask(graph.event_table.kind, FRAMES), call, otherwise=False)
-    around = np.where(is_frame, picked(parent, call), graph.enclosing(call, *FRAMES))
-    found: Ints = paths.keys()[picked(own, around, otherwise=0)]
+    is_frame = take_or(kind_mask(graph.event_table.kind, FRAMES), call, otherwise=False)
+    around = np.where(is_frame, take_or(parent, call), graph.enclosing(call, *FRAMES))
+    found: Ints = paths.keys()[take_or(own, around, otherwise=0)]
     return found
 
 
-def _like_lanes(graph: DependencyGraph) -> Ints:
+def _comparable_lanes(graph: DependencyGraph) -> Ints:
     """Number lanes alike on all ranks: streams by their number, threads by how much they do.
 
     All that communicates on a rank's CPU counts as one lane: its workers take turns by chance.
@@ -138,18 +138,18 @@ def _like_lanes(graph: DependencyGraph) -> Ints:
     lanes, alike = graph.lanes, np.zeros(len(graph.lanes.labels), np.int64)
     points = np.bincount(graph.event_table.lane, minlength=len(alike))
     for part in graph.parts:
-        threads = np.flatnonzero((graph.part_of_lane == part.place) & ~lanes.is_stream)
+        threads = np.flatnonzero((graph.rank_index_of_lane == part.place) & ~lanes.is_stream)
         alike[threads[np.argsort(-points[threads], kind="stable")]] = np.arange(len(threads))
     return np.where(lanes.is_stream, 1_000_000 + lanes.stream, np.where(lanes.is_communication, 999_999, alike))
 
 
 def median_weights(graph: DependencyGraph, among: Bools) -> Ints:
     """Return for each edge the median weight (ns) of those at its place, among some edges; its own where none is."""
-    places, weight = same_places(graph).place, edge_times(graph).weight
+    places, weight = edge_correspondence(graph).place, edge_weights(graph).weight
     chosen = np.flatnonzero(among & (places >= 0))
     count = int(places.max(initial=-1)) + 1
-    median = ranked_by(places[chosen], weight[chosen], count, 50)
+    median = percentiles_by(places[chosen], weight[chosen], count, 50)
     has = np.bincount(places[chosen], minlength=count) > 0
-    known = picked(has, places, otherwise=False)
-    found: Ints = np.where(known, picked(median, places), weight)
+    known = take_or(has, places, otherwise=False)
+    found: Ints = np.where(known, take_or(median, places), weight)
     return found

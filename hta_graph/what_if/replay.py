@@ -12,34 +12,34 @@ from hta_graph.arrays import freeze
 from hta_graph.errors import UsageError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ints
-from hta_graph.paths.critical_path import refuse_few_rows
+from hta_graph.paths.critical_path import require_all_rows
 from hta_graph.paths.median_step import median_step
-from hta_graph.paths.windows import Window
+from hta_graph.paths.windows import WindowQuery
 from hta_graph.text.formatting import milliseconds
 from hta_graph.what_if.changes import Change
-from hta_graph.what_if.draft import Draft, refuse_too_long
+from hta_graph.what_if.draft import ModifiedWindow, check_added_time
 from hta_graph.what_if.modified_window import (
     PathTotals,
     frozen_share,
     inferred_share,
-    path_of_draft,
-    recorded_path,
+    modified_path_totals,
+    recorded_path_totals,
 )
-from hta_graph.what_if.replay_graph import Replayable
+from hta_graph.what_if.replay_graph import ReplayGraph
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Replayed", "replay", "replayable"]
+__all__ = ["Replayed", "replay", "replay_graph"]
 
 
 class Replayed:
     """A window after changes: when every point would have been, how long the window would be, and its new path."""
 
-    def __init__(self, draft: Draft, changes: Sequence[Change]) -> None:
+    def __init__(self, draft: ModifiedWindow, changes: Sequence[Change]) -> None:
         self.draft = draft
         self.changes = tuple(changes)
-        refuse_too_long(draft.added_ns, draft.base.graph.path, draft.base.window)
+        check_added_time(draft.added_ns, draft.base.graph.path, draft.base.window)
         self.window = draft.base.window
         self._paths = draft.shape()[1]
 
@@ -79,7 +79,7 @@ class Replayed:
     @property
     def identity_ns(self) -> int:
         """The window's length in replay without any change; it is the recorded one."""
-        return recorded_path(self.draft.base)[1] - self.window.start_ns
+        return recorded_path_totals(self.draft.base)[1] - self.window.start_ns
 
     @property
     def saved_ns(self) -> int:
@@ -89,12 +89,12 @@ class Replayed:
     @property
     def path_before(self) -> PathTotals:
         """What the window's path consists of as recorded."""
-        return recorded_path(self.draft.base)[0]
+        return recorded_path_totals(self.draft.base)[0]
 
     @cached_property
     def path_after(self) -> PathTotals:
         """What the window's path consists of after the changes."""
-        return path_of_draft(self.draft, self._values, self._weight, self.draft.tails)
+        return modified_path_totals(self.draft, self._values, self._weight, self.draft.tails)
 
     @property
     def is_unchanged(self) -> bool:
@@ -124,28 +124,30 @@ class Replayed:
         return frame
 
 
-def replayable(graph: DependencyGraph, window: Window | None = None) -> Replayable:
+def replay_graph(graph: DependencyGraph, window: WindowQuery | None = None) -> ReplayGraph:
     """Make a window of a graph ready for replay; one window is kept with the graph.
 
     Raises:
         QueryError: the window is not in the trace, or the graph holds few rows of its ranks.
     """
-    refuse_few_rows(graph, "the replay of every point")
+    require_all_rows(graph, "the replay of every point")
     resolved = (window or median_step())(graph)
-    kept = graph.answers.get(replayable)
+    kept = graph.answers.get(replay_graph)
     if kept is None or kept.window != resolved:
-        kept = graph.answers[replayable] = Replayable(graph, resolved)
-    found: Replayable = kept
+        kept = graph.answers[replay_graph] = ReplayGraph(graph, resolved)
+    found: ReplayGraph = kept
     return found
 
 
-def replay(graph: DependencyGraph, changes: Sequence[Change] | Change = (), window: Window | None = None) -> Replayed:
+def replay(
+    graph: DependencyGraph, changes: Sequence[Change] | Change = (), window: WindowQuery | None = None
+) -> Replayed:
     """Predict a window after changes: every point at the latest of (source + weight) over its edges.
 
     Args:
         graph: one rank's or a job's; of a job ranks wait for each other anew.
         changes: :func:`scale`, :func:`remove`, :func:`insert`, :func:`reroute`, :func:`weigh`, :func:`scenario`, or
-            functions of one's own that edit a :class:`Draft`; they apply in order.
+            functions of one's own that edit a :class:`ModifiedWindow`; they apply in order.
         window: as for :func:`critical_path`.
 
     Returns:
@@ -155,7 +157,7 @@ def replay(graph: DependencyGraph, changes: Sequence[Change] | Change = (), wind
         QueryError: the window is not in the trace, or a change names nothing in it, closes a cycle or adds years.
         UsageError: something is no change, or is about what it cannot be about.
     """
-    draft = Draft(replayable(graph, window))
+    draft = ModifiedWindow(replay_graph(graph, window))
     listed = [changes] if callable(changes) else list(changes)
     for change in listed:
         if not callable(change):

@@ -15,19 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import freeze, picked
+from hta_graph.arrays import freeze, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.points import event_of, is_end
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Bools, BoundBy, EdgeKind, Floats, Ids, Ints
 from hta_graph.paths.binding_edges import Stretches, lane_runs
-from hta_graph.paths.carried_over import issued_times
+from hta_graph.paths.carried_over import issue_times
 from hta_graph.paths.time_accounting import TimePart
 from hta_graph.paths.window_ends import NO_POINTS
-from hta_graph.paths.windows import ResolvedWindow
-from hta_graph.what_if.edge_times import EdgeParts, divided_parts, edge_times
+from hta_graph.paths.windows import Window
+from hta_graph.what_if.edge_times import EdgeParts, divide_into_parts, edge_weights
 from hta_graph.what_if.longest_paths import LongestPaths
 
-__all__ = ["ReplayEdges", "Replayable"]
+__all__ = ["ReplayEdges", "ReplayGraph"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ReplayEdges:
     preferred: Bools
 
 
-class Replayable:
+class ReplayGraph:
     """A window of a graph as recorded, to which changes are applied.
 
     Points at or before its start and after its end keep their times. What has no cause in the graph keeps its distance
@@ -51,15 +51,15 @@ class Replayable:
     Args:
         graph: one rank's or a job's.
         window: the window.
-        decided_elsewhere: points whose times others decide: they keep those that they are given.
+        external_points: points whose times others decide: they keep those that they are given.
         until: up to when (ns) points may change where others make that later than the window's end.
     """
 
     def __init__(
         self,
         graph: DependencyGraph,
-        window: ResolvedWindow,
-        decided_elsewhere: Ids = NO_POINTS,
+        window: Window,
+        external_points: Ids = NO_POINTS,
         until: int | None = None,
     ) -> None:
         self.graph = graph
@@ -71,7 +71,7 @@ class Replayable:
         """The recorded times (ns) of all points, and last the window's start."""
         self.until = self._last_inside(window.end_ns if until is None else until)
         """Up to when (ns) points may change."""
-        self.is_inside = self._points_inside(decided_elsewhere)
+        self.is_inside = self._points_inside(external_points)
         self.edges = self._edges_inside()
 
     @property
@@ -90,9 +90,9 @@ class Replayable:
             end = beyond
         return end
 
-    def _points_inside(self, decided_elsewhere: Ids) -> Bools:
+    def _points_inside(self, external_points: Ids) -> Bools:
         inside = self.changes_at(self.times)
-        inside[self.start_point] = inside[decided_elsewhere] = False
+        inside[self.start_point] = inside[external_points] = False
         return freeze(inside)
 
     def changes_at(self, times: Ints) -> Bools:
@@ -101,13 +101,13 @@ class Replayable:
         return inside | (times == self.window.start_ns) if self.window.is_whole else inside
 
     def _edges_inside(self) -> ReplayEdges:
-        known, table = edge_times(self.graph), self.graph.edge_table
+        known, table = edge_weights(self.graph), self.graph.edge_table
         # Who holds a lock first is decided anew when times change: that ties no thread to the times of another.
         rows = np.flatnonzero(self.is_inside[table.target] & (table.kind != EdgeKind.RUNTIME_LOCK))
         without = self.is_inside & np.append(self.graph.timeline.position >= 0, False)
         without[table.target[rows]] = False
         target = np.flatnonzero(without).astype(np.int32)
-        source = self._what_came_before(target)
+        source = self._preceding_points(target)
         weight = self.times[target] - self.times[source]
         return ReplayEdges(
             np.append(rows, np.full(len(source), -1)).astype(np.int32),
@@ -117,10 +117,10 @@ class Replayable:
             np.append(known.binds[rows], np.ones(len(source), np.bool_)),
         )
 
-    def _what_came_before(self, roots: Ids) -> Ids:
+    def _preceding_points(self, roots: Ids) -> Ids:
         """Return for points without a cause the last point before them of their rank's busiest thread, or the start."""
         found = np.full(len(roots), self.start_point, np.int32)
-        part = self.graph.part_of(event_of(roots))
+        part = self.graph.rank_index_of(event_of(roots))
         for place, points in enumerate(_busiest_threads(self.graph)):
             own = np.flatnonzero(part == place)
             # So far back that clock faults, which lead back by less, cannot close a cycle.
@@ -153,7 +153,7 @@ class Replayable:
 
         ``edge`` is a row of ``edges``; behind those follow the tails of the window's ends, in their order.
         """
-        every, own = edge_times(self.graph).parts, self.edges.row >= 0
+        every, own = edge_weights(self.graph).parts, self.edges.row >= 0
         number = np.full(len(self.graph.edge_table), -1, np.int32)
         number[self.edges.row[own]] = np.flatnonzero(own)
         found = every.take(number[every.edge] >= 0)
@@ -194,7 +194,7 @@ class Replayable:
             lane=np.where(on_thread, lanes[event_of(source)], -1), pending=False,
         )  # fmt: skip
         number = np.append(self._heads, len(self.edges.row) + last)
-        return divided_parts(self.graph, Stretches.join([heads, tails]), number)
+        return divide_into_parts(self.graph, Stretches.join([heads, tails]), number)
 
     @cached_property
     def _heads(self) -> Ints:
@@ -214,21 +214,21 @@ class Replayable:
         What a thread does in the window is the window's, whenever the operator around it began.
         """
         since = min(self.window.start_ns, self.window.cpu_span[0])
-        found: Bools = self.window.is_whole | ~self.graph.is_activity | (issued_times(self.graph) >= since)
+        found: Bools = self.window.is_whole | ~self.graph.is_activity | (issue_times(self.graph) >= since)
         return found
 
     @cached_property
     def may_change(self) -> Bools:
         """Mark the parts of time that may change."""
-        found: Bools = picked(self.is_issued, self.parts.owner, otherwise=True)
+        found: Bools = take_or(self.is_issued, self.parts.owner, otherwise=True)
         return found
 
     @cached_property
     def part_rank(self) -> Ids:
         """The place of the rank of each part: its owner's, else that of what its edge leads to."""
         leads_to = np.append(self.edges.target, self.window.sink.ends)[self.parts.edge]
-        owner = self.graph.part_of(self.parts.owner)
-        return np.where(owner >= 0, owner, self.graph.part_of(event_of(leads_to)))
+        owner = self.graph.rank_index_of(self.parts.owner)
+        return np.where(owner >= 0, owner, self.graph.rank_index_of(event_of(leads_to)))
 
     # -- where it ends -------------------------------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class Replayable:
             return -1
         reached = values[sink.ends] + tails
         latest = np.flatnonzero(reached == reached.max())
-        rank = self.graph.part_of(event_of(np.append(sink.ends[latest], np.int32(sink.point))))
+        rank = self.graph.rank_index_of(event_of(np.append(sink.ends[latest], np.int32(sink.point))))
         is_usual, of_its_rank = sink.ends[latest] == sink.point, rank[:-1] == rank[-1]
         return int(latest[np.lexsort((~of_its_rank, ~is_usual))[0]])
 
@@ -263,7 +263,7 @@ def _busiest_threads(graph: DependencyGraph) -> list[Ids]:
     count = np.diff(calls.first)
     threads = []
     for part in graph.parts:
-        own = np.where(graph.part_of_lane == part.place, count[: len(graph.part_of_lane)], 0)
+        own = np.where(graph.rank_index_of_lane == part.place, count[: len(graph.rank_index_of_lane)], 0)
         lane = int(np.argmax(own)) if len(own) else 0
         threads.append(calls.points[calls.lane_slice(lane)] if len(own) and own[lane] else calls.points[:0])
     return threads

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import picked
+from hta_graph.arrays import take_or
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.points import is_end
 from hta_graph.model import PAUSE_NS, Bools, BoundBy, EdgeKind, EdgeRole, edge_kinds
 from hta_graph.paths.time_accounting import TimePart
-from hta_graph.text.shorten import elided, there_are
+from hta_graph.text.shorten import shorten_middle, suggest_known
 from hta_graph.what_if.changes import Change, reroute, scale, weigh
-from hta_graph.what_if.draft import Draft
-from hta_graph.what_if.like_others import LikeOthers, asked_of_others, taken_there
-from hta_graph.what_if.rank_normalization import median_weights, same_places
-from hta_graph.what_if.replay_graph import Replayable
-from hta_graph.what_if.selectors import What, issuing_rows, names_a_rank, rows_inside, selected_parts
+from hta_graph.what_if.draft import ModifiedWindow
+from hta_graph.what_if.like_others import RankNormalization, comparison_keys, comparison_times
+from hta_graph.what_if.rank_normalization import edge_correspondence, median_weights
+from hta_graph.what_if.replay_graph import ReplayGraph
+from hta_graph.what_if.selectors import Selector, is_rank_number, issuing_rows, rows_within, selected_parts
 
 __all__ = ["COMPARES_RANKS", "RESHAPES", "SCENARIOS", "NamedScenario", "Scenario", "pauses", "scenario"]
 
@@ -36,7 +36,7 @@ class Scenario:
 
     says: str
     assumes: str
-    change: Callable[[Draft, str], None]
+    change: Callable[[ModifiedWindow, str], None]
     argument: str | None = None
     default: str | None = None
 
@@ -48,7 +48,7 @@ class NamedScenario:
     name: str
     argument: str
 
-    def __call__(self, draft: Draft) -> None:
+    def __call__(self, draft: ModifiedWindow) -> None:
         """Change a draft."""
         SCENARIOS[self.name].change(draft, self.argument)
 
@@ -63,7 +63,7 @@ def scenario(name: str, argument: str | int | float | None = None) -> Change:
         UsageError: there is no such scenario, or its argument is missing or none.
     """
     if name not in SCENARIOS:
-        raise UsageError(f"there is no scenario {name!r}; {there_are(name, SCENARIOS)}")
+        raise UsageError(f"there is no scenario {name!r}; {suggest_known(name, SCENARIOS)}")
     known = SCENARIOS[name]
     given = known.default if argument is None else str(argument)
     if known.argument is None and argument is not None:
@@ -71,113 +71,113 @@ def scenario(name: str, argument: str | int | float | None = None) -> Change:
     if known.argument is not None and not given:
         raise UsageError(f"the scenario {name} needs {known.argument}: {name}=…")
     if name == "communication":
-        scale("class:gpu_communication_bound", _number(given or "", name))
-    if name == "rank_like_others" and not names_a_rank(given or ""):
-        raise UsageError(f"{elided(given or '', 60)!r} is no rank; give a number, such as rank_like_others=3")
+        scale("class:gpu_communication_bound", _factor_of(given or "", name))
+    if name == "rank_like_others" and not is_rank_number(given or ""):
+        raise UsageError(f"{shorten_middle(given or '', 60)!r} is no rank; give a number, such as rank_like_others=3")
     return NamedScenario(name, given or "")
 
 
-def _number(text: str, name: str) -> float:
+def _factor_of(text: str, name: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise UsageError(f"{elided(text, 60)!r} is no factor; give a number, such as {name}=0.5") from None
+        raise UsageError(f"{shorten_middle(text, 60)!r} is no factor; give a number, such as {name}=0.5") from None
 
 
-def _scaled(*kinds: BoundBy) -> Callable[[Draft, str], None]:
-    def change(draft: Draft, _: str) -> None:
+def _free_classes(*kinds: BoundBy) -> Callable[[ModifiedWindow, str], None]:
+    def change(draft: ModifiedWindow, _: str) -> None:
         meant = np.isin(draft.base.parts.bound, kinds) & draft.base.may_change
-        _refuse_nothing(draft, meant, ", ".join(kind.label for kind in kinds))
+        _refuse_empty(draft, meant, ", ".join(kind.label for kind in kinds))
         draft.factor[meant] = 0.0
 
     return change
 
 
-def _refuse_nothing(draft: Draft, meant: Bools, what: str) -> None:
+def _refuse_empty(draft: ModifiedWindow, meant: Bools, what: str) -> None:
     if not meant.any():
         raise QueryError(f"{draft.base.graph.path}: {draft.base.window.label} has nothing of {what}")
 
 
-def _no_waiting(draft: Draft, _: str) -> None:
-    _of_job(draft, "no_waiting")
+def _no_waiting(draft: ModifiedWindow, _: str) -> None:
+    _require_job(draft, "no_waiting")
     edges = draft.base.edges
-    kind = picked(draft.base.graph.edge_table.kind, edges.row)
+    kind = take_or(draft.base.graph.edge_table.kind, edges.row)
     # Where ranks meet stays a point of the graph, that waits for all; only nobody waits for it.
     leads_to_end = is_end(edges.target)
     gone = np.isin(kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT)) & leads_to_end
-    _refuse_nothing(draft, gone, "communication that ranks do together")
+    _refuse_empty(draft, gone, "communication that ranks do together")
     draft.dropped |= gone
 
 
-def _of_job(draft: Draft, name: str) -> JobGraph:
+def _require_job(draft: ModifiedWindow, name: str) -> JobGraph:
     graph = draft.base.graph
     if not isinstance(graph, JobGraph):
         raise QueryError(f"{graph.path}: {name} asks about several ranks; give the folder of a job's ranks")
     return graph
 
 
-def _like_median(draft: Draft, _: str) -> None:
+def _like_median(draft: ModifiedWindow, _: str) -> None:
     graph = draft.base.graph
     every = np.ones(len(graph.edge_table), np.bool_)
-    rows = np.flatnonzero(same_places(graph).place >= 0)
+    rows = np.flatnonzero(edge_correspondence(graph).place >= 0)
     weigh(rows, median_weights(graph, every)[rows])(draft)
 
 
-def _rank_like_others(draft: Draft, rank: str) -> None:
-    graph = _of_job(draft, "rank_like_others")
-    place = graph.place_of_rank(int(rank))
+def _rank_like_others(draft: ModifiedWindow, rank: str) -> None:
+    graph = _require_job(draft, "rank_like_others")
+    place = graph.index_of_rank(int(rank))
     if len(graph.parts) < 2:
         raise QueryError(f"{graph.path}: rank_like_others compares ranks; there is only one")
-    asked = asked_of_others(draft.base, place)
-    taken = [taken_there(graph, part.place, asked) for part in graph.parts if part.place != place]
-    LikeOthers.of(int(rank), asked, taken)(draft)
+    asked = comparison_keys(draft.base, place)
+    taken = [comparison_times(graph, part.place, asked) for part in graph.parts if part.place != place]
+    RankNormalization.of(int(rank), asked, taken)(draft)
 
 
-def _communication(draft: Draft, factor: str) -> None:
-    scale("class:gpu_communication_bound", _number(factor, "communication"))(draft)
+def _communication(draft: ModifiedWindow, factor: str) -> None:
+    scale("class:gpu_communication_bound", _factor_of(factor, "communication"))(draft)
 
 
-def _launches_free(draft: Draft, _: str) -> None:
+def _launches_free(draft: ModifiedWindow, _: str) -> None:
     base = draft.base
     launching = np.zeros(len(base.graph.event_table), np.bool_)
     launching[base.graph.edges_of(EdgeKind.LAUNCH).source] = True
-    calls = picked(launching, base.parts.owner, otherwise=False) & (base.parts.bound == BoundBy.CPU_BOUND)
+    calls = take_or(launching, base.parts.owner, otherwise=False) & (base.parts.bound == BoundBy.CPU_BOUND)
     meant = (calls | (base.parts.bound == BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)) & base.may_change
-    _refuse_nothing(draft, meant, "launches")
+    _refuse_empty(draft, meant, "launches")
     draft.factor[meant] = 0.0
 
 
-def pauses(base: Replayable) -> Bools:
+def pauses(base: ReplayGraph) -> Bools:
     """Mark the parts in which the host is in no operator for so long that it is no rhythm of launching."""
     found: Bools = (base.parts.bound == BoundBy.CPU_GAP) & (base.parts.length > PAUSE_NS)
     return found
 
 
-OF_LAUNCHING = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
+LAUNCHING_CLASSES = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
 """Time that goes where the host only replays graphs."""
 
 
-def _cuda_graphs(draft: Draft, _: str) -> None:
+def _cuda_graphs(draft: ModifiedWindow, _: str) -> None:
     # Without launches there is nothing that a graph could replay: no time of the host may vanish then.
     if not len(draft.base.graph.edges_of(EdgeKind.LAUNCH)):
-        _refuse_nothing(draft, np.zeros(0, np.bool_), "launches")
+        _refuse_empty(draft, np.zeros(0, np.bool_), "launches")
     # Whatever the host does in a pause, it does it beside a graph, too.
-    meant = np.isin(draft.base.parts.bound, OF_LAUNCHING) & ~pauses(draft.base) & draft.base.may_change
-    _refuse_nothing(draft, meant, ", ".join(kind.label for kind in OF_LAUNCHING))
+    meant = np.isin(draft.base.parts.bound, LAUNCHING_CLASSES) & ~pauses(draft.base) & draft.base.may_change
+    _refuse_empty(draft, meant, ", ".join(kind.label for kind in LAUNCHING_CLASSES))
     draft.factor[meant] = 0.0
 
 
-def _no_host_syncs(draft: Draft, _: str) -> None:
+def _no_host_syncs(draft: ModifiedWindow, _: str) -> None:
     returns = edge_kinds(lambda meaning: meaning.role == EdgeRole.RETURN)
     reroute(drop=[kind.label for kind in returns])(draft)
 
 
-def _fused(draft: Draft, operator: str) -> None:
+def _fused_operators(draft: ModifiedWindow, operator: str) -> None:
     """Keep of each instance of an operator the first launch; its kernels run one after the other without gaps."""
     base, graph = draft.base, draft.base.graph
-    what = What("operator", operator).read_in(base)
+    what = Selector("operator", operator).read_in(base)
     selected_parts(base, what)
-    inside = rows_inside(graph, what)
+    inside = rows_within(graph, what)
     on_cpu = issuing_rows(graph, base.parts.owner)
     launches = graph.edges_of(EdgeKind.LAUNCH)
     own = launches.take(inside[launches.source])
@@ -187,9 +187,9 @@ def _fused(draft: Draft, operator: str) -> None:
     later[np.unique(outermost[order], return_index=True)[1]] = False
     spared = np.zeros(len(graph.event_table), np.bool_)
     spared[own.source[order[later]]] = spared[own.target[order[later]]] = True
-    meant = picked(spared, base.parts.owner, otherwise=False) & picked(inside, on_cpu, otherwise=False)
+    meant = take_or(spared, base.parts.owner, otherwise=False) & take_or(inside, on_cpu, otherwise=False)
     meant &= (base.parts.part != TimePart.ACTIVITY) & (base.parts.bound != BoundBy.UNEXPLAINED) & base.may_change
-    _refuse_nothing(draft, meant, f"operators {operator!r} that launch several kernels")
+    _refuse_empty(draft, meant, f"operators {operator!r} that launch several kernels")
     draft.factor[meant] = 0.0
 
 
@@ -212,7 +212,7 @@ SCENARIOS: dict[str, Scenario] = {
         "communication takes no time",
         "a job's ranks still wait for each other, only transfers are gone; of one rank alone its waits in them are "
         "gone too",
-        _scaled(BoundBy.GPU_COMMUNICATION_BOUND),
+        _free_classes(BoundBy.GPU_COMMUNICATION_BOUND),
     ),
     "communication": Scenario(
         "communication takes another time", "all transfers change by one factor; for some only, scale collective:…",
@@ -233,11 +233,11 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "data_loading_free": Scenario(
         "data are there when they are needed", "loading takes no time and slows nothing else down",
-        _scaled(BoundBy.DATA_LOADING),
+        _free_classes(BoundBy.DATA_LOADING),
     ),
     "fused": Scenario(
         "one operator as a single kernel", "launches but the first are gone, and the gaps; its kernels' time stays",
-        _fused, "an operator",
+        _fused_operators, "an operator",
     ),
 }  # fmt: skip
 """The scenarios by name."""

@@ -8,47 +8,47 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hta_graph.arrays import distinct, picked
+from hta_graph.arrays import distinct, take_or
 from hta_graph.attribution.owners import owners
 from hta_graph.errors import QueryError, Remedy, UsageError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.time_accounting import TimePart
-from hta_graph.safe_regex import matched_names
-from hta_graph.text.shorten import closest_names, elided, short_name, there_are
-from hta_graph.what_if.replay_graph import Replayable
+from hta_graph.safe_regex import names_matching
+from hta_graph.text.shorten import closest_names, short_name, shorten_middle, suggest_known
+from hta_graph.what_if.replay_graph import ReplayGraph
 
 __all__ = [
-    "OWNERS_OF_ROWS",
-    "READINGS",
+    "OWNER_LOOKUPS",
+    "PATTERN_READINGS",
     "SELECTORS",
-    "What",
+    "Selector",
     "issuing_calls",
     "issuing_rows",
-    "own_events",
-    "reading_of",
+    "selected_events",
+    "pattern_reading",
     "selected_parts",
 ]
 
-READINGS = ("name", "short name", "expression")
+PATTERN_READINGS = ("name", "short name", "expression")
 """How a pattern may be meant; the first that fits anything is."""
 
-LONGEST_SAID = 80
+LONGEST_SHOWN_NAME = 80
 """Characters of a name in an error; kernels' names have hundreds."""
 
-WITHOUT_NAMES = ("class", "rank")
+KINDS_WITHOUT_NAMES = ("class", "rank")
 """Kinds of things that are no events with names."""
 
-WHAT_THERE_IS = Remedy("hg.opportunities lists what there is", "what-if without a change lists what there is")
+LIST_HINT = Remedy("hg.opportunities lists what there is", "what-if without a change lists what there is")
 
 
 @dataclass(frozen=True)
-class What:
+class Selector:
     """A kind of thing (empty: any event) and a pattern: a name, whole or short, else a regular expression.
 
-    ``reading`` (of :data:`READINGS`) is how the pattern is meant; empty: the first way that names anything of the kind.
+    ``reading`` (of :data:`PATTERN_READINGS`) is how the pattern is meant; empty: the first way that names anything of the kind.
     """
 
     kind: str
@@ -56,7 +56,7 @@ class What:
     reading: str = field(default="", repr=False)
 
     @classmethod
-    def of(cls, text: str) -> What:
+    def of(cls, text: str) -> Selector:
         """Read ``KIND:PATTERN`` or a bare pattern.
 
         >>> [(what.kind, what.pattern) for what in map(What.of, ("kernel:gemm", "aten::mm"))]
@@ -71,10 +71,10 @@ class What:
             raise UsageError(
                 f"{text!r} names nothing; give KIND:PATTERN, KIND being one of {', '.join(filter(None, SELECTORS))}"
             )
-        if found.kind == "class" and found.pattern not in BOUND_OF:
-            raise UsageError(f"there is no class {found.pattern!r}; {there_are(found.pattern, BOUND_OF)}")
-        if found.kind == "rank" and not names_a_rank(found.pattern):
-            raise UsageError(f"{elided(found.pattern, 60)!r} is no rank; give a number, such as rank:3")
+        if found.kind == "class" and found.pattern not in CLASS_OF_LABEL:
+            raise UsageError(f"there is no class {found.pattern!r}; {suggest_known(found.pattern, CLASS_OF_LABEL)}")
+        if found.kind == "rank" and not is_rank_number(found.pattern):
+            raise UsageError(f"{shorten_middle(found.pattern, 60)!r} is no rank; give a number, such as rank:3")
         return found
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ class What:
             PatternError: it is neither a name nor a regular expression, or takes too long.
         """
         marked = np.zeros(max(len(graph.names), 1), np.bool_)
-        for reading in (self.reading,) if self.reading else READINGS:
+        for reading in (self.reading,) if self.reading else PATTERN_READINGS:
             marked = self.read_as(reading, graph.names)
             if marked[codes].any():
                 break
@@ -103,23 +103,23 @@ class What:
             return np.array([name == self.pattern for name in names] or [False])
         if reading == "short name":
             return np.array([short_name(name) == self.pattern for name in names] or [False])
-        return matched_names([self.pattern], names)
+        return names_matching([self.pattern], names)
 
-    def read_in(self, base: Replayable) -> What:
+    def read_in(self, base: ReplayGraph) -> Selector:
         """Return the same, meant as it is read in a window; a pattern that names nothing there stays open."""
-        reading = "" if self.reading else reading_of(base, self)
+        reading = "" if self.reading else pattern_reading(base, self)
         return replace(self, reading=reading) if reading else self
 
 
-def names_a_rank(text: str) -> bool:
+def is_rank_number(text: str) -> bool:
     """Tell whether a text is the number of a rank."""
     return re.fullmatch("[0-9]{1,9}", text) is not None
 
 
-BOUND_OF = {bound.label: bound for bound in BoundBy}
+CLASS_OF_LABEL = {bound.label: bound for bound in BoundBy}
 
 
-def selected_parts(base: Replayable, what: What) -> Bools:
+def selected_parts(base: ReplayGraph, what: Selector) -> Bools:
     """Mark the parts of time in the window that are meant and may change.
 
     Raises:
@@ -127,90 +127,90 @@ def selected_parts(base: Replayable, what: What) -> Bools:
     """
     found = SELECTORS[what.kind](base, what.read_in(base)) & base.may_change
     if not found.any():
-        raise _nothing_meant(base, what)
+        raise _no_match_error(base, what)
     return found
 
 
-def reading_of(base: Replayable, what: What) -> str:
-    """Return how a pattern is to be read in a window (one of :data:`READINGS`); empty where nothing is called so."""
+def pattern_reading(base: ReplayGraph, what: Selector) -> str:
+    """Return how a pattern is to be read in a window (one of :data:`PATTERN_READINGS`); empty where nothing is called so."""
     if what.kind in ("class", "rank"):
         return ""
-    codes = distinct(_codes_of_kind(base, what.kind))
+    codes = distinct(_name_codes_of_kind(base, what.kind))
     names = [base.graph.names[code] for code in codes.tolist()]
-    return next((reading for reading in READINGS if what.read_as(reading, names)[: len(names)].any()), "")
+    return next((reading for reading in PATTERN_READINGS if what.read_as(reading, names)[: len(names)].any()), "")
 
 
-def _codes_of_kind(base: Replayable, kind: str) -> Ids:
+def _name_codes_of_kind(base: ReplayGraph, kind: str) -> Ids:
     """Return the names (codes) that things of a kind have."""
     graph, names = base.graph, base.graph.event_table.name
     if kind == "kernel":
         return names[graph.is_gpu]
     if kind == "collective":
-        codes = names[base.parts.owner[_transfers(base)]]
+        codes = names[base.parts.owner[_transfer_parts(base)]]
         return np.append(codes, graph.members.said) if isinstance(graph, JobGraph) else codes
-    return names[_of_kind(graph, kind)] if kind else names
+    return names[_rows_of_kind(graph, kind)] if kind else names
 
 
-def _kernel_parts(base: Replayable, what: What) -> Bools:
-    found: Bools = (base.parts.part == TimePart.ACTIVITY) & _owned(base, what, base.graph.is_gpu)
+def _kernel_parts(base: ReplayGraph, what: Selector) -> Bools:
+    found: Bools = (base.parts.part == TimePart.ACTIVITY) & _owned_parts(base, what, base.graph.is_gpu)
     return found
 
 
-def _any_parts(base: Replayable, what: What) -> Bools:
+def _event_parts(base: ReplayGraph, what: Selector) -> Bools:
     """Mark what events of that name do themselves: an activity runs, a thread is in an operator, call or frame."""
     does = np.isin(base.parts.part, (TimePart.ACTIVITY, TimePart.WORK, TimePart.CALL, TimePart.IDLE))
-    return does & _owned(base, what, None)
+    return does & _owned_parts(base, what, None)
 
 
-def _owned(base: Replayable, what: What, of: Bools | None) -> Bools:
+def _owned_parts(base: ReplayGraph, what: Selector, of: Bools | None) -> Bools:
     events = base.graph.event_table
     meant = what.names_in(base.graph, events.name if of is None else events.name[of])[events.name]
-    found: Bools = picked(meant if of is None else meant & of, base.parts.owner, otherwise=False)
+    found: Bools = take_or(meant if of is None else meant & of, base.parts.owner, otherwise=False)
     return found
 
 
-def _transfers(base: Replayable) -> Bools:
+def _transfer_parts(base: ReplayGraph) -> Bools:
     talks: Bools = (base.parts.bound == BoundBy.GPU_COMMUNICATION_BOUND) & (base.parts.part == TimePart.ACTIVITY)
     return talks
 
 
-def _collective_parts(base: Replayable, what: What) -> Bools:
+def _collective_parts(base: ReplayGraph, what: Selector) -> Bools:
     """Mark the transfers of communications: by the name of the row, of a job also of what it was and its group."""
-    talks, names = _transfers(base), base.graph.event_table.name
-    meant_names = what.names_in(base.graph, _codes_of_kind(base, "collective"))
+    talks, names = _transfer_parts(base), base.graph.event_table.name
+    meant_names = what.names_in(base.graph, _name_codes_of_kind(base, "collective"))
     meant = meant_names[names]
     if isinstance(base.graph, JobGraph):
         members = base.graph.members
         meant[members.row[meant_names[members.said]]] = True
-    found: Bools = talks & picked(meant, base.parts.owner, otherwise=False)
+    found: Bools = talks & take_or(meant, base.parts.owner, otherwise=False)
     return found
 
 
-def _class_parts(base: Replayable, what: What) -> Bools:
-    found: Bools = base.parts.bound == BOUND_OF[what.pattern]
+def _class_parts(base: ReplayGraph, what: Selector) -> Bools:
+    found: Bools = base.parts.bound == CLASS_OF_LABEL[what.pattern]
     return found
 
 
-def _rank_parts(base: Replayable, what: What) -> Bools:
+def _rank_parts(base: ReplayGraph, what: Selector) -> Bools:
     """Mark all that a rank does by itself: neither transfers, which it shares, nor what nothing explains."""
-    own = base.part_rank == base.graph.place_of_rank(int(what.pattern))
+    own = base.part_rank == base.graph.index_of_rank(int(what.pattern))
     shared = np.isin(base.parts.bound, (BoundBy.GPU_COMMUNICATION_BOUND, BoundBy.UNEXPLAINED))
     found: Bools = own & ~shared
     return found
 
 
-def _inside_parts(base: Replayable, what: What) -> Bools:
+def _inside_parts(base: ReplayGraph, what: Selector) -> Bools:
     """Mark what lies inside operators, modules or annotations: their thread's time, and the work launched there."""
-    inside = rows_inside(base.graph, what)
+    inside = rows_within(base.graph, what)
     parts = base.parts
-    found: Bools = picked(inside, issuing_rows(base.graph, parts.owner), otherwise=False)
+    found: Bools = take_or(inside, issuing_rows(base.graph, parts.owner), otherwise=False)
     found &= np.isin(parts.part, (TimePart.ACTIVITY, TimePart.WORK, TimePart.CALL, TimePart.IDLE))
     idle = np.flatnonzero(parts.part == TimePart.IDLE)
     if what.kind != "operator" and len(idle):
         kind = EventKind.ANNOTATION if what.kind == "annotation" else EventKind.PYTHON_FUNCTION
         around = base.graph.nesting(kind).open_at(parts.lane[idle], parts.start[idle])
-        found[idle] = picked(
-            _marked_above(_meant_rows(base.graph, what), base.graph.nesting(kind).parent), around, otherwise=False
+        found[idle] = take_or(
+            _inside_marked(_selected_rows(base.graph, what), base.graph.nesting(kind).parent), around, otherwise=False
         )
     return found
 
@@ -218,10 +218,10 @@ def _inside_parts(base: Replayable, what: What) -> Bools:
 def issuing_rows(graph: DependencyGraph, rows: Ids) -> Ids:
     """Return for each row that on the CPU: of an activity the call that asked for it."""
     call = issuing_calls(graph)
-    return np.where(picked(graph.is_activity, rows, otherwise=False), picked(call, rows), rows).astype(np.int32)
+    return np.where(take_or(graph.is_activity, rows, otherwise=False), take_or(call, rows), rows).astype(np.int32)
 
 
-@remembered
+@memoized
 def issuing_calls(graph: DependencyGraph) -> Ids:
     """Return for each activity the call that asked for it: its launch, or the call of what ran on the CPU; -1: none."""
     call = graph.launching_call.copy()
@@ -232,19 +232,19 @@ def issuing_calls(graph: DependencyGraph) -> Ids:
     return call
 
 
-def rows_inside(graph: DependencyGraph, what: What) -> Bools:
+def rows_within(graph: DependencyGraph, what: Selector) -> Bools:
     """Mark the CPU rows that lie inside operators, modules or annotations of a name, those themselves included."""
     found = np.zeros(len(graph.event_table), np.bool_)
     for part in graph.parts:
-        innermost, above = OWNERS_OF_ROWS[what.kind](part.graph)
-        inside = _marked_above(_meant_rows(part.graph, what), above)
-        of_rows = inside | picked(inside, innermost, otherwise=False)
+        innermost, above = OWNER_LOOKUPS[what.kind](part.graph)
+        inside = _inside_marked(_selected_rows(part.graph, what), above)
+        of_rows = inside | take_or(inside, innermost, otherwise=False)
         found[part.first_row : part.first_row + len(of_rows)] = of_rows
     return found
 
 
-def _owners_of_rows(kind: str) -> Callable[[DependencyGraph], tuple[Ids, Ids]]:
-    @remembered
+def _owner_lookup(kind: str) -> Callable[[DependencyGraph], tuple[Ids, Ids]]:
+    @memoized
     def known(graph: DependencyGraph) -> tuple[Ids, Ids]:
         found = owners(graph, kind)
         return found.innermost(np.arange(len(graph.event_table), dtype=np.int32)), found.above
@@ -252,35 +252,39 @@ def _owners_of_rows(kind: str) -> Callable[[DependencyGraph], tuple[Ids, Ids]]:
     return known
 
 
-OWNERS_OF_ROWS = {kind: _owners_of_rows(kind) for kind in ("operator", "module", "annotation")}
+OWNER_LOOKUPS = {kind: _owner_lookup(kind) for kind in ("operator", "module", "annotation")}
 """By kind the innermost owner around each row of a rank's graph, and the next one around each owner; -1: none."""
 
 
-OWNER_KIND = {"operator": EventKind.CPU_OP, "annotation": EventKind.ANNOTATION, "module": EventKind.PYTHON_FUNCTION}
+OWNER_EVENT_KIND = {
+    "operator": EventKind.CPU_OP,
+    "annotation": EventKind.ANNOTATION,
+    "module": EventKind.PYTHON_FUNCTION,
+}
 
 
-def _of_kind(graph: DependencyGraph, kind: str) -> Bools:
-    found: Bools = graph.marks.module_frame if kind == "module" else graph.event_table.kind == OWNER_KIND[kind]
+def _rows_of_kind(graph: DependencyGraph, kind: str) -> Bools:
+    found: Bools = graph.marks.module_frame if kind == "module" else graph.event_table.kind == OWNER_EVENT_KIND[kind]
     return found
 
 
-def _meant_rows(graph: DependencyGraph, what: What) -> Bools:
-    events, of_kind = graph.event_table, _of_kind(graph, what.kind)
+def _selected_rows(graph: DependencyGraph, what: Selector) -> Bools:
+    events, of_kind = graph.event_table, _rows_of_kind(graph, what.kind)
     found: Bools = of_kind & what.names_in(graph, events.name[of_kind])[events.name]
     return found
 
 
-def _marked_above(marked: Bools, above: Ids) -> Bools:
+def _inside_marked(marked: Bools, above: Ids) -> Bools:
     """Mark the rows that are marked or lie inside a marked one; ``above`` is the next row around each (-1: none)."""
     found, around = marked.copy(), above
     # Twice as far up each time: as many rounds as the logarithm of the deepest nesting.
     while (around >= 0).any():
-        found |= picked(found, around, otherwise=False)
-        around = picked(around, around)
+        found |= take_or(found, around, otherwise=False)
+        around = take_or(around, around)
     return found
 
 
-def own_events(base: Replayable, what: What) -> Ints:
+def selected_events(base: ReplayGraph, what: Selector) -> Ints:
     """Return the events (rows) of a name that begin in the window and may change: kernels, operators, calls.
 
     Raises:
@@ -294,14 +298,14 @@ def own_events(base: Replayable, what: What) -> Ints:
     if what.kind in ("kernel", "collective"):
         meant &= graph.is_activity
     elif what.kind:
-        meant &= _meant_rows(graph, what)
+        meant &= _selected_rows(graph, what)
     found = np.flatnonzero(meant & base.is_inside[:-1:2] & base.is_issued)
     if not len(found):
-        raise _nothing_meant(base, what)
+        raise _no_match_error(base, what)
     return found
 
 
-SELECTORS: dict[str, Callable[[Replayable, What], Bools]] = {
+SELECTORS: dict[str, Callable[[ReplayGraph, Selector], Bools]] = {
     "kernel": _kernel_parts,
     "operator": _inside_parts,
     "module": _inside_parts,
@@ -309,7 +313,7 @@ SELECTORS: dict[str, Callable[[Replayable, What], Bools]] = {
     "collective": _collective_parts,
     "class": _class_parts,
     "rank": _rank_parts,
-    "": _any_parts,
+    "": _event_parts,
 }
 """The kinds of things that a change may be about."""
 
@@ -317,32 +321,34 @@ SELECTORS: dict[str, Callable[[Replayable, What], Bools]] = {
 # -- where nothing is called so ---------------------------------------------------------------------------------------
 
 
-def _nothing_meant(base: Replayable, what: What) -> QueryError:
+def _no_match_error(base: ReplayGraph, what: Selector) -> QueryError:
     """Return the error: the same pattern may name another kind of thing, or a close name, or something elsewhere."""
     said = f"{base.graph.path}: nothing in {base.window.label} is {str(what)!r}"
-    if what.kind in WITHOUT_NAMES:
-        return QueryError(said, WHAT_THERE_IS)
-    others = [replace(what, kind=kind) for kind in SELECTORS if kind not in ("", what.kind, *WITHOUT_NAMES)]
+    if what.kind in KINDS_WITHOUT_NAMES:
+        return QueryError(said, LIST_HINT)
+    others = [replace(what, kind=kind) for kind in SELECTORS if kind not in ("", what.kind, *KINDS_WITHOUT_NAMES)]
     found = [str(other) for other in others if (SELECTORS[other.kind](base, other) & base.may_change).any()]
     if found:
         return QueryError(said, f"{' and '.join(found)} is there")
     names = base.graph.event_table.name
     if what.names_in(base.graph, names)[names].any():
         return QueryError(f"{said}; the name occurs elsewhere in the trace, or on what takes no time of its own here")
-    close = _mistyped_kind(what, SELECTORS) or closest_names(what.pattern, _names_present(base))
+    close = _corrected_kinds(what, SELECTORS) or closest_names(what.pattern, _names_in_window(base))
     if close:
-        return QueryError(said, f"did you mean {' or '.join(repr(elided(name, LONGEST_SAID)) for name in close)}?")
-    return QueryError(said, WHAT_THERE_IS)
+        return QueryError(
+            said, f"did you mean {' or '.join(repr(shorten_middle(name, LONGEST_SHOWN_NAME)) for name in close)}?"
+        )
+    return QueryError(said, LIST_HINT)
 
 
-def _mistyped_kind(what: What, kinds: Collection[str]) -> list[str]:
+def _corrected_kinds(what: Selector, kinds: Collection[str]) -> list[str]:
     """Return what is meant if the word in front of a colon is nearly that of a kind."""
     kind, colon, pattern = what.pattern.partition(":")
     is_name = what.kind or not colon or pattern.startswith(":")
     return [] if is_name else [f"{close}:{pattern}" for close in closest_names(kind, filter(None, kinds), 1)]
 
 
-def _names_present(base: Replayable) -> list[str]:
+def _names_in_window(base: ReplayGraph) -> list[str]:
     """Return the names of what takes time in the window."""
     owner = base.parts.owner
     return [base.graph.names[code] for code in distinct(base.graph.event_table.name[owner[owner >= 0]]).tolist()]

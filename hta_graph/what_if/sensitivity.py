@@ -19,17 +19,17 @@ import numpy as np
 
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy
-from hta_graph.paths.windows import Window
-from hta_graph.what_if.draft import Draft
-from hta_graph.what_if.modified_window import PathTotals, path_of_draft, recorded_path
-from hta_graph.what_if.replay import replayable
-from hta_graph.what_if.replay_graph import Replayable
-from hta_graph.what_if.selectors import What, selected_parts
+from hta_graph.paths.windows import WindowQuery
+from hta_graph.what_if.draft import ModifiedWindow
+from hta_graph.what_if.modified_window import PathTotals, modified_path_totals, recorded_path_totals
+from hta_graph.what_if.replay import replay_graph
+from hta_graph.what_if.replay_graph import ReplayGraph
+from hta_graph.what_if.selectors import Selector, selected_parts
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TOLERANCE_NS", "Curve", "next_by_name", "next_on_path", "sensitivity"]
+__all__ = ["TOLERANCE_NS", "Curve", "next_in_columns", "next_on_path", "sensitivity"]
 
 Corner = tuple[float, int, int, str | None]
 
@@ -89,7 +89,7 @@ class Curve:
 
 
 def sensitivity(
-    graph: DependencyGraph, what: str, window: Window | None = None, *, within_ns: int = TOLERANCE_NS
+    graph: DependencyGraph, what: str, window: WindowQuery | None = None, *, within_ns: int = TOLERANCE_NS
 ) -> Curve:
     """Return the window's length for every factor of something's time from 1 to 0, exactly.
 
@@ -102,12 +102,12 @@ def sensitivity(
     Raises:
         QueryError: it names nothing in the window.
     """
-    base = replayable(graph, window)
-    meant = selected_parts(base, What.of(what))
+    base = replay_graph(graph, window)
+    meant = selected_parts(base, Selector.of(what))
     none = Fraction(0)
     upper, lower = ((factor, _line_at(base, meant, factor)) for factor in (Fraction(1), none))
-    lines = _lines_between(base, meant, upper, lower, within_ns)
-    measured = recorded_path(base)[1] - base.window.start_ns
+    lines = _longest_lines_between(base, meant, upper, lower, within_ns)
+    measured = recorded_path_totals(base)[1] - base.window.start_ns
     corners: list[Corner] = [(1.0, measured, lines[0].scaled, None)]
     for steep, flat in pairwise(lines):
         factor = steep.meets(flat)
@@ -118,20 +118,20 @@ def sensitivity(
     return Curve(what, measured, tuple(corners))
 
 
-def _line_at(base: Replayable, meant: Bools, factor: Fraction) -> _Line:
-    draft = Draft(base)
+def _line_at(base: ReplayGraph, meant: Bools, factor: Fraction) -> _Line:
+    draft = ModifiedWindow(base)
     draft.factor[meant] = float(factor)
     # Rounded to whole nanoseconds part by part the length would be no line.
     weight, tails = draft.exact_weights
     values = base.paths.values(weight, base.times - base.window.start_ns)
-    path = path_of_draft(draft, values, weight, tails)
+    path = modified_path_totals(draft, values, weight, tails)
     scaled = int(base.parts.length[path.rows[meant[path.rows]]].sum())
     end = float(base.ends_of(values[base.window.sink.ends][None], tails[None])[0])
     return _Line(round(end - float(factor) * scaled), scaled, path)
 
 
-def _lines_between(
-    base: Replayable, meant: Bools, upper: tuple[Fraction, _Line], lower: tuple[Fraction, _Line], within_ns: int
+def _longest_lines_between(
+    base: ReplayGraph, meant: Bools, upper: tuple[Fraction, _Line], lower: tuple[Fraction, _Line], within_ns: int
 ) -> list[_Line]:
     """Find all lines that are longest somewhere between two factors, from the upper one down.
 
@@ -158,15 +158,15 @@ def _lines_between(
 def next_on_path(before: PathTotals, after: PathTotals, meant: Bools) -> str | None:
     """Name what most time is spent with on a path that was not on another one; None where nothing came onto it."""
     several = len(before.base.graph.parts) > 1
-    return next_by_name(before.by_name(~meant), after.by_name(~meant), several=several)
+    return next_in_columns(before.by_name(~meant), after.by_name(~meant), several=several)
 
 
-def next_by_name(before: Mapping[str, Any], after: Mapping[str, Any], *, several: bool) -> str | None:
+def next_in_columns(before: Mapping[str, Any], after: Mapping[str, Any], *, several: bool) -> str | None:
     """Name the same, given the columns of :meth:`PathTotals.by_name` without what was changed; of several ranks?"""
     gained: dict[tuple[str, int | None], int] = {}
     for sign, of in ((-1, before), (1, after)):
         for name, bound, rank, time in zip(of["name"], of["bound_by"], of["rank"], of["time_ns"], strict=True):
-            key = (_said_of(name, bound), rank)
+            key = (_description_of(name, bound), rank)
             gained[key] = gained.get(key, 0) + sign * int(time)
     best = max(gained, key=lambda key: gained[key], default=None)
     if best is None or gained[best] <= 0:
@@ -174,10 +174,10 @@ def next_by_name(before: Mapping[str, Any], after: Mapping[str, Any], *, several
     return f"rank {best[1]}: {best[0]}" if several else best[0]
 
 
-def _said_of(name: str | None, bound: str) -> str:
+def _description_of(name: str | None, bound: str) -> str:
     """Name time on a path; between operators it belongs to nobody, whatever frame or annotation lies over it.
 
-    >>> _said_of("ProfilerStep#2", "cpu_gap"), _said_of("aten::mm", "cpu_bound")
+    >>> _description_of("ProfilerStep#2", "cpu_gap"), _description_of("aten::mm", "cpu_bound")
     ('time without an operator in ProfilerStep#2', 'aten::mm')
     """
     if bound != BoundBy.CPU_GAP.label and name:

@@ -11,15 +11,15 @@ from hta_graph.arrays import freeze
 from hta_graph.errors import UsageError
 from hta_graph.graph.conversion import labels
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.memo import remembered
+from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import event_of
 from hta_graph.model import Bools, BoundBy, Ids, Ints
 from hta_graph.paths.binding_edges import lane_runs
 from hta_graph.paths.intervals import union
-from hta_graph.paths.windows import Window
+from hta_graph.paths.windows import WindowQuery
 from hta_graph.what_if.longest_paths import UNREACHED, LongestPaths
-from hta_graph.what_if.replay import replayable
-from hta_graph.what_if.replay_graph import Replayable
+from hta_graph.what_if.replay import replay_graph
+from hta_graph.what_if.replay_graph import ReplayGraph
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["NearCritical", "edge_slack", "latest_times", "near_critical", "slack"]
 
 
-@remembered
-def latest_times(base: Replayable) -> Ints:
+@memoized
+def latest_times(base: ReplayGraph) -> Ints:
     """Return how late (ns) each point may come without the window ending later; -1 where no way leads to its end."""
     edges, end = base.edges, len(base.times)
-    ends, tails = _last_on_lanes(base)
+    ends, tails = _lane_ends(base)
     source = np.append(edges.target, np.full(len(ends), end, np.int32))
     target = np.append(edges.source, ends)
     # The same question backwards: from the window's end, a point of its own behind all others, to what came before.
@@ -46,7 +46,7 @@ def latest_times(base: Replayable) -> Ints:
     return freeze(np.where(behind > UNREACHED, base.window.end_ns - behind, -1))
 
 
-def _last_on_lanes(base: Replayable) -> tuple[Ids, Ints]:
+def _lane_ends(base: ReplayGraph) -> tuple[Ids, Ints]:
     """Return what the window waits for without what is followed by more on its lane, and the tails (ns)."""
     sink, events = base.window.sink, base.graph.event_table
     row = event_of(sink.ends)
@@ -56,7 +56,7 @@ def _last_on_lanes(base: Replayable) -> tuple[Ids, Ints]:
     return sink.ends[kept], sink.tails[kept]
 
 
-def edge_slack(base: Replayable) -> Ints:
+def edge_slack(base: ReplayGraph) -> Ints:
     """Return by how much (ns) each edge, and behind them each tail of an end, could be longer; -1: by any time."""
     latest, sink = latest_times(base)[base.edges.target], base.window.sink
     spare = np.where(latest >= 0, latest - base.times[base.edges.source] - base.edges.weight, -1)
@@ -64,7 +64,7 @@ def edge_slack(base: Replayable) -> Ints:
     return np.append(spare, base.window.end_ns - base.times[sink.ends] - sink.tails)
 
 
-def slack(graph: DependencyGraph, window: Window | None = None) -> pd.DataFrame:
+def slack(graph: DependencyGraph, window: WindowQuery | None = None) -> pd.DataFrame:
     """Tell of every event how much later it may end without the window ending later.
 
     Args:
@@ -75,7 +75,7 @@ def slack(graph: DependencyGraph, window: Window | None = None) -> pd.DataFrame:
         the events that end in the window and on which its end depends, least slack first; columns: those of
         ``graph.events``, start_slack_ns, slack_ns (of the end; 0 on the critical path).
     """
-    base = replayable(graph, window)
+    base = replay_graph(graph, window)
     latest, times = latest_times(base), base.times
     rows = np.flatnonzero(base.is_inside[1::2] & (latest[1::2] >= 0))
     own = latest[1::2][rows] - times[1::2][rows]
@@ -100,7 +100,7 @@ class NearCritical:
     alternatives: pd.DataFrame
 
 
-def near_critical(graph: DependencyGraph, window: Window | None = None, *, share: float = 0.01) -> NearCritical:
+def near_critical(graph: DependencyGraph, window: WindowQuery | None = None, *, share: float = 0.01) -> NearCritical:
     """Find what lies within a share of the window of being critical.
 
     Raises:
@@ -110,7 +110,7 @@ def near_critical(graph: DependencyGraph, window: Window | None = None, *, share
 
     if not 0 <= share <= 1:
         raise UsageError(f"{share} is no share of a window; give one from 0 to 1, such as 0.01")
-    base = replayable(graph, window)
+    base = replay_graph(graph, window)
     length = base.window.end_ns - base.window.start_ns
     threshold = int(length * share)
     spare = edge_slack(base)[base.parts.edge]
@@ -122,10 +122,10 @@ def near_critical(graph: DependencyGraph, window: Window | None = None, *, share
         time = int((covered.end - covered.start).sum())
         rows.append({"rank": part.rank, "near_ns": time, "share": time / max(length, 1)})
     by_rank = pd.DataFrame(rows, columns=["rank", "near_ns", "share"])
-    return NearCritical(threshold, by_rank, pd.DataFrame(_alternatives(base, spare, near)))
+    return NearCritical(threshold, by_rank, pd.DataFrame(_alternative_paths(base, spare, near)))
 
 
-def _alternatives(base: Replayable, spare: Ints, near: Bools) -> dict[str, Any]:
+def _alternative_paths(base: ReplayGraph, spare: Ints, near: Bools) -> dict[str, Any]:
     """Take of each rank and class that are not critical the part with the least slack: the way that leads over it."""
     graph, parts, classes = base.graph, base.parts, len(BoundBy)
     kind = base.part_rank.astype(np.int64) * classes + parts.bound

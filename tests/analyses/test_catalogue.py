@@ -18,7 +18,7 @@ from analyses.description import OWNER_KINDS
 from analyses.diff import run_diff, two_runs_job_diff
 from analyses.questions import raw_memory_timeline
 from analyses.tables import MORE, Table
-from hta_graph.attribution.owners import OWNERS
+from hta_graph.attribution.owners import OWNERS_BY_KIND
 from tests.generate.made_files import SCHEMAS, made_files
 from tests.simulator import Dialect
 from tests.support.command_line import run_command
@@ -86,11 +86,11 @@ def test_help_shows_what_is_asked_and_every_flag_with_its_default(
 
 @every_analysis
 def test_a_command_line_without_flags_gives_the_defaults(asked: Analysis) -> None:
-    from analyses.cli.commands.analysis_commands import command_of
+    from analyses.cli.commands.analysis_commands import analysis_command
 
     parser = argparse.ArgumentParser()
     (entry,) = (entry for entry in CATALOGUE if entry.name == asked.name)
-    for add in command_of(entry).options:
+    for add in analysis_command(entry).options:
         add(parser)
     given = required_flags(asked)
     required = iter(given[1::2])
@@ -187,6 +187,6 @@ def test_the_package_shows_its_public_names_and_nothing_else() -> None:
 
 
 def test_owners_are_told_without_numpy_as_the_algorithms_know_them() -> None:
-    assert tuple(OWNERS) == OWNER_KINDS
+    assert tuple(OWNERS_BY_KIND) == OWNER_KINDS
     (by,) = analysis("memory-timeline").flags
-    assert by.default in OWNERS
+    assert by.default in OWNERS_BY_KIND

@@ -9,8 +9,8 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.activities import activities
-from hta_graph.attribution.bursts import Bursts
-from hta_graph.attribution.owners import OWNERS, members, owners, totals
+from hta_graph.attribution.bursts import AutogradBursts
+from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, rows_by_label, totals_by_label
 from hta_graph.errors import UsageError
 from hta_graph.model import EventKind
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
@@ -66,7 +66,7 @@ def test_owners_on_another_thread_go_on_where_that_one_waits(tmp_path: Path) -> 
     graph = training_step().graph(tmp_path)
     work = activities(graph)
     found = owners(graph, "annotation")
-    sums = totals(found, graph.trace.events.name, work.call, work.end - work.start)
+    sums = totals_by_label(found, graph.trace.events.name, work.call, work.end - work.start)
     names = [graph.trace.names[code] for code in sums.label.tolist()]
     by_name = {name: (int(own), int(every)) for name, own, every in zip(names, sums.own, sums.total, strict=True)}
     assert by_name == {
@@ -100,7 +100,7 @@ def test_a_burst_ends_where_its_thread_gives_back_and_may_begin_before_the_recor
     graph = trace.graph(tmp_path)
     row = {int(index): at for at, index in enumerate(graph.trace.events.index)}
     main = graph.trace.lanes.labels.index(f"thread {PID}:1")
-    bursts = Bursts(graph)
+    bursts = AutogradBursts(graph)
     waiting = bursts.waiting_lane(np.array([row[index] for index in inside + beside], np.int32))
     assert waiting.tolist() == [main] * 4 + [-1] * 2
 
@@ -114,9 +114,9 @@ def test_what_recurs_counts_once_in_the_total(tmp_path: Path) -> None:
     graph = trace.graph(tmp_path)
     work = activities(graph)
     found, labels = owners(graph, "annotation"), graph.trace.events.name
-    sums = totals(found, labels, work.call, work.end - work.start)
+    sums = totals_by_label(found, labels, work.call, work.end - work.start)
     assert (sums.own.tolist(), sums.total.tolist(), sums.owners.tolist()) == ([17_000], [17_000], [2])
-    assert [(code, at.tolist()) for code, at in members(found, labels, work.call)] == [(sums.label[0], [0, 1])]
+    assert [(code, at.tolist()) for code, at in rows_by_label(found, labels, work.call)] == [(sums.label[0], [0, 1])]
 
 
 def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
@@ -134,12 +134,12 @@ def test_own_weights_sum_to_all_on_simulated_programs(seed: int, tmp_path: Path)
 def check_sums(graph: hg.DependencyGraph) -> None:
     work = activities(graph)
     length = work.end - work.start
-    for kind in OWNERS:
+    for kind in OWNERS_BY_KIND:
         found, labels = owners(graph, kind), graph.trace.events.name
-        sums = totals(found, labels, work.call, length)
+        sums = totals_by_label(found, labels, work.call, length)
         assert sums.own.sum() == length.sum()
         assert (sums.own <= sums.total).all()
-        for code, at in members(found, labels, work.call):
+        for code, at in rows_by_label(found, labels, work.call):
             place = int(np.searchsorted(sums.label, code))
             assert (len(at), int(length[at].sum())) == (sums.total_count[place], sums.total[place])
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from hta_graph.multi_rank.matching import collectives
 from tests.benchmarks.machine import machine
-from tests.support.generated_communications import MadeJob, made_members
+from tests.support.generated_communications import GeneratedJob, generated_communications
 
 MATCHING = (
     *("records_of", "match_ranks", "job_clocks", "members_in_job_time", "possible_meetings"),
@@ -52,11 +52,11 @@ class Stages:
         return run
 
 
-def measure(job: MadeJob) -> dict[str, dict[str, float]]:
+def measure(job: GeneratedJob) -> dict[str, dict[str, float]]:
     """Measure one job in this process."""
     stages = Stages()
     with stages.of("(making it)"):
-        members = made_members(job)
+        members = generated_communications(job)
     for name in MATCHING:
         setattr(collectives, name, stages.watched(name, getattr(collectives, name)))
     begin = time.perf_counter()
@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        job = MadeJob(
+        job = GeneratedJob(
             options.ranks[0], options.collectives, ids=not options.without_ids,
             clock_spread_ns=int(options.clock_spread_ms * 1e6), drift_ppm=options.drift_ppm, lost=options.lost,
             step_ns=int(options.step_ms * 1e6),

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import hta_graph as hg
-from hta_graph.what_if.draft import Draft
-from hta_graph.what_if.replay import replayable
+from hta_graph.what_if.draft import ModifiedWindow
+from hta_graph.what_if.replay import replay_graph
 from tests.benchmarks.machine import machine
 
 MANY = 50
@@ -34,8 +34,8 @@ def report(given: Path, rounds: int) -> str:
         return seconds(lambda: hg.replay(graph, change, hg.whole()).predicted_ns)
 
     one = statistics.median(another(at / rounds) for at in range(rounds))
-    base = replayable(graph, hg.whole())
-    weight = Draft(base).weight
+    base = replay_graph(graph, hg.whole())
+    weight = ModifiedWindow(base).weight
     many = seconds(lambda: base.paths.many([weight] * MANY, base.times, base.window.sink.ends))
     table = seconds(lambda: hg.opportunities(graph, hg.whole()))
     curve = seconds(lambda: hg.sensitivity(graph, "class:cpu_bound", hg.whole()))

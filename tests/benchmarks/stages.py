@@ -36,24 +36,24 @@ def measure(path: Path) -> dict[str, float]:
     watch = Stopwatch()
     watch.time("import", _import_all)
     from hta_graph.build import build_graph
-    from hta_graph.dependencies.context import LinkContext
+    from hta_graph.dependencies.context import RuleContext
     from hta_graph.dependencies.rules import DEFAULT_RULES
     from hta_graph.graph.graph_timeline import Timeline
     from hta_graph.paths.critical_path import critical_path
     from hta_graph.paths.windows import whole
     from hta_graph.text.json_text import to_json
-    from hta_graph.trace.assemble import assemble
-    from hta_graph.trace.columnize import collect
+    from hta_graph.trace.assemble import assemble_trace
+    from hta_graph.trace.columnize import collect_columns
     from hta_graph.trace.reader import RowReader
     from hta_graph.trace.source import read_bytes
 
     content = watch.time("read and decompress", lambda: read_bytes(path))
     rows = RowReader(path, content)
-    collected = watch.time("rows and columns", lambda: collect(rows))
-    trace = watch.time("assemble", lambda: assemble(path, collected, rows.facts))
+    collected = watch.time("rows and columns", lambda: collect_columns(rows))
+    trace = watch.time("assemble", lambda: assemble_trace(path, collected, rows.facts))
     timeline = Timeline(trace)
     watch.time("order and nesting", lambda: (timeline.position, timeline.calls))
-    context = LinkContext(trace, timeline)
+    context = RuleContext(trace, timeline)
     for rule in DEFAULT_RULES:
         watch.time(f"edges: {rule.__name__}", lambda rule=rule: rule(context))
     graph = watch.time("graph, all of it", lambda: build_graph(trace))

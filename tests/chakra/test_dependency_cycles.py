@@ -30,7 +30,7 @@ from tests.simulator import Dialect, Program, simulate, to_bytes, write
 from tests.simulator.dialect import Exact
 from tests.simulator.strategies import dialects, programs
 from tests.support.deep_tests import deep, for_all
-from tests.support.random_rows import SOUPS, Soup, graph_of
+from tests.support.random_rows import RANDOM_ROWS, RandomRows, graph_of
 from tests.support.rank_builder import RankBuilder, named, nodes, workload
 from tests.support.shared_traces import SHARED, graph_of_file, shared_traces
 from tests.support.trace_builder import TraceBuilder
@@ -61,8 +61,8 @@ def test_no_node_of_a_simulated_program_waits_for_itself(program: Program, diale
     check_order(graph_of(to_bytes(written.document)))
 
 
-@for_all(SOUPS, examples=800)
-def test_no_node_of_a_soup_waits_for_itself(soup: Soup) -> None:
+@for_all(RANDOM_ROWS, examples=800)
+def test_no_node_of_a_soup_waits_for_itself(soup: RandomRows) -> None:
     check_order(soup.graph())
 
 

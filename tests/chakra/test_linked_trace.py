@@ -18,7 +18,7 @@ import pytest
 import hta_graph as hg
 from analyses.cli.commands.chakra import LINK
 from analyses.cli.main import main
-from analyses.cli.path_args import check_named_files
+from analyses.cli.path_args import check_paths
 from hta_graph import DependencyGraph
 from hta_graph.chakra.host_matching import match_host_trace
 from hta_graph.chakra.host_nodes import LAYOUTS
@@ -871,7 +871,7 @@ def run(*arguments: str | Path) -> None:
     for add in LINK.options:
         add(parser)
     options = parser.parse_args([str(argument) for argument in arguments])
-    check_named_files(options)
+    check_paths(options)
     LINK.run(options)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from hta_graph.chakra.et_files import read_folder
-from hta_graph.chakra.et_program import programs_of
+from hta_graph.chakra.et_program import rank_programs
 from hta_graph.chakra.log_statistics import LogStatistics, log_statistics
 from hta_graph.chakra.simulated import DELAY
 from hta_graph.chakra.simulator_log import read_log
@@ -33,7 +33,7 @@ NODES = [
 
 def statistics(tmp_path: Path, *ranks: list[Ran], text: str = "", workload: bool = True) -> LogStatistics:
     (tmp_path / "log.log").write_text(text or log_text(ranks))
-    programs = programs_of(read_folder(write_workload(tmp_path / "work", ranks))) if workload else None
+    programs = rank_programs(read_folder(write_workload(tmp_path / "work", ranks))) if workload else None
     return log_statistics(read_log(tmp_path), programs)
 
 
@@ -137,7 +137,7 @@ def test_a_rotated_log_is_one(tmp_path: Path) -> None:
 
 
 def test_a_log_that_lost_its_beginning_says_so_and_tells_no_times(tmp_path: Path) -> None:
-    programs = programs_of(read_folder(write_workload(tmp_path / "work", [NODES])))
+    programs = rank_programs(read_folder(write_workload(tmp_path / "work", [NODES])))
     rotated(tmp_path, log_text([NODES]), 4)
     (tmp_path / "log.3.log").unlink()
     found = log_statistics(read_log(tmp_path), programs)

@@ -22,7 +22,7 @@ from hta_graph.chakra.et_files import read_folder
 from hta_graph.chakra.et_program import EtProgram
 from hta_graph.chakra.rank_workload import RankInput
 from hta_graph.chakra.simulated import DELAY
-from hta_graph.dependencies.rules import LinkRule
+from hta_graph.dependencies.rules import DependencyRule
 from tests.simulator import Dialect, Program, random_program, simulate, to_bytes, write
 from tests.simulator.program import Copy, GraphNode, Launch, Set
 from tests.support.deep_tests import deep
@@ -38,7 +38,7 @@ def programs_of_real_depth(number: int) -> list[Program]:
     return list(islice((program for program in programs if program.launch_queue_depth > 1_000), number))
 
 
-def recorded(program: Program, path: Path, rules: Iterable[LinkRule] = hg.DEFAULT_RULES) -> hg.DependencyGraph:
+def recorded(program: Program, path: Path, rules: Iterable[DependencyRule] = hg.DEFAULT_RULES) -> hg.DependencyGraph:
     path.write_bytes(to_bytes(write(simulate(program), Dialect(sync_rows="none")).document))
     return hg.build_graph(hg.read_trace(path), rules)
 
@@ -110,7 +110,7 @@ def test_without_the_waits_of_the_cpu_they_would_not(tmp_path: Path) -> None:
 
 
 def prediction_errors(
-    path: Path, factor: float, rules: Iterable[LinkRule], programs: int, profile: str = "full"
+    path: Path, factor: float, rules: Iterable[DependencyRule], programs: int, profile: str = "full"
 ) -> np.ndarray[Any, Any]:
     errors = []
     for program in programs_of_real_depth(programs):

@@ -11,8 +11,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from hta_graph import DependencyGraph
-from hta_graph.dependencies.context import LinkContext
-from hta_graph.dependencies.stream_waits import Captured, ResolvedWaits, StreamWaits
+from hta_graph.dependencies.context import RuleContext
+from hta_graph.dependencies.stream_waits import CapturedWork, ResolvedWaits, StreamWaits
 from hta_graph.graph.graph_timeline import Timeline
 from hta_graph.trace.table import Trace
 from tests.support.deep_tests import for_all
@@ -38,7 +38,7 @@ class Item:
 class NaiveStreams:
     """CUDA stream semantics, one question at a time."""
 
-    def __init__(self, context: LinkContext) -> None:
+    def __init__(self, context: RuleContext) -> None:
         events, position = context.trace.events, context.timeline.position
         self.lane = events.lane.tolist()
         self.enqueue_stream: dict[int, int] = dict(
@@ -92,11 +92,11 @@ class NaiveStreams:
         return {row for row in self.held(record_stream, record_place, waits) if self.enqueue_stream[row] != own}
 
 
-def context_of(trace: Trace) -> LinkContext:
-    return LinkContext(trace, Timeline(trace))
+def context_of(trace: Trace) -> RuleContext:
+    return RuleContext(trace, Timeline(trace))
 
 
-def draw_waits(data: st.DataObject, context: LinkContext, naive: NaiveStreams) -> list[tuple[int, int, int, int]]:
+def draw_waits(data: st.DataObject, context: RuleContext, naive: NaiveStreams) -> list[tuple[int, int, int, int]]:
     """Draw waits at places where nothing is enqueued, each for a record before it."""
     taken = {item.place for items in naive.items.values() for item in items}
     places = [place for place in range(len(context.timeline.order) + 1) if place not in taken]
@@ -106,7 +106,7 @@ def draw_waits(data: st.DataObject, context: LinkContext, naive: NaiveStreams) -
     return [(lane, place, other, at * place // 100) for lane, place, other, at in waits]
 
 
-def as_sets(captured: Captured, size: int) -> list[set[int]]:
+def as_sets(captured: CapturedWork, size: int) -> list[set[int]]:
     found: list[set[int]] = [set() for _ in range(size)]
     for query, activity in zip(captured.query.tolist(), captured.activity.tolist(), strict=True):
         found[query].add(activity)
@@ -133,7 +133,7 @@ def test_queues_and_waits_replay_cuda_streams(graph: DependencyGraph, data: st.D
     assert_items(context, naive, asked)
 
 
-def assert_items(context: LinkContext, naive: NaiveStreams, asked: list[tuple[int, int]]) -> None:
+def assert_items(context: RuleContext, naive: NaiveStreams, asked: list[tuple[int, int]]) -> None:
     queues = context.queues
     lanes, places = np.array([lane for lane, _ in asked], np.int32), np.array([place for _, place in asked], np.int64)
     _, members = as_lists(queues.tails.expand(queues.item_before(lanes, places)), len(asked))

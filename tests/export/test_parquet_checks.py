@@ -134,7 +134,7 @@ def test_a_graph_of_frames_may_go_back_as_far_as_its_maker_allowed(tmp_path: Pat
     events = graph.events
     events.loc[events.kind == "kernel", ["start_ns", "end_ns"]] -= 60_000
     events["start_ns"], events["end_ns"] = events.start_ns * 100, events.end_ns * 100
-    made = hg.graph_from(events, edges, clock_fault_ns=10**8)
+    made = hg.from_dataframes(events, edges, clock_fault_ns=10**8)
     hg.save_graph(made, tmp_path / "g")
     assert hg.load_graph(tmp_path / "g").edges.equals(made.edges)
     path = tmp_path / "g" / "graph.json"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyses.representative_ranks import SHOWN_AS
+from analyses.representative_ranks import WHY_REPRESENTATIVE
 from hta_graph.model import EdgeKind, Evidence
 from tests.generate.properties import (
     Schema,
@@ -139,7 +139,7 @@ def per_step() -> Schema:
 
 def report() -> Schema:
     """Return the schema of the verdicts of a report."""
-    shown = one_of(SHOWN_AS, "Of many ranks: why this one is among the few that are shown.")
+    shown = one_of(WHY_REPRESENTATIVE, "Of many ranks: why this one is among the few that are shown.")
     rank = record(
         {"file": FILE, "rank": whole("The rank."), "shown_as": shown, "window": EXTENT, "verdict": VERDICT},
         "One rank's verdict.",

@@ -10,7 +10,7 @@ from typing import Any
 
 import hta_graph as hg
 from analyses.diff.change_tables import name_diff
-from analyses.hta.hta_window import like_hta
+from analyses.hta.hta_window import hta_scopes
 from analyses.matched_collectives import matched_collectives
 from analyses.questions.kernel_breakdown import kernel_breakdown, kernel_types
 from analyses.questions.launch_gaps import launch_gaps
@@ -77,7 +77,7 @@ def _scopes(trace: str) -> Iterator[tuple[int, str, dict[str, Any], Scope]]:
     """Return what is known of each rank, with our stretch of the same name."""
     ranks = json.loads((GOLDEN / trace / "independent.json").read_text())["ranks"]
     graphs = analysis_of(trace).graphs
-    for rank, scope in zip(graphs, like_hta(graphs), strict=True):
+    for rank, scope in zip(graphs, hta_scopes(graphs), strict=True):
         known = ranks[str(rank)]
         yield rank, ALL, known, whole(rank, graphs[rank])
         yield rank, DOCUMENTED if DOCUMENTED in known["scopes"] else HTA, known, scope

@@ -13,15 +13,15 @@ import pytest
 import hta_graph as hg
 from analyses.cli.main import main
 from hta_graph import model
-from hta_graph.dependencies.context import LinkContext
-from hta_graph.dependencies.rules import DEFAULT_RULES, LinkRule
+from hta_graph.dependencies.context import RuleContext
+from hta_graph.dependencies.rules import DEFAULT_RULES, DependencyRule
 from hta_graph.errors import DefectError
 from hta_graph.export.picture.style import UNKNOWN_COLOUR, link_colour
 from hta_graph.export.sync_dependencies import GPU_TO_CPU, GPU_TO_GPU
 from hta_graph.graph.graph_timeline import Timeline
 from hta_graph.model import EDGE_MEANING, EdgeKind, EdgeRole, Rule
 from hta_graph.paths import critical_path as module
-from hta_graph.paths.pieces import Pieces
+from hta_graph.paths.pieces import SegmentTable
 from tests.edge_accuracy import read
 from tests.simulator import Dialect, Program, Stream, random_program, simulate, write
 from tests.simulator.program import Launch
@@ -59,9 +59,9 @@ def simulated_graphs() -> list[hg.DependencyGraph]:
 
 
 @cache
-def simulated_contexts() -> list[LinkContext]:
+def simulated_contexts() -> list[RuleContext]:
     traces = [graph.trace for graph in simulated_graphs()]
-    return [LinkContext(trace, Timeline(trace)) for trace in traces]
+    return [RuleContext(trace, Timeline(trace)) for trace in traces]
 
 
 # -- every kind has its row -------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_simulated_programs_wait_for_every_kind_that_one_rank_shows() -> None:
 
 
 @every_rule
-def test_a_rule_gives_edges_of_its_kind_alone(rule: LinkRule) -> None:
+def test_a_rule_gives_edges_of_its_kind_alone(rule: DependencyRule) -> None:
     found = {kind for context in simulated_contexts() for kind in rule(context).kind.tolist()}
     assert found == {EdgeKind[rule.__name__.upper()]}
 
@@ -156,7 +156,7 @@ def path_of_three(tmp_path: Path) -> hg.CriticalPath:
     return hg.critical_path(trace.graph(tmp_path), hg.whole())
 
 
-def broken_pieces(pieces: Pieces) -> dict[str, Pieces]:
+def broken_pieces(pieces: SegmentTable) -> dict[str, SegmentTable]:
     """Return pieces that do not tile: one is missing, two overlap, or they begin late or end early."""
     rows = np.arange(len(pieces))
     longer = pieces.end + (rows == 1)
@@ -182,7 +182,7 @@ def test_a_hole_is_one_line_at_the_terminal_and_never_an_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = path_of_three(tmp_path)
-    monkeypatch.setattr(module, "pieces_of_paths", lambda *_: [broken_pieces(path.pieces)["a hole"]])
+    monkeypatch.setattr(module, "segments_of_paths", lambda *_: [broken_pieces(path.pieces)["a hole"]])
     assert main(["critical-path", str(path.graph.path), "--whole", "--json", "-"]) == 1
     shown = capsys.readouterr()
     assert shown.out == ""

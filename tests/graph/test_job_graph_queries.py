@@ -153,8 +153,8 @@ def test_a_job_shows_itself(job: hg.JobGraph) -> None:
 
 def test_lanes_of_equal_names_belong_to_their_ranks(job: hg.JobGraph) -> None:
     rows = np.flatnonzero(job.event_table.index >= 0)
-    assert (job.part_of_lane[job.event_table.lane[rows]] == job.part_of(rows)).all()
-    assert job.part_of_lane[job.event_table.lane[job.rendezvous_rows[0]]] == -1
+    assert (job.rank_index_of_lane[job.event_table.lane[rows]] == job.rank_index_of(rows)).all()
+    assert job.rank_index_of_lane[job.event_table.lane[job.rendezvous_rows[0]]] == -1
 
 
 @pytest.mark.shared

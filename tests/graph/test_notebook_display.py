@@ -10,7 +10,7 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import QueryError, UsageError
-from hta_graph.text.formatting import some_of
+from hta_graph.text.formatting import join_first
 from tests.support.trace_builder import TraceBuilder
 
 
@@ -122,5 +122,5 @@ def test_dir_shows_what_users_need() -> None:
 
 
 def test_more_ranks_than_a_line_holds_are_told() -> None:
-    assert some_of([str(at) for at in range(20)]) == ", ".join(map(str, range(16))) + ", …"
-    assert some_of(["a", "b"], "; ") == "a; b"
+    assert join_first([str(at) for at in range(20)]) == ", ".join(map(str, range(16))) + ", …"
+    assert join_first(["a", "b"], "; ") == "a; b"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import hta_graph as hg
 from hta_graph.graph.cycles import all_go_forward, edges_on_a_cycle
 from hta_graph.graph.edges import EdgeTable
-from hta_graph.graph.validate import all_placed, misplaced_edges, without_points
+from hta_graph.graph.validate import all_edges_valid, invalid_edges, without_points
 from hta_graph.model import EdgeKind
 from tests.support.deep_tests import for_all
 from tests.support.random_rows import graph_of
@@ -45,8 +45,8 @@ def test_edges_stand_where_they_can_if_no_mask_marks_one(which: int, seed: int, 
     graph = GRAPHS[which]
     edges = harmed_edges(graph, random.Random(seed), harms)
     marked = [without_points(graph.trace, edges.source), without_points(graph.trace, edges.target)]
-    marked += [wrong for wrong, _ in misplaced_edges(edges, graph.trace)]
-    assert all_placed(edges, graph.trace) == (not np.logical_or.reduce(marked).any())
+    marked += [wrong for wrong, _ in invalid_edges(edges, graph.trace)]
+    assert all_edges_valid(edges, graph.trace) == (not np.logical_or.reduce(marked).any())
 
 
 @for_all(st.integers(0, 5), st.integers(0, 2**32), st.integers(0, 2), st.booleans(), examples=160)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from hta_graph import arrays
-from hta_graph.arrays import last_until
+from hta_graph.arrays import last_at_most
 from hta_graph.dependencies import stream_choice
 from hta_graph.graph.timeline import USUAL_DEPTH, nearest_around
 from tests.support.deep_tests import for_all
@@ -28,12 +28,12 @@ def test_the_last_value_until_a_wanted_one_is_found_in_each_range(ranges: list[l
     for few in (0, arrays.FEW_RANGES):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(arrays, "FEW_RANGES", few)
-            assert last_until(values, first[of], ends[of], wanted).tolist() == expected
+            assert last_at_most(values, first[of], ends[of], wanted).tolist() == expected
 
 
 def test_a_range_without_values_is_told_from_the_one_that_begins_there() -> None:
     first, past = np.array([0, 0, 2, 2]), np.array([0, 2, 2, 3])
-    assert last_until(np.array([1, 5, 3]), first, past, np.full(4, 4)).tolist() == [-1, 0, 1, 2]
+    assert last_at_most(np.array([1, 5, 3]), first, past, np.full(4, 4)).tolist() == [-1, 0, 1, 2]
 
 
 @pytest.mark.parametrize("depth", [3, USUAL_DEPTH, 5 * USUAL_DEPTH])

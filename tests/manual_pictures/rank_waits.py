@@ -8,7 +8,7 @@ from pathlib import Path
 import hta_graph as hg
 from tests.manual_pictures.programs import Drawing, job_path
 from tests.support.gloo_builder import MAIN, GlooRank
-from tests.support.gloo_collectives import meet, ranks_that_pass_a_wait_on
+from tests.support.gloo_collectives import ranks_with_a_propagated_wait, take_part
 
 __all__ = ["RANK_WAITS"]
 
@@ -18,18 +18,18 @@ def direct(folder: Path) -> hg.CriticalPath:
     ranks = []
     for rank in range(2):
         trace = GlooRank(rank, [0, 1])
-        meet(trace, 10, 20)
+        take_part(trace, 10, 20)
         trace.op("aten::mm", 30, 40, tid=MAIN)
         if rank:
             trace.op("aten::bmm", 45, 95, tid=MAIN)
-        meet(trace, 50 + 50 * rank, 130)
+        take_part(trace, 50 + 50 * rank, 130)
         ranks.append(trace)
     return job_path(ranks, folder)
 
 
 def passed_on(folder: Path) -> hg.CriticalPath:
     """Rank 0 is slow, rank 1 waits for it, and rank 2 for rank 1."""
-    return job_path(ranks_that_pass_a_wait_on(), folder)
+    return job_path(ranks_with_a_propagated_wait(), folder)
 
 
 def not_charged(folder: Path) -> hg.CriticalPath:
@@ -38,7 +38,7 @@ def not_charged(folder: Path) -> hg.CriticalPath:
     for rank in range(2):
         trace = GlooRank(rank, [0, 1])
         trace.op("aten::mm", 1, 5 + 50 * rank, tid=MAIN)
-        meet(trace, 10 + 50 * rank, 90)
+        take_part(trace, 10 + 50 * rank, 90)
         ranks.append(trace)
     return job_path(ranks, folder)
 

@@ -17,7 +17,7 @@ LEAST_SHARE = 0.95
 
 def share_on_path(job: hg.JobGraph, path: hg.CriticalPath, delay: Injection) -> float:
     """Return how much of a delay lies on the path, on its rank."""
-    at = job.rank_of_part.tolist().index(delay.rank)
+    at = job.rank_numbers.tolist().index(delay.rank)
     ahead = int(job.clock_table.offset[at])
     start, end = delay.start_ns - ahead, delay.end_ns - ahead
     pieces = path.pieces.take(path.pieces.part == at)

@@ -12,8 +12,8 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import HtaGraphError, TooLargeError, TraceError
 from hta_graph.multi_rank import rank_request, read_ranks
-from hta_graph.multi_rank.rank_request import RankQuestion
-from hta_graph.multi_rank.read_engine import Reading
+from hta_graph.multi_rank.rank_request import RankRequest
+from hta_graph.multi_rank.read_engine import RankReading
 from hta_graph.trace import read
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank
@@ -102,16 +102,16 @@ class Short:
     """Rank, what it may take, and how many are read already."""
 
     def __init__(self) -> None:
-        self._busy: list[tuple[Reading, int | None]] = []
+        self._busy: list[tuple[RankReading, int | None]] = []
 
-    def read(self, file: RankFile, asked: RankQuestion, *, memory: int | None) -> Reading:
-        assert asked == RankQuestion()
+    def read(self, file: RankFile, asked: RankRequest, *, memory: int | None) -> RankReading:
+        assert asked == RankRequest()
         self.asked.append((file.rank, memory, len(self._busy)))
-        made = Reading(file)
+        made = RankReading(file)
         self._busy.append((made, memory))
         return made
 
-    def wait(self, readings: Sequence[Reading]) -> None:
+    def wait(self, readings: Sequence[RankReading]) -> None:
         _, memory = self._busy.pop()
         (made,) = [item for item in readings if item.answer is None][-1:]
         needed = {1: 300, 3: 5000}.get(made.file.rank, 50)
@@ -128,7 +128,7 @@ class Short:
 def test_a_file_that_takes_more_than_it_seems_is_read_again_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hta_graph.multi_rank.pool.Pool", Short)
+    monkeypatch.setattr("hta_graph.multi_rank.pool.ProcessReader", Short)
     monkeypatch.setattr(Short, "asked", [], raising=False)
     monkeypatch.setattr(read_ranks, "peak_bytes", lambda _: 100)
     monkeypatch.setattr(read_ranks, "graph_bytes", lambda _: 0)
@@ -142,7 +142,7 @@ def test_a_file_that_takes_more_than_it_seems_is_read_again_alone(
 
 
 def test_nothing_is_read_twice_where_a_file_needs_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hta_graph.multi_rank.pool.Pool", Short)
+    monkeypatch.setattr("hta_graph.multi_rank.pool.ProcessReader", Short)
     monkeypatch.setattr(Short, "asked", [], raising=False)
     monkeypatch.setattr(read_ranks, "peak_bytes", lambda _: 500)
     with pytest.raises(TraceError, match="too large"):

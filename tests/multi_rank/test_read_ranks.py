@@ -24,12 +24,12 @@ import hta_graph as hg
 from analyses.cli.main import main
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.multi_rank import read_ranks
-from hta_graph.multi_rank.matching.rank_members import RankMembers
-from hta_graph.multi_rank.matching.read_members import read_members
+from hta_graph.multi_rank.matching.rank_members import RankCommunications
+from hta_graph.multi_rank.matching.read_members import read_communications
 from hta_graph.multi_rank.memory import graph_bytes, memory_share, peak_bytes
-from hta_graph.multi_rank.rank_request import RankQuestion
-from hta_graph.multi_rank.read_engine import Reading
-from hta_graph.multi_rank.wire_format import graph_pieces, read_graph
+from hta_graph.multi_rank.rank_request import RankRequest
+from hta_graph.multi_rank.read_engine import RankReading
+from hta_graph.multi_rank.wire_format import decode_graph, encode_graph
 from hta_graph.multi_rank.workers import own_process
 from hta_graph.trace import source
 from hta_graph.trace.rank_files import RankFile
@@ -82,8 +82,8 @@ def test_a_graph_survives_the_way_from_process_to_process(tmp_path: Path, seed: 
     path = tmp_path / "trace.json"
     path.write_bytes(to_bytes(write(simulate(random_program(seed, "pytorch", 60)), Dialect()).document))
     graph = hg.build_graph(hg.read_trace(path))
-    stream = BytesIO(b"".join(graph_pieces(graph)))
-    found = read_graph(json.loads(stream.readline()), stream)
+    stream = BytesIO(b"".join(encode_graph(graph)))
+    found = decode_graph(json.loads(stream.readline()), stream)
     assert same_graphs(found, graph)
     assert stream.read() == b""
     assert not found.trace.events.start.flags.writeable
@@ -94,8 +94,8 @@ def test_odd_names_survive_it(tmp_path: Path) -> None:
     trace = TraceBuilder(deviceProperties=[{"name": "\ud800"}], note=float("nan"))
     trace.op('"\n\x00é', 0, 10)
     graph = hg.build_graph(hg.read_trace(trace.write(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\n .json")))))
-    stream = BytesIO(b"".join(graph_pieces(graph)))
-    assert same_graphs(read_graph(json.loads(stream.readline()), stream), graph)
+    stream = BytesIO(b"".join(encode_graph(graph)))
+    assert same_graphs(decode_graph(json.loads(stream.readline()), stream), graph)
 
 
 def test_communications_go_with_the_graph_and_the_file_is_not_opened_again(tmp_path: Path) -> None:
@@ -105,12 +105,12 @@ def test_communications_go_with_the_graph_and_the_file_is_not_opened_again(tmp_p
     path = trace.write(tmp_path / "trace.json")
     for jobs in (1, 2):
         (graph,) = hg.read_graphs(path, members=True, jobs=jobs)
-        own = read_members(graph)
-        stream = BytesIO(b"".join(graph_pieces(graph)))
-        found = read_graph(json.loads(stream.readline()), stream)
-        assert [type(table) for table in found.attached_tables] == [RankMembers]
+        own = read_communications(graph)
+        stream = BytesIO(b"".join(encode_graph(graph)))
+        found = decode_graph(json.loads(stream.readline()), stream)
+        assert [type(table) for table in found.attached_tables] == [RankCommunications]
         path.rename(tmp_path / "elsewhere")
-        assert list(parts_of(read_members(found))) == list(parts_of(own))
+        assert list(parts_of(read_communications(found))) == list(parts_of(own))
         (tmp_path / "elsewhere").rename(path)
         assert own.arguments["Comms Id"] == [2**63 + 1]
 
@@ -125,9 +125,9 @@ def test_processes_send_communications_only_where_they_are_wanted(tmp_path: Path
 
 def test_a_stream_that_ends_early_is_noticed(tmp_path: Path) -> None:
     graph = hg.build_graph(hg.read_trace(job_folder(tmp_path, 3) / "trace_6.json.gz"))
-    stream = BytesIO(b"".join(graph_pieces(graph))[:-1])
+    stream = BytesIO(b"".join(encode_graph(graph))[:-1])
     with pytest.raises(EOFError):
-        read_graph(json.loads(stream.readline()), stream)
+        decode_graph(json.loads(stream.readline()), stream)
 
 
 # -- results ----------------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_some_ranks_are_read_alone(tmp_path: Path) -> None:
 
 
 def test_one_file_is_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hta_graph.multi_rank.pool.Pool", None)
+    monkeypatch.setattr("hta_graph.multi_rank.pool.ProcessReader", None)
     job_folder(tmp_path, 3)
     assert [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=4)] == [3]
     assert [graph.trace.rank for graph in hg.read_graphs(tmp_path / "trace_6.json.gz", ranks=[3], jobs=4)] == [3]
@@ -173,13 +173,13 @@ def test_one_file_is_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_few_small_files_are_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hta_graph.multi_rank.pool.Pool", None)
+    monkeypatch.setattr("hta_graph.multi_rank.pool.ProcessReader", None)
     assert len(list(hg.read_graphs(job_folder(tmp_path, 0, 1, 2)))) == 3
 
 
 def test_a_program_without_an_interpreter_reads_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    monkeypatch.setattr("hta_graph.multi_rank.pool.Pool", None)
+    monkeypatch.setattr("hta_graph.multi_rank.pool.ProcessReader", None)
     assert len(list(hg.read_graphs(job_folder(tmp_path, 0, 1), jobs=2))) == 2
 
 
@@ -297,13 +297,13 @@ def test_no_process_at_all_is_an_error_of_each_file(tmp_path: Path, monkeypatch:
 class Counted:
     """Stands for the pool of processes, one of which ends at a time, the last one first; counts how many read."""
 
-    def read(self, file: RankFile, asked: RankQuestion, *, memory: int | None) -> Reading:
+    def read(self, file: RankFile, asked: RankRequest, *, memory: int | None) -> RankReading:
         assert memory in (0, read_ranks.peak_bytes(file.path))
-        assert asked == RankQuestion()
+        assert asked == RankRequest()
         reading_now.append(reading_now[-1] + 1)
-        return Reading(file)
+        return RankReading(file)
 
-    def wait(self, readings: Sequence[Reading]) -> None:
+    def wait(self, readings: Sequence[RankReading]) -> None:
         last = [reading for reading in readings if reading.answer is None][-1]
         last.answer = hg.build_graph(read_rank(last.file))
         reading_now.append(reading_now[-1] - 1)
@@ -322,7 +322,7 @@ reading_now = [0]
 def test_no_more_files_are_read_at_once_than_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: float, jobs: int, most: int
 ) -> None:
-    monkeypatch.setattr("hta_graph.multi_rank.pool.Pool", Counted)
+    monkeypatch.setattr("hta_graph.multi_rank.pool.ProcessReader", Counted)
     reading_now[:] = [0]
     peak = peak_bytes(job_folder(tmp_path, *range(8)) / "trace_2.json.gz")
     found = [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=jobs, memory=int(room * peak))]
@@ -331,7 +331,7 @@ def test_no_more_files_are_read_at_once_than_fit(
 
 
 def test_graphs_that_are_kept_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hta_graph.multi_rank.pool.Pool", Counted)
+    monkeypatch.setattr("hta_graph.multi_rank.pool.ProcessReader", Counted)
     monkeypatch.setattr(read_ranks, "peak_bytes", lambda _: 100)
     monkeypatch.setattr(read_ranks, "graph_bytes", lambda _: 100)
     job_folder(tmp_path, *range(8))

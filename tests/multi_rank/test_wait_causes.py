@@ -11,7 +11,7 @@ import pytest
 import hta_graph as hg
 from hta_graph.multi_rank.wait_causes import WaitCauses
 from tests.support.gloo_builder import MAIN, GlooRank
-from tests.support.gloo_collectives import meet, ranks_that_pass_a_wait_on
+from tests.support.gloo_collectives import ranks_with_a_propagated_wait, take_part
 from tests.support.rank_builder import RankBuilder
 from tests.support.two_rank_job import small_job
 
@@ -56,14 +56,14 @@ def pair(folder: Path, late: str | None, *, annotation: str | None = None) -> hg
     for rank in range(2):
         trace = GlooRank(rank, [0, 1])
         trace.annotation("ProfilerStep#3", 0, 200, tid=MAIN)
-        meet(trace, 10, 20)
+        take_part(trace, 10, 20)
         trace.op("aten::mm", 30, 40, tid=MAIN)
         if rank == 1:
             if annotation is not None:
                 trace.annotation(annotation, 44, 96, tid=MAIN)
             if late is not None:
                 trace.op(late, 45, 95, tid=MAIN)
-        meet(trace, 50 + 50 * rank, 130)
+        take_part(trace, 50 + 50 * rank, 130)
         ranks.append(trace)
     return job_of(folder, ranks)
 
@@ -93,7 +93,7 @@ def test_what_came_before_the_first_meeting_is_not_known(tmp_path: Path) -> None
     for rank in range(2):
         trace = GlooRank(rank, [0, 1])
         trace.op("aten::mm", 1, 5 + 30 * rank, tid=MAIN)
-        meet(trace, 10 + 30 * rank, 60)
+        take_part(trace, 10 + 30 * rank, 60)
         ranks.append(trace)
     assert causes_of(job_of(tmp_path, ranks)) == [(1, None, None, "unexplained", 30_000, 0)]
 
@@ -103,18 +103,18 @@ def test_who_was_late_before_still_is(tmp_path: Path) -> None:
     ranks = []
     for rank in range(2):
         trace = GlooRank(rank, [0, 1])
-        meet(trace, 10 + 30 * rank, 60, waits=False)
+        take_part(trace, 10 + 30 * rank, 60, waits=False)
         trace.op("aten::mm", 20 + 30 * rank, 70 + 30 * rank, tid=MAIN)
         if rank:
             trace.op("aten::bmm", 102, 112, tid=MAIN)
-        meet(trace, 80 + 40 * rank, 140)
+        take_part(trace, 80 + 40 * rank, 140)
         ranks.append(trace)
     found = {name: direct for _, _, name, _, direct, _ in causes_of(job_of(tmp_path, ranks))}
     assert found == {None: 60_000, "aten::bmm": 10_000}
 
 
 def test_a_late_ranks_own_wait_is_passed_on_to_its_cause(tmp_path: Path) -> None:
-    job = job_of(tmp_path, ranks_that_pass_a_wait_on())
+    job = job_of(tmp_path, ranks_with_a_propagated_wait())
     found = causes_of(job)
     assert job.members.wait.sum() == (94 - 44 + 110 - 44) * 1_000
     assert found[0][:4] == (0, "", "aten::bmm", "cpu_bound")
@@ -132,12 +132,12 @@ def test_asynchronous_collectives_do_not_inherit_what_was_waited_for_before(tmp_
     ranks = []
     for rank in range(2):
         trace = GlooRank(rank, [0, 1])
-        meet(trace, 2, 10)
+        take_part(trace, 2, 10)
         trace.op("aten::bmm" if rank else "aten::mm", 20, 30 + 60 * rank, tid=MAIN)
-        meet(trace, 32 + 60 * rank, 100, waits=False)
-        meet(trace, 36 + 60 * rank, 120 - 15 * rank, waits=not rank)
+        take_part(trace, 32 + 60 * rank, 100, waits=False)
+        take_part(trace, 36 + 60 * rank, 120 - 15 * rank, waits=not rank)
         trace.op("aten::add" if rank else "aten::mm", 130, 140 + 40 * rank, tid=MAIN)
-        meet(trace, 150 + 40 * rank, 210)
+        take_part(trace, 150 + 40 * rank, 210)
         ranks.append(trace)
     found = {name: direct for _, _, name, _, direct, _ in causes_of(job_of(tmp_path, ranks))}
     assert found["aten::bmm"] > 90_000

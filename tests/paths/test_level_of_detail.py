@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from hta_graph.paths.merged_bars import TimelineBars, merged_to_fit
+from hta_graph.paths.merged_bars import TimelineBars, merge_to_limit
 from tests.support.deep_tests import for_all
 
 LENGTHS = st.integers(0, 20) | st.integers(0, 400)
@@ -40,7 +40,7 @@ def totals(bars: TimelineBars) -> dict[tuple[int, int, bool], tuple[int, int]]:
 @for_all(st.lists(ROW, min_size=1, max_size=60), st.integers(1, 60), examples=800)
 def test_every_series_keeps_its_time_and_its_rows(rows: list[tuple[int, int, bool, int, int]], limit: int) -> None:
     bars = bars_of(rows)
-    merged, _ = merged_to_fit(bars, limit)
+    merged, _ = merge_to_limit(bars, limit)
     assert totals(merged) == totals(bars)
     assert merged.start.min() == bars.start.min()
     assert merged.end.max() == bars.end.max()
@@ -48,7 +48,7 @@ def test_every_series_keeps_its_time_and_its_rows(rows: list[tuple[int, int, boo
 
 @for_all(st.lists(ROW, min_size=1, max_size=60), st.integers(1, 60), examples=800)
 def test_bars_of_a_series_stay_apart_and_in_order(rows: list[tuple[int, int, bool, int, int]], limit: int) -> None:
-    merged, _ = merged_to_fit(bars_of(rows), limit)
+    merged, _ = merge_to_limit(bars_of(rows), limit)
     same = np.flatnonzero(np.diff(merged.series) == 0)
     assert (merged.start[same + 1] >= merged.end[same]).all()
     assert (merged.busy <= merged.end - merged.start).all()
@@ -59,14 +59,14 @@ def test_bars_as_long_as_the_resolution_stay_as_they_are(
     rows: list[tuple[int, int, bool, int, int]], limit: int
 ) -> None:
     bars = bars_of(rows)
-    merged, resolution = merged_to_fit(bars, limit)
+    merged, resolution = merge_to_limit(bars, limit)
     long = bars.end - bars.start >= resolution
     assert set(bars.index[long].tolist()) <= set(merged.index.tolist())
     assert (merged.count[np.isin(merged.index, bars.index[long])] == 1).all()
 
 
 def test_a_merged_bar_is_called_by_its_longest() -> None:
-    merged, resolution = merged_to_fit(bars_of([(0, 0, True, 0, 3), (0, 0, True, 1, 9), (0, 0, True, 0, 2)]), 1)
+    merged, resolution = merge_to_limit(bars_of([(0, 0, True, 0, 3), (0, 0, True, 1, 9), (0, 0, True, 0, 2)]), 1)
     assert resolution >= 16
     assert (merged.start.tolist(), merged.end.tolist(), merged.busy.tolist()) == ([0], [15], [14])
     assert (merged.count.tolist(), merged.index.tolist()) == ([3], [1])
@@ -74,7 +74,7 @@ def test_a_merged_bar_is_called_by_its_longest() -> None:
 
 def test_a_long_bar_stands_alone_between_short_ones() -> None:
     bars = bars_of([(0, 0, True, 0, 2), (0, 0, True, 1, 100), (0, 0, True, 0, 2), (0, 0, True, 1, 2)])
-    merged, resolution = merged_to_fit(bars, 3)
+    merged, resolution = merge_to_limit(bars, 3)
     assert resolution == 16
     assert (merged.count.tolist(), merged.index.tolist()) == ([1, 1, 2], [0, 1, 2])
 
@@ -82,4 +82,4 @@ def test_a_long_bar_stands_alone_between_short_ones() -> None:
 @pytest.mark.parametrize("limit", [3, 4])
 def test_what_fits_is_left_alone(limit: int) -> None:
     bars = bars_of([(0, 0, True, 0, 3), (0, 0, True, 1, 9), (0, 0, True, 0, 2)])
-    assert merged_to_fit(bars, limit) == (bars, 0)
+    assert merge_to_limit(bars, limit) == (bars, 0)

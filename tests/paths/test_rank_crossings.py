@@ -10,7 +10,7 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.model import BoundBy
-from hta_graph.paths.rank_crossings import crossings, held_up_by, holding_part, latecomers
+from hta_graph.paths.rank_crossings import crossings, held_up_by, last_arrivals, straggler_place
 from tests.support.gloo_builder import MAIN, GlooRank, late_ranks
 from tests.support.two_rank_job import one_rank, small_job
 
@@ -27,7 +27,7 @@ def test_the_path_crosses_to_the_rank_that_came_last(tmp_path: Path) -> None:
 def test_a_cause_that_is_stamped_after_its_effect_is_counted_at_the_crossing(tmp_path: Path) -> None:
     path = job_path(small_job(tmp_path), hg.annotation("forward"))
     times = path.graph.timeline.times.copy()
-    part = path.graph.part_of(path.chain.points // 2)
+    part = path.graph.rank_index_of(path.chain.points // 2)
     before = path.chain.points[np.flatnonzero(part == 1)[0]]
     moved = int(path.window.end_ns) + 300
     times[before] = moved
@@ -37,7 +37,7 @@ def test_a_cause_that_is_stamped_after_its_effect_is_counted_at_the_crossing(tmp
 
 def test_one_rank_has_nobody_to_wait_for(tmp_path: Path) -> None:
     path = hg.critical_path(one_rank(0).graph(tmp_path))
-    assert (len(crossings(path)), len(latecomers(path)), holding_part(path)) == (0, 0, -1)
+    assert (len(crossings(path)), len(last_arrivals(path)), straggler_place(path)) == (0, 0, -1)
     assert [found.total for found in held_up_by(path)] == [0]
 
 
@@ -47,16 +47,16 @@ def test_the_job_waits_for_the_last_one_since_the_next_one_came(
 ) -> None:
     path = job_path(late_ranks(tmp_path, *arrivals))
     last = arrivals.index(max(arrivals))
-    found = latecomers(path)
+    found = last_arrivals(path)
     assert (found.part.tolist(), found.margin.tolist()) == ([last], [margin])
     assert [held.total for held in held_up_by(path)] == [margin * (at == last) for at in range(len(arrivals))]
-    assert holding_part(path) == last
+    assert straggler_place(path) == last
 
 
 def test_a_rank_that_is_hardly_later_holds_up_nobody(tmp_path: Path) -> None:
     path = job_path(late_ranks(tmp_path, 32.5, 35))
-    assert latecomers(path).margin.tolist() == [2_500]
-    assert holding_part(path) == -1
+    assert last_arrivals(path).margin.tolist() == [2_500]
+    assert straggler_place(path) == -1
 
 
 def test_below_the_error_of_clocks_nobody_is_late(tmp_path: Path) -> None:
@@ -64,16 +64,16 @@ def test_below_the_error_of_clocks_nobody_is_late(tmp_path: Path) -> None:
     assert isinstance(path.graph, hg.JobGraph)
     table = path.graph.clock_table
     path.graph.clock_table = replace(table, error=np.array([0, 13_000]))
-    assert latecomers(path).margin.tolist() == [0]
+    assert last_arrivals(path).margin.tolist() == [0]
     path.graph.clock_table = replace(table, error=np.array([0, 12_000]))
-    assert latecomers(path).margin.tolist() == [25_000]
+    assert last_arrivals(path).margin.tolist() == [25_000]
 
 
 def test_the_margin_is_cut_to_the_window(tmp_path: Path) -> None:
     paths = late_ranks(tmp_path, 10, 35)
     start = int(hg.read_job(paths).event_table.start.min())
     path = job_path(paths, hg.between(start + 20_000, start + 55_000))
-    assert latecomers(path).margin.tolist() == [15_000]
+    assert last_arrivals(path).margin.tolist() == [15_000]
 
 
 def test_a_step_waits_for_the_rank_that_ends_it_last(tmp_path: Path) -> None:
@@ -81,15 +81,15 @@ def test_a_step_waits_for_the_rank_that_ends_it_last(tmp_path: Path) -> None:
     (tmp_path / "longer").mkdir()
     path = job_path([late_ranks(tmp_path / "longer", 10, 10.4, step_end=90)[0], paths[1]])
     assert [held.total for held in held_up_by(path)] == [30_000, 400]
-    assert holding_part(path) == 0
+    assert straggler_place(path) == 0
 
 
 def test_where_most_has_no_partner_nobody_is_known_to_hold_up_the_job(tmp_path: Path) -> None:
     path = job_path(late_ranks(tmp_path, 10, 35))
     assert isinstance(path.graph, hg.JobGraph)
-    assert holding_part(path) == 1
+    assert straggler_place(path) == 1
     path.graph.members = replace(path.graph.members, number=np.full(len(path.graph.members), -1))
-    assert holding_part(path) == -1
+    assert straggler_place(path) == -1
 
 
 def test_what_the_path_does_not_lead_through_holds_up_nobody(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_what_the_path_does_not_lead_through_holds_up_nobody(tmp_path: Path) -> 
         paths.append(trace.write(tmp_path / f"rank{rank}.json"))
     path = job_path(paths, hg.whole())
     assert path.by_rank_ns == {0: 79_000, 1: 0}
-    assert len(latecomers(path)) == 0
+    assert len(last_arrivals(path)) == 0
 
 
 def test_what_is_unexplained_beside_it_could_be_anybody(tmp_path: Path) -> None:
@@ -115,6 +115,6 @@ def test_what_is_unexplained_beside_it_could_be_anybody(tmp_path: Path) -> None:
     }
     assert path.pieces.length[beside].sum() == 25_000
     path.pieces = replace(path.pieces, bound=classes["beside"])
-    assert holding_part(path) == -1
+    assert straggler_place(path) == -1
     path.pieces = replace(path.pieces, bound=classes["meanwhile"])
-    assert holding_part(path) == 1
+    assert straggler_place(path) == 1

@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import hta_graph as hg
-from hta_graph.paths.rank_local_walks import own_ways
+from hta_graph.paths.rank_local_walks import rank_local_walks
 from tests.support.gloo_builder import MAIN, GlooRank
 from tests.support.rank_builder import RankBuilder
 
 
 def ways_of(job: hg.JobGraph) -> list[tuple[int, bool, int]]:
     """Return of each way of rank 0 the member that it leads to, whether to its end, and how long it is (µs)."""
-    ways = own_ways(job)
+    ways = rank_local_walks(job)
     first = int(job.event_table.start.min())
     of_rank = (job.members.part[ways.member] == 0).nonzero()[0].tolist()
     length = [int((own.end - own.start).sum()) for own in (ways.since.take(ways.since.walk == way) for way in of_rank)]
     before = [int(ways.member[ways.before[way]]) if ways.before[way] >= 0 else -1 for way in of_rank]
     assert all(ways.before[way] < 0 or ways.before_ns[way] >= first for way in of_rank)
-    return [(at, bool(ways.went_on[way]), ns // 1_000) for at, way, ns in zip(before, of_rank, length, strict=True)]
+    return [(at, bool(ways.resumed[way]), ns // 1_000) for at, way, ns in zip(before, of_rank, length, strict=True)]
 
 
 def test_a_way_ends_where_the_thread_went_on_or_called_before(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import hta_graph as hg
 from hta_graph.arrays import summed_by
 from hta_graph.model import BoundBy, EventKind, Reason
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.merged_runs import TOLD_APART, merge_runs
-from hta_graph.paths.pieces import Pieces
+from hta_graph.paths.merged_runs import MERGE_RESOLUTION, merge_runs
+from hta_graph.paths.pieces import SegmentTable
 from tests.support.deep_tests import for_all
 from tests.support.graph_strategies import FILLED
 from tests.support.shared_traces import graph_of_file, shared_traces
@@ -75,7 +75,7 @@ def test_a_run_is_called_by_the_event_that_most_of_its_time_belongs_to(tmp_path:
 
 def test_calls_of_a_thousandth_of_the_window_are_told_apart(tmp_path: Path) -> None:
     trace = short_calls("len")
-    trace.frame("loss", 500_000, 500_000 + 1_000_000 / TOLD_APART)
+    trace.frame("loss", 500_000, 500_000 + 1_000_000 / MERGE_RESOLUTION)
     assert [(row["name"], row["segments"]) for row in merged(trace, tmp_path)[1:-1]] == [
         ("forward", 3),
         ("loss", 1),
@@ -113,7 +113,7 @@ def test_threads_are_never_merged(tmp_path: Path) -> None:
         "reason": -1,
         "open_call": -1,
     }
-    pieces = Pieces.of(start=[0, 5_000], end=[5_000, 10_000], lane=[0, 1], **work)
+    pieces = SegmentTable.of(start=[0, 5_000], end=[5_000, 10_000], lane=[0, 1], **work)
     assert merge_runs(path.graph, pieces, 10_000).segments.tolist() == [1, 1]
 
 
@@ -154,7 +154,7 @@ def as_a_slow_loop(path: CriticalPath) -> list[tuple[int, int, int]]:
         owner, bound = int(pieces.event[at]), int(pieces.bound[at])
         call = owner
         if owner >= 0 and not graph.is_gpu[owner] and bound != BoundBy.UNEXPLAINED:
-            while call >= 0 and (events.end[call] - events.start[call]) * TOLD_APART < path.length_ns:
+            while call >= 0 and (events.end[call] - events.start[call]) * MERGE_RESOLUTION < path.length_ns:
                 call = int(parent[call])
         key = (bound, int(pieces.lane[at]), bool(pieces.inferred[at]), int(pieces.reason[at]), call)
         start, end = int(pieces.start[at]), int(pieces.end[at])

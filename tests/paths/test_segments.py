@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import strategies as st
 
-from hta_graph.paths.pieces import Pieces
-from hta_graph.paths.time_accounting import Accounts
+from hta_graph.paths.pieces import SegmentTable
+from hta_graph.paths.time_accounting import AccountedTime
 from tests.support.deep_tests import for_all
 
 Piece = tuple[int, int, int, int]
@@ -29,9 +29,9 @@ def _contiguous(drawn: tuple[int, list[tuple[int, int, int]]]) -> list[Piece]:
     return made
 
 
-def as_pieces(rows: list[Piece]) -> Pieces:
+def as_pieces(rows: list[Piece]) -> SegmentTable:
     start, end, bound, event = (np.array(column) for column in zip(*rows, strict=True))
-    return Pieces.of(
+    return SegmentTable.of(
         start=start,
         end=end,
         bound=bound,
@@ -45,13 +45,13 @@ def as_pieces(rows: list[Piece]) -> Pieces:
     )
 
 
-def as_accounts(rows: list[Piece]) -> Accounts:
+def as_accounts(rows: list[Piece]) -> AccountedTime:
     start, end, part, owner = (np.array(column) for column in zip(*rows, strict=True))
-    return Accounts.of(stretch=0, start=start, end=end, part=part, owner=owner, is_loading=False)
+    return AccountedTime.of(stretch=0, start=start, end=end, part=part, owner=owner, is_loading=False)
 
 
-def as_rows(parts: Pieces | Accounts) -> list[Piece]:
-    said = (parts.bound, parts.event) if isinstance(parts, Pieces) else (parts.part, parts.owner)
+def as_rows(parts: SegmentTable | AccountedTime) -> list[Piece]:
+    said = (parts.bound, parts.event) if isinstance(parts, SegmentTable) else (parts.part, parts.owner)
     columns = (parts.start, parts.end, *said)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 

@@ -18,16 +18,16 @@ from typing import Literal
 import numpy as np
 
 import hta_graph as hg
-from hta_graph.arrays import looked_up, pair_key, picked
+from hta_graph.arrays import find_sorted, pair_key, take_or
 from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import ROLE, Bools, EventKind, Ints
-from hta_graph.paths.carried_over import issued_times
-from hta_graph.what_if.draft import Draft
-from hta_graph.what_if.edge_times import OF_ITS_LANE, edge_times
-from hta_graph.what_if.rank_normalization import same_places
+from hta_graph.paths.carried_over import issue_times
+from hta_graph.what_if.draft import ModifiedWindow
+from hta_graph.what_if.edge_times import SAME_LANE_ROLES, edge_weights
+from hta_graph.what_if.rank_normalization import edge_correspondence
 from hta_graph.what_if.replay import Replayed
-from hta_graph.what_if.replay_graph import Replayable
+from hta_graph.what_if.replay_graph import ReplayGraph
 
 Length = Literal["iteration", "latency"]
 
@@ -82,7 +82,7 @@ def held_out(name: str, graph: DependencyGraph, length: Length) -> Iterator[Held
         like = [number for number in known[:at] if done[number] == done[step]][-1:]
         for structure in sorted({known[at - 1], *like}):
             try:
-                base, other = (Replayable(graph, _window(number, length)(graph)) for number in (structure, step))
+                base, other = (ReplayGraph(graph, _window(number, length)(graph)) for number in (structure, step))
             except QueryError:
                 continue
             yield _prediction(name, length, (structure, step), base, other, is_like=structure in like)
@@ -94,26 +94,26 @@ def _window(number: int, length: Length) -> hg.Window:
 
 def _names_of_step(graph: DependencyGraph, number: int) -> Counter[tuple[int, str]]:
     """Count the work of a step by rank and name, that of GPUs, else operators: steps of one structure have the same."""
-    issued, names = issued_times(graph), graph.event_table.name
+    issued, names = issue_times(graph), graph.event_table.name
     meant = graph.is_gpu if graph.is_gpu.any() else graph.event_table.kind == EventKind.CPU_OP
     found: Counter[tuple[int, str]] = Counter()
     for part in graph.parts:
         for item in part.graph.steps():
             if item.number == number:
                 own = meant & (issued >= item.start_ns) & (issued < item.end_ns)
-                own &= graph.part_of(np.arange(len(own), dtype=np.int32)) == part.place
+                own &= graph.rank_index_of(np.arange(len(own), dtype=np.int32)) == part.place
                 found.update((part.place, graph.names[code]) for code in names[own].tolist())
     return found
 
 
 def _prediction(
-    name: str, length: Length, steps: tuple[int, int], base: Replayable, other: Replayable, *, is_like: bool
+    name: str, length: Length, steps: tuple[int, int], base: ReplayGraph, other: ReplayGraph, *, is_like: bool
 ) -> HeldOut:
     rows = base.edges.row[base.edges.row >= 0].astype(np.int64)
     partner = edges_of_other_step(base.graph, steps[1] - steps[0])[rows]
     share = float(np.mean(partner >= 0))
     pairs = rows[partner >= 0], partner[partner >= 0]
-    durations = np.isin(ROLE[base.graph.edge_table.kind[pairs[0]]], OF_ITS_LANE)
+    durations = np.isin(ROLE[base.graph.edge_table.kind[pairs[0]]], SAME_LANE_ROLES)
     replayed = replayed_as(base, other, *pairs, durations)
     every = replayed_as(base, other, *pairs, np.ones(len(durations), np.bool_))
     tails = _tails_as(base, other, *pairs)
@@ -129,7 +129,7 @@ def _where(graph: DependencyGraph) -> str:
 
 def edges_of_other_step(graph: DependencyGraph, further: int) -> Ints:
     """Return for each edge the one at the same place of the same rank some steps later; -1: none."""
-    known = same_places(graph)
+    known = edge_correspondence(graph)
     at = np.flatnonzero(known.place >= 0)
     first = int(known.step[at].min(initial=0))
     steps = int(known.step[at].max(initial=0)) - first + 1
@@ -140,31 +140,31 @@ def edges_of_other_step(graph: DependencyGraph, further: int) -> Ints:
         return np.where((step >= 0) & (step < steps), pair_key(known.place[at], owner), -1)
 
     order = np.argsort(keys(0), kind="stable")
-    place = looked_up(keys(further), keys(0)[order])
+    place = find_sorted(keys(further), keys(0)[order])
     found = np.full(len(known), -1, np.int64)
     found[at] = np.where(place >= 0, at[order][place], -1)
     return found
 
 
-def replayed_as(base: Replayable, other: Replayable, rows: Ints, partner: Ints, chosen: Bools) -> Replayed:
+def replayed_as(base: ReplayGraph, other: ReplayGraph, rows: Ints, partner: Ints, chosen: Bools) -> Replayed:
     """Replay a window with the weights of the chosen edges' partners, from the state in which the other one began."""
-    weights, source, times = edge_times(base.graph).weight, base.graph.edge_table.source, base.times
+    weights, source, times = edge_weights(base.graph).weight, base.graph.edge_table.source, base.times
     weight = np.where(chosen, weights[partner], weights[rows])
     # What leads into the window from before weighs, besides, how much later that was.
     ahead = (times[source[partner]] - other.window.start_ns) - (times[source[rows]] - base.window.start_ns)
     given = ~base.is_inside[source[rows]]
-    draft, change = Draft(base), hg.weigh(rows, weight + np.where(given, ahead, 0))
+    draft, change = ModifiedWindow(base), hg.weigh(rows, weight + np.where(given, ahead, 0))
     change(draft)
     return Replayed(draft, [change])
 
 
-def _tails_as(base: Replayable, other: Replayable, rows: Ints, partner: Ints) -> Ints:
+def _tails_as(base: ReplayGraph, other: ReplayGraph, rows: Ints, partner: Ints) -> Ints:
     """Return how long threads go on after their last points: as long as behind the same points of the other window."""
     target, count = base.graph.edge_table.target, len(base.times)
     twin, tail = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
     twin[target[rows]] = target[partner]
     tail[other.window.sink.ends] = other.window.sink.tails
-    found = picked(tail, twin[base.window.sink.ends])
+    found = take_or(tail, twin[base.window.sink.ends])
     return np.where(found >= 0, found, base.window.sink.tails)
 
 

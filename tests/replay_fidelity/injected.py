@@ -17,10 +17,10 @@ import numpy as np
 
 import hta_graph as hg
 from hta_graph.errors import QueryError
-from hta_graph.graph.dependency_graph import RankPart
+from hta_graph.graph.dependency_graph import RankGraph
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.paths.windows import ResolvedWindow
-from hta_graph.what_if.draft import Draft
+from hta_graph.paths.windows import Window
+from hta_graph.what_if.draft import ModifiedWindow
 from tests.support.injected_delays import Interval, intervals_of
 
 
@@ -89,12 +89,12 @@ def lengths_of_steps(job: JobGraph) -> dict[int, int]:
     return found
 
 
-def without(job: JobGraph, intervals: Sequence[Interval]) -> Callable[[Draft], None]:
+def without(job: JobGraph, intervals: Sequence[Interval]) -> Callable[[ModifiedWindow], None]:
     """Return a change that takes stretches of time out of the thread of a rank that does most."""
     spans = [_in_job_time(job, own) for own in intervals]
-    lane = _busiest_lane(job, job.parts[job.place_of_rank(intervals[0].rank)])
+    lane = _busiest_lane(job, job.parts[job.index_of_rank(intervals[0].rank)])
 
-    def change(draft: Draft) -> None:
+    def change(draft: ModifiedWindow) -> None:
         parts = draft.base.parts
         of_thread = parts.lane == lane
         for start, end in spans:
@@ -105,24 +105,24 @@ def without(job: JobGraph, intervals: Sequence[Interval]) -> Callable[[Draft], N
     return change
 
 
-def _time_inside(job: JobGraph, intervals: Sequence[Interval], window: ResolvedWindow) -> int:
+def _time_inside(job: JobGraph, intervals: Sequence[Interval], window: Window) -> int:
     spans = [_in_job_time(job, own) for own in intervals]
     return sum(max(min(end, window.end_ns) - max(start, window.start_ns), 0) for start, end in spans)
 
 
 def _in_job_time(job: JobGraph, interval: Interval) -> tuple[int, int]:
     """Read times of a rank's own clock in the job's."""
-    part = job.parts[job.place_of_rank(interval.rank)]
+    part = job.parts[job.index_of_rank(interval.rank)]
     own, common = job.graph(interval.rank).event_table.start, part.graph.event_table.start
     at = int(np.argmin(np.abs(own - interval.start_ns)))
     ahead = int(common[at] - own[at])
     return interval.start_ns + ahead, interval.end_ns + ahead
 
 
-def _busiest_lane(job: JobGraph, part: RankPart) -> int:
+def _busiest_lane(job: JobGraph, part: RankGraph) -> int:
     """Return the thread of a rank with the most points."""
     count = np.diff(job.calls.first)
-    own = np.where(job.part_of_lane[: len(count)] == part.place, count[: len(job.part_of_lane)], 0)
+    own = np.where(job.rank_index_of_lane[: len(count)] == part.place, count[: len(job.rank_index_of_lane)], 0)
     return int(np.argmax(own))
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from hta_graph.activities import activities
-from hta_graph.roofline.activity_groups import groups_of
-from hta_graph.roofline.attainable import LimitedWork, gpu_name
+from hta_graph.roofline.activity_groups import activity_groups
+from hta_graph.roofline.attainable import AttainableWork, gpu_name
 from hta_graph.roofline.cost_models.table import demand_of
 from hta_graph.roofline.limits_attainable import attainable
-from hta_graph.roofline.operator_work import operator_work
+from hta_graph.roofline.operator_work import operator_activities
 from hta_graph.roofline.operators_devices import Device
 from hta_graph.roofline.recorded_calls import RecordedCall
 from tests.roofline.recorded_inputs import recorded
@@ -43,13 +43,13 @@ def drawn() -> TraceBuilder:
     return trace
 
 
-def limited(tmp_path: Path) -> LimitedWork:
+def limited(tmp_path: Path) -> AttainableWork:
     graph = drawn().graph(tmp_path)
-    return LimitedWork(graph, activities(graph), DEVICE)
+    return AttainableWork(graph, activities(graph), DEVICE)
 
 
 def test_all_that_an_operator_launched_shares_its_work_by_time(tmp_path: Path) -> None:
-    found = operator_work(drawn().graph(tmp_path))
+    found = operator_activities(drawn().graph(tmp_path))
     assert found.operator_ns.tolist() == [10_000, 10_000, 10_000, 8_000, 4_000, 4_000]
     assert found.number.tolist() == [0, 0, 0, 0, -1, -1]
     assert found.host_copy.tolist() == [False] * 4 + [True, False]
@@ -57,7 +57,7 @@ def test_all_that_an_operator_launched_shares_its_work_by_time(tmp_path: Path) -
 
 def test_equal_calls_are_one_group_and_copies_another(tmp_path: Path) -> None:
     graph = drawn().graph(tmp_path)
-    groups = groups_of(graph, activities(graph))
+    groups = activity_groups(graph, activities(graph))
     assert [group.name for group in groups.groups] == ["aten::mm", "Memcpy HtoD (Pinned -> Device)"]
     assert groups.number.tolist() == [0, 0, 0, 0, 1]
 

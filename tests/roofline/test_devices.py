@@ -8,14 +8,14 @@ from collections import Counter
 import pytest
 
 from hta_graph.roofline.operators_demand import Unit
-from hta_graph.roofline.operators_devices import TYPES, Device, device_named, known_devices
+from hta_graph.roofline.operators_devices import TYPES, Device, find_device, known_devices
 
 MATRIX, VECTOR = Unit.MATRIX, Unit.VECTOR
 every_device = pytest.mark.parametrize("device", known_devices(), ids=lambda device: device.name)
 
 
 def known(name: str) -> Device:
-    found = device_named(name)
+    found = find_device(name)
     assert found is not None, name
     return found
 
@@ -55,7 +55,7 @@ def test_a_device_is_known_by_the_name_that_a_trace_records(recorded: str, name:
      "AMD Instinct MI60 / MI50", "AMD Instinct MI308X", "NVIDIA H200 80GB HBM3", "\x00", "NVIDIA " * 10_000],
 )  # fmt: skip
 def test_a_name_that_is_not_wholly_known_is_unknown(name: str) -> None:
-    assert device_named(name) is None
+    assert find_device(name) is None
 
 
 def test_no_name_is_that_of_two_devices() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hta_graph.errors import HtaGraphError, UsageError
-from hta_graph.roofline.devices import peaks_given
+from hta_graph.roofline.devices import resolve_peaks
 from hta_graph.roofline.operators_demand import Unit
 from hta_graph.roofline.operators_devices import known_devices
 
@@ -28,15 +28,15 @@ def written(folder: Path, content: object) -> str:
 
 @pytest.mark.parametrize("name", ["MI300X", "mi300x", " MI300X", "AMD Instinct MI300X"])
 def test_a_device_is_given_by_its_name(name: str) -> None:
-    assert peaks_given(name).name == "MI300X"
+    assert resolve_peaks(name).name == "MI300X"
 
 
 def test_every_device_can_be_given_by_the_name_in_the_table() -> None:
-    assert [peaks_given(device.name) for device in known_devices()] == list(known_devices())
+    assert [resolve_peaks(device.name) for device in known_devices()] == list(known_devices())
 
 
 def test_a_file_describes_a_device(tmp_path: Path) -> None:
-    found = peaks_given(written(tmp_path, OWN))
+    found = resolve_peaks(written(tmp_path, OWN))
     assert found.name == "mine"
     assert found.peak_flops(Unit.MATRIX, "bfloat16") == 100_500_000_000_000
     assert found.peak_flops(Unit.VECTOR, "half") == 9_000_000_000_000
@@ -46,20 +46,20 @@ def test_a_file_describes_a_device(tmp_path: Path) -> None:
 
 def test_a_url_and_a_packed_file_are_files(tmp_path: Path) -> None:
     written(tmp_path, OWN)
-    assert peaks_given(f"file://{tmp_path}/peaks.json").name == "mine"
+    assert resolve_peaks(f"file://{tmp_path}/peaks.json").name == "mine"
     packed = tmp_path / "peaks.json.gz"
     packed.write_bytes(gzip.compress(b"\xef\xbb\xbf" + json.dumps(OWN).encode()))
-    assert peaks_given(str(packed)).name == "mine"
+    assert resolve_peaks(str(packed)).name == "mine"
 
 
 @pytest.mark.parametrize("left_out", OWN)
 def test_any_part_may_be_absent(tmp_path: Path, left_out: str) -> None:
-    found = peaks_given(written(tmp_path, {key: value for key, value in OWN.items() if key != left_out}))
+    found = resolve_peaks(written(tmp_path, {key: value for key, value in OWN.items() if key != left_out}))
     assert found.name == ("given peaks" if left_out == "name" else "mine")
 
 
 def test_what_a_file_says_can_be_shown(tmp_path: Path) -> None:
-    assert peaks_given(written(tmp_path, {"name": "a\x1b[2J\n b\ud800"})).name == "a\ufffd[2J b\ufffd"
+    assert resolve_peaks(written(tmp_path, {"name": "a\x1b[2J\n b\ud800"})).name == "a\ufffd[2J b\ufffd"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_what_a_file_says_can_be_shown(tmp_path: Path) -> None:
 def test_what_is_no_device_is_refused_in_one_line(tmp_path: Path, content: object, said: str) -> None:
     path = written(tmp_path, content)
     with pytest.raises(UsageError) as caught:
-        peaks_given(path)
+        resolve_peaks(path)
     assert caught.value.exit_status == 2
     assert str(caught.value).startswith(f"{path}: ")
     assert said in str(caught.value)
@@ -108,16 +108,16 @@ def test_what_is_no_device_is_refused_in_one_line(tmp_path: Path, content: objec
 @pytest.mark.parametrize("given", ["MI999X", "", ".", "/nowhere/peaks.json", "a\x00b", "x" * 5_000, "gs3://x/y"])
 def test_what_is_neither_a_device_nor_a_file_is_refused(given: str) -> None:
     with pytest.raises(HtaGraphError):
-        peaks_given(given)
+        resolve_peaks(given)
 
 
 def test_who_misspells_a_device_learns_what_to_give() -> None:
     with pytest.raises(UsageError, match="MI999X: no such file; peaks are given as a device's name"):
-        peaks_given("MI999X")
+        resolve_peaks("MI999X")
 
 
 def test_a_packed_file_that_breaks_off_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "peaks.json"
     path.write_bytes(gzip.compress(json.dumps(OWN).encode())[:-12])
     with pytest.raises(UsageError, match=r"peaks\.json: the gzip data"):
-        peaks_given(str(path))
+        resolve_peaks(str(path))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.fuzzed_command import ask
+from tests.support.fuzzed_command import run_fuzzed
 from tests.support.invariants import require
 
 
@@ -14,7 +14,7 @@ def ask_command(folder: Path, *arguments: str) -> str:
     Raises:
         BrokenRuleError: its exit status, or what it prints, is not what it must be.
     """
-    answer = ask(arguments)
+    answer = run_fuzzed(arguments)
     answer.check_one_error()
     require(answer.status != 2, "a wrong command line")
     for error in answer.errors:

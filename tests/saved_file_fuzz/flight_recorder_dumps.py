@@ -14,7 +14,7 @@ import numpy as np
 
 import hta_graph as hg
 from hta_graph.errors import DefectError, HtaGraphError
-from hta_graph.multi_rank.matching.read_members import read_members
+from hta_graph.multi_rank.matching.read_members import read_communications
 from tests.job_fuzz import check_job, sound_ranks
 from tests.saved_file_fuzz.damage_cases import OF_ANY_FOLDER, Family, Files, Harm, Rng, any_file, edit_json
 from tests.support.invariants import require
@@ -36,7 +36,7 @@ def graphs_of_jobs() -> dict[str, tuple[hg.DependencyGraph, ...]]:
                 (folder / f"rank{rank}.json").write_bytes(raw)
             graphs = tuple(hg.read_graphs(folder, jobs=1))
             for graph in graphs:
-                read_members(graph)  # it is read of the file, which goes
+                read_communications(graph)  # it is read of the file, which goes
             found[f"job {number}"] = graphs
     return found
 
@@ -51,7 +51,7 @@ def sound_dumps() -> tuple[tuple[str, Files], ...]:
 
 
 def _dump_of(graph: hg.DependencyGraph) -> dict[str, Any]:
-    members = read_members(graph)
+    members = read_communications(graph)
     called = np.where(members.call >= 0, graph.event_table.start[members.call], members.arrival).tolist()
     said = zip(
         members.arguments["Process Group Name"], members.arguments["Collective name"],

@@ -51,7 +51,7 @@ def saved_graphs() -> tuple[tuple[str, Files], ...]:
             graph = hg.build_graph(hg.read_trace(path))
             found.append((name, _saved(graph)))
         found.append(("part", _saved(graph.filter(kind=["kernel", "runtime"]))))
-        found.append(("frames", _saved(hg.graph_from(graph.events, graph.edges))))
+        found.append(("frames", _saved(hg.from_dataframes(graph.events, graph.edges))))
         return tuple(found)
 
 

@@ -16,9 +16,9 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import TraceError
 from hta_graph.storage.atomic_write import write_file
-from hta_graph.storage.named_places import named_place
+from hta_graph.storage.named_places import resolve_location
 from tests.support.command_line import PROGRAM, run_command
-from tests.support.interrupted_output import BrokenError, broken
+from tests.support.interrupted_output import InterruptedOutputError, interrupted
 from tests.support.local_servers import begin_anew
 from tests.support.samples import FOUR_RANKS
 from tests.support.two_rank_job import small_job
@@ -111,12 +111,12 @@ def test_what_is_written_is_what_is_written_here(
 @pytest.mark.parametrize("size", [1 << 20, 9 << 20, 30 << 20])
 def test_whole_or_not_at_all(store: Any, size: int) -> None:
     store.pipe_file("traces/out.bin", b"earlier")
-    with pytest.raises(BrokenError):
-        write_file(f"{URL}/out.bin", broken(size))
+    with pytest.raises(InterruptedOutputError):
+        write_file(f"{URL}/out.bin", interrupted(size))
     assert store.cat_file("traces/out.bin") == b"earlier"
     pieces = [bytes([at]) * (1 << 20) for at in range(size >> 20)]
     write_file(f"{URL}/out.bin", iter(pieces))
-    assert named_place(f"{URL}/out.bin").read_bytes() == b"".join(pieces)
+    assert resolve_location(f"{URL}/out.bin").read_bytes() == b"".join(pieces)
 
 
 @pytest.mark.parametrize(
@@ -140,13 +140,13 @@ def test_errors_are_one_line(capsys: pytest.CaptureFixture[str], job: str, words
 def test_what_changes_in_between_is_an_error(store: Any, tmp_path: Path) -> None:
     text = small_job(tmp_path)[0].read_bytes()
     store.pipe_file("traces/t.json", text)
-    place = named_place(f"{URL}/t.json")
+    place = resolve_location(f"{URL}/t.json")
     place.stat()
     store.pipe_file("traces/t.json", text + b" ")
     with pytest.raises(TraceError, match="has changed since it was first looked at"):
         hg.read_trace(place)
     store.pipe_file("traces/long.json", b" " * (1 << 19))
-    with named_place(f"{URL}/long.json").open("rb") as file:
+    with resolve_location(f"{URL}/long.json").open("rb") as file:
         assert len(file.read(100)) == 100
         store.pipe_file("traces/long.json", b"." * (1 << 19))
         with pytest.raises(OSError, match="has changed since"):

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from hta_graph.storage.file_lists import given_places
-from hta_graph.storage.named_places import full_name, is_remote, named_place
-from hta_graph.trace.rank_files import expand
+from hta_graph.storage.file_lists import expand_file_lists
+from hta_graph.storage.named_places import is_remote, name_with_secrets, resolve_location
+from hta_graph.trace.rank_files import expand_inputs
 from tests.support.two_rank_job import small_job
 
 
@@ -23,9 +23,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_local_names_are_plain_paths() -> None:
     for name in ("t.json", "/a/b", "./s3://bucket/key", "s3:/bucket", "a b?c", "C:\\x", "@x", "-", ""):
-        assert type(named_place(name)) is type(Path(name))
-        assert named_place(name) == Path(name)
-    assert named_place("file:///a/b%20c.json") == named_place("FILE://localhost/a/b%20c.json") == Path("/a/b c.json")
+        assert type(resolve_location(name)) is type(Path(name))
+        assert resolve_location(name) == Path(name)
+    assert (
+        resolve_location("file:///a/b%20c.json")
+        == resolve_location("FILE://localhost/a/b%20c.json")
+        == Path("/a/b c.json")
+    )
 
 
 @pytest.mark.slow
@@ -43,32 +47,32 @@ def test_local_files_that_look_like_urls_patterns_and_lists(here: Path) -> None:
     for name in ("./s3://rank0.json", "./@list", "rank[0].json", "a*.json"):
         assert hg.read_trace(name).rank == 0
         assert [trace.rank for trace in hg.read_traces(name)] == [0]
-    assert [path.name for path in expand([Path("rank?.json")])] == ["rank0.json", "rank1.json"]
-    assert [path.name for path in expand([here / "rank[01].json"])] == ["rank0.json", "rank1.json"]
+    assert [path.name for path in expand_inputs([Path("rank?.json")])] == ["rank0.json", "rank1.json"]
+    assert [path.name for path in expand_inputs([here / "rank[01].json"])] == ["rank0.json", "rank1.json"]
 
 
 def test_a_list_of_local_files(here: Path) -> None:
     (here / "job").mkdir()
     small_job(here / "job")
     (here / "job" / "list").write_bytes(b"\xef\xbb\xbf# both\r\nrank1.json\r\n  rank0.json  \r\n")
-    assert given_places("@job/list") == [Path("job/rank1.json"), Path("job/rank0.json")]
+    assert expand_file_lists("@job/list") == [Path("job/rank1.json"), Path("job/rank0.json")]
     assert [trace.rank for trace in hg.read_traces("@job/list")] == [0, 1]
     (here / "all").write_text(f"job/rank?.json\n{(here / 'job' / 'rank0.json').as_uri()}\n")
-    assert len(expand(given_places("@all"))) == 3
+    assert len(expand_inputs(expand_file_lists("@all"))) == 3
 
 
 def test_a_url_has_the_shape_of_a_path() -> None:
-    path = named_place("S3A://bucket/run/x.y/rank0.json.gz")
-    assert str(path) == f"{path}" == full_name(path) == "s3://bucket/run/x.y/rank0.json.gz"
+    path = resolve_location("S3A://bucket/run/x.y/rank0.json.gz")
+    assert str(path) == f"{path}" == name_with_secrets(path) == "s3://bucket/run/x.y/rank0.json.gz"
     assert (path.name, path.stem, path.suffix) == ("rank0.json.gz", "rank0.json", ".gz")
     assert path.parts == ("s3://bucket", "run", "x.y", "rank0.json.gz")
     assert [str(folder) for folder in path.parents] == ["s3://bucket/run/x.y", "s3://bucket/run", "s3://bucket"]
-    assert path.parent / path.name == path == named_place(full_name(path)) == path.with_name(path.name)
+    assert path.parent / path.name == path == resolve_location(name_with_secrets(path)) == path.with_name(path.name)
     assert path.absolute() is path.resolve() is path.expanduser() is path
     assert is_remote(path)
     assert path != Path("s3:/bucket/run/x.y/rank0.json.gz")
     assert Path("s3:/bucket/run/x.y/rank0.json.gz") != path
-    assert len({path, named_place(str(path)), Path(str(path))}) == 2
+    assert len({path, resolve_location(str(path)), Path(str(path))}) == 2
     assert sorted([path, Path("a"), path.parent]) == [Path("a"), path.parent, path]
     for wrong in (open, Path, lambda path: path.unlink(), lambda path: path.mkdir(), lambda path: path.open("w")):
         with pytest.raises((TypeError, AttributeError)):
@@ -76,9 +80,9 @@ def test_a_url_has_the_shape_of_a_path() -> None:
 
 
 def test_secrets_are_in_the_name_for_other_processes_alone() -> None:
-    path = named_place("https://me:pw@host/a/rank0.json?sig=1")
+    path = resolve_location("https://me:pw@host/a/rank0.json?sig=1")
     assert (str(path), repr(path)) == ("https://host/a/rank0.json?…", "RemotePath('https://host/a/rank0.json?…')")
-    assert full_name(path) == "https://me:pw@host/a/rank0.json?sig=1"
+    assert name_with_secrets(path) == "https://me:pw@host/a/rank0.json?sig=1"
     assert (path.name, str(path.parent)) == ("rank0.json", "https://host/a")
 
 

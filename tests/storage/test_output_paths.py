@@ -12,9 +12,9 @@ from hta_graph.errors import OutputError, UsageError
 from hta_graph.storage.output_paths import (
     check_new_folder,
     check_output,
-    check_targets,
+    check_outputs,
     is_written_directly,
-    place_of,
+    resolve_links,
 )
 
 
@@ -22,14 +22,14 @@ def test_a_place_is_where_links_lead(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "one").symlink_to("a/two")
     (tmp_path / "a" / "two").symlink_to("../three")
-    assert os.path.realpath(place_of(tmp_path / "one")) == os.path.realpath(tmp_path / "three")
+    assert os.path.realpath(resolve_links(tmp_path / "one")) == os.path.realpath(tmp_path / "three")
 
 
 def test_links_in_a_circle_lead_nowhere(tmp_path: Path) -> None:
     (tmp_path / "one").symlink_to("two")
     (tmp_path / "two").symlink_to("one")
     with pytest.raises(OutputError, match="links lead in a circle"):
-        place_of(tmp_path / "one")
+        resolve_links(tmp_path / "one")
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
@@ -37,7 +37,7 @@ def test_an_open_file_is_its_own_place(tmp_path: Path) -> None:
     with (tmp_path / "file").open("w") as file:
         number = Path(f"/proc/self/fd/{file.fileno()}")
         (tmp_path / "link").symlink_to(number)
-        assert place_of(tmp_path / "link") == number
+        assert resolve_links(tmp_path / "link") == number
         assert is_written_directly(number)
 
 
@@ -120,13 +120,13 @@ def test_two_outputs_that_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     Path("way").symlink_to(".")
     for pair in ([one, other], [other, one]):
         with pytest.raises(UsageError, match="two outputs would be written there"):
-            check_targets(pair, [])
+            check_outputs(pair, [])
 
 
 def test_two_outputs_that_are_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("there").touch()
-    check_targets(["x", "y", "X", "there", "-", "/dev/null", "/dev/null"], [])
+    check_outputs(["x", "y", "X", "there", "-", "/dev/null", "/dev/null"], [])
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
 
 
@@ -137,7 +137,7 @@ def test_names_that_are_one_where_letters_are_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one: str, other: str
 ) -> None:
     """As on disks of macOS and Windows, where it is tried with two names that nobody has."""
-    check_targets([tmp_path / one, tmp_path / other], [])
+    check_outputs([tmp_path / one, tmp_path / other], [])
     tried: list[str] = []
 
     def exists(path: Path, **_: Any) -> bool:
@@ -146,7 +146,7 @@ def test_names_that_are_one_where_letters_are_alike(
 
     monkeypatch.setattr(Path, "exists", exists)
     with pytest.raises(UsageError, match="two outputs would be written there"):
-        check_targets([tmp_path / one, tmp_path / other], [])
+        check_outputs([tmp_path / one, tmp_path / other], [])
     assert [name for name in tried if name.startswith(f".{other}.") and name.endswith(".part")]
 
 
@@ -155,4 +155,4 @@ def test_nothing_is_written_into_a_folder_that_is_written_anew(tmp_path: Path, i
     (tmp_path / "folder").mkdir()
     (tmp_path / "way").symlink_to("folder")
     with pytest.raises(UsageError, match="which is written anew"):
-        check_targets([tmp_path / inside], [], [tmp_path / "folder"])
+        check_outputs([tmp_path / inside], [], [tmp_path / "folder"])

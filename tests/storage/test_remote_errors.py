@@ -13,16 +13,16 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import (
     HtaGraphError,
+    LocationError,
     MissingExtraError,
-    PlaceError,
     TooLargeError,
     TraceError,
 )
 from hta_graph.storage import file_systems, remote_errors
-from hta_graph.storage.named_places import named_place
-from hta_graph.storage.urls import read_address
+from hta_graph.storage.named_places import resolve_location
+from hta_graph.storage.urls import parse_url
 from hta_graph.trace.header import peek_header
-from hta_graph.trace.memory_limit import allowed_memory
+from hta_graph.trace.memory_limit import limit_memory
 from tests.support.command_line import run_command
 from tests.support.local_servers import Bucket, Web, begin_anew
 from tests.support.trace_builder import TraceBuilder
@@ -90,7 +90,7 @@ def test_access_denied(capsys: pytest.CaptureFixture[str], bucket: Bucket, monke
 def test_what_a_store_answers(code: str, status: int, says: str) -> None:
     errors = pytest.importorskip("botocore.exceptions")
     translate = pytest.importorskip("s3fs.errors").translate_boto_error
-    address = read_address("s3://bucket/t.json")
+    address = parse_url("s3://bucket/t.json")
     assert address is not None
     answer = {"Error": {"Code": code, "Message": "?X-Amz-Signature=1"}, "ResponseMetadata": {"HTTPStatusCode": status}}
 
@@ -99,7 +99,7 @@ def test_what_a_store_answers(code: str, status: int, says: str) -> None:
         raise translate(error) from error
 
     with pytest.raises(remote_errors.RemoteError, match=says):
-        remote_errors.asked(address, refuse)
+        remote_errors.with_retries(address, refuse)
 
 
 def test_an_endpoint_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +214,7 @@ def test_parts_of_a_file_on_a_web_server(web: Web) -> None:
     event = b'{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1,"dur":1},'
     text = b'{"distributedInfo":{"rank":7},"traceEvents":[' + event * 80_000 + event[:-1] + b"]}"
     web.files["t.json"] = text
-    place = named_place(f"{web.url}/t.json")
+    place = resolve_location(f"{web.url}/t.json")
     header = peek_header(place)
     assert header is not None
     assert header.distributed == {"rank": 7}
@@ -229,7 +229,7 @@ def test_what_changes_in_between_is_an_error(bucket: Bucket, web: Web) -> None:
         (bucket.put("t.json", TRACE), lambda: bucket.put("t.json", TRACE + b" ")),
         (f"{web.url}/t.json", lambda: web.files.update({"t.json": TRACE + b" "})),
     ):
-        place = named_place(url)
+        place = resolve_location(url)
         place.stat()
         change()
         with pytest.raises(TraceError, match="has changed since it was first looked at"):
@@ -238,7 +238,7 @@ def test_what_changes_in_between_is_an_error(bucket: Bucket, web: Web) -> None:
 
 @pytest.mark.slow
 def test_an_object_that_changes_while_it_is_read(bucket: Bucket) -> None:
-    place = named_place(bucket.put("t.json", b" " * (1 << 20)))
+    place = resolve_location(bucket.put("t.json", b" " * (1 << 20)))
     with place.open("rb") as file:
         assert len(file.read(100)) == 100
         bucket.put("t.json", b"." * (1 << 20))
@@ -254,7 +254,7 @@ def test_what_is_too_long_is_not_sent_for(bucket: Bucket) -> None:
     for name, data in {"t.json": text, "t.json.gz": gzip.compress(text, 1)}.items():
         url = bucket.put(name, data)
         bucket.asked.clear()
-        with allowed_memory(100 << 20), pytest.raises(TooLargeError, match="too much for the 100 MiB"):
+        with limit_memory(100 << 20), pytest.raises(TooLargeError, match="too much for the 100 MiB"):
             hg.read_trace(url)
         assert sum(size for *_, size in bucket.asked) < 1 << 20
 
@@ -268,15 +268,15 @@ def test_errors_of_a_list_name_its_line(tmp_path: Path, bucket: Bucket) -> None:
         "s3://me:pw@b/t\n": "line 1: s3://b/t: credentials in such a URL are not used",
     }.items():
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(PlaceError, match=says):
+        with pytest.raises(LocationError, match=says):
             list(hg.read_traces(f"@{path}"))
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(PlaceError, match="is no list of files"):
+    with pytest.raises(LocationError, match="is no list of files"):
         list(hg.read_traces(f"@{path}"))
-    with pytest.raises(PlaceError, match=r"none: no such list of files; a file of that name is \./@none"):
+    with pytest.raises(LocationError, match=r"none: no such list of files; a file of that name is \./@none"):
         list(hg.read_traces("@none"))
     for at, line in enumerate((b"/etc/passwd", b"file:///etc/passwd")):
-        with pytest.raises(PlaceError, match="line 1: names a file of this machine"):
+        with pytest.raises(LocationError, match="line 1: names a file of this machine"):
             list(hg.read_traces(f"@{bucket.put(f'list{at}.txt', line)}"))
 
 
@@ -292,4 +292,4 @@ def test_errors_of_many_files_are_told_and_the_rest_is_read(capsys: pytest.Captu
 
 def test_errors_are_errors_of_this_package() -> None:
     with pytest.raises(HtaGraphError):
-        named_place("nothing://of/the/kind")
+        resolve_location("nothing://of/the/kind")

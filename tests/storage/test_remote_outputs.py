@@ -14,11 +14,11 @@ import pytest
 from hta_graph.errors import OutputError, UsageError
 from hta_graph.storage import file_systems, uploads
 from hta_graph.storage.atomic_write import new_folder, write_file
-from hta_graph.storage.named_places import named_place
-from hta_graph.storage.output_paths import check_targets
+from hta_graph.storage.named_places import resolve_location
+from hta_graph.storage.output_paths import check_outputs
 from tests.support.command_line import run_command
 from tests.support.deep_tests import deep
-from tests.support.interrupted_output import BrokenError, broken
+from tests.support.interrupted_output import InterruptedOutputError, interrupted
 from tests.support.local_servers import Bucket
 from tests.support.two_rank_job import small_job
 
@@ -28,8 +28,8 @@ TRACE = b'{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"t
 @pytest.mark.parametrize("size", [0, deep(1 << 20), deep(30 << 20)])
 def test_whole_or_not_at_all(bucket: Bucket, size: int) -> None:
     url = bucket.put("out.bin", b"earlier")
-    with pytest.raises(BrokenError):
-        write_file(url, broken(size))
+    with pytest.raises(InterruptedOutputError):
+        write_file(url, interrupted(size))
     assert bucket.get("out.bin") == b"earlier"
     assert bucket.uploads() == []
     write_file(url, (b"." * (1 << 20) for _ in range(size >> 20)))
@@ -103,15 +103,15 @@ def test_what_cannot_be_written_is_refused_before_anything_is_read(
 def test_two_outputs_of_one_place(bucket: Bucket) -> None:
     url = f"{bucket.url}/out.json"
     with pytest.raises(UsageError, match="two outputs would be written there"):
-        check_targets([url, url.replace("s3:", "s3a:")], [])
+        check_outputs([url, url.replace("s3:", "s3a:")], [])
     with pytest.raises(UsageError, match="which is written anew"):
-        check_targets([f"{bucket.url}/new/x.json"], [], [named_place(f"{bucket.url}/new")])
-    check_targets([url, f"{bucket.url}/other.json", "-"], [], [named_place(f"{bucket.url}/out")])
+        check_outputs([f"{bucket.url}/new/x.json"], [], [resolve_location(f"{bucket.url}/new")])
+    check_outputs([url, f"{bucket.url}/other.json", "-"], [], [resolve_location(f"{bucket.url}/out")])
 
 
 @pytest.mark.slow
 def test_a_folder_has_no_beginning_before_it_is_whole(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = named_place(f"{bucket.url}/f")
+    target = resolve_location(f"{bucket.url}/f")
     for names in (["b", "head", "z", "in/b"], ["a", "head", "in/b"]):
         bucket.asked.clear()
         fill(target, names)
@@ -146,7 +146,7 @@ def fill(target: Path, names: Iterable[str], check: Callable[[], None] = lambda:
 def test_a_folder_that_is_not_finished_here_changes_nothing_there(bucket: Bucket) -> None:
     bucket.put("f/head", b"earlier")
     with pytest.raises(OutputError, match="no more"):
-        fill(named_place(f"{bucket.url}/f"), ["head"], refuse)
+        fill(resolve_location(f"{bucket.url}/f"), ["head"], refuse)
     assert bucket.get("f/head") == b"earlier"
 
 

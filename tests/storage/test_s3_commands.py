@@ -65,13 +65,13 @@ def test_a_job_of_which_few_rows_are_held_is_read_there(
 
 @pytest.mark.slow
 def test_a_header_of_a_large_object_costs_little(bucket: Bucket) -> None:
-    from hta_graph.storage.named_places import named_place
+    from hta_graph.storage.named_places import resolve_location
     from hta_graph.trace.header import peek_header, text_size
 
     event = b'{"ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":1,"ts":1,"dur":1},'
     text = b'{"distributedInfo":{"rank":3},"traceEvents":[' + event * (30 * 2**20 // len(event)) + event[:-1] + b"]}"
     for name, data in {"rank3.json": text, "packed.json.gz": gzip.compress(text, 1) + bytes(2**21)}.items():
-        place = named_place(bucket.put(name, data))
+        place = resolve_location(bucket.put(name, data))
         bucket.asked.clear()
         header = peek_header(place)
         assert header is not None
@@ -83,16 +83,16 @@ def test_a_header_of_a_large_object_costs_little(bucket: Bucket) -> None:
 
 @pytest.mark.slow
 def test_a_folder_of_many_is_listed_once(bucket: Bucket) -> None:
-    from hta_graph.storage.file_lists import given_places
-    from hta_graph.trace.rank_files import expand
+    from hta_graph.storage.file_lists import expand_file_lists
+    from hta_graph.trace.rank_files import expand_inputs
 
     for at in range(40):
         bucket.put(f"many/rank{at}.json", b"{}")
     bucket.asked.clear()
-    found = expand(given_places(f"{bucket.url}/many/"))
+    found = expand_inputs(expand_file_lists(f"{bucket.url}/many/"))
     assert [path.name for path in found] == sorted(f"rank{at}.json" for at in range(40))
     assert {path.stat().st_size for path in found} == {2}
-    expand(given_places(f"{bucket.url}/many/"))
+    expand_inputs(expand_file_lists(f"{bucket.url}/many/"))
     assert len(bucket.asked) == 1
 
 

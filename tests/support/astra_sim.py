@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hta_graph.chakra.et_files import GROUPS_FILE, read_folder
-from hta_graph.chakra.et_program import EtProgram, programs_of
+from hta_graph.chakra.et_program import EtProgram, rank_programs
 from hta_graph.chakra.log_statistics import LogStatistics, log_statistics
 from hta_graph.chakra.simulator_log import read_log
 from hta_graph.errors import TraceError
@@ -138,4 +138,4 @@ def with_second_rank(folder: Path) -> None:
 
 def programs_in(folder: Path) -> dict[int, EtProgram]:
     """Return what each rank of a workload runs."""
-    return programs_of(read_folder(folder))
+    return rank_programs(read_folder(folder))

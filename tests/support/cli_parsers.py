@@ -8,14 +8,14 @@ from functools import cache
 from analyses.cli.all_commands import COMMANDS
 from analyses.cli.command import CommandGroup
 
-__all__ = ["every_command", "options_of", "positionals_of"]
+__all__ = ["parsers_by_command", "options_of", "positionals_of"]
 
 Words = tuple[str, ...]
 """What calls a command, such as ``("chakra", "convert")``."""
 
 
 @cache
-def every_command() -> dict[Words, argparse.ArgumentParser]:
+def parsers_by_command() -> dict[Words, argparse.ArgumentParser]:
     """Return a parser of each command's arguments, by its words."""
     found = {}
     for command in COMMANDS:
@@ -30,9 +30,9 @@ def every_command() -> dict[Words, argparse.ArgumentParser]:
 
 def options_of(words: Words) -> list[argparse.Action]:
     """Return a command's options."""
-    return [action for action in every_command()[words]._actions if action.option_strings]
+    return [action for action in parsers_by_command()[words]._actions if action.option_strings]
 
 
 def positionals_of(words: Words) -> list[argparse.Action]:
     """Return what a command takes without an option's name."""
-    return [action for action in every_command()[words]._actions if not action.option_strings]
+    return [action for action in parsers_by_command()[words]._actions if not action.option_strings]

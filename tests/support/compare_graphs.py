@@ -9,10 +9,10 @@ import numpy as np
 
 import hta_graph as hg
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.event_flags import Marks
+from hta_graph.graph.event_flags import EventFlags
 from hta_graph.trace.table import Trace
 
-MARKS = [name for name, value in vars(Marks).items() if not name.startswith("_") and not callable(value)]
+MARKS = [name for name, value in vars(EventFlags).items() if not name.startswith("_") and not callable(value)]
 
 
 def differences(one: DependencyGraph, other: DependencyGraph) -> Iterator[str]:

@@ -12,7 +12,7 @@ from tests.support.invariants import require
 
 
 @dataclass(frozen=True)
-class Answer:
+class CommandResult:
     """What a command printed, and its exit status."""
 
     status: int
@@ -45,7 +45,7 @@ class Answer:
         require(count == int(self.status != 0), f"status {self.status} with {count} lines of error: {self.err[:300]}")
 
 
-def ask(words: Sequence[str]) -> Answer:
+def run_fuzzed(words: Sequence[str]) -> CommandResult:
     """Run a command."""
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -54,4 +54,4 @@ def ask(words: Sequence[str]) -> Answer:
         except SystemExit as stop:
             status = int(stop.code or 0)
     out.flush()
-    return Answer(status, out.buffer.getvalue(), err.getvalue())  # type: ignore[attr-defined]
+    return CommandResult(status, out.buffer.getvalue(), err.getvalue())  # type: ignore[attr-defined]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.model import Ints
-from hta_graph.multi_rank.matching.rank_members import ALL, RankMembers, Recording
+from hta_graph.multi_rank.matching.rank_members import ALL_RANKS, RankCommunications, Recording
 
-__all__ = ["MadeJob", "made_members"]
+__all__ = ["GeneratedJob", "generated_communications"]
 
 DATA_RANKS, TENSOR_RANKS = 512, 8
 """How many ranks a group of either kind has at most."""
@@ -22,7 +22,7 @@ EPOCH_NS = 1_700_000_000_000_000_000
 
 
 @dataclass(frozen=True)
-class MadeJob:
+class GeneratedJob:
     """What a made job is like.
 
     ``ids``: communications have recorded ids; ``clock_spread_ns``: how far clocks of hosts are apart; ``drift_ppm``:
@@ -41,7 +41,7 @@ class MadeJob:
     seed: int = 0
 
 
-def made_members(job: MadeJob) -> dict[int, RankMembers]:
+def generated_communications(job: GeneratedJob) -> dict[int, RankCommunications]:
     """Return what each rank of a made job recorded."""
     random = np.random.default_rng(job.seed)
     ranks = np.arange(job.ranks)
@@ -83,13 +83,13 @@ def _group_text(which: int, number: int, ranks: int, data: int) -> str:
 
 
 def _members_of(
-    rank: int, job: MadeJob, at: Ints, kind: Ints, groups: Ints, texts: list[list[str]], arrival: Ints, end: Ints
-) -> RankMembers:
+    rank: int, job: GeneratedJob, at: Ints, kind: Ints, groups: Ints, texts: list[list[str]], arrival: Ints, end: Ints
+) -> RankCommunications:
     count = len(at)
     # As in a file that was read on its own: a rank has texts of its own.
     own = ["".join([texts[which][number][:1], texts[which][number][1:]]) for which, number in enumerate(groups)]
     kinds = kind[at].tolist()
-    said = RankMembers.no_arguments(count) | {
+    said = RankCommunications.no_arguments(count) | {
         "Collective name": [ALL_TO_ALL[which] for which in kinds],
         "Process Group Name": [str(which) for which in kinds],
         "Group size": [own[which].count(",") + 1 for which in kinds],
@@ -105,8 +105,8 @@ def _members_of(
         ]
     rows = np.arange(count, dtype=np.int32)
     last = EPOCH_NS + job.collectives * job.step_ns + ARRIVES_WITHIN_NS
-    return RankMembers(
-        rows, rows, arrival, arrival, end, np.full(count, ALL), np.full(count, job.on_gpu), [KERNEL] * count,
+    return RankCommunications(
+        rows, rows, arrival, arrival, end, np.full(count, ALL_RANKS), np.full(count, job.on_gpu), [KERNEL] * count,
         [own[which] for which in kinds], said,
         Recording(f"host{rank // RANKS_PER_HOST}", EPOCH_NS - job.step_ns, last),
     )  # fmt: skip

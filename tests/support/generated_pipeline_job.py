@@ -11,13 +11,13 @@ from typing import Any
 
 import pandas as pd
 
-__all__ = ["MadeShape", "made_job", "random_shape_of_job"]
+__all__ = ["PipelineShape", "generated_pipeline_job", "random_shape_of_job"]
 
 SLOT = 0.1
 
 
 @dataclass(frozen=True)
-class MadeShape:
+class PipelineShape:
     """What a made job looks like.
 
     ``late_receives`` and ``early_sends`` are recorded though they belong to no work; ``first_receive_missing``: on the
@@ -42,11 +42,11 @@ class MadeShape:
     spread: float = 0.8
 
 
-def random_shape_of_job(seed: int) -> MadeShape:
+def random_shape_of_job(seed: int) -> PipelineShape:
     """Return any shape."""
     rng = random.Random(f"shape {seed}")
     coin = rng.random
-    return MadeShape(
+    return PipelineShape(
         pp=rng.randint(1, 4), dp=rng.randint(1, 3), dsp=rng.choice((1, 1, 2)), vpp=rng.choice((1, 1, 2, 3)),
         microbatches=rng.randint(1, 4), steps=rng.randint(1, 3), overlapped=coin() < 0.4, late_receives=coin() < 0.3,
         early_sends=coin() < 0.3, first_receive_missing=coin() < 0.4, faults=coin() < 0.4, warm_up=coin() < 0.6,
@@ -58,7 +58,7 @@ def random_shape_of_job(seed: int) -> MadeShape:
 class _Slots:
     """Operations of one stage, one after the other."""
 
-    shape: MadeShape
+    shape: PipelineShape
     stage: int
     rows: list[dict[str, Any]]
     now: float = 1.0
@@ -84,7 +84,7 @@ class _Slots:
         self.now += SLOT
 
 
-def _order_of_work(shape: MadeShape, stage: int) -> list[tuple[str, int]]:
+def _order_of_work(shape: PipelineShape, stage: int) -> list[tuple[str, int]]:
     """Return the work of a stage: all forward and then all backward, or with one chunk one of each in turn."""
     forward = [("forward", chunk) for chunk in range(shape.vpp) for _ in range(shape.microbatches)]
     backward = [("backward", chunk) for chunk in reversed(range(shape.vpp)) for _ in range(shape.microbatches)]
@@ -95,7 +95,7 @@ def _order_of_work(shape: MadeShape, stage: int) -> list[tuple[str, int]]:
     return [*forward[:ahead], *turns, *backward[len(forward) - ahead :]]
 
 
-def _rows_of_stage(shape: MadeShape, stage: int) -> list[dict[str, Any]]:
+def _rows_of_stage(shape: PipelineShape, stage: int) -> list[dict[str, Any]]:
     slots = _Slots(shape, stage, [])
     uses_dp = shape.dp * shape.dsp > 1 or shape.lonely
     if uses_dp:
@@ -131,7 +131,7 @@ def _add_tail(slots: _Slots, uses_dp: bool) -> None:
         slots.add(kind, slots.now, 0.05, next(chunks) if kind == "grads-reduce-scatter" else -1)
 
 
-def made_job(shape: MadeShape, seed: int) -> pd.DataFrame:
+def generated_pipeline_job(shape: PipelineShape, seed: int) -> pd.DataFrame:
     """Make the table of a job's operations, in no order."""
     rng = random.Random(f"times {seed}")
     template = pd.DataFrame([row for stage in range(shape.pp) for row in _rows_of_stage(shape, stage)])

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["GeneratedPart"]
+__all__ = ["GeneratedSection"]
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 @dataclass(frozen=True)
-class GeneratedPart:
+class GeneratedSection:
     """A page, what its marks are called, and what writes the part."""
 
     page: str

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import hta_graph as hg
-from analyses.hta.hta_window import like_hta
+from analyses.hta.hta_window import hta_scopes
 from analyses.scope import Scope, whole
 from hta_graph import DependencyGraph
 from tests.support.shared_traces import SHARED
@@ -45,7 +45,7 @@ def kept_as_documented(name: str, rank: int) -> bool:
 def exact_scopes(name: str, topic: str) -> Iterator[tuple[Scope, dict[str, Any]]]:
     """Pair each rank's whole trace, and HTA's window where HTA keeps to it, with the exact numbers of a topic."""
     found = graphs(name)
-    for scope, (rank, graph) in zip(like_hta(found), found.items(), strict=True):
+    for scope, (rank, graph) in zip(hta_scopes(found), found.items(), strict=True):
         yield whole(rank, graph), exact(name, rank)[topic]["all"]
         if kept_as_documented(name, rank):
             yield scope, exact(name, rank)[topic]["hta_window"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["BrokenError", "broken"]
+__all__ = ["InterruptedOutputError", "interrupted"]
 
 
-class BrokenError(Exception):
+class InterruptedOutputError(Exception):
     pass
 
 
-def broken(size: int) -> Iterator[bytes]:
+def interrupted(size: int) -> Iterator[bytes]:
     for _ in range(size >> 20):
         yield b"." * (1 << 20)
-    raise BrokenError
+    raise InterruptedOutputError

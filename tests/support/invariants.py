@@ -16,8 +16,8 @@ import hta_graph as hg
 from hta_graph import DependencyGraph
 from hta_graph.errors import QueryError
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, WALKABLE, BoundBy, EventKind, kind_mask
-from hta_graph.paths.windows import Window
-from hta_graph.what_if.replay import replayable
+from hta_graph.paths.windows import WindowQuery
+from hta_graph.what_if.replay import replay_graph
 from hta_graph.what_if.slack import latest_times
 
 
@@ -25,7 +25,7 @@ class BrokenRuleError(AssertionError):
     """A result that breaks an invariant, or an error that is not one clear line."""
 
 
-def check_graph(graph: DependencyGraph, windows: Sequence[Window] = (), *, oracle: bool = False) -> int:
+def check_graph(graph: DependencyGraph, windows: Sequence[WindowQuery] = (), *, oracle: bool = False) -> int:
     """Check DESIGN §7 on a graph and on the paths of windows; return how many windows had an answer."""
     _check_edges(graph)
     _check_acyclic(graph, oracle=oracle)
@@ -83,7 +83,7 @@ def check_path(path: hg.CriticalPath) -> None:
     require(all(left != right for left, right in pairwise(rows)), "equal neighbours are not merged")
 
 
-def check_replay(path: hg.CriticalPath, window: Window) -> None:
+def check_replay(path: hg.CriticalPath, window: WindowQuery) -> None:
     """Check that a replay without changes is what was recorded, with the same path, and that less time never adds."""
     try:
         same = hg.replay(path.graph, window=window)
@@ -97,15 +97,15 @@ def check_replay(path: hg.CriticalPath, window: Window) -> None:
     with contextlib.suppress(QueryError):
         free = hg.replay(path.graph, hg.scale("class:cpu_bound", 0), window)
         require((free.times <= path.graph.timeline.times).all(), "with less time something comes later")
-    base = replayable(path.graph, window)
+    base = replay_graph(path.graph, window)
     latest, inside = latest_times(base), base.is_inside
     require((latest[inside] >= base.times[inside])[latest[inside] >= 0].all(), "a point has less than no slack")
 
 
-def some_windows(graph: DependencyGraph, rng: random.Random) -> list[Window]:
+def some_windows(graph: DependencyGraph, rng: random.Random) -> list[WindowQuery]:
     """Choose windows of every form: whole, steps, annotations, times inside and outside."""
     events = graph.trace.events
-    windows: list[Window] = [hg.whole()]
+    windows: list[WindowQuery] = [hg.whole()]
     if not len(events):
         return windows
     numbers = [step.number for step in graph.trace.steps()]
@@ -118,7 +118,7 @@ def some_windows(graph: DependencyGraph, rng: random.Random) -> list[Window]:
     return windows + [_some_times(graph, rng) for _ in range(2)]
 
 
-def _some_times(graph: DependencyGraph, rng: random.Random) -> Window:
+def _some_times(graph: DependencyGraph, rng: random.Random) -> WindowQuery:
     events = graph.trace.events
     first, last = int(events.start.min()), int(events.end.max())
     margin = max((last - first) // 3, 1_000)

@@ -10,7 +10,7 @@ import hta_graph as hg
 from analyses.diff.job_diff import JobComparison
 from analyses.diff.job_side import side_of_job
 from analyses.diff.run_diff import between_runs
-from analyses.diff.two_runs_job_diff import between_jobs, rank_beside
+from analyses.diff.two_runs_job_diff import between_jobs, common_rank
 from tests.support.large_jobs import generated_job
 
 __all__ = ["DELAY_NS", "compared_jobs", "job_of_steps"]
@@ -28,5 +28,5 @@ def compared_jobs(control: Iterable[Path], test: Iterable[Path], **given: Any) -
     """Compare the jobs of some files, as the command does."""
     jobs = [hg.read_job(list(files)) for files in (control, test)]
     sides = [side_of_job(job, **given) for job in jobs]
-    rank = rank_beside(*sides)
+    rank = common_rank(*sides)
     return between_jobs(*sides, between_runs(*(job.graph(rank) for job in jobs)))

@@ -14,7 +14,7 @@ from hta_graph.storage import file_systems
 
 def begin_anew() -> None:
     """Forget who serves what, and what is known of it."""
-    file_systems.forget()
+    file_systems.clear_cache()
     file_systems.file_system.cache_clear()
     from fsspec import AbstractFileSystem
 

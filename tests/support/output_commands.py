@@ -21,13 +21,13 @@ from analyses.cli.path_args import (
     InputFile,
     InputFolder,
     InputTraces,
-    NamedFile,
     OutputFile,
     OutputFolder,
     OutputPlace,
+    PathArgument,
 )
 from tests.support.astra_log import Ran, log_text
-from tests.support.cli_parsers import every_command
+from tests.support.cli_parsers import parsers_by_command
 from tests.support.host_builder import host_of
 from tests.support.two_rank_job import small_job
 
@@ -113,7 +113,7 @@ class WritingCommand:
 @cache
 def writing_commands() -> tuple[WritingCommand, ...]:
     """Return every command that can write something."""
-    found = [made for words, parser in every_command().items() for made in _writing(words, parser._actions)]
+    found = [made for words, parser in parsers_by_command().items() for made in _writing(words, parser._actions)]
     return (*found, WritingCommand(("demo",), (), (), tuple(Output("", False, name, name) for name in DEMO), ()))
 
 
@@ -139,7 +139,7 @@ def _is_written(action: argparse.Action) -> bool:
 
 def names_a_file(action: argparse.Action) -> bool:
     """Say whether an argument is declared as a file or folder."""
-    return isinstance(action.type, type) and issubclass(action.type, NamedFile)
+    return isinstance(action.type, type) and issubclass(action.type, PathArgument)
 
 
 def _output(command: str, action: argparse.Action) -> Output:

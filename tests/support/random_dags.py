@@ -9,7 +9,7 @@ import numpy as np
 
 from hta_graph.what_if.longest_paths import LongestPaths
 
-__all__ = ["Edge", "as_paths", "plain_values", "random_edges"]
+__all__ = ["Edge", "as_paths", "reference_values", "random_edges"]
 
 Edge = tuple[int, int, int]
 """From which point to which, and how far (ns)."""
@@ -38,7 +38,7 @@ def as_paths(
     return paths, weight
 
 
-def plain_values(edges: Sequence[Edge], start: Sequence[int]) -> list[int]:
+def reference_values(edges: Sequence[Edge], start: Sequence[int]) -> list[int]:
     """Relax the edges in order of their targets; points without a cause keep their value."""
     caused = {target for _, target, _ in edges}
     values: list[int | None] = [None if at in caused else value for at, value in enumerate(start)]

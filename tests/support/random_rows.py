@@ -27,7 +27,7 @@ def graph_of(raw: bytes) -> DependencyGraph:
 
 
 @dataclass(frozen=True)
-class Soup:
+class RandomRows:
     """Rows with times in nanoseconds, to be written in a dialect and shifted."""
 
     rows: tuple[Row, ...]
@@ -93,6 +93,6 @@ CROWDED = st.one_of(
         ("python_function", "train.py(1): f"))),
 )  # fmt: skip
 """Rows of one thread at few instants: most boundaries coincide, zero-length rows lie on them."""
-SOUPS = st.one_of(
+RANDOM_ROWS = st.one_of(
     st.lists(ROWS, min_size=1, max_size=14), st.lists(ROWS, min_size=8, max_size=20), st.lists(CROWDED, min_size=4)
-).map(lambda rows: Soup(tuple(rows)))
+).map(lambda rows: RandomRows(tuple(rows)))

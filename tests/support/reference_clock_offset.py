@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.model import Bools, Floats, Ints
-from hta_graph.multi_rank.matching.clock_evidence import MeetingsOfTwo
+from hta_graph.multi_rank.matching.clock_evidence import PairMatches
 from hta_graph.multi_rank.matching.clock_lines import ClockLine
 
 __all__ = ["gap_of_bounds", "pair_clock"]
@@ -41,7 +41,7 @@ NO_UPPER, NO_LOWER = float("inf"), float("-inf")
 
 
 @dataclass(frozen=True)
-class PlainPairClock:
+class ReferencePairClock:
     """How far the second rank's clock is ahead of the first one's; how well that is known (ns), by how many matches.
 
     ``impossible`` are matches that fit no clocks; ``allows_zero`` says that nothing contradicts equal clocks.
@@ -54,7 +54,7 @@ class PlainPairClock:
     impossible: tuple[int, ...] = ()
 
 
-def pair_clock(matches: MeetingsOfTwo) -> PlainPairClock:
+def pair_clock(matches: PairMatches) -> ReferencePairClock:
     """Compare two clocks.
 
     Bounds that leave no room are a sign of a drift, if one makes room, else of matches that were none: as few as
@@ -69,25 +69,25 @@ def pair_clock(matches: MeetingsOfTwo) -> PlainPairClock:
         matches = _without_impossible(matches, drift, middle)
     ahead, error = _believed(matches, drift, middle)
     gone = tuple(np.setdiff1d(every.number, matches.number).tolist())
-    return PlainPairClock(ClockLine(ahead, drift, middle), error, len(matches), least <= 0 <= most, gone)
+    return ReferencePairClock(ClockLine(ahead, drift, middle), error, len(matches), least <= 0 <= most, gone)
 
 
-def gap_of_bounds(matches: MeetingsOfTwo) -> tuple[float, float]:
+def gap_of_bounds(matches: PairMatches) -> tuple[float, float]:
     """Return how far the second clock may be ahead at least and at most (ns), as waiting says."""
     return _room(matches, 0.0, 0)
 
 
-def _middle_of(matches: MeetingsOfTwo) -> int:
+def _middle_of(matches: PairMatches) -> int:
     return (int(matches.other_arrival.min()) + int(matches.other_end.max())) // 2
 
 
-def _bounds(matches: MeetingsOfTwo) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
+def _bounds(matches: PairMatches) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
     """Return when (the second clock's time) that one is ahead at least by what, and when at most by what (ns)."""
     one, two = matches.take(matches.waits), matches.take(matches.other_waits)
     return (one.other_arrival, one.other_arrival - one.end), (two.other_end, two.other_end - two.arrival)
 
 
-def _room(matches: MeetingsOfTwo, drift: float, middle: int) -> tuple[float, float]:
+def _room(matches: PairMatches, drift: float, middle: int) -> tuple[float, float]:
     """Return the bounds in the middle, if the clocks drift so."""
     (when_least, least), (when_most, most) = _bounds(matches)
     return (
@@ -96,7 +96,7 @@ def _room(matches: MeetingsOfTwo, drift: float, middle: int) -> tuple[float, flo
     )
 
 
-def _drift_of_bounds(matches: MeetingsOfTwo, middle: int) -> float:
+def _drift_of_bounds(matches: PairMatches, middle: int) -> float:
     """Return the drift that leaves most room between the bounds; 0 if none does, or one half does not confirm it."""
     if len(matches) < FEWEST_FOR_DRIFT:
         return 0.0
@@ -111,7 +111,7 @@ def _drift_of_bounds(matches: MeetingsOfTwo, middle: int) -> float:
     return drift if _missed(half, held_out, drift_of_half, middle) < _missed(half, held_out, 0.0, middle) else 0.0
 
 
-def _roomiest_drift(matches: MeetingsOfTwo, middle: int) -> float:
+def _roomiest_drift(matches: PairMatches, middle: int) -> float:
     """Find the drift with most room: the room is a concave function of it."""
 
     def room(drift: float) -> float:
@@ -132,7 +132,7 @@ def _highest(function: Callable[[float], float], low: float, high: float) -> flo
     return (low + high) / 2
 
 
-def _missed(half: MeetingsOfTwo, held_out: MeetingsOfTwo, drift: float, middle: int) -> float:
+def _missed(half: PairMatches, held_out: PairMatches, drift: float, middle: int) -> float:
     """Return how far what one half says lies outside the bounds of the other (ns)."""
     low, high = _room(half, drift, middle)
     ahead = (low + high) / 2
@@ -140,13 +140,13 @@ def _missed(half: MeetingsOfTwo, held_out: MeetingsOfTwo, drift: float, middle: 
     return max(least - ahead, 0.0) + max(ahead - most, 0.0)
 
 
-def _ends(matches: MeetingsOfTwo) -> tuple[Ints, Ints]:
+def _ends(matches: PairMatches) -> tuple[Ints, Ints]:
     """Return when both left what all wait for (the second clock's time), and how much later the second one (ns)."""
     both = matches.take(matches.waits & matches.other_waits)
     return both.other_end, both.other_end - both.end
 
 
-def _drift_of_ends(matches: MeetingsOfTwo, middle: int) -> float:
+def _drift_of_ends(matches: PairMatches, middle: int) -> float:
     """Return the drift that the ends show over a long recording; 0 if a half that is held out does not confirm it."""
     when, apart = _ends(matches)
     if len(when) < FEWEST_FOR_DRIFT or int(when.max() - when.min()) < LONG_NS:
@@ -181,7 +181,7 @@ def _spread(values: Ints | Floats) -> float:
     return USUAL_TO_STANDARD * float(np.median(np.abs(values - np.median(values))))
 
 
-def _without_impossible(matches: MeetingsOfTwo, drift: float, middle: int) -> MeetingsOfTwo:
+def _without_impossible(matches: PairMatches, drift: float, middle: int) -> PairMatches:
     """Leave out, one by one, what makes most room; all stays where too many would have to go."""
     kept = matches
     for _ in range(max(1, len(matches) // DROPPED_SHARE)):
@@ -198,12 +198,12 @@ class _RoomWith:
     drift: float
     middle: int
 
-    def __call__(self, matches: MeetingsOfTwo) -> float:
+    def __call__(self, matches: PairMatches) -> float:
         low, high = _room(matches, self.drift, self.middle)
         return high - low
 
 
-def _without_one(matches: MeetingsOfTwo, drift: float, middle: int) -> list[Bools]:
+def _without_one(matches: PairMatches, drift: float, middle: int) -> list[Bools]:
     """Return what remains without the meeting that sets the lower bound, and without that of the upper one."""
     least = np.where(
         matches.waits, matches.other_arrival - matches.end - drift * (matches.other_arrival - middle), NO_LOWER
@@ -215,7 +215,7 @@ def _without_one(matches: MeetingsOfTwo, drift: float, middle: int) -> list[Bool
     return [every != least.argmax(), every != most.argmin()]
 
 
-def _believed(matches: MeetingsOfTwo, drift: float, middle: int) -> tuple[int, int]:
+def _believed(matches: PairMatches, drift: float, middle: int) -> tuple[int, int]:
     """Return how far the second clock is ahead and how uncertain that is (ns): by ends or by bounds."""
     found: list[tuple[int, int]] = []
     low, high = _room(matches, drift, middle)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-def usual(times: Iterable[int], percent: int) -> int:
+def percentile(times: Iterable[int], percent: int) -> int:
     """Return the least of some times that so many percent of them do not exceed."""
     known = list(times)
     return min(one for one in known if sum(other <= one for other in known) * 100 >= percent * len(known))

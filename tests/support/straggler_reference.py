@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-__all__ = ["plain_answers"]
+__all__ = ["reference_answers"]
 
 Name = tuple[str, int, int]
 Key = tuple[int, int, Name]
@@ -23,7 +23,7 @@ GATHER, SCATTER, SEPARATE = "params-all-gather", "grads-reduce-scatter", "separa
 CLIP = "optimizer-clip-main-grad"
 
 
-class PlainJob:
+class ReferenceJob:
     """What waits for what, and how long everything took."""
 
     def __init__(self, frame: pd.DataFrame, dsp: int) -> None:
@@ -217,9 +217,9 @@ class PlainJob:
         )
 
 
-def plain_answers(frame: pd.DataFrame, dsp: int) -> dict[str, Any]:
+def reference_answers(frame: pd.DataFrame, dsp: int) -> dict[str, Any]:
     """Answer as the oracle does."""
-    job = PlainJob(frame, dsp)
+    job = ReferenceJob(frame, dsp)
     real = job.real_values()
     ideal = job.ideal_values(real)
     measured, no_delay = job.whole(job.start, job.end), job.lengths(real)[0]

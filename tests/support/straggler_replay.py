@@ -72,7 +72,7 @@ class StragglerReplay:
         """Build the graph of a job's first step."""
         parts = list(_edges_of(job))
         events, edges = _events_of(job), _frame_of(parts)
-        graph = hg.graph_from(events, edges, name="job", add_order=False, clock_fault_ns=ANY_TIME_NS)
+        graph = hg.from_dataframes(events, edges, name="job", add_order=False, clock_fault_ns=ANY_TIME_NS)
         return cls(job, graph, np.concatenate([part.takes for part in parts]))
 
     def weights(self, real: Bools) -> Floats:
@@ -127,7 +127,7 @@ def _rows_of(job: StragglerJob) -> Ints:
     return np.arange(job.dp * len(job.operations)).reshape(job.dp, -1)
 
 
-def _meetings(job: StragglerJob) -> Iterator[Ints]:
+def _collectives(job: StragglerJob) -> Iterator[Ints]:
     """Yield the events of each group that is not alone."""
     for group in job.rules.groups:
         members = _rows_of(job)[:, list(group.members)]
@@ -137,7 +137,7 @@ def _meetings(job: StragglerJob) -> Iterator[Ints]:
 
 def _edges_of(job: StragglerJob) -> Iterator[_Edges]:
     """Yield the edges of operations, between them, of their meetings, and from the start of the step."""
-    rows, meetings = _rows_of(job), list(_meetings(job))
+    rows, meetings = _rows_of(job), list(_collectives(job))
     waits = np.array(job.rules.waits, np.int64).reshape(-1, 2)
     first = rows[:, np.setdiff1d(np.arange(len(job.operations)), waits[:, 1])]
     yield _Edges(rows.ravel(), START, rows.ravel(), END, rows.ravel())
@@ -157,7 +157,7 @@ def _free(source: Ints, source_point: int, target: Ints, target_point: int) -> _
 def _events_of(job: StragglerJob) -> pd.DataFrame:
     """Return the events: a lane for each type of operation of each worker."""
     start, end = (np.rint(times[: job.dp]).astype(np.int64).ravel() for times in (job.start, job.end))
-    met = [start[members].max() for members in _meetings(job)]
+    met = [start[members].max() for members in _collectives(job)]
     instants = np.array([*met, start.min()], np.int64)
     lanes = [f"stream {dp}:{one.stage}:{one.type}" for dp in range(job.dp) for one in job.operations]
     return pd.DataFrame({

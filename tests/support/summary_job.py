@@ -12,23 +12,23 @@ from typing import Any
 import hta_graph as hg
 from analyses.questions.critical_path import path_document
 from hta_graph.multi_rank.matching.collectives import match_collectives
-from hta_graph.multi_rank.matching.read_members import read_members
-from hta_graph.multi_rank.summary.rank_excerpt import ExcerptQuestion, make_excerpt
-from hta_graph.multi_rank.summary.summarize import SkeletonQuestion, make_skeleton
+from hta_graph.multi_rank.matching.read_members import read_communications
+from hta_graph.multi_rank.summary.rank_excerpt import ExcerptRequest, make_path_excerpt
+from hta_graph.multi_rank.summary.summarize import SummaryRequest, summarize_rank
 from hta_graph.multi_rank.summary_job import SummarySource
-from hta_graph.multi_rank.what_if.rank_replay import make_replay
-from hta_graph.multi_rank.what_if.replay_question import ReplayQuestion
-from hta_graph.multi_rank.wire_format import graph_pieces, read_graph
+from hta_graph.multi_rank.what_if.rank_replay import answer_replay_request
+from hta_graph.multi_rank.what_if.replay_question import ReplayRequest
+from hta_graph.multi_rank.wire_format import decode_graph, encode_graph
 from hta_graph.paths.step_table import step_rows
-from hta_graph.paths.windows import Window
+from hta_graph.paths.windows import WindowQuery
 from hta_graph.text.json_text import to_json
 from tests.matching_accuracy import DAMAGES, SCENARIOS, random_shape
 from tests.simulator.ranks import record_job, simulate_job
 from tests.support.deep_tests import deep
 
-__all__ = ["ALL_KINDS", "SKELETON_KINDS", "answer_or_error", "recorded_ranks", "said_of_path", "skeleton_job"]
+__all__ = ["ALL_KINDS", "SUMMARY_KINDS", "answer_or_error", "recorded_ranks", "path_json", "summary_job"]
 
-SKELETON_KINDS = [
+SUMMARY_KINDS = [
     ("fsdp", "nccl", "windows"),
     deep("ddp", "nccl", "none"),
     deep("pipeline", "gloo", "clocks"),
@@ -58,26 +58,28 @@ def answer_or_error(question: Callable[..., Any], *given: Any) -> Any:
         return f"{type(error).__name__}: {error}"
 
 
-def skeleton_job(graphs: Iterable[hg.DependencyGraph], doings: int = 1 << 20) -> hg.JobGraph:
+def summary_job(graphs: Iterable[hg.DependencyGraph], doings: int = 1 << 20) -> hg.JobGraph:
     """Return the job of graphs as processes elsewhere would tell it: skeletons and excerpts come as bytes."""
     whole = {graph.rank or 0: graph for graph in graphs}
-    few = {rank: _sent(make_skeleton(graph, SkeletonQuestion(doings=doings))) for rank, graph in whole.items()}
-    matched = match_collectives({rank: read_members(graph) for rank, graph in few.items()})
+    few = {rank: _sent(summarize_rank(graph, SummaryRequest(doings=doings))) for rank, graph in whole.items()}
+    matched = match_collectives({rank: read_communications(graph) for rank, graph in few.items()})
     for rank, clock in matched.clocks.by_rank.items():
-        if not clock.only_ahead:
-            question = SkeletonQuestion(doings=doings, clock=SkeletonQuestion.clock_record(clock))
-            few[rank] = _sent(make_skeleton(whole[rank], question))
+        if not clock.is_constant_offset:
+            question = SummaryRequest(doings=doings, clock=SummaryRequest.clock_record(clock))
+            few[rank] = _sent(summarize_rank(whole[rank], question))
 
-    def ask(questions: Mapping[int, ExcerptQuestion]) -> dict[int, hg.DependencyGraph]:
-        again = {rank: ExcerptQuestion.of_record(asked.as_record()) for rank, asked in questions.items()}
-        return {rank: _sent(make_excerpt(whole[rank], asked)) for rank, asked in again.items()}
+    def ask(questions: Mapping[int, ExcerptRequest]) -> dict[int, hg.DependencyGraph]:
+        again = {rank: ExcerptRequest.of_record(asked.as_record()) for rank, asked in questions.items()}
+        return {rank: _sent(make_path_excerpt(whole[rank], asked)) for rank, asked in again.items()}
 
     def ask_replay(
-        doing: str, ranks: Iterable[int], question: Callable[[int], ReplayQuestion]
+        doing: str, ranks: Iterable[int], question: Callable[[int], ReplayRequest]
     ) -> dict[int, hg.DependencyGraph]:
         del doing
         again = {rank: json.loads(json.dumps(question(rank).as_record())) for rank in ranks}
-        return {rank: _sent(make_replay(whole[rank], ReplayQuestion.of_record(one))) for rank, one in again.items()}
+        return {
+            rank: _sent(answer_replay_request(whole[rank], ReplayRequest.of_record(one))) for rank, one in again.items()
+        }
 
     def read_whole(ranks: Iterable[int]) -> dict[int, hg.DependencyGraph]:
         return {rank: whole[rank] for rank in ranks}
@@ -86,11 +88,11 @@ def skeleton_job(graphs: Iterable[hg.DependencyGraph], doings: int = 1 << 20) ->
 
 
 def _sent(graph: hg.DependencyGraph) -> hg.DependencyGraph:
-    stream = BytesIO(b"".join(map(bytes, graph_pieces(graph))))
-    return read_graph(json.loads(stream.readline()), stream)
+    stream = BytesIO(b"".join(map(bytes, encode_graph(graph))))
+    return decode_graph(json.loads(stream.readline()), stream)
 
 
-def said_of_path(job: hg.JobGraph, window: Window | None) -> dict[str, Any]:
+def path_json(job: hg.JobGraph, window: WindowQuery | None) -> dict[str, Any]:
     """Return the whole document of a path, without the verdict's rules that compare all ranks."""
     path = hg.critical_path(job, window)
     steps = step_rows(path.graph) if path.window.is_default else ()

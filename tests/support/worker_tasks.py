@@ -12,10 +12,10 @@ from pathlib import Path
 from threading import Thread
 
 from hta_graph.errors import HtaGraphError
-from hta_graph.multi_rank.rank_request import RankQuestion
-from hta_graph.multi_rank.rank_task import file_task
+from hta_graph.multi_rank.rank_request import RankRequest
+from hta_graph.multi_rank.rank_task import rank_task
 from hta_graph.multi_rank.workers.tasks import Task
-from hta_graph.multi_rank.workers.worker_processes import ProcessEngine
+from hta_graph.multi_rank.workers.worker_processes import WorkerPool
 from hta_graph.trace.rank_files import RankFile
 from tests.support.child_processes import child_processes, wait_until
 from tests.support.trace_builder import TraceBuilder
@@ -33,17 +33,17 @@ def rank_file(folder: Path, rank: int) -> Path:
 
 def reading(path: Path, rank: int = 0, memory: int | None = None) -> Task:
     """Ask for the graph of a file."""
-    return file_task(RankFile(path, rank, "header"), RankQuestion(), memory=memory)
+    return rank_task(RankFile(path, rank, "header"), RankRequest(), memory=memory)
 
 
-def submitted(engine: ProcessEngine, task: Task) -> Future[bytes | HtaGraphError]:
+def submit_task(engine: WorkerPool, task: Task) -> Future[bytes | HtaGraphError]:
     """Let a process run a task whose answer is taken as it is."""
     return engine.submit(task, _whole_answer)
 
 
-def answers(engine: ProcessEngine, tasks: Sequence[Task]) -> list[bytes | HtaGraphError]:
+def answers(engine: WorkerPool, tasks: Sequence[Task]) -> list[bytes | HtaGraphError]:
     """Let processes run tasks; return what each made, or its error, in the order of the tasks."""
-    asked = [submitted(engine, task) for task in tasks]
+    asked = [submit_task(engine, task) for task in tasks]
     return [future.result() for future in asked]
 
 

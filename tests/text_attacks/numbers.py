@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.support.cli_parsers import every_command, options_of
+from tests.support.cli_parsers import options_of, parsers_by_command
 from tests.support.output_commands import names_a_file
 from tests.text_attacks.command_lines import Asked, Material, ask_in_process
 from tests.text_attacks.texts import lines_of, with_labels, written_material
@@ -66,7 +66,9 @@ def numeric_options(words: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
 
 
 def attack_options(
-    material: Material, numbers: tuple[str, ...] = NUMBERS, commands: Iterable[tuple[str, ...]] = tuple(every_command())
+    material: Material,
+    numbers: tuple[str, ...] = NUMBERS,
+    commands: Iterable[tuple[str, ...]] = tuple(parsers_by_command()),
 ) -> Iterator[tuple[Asked, list[str]]]:
     """Give each number to each option that takes one; yield what came of each with what is wrong."""
     seen: set[str] = set()
@@ -114,7 +116,7 @@ def attack_values(folder: Path, names: tuple[str, ...] = tuple(ODD_VALUES)) -> I
     sound = with_labels(0)
     places = sorted({path for _, _, path in places_of_numbers(sound)})
     commands = [
-        words for words in every_command() if words == ("chakra", "convert") or words[0] not in ("demo", "chakra")
+        words for words in parsers_by_command() if words == ("chakra", "convert") or words[0] not in ("demo", "chakra")
     ]
     for number, name in enumerate(names):
         for place, path in enumerate(places):

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import hta_graph as hg
 from tests.support.astra_log import Ran, log_text, write_workload
-from tests.support.cli_parsers import every_command, options_of
+from tests.support.cli_parsers import options_of, parsers_by_command
 from tests.support.host_builder import host_of
 from tests.support.two_rank_job import one_rank
 from tests.text_attacks.command_lines import Asked, Material, ask_in_process, stray_characters
@@ -139,15 +139,15 @@ def attack_by_files(folder: Path, text: str) -> Iterator[tuple[Asked, list[str]]
     broken.write_text('{"traceEvents": [{"ph": "X", "na')
     for place in (missing, broken, missing / "none.json"):
         files = Material([place, place], place, place, place, material.out)
-        for words in every_command():
+        for words in parsers_by_command():
             asked = ask_in_process([*words, *files.inputs(*words), *files.needed(*words)])
             yield asked, asked.faults
 
 
 def attack_by_options(material: Material, text: str) -> Iterator[tuple[Asked, list[str]]]:
     """Give a text to every option of every command, and as a command."""
-    for words in (*every_command(), (text,), ("chakra", text)):
-        known = words in set(every_command())
+    for words in (*parsers_by_command(), (text,), ("chakra", text)):
+        known = words in set(parsers_by_command())
         needed = [*material.inputs(*words), *material.needed(*words)] if known else []
         options = {action.option_strings[-1]: action.nargs for action in options_of(words)} if known else {}
         # What is written lands beside the other outputs, whatever it is called.
@@ -161,7 +161,7 @@ def attack_by_options(material: Material, text: str) -> Iterator[tuple[Asked, li
 
 
 def _asked_everything(material: Material, text: str) -> Iterator[tuple[Asked, list[str]]]:
-    for words in every_command():
+    for words in parsers_by_command():
         for number, line in enumerate(lines_of(material, words)):
             asked = ask_in_process(line)
             yield asked, [*asked.faults, *_lost_text(asked, text)]

@@ -13,7 +13,7 @@ import zstandard
 
 from hta_graph.errors import TraceError
 from hta_graph.trace import decompress
-from hta_graph.trace.decompress import Unpacking, frame_length, is_zstd
+from hta_graph.trace.decompress import Decompression, frame_length, is_zstd
 
 TEXT = json.dumps([{"name": f"op {n * 7919 % 10007}", "ts": n} for n in range(8000)]).encode()
 HALF = len(TEXT) // 2
@@ -32,8 +32,8 @@ PACKED = {
 }
 
 
-def unpacked(raw: bytes, piece: int = 1 << 17) -> tuple[bytes, Unpacking]:
-    made = Unpacking(Path("t.gz"), io.BufferedReader(io.BytesIO(raw)))  # type: ignore[arg-type]
+def unpacked(raw: bytes, piece: int = 1 << 17) -> tuple[bytes, Decompression]:
+    made = Decompression(Path("t.gz"), io.BufferedReader(io.BytesIO(raw)))  # type: ignore[arg-type]
     pieces = list(made)
     assert max(map(len, pieces), default=0) <= piece
     return b"".join(pieces), made

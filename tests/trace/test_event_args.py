@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hta_graph.errors import TraceError
-from hta_graph.trace.event_args import read_details
+from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.read import read_trace
 
 ROW = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 1, "dur": 1}
@@ -40,8 +40,8 @@ def test_few_rows_are_read_as_among_all(tmp_path: Path, text: str) -> None:
     trace = read_trace(path)
     few = [3, 30, 3]
     every, own = (
-        read_details(trace, KEYS, fields=["cat"]),
-        read_details(trace, KEYS, np.array(few, np.int32), fields=["cat"]),
+        read_event_args(trace, KEYS, fields=["cat"]),
+        read_event_args(trace, KEYS, np.array(few, np.int32), fields=["cat"]),
     )
     assert own.distributed == every.distributed
     assert own.fields["cat"].tolist() == ["cpu_op"] * 3
@@ -56,4 +56,4 @@ def test_rows_of_a_file_that_has_become_shorter_are_missed(tmp_path: Path) -> No
     trace = read_trace(path)
     path.write_text(json.dumps(rows()[:20]))
     with pytest.raises(TraceError, match="has changed since it was read"):
-        read_details(trace, KEYS, np.array([30]))
+        read_event_args(trace, KEYS, np.array([30]))

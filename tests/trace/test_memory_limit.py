@@ -15,8 +15,8 @@ from hta_graph.trace import json_reader, memory_limit, reader
 from hta_graph.trace.header import peek_header, text_size
 from hta_graph.trace.memory_limit import (
     GrowthCheck,
-    allowed_memory,
     available_memory,
+    limit_memory,
     limited_data,
     within_memory,
 )
@@ -42,7 +42,7 @@ def bomb(tmp_path: Path) -> Path:
 
 def test_a_text_that_is_longer_than_allowed_names_both(bomb: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cause = r"holds more than 18 MiB of text, packed in 0\.\d+ MiB, too much for the 100 MiB that reading may take"
-    with allowed_memory(100 * MIB), pytest.raises(TooLargeError, match=f"{bomb}: {cause}; allow more with memory$"):
+    with limit_memory(100 * MIB), pytest.raises(TooLargeError, match=f"{bomb}: {cause}; allow more with memory$"):
         hg.read_trace(bomb)
     status, out, err = run_command(capsys, "info", bomb, "--memory", "100M")
     assert (status, out, err.count("\n")) == (1, "", 1)
@@ -55,7 +55,7 @@ def test_what_is_available_is_the_limit_where_none_is_named(bomb: Path, monkeypa
         TooLargeError, match="for the 90 MiB that reading may take; record fewer steps, or read it where"
     ):
         hg.read_trace(bomb)
-    with allowed_memory(1 << 34):
+    with limit_memory(1 << 34):
         assert len(hg.read_trace(bomb).events) == 1
 
 
@@ -68,7 +68,7 @@ def test_a_plain_text_is_refused_before_it_is_read(tmp_path: Path) -> None:
 
 
 def test_a_small_text_is_read_whatever_is_allowed(tmp_path: Path) -> None:
-    with allowed_memory(0):
+    with limit_memory(0):
         assert len(hg.read_trace(pack(tmp_path / "t.json.gz", b"[", ROW, b"]")).events) == 1
 
 
@@ -79,7 +79,7 @@ def test_what_does_not_begin_as_json_is_not_unpacked_further(tmp_path: Path) -> 
 
 
 def test_a_header_is_looked_for_no_further_than_the_text_may_be_read(bomb: Path) -> None:
-    with allowed_memory(0):
+    with limit_memory(0):
         header = peek_header(bomb)
     assert header is not None
     assert header.distributed == {"rank": 1}
@@ -91,7 +91,7 @@ def test_a_header_is_looked_for_no_further_than_the_text_may_be_read(bomb: Path)
 def test_what_is_decoded_at_once_is_refused_where_it_may_fill_memory(tmp_path: Path, begin: bytes) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(begin + b",[]" * (2 * MIB) + b"]}]}")
-    with allowed_memory(300 * MIB), pytest.raises(TooLargeError, match="holds one event, list or header of 6 MiB"):
+    with limit_memory(300 * MIB), pytest.raises(TooLargeError, match="holds one event, list or header of 6 MiB"):
         hg.read_trace(path)
 
 
@@ -99,7 +99,7 @@ def test_events_that_grow_beyond_what_is_allowed_are_refused(monkeypatch: pytest
     held = iter([100, 110, 130, 200, 330])
     monkeypatch.setattr(memory_limit, "_resident_bytes", lambda: next(held) * MIB)
     growth = GrowthCheck(Path("t.json"), 50 * MIB)
-    with allowed_memory(400 * MIB):
+    with limit_memory(400 * MIB):
         for _ in range(3):
             growth.check()
         with pytest.raises(TooLargeError, match="holds too many events in 50 MiB of text"):
@@ -127,7 +127,7 @@ def test_memory_beyond_a_limit_is_an_error_and_not_the_end() -> None:
     with pytest.raises(MemoryError), limited_data(64 * MIB):
         bytearray(1 << 30)
     with within_memory(5):
-        assert memory_limit.memory_for_one() == 5
+        assert memory_limit.memory_for_one_file() == 5
         bytearray(1 << 26)
     bytearray(1 << 27)
 

@@ -14,7 +14,7 @@ import hta_graph as hg
 from hta_graph.errors import TraceError
 from hta_graph.export.perfetto.perfetto_path_overlay import overlay_bytes
 from hta_graph.trace import json_reader, tolerant
-from hta_graph.trace.event_args import read_details
+from hta_graph.trace.event_args import read_event_args
 from tests.support.compare_traces import same_columns
 from tests.support.deep_tests import deep
 
@@ -104,7 +104,7 @@ def test_details_and_overlay_of_a_salvaged_file(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(TEXT.encode()[: ENDS[39] + 30])
     trace = hg.read_trace(path, salvage=True)
-    found = read_details(trace, ["Input Dims"])["Input Dims"]
+    found = read_event_args(trace, ["Input Dims"])["Input Dims"]
     assert [value[0][0] for value in found] == list(range(40))
     overlay = json.loads(overlay_bytes(hg.critical_path(hg.build_graph(trace), hg.whole())))
     assert overlay["traceEvents"][:40] == [json.loads(row) for row in ROWS[:40]]

@@ -9,14 +9,14 @@ import numpy as np
 import hta_graph as hg
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EdgeKind
-from hta_graph.what_if.rank_normalization import median_weights, same_places
+from hta_graph.what_if.rank_normalization import edge_correspondence, median_weights
 from tests.support.gloo_builder import MAIN, WORKER, GlooRank
 from tests.support.trace_builder import TraceBuilder
 
 
 def places_of_starts(graph: DependencyGraph, name: str) -> list[tuple[int, int]]:
     """Return the place and the step of every edge that leads to the start of an event of a name, in order of time."""
-    known, edges = same_places(graph), graph.edge_table
+    known, edges = edge_correspondence(graph), graph.edge_table
     found = [
         (int(known.place[row]), int(known.step[row]))
         for row in np.argsort(graph.timeline.times[edges.target], kind="stable").tolist()
@@ -69,7 +69,7 @@ def test_the_worker_that_is_free_does_not_matter(tmp_path: Path) -> None:
                 trace.op("aten::add", start + begin + 20, start + begin + 25, tid=MAIN)
         paths.append(trace.write(tmp_path / f"rank{rank}.json"))
     job = hg.read_job(paths)
-    known = same_places(job)
+    known = edge_correspondence(job)
     handed = np.flatnonzero(job.edge_table.kind == EdgeKind.THREAD_HANDOFF)
     found = list(zip(known.place[handed].tolist(), known.step[handed].tolist(), strict=True))
     assert len(found) == 8

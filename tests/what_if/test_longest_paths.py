@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hta_graph.errors import QueryError
 from hta_graph.what_if.longest_paths import LongestPaths
 from tests.support.deep_tests import for_all
-from tests.support.random_dags import as_paths, plain_values, random_edges
+from tests.support.random_dags import as_paths, random_edges, reference_values
 
 
 @for_all(st.integers(0, 10**9), st.integers(2, 25), examples=300)
@@ -21,7 +21,7 @@ def test_values_are_the_latest_of_all_ways(seed: int, points: int) -> None:
     if not edges:
         return
     paths, weight = as_paths(edges, points)
-    assert paths.values(weight, np.array(start)).tolist() == plain_values(edges, start)
+    assert paths.values(weight, np.array(start)).tolist() == reference_values(edges, start)
 
 
 @for_all(st.integers(0, 10**9), st.integers(2, 25), examples=120)
@@ -64,7 +64,7 @@ def test_a_wrong_order_of_causes_is_dealt_with(seed: int, points: int) -> None:
         return
     place = np.array(rng.sample(range(points), points), np.int32)
     paths, weight = as_paths(edges, points, place)
-    assert paths.values(weight, np.array(start)).tolist() == plain_values(edges, start)
+    assert paths.values(weight, np.array(start)).tolist() == reference_values(edges, start)
 
 
 @pytest.mark.parametrize("back", [(3, 0), (2, 1), (1, 0)])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from hta_graph.what_if.like_others import LikeOthers, asked_of_others, taken_there
-from hta_graph.what_if.replay import replayable
+from hta_graph.what_if.like_others import RankNormalization, comparison_keys, comparison_times
+from hta_graph.what_if.replay import replay_graph
 from tests.support.trace_builder import TraceBuilder
 
 
@@ -58,12 +58,12 @@ def test_it_never_takes_longer_than_it_did_where_it_does_more_often(tmp_path: Pa
 
 def test_others_may_be_asked_one_by_one(tmp_path: Path) -> None:
     job = job_of(tmp_path, [60, 60], [20], [30, 30], [40])
-    base = replayable(job, hg.step(1, cpu_window=True))
-    asked = asked_of_others(base, 0)
+    base = replay_graph(job, hg.step(1, cpu_window=True))
+    asked = comparison_keys(base, 0)
     assert (np.diff(asked.place) > 0).all()
     assert (np.diff(asked.kind) > 0).all()
-    found = LikeOthers.of(0, asked, [taken_there(job, part, asked) for part in (1, 2, 3)])
-    alone = LikeOthers.of(0, asked, [taken_there(job, 1, asked)])
+    found = RankNormalization.of(0, asked, [comparison_times(job, part, asked) for part in (1, 2, 3)])
+    alone = RankNormalization.of(0, asked, [comparison_times(job, 1, asked)])
     assert found.is_shared.sum() > alone.is_shared.sum() > 0
     assert str(found) == "rank_like_others=0"
     with pytest.raises(hg.HtaGraphError, match="9"):

@@ -11,7 +11,7 @@ import pytest
 import hta_graph as hg
 from hta_graph import DependencyGraph
 from hta_graph.errors import QueryError, UsageError
-from hta_graph.what_if.draft import Draft
+from hta_graph.what_if.draft import ModifiedWindow
 from tests.support.trace_builder import TraceBuilder
 
 pytestmark = pytest.mark.sampled(2)
@@ -104,8 +104,8 @@ def test_an_added_edge_holds_its_target(tmp_path: Path) -> None:
 
 
 def test_changes_apply_in_order_and_one_of_ones_own_is_a_function(tmp_path: Path) -> None:
-    def gemm_at_most(limit: int) -> Callable[[Draft], None]:
-        def change(draft: Draft) -> None:
+    def gemm_at_most(limit: int) -> Callable[[ModifiedWindow], None]:
+        def change(draft: ModifiedWindow) -> None:
             parts, names = draft.base.parts, draft.base.graph
             own = np.array([owner >= 0 and names.name_of(owner) == "gemm" for owner in parts.owner.tolist()])
             draft.factor[own] *= np.minimum(1, limit / parts.length[own])
@@ -207,7 +207,9 @@ def test_what_cannot_be_meant_is_refused_at_once(change: Callable[[], object], s
         (hg.scenario("fused", "aten::mm"), "that launch several kernels"),
     ],
 )
-def test_what_the_trace_does_not_have_is_said(change: Callable[[Draft], None], said: str, tmp_path: Path) -> None:
+def test_what_the_trace_does_not_have_is_said(
+    change: Callable[[ModifiedWindow], None], said: str, tmp_path: Path
+) -> None:
     graph = two_kernels(tmp_path)
     with pytest.raises(QueryError) as error:
         hg.replay(graph, [hg.scale("kernel:gemm", 0.5), change])
@@ -229,7 +231,7 @@ LONG = 10**15
         [hg.weigh([0, 1], 20 * LONG)],
     ],
 )
-def test_changes_that_add_years_are_refused(changes: list[Callable[[Draft], None]], tmp_path: Path) -> None:
+def test_changes_that_add_years_are_refused(changes: list[Callable[[ModifiedWindow], None]], tmp_path: Path) -> None:
     with pytest.raises(QueryError, match=r"more than a year of further work; give smaller factors$"):
         hg.replay(two_kernels(tmp_path), changes, hg.whole())
 

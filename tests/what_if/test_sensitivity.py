@@ -10,7 +10,7 @@ import pytest
 import analyses
 import hta_graph as hg
 from hta_graph import DependencyGraph
-from hta_graph.paths.windows import Window
+from hta_graph.paths.windows import WindowQuery
 from tests.support.trace_builder import TraceBuilder
 
 US = 1_000
@@ -54,7 +54,7 @@ def test_what_is_not_on_the_path_gains_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("what", ["class:cpu_bound", "class:gpu_compute_bound", "kernel:sgemm", "operator:aten::mm"])
 @pytest.mark.parametrize("window", [None, hg.whole()])
 @pytest.mark.slow
-def test_every_factor_is_what_a_replay_predicts(what: str, window: Window | None) -> None:
+def test_every_factor_is_what_a_replay_predicts(what: str, window: WindowQuery | None) -> None:
     for graph in (hg.build_graph(hg.read_trace(SAMPLES / "sample_trace.json.gz")), hg.read_job(SAMPLES / "four_ranks")):
         try:
             curve = hg.sensitivity(graph, what, window)

@@ -9,7 +9,7 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.model import EdgeKind
-from hta_graph.what_if.edge_times import edge_times
+from hta_graph.what_if.edge_times import edge_weights
 from tests.edge_accuracy import read
 from tests.replay_accuracy import PROVEN, Found, figures, of_program, program_of, quantiles
 from tests.simulator import Dialect, Program, Stream, simulate, write
@@ -86,7 +86,7 @@ def test_nobody_is_tied_to_the_times_of_another_thread_by_a_lock() -> None:
 def test_a_launch_bound_what_came_its_usual_time_after_it() -> None:
     """On streams that mostly wait for launches the usual lag between kernels is still that of a stream."""
     graph = read(write(simulate(program_of(29)), Dialect()))
-    known, edges = edge_times(graph), graph.edge_table
+    known, edges = edge_weights(graph), graph.edge_table
     times = graph.timeline.times
     own = known.binds & (edges.kind == EdgeKind.STREAM_ORDER) & (edges.source & 1 == 1)
     lags = times[edges.target[own]] - times[edges.source[own]]
@@ -96,7 +96,7 @@ def test_a_launch_bound_what_came_its_usual_time_after_it() -> None:
 def test_a_lag_is_judged_by_how_many_times_as_long_as_usual_it_is() -> None:
     """Where kernels are launched about when the stream becomes free, lags of launches do not pass for the stream's."""
     graph = read(write(simulate(program_of(2_036)), Dialect()))
-    known, edges = edge_times(graph), graph.edge_table
+    known, edges = edge_weights(graph), graph.edge_table
     others = ~known.binds & (edges.kind == EdgeKind.STREAM_ORDER) & (edges.source & 1 == 1)
     assert 800 <= np.median(known.weight[others]) <= 1_200
 

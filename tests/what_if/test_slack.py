@@ -11,9 +11,9 @@ import analyses
 import hta_graph as hg
 from hta_graph import DependencyGraph
 from hta_graph.errors import UsageError
-from hta_graph.paths.windows import Window
-from hta_graph.what_if.draft import Draft
-from hta_graph.what_if.replay import replayable
+from hta_graph.paths.windows import WindowQuery
+from hta_graph.what_if.draft import ModifiedWindow
+from hta_graph.what_if.replay import replay_graph
 from hta_graph.what_if.slack import edge_slack
 from tests.support.trace_builder import TraceBuilder
 
@@ -25,25 +25,25 @@ def sample() -> DependencyGraph:
     return hg.build_graph(hg.read_trace(SAMPLES / "sample_trace.json.gz"))
 
 
-def check_edges(graph: DependencyGraph, window: Window | None, rng: random.Random) -> None:
+def check_edges(graph: DependencyGraph, window: WindowQuery | None, rng: random.Random) -> None:
     """Make some edges longer by their slack, and by a nanosecond more."""
-    base = replayable(graph, window)
+    base = replay_graph(graph, window)
     spare = edge_slack(base)[: len(base.edges.row)]
     for edge in rng.sample(range(len(spare)), min(6, len(spare))):
         if spare[edge] >= 0:
             for more in (0, 1):
-                draft = Draft(base)
+                draft = ModifiedWindow(base)
                 draft.extra[edge] += spare[edge] + more
                 times = base.paths.values(draft.weight, base.times)
                 assert base.end_of(times, draft.tails) == base.window.end_ns + more
         else:
-            draft = Draft(base)
+            draft = ModifiedWindow(base)
             draft.extra[edge] += 10**12
             assert base.end_of(base.paths.values(draft.weight, base.times), draft.tails) == base.window.end_ns
 
 
 @pytest.mark.parametrize("window", [None, hg.whole(), hg.step(2, cpu_window=True), hg.step(3, gpu_window=True)])
-def test_an_edge_may_be_longer_by_its_slack(sample: DependencyGraph, window: Window | None) -> None:
+def test_an_edge_may_be_longer_by_its_slack(sample: DependencyGraph, window: WindowQuery | None) -> None:
     check_edges(sample, window, random.Random(3))
 
 

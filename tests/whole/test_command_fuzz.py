@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.command_fuzz import POSITIONALS, fuzz_commands, values_of
-from tests.support.cli_parsers import every_command, options_of, positionals_of
+from tests.support.cli_parsers import options_of, parsers_by_command, positionals_of
 from tests.support.deep_tests import cases, deep
 
-COMMANDS = len(every_command()) - 1
+COMMANDS = len(parsers_by_command()) - 1
 """All but the demonstration."""
 
 
@@ -23,7 +23,7 @@ def test_any_question_is_answered_or_refused(first: int, count: int) -> None:
 
 
 def test_whatever_a_command_can_be_given_is_given() -> None:
-    for words in every_command():
+    for words in parsers_by_command():
         assert all(action.dest in POSITIONALS for action in positionals_of(words))
         for action in options_of(words):
             values_of(action)

@@ -55,7 +55,7 @@ from tests.simulator.program import (
 from tests.simulator.strategies import dialects, programs
 from tests.support.deep_tests import deep, for_all
 from tests.support.invariants import check_graph, check_path, some_windows
-from tests.support.random_rows import SOUPS, Soup, graph_of
+from tests.support.random_rows import RANDOM_ROWS, RandomRows, graph_of
 from tests.trace_fuzz import as_bytes
 
 BOTH_FAMILIES = programs("arbitrary") | programs("pytorch")
@@ -72,8 +72,8 @@ def test_simulated_traces_obey_every_invariant(program: Program, dialect: Dialec
     check_graph(graph, some_windows(graph, random.Random(seed)), oracle=True)
 
 
-@for_all(SOUPS, st.integers(0, 99), examples=250)
-def test_soups_obey_every_invariant(soup: Soup, seed: int) -> None:
+@for_all(RANDOM_ROWS, st.integers(0, 99), examples=250)
+def test_soups_obey_every_invariant(soup: RandomRows, seed: int) -> None:
     """Rows that overlap without nesting, share instants and correlations, or go back in time break nothing."""
     graph = soup.graph()
     answered = check_graph(graph, some_windows(graph, random.Random(seed)), oracle=True)
@@ -89,10 +89,10 @@ def test_larger_programs_obey_every_invariant(family: Any, seed: int, size: int)
     check_graph(graph, some_windows(graph, random.Random(seed)), oracle=True)
 
 
-@for_all(SOUPS | programs("pytorch").map(lambda p: to_bytes(write(simulate(p), Dialect()).document)), examples=60)
-def test_gpu_windows_tile_the_run(made: Soup | bytes) -> None:
+@for_all(RANDOM_ROWS | programs("pytorch").map(lambda p: to_bytes(write(simulate(p), Dialect()).document)), examples=60)
+def test_gpu_windows_tile_the_run(made: RandomRows | bytes) -> None:
     """Each step's GPU window begins where the last one that was not empty ended (DESIGN §4)."""
-    graph = made.graph() if isinstance(made, Soup) else graph_of(made)
+    graph = made.graph() if isinstance(made, RandomRows) else graph_of(made)
     windows = []
     for step in graph.trace.steps():
         try:
@@ -102,8 +102,8 @@ def test_gpu_windows_tile_the_run(made: Soup | bytes) -> None:
     assert all(left.end_ns == right.start_ns for left, right in pairwise(windows))
 
 
-@for_all(SOUPS, st.integers(-5_000, 30_000), st.integers(1, 2_200_000), examples=60)
-def test_parts_of_a_window_have_the_classes_of_the_whole(soup: Soup, start: int, length: int) -> None:
+@for_all(RANDOM_ROWS, st.integers(-5_000, 30_000), st.integers(1, 2_200_000), examples=60)
+def test_parts_of_a_window_have_the_classes_of_the_whole(soup: RandomRows, start: int, length: int) -> None:
     """Explicit times tile also where they begin before the trace or end after it; outside of it nothing is work."""
     graph = soup.graph()
     first, last = int(graph.trace.events.start.min()), int(graph.trace.events.end.max())
@@ -115,8 +115,8 @@ def test_parts_of_a_window_have_the_classes_of_the_whole(soup: Soup, start: int,
     assert set(outside.bound_by) <= {"cpu_gap", "unexplained", "data_loading"}
 
 
-@for_all(SOUPS, st.integers(1, 9), st.booleans(), examples=60)
-def test_times_wholly_outside_the_trace_are_refused(soup: Soup, away: int, before: bool) -> None:
+@for_all(RANDOM_ROWS, st.integers(1, 9), st.booleans(), examples=60)
+def test_times_wholly_outside_the_trace_are_refused(soup: RandomRows, away: int, before: bool) -> None:
     """A question about times of which the trace holds nothing is one clear line, not an empty answer."""
     graph = soup.graph()
     first, last = int(graph.trace.events.start.min()), int(graph.trace.events.end.max())
@@ -198,8 +198,8 @@ def test_shuffling_a_simulated_trace_changes_nothing_but_indices(program: Progra
     assert_equal_but_for_indices(document, shuffled(document, seed))
 
 
-@for_all(SOUPS, st.integers(0, 9), examples=250)
-def test_shuffling_a_soup_changes_nothing_but_indices(soup: Soup, seed: int) -> None:
+@for_all(RANDOM_ROWS, st.integers(0, 9), examples=250)
+def test_shuffling_a_soup_changes_nothing_but_indices(soup: RandomRows, seed: int) -> None:
     """Ties of time, length, kind and correlation are broken by content, the index comes last (DESIGN §3)."""
     document = soup.document()
     assert_equal_but_for_indices(document, shuffled(document, seed))
@@ -219,23 +219,23 @@ def edge_rows(graph: DependencyGraph) -> list[tuple[Any, ...]]:
 SHIFTS = st.sampled_from((1, 999, 10**9 + 1, 10**15 + 7, 1_712_867_402_348_256_789)) | st.integers(0, 2 * 10**18)
 
 
-@for_all(SOUPS, SHIFTS, st.booleans(), examples=60)
-def test_shifting_all_times_shifts_the_results_exactly(soup: Soup, shift: int, in_header: bool) -> None:
+@for_all(RANDOM_ROWS, SHIFTS, st.booleans(), examples=60)
+def test_shifting_all_times_shifts_the_results_exactly(soup: RandomRows, shift: int, in_header: bool) -> None:
     """A constant added to all times, in the rows or in the header, changes edges not at all and segments by it."""
     here, there = soup.graph(), soup.graph(shift_ns=shift, base_ns=shift // 1_000 * 1_000 if in_header else None)
     assert edge_rows(here) == edge_rows(there)
     assert shifted_segments(here, 0) == shifted_segments(there, shift)
 
 
-STREAM_SYNC = Soup((
+STREAM_SYNC = RandomRows((
     {"ph": "X", "cat": "cuda_runtime", "ts": 0, "dur": 0, "name": "cudaStreamSynchronize", "pid": 9, "tid": 1},
     {"ph": "X", "cat": "kernel", "ts": 0, "dur": 0, "name": "gemm", "pid": 0, "tid": 7, "args": {"stream": 7}},
 ))  # fmt: skip
 
 
-@for_all(SOUPS, st.integers(1, 10**9), examples=60)
+@for_all(RANDOM_ROWS, st.integers(1, 10**9), examples=60)
 @example(soup=STREAM_SYNC, shift=1)
-def test_shifting_to_times_before_zero_shifts_the_results(soup: Soup, shift: int) -> None:
+def test_shifting_to_times_before_zero_shifts_the_results(soup: RandomRows, shift: int) -> None:
     """Times are relative to a base that a file may choose as it likes: a negative one is a time like any other."""
     here, there = soup.graph(), soup.graph(shift_ns=-shift)
     assert edge_rows(here) == edge_rows(there)

@@ -12,7 +12,7 @@ import pytest
 
 from analyses.hta.kernel_names import name_without_arguments
 from hta_graph.text.sanitize import one_line
-from hta_graph.text.shorten import demangled, elided, short_name, short_names
+from hta_graph.text.shorten import demangle, short_name, short_names, shorten_middle
 from tests.support.deep_tests import deep
 from tests.text_attacks.own_patterns import growing_patterns, own_patterns
 
@@ -27,7 +27,7 @@ def test_patterns_are_found() -> None:
     assert len(patterns()) > 100
     assert {
         "hta_graph.text.shorten.FRAME[0] match",
-        "hta_graph.multi_rank.matching.read_communications.PEER[0] search",
+        "hta_graph.multi_rank.matching.read_communications.PEER_PATTERN[0] search",
     } <= patterns().keys()
 
 
@@ -48,9 +48,9 @@ def test_no_pattern_grows_faster_than_its_text(part: int) -> None:
     [
         name_without_arguments,
         short_name,
-        demangled,
+        demangle,
         one_line,
-        lambda name: elided(name, 60),
+        lambda name: shorten_middle(name, 60),
         lambda name: short_names([name, name + "x"])[0],
     ],
 )

@@ -17,12 +17,12 @@ import pytest
 
 import hta_graph as hg
 from hta_graph import DependencyGraph
-from hta_graph.dependencies.context import LinkContext
+from hta_graph.dependencies.context import RuleContext
 from hta_graph.dependencies.cycle_removal import edges_that_close_cycles
 from hta_graph.dependencies.forward_backward import forward_backward
 from hta_graph.graph.graph_timeline import Timeline
 from hta_graph.paths.binding_edges import binding_edges
-from hta_graph.paths.windows import Window
+from hta_graph.paths.windows import WindowQuery
 from hta_graph.trace.json_reader import FilePart, Parts
 from hta_graph.trace.read import trace_of_bytes
 from hta_graph.trace.source import read_bytes
@@ -47,7 +47,7 @@ def graph(request: pytest.FixtureRequest) -> DependencyGraph:
     return graph_of_file(request.param)
 
 
-def windows(graph: DependencyGraph) -> list[Window]:
+def windows(graph: DependencyGraph) -> list[WindowQuery]:
     steps = graph.trace.steps()
     numbers = [step.number for step in steps[:3]]
     return [hg.whole(), *(hg.step(number) for number in numbers), *(hg.step(n, cpu_window=True) for n in numbers)]
@@ -157,10 +157,10 @@ def test_shuffling_rows_changes_nothing_but_indices(name: str, tmp_path: Path) -
 @pytest.mark.parametrize("name", ["nccl_args_a100", "ns_resolution_v100", "cpu_only_gloo", "ascend_npu"])
 def test_sequence_numbers_say_what_the_arrows_say(name: str) -> None:
     trace = hg.read_trace(next((SHARED / "traces" / name).glob("*.gz")))
-    context = LinkContext(trace, Timeline(trace))
+    context = RuleContext(trace, Timeline(trace))
     by_arrows = forward_backward(context)
     without = dataclasses.replace(trace, flows=Flows(*(np.empty(0, np.int64) for _ in range(4))))
-    by_sequence = forward_backward(LinkContext(without, context.timeline))
+    by_sequence = forward_backward(RuleContext(without, context.timeline))
     pairs = [sorted(zip(t.source.tolist(), t.target.tolist(), strict=True)) for t in (by_arrows, by_sequence)]
     assert len(pairs[0]) == len(trace.flows.start_time) > 0
     assert pairs[0] == pairs[1]

@@ -17,33 +17,33 @@ from hypothesis import strategies as st
 import hta_graph as hg
 from tests.straggler_oracle import StragglerAnswers, main
 from tests.support.deep_tests import deep, for_all
-from tests.support.generated_pipeline_job import MadeShape, made_job, random_shape_of_job
+from tests.support.generated_pipeline_job import PipelineShape, generated_pipeline_job, random_shape_of_job
 from tests.support.pipeline_job import StragglerJob, job_of_frame, read_straggler_job
 from tests.support.shared_traces import SHARED
-from tests.support.straggler_reference import plain_answers
+from tests.support.straggler_reference import reference_answers
 
 ORACLE = SHARED / "oracle_whatif"
 JOBS = [path.stem.removeprefix("trace-") for path in sorted(ORACLE.glob("trace-*.parquet"))]
 META = "trial_name: made\ndsp_size: 1\n"
 
 SHAPES = {
-    "plain": MadeShape(),
-    "alone": MadeShape(pp=1, dp=1),
-    "alone with its collectives": MadeShape(pp=2, dp=1, vpp=2, lonely=True),
-    "alone with overlapped gradients": MadeShape(pp=2, dp=1, overlapped=True, lonely=True),
-    "one stage": MadeShape(pp=1, dp=3),
-    "one data-parallel rank": MadeShape(pp=3, dp=1),
-    "sharded over several": MadeShape(pp=2, dp=1, dsp=2),
-    "chunks": MadeShape(pp=3, vpp=2),
-    "chunks of one stage": MadeShape(pp=1, vpp=3),
-    "a missing first receive": MadeShape(pp=2, vpp=2, first_receive_missing=True),
-    "receives of nothing": MadeShape(pp=3, late_receives=True),
-    "sends of nothing": MadeShape(pp=3, early_sends=True),
-    "overlapped gradients": MadeShape(pp=3, vpp=2, overlapped=True),
-    "all forward first": MadeShape(pp=2, microbatches=4, warm_up=False),
-    "faults of clocks": MadeShape(pp=3, microbatches=4, steps=3, faults=True),
-    "nothing to gain": MadeShape(spread=0.0),
-    "many workers": MadeShape(pp=4, dp=10, microbatches=1, steps=1),
+    "plain": PipelineShape(),
+    "alone": PipelineShape(pp=1, dp=1),
+    "alone with its collectives": PipelineShape(pp=2, dp=1, vpp=2, lonely=True),
+    "alone with overlapped gradients": PipelineShape(pp=2, dp=1, overlapped=True, lonely=True),
+    "one stage": PipelineShape(pp=1, dp=3),
+    "one data-parallel rank": PipelineShape(pp=3, dp=1),
+    "sharded over several": PipelineShape(pp=2, dp=1, dsp=2),
+    "chunks": PipelineShape(pp=3, vpp=2),
+    "chunks of one stage": PipelineShape(pp=1, vpp=3),
+    "a missing first receive": PipelineShape(pp=2, vpp=2, first_receive_missing=True),
+    "receives of nothing": PipelineShape(pp=3, late_receives=True),
+    "sends of nothing": PipelineShape(pp=3, early_sends=True),
+    "overlapped gradients": PipelineShape(pp=3, vpp=2, overlapped=True),
+    "all forward first": PipelineShape(pp=2, microbatches=4, warm_up=False),
+    "faults of clocks": PipelineShape(pp=3, microbatches=4, steps=3, faults=True),
+    "nothing to gain": PipelineShape(spread=0.0),
+    "many workers": PipelineShape(pp=4, dp=10, microbatches=1, steps=1),
 }
 
 
@@ -134,26 +134,26 @@ QUICK = ("plain", "alone")
 @pytest.mark.parametrize("name", [*QUICK, *(deep(name) for name in SHAPES if name not in QUICK)])
 def test_every_rule_is_that_of_the_description(name: str) -> None:
     shape = SHAPES[name]
-    frame = made_job(shape, 5)
-    assert differences(answers_of(frame, shape.dsp), plain_answers(frame, shape.dsp)) == {}
+    frame = generated_pipeline_job(shape, 5)
+    assert differences(answers_of(frame, shape.dsp), reference_answers(frame, shape.dsp)) == {}
 
 
 @for_all(st.integers(0, 100_000), examples=200)
 def test_random_jobs_are_answered_as_the_description_says(seed: int) -> None:
     shape = random_shape_of_job(seed)
-    frame = made_job(shape, seed)
-    assert differences(answers_of(frame, shape.dsp), plain_answers(frame, shape.dsp)) == {}
+    frame = generated_pipeline_job(shape, seed)
+    assert differences(answers_of(frame, shape.dsp), reference_answers(frame, shape.dsp)) == {}
 
 
 def test_nobody_asks_why_where_little_is_lost() -> None:
-    answers = answers_of(made_job(SHAPES["nothing to gain"], 5), 1)
+    answers = answers_of(generated_pipeline_job(SHAPES["nothing to gain"], 5), 1)
     assert answers["S"] < 1.03
     assert [answers[name] for name in ("S_by_type", "S_by_stage", "S_by_dp", "M_W")] == [None] * 4
     assert answers["M_S"] is not None
 
 
 def test_three_percent_of_the_workers_are_the_worst() -> None:
-    job = job_of_frame(made_job(SHAPES["many workers"], 5), 1, Path("made"))
+    job = job_of_frame(generated_pipeline_job(SHAPES["many workers"], 5), 1, Path("made"))
     answers = StragglerAnswers.of(job)
     worst = answers.worst_workers()
     assert worst is not None
@@ -161,7 +161,7 @@ def test_three_percent_of_the_workers_are_the_worst() -> None:
 
 
 def test_of_equally_bad_workers_those_of_smaller_rank_are_the_worst() -> None:
-    answers = StragglerAnswers.of(job_of_frame(made_job(SHAPES["plain"], 5), 1, Path("made")))
+    answers = StragglerAnswers.of(job_of_frame(generated_pipeline_job(SHAPES["plain"], 5), 1, Path("made")))
     vars(answers).update(by_dp={"0": 1.5, "1": 1.5}, by_stage={"0": 1.2, "1": 1.2})
     worst = answers.worst_workers()
     assert worst is not None
@@ -169,7 +169,7 @@ def test_of_equally_bad_workers_those_of_smaller_rank_are_the_worst() -> None:
 
 
 def test_the_replay_of_many_scenarios_is_that_of_each() -> None:
-    job = job_of_frame(made_job(SHAPES["faults of clocks"], 5), 1, Path("made"))
+    job = job_of_frame(generated_pipeline_job(SHAPES["faults of clocks"], 5), 1, Path("made"))
     replay = StragglerAnswers.of(job).replay
     real = np.zeros(job.start.shape, np.bool_)
     real[:, ::2] = True
@@ -187,7 +187,7 @@ def test_the_replay_of_many_scenarios_is_that_of_each() -> None:
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
     trace, meta = tmp_path / "trace.parquet", tmp_path / "meta.yaml"
-    made_job(SHAPES["plain"], 5).to_parquet(trace)
+    generated_pipeline_job(SHAPES["plain"], 5).to_parquet(trace)
     meta.write_text(META)
     return trace, meta
 

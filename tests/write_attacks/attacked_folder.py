@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from analyses.cli.main import run
-from analyses.cli.signals import end_by_signals
+from analyses.cli.signals import install_signal_handlers
 from hta_graph.chakra import et_files
 from hta_graph.export import parquet
 from hta_graph.storage import atomic_write
@@ -287,7 +287,7 @@ def _become_program(arguments: Sequence[str], first: Callable[[], None] | None) 
     sys.argv[1:] = arguments
     for number in HEARD:
         signal.signal(number, signal.SIG_DFL)
-    end_by_signals()
+    install_signal_handlers()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, HEARD)
     if first:
         first()

@@ -7,15 +7,15 @@ import argparse
 from analyses.arg_types import whole_number
 from analyses.cli.outputs import Outputs
 from analyses.cli.path_args import OutputFile
-from analyses.cli.rank_inputs import AskedRanks, say
-from analyses.cli.run_analysis import asked_scopes, write_answer
-from analyses.cli.window_args import Stretch
+from analyses.cli.rank_inputs import RankInputs, say
+from analyses.cli.run_analysis import read_scopes, write_answer
+from analyses.cli.window_args import WindowArgs
 from hta_graph.errors import UsageError
 
-__all__ = ["add_overlay", "write_sequences"]
+__all__ = ["_add_overlay", "_run_sequences"]
 
 
-def add_overlay(parser: argparse.ArgumentParser) -> None:
+def _add_overlay(parser: argparse.ArgumentParser) -> None:
     """Add where the marked trace goes, and how much it marks."""
     parser.add_argument(
         "--top-k",
@@ -32,12 +32,12 @@ def add_overlay(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def write_sequences(options: argparse.Namespace) -> None:
+def _run_sequences(options: argparse.Namespace) -> None:
     """Print the sequences, or write them and the marked trace."""
     from analyses.questions import kernel_sequences
 
     outputs = Outputs.of(options)
-    scopes = asked_scopes(AskedRanks.of(options), Stretch.of(options))
+    scopes = read_scopes(RankInputs.of(options), WindowArgs.of(options))
     # Known only now: how many ranks an input folder holds.
     if options.overlay and len(scopes) > 1:
         raise UsageError("--overlay marks one stretch of one rank; choose with --rank, --step or --annotation")

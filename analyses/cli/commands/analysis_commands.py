@@ -7,8 +7,8 @@ from functools import partial
 
 from analyses.catalogue import CATALOGUE
 from analyses.cli.command import Command
-from analyses.cli.commands.analyses import add_overlay, write_sequences
-from analyses.cli.commands.memory_command import memory_timeline
+from analyses.cli.commands.analyses import _add_overlay, _run_sequences
+from analyses.cli.commands.memory_command import run_memory_timeline
 from analyses.cli.options import (
     add_flags,
     add_flight,
@@ -19,23 +19,23 @@ from analyses.cli.options import (
     add_stretch,
     add_tables,
 )
-from analyses.cli.run_analysis import ask
+from analyses.cli.run_analysis import run_analysis
 from analyses.description import IndexEntry
 
-__all__ = ["command_of", "commands_of_analyses"]
+__all__ = ["analysis_command", "analysis_commands"]
 
 
-def commands_of_analyses() -> dict[str, Command]:
+def analysis_commands() -> dict[str, Command]:
     """Make the commands of all analyses, by name, in the order of the catalogue."""
-    made = {entry.name: command_of(entry) for entry in CATALOGUE}
+    made = {entry.name: analysis_command(entry) for entry in CATALOGUE}
     (of_memory,) = (entry for entry in CATALOGUE if entry.name == "memory-timeline")
-    made["memory-timeline"] = replace(made["memory-timeline"], run=partial(memory_timeline, of_memory))
+    made["memory-timeline"] = replace(made["memory-timeline"], run=partial(run_memory_timeline, of_memory))
     sequences = made["kernel-sequences"]
-    made["kernel-sequences"] = replace(sequences, options=(*sequences.options, add_overlay), run=write_sequences)
+    made["kernel-sequences"] = replace(sequences, options=(*sequences.options, _add_overlay), run=_run_sequences)
     return made
 
 
-def command_of(entry: IndexEntry) -> Command:
+def analysis_command(entry: IndexEntry) -> Command:
     """Make the command of an analysis: what all share, then its own flags."""
     # The order is that of the help: what is read, how, what is written, then the analysis' own flags.
     between_ranks = () if entry.from_summaries == "no" else (add_flight, add_skeletons)
@@ -47,5 +47,5 @@ def command_of(entry: IndexEntry) -> Command:
         examples=entry.examples,
         page=entry.page,
         options=(*shared, partial(add_flags, flags=entry.flags)),
-        run=partial(ask, entry),
+        run=partial(run_analysis, entry),
     )

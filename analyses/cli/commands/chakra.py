@@ -12,12 +12,12 @@ from analyses.cli.command import Command, CommandGroup
 from analyses.cli.options import add_inputs, add_jobs, add_json
 from analyses.cli.outputs import write_json
 from analyses.cli.path_args import InputFolder, InputTraces, OutputFile, OutputFolder
-from analyses.cli.rank_inputs import AskedRanks, print_lines, say
+from analyses.cli.rank_inputs import RankInputs, print_lines, say
 from hta_graph.chakra.convert_options import CHOICES
 from hta_graph.errors import HtaGraphError, OutputError, UsageError
-from hta_graph.storage.file_lists import given_places
+from hta_graph.storage.file_lists import expand_file_lists
 from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import named_place
+from hta_graph.storage.named_places import resolve_location
 
 if TYPE_CHECKING:
     from analyses.display.terminal import Line
@@ -62,7 +62,7 @@ def _add_link(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log-level", metavar="LEVEL", help=argparse.SUPPRESS)  # chakra_trace_link's, without effect
 
 
-def _link(options: argparse.Namespace) -> None:
+def _run_link(options: argparse.Namespace) -> None:
     """Link a host execution trace and a device trace of one rank, and say what was found."""
     from hta_graph.build import build_graph
     from hta_graph.chakra.host_trace import read_host_trace
@@ -89,13 +89,13 @@ LINK = Command(
     examples=("chakra link --host-trace host.json --device-trace device.json --output linked.json",),
     page="simulators.md",
     options=(_add_link,),
-    run=_link,
+    run=_run_link,
 )
 
 
 def _refuse_existing(output: str, *, force: bool) -> None:
     """Refuse to replace a file that nobody said may go."""
-    if output != "-" and not force and named_place(output).is_file():
+    if output != "-" and not force and resolve_location(output).is_file():
         raise OutputError(f"{output}: exists; --force replaces it")
 
 
@@ -146,13 +146,13 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace a workload that exists")
 
 
-def _convert(options: argparse.Namespace) -> None:
+def _run_convert(options: argparse.Namespace) -> None:
     """Write a folder of ``.et`` files, and say what became of the traces."""
     from hta_graph.chakra.convert import ConvertOptions, conversion_document
     from hta_graph.chakra.convert import convert as write_workload
     from hta_graph.chakra.et_files import check_target
 
-    target = named_place(options.output)
+    target = resolve_location(options.output)
     check_target(target, force=options.force)
     asked = ConvertOptions(
         options.profile,
@@ -178,7 +178,7 @@ CONVERT = Command(
     examples=("chakra convert job --output workload", "chakra convert job --profile gpu --output gpu_only"),
     page="simulators.md",
     options=(add_inputs, add_jobs, _add_convert, add_json),
-    run=_convert,
+    run=_run_convert,
 )
 
 
@@ -187,7 +187,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=InputFolder, metavar="DIR", help="a folder of .et files and comm_groups.json")
 
 
-def _check(options: argparse.Namespace) -> None:
+def _run_check(options: argparse.Namespace) -> None:
     """Print what ASTRA-sim would stumble over, one line each; with findings the exit status is 1."""
     from hta_graph.chakra.check import check as look_at
     from hta_graph.chakra.check import check_document
@@ -214,7 +214,7 @@ CHECK = Command(
     examples=("chakra convert job --output workload", "chakra check workload"),
     page="simulators.md",
     options=(_add_check, add_json),
-    run=_check,
+    run=_run_check,
 )
 
 
@@ -226,7 +226,7 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _simulate(options: argparse.Namespace) -> None:
+def _run_simulate(options: argparse.Namespace) -> None:
     """Execute a workload, print how long each rank took, and where it stalls."""
     from hta_graph.chakra.et_files import read_folder
     from hta_graph.chakra.simulate import nodes_csv, simulation_document
@@ -251,7 +251,7 @@ SIMULATE = Command(
     examples=("chakra convert job --output workload", "chakra simulate workload"),
     page="simulators.md",
     options=(_add_simulate, add_json),
-    run=_simulate,
+    run=_run_simulate,
 )
 
 
@@ -270,13 +270,15 @@ def _add_scale(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace a workload that exists")
 
 
-def _scale(options: argparse.Namespace) -> None:
+def _run_scale(options: argparse.Namespace) -> None:
     """Write a workload whose compute nodes take longer or shorter, and say what changed."""
     from hta_graph.chakra.et_files import read_folder
     from hta_graph.chakra.scale import scale_factor, scale_workload
 
     factors = scale_factor(options.gpu), scale_factor(options.cpu)
-    changed = scale_workload(read_folder(options.folder), named_place(options.output), *factors, force=options.force)
+    changed = scale_workload(
+        read_folder(options.folder), resolve_location(options.output), *factors, force=options.force
+    )
     say(f"{options.output}: nodes scaled: {changed.gpu:,} of the GPU, {changed.cpu:,} of the CPU")
 
 
@@ -287,7 +289,7 @@ SCALE = Command(
     examples=("chakra convert job --output workload", "chakra scale workload --gpu 0.5 --output faster"),
     page="simulators.md",
     options=(_add_scale,),
-    run=_scale,
+    run=_run_scale,
 )
 
 
@@ -304,15 +306,15 @@ def _add_statistics(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _statistics(options: argparse.Namespace) -> None:
+def _run_statistics(options: argparse.Namespace) -> None:
     """Print what a log of ASTRA-sim says of each rank."""
     from hta_graph.chakra.et_files import read_folder
-    from hta_graph.chakra.et_program import programs_of
+    from hta_graph.chakra.et_program import rank_programs
     from hta_graph.chakra.log_statistics import log_statistics, statistics_document
     from hta_graph.chakra.simulator_log import read_log
 
     log = read_log(options.log)
-    found = log_statistics(log, programs_of(read_folder(options.workload)) if options.workload else None)
+    found = log_statistics(log, rank_programs(read_folder(options.workload)) if options.workload else None)
     for note in found.notes:
         say(f"{options.log}: note: {note}")
     if options.json:
@@ -330,18 +332,18 @@ STATISTICS = Command(
     examples=("chakra statistics log --workload workload",),
     page="simulators.md",
     options=(_add_statistics, add_json),
-    run=_statistics,
+    run=_run_statistics,
 )
 
 
 def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
     """Read the ranks: linked traces, or device traces and perhaps host traces."""
-    from hta_graph.chakra.linked_trace_reader import has_chakra_schema, holds_activities
+    from hta_graph.chakra.linked_trace_reader import has_chakra_schema, is_linked_trace
     from hta_graph.chakra.rank_workload import RankInput
-    from hta_graph.trace.rank_files import expand
+    from hta_graph.trace.rank_files import expand_inputs
 
-    hosts = {path.absolute() for path in expand(given_places(options.host_trace))}
-    paths = [path for path in expand(given_places(options.inputs)) if path.absolute() not in hosts]
+    hosts = {path.absolute() for path in expand_inputs(expand_file_lists(options.host_trace))}
+    paths = [path for path in expand_inputs(expand_file_lists(options.inputs)) if path.absolute() not in hosts]
     if not paths:
         raise UsageError("every input is a host trace too, after --host-trace; name the files apart")
     # A workload is made of one form of input: linked traces, or device traces with or without host traces.
@@ -351,10 +353,10 @@ def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
             raise UsageError("linked traces hold their host traces already; leave --host-trace out")
         yield from _linked_inputs(linked, options.rank)
         return
-    if both := [path for path in linked if holds_activities(path)]:
+    if both := [path for path in linked if is_linked_trace(path)]:
         raise UsageError(f"{both[0]} is a linked trace, others are device traces; give all ranks in one form")
     # A workload lacks no rank: simulators wait for it for ever.
-    ranks = replace(AskedRanks.of(options), inputs=paths, all_needed=True)
+    ranks = replace(RankInputs.of(options), inputs=paths, all_needed=True)
     devices = [RankInput(*found) for found in ranks.graphs_by_rank()]
     yield from _with_host_traces(options, devices)
 
@@ -409,10 +411,10 @@ def _host_traces_by_rank(given: Sequence[str], ranks: Sequence[int], only: int |
     Raises:
         UsageError: names tell a rank that is not there, or do not tell enough.
     """
-    from hta_graph.trace.rank_files import expand, name_rank
+    from hta_graph.trace.rank_files import expand_inputs, rank_in_name
 
-    paths = expand(given_places(given))
-    named = {rank: path for path in paths if (rank := name_rank(path)) is not None}
+    paths = expand_inputs(expand_file_lists(given))
+    named = {rank: path for path in paths if (rank := rank_in_name(path)) is not None}
     # Without ranks in their names, host traces belong to the device traces in order, if there is one for each.
     if not named and len(paths) in (0, len(ranks)):
         return dict(zip(ranks, paths, strict=False))

@@ -7,11 +7,11 @@ import argparse
 from analyses.cli.command import Command
 from analyses.cli.options import add_inputs, add_output_place
 from analyses.cli.path_args import input_files
-from analyses.cli.rank_inputs import AskedRanks, print_lines
+from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.description import COUNTER_SERIES
 from hta_graph.errors import UsageError
 from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import named_place
+from hta_graph.storage.named_places import resolve_location
 
 __all__ = ["COUNTERS"]
 
@@ -22,17 +22,17 @@ def _add_counters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", choices=COUNTER_SERIES, help="only this counter")
 
 
-def _write_counters(options: argparse.Namespace) -> None:
+def _run_counters(options: argparse.Namespace) -> None:
     """Write each rank's trace with its counters and say what they hold."""
     from analyses.questions.counter_tracks import counter_tracks
     from analyses.scope import whole
     from hta_graph.export.perfetto.counter_tracks import write_counters
-    from hta_graph.storage.output_paths import check_targets
+    from hta_graph.storage.output_paths import check_outputs
 
-    scopes = [whole(rank, graph) for rank, graph in AskedRanks.of(options).graphs_by_rank()]
-    targets = _output_files(named_place(options.output), [scope.graph.path for scope in scopes])
+    scopes = [whole(rank, graph) for rank, graph in RankInputs.of(options).graphs_by_rank()]
+    targets = _output_files(resolve_location(options.output), [scope.graph.path for scope in scopes])
     # A folder gets files whose names are those of the inputs and more; one of them may be another input's name.
-    check_targets(targets, input_files(options))
+    check_outputs(targets, input_files(options))
     for scope, target in zip(scopes, targets, strict=True):
         tracks = counter_tracks(scope, [options.only] if options.only else COUNTER_SERIES)
         points = write_counters(scope.graph.trace, tracks, target)
@@ -61,5 +61,5 @@ COUNTERS = Command(
     examples=("counters trace.json.gz -o counters.json",),
     page="overlay.md",
     options=(add_inputs, _add_counters),
-    run=_write_counters,
+    run=_run_counters,
 )

@@ -19,8 +19,8 @@ from analyses.cli.options import (
 )
 from analyses.cli.outputs import write_json
 from analyses.cli.path_args import OutputFile
-from analyses.cli.rank_inputs import AskedRanks, print_lines, say
-from analyses.cli.window_args import Stretch
+from analyses.cli.rank_inputs import RankInputs, print_lines, say
+from analyses.cli.window_args import WindowArgs
 from hta_graph.errors import QueryError, UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hta_graph.paths.critical_path import CriticalPath
     from hta_graph.paths.step_table import StepRow
 
-__all__ = ["CRITICAL_PATH", "asked_path", "say_default_window", "write_path_overlay"]
+__all__ = ["CRITICAL_PATH", "path_of_window", "say_default_window", "write_path_overlay"]
 
 
 def _add_path_outputs(parser: argparse.ArgumentParser) -> None:
@@ -52,10 +52,10 @@ def _run_critical_path(options: argparse.Namespace) -> None:
     if options.per_step:
         _path_per_step(options)
         return
-    if (options.near is not None or options.overlay) and AskedRanks.of(options).many_ranks:
+    if (options.near is not None or options.overlay) and RankInputs.of(options).many_ranks:
         raise UsageError("--near and --overlay take all rows of all ranks; name one with --rank, or --skeletons never")
-    path = asked_path(options)
-    steps = _steps_beside(path, options, every=bool(options.json))
+    path = path_of_window(options)
+    steps = _steps_of_default_window(path, options, every=bool(options.json))
     near = None if options.near is None else _near_critical(path, options.near)
     if options.json:
         near_key = {"near": near[0]} if near else {}
@@ -69,33 +69,33 @@ def _run_critical_path(options: argparse.Namespace) -> None:
         print_lines([*path_lines(path, steps), *(["", *near[1]] if near else [])], wide=options.wide)
 
 
-def asked_path(options: argparse.Namespace) -> CriticalPath:
+def path_of_window(options: argparse.Namespace) -> CriticalPath:
     """Return the critical path of the window that a command line names."""
     from hta_graph.paths.critical_path import critical_path
 
-    stretch = Stretch.of(options)
+    stretch = WindowArgs.of(options)
     window, few = stretch.window(), stretch.skeleton() if hasattr(options, "skeletons") else None
-    return critical_path(AskedRanks.of(options).job_or_graph(few), window, data_load=options.data_load)
+    return critical_path(RankInputs.of(options).job_or_graph(few), window, data_load=options.data_load)
 
 
 def _path_per_step(options: argparse.Namespace) -> None:
     """Print what bounds each step of each rank, or write it as JSON."""
     from analyses.questions.critical_path import STEPS_LISTED, RankSteps, per_step_document, per_step_lines
     from hta_graph.graph.job_graph import JobGraph
-    from hta_graph.paths.critical_path import is_told_elsewhere
-    from hta_graph.paths.step_table import step_rows, telling_steps
+    from hta_graph.paths.critical_path import has_partial_rows
+    from hta_graph.paths.step_table import notable_steps, step_rows
 
-    if not Stretch.of(options).names_nothing:
+    if not WindowArgs.of(options).names_nothing:
         raise UsageError("--per-step asks about every step's usual window; leave other windows out")
     if options.overlay or options.dot or options.near is not None:
         raise UsageError("--overlay, --dot and --near are about one path; name a step instead of --per-step")
-    graph = AskedRanks.of(options).job_or_graph(Stretch().skeleton())
+    graph = RankInputs.of(options).job_or_graph(WindowArgs().skeleton())
     # Of several ranks each alone, then the job; of many ranks the job.
     asked = [graph]
-    if isinstance(graph, JobGraph) and not is_told_elsewhere(graph):
+    if isinstance(graph, JobGraph) and not has_partial_rows(graph):
         asked = [*(graph.graph(part.rank) for part in graph.parts), graph]
     # Nobody reads thousands of lines: a terminal gets those that tell most.
-    listed = [None if options.json else telling_steps(found, None, STEPS_LISTED) for found in asked]
+    listed = [None if options.json else notable_steps(found, None, STEPS_LISTED) for found in asked]
     ranks = [
         RankSteps.of(found, step_rows(found, options.data_load, steps))
         for found, steps in zip(asked, listed, strict=True)
@@ -108,7 +108,7 @@ def _path_per_step(options: argparse.Namespace) -> None:
         print_lines(per_step_lines(ranks), wide=options.wide)
 
 
-def _steps_beside(path: CriticalPath, options: argparse.Namespace, *, every: bool) -> list[StepRow]:
+def _steps_of_default_window(path: CriticalPath, options: argparse.Namespace, *, every: bool) -> list[StepRow]:
     """Return the table of steps that goes with a window that nobody named: all, or those that are printed."""
     from analyses.display.window_text import listed_steps
     from hta_graph.paths.step_table import step_rows
@@ -120,33 +120,33 @@ def _steps_beside(path: CriticalPath, options: argparse.Namespace, *, every: boo
 
 def _near_critical(path: CriticalPath, share: float) -> tuple[dict[str, Any], list[Line]]:
     """Return what is nearly critical in a path's window, for other programs and for a person."""
-    from analyses.slack_report import near_lines, near_record
-    from hta_graph.paths.windows import same_window
+    from analyses.slack_report import slack_lines, slack_record
+    from hta_graph.paths.windows import resolved_window
     from hta_graph.what_if.slack import near_critical
 
-    found = near_critical(path.graph, same_window(path.window), share=share)
-    return near_record(found), near_lines(found, path.graph)
+    found = near_critical(path.graph, resolved_window(path.window), share=share)
+    return slack_record(found), slack_lines(found, path.graph)
 
 
 def say_default_window(path: CriticalPath, options: argparse.Namespace) -> None:
     """Say on standard error which window was chosen, beside an answer that has no room for it."""
     from analyses.display.window_text import default_lines
 
-    lines = default_lines(path.window, path.graph, _steps_beside(path, options, every=False))
+    lines = default_lines(path.window, path.graph, _steps_of_default_window(path, options, every=False))
     with suppress(OSError):  # where standard error takes no more, nobody can be told
         print_lines(lines, to=sys.stderr)
 
 
 def write_path_overlay(path: CriticalPath, target: str) -> None:
     """Write the trace with the path on top; say what is merged, which arrows had no room, and where to open it."""
-    from hta_graph.export.perfetto.perfetto_path_overlay import ADDRESS, write_overlay
+    from hta_graph.export.perfetto.perfetto_path_overlay import PERFETTO_URL, write_overlay
 
     counts = write_overlay(path, target)
     if counts.runs < counts.segments:
         say(f"{target}: {counts.segments:,} segments in {counts.runs:,} slices, long runs of equal stack merged")
     if counts.arrows_left_out:
         say(f"{target}: {counts.arrows:,} arrows drawn, {counts.arrows_left_out:,} smaller ones left out")
-    say(f"{target}: open it at {ADDRESS}")
+    say(f"{target}: open it at {PERFETTO_URL}")
 
 
 def _write_path_dot(path: CriticalPath, target: str) -> None:

@@ -11,7 +11,7 @@ from shutil import which
 from analyses.cli.command import Command
 from analyses.cli.commands.critical_path import write_path_overlay
 from analyses.cli.path_args import OutputFolder
-from analyses.cli.rank_inputs import AskedRanks, print_lines
+from analyses.cli.rank_inputs import RankInputs, print_lines
 
 __all__ = ["DEMO"]
 
@@ -31,26 +31,26 @@ def _add_traces(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _demo(options: argparse.Namespace) -> None:
+def _run_demo(options: argparse.Namespace) -> None:
     """Do the main job on the bundled sample: print the table, write overlay, picture and timeline here."""
-    from hta_graph.storage.output_paths import check_targets
+    from hta_graph.storage.output_paths import check_outputs
 
     if options.traces:
         _write_traces(options.traces)
         return
     targets = "demo_overlay.json", "demo_path.svg" if which("dot") else "demo_path.dot", "demo_timeline.html"
     with as_file(files("analyses") / "sample" / "sample_trace.json.gz") as sample:
-        check_targets(targets, [sample])
-        _write_demo(AskedRanks([str(sample)], left_out=options.left_out), *targets)
+        check_outputs(targets, [sample])
+        _write_demo(RankInputs([str(sample)], left_out=options.left_out), *targets)
 
 
 def _write_traces(target: str) -> None:
     """Copy the bundled traces into a new folder, and say what each is."""
     from hta_graph.storage.atomic_write import new_folder
-    from hta_graph.storage.named_places import named_place
+    from hta_graph.storage.named_places import resolve_location
     from hta_graph.storage.output_paths import check_empty_folder
 
-    folder = named_place(target)
+    folder = resolve_location(target)
     check_empty_folder(folder)
     with (
         new_folder(folder, lambda: check_empty_folder(folder)) as new,
@@ -62,7 +62,7 @@ def _write_traces(target: str) -> None:
     print_lines(["simulated, written there:", *(f"  {target}/{name:16} {what}" for name, (_, what) in TRACES.items())])
 
 
-def _write_demo(ranks: AskedRanks, overlay: str, picture: str, page: str) -> None:
+def _write_demo(ranks: RankInputs, overlay: str, picture: str, page: str) -> None:
     """Do the main job on a trace with a second step."""
     from analyses.questions.critical_path import path_lines
     from analyses.report.timeline import timeline_page
@@ -94,5 +94,5 @@ DEMO = Command(
     examples=("demo", "demo --traces DIR"),
     page="commands.md",
     options=(_add_traces,),
-    run=_demo,
+    run=_run_demo,
 )

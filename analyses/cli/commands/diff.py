@@ -13,9 +13,9 @@ from analyses.cli.command import Command
 from analyses.cli.options import add_jobs, add_json, add_skeletons, add_window, add_written
 from analyses.cli.outputs import Outputs
 from analyses.cli.path_args import InputTraces
-from analyses.cli.rank_inputs import AskedRanks, say
+from analyses.cli.rank_inputs import RankInputs, say
 from analyses.cli.run_analysis import write_answer
-from analyses.cli.window_args import Stretch
+from analyses.cli.window_args import WindowArgs
 from hta_graph.errors import QueryError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from analyses.diff.sides import Lengths
     from analyses.diff.two_runs_comparison import Comparison
     from hta_graph.graph.dependency_graph import DependencyGraph
-    from hta_graph.paths.windows import Window, WindowForm
+    from hta_graph.paths.windows import WindowForm, WindowQuery
 
     Run = JobSide | DependencyGraph
 
@@ -48,13 +48,13 @@ def _add_pair(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _diff(options: argparse.Namespace) -> None:
+def _run_diff(options: argparse.Namespace) -> None:
     """Print what changed between two runs, or write it as JSON, CSV or a figure."""
     from analyses.diff import run_diff, two_runs_job_diff
     from analyses.diff.job_side import JobSide
 
-    outputs, sides = Outputs.of(options), _ranks_of_sides(options)
-    windows, form = _asked_windows(options)
+    outputs, sides = Outputs.of(options), _inputs_of_sides(options)
+    windows, form = _windows_of_sides(options)
     runs = _read_runs(sides, windows, form, options)
     control, test = _one_rank_of_each(sides, runs)
     ranks = run_diff.between_runs(control, test, windows, options.data_load or (), form)
@@ -70,8 +70,8 @@ def _diff(options: argparse.Namespace) -> None:
 
 
 def _read_runs(
-    sides: Sequence[AskedRanks],
-    windows: tuple[Window, Window] | None,
+    sides: Sequence[RankInputs],
+    windows: tuple[WindowQuery, WindowQuery] | None,
     form: WindowForm,
     options: argparse.Namespace,
 ) -> list[Run]:
@@ -81,14 +81,14 @@ def _read_runs(
         return [side.one_graph() for side in sides]
     runs = []
     for side, count, window in zip(sides, counts, windows or (None, None), strict=True):
-        few = Stretch.of(options).skeleton_with_causes(count)
+        few = WindowArgs.of(options).summary_with_causes(count)
         runs.append(_run_of(side.job_or_graph(few), window, options.data_load or (), form))
         # A job and what finds its paths refer to each other: it would be here still when the other one is read.
         gc.collect()
     return runs
 
 
-def _run_of(graph: DependencyGraph, window: Window | None, data_load: Sequence[str], form: WindowForm) -> Run:
+def _run_of(graph: DependencyGraph, window: WindowQuery | None, data_load: Sequence[str], form: WindowForm) -> Run:
     """Return what is kept of a job; of a job of which one rank can be read its graph."""
     from analyses.diff.job_side import side_of_job
     from hta_graph.graph.job_graph import JobGraph
@@ -96,14 +96,14 @@ def _run_of(graph: DependencyGraph, window: Window | None, data_load: Sequence[s
     return side_of_job(graph, window, data_load, form) if isinstance(graph, JobGraph) else graph
 
 
-def _one_rank_of_each(sides: Sequence[AskedRanks], runs: Sequence[Run]) -> list[DependencyGraph]:
+def _one_rank_of_each(sides: Sequence[RankInputs], runs: Sequence[Run]) -> list[DependencyGraph]:
     """Return the graphs of the lowest rank that both sides have, else of the lowest of each."""
     from analyses.diff.job_side import JobSide
-    from analyses.diff.two_runs_job_diff import rank_beside
+    from analyses.diff.two_runs_job_diff import common_rank
 
     jobs = [run for run in runs if isinstance(run, JobSide)]
     alone = [run.rank for run in runs if not isinstance(run, JobSide)]
-    wanted = alone[0] if alone else rank_beside(*jobs)
+    wanted = alone[0] if alone else common_rank(*jobs)
     return [
         side.graph_of(run.files.get(-1 if wanted is None else wanted, run.files[min(run.files)]))
         if isinstance(run, JobSide)
@@ -112,9 +112,9 @@ def _one_rank_of_each(sides: Sequence[AskedRanks], runs: Sequence[Run]) -> list[
     ]
 
 
-def _asked_windows(options: argparse.Namespace) -> tuple[tuple[Window, Window] | None, WindowForm]:
+def _windows_of_sides(options: argparse.Namespace) -> tuple[tuple[WindowQuery, WindowQuery] | None, WindowForm]:
     """Return the windows of both sides where one is named, and the form of all steps otherwise."""
-    stretch = Stretch.of(options)
+    stretch = WindowArgs.of(options)
     if stretch.names_a_window or stretch.whole or options.test_step is not None:
         other = stretch if options.test_step is None else replace(stretch, step=options.test_step)
         return (stretch.window(), other.window()), "usual"
@@ -140,11 +140,11 @@ def _fail_above(share: float, found: Comparison[Lengths]) -> None:
         say(f"hta-graph: --fail-above: a test that is {least} slower would pass too, for noise is {noise}")
 
 
-def _ranks_of_sides(options: argparse.Namespace) -> tuple[AskedRanks, AskedRanks]:
+def _inputs_of_sides(options: argparse.Namespace) -> tuple[RankInputs, RankInputs]:
     """Return what is read of each side: the same rank, but for ``--test-rank``."""
     # 0 is a rank: only None means that none was named.
     test_rank = options.rank if options.test_rank is None else options.test_rank
-    control = AskedRanks.of(options, [options.control])
+    control = RankInputs.of(options, [options.control])
     return control, replace(control, inputs=[options.test], rank=test_rank)
 
 
@@ -158,5 +158,5 @@ DIFF = Command(
     examples=("diff trace.json.gz slower.json.gz", "diff trace.json.gz slower.json.gz --step 2 --fail-above 80%"),
     page="comparing.md",
     options=(_add_pair, add_jobs, add_skeletons, add_json, add_window, add_written),
-    run=_diff,
+    run=_run_diff,
 )

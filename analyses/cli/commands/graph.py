@@ -8,27 +8,27 @@ from analyses.cli.command import Command
 from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_stretch
 from analyses.cli.outputs import write_json
 from analyses.cli.path_args import OutputFile, OutputFolder
-from analyses.cli.rank_inputs import AskedRanks, print_lines, say
-from analyses.cli.window_args import Stretch
-from hta_graph.storage.named_places import named_place
+from analyses.cli.rank_inputs import RankInputs, print_lines, say
+from analyses.cli.window_args import WindowArgs
+from hta_graph.storage.named_places import resolve_location
 
 __all__ = ["GRAPH", "INFO", "SYNC_DEPS"]
 
 
-def _info(options: argparse.Namespace) -> None:
+def _run_info(options: argparse.Namespace) -> None:
     """Print what is in each rank's trace."""
-    from analyses.questions.info import RANKS_TOLD, info_document, info_lines, more_ranks_line
+    from analyses.questions.info import RANKS_LISTED, info_document, info_lines, more_ranks_line
 
     # The text of a rank is printed as soon as that is read; JSON is one document of all.
-    asked, ranks = AskedRanks.of(options), []
+    asked, ranks = RankInputs.of(options), []
     for found in asked.graphs():
         ranks.append(info_document(found))
-        if not options.json and (len(ranks) <= RANKS_TOLD or options.wide):
+        if not options.json and (len(ranks) <= RANKS_LISTED or options.wide):
             print_lines([*info_lines(ranks[-1]), ""], wide=options.wide)
     if options.json:
         write_json(options.json, {"schema": "hta-graph/info/1", "ranks": ranks}, options.left_out)
-    elif len(ranks) > RANKS_TOLD and not options.wide:
-        print_lines([more_ranks_line(ranks[RANKS_TOLD:])])
+    elif len(ranks) > RANKS_LISTED and not options.wide:
+        print_lines([more_ranks_line(ranks[RANKS_LISTED:])])
 
 
 INFO = Command(
@@ -38,7 +38,7 @@ INFO = Command(
     examples=("info trace.json.gz", "info job"),
     page="commands.md",
     options=(add_inputs, add_jobs, add_json),
-    run=_info,
+    run=_run_info,
 )
 
 
@@ -49,15 +49,15 @@ def _add_graph_outputs(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _graph(options: argparse.Namespace) -> None:
+def _run_graph(options: argparse.Namespace) -> None:
     """Write the graph as JSON or Parquet; without either, print its counts."""
     from analyses.questions.info import info_document, info_lines
     from hta_graph.export.graph_json import graph_document
     from hta_graph.export.parquet import check_folder, save_graph
 
     if options.parquet:  # refused before the trace is read, which may take minutes
-        check_folder(named_place(options.parquet))
-    found = AskedRanks.of(options).job_or_graph()
+        check_folder(resolve_location(options.parquet))
+    found = RankInputs.of(options).job_or_graph()
     if options.parquet:
         save_graph(found, options.parquet)
     if options.json:
@@ -73,7 +73,7 @@ GRAPH = Command(
     examples=("graph trace.json.gz", "graph trace.json.gz --json graph.json"),
     page="asking_in_python.md",
     options=(add_inputs, add_jobs, add_flight, add_json, _add_graph_outputs),
-    run=_graph,
+    run=_run_graph,
 )
 
 
@@ -88,14 +88,14 @@ def _add_sync_outputs(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _sync_deps(options: argparse.Namespace) -> None:
+def _run_sync_deps(options: argparse.Namespace) -> None:
     """Print what waited for GPU work, or write it as JSON, CSV or external ids."""
-    from analyses.questions.sync_deps import left_out, sync_document, sync_lines
+    from analyses.questions.sync_deps import sync_document, sync_lines, unexported_waits
     from hta_graph.export.sync_dependencies import SyncDependencies, external_ids_json, sync_csv
     from hta_graph.storage.atomic_write import write_file
 
-    window = Stretch.of(options).window(otherwise_whole=True)
-    found = SyncDependencies(AskedRanks.of(options).job_or_graph(), window)
+    window = WindowArgs.of(options).window(otherwise_whole=True)
+    found = SyncDependencies(RankInputs.of(options).job_or_graph(), window)
     # A job has none: that is said before anything is written.
     ids = found.external_ids() if options.external_ids else None
     if options.json:
@@ -104,7 +104,7 @@ def _sync_deps(options: argparse.Namespace) -> None:
         write_file(options.csv, sync_csv(found))
     if ids:
         write_file(options.external_ids, external_ids_json(ids))
-        for line in left_out(ids):
+        for line in unexported_waits(ids):
             say(f"{options.external_ids}: {line}")
     if not (options.json or options.csv or options.external_ids):
         print_lines(sync_lines(found), wide=options.wide)
@@ -117,5 +117,5 @@ SYNC_DEPS = Command(
     examples=("sync-deps trace.json.gz", "sync-deps trace.json.gz --external-ids waits.json"),
     page="simulators.md",
     options=(add_inputs, add_jobs, add_json, add_stretch, _add_sync_outputs),
-    run=_sync_deps,
+    run=_run_sync_deps,
 )

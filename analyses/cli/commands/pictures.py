@@ -7,10 +7,10 @@ import re
 
 from analyses.arg_types import whole_number
 from analyses.cli.command import Command
-from analyses.cli.commands.critical_path import asked_path, say_default_window
+from analyses.cli.commands.critical_path import path_of_window, say_default_window
 from analyses.cli.options import add_flight, add_inputs, add_jobs, add_window
 from analyses.cli.path_args import OutputFile
-from analyses.cli.rank_inputs import AskedRanks, say
+from analyses.cli.rank_inputs import RankInputs, say
 
 __all__ = ["RENDER", "TIMELINE"]
 
@@ -51,19 +51,19 @@ def _event_name(text: str) -> int | tuple[int, int]:
     return int(match[2]) if match[1] is None else (int(match[1]), int(match[2]))
 
 
-def _render(options: argparse.Namespace) -> None:
+def _run_render(options: argparse.Namespace) -> None:
     """Draw the path, the lanes of a window, an event's surroundings, or the way between two events."""
     from hta_graph.export import picture as drawn
 
     drawn.check_picture(options.output, lanes=options.lanes)
     if options.path or options.lanes:
-        path = asked_path(options)
+        path = path_of_window(options)
         say_default_window(path, options)
         picture = drawn.lanes_picture(path) if options.lanes else drawn.path_picture(path)
     elif options.around is not None:
-        picture = drawn.around_picture(AskedRanks.of(options).job_or_graph(), options.around, options.depth)
+        picture = drawn.around_picture(RankInputs.of(options).job_or_graph(), options.around, options.depth)
     else:
-        picture = drawn.between_picture(AskedRanks.of(options).job_or_graph(), *options.between)
+        picture = drawn.between_picture(RankInputs.of(options).job_or_graph(), *options.between)
     drawn.write_picture(picture, options.output)
     if picture.left_out:
         say(f"{options.output}: {picture.left_out}")
@@ -76,7 +76,7 @@ RENDER = Command(
     examples=("render trace.json.gz --path -o path.dot", "render trace.json.gz --around 100 --depth 2 -o around.dot"),
     page="notebooks.md",
     options=(add_inputs, add_jobs, add_flight, add_window, _add_picture),
-    run=_render,
+    run=_run_render,
 )
 
 
@@ -85,7 +85,7 @@ def _add_page(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=OutputFile, required=True, metavar="FILE", help="a .html file")
 
 
-def _timeline(options: argparse.Namespace) -> None:
+def _run_timeline(options: argparse.Namespace) -> None:
     """Write a page of lanes with the path drawn through them."""
     from analyses.cli.outputs import check_page_name
     from analyses.report.timeline import steps_on_page, timeline_page
@@ -93,7 +93,7 @@ def _timeline(options: argparse.Namespace) -> None:
     from hta_graph.storage.atomic_write import write_file
 
     check_page_name(options.output)
-    path = asked_path(options)
+    path = path_of_window(options)
     say_default_window(path, options)
     # A page about a step can turn to those around it, whoever named it.
     steps = step_rows(path.graph, options.data_load, steps_on_page(path))
@@ -107,5 +107,5 @@ TIMELINE = Command(
     examples=("timeline trace.json.gz -o timeline.html",),
     page="pages.md",
     options=(add_inputs, add_jobs, add_flight, add_window, _add_page),
-    run=_timeline,
+    run=_run_timeline,
 )

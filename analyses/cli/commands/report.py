@@ -11,18 +11,18 @@ from urllib.parse import quote
 
 from analyses.cli.command import Command
 from analyses.cli.options import add_flight, add_inputs, add_jobs, add_skeletons, add_window
-from analyses.cli.outputs import check_page_name, say_where_page_is, write_json
+from analyses.cli.outputs import check_page_name, say_open_in_browser, write_json
 from analyses.cli.path_args import OutputFile
-from analyses.cli.rank_inputs import AskedRanks, say
-from analyses.cli.window_args import Stretch
+from analyses.cli.rank_inputs import RankInputs, say
+from analyses.cli.window_args import WindowArgs
 from hta_graph.errors import QueryError, UsageError
-from hta_graph.storage.named_places import is_remote, named_place
+from hta_graph.storage.named_places import is_remote, resolve_location
 
 if TYPE_CHECKING:
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.graph.job_graph import JobGraph
     from hta_graph.paths.critical_path import CriticalPath
-    from hta_graph.paths.windows import Window
+    from hta_graph.paths.windows import WindowQuery
 
 __all__ = ["REPORT"]
 
@@ -41,7 +41,7 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _report(options: argparse.Namespace) -> None:
+def _run_report(options: argparse.Namespace) -> None:
     """Write a page with all answers about a run."""
     from hta_graph.graph.job_graph import JobGraph
 
@@ -51,18 +51,18 @@ def _report(options: argparse.Namespace) -> None:
         check_page_name(options.output)
     if options.overlay and not options.output:
         raise UsageError("--overlay is linked from the page: name that too, with -o FILE.html")
-    stretch = Stretch.of(options)
+    stretch = WindowArgs.of(options)
     stretch.window()  # what is written wrongly is refused before anything is read
-    asked = AskedRanks.of(options)
-    few = asked.job_of_few(stretch.skeleton_with_causes)
+    asked = RankInputs.of(options)
+    few = asked.job_of_summaries(stretch.summary_with_causes)
     if isinstance(few, JobGraph):
-        _report_of_many(few, stretch, options)
+        _report_of_summaries(few, stretch, options)
     else:
         graphs = asked.together(members=True) if few is None else {few.rank or 0: few}
         _report_of_whole(graphs, stretch, options)
 
 
-def _report_of_whole(graphs: Mapping[int, DependencyGraph], stretch: Stretch, options: argparse.Namespace) -> None:
+def _report_of_whole(graphs: Mapping[int, DependencyGraph], stretch: WindowArgs, options: argparse.Namespace) -> None:
     """Write what all ranks tell that are held whole."""
     from analyses.scope import in_window
     from analyses.verdict import representative_rank, verdict_document
@@ -86,9 +86,9 @@ def _report_of_whole(graphs: Mapping[int, DependencyGraph], stretch: Stretch, op
     _write_page(report_page(scopes, paths, overlay=link, steps=steps, job=job, causes=causes), options)
 
 
-def _report_of_many(job: JobGraph, stretch: Stretch, options: argparse.Namespace) -> None:
+def _report_of_summaries(job: JobGraph, stretch: WindowArgs, options: argparse.Namespace) -> None:
     """Write what the skeletons of all ranks tell, and what two ranks do that are read whole."""
-    from analyses.report.large_job_report import many_ranks, many_ranks_page
+    from analyses.report.large_job_report import large_job, large_job_page
     from analyses.report.report import steps_of_report
     from analyses.scope import in_window
     from analyses.verdict import verdict_document
@@ -96,7 +96,7 @@ def _report_of_many(job: JobGraph, stretch: Stretch, options: argparse.Namespace
     from hta_graph.paths.critical_path import critical_path
 
     window, patterns = stretch.window(job=[job.graph(part.rank) for part in job.parts]), options.data_load
-    many = many_ranks(job, window, patterns)
+    many = large_job(job, window, patterns)
     graphs = whole_ranks(job, many.shown_as)
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
     if options.json:
@@ -107,7 +107,7 @@ def _report_of_many(job: JobGraph, stretch: Stretch, options: argparse.Namespace
     first = paths[next(iter(many.shown_as))]
     steps, own_steps = (steps_of_report(path, patterns) for path in (many.path, first))
     link = _written_overlay(first, options)
-    page = many_ranks_page(many, scopes, paths, steps=steps, own_steps=own_steps, overlay=link)
+    page = large_job_page(many, scopes, paths, steps=steps, own_steps=own_steps, overlay=link)
     _write_page(page, options)
 
 
@@ -126,12 +126,12 @@ def _write_page(page: bytes, options: argparse.Namespace) -> None:
     from hta_graph.storage.atomic_write import write_file
 
     write_file(options.output, page)
-    say_where_page_is(options.output)
+    say_open_in_browser(options.output)
 
 
 def _relative_link(overlay: str, page: str) -> str:
     """Return where an overlay is, seen from a page; between this machine and the network there is no short way."""
-    target, folder = named_place(overlay), named_place(page).absolute().parent
+    target, folder = resolve_location(overlay), resolve_location(page).absolute().parent
     if not is_remote(target) and not is_remote(folder):
         return quote(os.fsencode(os.path.relpath(target, folder)))
     if is_remote(target) and is_remote(folder) and target.parts[0] == folder.parts[0]:
@@ -140,7 +140,7 @@ def _relative_link(overlay: str, page: str) -> str:
 
 
 def _path_of_job(
-    graphs: Mapping[int, DependencyGraph], window: Window, patterns: Sequence[str] | None
+    graphs: Mapping[int, DependencyGraph], window: WindowQuery, patterns: Sequence[str] | None
 ) -> CriticalPath | None:
     """Return the path through all ranks; a report does without it, and says why, where they make no job."""
     from hta_graph.multi_rank.build_job import build_job
@@ -162,5 +162,5 @@ REPORT = Command(
     examples=("report trace.json.gz -o report.html", "report job -o job.html"),
     page="pages.md",
     options=(add_inputs, add_jobs, add_flight, add_skeletons, add_window, _add_report),
-    run=_report,
+    run=_run_report,
 )

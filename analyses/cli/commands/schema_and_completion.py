@@ -20,7 +20,7 @@ def _add_shell(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"one of {', '.join(SHELLS)}")
 
 
-def _print_completion(options: argparse.Namespace) -> None:
+def _run_completion(options: argparse.Namespace) -> None:
     """Print the script.
 
     Raises:
@@ -31,7 +31,7 @@ def _print_completion(options: argparse.Namespace) -> None:
     except ImportError:
         raise MissingExtraError("shell completion", "completion") from None
     parser = options.parser_of_all()
-    _name_files(parser, {**dict.fromkeys(_FILES, shtab.FILE), **dict.fromkeys(_FOLDERS, shtab.DIRECTORY)})
+    _mark_paths(parser, {**dict.fromkeys(_FILES, shtab.FILE), **dict.fromkeys(_FOLDERS, shtab.DIRECTORY)})
     print_lines(shtab.complete(parser, options.shell).splitlines(), wide=True)
 
 
@@ -40,14 +40,14 @@ _FILES = (InputTraces, OutputFile)
 _FOLDERS = (InputFolder, OutputFolder, CacheFolder)
 
 
-def _name_files(parser: argparse.ArgumentParser, completed: dict[Any, Any]) -> None:
+def _mark_paths(parser: argparse.ArgumentParser, completed: dict[Any, Any]) -> None:
     """Say which arguments of a parser, and of those under it, are files and which are folders."""
     for action in parser._actions:  # noqa: SLF001 - argparse has no other list of them
         if action.type in completed:
             action.complete = completed[action.type]  # type: ignore[attr-defined]  # where shtab looks for it
         under = action.choices
         for one in under.values() if isinstance(under, dict) else ():
-            _name_files(one, completed)
+            _mark_paths(one, completed)
 
 
 COMPLETION = Command(
@@ -60,5 +60,5 @@ COMPLETION = Command(
     examples=("completion bash > hta-graph.bash", "completion zsh > _hta-graph"),
     page="commands.md",
     options=(_add_shell,),
-    run=_print_completion,
+    run=_run_completion,
 )

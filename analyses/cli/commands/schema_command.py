@@ -17,7 +17,7 @@ def _add_name(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _schema(options: argparse.Namespace) -> None:
+def _run_schema(options: argparse.Namespace) -> None:
     """Print a schema as it is shipped, or list the names of all."""
     from analyses.schemas import schema_names, schema_text
 
@@ -31,5 +31,5 @@ SCHEMA = Command(
     examples=("schema", "schema critical-path"),
     page="machine_output.md",
     options=(_add_name,),
-    run=_schema,
+    run=_run_schema,
 )

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING
 from analyses.cli.command import Command
 from analyses.cli.options import add_inputs, add_output_place
 from analyses.cli.path_args import input_files
-from analyses.cli.rank_inputs import AskedRanks, print_lines, say
+from analyses.cli.rank_inputs import RankInputs, print_lines, say
 from analyses.display.terminal import Line, clipped, table
 from hta_graph.errors import HtaGraphError, TraceError, UsageError
-from hta_graph.export.anonymize.keep_options import KEEP
+from hta_graph.export.anonymize.keep_options import KEEP_OPTIONS
 from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import named_place
+from hta_graph.storage.named_places import resolve_location
 from hta_graph.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from hta_graph.export.anonymize.strip_trace import Stripping
+    from hta_graph.export.anonymize.strip_trace import TraceAnonymizer
     from hta_graph.trace.rank_files import RankFile
     from hta_graph.trace.table import Trace
 
 __all__ = ["STRIP"]
 
-ENDINGS = (".json", ".json.gz", ".json.zst")
-KEYS_TOLD = 8
+SUFFIXES = (".json", ".json.gz", ".json.zst")
+KEYS_LISTED = 8
 """So many kinds of dropped arguments are named, those with most values first."""
 
 
@@ -36,60 +36,60 @@ def _add_strip(parser: argparse.ArgumentParser) -> None:
     add_output_place(parser, "a .json, .json.gz or .json.zst file; of several ranks a new folder")
     parser.add_argument(
         "--keep",
-        type=_kept,
+        type=_keep_list,
         default=(),
         metavar="WHAT[,WHAT]",
-        help=f"keep these too: {', '.join(KEEP)} (names are those of operators and kernels)",
+        help=f"keep these too: {', '.join(KEEP_OPTIONS)} (names are those of operators and kernels)",
     )
     parser.add_argument("--keep-times", action="store_true", help="keep the date and time of day")
     parser.add_argument("--list", action="store_true", help="list every name that stays, to be looked through")
 
 
-def _kept(text: str) -> tuple[str, ...]:
+def _keep_list(text: str) -> tuple[str, ...]:
     """Read what is kept.
 
-    >>> _kept("shapes,frames")
+    >>> _keep_list("shapes,frames")
     ('shapes', 'frames')
     """
     words = tuple(dict.fromkeys(text.split(",")))
-    if unknown := [word for word in words if word not in KEEP]:
-        raise argparse.ArgumentTypeError(f"takes some of {', '.join(KEEP)}, not {unknown[0]!r}")
+    if unknown := [word for word in words if word not in KEEP_OPTIONS]:
+        raise argparse.ArgumentTypeError(f"takes some of {', '.join(KEEP_OPTIONS)}, not {unknown[0]!r}")
     return words
 
 
-def _strip(options: argparse.Namespace) -> None:
+def _run_strip(options: argparse.Namespace) -> None:
     """Write the stripped trace of each rank, and say what stayed and what went."""
-    from hta_graph.export.anonymize.strip_trace import Stripping
+    from hta_graph.export.anonymize.strip_trace import TraceAnonymizer
     from hta_graph.trace.rank_files import choose_ranks
     from hta_graph.trace.read import find_ranks
 
-    asked = AskedRanks.of(options)
+    asked = RankInputs.of(options)
     files = choose_ranks(
         find_ranks(asked.inputs, salvage=asked.salvage, say=say), None if asked.rank is None else [asked.rank]
     )
-    found = Stripping(options.keep, keep_times=options.keep_times)
+    found = TraceAnonymizer(options.keep, keep_times=options.keep_times)
     if len(files) == 1:
         _write_one(found, files[0], options.output, asked)
     else:
-        _write_folder(found, files, named_place(options.output), asked, input_files(options))
+        _write_folder(found, files, resolve_location(options.output), asked, input_files(options))
     is_piped = options.output == "-"  # what is said must not stand in the trace
-    lines = [*_lines(found, options.output, is_listed=options.list), *(_names(found) if options.list else ())]
+    lines = [*_strip_lines(found, options.output, is_listed=options.list), *(_name_list(found) if options.list else ())]
     print_lines(lines, to=sys.stderr if is_piped else None)
 
 
-def _write_one(found: Stripping, file: RankFile, target: str, asked: AskedRanks) -> None:
+def _write_one(found: TraceAnonymizer, file: RankFile, target: str, asked: RankInputs) -> None:
     """Write the only rank to a file.
 
     Raises:
         UsageError: its name does not say how it is packed.
     """
-    if target != "-" and not target.endswith(ENDINGS):
-        raise UsageError(f"{target}: the trace of one rank goes to a file; name one that ends in {', '.join(ENDINGS)}")
-    found.write(_told_trace(file, asked), target)
+    if target != "-" and not target.endswith(SUFFIXES):
+        raise UsageError(f"{target}: the trace of one rank goes to a file; name one that ends in {', '.join(SUFFIXES)}")
+    found.write(_read_with_repairs(file, asked), target)
 
 
 def _write_folder(
-    found: Stripping, files: Sequence[RankFile], place: Location, asked: AskedRanks, inputs: Sequence[Location]
+    found: TraceAnonymizer, files: Sequence[RankFile], place: Location, asked: RankInputs, inputs: Sequence[Location]
 ) -> None:
     """Write several ranks to a new folder, under names that say nothing but the rank; broken ones are left out.
 
@@ -103,23 +103,23 @@ def _write_folder(
     def check() -> None:
         check_empty_folder(place, inputs)
 
-    if place.name.endswith(ENDINGS) or str(place) == "-":
+    if place.name.endswith(SUFFIXES) or str(place) == "-":
         raise UsageError(f"{place}: {len(files)} ranks go to a folder; name a new one, or one rank with --rank")
     check()
     with new_folder(place, check) as folder:
         for file in files:
             try:
-                trace = _told_trace(file, asked)
+                trace = _read_with_repairs(file, asked)
             except HtaGraphError as error:
                 asked.leave_out(error)
                 continue
             found.write(trace, folder / f"rank_{file.rank}.json.gz")
         if len(asked.left_out) == len(files):
             raise TraceError(place, "nothing is written: none of the ranks can be read")
-    asked.tell_of_more()
+    asked.report_further_errors()
 
 
-def _told_trace(file: RankFile, asked: AskedRanks) -> Trace:
+def _read_with_repairs(file: RankFile, asked: RankInputs) -> Trace:
     """Read a rank's trace and say what of it was salvaged or dropped."""
     from hta_graph.trace.read import read_rank
 
@@ -129,7 +129,7 @@ def _told_trace(file: RankFile, asked: AskedRanks) -> Trace:
     return trace
 
 
-def _lines(found: Stripping, target: str, *, is_listed: bool) -> list[Line]:
+def _strip_lines(found: TraceAnonymizer, target: str, *, is_listed: bool) -> list[Line]:
     """Say how many names stayed and went, which arguments and rows went, and what is left to think of."""
     names = found.names
     categories = sorted({*names.kept, *names.replaced})
@@ -137,7 +137,7 @@ def _lines(found: Stripping, target: str, *, is_listed: bool) -> list[Line]:
     lines: list[Line] = [f"{target}: {found.events:,} events, with the graph of the original", ""]
     lines += [*table(rows, ["names", "kept", "replaced"], left=[0]), ""]
     if found.dropped:
-        lines.append(f"arguments dropped: {_most(found.dropped)}")
+        lines.append(f"arguments dropped: {_most_frequent(found.dropped)}")
     if emptied := sum(found.emptied.values()):
         lines.append(f"rows emptied, which were no events: {emptied:,}")
     if untyped := sum(names.untyped.values()):
@@ -148,18 +148,18 @@ def _lines(found: Stripping, target: str, *, is_listed: bool) -> list[Line]:
     return lines if is_listed else [*lines, "look through the names that are kept: --list shows them"]
 
 
-def _most(counts: Counter[str]) -> str:
+def _most_frequent(counts: Counter[str]) -> str:
     """Name the keys with most values.
 
-    >>> _most(Counter({"Input Dims": 12, "grid": 3}))
+    >>> _most_frequent(Counter({"Input Dims": 12, "grid": 3}))
     'Input Dims (12), grid (3)'
     """
-    told = [f"{clipped(key, 40)} ({count:,})" for key, count in counts.most_common(KEYS_TOLD)]
+    told = [f"{clipped(key, 40)} ({count:,})" for key, count in counts.most_common(KEYS_LISTED)]
     more = len(counts) - len(told)
     return ", ".join(told) + (f", and {more:,} more" if more > 0 else "")
 
 
-def _names(found: Stripping) -> Iterator[Line]:
+def _name_list(found: TraceAnonymizer) -> Iterator[Line]:
     """List the distinct names that stayed, by what they name."""
     for category in sorted(found.names.kept):
         yield from ("", f"kept, {category}:")
@@ -179,5 +179,5 @@ STRIP = Command(
     ),
     page="sharing.md",
     options=(add_inputs, _add_strip),
-    run=_strip,
+    run=_run_strip,
 )

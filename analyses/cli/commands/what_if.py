@@ -18,13 +18,13 @@ from analyses.cli.options import (
     add_stretch,
 )
 from analyses.cli.outputs import write_json
-from analyses.cli.rank_inputs import AskedRanks, print_lines
-from analyses.cli.window_args import Stretch
+from analyses.cli.rank_inputs import RankInputs, print_lines
+from analyses.cli.window_args import WindowArgs
 from analyses.display.terminal import clipped
 from hta_graph.errors import UsageError
 
 if TYPE_CHECKING:
-    from analyses.changes import AskedChange
+    from analyses.changes import NamedChange
 
 __all__ = ["WHAT_IF"]
 
@@ -64,19 +64,19 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--curve", metavar="WHAT", help="also the length for every factor of WHAT from 1 to 0")
 
 
-def _what_if(options: argparse.Namespace) -> None:
+def _run_what_if(options: argparse.Namespace) -> None:
     """Print how long a window would be after changes, or what changes would gain, or write it as JSON."""
     from analyses.questions import paths_what_if as asking
     from analyses.questions.what_if import what_if_lines
-    from hta_graph.what_if.selectors import What
+    from hta_graph.what_if.selectors import Selector
 
-    stretch = Stretch.of(options)
+    stretch = WindowArgs.of(options)
     window = stretch.window()
     # What is written wrongly is refused before anything is read.
     asked = _read_changes(options.changes or [])
     if options.curve is not None:
-        What.of(options.curve)
-    ranks = AskedRanks.of(options)
+        Selector.of(options.curve)
+    ranks = RankInputs.of(options)
     if (options.near is not None or options.curve is not None) and ranks.many_ranks:
         raise UsageError("--near and --curve take all rows of all ranks; name one with --rank, or --skeletons never")
     graph = ranks.job_or_graph(stretch.skeleton())
@@ -87,34 +87,34 @@ def _what_if(options: argparse.Namespace) -> None:
         print_lines(what_if_lines(found), wide=options.wide)
 
 
-def _read_changes(changes: Sequence[tuple[str, str]]) -> list[AskedChange]:
-    from analyses.changes import asked_removal, asked_scenario
+def _read_changes(changes: Sequence[tuple[str, str]]) -> list[NamedChange]:
+    from analyses.changes import removal_change, scenario_change
 
     found = []
     for option, text in changes:
         if option == "scale":
             found.append(_read_scale(text))
         elif option == "remove":
-            found.append(asked_removal(text))
+            found.append(removal_change(text))
         else:
             name, equals, argument = text.partition("=")
-            found.append(asked_scenario(name, argument if equals else None))
+            found.append(scenario_change(name, argument if equals else None))
     return found
 
 
-def _read_scale(text: str) -> AskedChange:
+def _read_scale(text: str) -> NamedChange:
     """Read WHAT=FACTOR; names may hold more of these signs, so that the last one counts.
 
     Raises:
         UsageError: the factor is missing or no number.
     """
-    from analyses.changes import asked_scale
+    from analyses.changes import scale_change
 
     what, equals, factor = text.rpartition("=")
     if not equals or not what:
         raise UsageError(f"--scale takes WHAT=FACTOR, such as kernel:gemm=0.5, not {text!r}")
     try:
-        return asked_scale(what, float(factor_text(factor)))
+        return scale_change(what, float(factor_text(factor)))
     except argparse.ArgumentTypeError as error:
         raise UsageError(f"--scale {clipped(what, 60)}: the factor {error}; give one such as 0.5") from None
 
@@ -133,5 +133,5 @@ WHAT_IF = Command(
     ),
     page="what_if.md",
     options=(add_inputs, add_jobs, add_flight, add_skeletons, add_json, add_stretch, _add_changes, add_near),
-    run=_what_if,
+    run=_run_what_if,
 )

@@ -15,9 +15,9 @@ import numpy as np
 import orjson
 
 from hta_graph.errors import TraceError
-from hta_graph.export.anonymize.allowlist import KeptArguments
+from hta_graph.export.anonymize.allowlist import ArgumentAllowlist
 from hta_graph.export.anonymize.pseudonyms import Pseudonyms
-from hta_graph.export.anonymize.renumbered import Renumbered
+from hta_graph.export.anonymize.renumbered import IdMap
 from hta_graph.model import EventKind, Ints
 from hta_graph.text.formatting import microseconds
 from hta_graph.trace.columnize import STREAM_KINDS, start_times
@@ -27,15 +27,17 @@ from hta_graph.trace.rows import Number, RowShape, number_or_text
 from hta_graph.trace.table import Trace
 from hta_graph.trace.timestamps import INVALID
 
-__all__ = ["STRIPPED_ROWS", "StrippedRows"]
+__all__ = ["ALL_ARGUMENTS", "AnonymizedRows"]
 
-ARROWS = ("ac2g", "async_cpu_to_gpu", "async_gpu", "async", "fwdbwd")
+ARROW_CATEGORIES = ("ac2g", "async_cpu_to_gpu", "async_gpu", "async", "fwdbwd")
 """Categories of arrows, which are their names too."""
 
-PROCESSES = re.compile(r"python[\d.]*|Spans|Traces|PyTorch Profiler|")
-LABELS = re.compile(r"(CPU|GPU|NPU|XPU|MTIA)( \d{1,4})?|")
-THREADS = re.compile(r"stream \d{1,9}( \d{1,9})?|PyTorch Profiler|")
-TITLED = re.compile(r"thread -?\d+ \((python[\d.]*|pt_(main_thread|autograd_\d+|gloo_runloop|data_\w+|nccl_\w+))\)")
+PROCESS_NAMES = re.compile(r"python[\d.]*|Spans|Traces|PyTorch Profiler|")
+PROCESS_LABELS = re.compile(r"(CPU|GPU|NPU|XPU|MTIA)( \d{1,4})?|")
+THREAD_NAMES = re.compile(r"stream \d{1,9}( \d{1,9})?|PyTorch Profiler|")
+TITLED_THREAD = re.compile(
+    r"thread -?\d+ \((python[\d.]*|pt_(main_thread|autograd_\d+|gloo_runloop|data_\w+|nccl_\w+))\)"
+)
 LARGEST_ORDER = 10_000
 """What sorts processes and threads: below these are devices, above are the numbers of processes."""
 
@@ -58,12 +60,12 @@ def _row_of_object(row: dict[str, Any]) -> _Row:
     return _Row(args=row.get("args"), **texts, **numbers)
 
 
-STRIPPED_ROWS = RowShape(_Row, _row_of_object)
+ALL_ARGUMENTS = RowShape(_Row, _row_of_object)
 """What is read of each row: all arguments, whatever they are called."""
 
 
 @dataclass
-class StrippedRows:
+class AnonymizedRows:
     """Turns one rank's rows into those that others may see; ``emptied`` counts rows that are nothing any more.
 
     Args:
@@ -76,8 +78,8 @@ class StrippedRows:
 
     trace: Trace
     names: Pseudonyms
-    numbers: Renumbered
-    arguments: KeptArguments
+    numbers: IdMap
+    arguments: ArgumentAllowlist
     origin_ns: int
     emptied: Counter[str] = field(default_factory=Counter)
     _first: int = 0
@@ -102,7 +104,7 @@ class StrippedRows:
         ]
         return orjson.dumps(rows)[1:-1].replace(b"},{", b"},\n{")
 
-    def check_all_met(self) -> None:
+    def check_complete(self) -> None:
         """Refuse a file that has fewer rows than when its events were read.
 
         Raises:
@@ -145,7 +147,7 @@ class StrippedRows:
         return found
 
     def _other(self, row: _Row, time: int) -> dict[str, Any]:
-        if row.ph in ("s", "t", "f") and row.cat in ARROWS and time != INVALID and self._base is not None:
+        if row.ph in ("s", "t", "f") and row.cat in ARROW_CATEGORIES and time != INVALID and self._base is not None:
             pid, tid = self.numbers.place(row.pid, row.tid)
             ts = orjson.Fragment(microseconds(time + self._base - self.origin_ns))
             end = {"bp": "e"} if row.ph == "f" else {}
@@ -170,8 +172,8 @@ class StrippedRows:
         """Return what a viewer is told of a process or thread."""
         name, label, order = (args.get(key) for key in ("name", "labels", "sort_index"))
         if row.name == "process_name" and isinstance(name, str):
-            return {"name": name if PROCESSES.fullmatch(name) else self.names.text("process", name)}
-        if row.name == "process_labels" and isinstance(label, str) and LABELS.fullmatch(label):
+            return {"name": name if PROCESS_NAMES.fullmatch(name) else self.names.text("process", name)}
+        if row.name == "process_labels" and isinstance(label, str) and PROCESS_LABELS.fullmatch(label):
             return {"labels": label}
         if row.name == "thread_name" and isinstance(name, str):
             return {"name": self._thread(row, name)}
@@ -180,8 +182,8 @@ class StrippedRows:
         return None
 
     def _thread(self, row: _Row, name: str) -> str:
-        if THREADS.fullmatch(name):
+        if THREAD_NAMES.fullmatch(name):
             return name
-        titled = TITLED.fullmatch(name)
+        titled = TITLED_THREAD.fullmatch(name)
         kind = "stream" if self.numbers.is_on_device(row.pid) else "thread"
         return f"{kind} {self.numbers.place(row.pid, row.tid)[1]}" + (f" ({titled[1]})" if titled else "")

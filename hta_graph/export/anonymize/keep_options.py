@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["KEEP"]
+__all__ = ["KEEP_OPTIONS"]
 
-KEEP: dict[str, tuple[str, ...]] = {
+KEEP_OPTIONS: dict[str, tuple[str, ...]] = {
     "shapes": (),
     "names": ("operator", "kernel", "call", "copy", "overhead", "record", "row"),
     "frames": ("frame",),

@@ -14,9 +14,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
-from hta_graph.export.anonymize.public_names import LONGEST, is_public
+from hta_graph.export.anonymize.public_names import LONGEST_NAME, is_public
 from hta_graph.model import EventKind
-from hta_graph.multi_rank.matching.read_communications import PEER, kernel_kind
+from hta_graph.multi_rank.matching.read_communications import PEER_PATTERN, communication_kind
 from hta_graph.trace import profiler_names as known
 
 __all__ = ["CATEGORIES", "Pseudonyms", "collective_word"]
@@ -38,43 +38,43 @@ CATEGORIES: dict[EventKind, str] = {
 """What stands for a name of each kind; a number is added."""
 
 EVALUATED = "autograd::engine::evaluate_function: "
-NUMBER = re.compile(r"(?<!\w)\d{1,9}(?!\w)")
+LONE_NUMBER = re.compile(r"(?<!\w)\d{1,9}(?!\w)")
 """Numbers that stand alone: analyses take names that differ in these only for one place of a program."""
-MANY_NUMBERS = 8
+MAX_NUMBERS = 8
 
 COLLECTIVE_WORDS = (
     r"reduce_?scatter", r"all_?reduce|cross_device_reduce", r"all_?gather", r"all_?to_?all", r"broadcast", r"barrier",
     r"send_?recv", r"(?<![a-z])i?send(?![a-z])", r"(?<![a-z])i?recv(?![a-z])", r"(?<![a-z])gather",
     r"(?<![a-z])scatter", r"(?<![a-z])reduce",
 )  # fmt: skip
-COLLECTIVE = [re.compile(pattern) for pattern in COLLECTIVE_WORDS]
+COLLECTIVE_PATTERNS = [re.compile(pattern) for pattern in COLLECTIVE_WORDS]
 TRITON = re.compile(r"triton_(poi|per|red|tem|for|spl|unk)_")
-OWN = re.compile(r"\.py\((\d{1,9})\): ")
-MODULE = re.compile(r"nn\.Module: .*?(_\d{1,9})?", re.DOTALL)
-ADDRESS = re.compile(r" object at 0x[0-9a-fA-F]+")
+SOURCE_LINE = re.compile(r"\.py\((\d{1,9})\): ")
+MODULE_FRAME_NAME = re.compile(r"nn\.Module: .*?(_\d{1,9})?", re.DOTALL)
+OBJECT_ADDRESS = re.compile(r" object at 0x[0-9a-fA-F]+")
 
-_FROM_THE_START = (
+_CALL_PREFIXES = (
     known.AMD_CALL, known.BLOCKING_CALL, known.DEVICE_SYNC_CALL, known.STREAM_SYNC_CALL, known.ENQUEUEING_CALL,
     known.EVENT_SYNC_CALL, known.EVENT_RECORD_CALL, known.STREAM_WAIT_CALL, known.GRAPH_LAUNCH_CALL,
     known.KERNEL_LAUNCH_CALL, known.NON_BLOCKING_QUERY, known.SYNCHRONOUS_COPY_CALL, known.LOCK_TAKING_CALL,
     known.WARM_UP, known.ALLOCATION_CALL,
 )  # fmt: skip
-_COPIES = (
-    known.COPY_KIND, known.COPY_TO_PAGEABLE, known.COPY_HELD_BY_SYNCHRONOUS_CALL, known.PAGEABLE_UPLOAD,
+_COPY_PREFIXES = (
+    known.COPY_KIND, known.COPY_TO_PAGEABLE, known.COPY_BLOCKING_SYNCHRONOUS_CALL, known.PAGEABLE_UPLOAD,
     known.COPY_TO_HOST,
 )  # fmt: skip
-_LOADING = tuple(re.compile(pattern) for pattern in known.DATA_LOADING)
+_LOADING_PATTERNS = tuple(re.compile(pattern) for pattern in known.DATA_LOADING)
 _MATCHED: dict[str, tuple[re.Pattern[str], ...]] = {
     "operator": (known.AUTOGRAD_OPERATOR, known.VALUE_READING_OPERATOR, known.IN_PROCESS_LOADING, re.compile("aten::")),
-    "call": _FROM_THE_START,
-    "copy": _COPIES,
+    "call": _CALL_PREFIXES,
+    "copy": _COPY_PREFIXES,
     "annotation": (known.GLOO_COLLECTIVE, known.IN_PROCESS_LOADING),
     "frame": (known.MODULE_FRAME, known.OWN_FRAME, known.WARM_UP),
     "kernel": (known.DEVICE_COPY, known.DEVICE_WAIT),
 }
 _SEARCHED: dict[str, tuple[re.Pattern[str], ...]] = {
-    "operator": _LOADING,
-    "annotation": (*_LOADING, PEER),
+    "operator": _LOADING_PATTERNS,
+    "annotation": (*_LOADING_PATTERNS, PEER_PATTERN),
     "kernel": (known.COMMUNICATION_KERNEL,),
 }
 
@@ -119,7 +119,7 @@ class Pseudonyms:
         category = CATEGORIES[kind]
         if category in self._keep or is_public(kind, text):
             # An address is nobody's name, and tells nothing: equal ones stay equal.
-            plain = ADDRESS.sub(self._address, text) if category == "frame" else text
+            plain = OBJECT_ADDRESS.sub(self._address, text) if category == "frame" else text
             self.kept[category].add(plain)
             return plain
         inner = text.removeprefix(EVALUATED)
@@ -127,10 +127,10 @@ class Pseudonyms:
             return EVALUATED + self.name(kind, inner)
         self.replaced[category] += 1
         # A name that is longer than any is not searched: patterns may take long on it.
-        if len(text) <= LONGEST:
-            types = _types(category, text)
+        if len(text) <= LONGEST_NAME:
+            types = _types_of_name(category, text)
             for candidate in self._candidates(category, text):
-                if _types(category, candidate) == types:
+                if _types_of_name(category, candidate) == types:
                     return candidate
         self.untyped[category] += 1
         return f"{category}_{self.number(category, text)}"
@@ -164,7 +164,7 @@ class Pseudonyms:
 
     def _annotations(self, text: str) -> Iterator[str]:
         plain = self._plain("annotation", text)
-        peer = PEER.search(text)
+        peer = PEER_PATTERN.search(text)
         word = collective_word(text)
         ending = word + (f" {peer[0]}" if peer else "")
         yield f"{plain}{ending}"
@@ -184,35 +184,35 @@ class Pseudonyms:
 
     def _calls(self, text: str) -> Iterator[str]:
         plain = f"call_{self.number('call', text)}"
-        starts = {found[0] for pattern in _FROM_THE_START if (found := pattern.match(text))}
+        starts = {found[0] for pattern in _CALL_PREFIXES if (found := pattern.match(text))}
         yield from (f"{start}_{plain}" for start in sorted(starts, key=len, reverse=True))
         yield plain
 
     def _copies(self, text: str) -> Iterator[str]:
         plain = f"copy_{self.number('copy', text)}"
-        starts = {found[0] for pattern in _COPIES if (found := pattern.match(text))}
+        starts = {found[0] for pattern in _COPY_PREFIXES if (found := pattern.match(text))}
         yield from (f"{start} {plain}" for start in sorted(starts, key=len, reverse=True))
         yield plain
 
     def _frames(self, text: str) -> Iterator[str]:
-        if found := MODULE.fullmatch(text):
+        if found := MODULE_FRAME_NAME.fullmatch(text):
             # One class has one name; which of its objects it is stays.
             ending = found[1] or ""
             kind = text.removesuffix(ending)
             yield f"nn.Module: Module{self.number('module', kind)}{ending}"
-        plain = f"frame_{self.number('frame', ADDRESS.sub('', text))}"
-        line = OWN.search(text)
+        plain = f"frame_{self.number('frame', OBJECT_ADDRESS.sub('', text))}"
+        line = SOURCE_LINE.search(text)
         if line:
             yield f"{plain}.py({line[1]}): call"
-        address = ADDRESS.search(text)
+        address = OBJECT_ADDRESS.search(text)
         yield f"<{plain}{self._address(address)}>" if address else f"<{plain}>"
 
     def _plain(self, category: str, text: str) -> str:
         """Return a pseudonym for all texts that differ in numbers only, with these."""
-        numbers = NUMBER.findall(text)
-        if not numbers or len(numbers) > MANY_NUMBERS or PEER.search(text):
+        numbers = LONE_NUMBER.findall(text)
+        if not numbers or len(numbers) > MAX_NUMBERS or PEER_PATTERN.search(text):
             return f"{category}_{self.number(category, text)}"
-        return " ".join([f"{category}_{self.number(category, NUMBER.sub('#', text) + chr(0))}", *numbers])
+        return " ".join([f"{category}_{self.number(category, LONE_NUMBER.sub('#', text) + chr(0))}", *numbers])
 
 
 def collective_word(text: str) -> str:
@@ -222,7 +222,7 @@ def collective_word(text: str) -> str:
     ('_allreduce', '')
     """
     lower = text.lower()
-    return next((f"_{found[0]}" for pattern in COLLECTIVE if (found := pattern.search(lower))), "")
+    return next((f"_{found[0]}" for pattern in COLLECTIVE_PATTERNS if (found := pattern.search(lower))), "")
 
 
 def _loading_words(text: str) -> Iterator[str]:
@@ -232,11 +232,11 @@ def _loading_words(text: str) -> Iterator[str]:
         yield from ("DataLoader.__next__ ", "DataLoader ")
 
 
-def _types(category: str, text: str) -> tuple[object, ...]:
+def _types_of_name(category: str, text: str) -> tuple[object, ...]:
     """Return all that rules and analyses read from a name of a category."""
     matched = [pattern.match(text) is not None for pattern in _MATCHED.get(category, ())]
     searched = [pattern.search(text) is not None for pattern in _SEARCHED.get(category, ())]
-    peer = PEER.search(text) if category == "annotation" else None
+    peer = PEER_PATTERN.search(text) if category == "annotation" else None
     talks = category in ("operator", "annotation") or (category == "kernel" and any(searched))
-    words = (collective_word(text), kernel_kind([text])) if talks else ()
+    words = (collective_word(text), communication_kind([text])) if talks else ()
     return (*matched, *searched, *words, peer and peer[0])

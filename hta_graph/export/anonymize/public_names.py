@@ -13,7 +13,7 @@ from functools import lru_cache
 from hta_graph.model import EventKind
 from hta_graph.trace.profiler_names import PROCESS_GROUP_CALL, STEP_NAME
 
-__all__ = ["LONGEST", "SYNC_RECORDS", "is_public"]
+__all__ = ["LONGEST_NAME", "SYNC_RECORDS", "is_public"]
 
 OPTIMIZERS = (
     "Adadelta|Adafactor|Adagrad|Adam|AdamW|Adamax|ASGD|LBFGS|Muon|NAdam|RAdam|RMSprop|Rprop|SGD|SparseAdam"
@@ -33,7 +33,7 @@ MODULES = (
 )
 """The classes of torch.nn."""
 
-COLLECTIVE = (
+COLLECTIVE_NAME = (
     r"_?(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce|gather|scatter|barrier|send|recv)"
     r"(_(base|into_tensor|tensor|coalesced|single|any_source|oop|sparse|v))*_?"
 )
@@ -44,7 +44,7 @@ NODE = (
 LOADER = r"enumerate\(DataLoader\)#_(Multi|Single)Process(ing)?DataLoaderIter\.__next__"
 OF_PYTORCH = (
     rf"{LOADER}|Optimizer\.(step|zero_grad)#({OPTIMIZERS})\.(step|zero_grad)"
-    rf"|(nccl|gloo|mpi|ucc|xccl):{COLLECTIVE}( \d+(->|<-)\d+)?"
+    rf"|(nccl|gloo|mpi|ucc|xccl):{COLLECTIVE_NAME}( \d+(->|<-)\d+)?"
     r"|record_param_comms|(DistributedDataParallel|FullyShardedDataParallel)\.forward|Torch-Compiled Region: \d+/\d+"
     r"|TorchDynamo Cache Lookup|Pregraph bytecode|AOTDispatcher Runtime Wrapper Prologue|CompiledFunction"
     r"|PythonSubclass"
@@ -78,7 +78,7 @@ BUILT_IN = (
     r" object at 0x[0-9a-f]{1,16})>"
 )
 
-SHAPES: dict[EventKind, str] = {
+PUBLIC_SHAPES: dict[EventKind, str] = {
     EventKind.CPU_OP: OPERATOR,
     EventKind.ANNOTATION: f"{STEP_NAME.pattern}|{OF_PYTORCH}",
     EventKind.GPU_ANNOTATION: f"{STEP_NAME.pattern}|{OF_PYTORCH}",
@@ -101,13 +101,13 @@ PLAIN_KERNEL = re.compile(
 )
 """Kernels of NVIDIA's and AMD's libraries whose names are one word, and the rows of MTIA's devices."""
 
-ROOTS = re.compile(
+LIBRARY_NAMESPACES = re.compile(
     r"at|c10|torch|cub|thrust|std|cuda|cute|cutlass\w*|cudnn\w*|cask_cudnn\w*|cublas\w*|cusparse\w*|cufft\w*|nccl\w*|rccl\w*"
     r"|pytorch_flash|flash(_fwd|_bwd)?\w*|at_cuda_detail|fbgemm_gpu|rocprim|hipcub|ck|ck_tile|PyTorchMemEffAttention|native"
 )
 """Namespaces of public libraries, from which whole C++ names begin."""
 
-WORDS = re.compile(
+CPP_WORDS = re.compile(
     r"void|bool|char|short|int|long|float|double|half|unsigned|signed|const|volatile|true|false|nullptr|decltype|lambda"
     r"|operator|enum|struct|class|u?int(8|16|32|64)?_t|size_t|__half2?|__nv_bfloat162?|__hip_bfloat16|hip_bfloat16"
     r"|(float|double|int|uint|half|char|long|short)\d|type|instance|(DefaultPtr|RestrictPtr)Traits"
@@ -122,10 +122,10 @@ WORDS = re.compile(
 
 UNNAMED = re.compile(r"\(anonymous namespace\)::|\{lambda\([^{}]*\)#\d+\}|\{unnamed\w*#\d+\}")
 IDENTIFIERS = re.compile(r"(?<![\w:])[A-Za-z_]\w*(?:::~?\w+)*")
-LONGEST = 20_000
+LONGEST_NAME = 20_000
 """Characters: a longer name is not looked through, and counts as somebody's own."""
 
-_COMPILED = {kind: re.compile(shape) for kind, shape in SHAPES.items()}
+_COMPILED = {kind: re.compile(shape) for kind, shape in PUBLIC_SHAPES.items()}
 
 
 @lru_cache(maxsize=1 << 16)
@@ -137,7 +137,7 @@ def is_public(kind: EventKind, name: str) -> bool:
     >>> is_public(EventKind.KERNEL, "void at::native::vectorized_elementwise_kernel<4, acme::Functor>(int)")
     False
     """
-    if len(name) > LONGEST or not name.isascii():
+    if len(name) > LONGEST_NAME or not name.isascii():
         return False
     if kind is EventKind.KERNEL:
         return PLAIN_KERNEL.fullmatch(name) is not None or _is_public_cpp(name)
@@ -154,11 +154,11 @@ def _is_public_cpp(name: str) -> bool:
     """
     plain = UNNAMED.sub("", name.replace("(anonymous namespace)::", ""))
     found = IDENTIFIERS.findall(plain)
-    known = [word for word in found if WORDS.fullmatch(word) or _is_of_library(word)]
+    known = [word for word in found if CPP_WORDS.fullmatch(word) or _is_of_library(word)]
     # A word of the language alone is no kernel's name.
     return len(known) == len(found) and any(character in name for character in "<(")
 
 
 def _is_of_library(word: str) -> bool:
     root = word.split("::", 1)[0]
-    return ROOTS.fullmatch(root) is not None or PLAIN_KERNEL.fullmatch(root) is not None
+    return LIBRARY_NAMESPACES.fullmatch(root) is not None or PLAIN_KERNEL.fullmatch(root) is not None

@@ -9,16 +9,16 @@ from typing import Any
 from hta_graph.export.anonymize.pseudonyms import Pseudonyms
 from hta_graph.trace.table import LaneTable
 
-__all__ = ["Renumbered"]
+__all__ = ["IdMap"]
 
-FIRST = 1000
+FIRST_NEW_ID = 1000
 """Above the numbers of devices, which stand in the same place for a viewer."""
 
-WHOLE = re.compile(r"\d{1,18}")
-STREAM = re.compile(r"(?:stream )?-?\d{1,18}")
+WHOLE_NUMBER = re.compile(r"\d{1,18}")
+STREAM_NAME = re.compile(r"(?:stream )?-?\d{1,18}")
 
 
-class Renumbered:
+class IdMap:
     """The numbers of one rank: what they are, in the order of their coming or of their size.
 
     Args:
@@ -32,7 +32,7 @@ class Renumbered:
         parts = [label.removeprefix("thread ").split(":", 1) for label in threads]
         self._processes = {part[0] for part in parts}
         self._devices = set(lanes.device[lanes.is_stream].tolist())
-        self._number = _with_gaps(int(text) for part in parts for text in part if WHOLE.fullmatch(text))
+        self._number = _ids_in_order(int(text) for part in parts for text in part if WHOLE_NUMBER.fullmatch(text))
         self._arrows: dict[Any, int] = {}
         self._addresses: dict[Any, int] = {}
 
@@ -40,13 +40,13 @@ class Renumbered:
         """Return another number for a process or a thread."""
         if value is None or value == "":
             return value
-        if isinstance(value, int) and -FIRST < value <= 0:
+        if isinstance(value, int) and -FIRST_NEW_ID < value <= 0:
             return value
-        if not WHOLE.fullmatch(text := str(value).removesuffix(".0")):
+        if not WHOLE_NUMBER.fullmatch(text := str(value).removesuffix(".0")):
             return self._names.text("thread", text)
         number = int(text)
         if number not in self._number:
-            self._number[number] = max(self._number.values(), default=FIRST) + 2
+            self._number[number] = max(self._number.values(), default=FIRST_NEW_ID) + 2
         return self._number[number]
 
     def place(self, process: Any, thread: Any) -> tuple[Any, Any]:
@@ -62,7 +62,7 @@ class Renumbered:
         """Return a part of a stream's name: numbers as they are, of devices and streams everybody has the same."""
         if value is None or value == "" or (isinstance(value, float) and value.is_integer()):
             return value
-        if isinstance(value, (int, str)) and STREAM.fullmatch(str(value).strip()):
+        if isinstance(value, (int, str)) and STREAM_NAME.fullmatch(str(value).strip()):
             return value
         return self._names.text("lane", str(value))
 
@@ -75,16 +75,16 @@ class Renumbered:
         return self._addresses.setdefault(value, 4096 * (len(self._addresses) + 1))
 
 
-def _with_gaps(numbers: Iterable[int]) -> dict[int, int]:
+def _ids_in_order(numbers: Iterable[int]) -> dict[int, int]:
     """Number numbers anew in their order; only those that follow each other still do: Gloo's workers are told so.
 
-    >>> _with_gaps([70312, 70313, 4, 70320])
+    >>> _ids_in_order([70312, 70313, 4, 70320])
     {4: 1000, 70312: 1002, 70313: 1003, 70320: 1005}
     """
     found: dict[int, int] = {}
     before = new = None
     for number in sorted({number for number in numbers if number > 0}):
-        new = FIRST if new is None or before is None else new + (1 if number == before + 1 else 2)
+        new = FIRST_NEW_ID if new is None or before is None else new + (1 if number == before + 1 else 2)
         found[number] = new
         before = number
     return found

@@ -22,23 +22,23 @@ from hta_graph.trace.reader import closed_text, paused_gc
 from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Trace
 from hta_graph.trace.timestamps import base_time
-from hta_graph.trace.tolerant import of_whole_characters
+from hta_graph.trace.tolerant import replace_half_escapes
 
 __all__ = [
-    "FIRST_PROCESS",
-    "PIECE",
-    "Original",
+    "FIRST_FREE_PROCESS",
+    "CHUNK_BYTES",
+    "OriginalTrace",
     "OriginalRow",
-    "address_in_memory",
-    "as_seen",
-    "free_numbers",
-    "integers_in",
+    "buffer_address",
+    "rounded_by_viewer",
+    "unused_numbers",
+    "integer_ids",
     "read_original",
     "write_trace",
 ]
 
-PIECE = 1 << 24
-FIRST_PROCESS = 1
+CHUNK_BYTES = 1 << 24
+FIRST_FREE_PROCESS = 1
 """Where the search for a free process id begins: viewers print it behind the name of a process."""
 
 
@@ -52,7 +52,7 @@ class OriginalRow(msgspec.Struct, gc=False):
     args: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_ROWS = msgspec.json.Decoder(list[OriginalRow | str | float | bool | list[msgspec.Raw] | None])
+_ROW_DECODER = msgspec.json.Decoder(list[OriginalRow | str | float | bool | list[msgspec.Raw] | None])
 
 
 class _AppendedDocument(msgspec.Struct):
@@ -61,7 +61,7 @@ class _AppendedDocument(msgspec.Struct):
 
 
 @dataclass(frozen=True)
-class Original:
+class OriginalTrace:
     """A trace's text, where the brackets around its rows stand, the rows' ids, and its base time."""
 
     text: bytes
@@ -72,15 +72,15 @@ class Original:
 
     def with_rows(self, lines: Iterable[str]) -> Iterator[bytes]:
         """Yield the text, piece by piece, with rows behind its own."""
-        for at in range(0, self.end, PIECE):
-            yield self.text[at : min(at + PIECE, self.end)]
+        for at in range(0, self.end, CHUNK_BYTES):
+            yield self.text[at : min(at + CHUNK_BYTES, self.end)]
         added = ",\n".join(lines).encode()
         yield b",\n" if self.rows and added else b""
         yield added
         yield b"\n" + self.text[self.end :]
 
 
-def read_original(trace: Trace) -> Original:
+def read_original(trace: Trace) -> OriginalTrace:
     """Read a trace's file once more, to append rows to it.
 
     Raises:
@@ -98,23 +98,23 @@ def read_original(trace: Trace) -> Original:
     return original
 
 
-def _find_event_array(text: bytes, *, tolerant: bool) -> Original:
+def _find_event_array(text: bytes, *, tolerant: bool) -> OriginalTrace:
     if re.match(rb"\s*\[", text):
-        return Original(text, text.index(b"["), len(text.rstrip()) - 1, _decode_rows(text), 0)
+        return OriginalTrace(text, text.index(b"["), len(text.rstrip()) - 1, _decode_rows(text), 0)
     document = msgspec.json.decode(text, type=_AppendedDocument)
     array = memoryview(document.rows)
     # Where the array closes: the only place at which something is put in, so that all else stays byte for byte.
-    first = address_in_memory(array) - address_in_memory(text)
-    return Original(
+    first = buffer_address(array) - buffer_address(text)
+    return OriginalTrace(
         text, first, first + len(array) - 1, _decode_rows(array), _base_ns(document.base, tolerant=tolerant)
     )
 
 
 def _decode_rows(array: bytes | memoryview) -> list[OriginalRow]:
-    return [row if isinstance(row, OriginalRow) else OriginalRow() for row in _ROWS.decode(array)]
+    return [row if isinstance(row, OriginalRow) else OriginalRow() for row in _ROW_DECODER.decode(array)]
 
 
-def address_in_memory(buffer: bytes | memoryview) -> int:
+def buffer_address(buffer: bytes | memoryview) -> int:
     """Return where a buffer lies in memory: msgspec's raw values are views into the text that they come from."""
     return int(np.frombuffer(buffer, np.uint8).ctypes.data)
 
@@ -129,7 +129,7 @@ def _base_ns(printed: msgspec.Raw, *, tolerant: bool) -> int:
 def _strict_json(path: Location, text: bytes) -> bytes:
     """Rewrite what only a tolerant parser reads: numbers keep their digits, NaN and the infinities become null."""
     # Half a character cannot be written as UTF-8; the reader takes it for an unknown one too.
-    mended = of_whole_characters(text.decode("utf-8", "replace").lstrip("\ufeff"))
+    mended = replace_half_escapes(text.decode("utf-8", "replace").lstrip("\ufeff"))
     digits = orjson.Fragment
     try:
         return orjson.dumps(
@@ -148,17 +148,17 @@ def write_trace(target: str | Location, content: Iterable[bytes]) -> None:
     write_file(target, gzipped(content) if str(target).endswith(".gz") else content)
 
 
-def as_seen(ns: Ints) -> Ints:
+def rounded_by_viewer(ns: Ints) -> Ints:
     """Round times as Perfetto does: fractions of microseconds pass through a float64, whole ones do not."""
     whole = ns // 1000
     seen = np.rint((whole + (ns - whole * 1000) / 1000.0) * 1000.0).astype(np.int64)
     return np.where(ns == whole * 1000, ns, seen)
 
 
-def integers_in(ids: Iterable[Any]) -> set[int]:
+def integer_ids(ids: Iterable[Any]) -> set[int]:
     """Return every integer that a viewer may read an id as: viewers take text as decimal or hexadecimal.
 
-    >>> sorted(integers_in([7, "12", "Spans", None]))
+    >>> sorted(integer_ids([7, "12", "Spans", None]))
     [7, 12, 18]
     """
     distinct = {value for value in ids if isinstance(value, (int, float, str))}
@@ -172,6 +172,6 @@ def integers_in(ids: Iterable[Any]) -> set[int]:
     return found
 
 
-def free_numbers(taken: set[int], first: int) -> Iterator[int]:
+def unused_numbers(taken: set[int], first: int) -> Iterator[int]:
     """Yield the numbers from ``first`` on that are not taken."""
     return (number for number in count(first) if number not in taken)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from hta_graph.model import BoundBy
 
-__all__ = ["PALETTE_NAME", "TITLE"]
+__all__ = ["CLASS_CNAME", "CLASS_TITLE"]
 
-TITLE: Mapping[str, str] = {
+CLASS_TITLE: Mapping[str, str] = {
     # Among the wordings that say the same these have hashes that are ten colours which one can tell apart.
     BoundBy.CPU_BOUND.label: "CPU in operators and calls (cpu_bound)",
     BoundBy.DATA_LOADING.label: "loading data (data_loading)",
@@ -27,7 +27,7 @@ TITLE: Mapping[str, str] = {
 }
 """The name of a slice of each class: what it means, which shows first where little room is, and the class."""
 
-PALETTE_NAME: Mapping[str, str] = {
+CLASS_CNAME: Mapping[str, str] = {
     BoundBy.CPU_BOUND.label: "rail_response",
     BoundBy.DATA_LOADING.label: "detailed_memory_dump",
     BoundBy.GPU_COMPUTE_BOUND.label: "rail_load",

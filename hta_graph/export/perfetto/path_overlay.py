@@ -12,27 +12,27 @@ import numpy as np
 import orjson
 
 from hta_graph.arrays import distinct, first_of_runs
-from hta_graph.export.perfetto.class_colours import PALETTE_NAME, TITLE
+from hta_graph.export.perfetto.class_colours import CLASS_CNAME, CLASS_TITLE
 from hta_graph.export.perfetto.path_arrows import is_visible
 from hta_graph.model import BoundBy, EdgeKind, Ints, edge_kinds
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.text.formatting import microseconds
 
-__all__ = ["Canvas", "PathArrows", "PathRows"]
+__all__ = ["OverlayTarget", "PathArrows", "PathEvents"]
 
 NAME_LIMIT = 60
-PROCESS = "Critical path"
-TRACK = "Path of "
+PROCESS_NAME = "Critical path"
+TRACK_PREFIX = "Path of "
 CATEGORY = "critical_path"
-LAGS = [kind.label for kind in edge_kinds(lambda meaning: meaning.lag is not None)]
+LAG_KINDS = [kind.label for kind in edge_kinds(lambda meaning: meaning.lag is not None)]
 """Edges on which time is a lag, so that a slice is called by the edge too."""
-NOBODY = "(nothing recorded)"
+NOTHING_RECORDED = "(nothing recorded)"
 
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Canvas:
+class OverlayTarget:
     """What a path is drawn into: from when times count, what is free there, and where it draws the events' rows."""
 
     base_ns: int
@@ -50,7 +50,7 @@ class PathArrows:
     crossings: Ints
 
 
-class PathRows:
+class PathEvents:
     """Makes the rows of one path, on a track for each rank that it runs on.
 
     A slice is a begin and an end row, so that slices tile however a viewer rounds; one that it would round to nothing
@@ -60,7 +60,7 @@ class PathRows:
         run       |   gemm    |    relu     |  stream_order: softmax     |  ...
     """
 
-    def __init__(self, path: CriticalPath, canvas: Canvas, arrows: PathArrows) -> None:
+    def __init__(self, path: CriticalPath, canvas: OverlayTarget, arrows: PathArrows) -> None:
         self.path = path
         self.canvas = canvas
         # A thread with its process's number would be marked as the main one.
@@ -138,7 +138,7 @@ class PathRows:
         for part in self.parts:
             place = self.places[part]
             of_process = (
-                ("process_name", {"name": PROCESS}),
+                ("process_name", {"name": PROCESS_NAME}),
                 ("process_sort_index", {"sort_index": self.canvas.sort_index}),
             )
             for key, value in (
@@ -152,7 +152,7 @@ class PathRows:
     def _track_name(self, part: int) -> str:
         graph = self.path.graph
         rank = graph.parts[part].rank if len(graph.parts) > 1 else graph.rank
-        return TRACK + _shortened_name(self.path.window.label) + ("" if rank is None else f", rank {rank}")
+        return TRACK_PREFIX + _shortened_name(self.path.window.label) + ("" if rank is None else f", rank {rank}")
 
     def _arrow_records(self, run: int) -> Iterator[str]:
         """Yield an arrow between a run and its event, from the earlier start to the later one.
@@ -198,7 +198,7 @@ _REPEATED = {
 def _class_description(bound: int) -> str:
     """Return the text of what slices of a class share, up to the place of the length."""
     key = BoundBy(bound).label
-    look = {"cat": CATEGORY, "name": TITLE[key], "cname": PALETTE_NAME[key]}
+    look = {"cat": CATEGORY, "name": CLASS_TITLE[key], "cname": CLASS_CNAME[key]}
     return _json_text({**look, "args": {"bound_by": key, "duration_ns": 0}})[1:].removesuffix("0}}")
 
 
@@ -221,13 +221,13 @@ def _title_of_run(known: Record) -> str:
     'unknown: cudaFree'
     """
     why = known["reason"] or (known["edge"] if _is_lag(known) else None)
-    return ": ".join(text for text in (why, known["event"]) if text) or NOBODY
+    return ": ".join(text for text in (why, known["event"]) if text) or NOTHING_RECORDED
 
 
 def _is_lag(known: Record) -> bool:
     """Tell whether nobody works; a launching call does until it returns, though its edge is that of the launch."""
     calls = known["edge"] == EdgeKind.LAUNCH.label and known["bound_by"] == BoundBy.CPU_BOUND.label
-    return known["edge"] in LAGS and not calls
+    return known["edge"] in LAG_KINDS and not calls
 
 
 def _json_text(value: Record) -> str:

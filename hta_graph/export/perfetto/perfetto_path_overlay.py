@@ -11,27 +11,27 @@ import numpy as np
 import orjson
 
 from hta_graph.export.perfetto.append_events import (
-    FIRST_PROCESS,
-    Original,
+    FIRST_FREE_PROCESS,
     OriginalRow,
-    free_numbers,
-    integers_in,
+    OriginalTrace,
+    integer_ids,
     read_original,
+    unused_numbers,
     write_trace,
 )
 from hta_graph.export.perfetto.path_arrows import runs_before_crossings, runs_with_arrows
-from hta_graph.export.perfetto.path_overlay import Canvas, PathArrows, PathRows, Record
-from hta_graph.export.perfetto.rewrite_rows import SharedNumbers, moved_rows
+from hta_graph.export.perfetto.path_overlay import OverlayTarget, PathArrows, PathEvents, Record
+from hta_graph.export.perfetto.rewrite_rows import SharedIds, rewrite_rows
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.storage.location import Location
 from hta_graph.storage.output_paths import check_output
 
-__all__ = ["ADDRESS", "ARROW_LIMIT", "OverlayCounts", "overlay_bytes", "write_overlay"]
+__all__ = ["PERFETTO_URL", "ARROW_LIMIT", "OverlayCounts", "overlay_bytes", "write_overlay"]
 
 ARROW_LIMIT = 500
 """Most arrows of one overlay to events, and most from rank to rank; of more the largest are drawn."""
-ADDRESS = (
+PERFETTO_URL = (
     "https://ui.perfetto.dev/#!/?startupCommands="
     "%5B%7B%22id%22%3A%22dev.perfetto.PinTracksByRegex%22%2C%22args%22%3A%5B%22%5EPath%20of%20%22%5D%7D%5D"
 )
@@ -88,14 +88,14 @@ def _start_overlay(path: CriticalPath, limit: int) -> tuple[Iterator[bytes], Ove
     wanted, crossings = runs_with_arrows(path, original.base_ns), runs_before_crossings(path, original.base_ns)
     arrows = PathArrows(wanted[: max(limit, 0)], crossings[: max(limit, 0)])
     if isinstance(graph, JobGraph) and len(graph.parts) > 1:
-        content = _job_pieces(path, graph, original, arrows)
+        content = _job_chunks(path, graph, original, arrows)
     else:
-        content = original.with_rows(PathRows(path, _canvas_of_rank(path, original), arrows).lines())
+        content = original.with_rows(PathEvents(path, _target_of_rank(path, original), arrows).lines())
     size = len(arrows.to_events) + len(arrows.crossings)
     return content, OverlayCounts(len(path.pieces), len(path.runs), size, len(wanted) + len(crossings) - size)
 
 
-def _canvas_of_rank(path: CriticalPath, original: Original) -> Canvas:
+def _target_of_rank(path: CriticalPath, original: OriginalTrace) -> OverlayTarget:
     """Return where the path's rows are drawn in the trace of one rank, whose rows stay as they are."""
     index = path.graph.event_table.index
 
@@ -103,19 +103,19 @@ def _canvas_of_rank(path: CriticalPath, original: Original) -> Canvas:
         found = original.rows[index[row]]
         return {key: value for key, value in (("pid", found.pid), ("tid", found.tid)) if value is not None}
 
-    return Canvas(
+    return OverlayTarget(
         original.base_ns,
-        process=next(free_numbers(integers_in(row.pid for row in original.rows), FIRST_PROCESS)),
+        process=next(unused_numbers(integer_ids(row.pid for row in original.rows), FIRST_FREE_PROCESS)),
         # Above everything that the trace has sorted to the top.
         sort_index=min(chain([0], _sort_indices(original.rows))) - 1,
-        arrows=free_numbers(integers_in(row.id for row in original.rows if row.id is not None), 1),
+        arrows=unused_numbers(integer_ids(row.id for row in original.rows if row.id is not None), 1),
         place_of=place_of,
     )
 
 
-def _job_pieces(path: CriticalPath, job: JobGraph, first: Original, arrows: PathArrows) -> Iterator[bytes]:
+def _job_chunks(path: CriticalPath, job: JobGraph, first: OriginalTrace, arrows: PathArrows) -> Iterator[bytes]:
     """Yield the rows of all ranks in job time, rank by rank, and behind them the path's."""
-    numbers, places = SharedNumbers(), dict[int, Record]()
+    numbers, places = SharedIds(), dict[int, Record]()
     events = np.unique(path.runs.event[arrows.to_events])
     yield first.text[: first.first + 1]
     between = b""
@@ -123,7 +123,7 @@ def _job_pieces(path: CriticalPath, job: JobGraph, first: Original, arrows: Path
         # One rank's text at a time is in memory, beside the first one's, which frames all.
         original = first if part.place == 0 else read_original(part.graph.trace)
         alone = job.graph(part.rank)
-        moved = moved_rows(original, alone, part.graph, part.place, part.rank, first.base_ns, numbers)
+        moved = rewrite_rows(original, alone, part.graph, part.place, part.rank, first.base_ns, numbers)
         inside = original.text[original.first + 1 : original.end].strip()
         yield between if inside else b""
         yield from moved.text(original.first + 1, original.end)
@@ -131,13 +131,13 @@ def _job_pieces(path: CriticalPath, job: JobGraph, first: Original, arrows: Path
         for record in moved.added:
             yield between + orjson.dumps(record)
             between = b",\n"
-        own = events[job.part_of(events) == part.place]
+        own = events[job.rank_index_of(events) == part.place]
         rows = zip(own.tolist(), job.event_table.index[own].tolist(), strict=True)
         places.update((row, moved.place_of(index)) for row, index in rows)
-    canvas = Canvas(
-        first.base_ns, numbers.process(FIRST_PROCESS), -1, iter(numbers.arrow, None), places.__getitem__
+    canvas = OverlayTarget(
+        first.base_ns, numbers.process(FIRST_FREE_PROCESS), -1, iter(numbers.arrow, None), places.__getitem__
     )  # fmt: skip
-    yield between + ",\n".join(PathRows(path, canvas, arrows).lines()).encode()
+    yield between + ",\n".join(PathEvents(path, canvas, arrows).lines()).encode()
     yield b"\n" + first.text[first.end :]
 
 

@@ -14,15 +14,15 @@ import msgspec
 import numpy as np
 import orjson
 
-from hta_graph.export.perfetto.append_events import PIECE, Original, address_in_memory
+from hta_graph.export.perfetto.append_events import CHUNK_BYTES, OriginalTrace, buffer_address
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
 from hta_graph.text.formatting import microseconds
 from hta_graph.trace.timestamps import INVALID, nanoseconds
 
-__all__ = ["MovedRows", "SharedNumbers", "moved_rows"]
+__all__ = ["RewrittenRows", "SharedIds", "rewrite_rows"]
 
-PROCESSES_OF_A_RANK = 1000
+MAX_PROCESSES_PER_RANK = 1000
 """Ranks' processes are sorted rank by rank: each rank has room for so many."""
 
 ABSENT = msgspec.Raw(b"")
@@ -30,7 +30,7 @@ Splice = tuple[msgspec.Raw, str]
 Record = dict[str, Any]
 
 
-class _MovedRow(msgspec.Struct, gc=False):
+class _RewrittenRow(msgspec.Struct, gc=False):
     ph: Any = None
     name: Any = None
     pid: msgspec.Raw = ABSENT
@@ -41,10 +41,10 @@ class _MovedRow(msgspec.Struct, gc=False):
     args: msgspec.Raw = ABSENT
 
 
-_ROWS = msgspec.json.Decoder(list[_MovedRow | str | float | bool | list[msgspec.Raw] | None])
+_ROW_DECODER = msgspec.json.Decoder(list[_RewrittenRow | str | float | bool | list[msgspec.Raw] | None])
 
 
-class SharedNumbers:
+class SharedIds:
     """The numbers that ranks may not share: of processes, which keep theirs where it is free, and of arrows."""
 
     def __init__(self) -> None:
@@ -66,10 +66,10 @@ class SharedNumbers:
 
 
 @dataclass(frozen=True)
-class MovedRows:
+class RewrittenRows:
     """A rank's rows, moved: what is spliced into the text, what is added, and where each row is drawn."""
 
-    original: Original
+    original: OriginalTrace
     splices: list[Splice]
     added: list[Record]
     rows: list[Any]
@@ -78,13 +78,13 @@ class MovedRows:
     def place_of(self, index: int) -> Record:
         """Return the process and thread on which a viewer draws a row."""
         row = self.rows[index]
-        place = {"pid": self.process_of.get(bytes(row.pid)), "tid": _value_of(row.tid)}
+        place = {"pid": self.process_of.get(bytes(row.pid)), "tid": _decode_value(row.tid)}
         return {key: value for key, value in place.items() if value is not None}
 
     def text(self, start: int, end: int) -> Iterator[bytes]:
         """Yield the text from one place to another with what is spliced in, in pieces."""
-        text, base = self.original.text, address_in_memory(self.original.text)
-        places = np.array([address_in_memory(memoryview(raw)) - base for raw, _ in self.splices], np.int64)
+        text, base = self.original.text, buffer_address(self.original.text)
+        places = np.array([buffer_address(memoryview(raw)) - base for raw, _ in self.splices], np.int64)
         pieces, at, size = [], start, 0
         for number in np.argsort(places, kind="stable").tolist():
             raw, new = self.splices[number]
@@ -92,16 +92,16 @@ class MovedRows:
             pieces += [text[at:place], new.encode()]
             size += place - at
             at = place + len(memoryview(raw))
-            if size >= PIECE:
+            if size >= CHUNK_BYTES:
                 yield b"".join(pieces)
                 pieces, size = [], 0
         yield b"".join([*pieces, text[at:end]])
 
 
-def moved_rows(
-    original: Original, alone: DependencyGraph, moved: DependencyGraph, place: int, rank: int, base_ns: int,
-    numbers: SharedNumbers,
-) -> MovedRows:  # fmt: skip
+def rewrite_rows(
+    original: OriginalTrace, alone: DependencyGraph, moved: DependencyGraph, place: int, rank: int, base_ns: int,
+    numbers: SharedIds,
+) -> RewrittenRows:  # fmt: skip
     """Move a rank's rows to the times of its job, to processes and arrows that no other rank has.
 
     Args:
@@ -114,21 +114,21 @@ def moved_rows(
         numbers: what other ranks have taken.
     """
     array = memoryview(original.text)[original.first : original.end + 1]
-    rows = [row if isinstance(row, _MovedRow) else _MovedRow() for row in _ROWS.decode(array)]
-    process_of = _numbered_processes(rows, numbers)
-    splices = [(row.pid, str(process_of[bytes(row.pid)])) for row in rows if _is_renumbered(row, process_of)]
+    rows = [row if isinstance(row, _RewrittenRow) else _RewrittenRow() for row in _ROW_DECODER.decode(array)]
+    process_of = _process_ids(rows, numbers)
+    splices = [(row.pid, str(process_of[bytes(row.pid)])) for row in rows if _has_new_process_id(row, process_of)]
     splices += _arrow_splices(rows, numbers)
     splices += _time_splices(rows, original.base_ns, alone, moved, base_ns)
     named, added = _process_splices(rows, process_of, place, rank)
-    return MovedRows(original, splices + named, added, rows, process_of)
+    return RewrittenRows(original, splices + named, added, rows, process_of)
 
 
-def _numbered_processes(rows: list[_MovedRow], numbers: SharedNumbers) -> dict[bytes, int]:
+def _process_ids(rows: list[_RewrittenRow], numbers: SharedIds) -> dict[bytes, int]:
     """Number the processes of a rank, by the text of their ids; text and number of one value are one process."""
     found: dict[Any, int] = {}
     numbered = {}
     for text in dict.fromkeys(bytes(row.pid) for row in rows if bytes(row.pid)):
-        value = _value_of(msgspec.Raw(text))
+        value = _decode_value(msgspec.Raw(text))
         is_number = isinstance(value, (int, float)) or (isinstance(value, str) and value.isdecimal())
         key = int(value) if is_number else text
         if key not in found:
@@ -137,12 +137,12 @@ def _numbered_processes(rows: list[_MovedRow], numbers: SharedNumbers) -> dict[b
     return numbered
 
 
-def _is_renumbered(row: _MovedRow, process_of: dict[bytes, int]) -> bool:
+def _has_new_process_id(row: _RewrittenRow, process_of: dict[bytes, int]) -> bool:
     text = bytes(row.pid)
     return bool(text) and text != str(process_of[text]).encode()
 
 
-def _arrow_splices(rows: list[_MovedRow], numbers: SharedNumbers) -> list[Splice]:
+def _arrow_splices(rows: list[_RewrittenRow], numbers: SharedIds) -> list[Splice]:
     new: dict[bytes, str] = {}
     found = []
     for row in rows:
@@ -154,7 +154,7 @@ def _arrow_splices(rows: list[_MovedRow], numbers: SharedNumbers) -> list[Splice
 
 
 def _time_splices(
-    rows: list[_MovedRow], own_base: int, alone: DependencyGraph, moved: DependencyGraph, base_ns: int
+    rows: list[_RewrittenRow], own_base: int, alone: DependencyGraph, moved: DependencyGraph, base_ns: int
 ) -> list[Splice]:
     if alone is moved and own_base == base_ns:
         return []
@@ -172,7 +172,7 @@ def _time_splices(
     return found + [(raw, new) for raw, new in changed if bytes(raw)]
 
 
-def _shifts(rows: list[_MovedRow], own: Ints, alone: DependencyGraph, moved: DependencyGraph) -> Ints:
+def _shifts(rows: list[_RewrittenRow], own: Ints, alone: DependencyGraph, moved: DependencyGraph) -> Ints:
     """Return by how much each row moves (ns); arrows and the like as the event of their process before them."""
     events = alone.event_table
     shift = moved.event_table.start - events.start
@@ -196,22 +196,22 @@ def _shifts_like_events(own: Ints, process: Ints, index: Ids, shift: Ints) -> In
 
 
 def _process_splices(
-    rows: list[_MovedRow], process_of: dict[bytes, int], place: int, rank: int
+    rows: list[_RewrittenRow], process_of: dict[bytes, int], place: int, rank: int
 ) -> tuple[list[Splice], list[Record]]:
     """Name and sort the processes of a rank; return what is spliced in, and rows for those that have none."""
     recorded: dict[str, dict[int, Any]] = {"name": {}, "labels": {}, "sort_index": {}}
-    where: list[tuple[_MovedRow, str, int]] = []
+    where: list[tuple[_RewrittenRow, str, int]] = []
     for row in rows:
         key = str(row.name).removeprefix("process_") if row.ph == "M" else ""
-        arguments = _value_of(row.args) if key in recorded and bytes(row.pid) else None
+        arguments = _decode_value(row.args) if key in recorded and bytes(row.pid) else None
         if isinstance(arguments, dict) and key in arguments:
             recorded[key][process_of[bytes(row.pid)]] = arguments[key]
             where.append((row, key, process_of[bytes(row.pid)]))
-    own = {process: _value_of(msgspec.Raw(text)) for text, process in process_of.items()}
+    own = {process: _decode_value(msgspec.Raw(text)) for text, process in process_of.items()}
     order = sorted(own, key=lambda process: (_sort_number(recorded["sort_index"].get(process)), process))
     new: dict[str, dict[int, Any]] = {
         "name": {process: _process_name(rank, own[process], recorded, process) for process in own},
-        "sort_index": {process: place * PROCESSES_OF_A_RANK + at for at, process in enumerate(order)},
+        "sort_index": {process: place * MAX_PROCESSES_PER_RANK + at for at, process in enumerate(order)},
     }
     spliced = [(row.args, orjson.dumps({key: new[key][process]}).decode()) for row, key, process in where if key in new]
     added = [
@@ -237,5 +237,5 @@ def _sort_number(value: Any) -> float:
     return value if isinstance(value, (int, float)) else float("inf")
 
 
-def _value_of(raw: msgspec.Raw) -> Any:
+def _decode_value(raw: msgspec.Raw) -> Any:
     return msgspec.json.decode(raw) if bytes(raw) else None

@@ -10,12 +10,12 @@ import numpy as np
 import orjson
 
 from hta_graph.export.perfetto.append_events import (
-    FIRST_PROCESS,
-    Original,
-    as_seen,
-    free_numbers,
-    integers_in,
+    FIRST_FREE_PROCESS,
+    OriginalTrace,
+    integer_ids,
     read_original,
+    rounded_by_viewer,
+    unused_numbers,
     write_trace,
 )
 from hta_graph.model import Ints
@@ -57,8 +57,8 @@ def write_slices(trace: Trace, process: str, tracks: Sequence[SliceTrack], targe
     return sum(len(track.start) for track in tracks)
 
 
-def _track_rows(original: Original, process: str, tracks: Sequence[SliceTrack]) -> Iterator[dict[str, Any]]:
-    pid = next(free_numbers(integers_in(row.pid for row in original.rows), FIRST_PROCESS))
+def _track_rows(original: OriginalTrace, process: str, tracks: Sequence[SliceTrack]) -> Iterator[dict[str, Any]]:
+    pid = next(unused_numbers(integer_ids(row.pid for row in original.rows), FIRST_FREE_PROCESS))
     if tracks:
         yield {"ph": "M", "pid": pid, "tid": 0, "name": "process_name", "args": {"name": process}}
     for tid, track in enumerate(tracks, start=1):
@@ -73,14 +73,14 @@ def _slice_rows(place: dict[str, Any], track: SliceTrack, base_ns: int) -> Itera
     start, end = track.start - base_ns, track.end - base_ns
     # Slices of one track may not overlap; a viewer would drop the later one.
     end[:-1] = np.minimum(end[:-1], start[1:])
-    visible = (as_seen(start) < as_seen(end)).tolist()
+    visible = (rounded_by_viewer(start) < rounded_by_viewer(end)).tolist()
     times = zip(start.tolist(), end.tolist(), visible, strict=True)
     for (begins, ends, is_visible), text, arguments in zip(times, track.texts, track.arguments, strict=True):
         phase = {"ph": "B"} if is_visible else {"ph": "i", "s": "t"}
-        yield {**phase, **place, "ts": _printed_time(begins), "name": text, "args": arguments}
+        yield {**phase, **place, "ts": _time_fragment(begins), "name": text, "args": arguments}
         if is_visible:
-            yield {"ph": "E", **place, "ts": _printed_time(ends)}
+            yield {"ph": "E", **place, "ts": _time_fragment(ends)}
 
 
-def _printed_time(time_ns: int) -> orjson.Fragment:
+def _time_fragment(time_ns: int) -> orjson.Fragment:
     return orjson.Fragment(microseconds(time_ns))

@@ -8,28 +8,28 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hta_graph.arrays import numbered_runs, picked
-from hta_graph.export.picture.short_names import NAME_SIZE, clean
+from hta_graph.arrays import run_numbers, take_or
+from hta_graph.export.picture.short_names import MAX_NAME_LENGTH, short_label
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.text.shorten import short_name
 
-__all__ = ["WAITING", "Box", "NamedTime", "box_of_event", "folded", "path_boxes"]
+__all__ = ["IDLE_PREFIX", "Box", "NamedTime", "box_of_event", "fold_boxes", "path_boxes"]
 
-SMALL = 0.015
+SMALL_SHARE = 0.015
 """Share of the window below which neighbours on the path share a box."""
 
-TINY = 0.005
+TINY_SHARE = 0.005
 """Share of the window below which a stretch goes into its neighbour's box."""
 
-MOST = 0.9
+MAIN_SHARE = 0.9
 """Share of a box's time that makes a name stand for the box."""
 
-LINES, MOST_LINES = 3, 7
-"""How many names a box of unlike events lists: a few, and more where they take more than ``SMALL`` of the whole."""
+USUAL_LINES, MAX_LINES = 3, 7
+"""How many names a box of unlike events lists: a few, and more where they take more than ``SMALL_SHARE`` of the whole."""
 
-WAITING = {
+IDLE_PREFIX = {
     BoundBy.GPU_KERNEL_KERNEL_OVERHEAD.label: "idle before",
     BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD.label: "waits for launch:",
     BoundBy.CPU_GAP.label: "gap:",
@@ -89,13 +89,13 @@ class Box:
         if self.main is not None:
             return 1
         long = sum(part.ns >= self.long_ns for part in self.parts.values()) if self.long_ns else 0
-        return min(max(LINES, long), MOST_LINES)
+        return min(max(USUAL_LINES, long), MAX_LINES)
 
     @property
     def main(self) -> str | None:
         """The name that stands for the box: that of nearly all of its time."""
         (lane, text), part = self.largest()[0]
-        return text if lane == self.lane and part.ns >= MOST * self.ns else None
+        return text if lane == self.lane and part.ns >= MAIN_SHARE * self.ns else None
 
     def absorb(self, other: Box) -> None:
         """Take in the box that follows; the lane with more time wins."""
@@ -127,22 +127,22 @@ def box_of_event(graph: DependencyGraph, row: int, first: int) -> Box:
     """Make the box of one event, which is reached by step ``first``."""
     events = graph.event_table
     lane = int(events.lane[row])
-    part = int(graph.part_of_lane[lane])
+    part = int(graph.rank_index_of_lane[lane])
     box = Box(lane, first, int(events.start[row]), part, indices=[int(events.index[row])])
-    text = clean(short_name(graph.name_of(row)), NAME_SIZE)
+    text = short_label(short_name(graph.name_of(row)), MAX_NAME_LENGTH)
     box.add(text, row, int(events.end[row] - events.start[row]), EventKind(int(events.kind[row])).label)
     return box
 
 
 def path_boxes(path: CriticalPath, limit: int) -> list[Box]:
     """Fold a critical path into at most ``limit`` boxes, each a stretch of time."""
-    small, tiny = SMALL * path.length_ns, TINY * path.length_ns
-    return folded(_tiny_absorbed(_joined_below(_boxes_of_runs(path), small), tiny), limit)
+    small, tiny = SMALL_SHARE * path.length_ns, TINY_SHARE * path.length_ns
+    return fold_boxes(_absorb_tiny(_join_below(_boxes_of_runs(path), small), tiny), limit)
 
 
-def folded(boxes: Sequence[Box], limit: int) -> list[Box]:
+def fold_boxes(boxes: Sequence[Box], limit: int) -> list[Box]:
     """Join alike neighbours, then small ones, until at most ``limit`` boxes remain."""
-    return _joined_until_few(_alike_joined(boxes), limit)
+    return _join_until_few(_join_alike(boxes), limit)
 
 
 def _boxes_of_runs(path: CriticalPath) -> list[Box]:
@@ -151,20 +151,20 @@ def _boxes_of_runs(path: CriticalPath) -> list[Box]:
     if not len(pieces):
         return []
     names = _short_codes(graph, pieces.event)
-    alike = numbered_runs(pieces.lane, pieces.part, pieces.bound, names)
+    alike = run_numbers(pieces.lane, pieces.part, pieces.bound, names)
     length = np.bincount(alike, pieces.length.astype(float))[alike]
-    small = length < SMALL * path.length_ns
+    small = length < SMALL_SHARE * path.length_ns
     # All small runs count as alike, so that neighbours among them share a box.
-    group = numbered_runs(pieces.lane, pieces.part, np.where(small, -1, alike))
+    group = run_numbers(pieces.lane, pieces.part, np.where(small, -1, alike))
     boxes: list[Box] = []
     columns = (group, pieces.lane, pieces.part, pieces.start, pieces.end, pieces.bound, pieces.event)
     text: dict[tuple[int, int], str] = {}
     for at, (own, lane, part, start, end, bound, event) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
         if own == len(boxes):
-            boxes.append(Box(lane, at, start, part, long_ns=SMALL * path.length_ns))
+            boxes.append(Box(lane, at, start, part, long_ns=SMALL_SHARE * path.length_ns))
         key = (bound, int(names[at]))
         if key not in text:
-            text[key] = _piece_text(graph, event, BoundBy(bound).label)
+            text[key] = _segment_text(graph, event, BoundBy(bound).label)
         boxes[-1].add(text[key], event if event >= 0 else ~at, end - start, BoundBy(bound).label)
         boxes[-1].indices += [int(graph.event_table.index[event])] if event >= 0 else []
     return boxes
@@ -172,20 +172,20 @@ def _boxes_of_runs(path: CriticalPath) -> list[Box]:
 
 def _short_codes(graph: DependencyGraph, events: Ids) -> Ints:
     """Number the short names of events; -1 without an event."""
-    used, code = np.unique(picked(graph.event_table.name, events), return_inverse=True)
+    used, code = np.unique(take_or(graph.event_table.name, events), return_inverse=True)
     number: dict[str, int] = {}
     short = [number.setdefault(short_name(graph.names[c]), len(number)) if c >= 0 else -1 for c in used.tolist()]
     return np.array(short, np.int64)[code]
 
 
-def _piece_text(graph: DependencyGraph, event: int, bound: str) -> str:
-    name = clean(short_name(graph.name_of(event)), NAME_SIZE) if event >= 0 else ""
-    if bound in WAITING:
-        return f"{WAITING[bound]} {name}" if name else WAITING[bound].rstrip(":")
+def _segment_text(graph: DependencyGraph, event: int, bound: str) -> str:
+    name = short_label(short_name(graph.name_of(event)), MAX_NAME_LENGTH) if event >= 0 else ""
+    if bound in IDLE_PREFIX:
+        return f"{IDLE_PREFIX[bound]} {name}" if name else IDLE_PREFIX[bound].rstrip(":")
     return name or bound
 
 
-def _tiny_absorbed(boxes: Sequence[Box], size: float) -> list[Box]:
+def _absorb_tiny(boxes: Sequence[Box], size: float) -> list[Box]:
     """Put stretches that are hardly visible into the box before or after them on their lane."""
     joined: list[Box] = []
     for box in boxes:
@@ -196,7 +196,7 @@ def _tiny_absorbed(boxes: Sequence[Box], size: float) -> list[Box]:
     return joined
 
 
-def _alike_joined(boxes: Sequence[Box]) -> list[Box]:
+def _join_alike(boxes: Sequence[Box]) -> list[Box]:
     """Join neighbours on one lane for which the same name stands."""
     joined: list[Box] = []
     for box in boxes:
@@ -207,17 +207,17 @@ def _alike_joined(boxes: Sequence[Box]) -> list[Box]:
     return joined
 
 
-def _joined_until_few(boxes: Sequence[Box], limit: int) -> list[Box]:
+def _join_until_few(boxes: Sequence[Box], limit: int) -> list[Box]:
     """Join small neighbours, the smallest first, until few enough boxes remain."""
     shortened, size = list(boxes), 1.0
     while len(shortened) > limit:
         # Grows until it fits: a fixed size would leave long windows unreadable and short ones empty.
         size *= 1.2
-        shortened = _joined_below(shortened, size, between_ranks=size / 8)
+        shortened = _join_below(shortened, size, between_ranks=size / 8)
     return shortened
 
 
-def _joined_below(boxes: Sequence[Box], size: float, between_ranks: float = 0) -> list[Box]:
+def _join_below(boxes: Sequence[Box], size: float, between_ranks: float = 0) -> list[Box]:
     """Join neighbours that together stay below a size; on different lanes, below half of it.
 
     Those of different ranks have a limit of their own: whom the others wait for is what a picture of a job is for.

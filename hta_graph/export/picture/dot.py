@@ -12,10 +12,10 @@ from typing import Any, Literal
 import graphviz
 
 from hta_graph.errors import MissingProgramError
-from hta_graph.export.picture.boxes import WAITING, Box, NamedTime
+from hta_graph.export.picture.boxes import IDLE_PREFIX, Box, NamedTime
 from hta_graph.export.picture.path_links import Link
-from hta_graph.export.picture.picture_dot import rendered
-from hta_graph.export.picture.short_names import clean, duration
+from hta_graph.export.picture.picture_dot import run_dot
+from hta_graph.export.picture.short_names import format_duration, short_label
 from hta_graph.export.picture.style import (
     ANCHOR,
     CLUSTER,
@@ -29,7 +29,7 @@ from hta_graph.export.picture.style import (
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind
 
-__all__ = ["Drawing", "Picture", "chain_picture"]
+__all__ = ["DotDrawing", "Picture", "chain_picture"]
 
 BOXES_PER_ROW = 7
 """A chain longer than this goes on in the next row, as text does."""
@@ -54,7 +54,7 @@ class Picture:
         if self.form == "svg":
             return self.source
         try:
-            return rendered(self.source, "svg", "the picture").decode()
+            return run_dot(self.source, "svg", "the picture").decode()
         except MissingProgramError:
             return None
 
@@ -73,17 +73,19 @@ def chain_picture(
     ns, events = sum(part.ns for part in unnamed), sum(len(part.events) for part in unnamed)
     share = f" ({ns / total_ns:.1%} of the window)" if total_ns else ""
     left_out = (
-        f"left out: the names of {events:,} short events in shared boxes, {duration(ns)}{share}" if events else None
+        f"left out: the names of {events:,} short events in shared boxes, {format_duration(ns)}{share}"
+        if events
+        else None
     )
     count = math.ceil(len(boxes) / BOXES_PER_ROW)
     cuts = [len(boxes) * at // max(count, 1) for at in range(count + 1)]
     rows = [list(range(low, high)) for low, high in pairwise(cuts)]
-    drawing = Drawing(graph, title, left_out, bold="bold: the path", origin_ns=origin_ns, total_ns=total_ns)
+    drawing = DotDrawing(graph, title, left_out, bold="bold: the path", origin_ns=origin_ns, total_ns=total_ns)
     return Picture(drawing.source(rows, boxes, links), left_out)
 
 
 @dataclass(frozen=True)
-class Drawing:
+class DotDrawing:
     """What all parts of one picture share."""
 
     graph: DependencyGraph
@@ -119,7 +121,7 @@ class Drawing:
         if lane < 0:
             return -1, 0, 0
         lanes = self.graph.lanes
-        return int(self.graph.part_of_lane[lane]), int(lanes.is_stream[lane]), int(lanes.is_communication[lane])
+        return int(self.graph.rank_index_of_lane[lane]), int(lanes.is_stream[lane]), int(lanes.is_communication[lane])
 
     def _draw_row(
         self, picture: Any, row: int, members: Sequence[int], lanes: Sequence[int], boxes: Sequence[Box],
@@ -163,7 +165,7 @@ class Drawing:
         lines = [link.kind.label if link.kind is not None else ""]
         lines[0] += f" ×{link.count}" if link.count > 1 else ""
         lines += [link.note] if link.note else []
-        lines += [f"+{duration(link.lag_ns)}"] if link.lag_ns >= VISIBLE_LAG_NS else []
+        lines += [f"+{format_duration(link.lag_ns)}"] if link.lag_ns >= VISIBLE_LAG_NS else []
         style = "dashed" if link.inferred else "bold" if link.bold else "solid"
         width = "3" if link.bold else "1"
         label = "\\n".join(lines)
@@ -176,15 +178,15 @@ class Drawing:
             "label": f"<{'<BR/>'.join([*self._box_text(box), self._place_line(box)])}>",
             "fillcolor": fill,
             "color": border,
-            "style": "rounded,filled,dashed" if box.fill in WAITING else "rounded,filled",
+            "style": "rounded,filled,dashed" if box.fill in IDLE_PREFIX else "rounded,filled",
             "penwidth": "4" if box.focus else "1.2",
         }
 
     def _box_text(self, box: Box) -> list[str]:
         largest, more = box.largest(), box.unnamed()
         share = f" · {box.ns / self.total_ns:.1%}" if self.total_ns else ""
-        time = f"{duration(box.ns)}{share}"
-        rest = [f"{len(more):,} more, {duration(sum(part.ns for part in more))}"] if more else []
+        time = f"{format_duration(box.ns)}{share}"
+        rest = [f"{len(more):,} more, {format_duration(sum(part.ns for part in more))}"] if more else []
         if box.main is not None:
             name = escape(_with_count(box.main, len(largest[0][1].events))).replace(" [", "<BR/>[")
             # Where ranks meet takes no time.
@@ -200,20 +202,20 @@ class Drawing:
         """Return the small line: when it begins, and the numbers of its events."""
         numbers = list(dict.fromkeys([*box.indices[:1], *box.indices[-1:]]))
         events = "…".join(f"#{number}" for number in numbers if number >= 0)
-        text = f"at +{duration(max(box.start_ns - self.origin_ns, 0), 5)} {events}"
+        text = f"at +{format_duration(max(box.start_ns - self.origin_ns, 0), 5)} {events}"
         return f'<FONT POINT-SIZE="8" COLOR="#606060">{text}</FONT>'
 
     def _part_line(self, box: Box, key: tuple[int, str], part: NamedTime) -> str:
         lane, text = key
         elsewhere = f" ({self._lane_label(lane)})" if lane != box.lane else ""
-        return escape(f"{_with_count(text, len(part.events))}, {duration(part.ns)}{elsewhere}")
+        return escape(f"{_with_count(text, len(part.events))}, {format_duration(part.ns)}{elsewhere}")
 
     def _lane_label(self, lane: int) -> str:
         if lane < 0:
             return "nothing recorded"
-        place = int(self.graph.part_of_lane[lane])
+        place = int(self.graph.rank_index_of_lane[lane])
         of_rank = f"rank {self.graph.parts[place].rank}: " if len(self.graph.parts) > 1 and place >= 0 else ""
-        return of_rank + clean(self.graph.lanes.labels[lane], 60)
+        return of_rank + short_label(self.graph.lanes.labels[lane], 60)
 
     def _heading_text(self, boxes: Sequence[Box], links: Sequence[Link]) -> str:
         """Return the title, the legend of what occurs, and what was left out."""
@@ -229,7 +231,7 @@ class Drawing:
         lines += ["dashed arrow: inferred"] if any(link.inferred for link in links) else []
         lines += [self.bold] if any(link.bold for link in links) else []
         # Hatched for what waits, as its boxes are dashed.
-        marks = {fill: "▨" if fill in WAITING else "■" for fill in sorted({box.fill for box in boxes})}
+        marks = {fill: "▨" if fill in IDLE_PREFIX else "■" for fill in sorted({box.fill for box in boxes})}
         fills = [f'<FONT COLOR="{fill_and_border(fill)[1]}">{mark}</FONT> {fill}' for fill, mark in marks.items()]
         named = (("boxes", fills), ("arrows", lines))
         return [f"legend, {what}: {' &nbsp; '.join(items)}" for what, items in named if items]

@@ -7,23 +7,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.export.picture.lane_layout import Arrows, arrows_between_lanes, arrows_of_kinds
-from hta_graph.export.picture.short_names import clean, duration
+from hta_graph.export.picture.lane_layout import LaneArrows, arrows_between_lanes, arrows_of_kinds
+from hta_graph.export.picture.short_names import format_duration, short_label
 from hta_graph.model import Bools, EdgeKind, Ints
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.event_bars import event_bars
 from hta_graph.paths.level_of_detail import (
     busiest_lanes,
-    depths_on_lanes,
-    parts_on_paths,
+    lane_order,
+    ranks_on_paths,
     rows_between,
-    stacking_order,
+    tracks_on_lanes,
 )
-from hta_graph.paths.merged_bars import TimelineBars, merged_to_fit
+from hta_graph.paths.merged_bars import TimelineBars, merge_to_limit
 
-__all__ = ["TRACKS", "LaneScene", "lane_label", "lane_scene"]
+__all__ = ["MAX_TRACKS", "LaneScene", "lane_label", "lane_scene"]
 
-TRACKS = 3
+MAX_TRACKS = 3
 """How deep a lane shows what is nested; what lies deeper is drawn on the last of them, on top of what is around it."""
 MOST_RANKS, MOST_LANES, MOST_BARS, MOST_ARROWS = 4, 12, 600, 60
 
@@ -42,7 +42,7 @@ class LaneScene:
     depth: Ints
     shown: Bools
     bars: TimelineBars
-    arrows: Arrows
+    arrows: LaneArrows
     resolution_ns: int
     rows: int
     ranks_left: int
@@ -55,7 +55,7 @@ class LaneScene:
         notes = []
         if self.resolution_ns and self.rows > len(self.bars):
             notes.append(f"{self.rows:,} events in {len(self.bars):,} bars: what is below "
-                        f"{duration(self.resolution_ns)} is merged with its neighbours")  # fmt: skip
+                        f"{format_duration(self.resolution_ns)} is merged with its neighbours")  # fmt: skip
         if self.ranks_left:
             notes.append(f"{self.ranks_left:,} ranks with less of the path")
         if self.lanes_left:
@@ -71,20 +71,20 @@ def lane_scene(path: CriticalPath, finest_ns: int, kinds: Collection[EdgeKind] |
     rows = rows_between(graph, window.start_ns, window.end_ns)
     lane, depth = graph.event_table.lane, np.full(len(graph.event_table), -1)
     # Deeper rows are told too, on the last track: the innermost one is who works.
-    depth[rows] = np.minimum(depths_on_lanes(graph, rows, TRACKS), TRACKS - 1)
-    parts = parts_on_paths([path], MOST_RANKS)
+    depth[rows] = np.minimum(tracks_on_lanes(graph, rows, MAX_TRACKS), MAX_TRACKS - 1)
+    parts = ranks_on_paths([path], MOST_RANKS)
     # What is nested must not count several times: threads would push all streams out.
     shown, lanes_left = busiest_lanes([path], rows[depth[rows] == 0], parts, MOST_LANES)
     rows = rows[shown[lane[rows]]]
     tracks = np.zeros(len(shown), np.int64)
     np.maximum.at(tracks, lane[rows], depth[rows] + 1)
-    bars = event_bars([path], rows, TRACKS * lane[rows] + depth[rows]).in_order()
-    merged, resolution = merged_to_fit(bars, MOST_BARS, finest_ns)
+    bars = event_bars([path], rows, MAX_TRACKS * lane[rows] + depth[rows]).in_order()
+    merged, resolution = merge_to_limit(bars, MOST_BARS, finest_ns)
     if kinds is None:
         arrows, left = arrows_between_lanes(path, shown, MOST_ARROWS)
     else:
         arrows, left = arrows_of_kinds(path, shown, kinds), 0
-    lanes = [code for code in stacking_order(graph).tolist() if shown[code]]
+    lanes = [code for code in lane_order(graph).tolist() if shown[code]]
     ranks_left = len(graph.parts) - len(parts)
     return LaneScene(
         path, lanes, tracks, depth, shown, merged, arrows, resolution, len(rows), ranks_left, lanes_left, left
@@ -94,5 +94,5 @@ def lane_scene(path: CriticalPath, finest_ns: int, kinds: Collection[EdgeKind] |
 def lane_label(path: CriticalPath, lane: int, size: int) -> str:
     """Name a lane, of a job with its rank."""
     graph = path.graph
-    of_rank = f"rank {graph.parts[int(graph.part_of_lane[lane])].rank}: " if len(graph.parts) > 1 else ""
-    return of_rank + clean(graph.lanes.labels[lane], size - len(of_rank))
+    of_rank = f"rank {graph.parts[int(graph.rank_index_of_lane[lane])].rank}: " if len(graph.parts) > 1 else ""
+    return of_rank + short_label(graph.lanes.labels[lane], size - len(of_rank))

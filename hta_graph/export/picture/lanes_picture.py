@@ -12,37 +12,50 @@ from hta_graph.arrays import distinct
 from hta_graph.colours import BOUND_COLOUR, EVENT_COLOUR
 from hta_graph.errors import UsageError
 from hta_graph.export.picture.dot import Picture
-from hta_graph.export.picture.drawn_arrows import ArrowDrawer, Room
-from hta_graph.export.picture.key import KeyEntry, arrow_entry, key_lines, swatch_entry
-from hta_graph.export.picture.lane_scene import TRACKS, lane_label, lane_scene
-from hta_graph.export.picture.path_strips import Strips, lane_strip, turns, whole_strip
-from hta_graph.export.picture.places import BAR, HEAD, LABEL, LABEL_SIZE, MARGIN, STRIP, WHOLE_STRIP, Places
-from hta_graph.export.picture.short_names import clean, duration, file_and_rank
+from hta_graph.export.picture.drawn_arrows import ArrowRenderer, OccupiedArea
+from hta_graph.export.picture.key import LegendEntry, arrow_entry, colour_entry, legend_lines
+from hta_graph.export.picture.lane_scene import MAX_TRACKS, lane_label, lane_scene
+from hta_graph.export.picture.path_strips import PathStrips, lane_changes, lane_strip, window_strip
+from hta_graph.export.picture.places import (
+    BAR_HEIGHT,
+    LABEL_FONT_SIZE,
+    MARGIN,
+    MAX_LABEL_LENGTH,
+    PATH_STRIP_HEIGHT,
+    STRIP_HEIGHT,
+    TITLE_HEIGHT,
+    LaneLayout,
+)
+from hta_graph.export.picture.short_names import format_duration, short_label, trace_label
 from hta_graph.export.picture.style import link_colour
 from hta_graph.export.picture.svg import TEXT_COLOUR, document, element, rectangle, text, text_width
-from hta_graph.export.picture.time_axis import ticks
+from hta_graph.export.picture.time_axis import time_ticks
 from hta_graph.model import BoundBy, EdgeKind
-from hta_graph.paths.critical_path import CriticalPath, refuse_few_rows
-from hta_graph.paths.event_bars import GROUPS
-from hta_graph.text.shorten import elided, short_name
+from hta_graph.paths.critical_path import CriticalPath, require_all_rows
+from hta_graph.paths.event_bars import BAR_GROUPS
+from hta_graph.text.shorten import short_name, shorten_middle
 
 __all__ = ["lanes_picture"]
 
-NARROWEST, WIDTH, WIDEST = 200, 700, 20_000
-INK = "#101418"
+MIN_PICTURE_WIDTH, DEFAULT_WIDTH, MAX_PICTURE_WIDTH = 200, 700, 20_000
+BAR_TEXT_COLOUR = "#101418"
 """Of what stands on bars, whose colours are of medium lightness."""
-NAME = 10.0
-TICK_EVERY = 75.0
-MOST_TURNS, NEAR = 120, 4
+NAME_FONT_SIZE = 10.0
+TICK_SPACING = 75.0
+MAX_LANE_CHANGES, NEARBY_CELLS = 120, 4
 """How many turns of the path are drawn, and within how many cells an arrow tells of one."""
-SHORTEST = 8
+MIN_NAME_LENGTH = 8
 """A name that is cut to fewer characters says nothing."""
-WORDS = {"cpu_op": "operator", "runtime": "runtime call", "memcpy": "copy", "memset": "memory set",
+LEGEND_WORDS = {"cpu_op": "operator", "runtime": "runtime call", "memcpy": "copy", "memset": "memory set",
          "waiting": "waits for another rank"}  # fmt: skip
 
 
 def lanes_picture(
-    path: CriticalPath, *, width: int = WIDTH, kinds: Collection[EdgeKind] | None = None, title: str | None = None
+    path: CriticalPath,
+    *,
+    width: int = DEFAULT_WIDTH,
+    kinds: Collection[EdgeKind] | None = None,
+    title: str | None = None,
 ) -> Picture:
     """Draw the lanes of a path's window as SVG: events, nested ones below, the path through them, arrows.
 
@@ -56,21 +69,23 @@ def lanes_picture(
         UsageError: the width is not between 200 and 20,000.
         QueryError: the path's graph holds few rows of its ranks.
     """
-    refuse_few_rows(path.graph, "a picture of lanes")
-    if not NARROWEST <= width <= WIDEST:
-        raise UsageError(f"a picture {width} pixels wide: from {NARROWEST} to {WIDEST:,} can be drawn")
+    require_all_rows(path.graph, "a picture of lanes")
+    if not MIN_PICTURE_WIDTH <= width <= MAX_PICTURE_WIDTH:
+        raise UsageError(
+            f"a picture {width} pixels wide: from {MIN_PICTURE_WIDTH} to {MAX_PICTURE_WIDTH:,} can be drawn"
+        )
     finest_ns = max(path.length_ns // width, 1)
     scene = lane_scene(path, finest_ns, kinds)
-    return _LanesDrawing(Places(scene, float(width)), title).picture()
+    return _LanesDrawing(LaneLayout(scene, float(width)), title).picture()
 
 
 class _LanesDrawing:
     """Writes the parts of one picture."""
 
-    def __init__(self, places: Places, title: str | None) -> None:
+    def __init__(self, places: LaneLayout, title: str | None) -> None:
         self._places, self._scene, self._path = places, places.scene, places.scene.path
-        self._title = _usual_title(self._path) if title is None else title
-        self._taken: list[Room] = []
+        self._title = _default_title(self._path) if title is None else title
+        self._taken: list[OccupiedArea] = []
 
     def picture(self) -> Picture:
         """Return the whole picture."""
@@ -82,37 +97,37 @@ class _LanesDrawing:
     def _head(self) -> Iterator[str]:
         """Write the title and the strip of the whole path."""
         yield text(MARGIN, 14, self._title, font_size=11.5, font_weight="bold")
-        yield self._label("critical path", HEAD + 10)
-        self._taken.append(Room(0, 0, self._places.width, HEAD + WHOLE_STRIP))
-        strip = whole_strip(self._path, self._places.cells)
-        yield from self._strip(strip, HEAD, WHOLE_STRIP)
+        yield self._label("critical path", TITLE_HEIGHT + 10)
+        self._taken.append(OccupiedArea(0, 0, self._places.width, TITLE_HEIGHT + PATH_STRIP_HEIGHT))
+        strip = window_strip(self._path, self._places.cells)
+        yield from self._strip(strip, TITLE_HEIGHT, PATH_STRIP_HEIGHT)
         for start, end, bound in self._runs(strip):
-            if text_width(bound, NAME) + 4 <= end - start:
-                yield text(start + 2, HEAD + 10, bound, font_size=NAME, fill=INK)
+            if text_width(bound, NAME_FONT_SIZE) + 4 <= end - start:
+                yield text(start + 2, TITLE_HEIGHT + 10, bound, font_size=NAME_FONT_SIZE, fill=BAR_TEXT_COLOUR)
 
     def _label(self, content: str, y: float) -> str:
         """Write the name of a lane, to its right end."""
-        return text(self._places.left - MARGIN, y, content, font_size=LABEL, text_anchor="end")
+        return text(self._places.left - MARGIN, y, content, font_size=LABEL_FONT_SIZE, text_anchor="end")
 
-    def _runs(self, strip: Strips) -> Iterator[tuple[float, float, str]]:
+    def _runs(self, strip: PathStrips) -> Iterator[tuple[float, float, str]]:
         """Yield the ends and the class of each run of a strip."""
         for first, last, bound in zip(*(c.tolist() for c in (strip.first, strip.last, strip.bound)), strict=True):
             yield self._places.x_of_cell(first), self._places.x_of_cell(last + 1), BoundBy(bound).label
 
-    def _strip(self, strip: Strips, top: float, height: float) -> Iterator[str]:
+    def _strip(self, strip: PathStrips, top: float, height: float) -> Iterator[str]:
         for start, end, bound in self._runs(strip):
             yield rectangle(start, top, end - start, height, BOUND_COLOUR[bound], bound)
 
     def _axis(self) -> Iterator[str]:
         """Write the times below the lanes, and lines up from them."""
         places, window = self._places, self._path.window
-        bottom, most = places.bottom + 6, max(int((places.right - places.left) / TICK_EVERY), 2)
-        for time, content in ticks(window.end_ns - window.start_ns, most):
+        bottom, most = places.bottom + 6, max(int((places.right - places.left) / TICK_SPACING), 2)
+        for time, content in time_ticks(window.end_ns - window.start_ns, most):
             x = places.x(window.start_ns + time)
-            line = f"M{x:.1f} {HEAD:.0f}V{bottom:.1f}"
+            line = f"M{x:.1f} {TITLE_HEIGHT:.0f}V{bottom:.1f}"
             yield element("path", d=line, stroke=TEXT_COLOUR, stroke_opacity=0.25, stroke_width=1)
-            anchor = "middle" if x + text_width(content, LABEL) / 2 <= places.width else "end"
-            yield text(x, bottom + 11, content, font_size=LABEL, text_anchor=anchor)
+            anchor = "middle" if x + text_width(content, LABEL_FONT_SIZE) / 2 <= places.width else "end"
+            yield text(x, bottom + 11, content, font_size=LABEL_FONT_SIZE, text_anchor=anchor)
 
     def _lanes(self) -> Iterator[str]:
         """Write each lane's ground, its name, and where the path runs on it."""
@@ -121,26 +136,26 @@ class _LanesDrawing:
             height = places.height_of(lane)
             ground = places.left, top, places.right - places.left, height
             yield rectangle(*ground, TEXT_COLOUR, fill_opacity="0.08")
-            yield self._label(lane_label(self._path, lane, LABEL_SIZE), top + STRIP + 12)
+            yield self._label(lane_label(self._path, lane, MAX_LABEL_LENGTH), top + STRIP_HEIGHT + 12)
             strip = lane_strip(self._path, lane, places.cells)
-            yield from self._strip(strip, top, STRIP)
-            self._taken += [Room(start, top, end, top + STRIP) for start, end, _ in self._runs(strip)]
-            self._taken.append(Room(0, top - 1, places.left - MARGIN, top + height))
+            yield from self._strip(strip, top, STRIP_HEIGHT)
+            self._taken += [OccupiedArea(start, top, end, top + STRIP_HEIGHT) for start, end, _ in self._runs(strip)]
+            self._taken.append(OccupiedArea(0, top - 1, places.left - MARGIN, top + height))
 
     def _turns(self) -> Iterator[str]:
         """Write where the path goes from lane to lane and no arrow says so."""
-        tops, found = self._places.tops, turns(self._path, self._scene.shown, self._places.cells)
-        found = found.take(np.sort(np.argsort(-found.beside, kind="stable")[:MOST_TURNS]))
-        drawn = self._turns_with_arrow()
+        tops, found = self._places.tops, lane_changes(self._path, self._scene.shown, self._places.cells)
+        found = found.take(np.sort(np.argsort(-found.beside, kind="stable")[:MAX_LANE_CHANGES]))
+        drawn = self._lane_changes_with_arrow()
         columns = (found.cell, found.before, found.after)
         for cell, before, after in zip(*(column.tolist() for column in columns), strict=True):
-            if any((near, before, after) in drawn for near in range(cell - NEAR, cell + NEAR + 1)):
+            if any((near, before, after) in drawn for near in range(cell - NEARBY_CELLS, cell + NEARBY_CELLS + 1)):
                 continue
             x, ends = self._places.x_of_cell(cell), sorted((tops[before], tops[after]))
-            line = f"M{x:.1f} {ends[0] + STRIP / 2:.1f}V{ends[1] + STRIP / 2:.1f}"
+            line = f"M{x:.1f} {ends[0] + STRIP_HEIGHT / 2:.1f}V{ends[1] + STRIP_HEIGHT / 2:.1f}"
             yield element("path", d=line, stroke=TEXT_COLOUR, stroke_width=1, stroke_dasharray="1.5 2")
 
-    def _turns_with_arrow(self) -> set[tuple[int, int, int]]:
+    def _lane_changes_with_arrow(self) -> set[tuple[int, int, int]]:
         """Return the cells and lanes at both ends of the path's arrows."""
         arrows, lane, window = self._scene.arrows, self._path.graph.event_table.lane, self._path.window
         own = arrows.take(arrows.on_path)
@@ -156,46 +171,48 @@ class _LanesDrawing:
         bars = self._scene.bars
         bars = bars.take(np.lexsort((bars.start, bars.start - bars.end)))
         columns = (bars.track, bars.group, bars.start, bars.end, bars.busy, bars.count, bars.name, bars.index)
-        drawn: list[tuple[Room, str]] = []
+        drawn: list[tuple[OccupiedArea, str]] = []
         for track, group, start, end, busy, count, name, index in zip(*(c.tolist() for c in columns), strict=True):
-            lane, depth = divmod(track, TRACKS)
+            lane, depth = divmod(track, MAX_TRACKS)
             left, right, top = self._places.x(start), self._places.x(end), self._places.bar_top(lane, depth)
-            box = Room(left, top, max(right, left + 1), top + BAR)
+            box = OccupiedArea(left, top, max(right, left + 1), top + BAR_HEIGHT)
             called = self._path.graph.names[name] if name >= 0 else ""
             content = (
-                f"{count:,} events, {duration(busy)}" if count > 1 else f"{called}: {duration(end - start)}, #{index}"
+                f"{count:,} events, {format_duration(busy)}"
+                if count > 1
+                else f"{called}: {format_duration(end - start)}, #{index}"
             )
             # What stands for several events is as dense as they are.
             density = 0.35 + 0.65 * min(busy / max(end - start, 1), 1) if count > 1 else 1.0
-            yield _bar(box, EVENT_COLOUR[GROUPS[group]], content, density)
+            yield _bar_element(box, EVENT_COLOUR[BAR_GROUPS[group]], content, density)
             drawn.append((box, short_name(called) if count == 1 else ""))
         self._taken += [box for box, _ in drawn]
-        yield from _names_on_bars(drawn)
+        yield from _bar_names(drawn)
 
     def _arrows(self) -> list[str]:
-        drawer = ArrowDrawer(self._places, self._taken)
+        drawer = ArrowRenderer(self._places, self._taken)
         drawer.draw(self._scene.arrows)
         return [*drawer.parts, *drawer.labels]
 
     def _foot(self) -> tuple[list[str], float]:
         """Write the legend and what is left out; return also where the picture ends."""
         groups = [("path", self._class_entries()), ("bars", self._bar_entries()), ("arrows", self._arrow_entries())]
-        parts, bottom = key_lines(groups, self._places.bottom + 38, MARGIN, self._places.width - MARGIN)
-        most = int((self._places.width - 2 * MARGIN) / text_width("x", NAME))
+        parts, bottom = legend_lines(groups, self._places.bottom + 38, MARGIN, self._places.width - MARGIN)
+        most = int((self._places.width - 2 * MARGIN) / text_width("x", NAME_FONT_SIZE))
         for line in wrap(self._scene.left_out or "", most):
             bottom += 15
-            parts.append(text(MARGIN, bottom, line, font_size=NAME, font_style="italic"))
+            parts.append(text(MARGIN, bottom, line, font_size=NAME_FONT_SIZE, font_style="italic"))
         return parts, bottom + 8
 
-    def _class_entries(self) -> list[KeyEntry]:
+    def _class_entries(self) -> list[LegendEntry]:
         found = self._path.by_bound_ns
-        return [swatch_entry(colour, bound) for bound, colour in BOUND_COLOUR.items() if found[bound]]
+        return [colour_entry(colour, bound) for bound, colour in BOUND_COLOUR.items() if found[bound]]
 
-    def _bar_entries(self) -> list[KeyEntry]:
-        used = [GROUPS[group] for group in distinct(self._scene.bars.group).tolist()]
-        return [swatch_entry(EVENT_COLOUR[name], WORDS.get(name, name)) for name in used]
+    def _bar_entries(self) -> list[LegendEntry]:
+        used = [BAR_GROUPS[group] for group in distinct(self._scene.bars.group).tolist()]
+        return [colour_entry(EVENT_COLOUR[name], LEGEND_WORDS.get(name, name)) for name in used]
 
-    def _arrow_entries(self) -> list[KeyEntry]:
+    def _arrow_entries(self) -> list[LegendEntry]:
         arrows = self._scene.arrows
         kinds = [EdgeKind(code) for code in distinct(arrows.kind).tolist()]
         entries = [arrow_entry(link_colour(kind), kind.label) for kind in kinds]
@@ -204,25 +221,29 @@ class _LanesDrawing:
         return [*entries, *dashed, *thick]
 
 
-def _usual_title(path: CriticalPath) -> str:
-    return f"{clean(path.window.label, 60)}: {duration(path.length_ns, 4)} · {file_and_rank(path.graph.trace)}"
+def _default_title(path: CriticalPath) -> str:
+    return (
+        f"{short_label(path.window.label, 60)}: {format_duration(path.length_ns, 4)} · {trace_label(path.graph.trace)}"
+    )
 
 
-def _bar(box: Room, colour: str, content: str, density: float) -> str:
+def _bar_element(box: OccupiedArea, colour: str, content: str, density: float) -> str:
     shape = box.left, box.top, box.right - box.left, box.bottom - box.top
     if density < 1:
         return rectangle(*shape, colour, content, fill_opacity=f"{density:.2f}")
     return rectangle(*shape, colour, content)
 
 
-def _names_on_bars(drawn: Sequence[tuple[Room, str]]) -> Iterator[str]:
+def _bar_names(drawn: Sequence[tuple[OccupiedArea, str]]) -> Iterator[str]:
     """Write the names of bars, as much of each as there is room for before the next bar on top of it."""
-    on_top: dict[float, list[Room]] = defaultdict(list)
+    on_top: dict[float, list[OccupiedArea]] = defaultdict(list)
     for box, name in reversed(drawn):
         others = on_top[box.top]
         covered = any(other.left <= box.left + 2 < other.right for other in others)
         end = min((other.left for other in others if box.left < other.left < box.right), default=box.right)
-        room = 0 if covered else int((end - box.left - 3) / text_width("x", NAME))
-        if name and room >= min(len(name), SHORTEST):
-            yield text(box.left + 2, box.top + 10.5, elided(name, room), font_size=NAME, fill=INK)
+        room = 0 if covered else int((end - box.left - 3) / text_width("x", NAME_FONT_SIZE))
+        if name and room >= min(len(name), MIN_NAME_LENGTH):
+            yield text(
+                box.left + 2, box.top + 10.5, shorten_middle(name, room), font_size=NAME_FONT_SIZE, fill=BAR_TEXT_COLOUR
+            )
         others.append(box)

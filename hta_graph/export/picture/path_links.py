@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.export.picture.boxes import Box
-from hta_graph.export.picture.short_names import duration
+from hta_graph.export.picture.short_names import format_duration
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import WITHIN_A_LANE, EdgeKind, EventKind, Ids
 from hta_graph.paths.critical_path import CriticalPath
@@ -32,11 +32,11 @@ class Link:
 
 def path_links(path: CriticalPath, boxes: Sequence[Box]) -> list[Link]:
     """Link each box to the next by the edge through which the path goes there."""
-    crossings = _Crossings(path)
+    crossings = _LaneCrossings(path)
     return [crossings.link_into(at, box.first) for at, box in enumerate(boxes[1:])]
 
 
-class _Crossings:
+class _LaneCrossings:
     """The edges of a path that lead from one event to another, found by the segment that they lead into."""
 
     def __init__(self, path: CriticalPath) -> None:
@@ -53,7 +53,7 @@ class _Crossings:
         source = np.where(meets, came_last, edges.source)[crossing]
         lane = path.graph.event_table.lane
         self._lanes = np.stack([lane[source], lane[taken.target]])
-        self._parts = np.stack([path.graph.part_of(source), path.graph.part_of(taken.target)])
+        self._parts = np.stack([path.graph.rank_index_of(source), path.graph.rank_index_of(taken.target)])
         self._from, self._to = back[:-1][crossing], back[1:][crossing]
         self._from[meets[crossing]] = np.roll(back[:-1], 1)[crossing][meets[crossing]]
 
@@ -86,7 +86,7 @@ class _Crossings:
             return ""
         came_last, waited = (self._graph.parts[place].rank for place in self._parts[:, at].tolist())
         time_ns = int(self._graph.waited(self._target[at : at + 1])[0])
-        return f"rank {waited} waited {duration(time_ns)} for rank {came_last}"
+        return f"rank {waited} waited {format_duration(time_ns)} for rank {came_last}"
 
     def _of_segments(self, piece: int, before: int, after: int) -> tuple[EdgeKind | None, bool]:
         pieces = self._pieces

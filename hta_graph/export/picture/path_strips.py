@@ -9,16 +9,16 @@ import numpy as np
 from hta_graph.arrays import Columns, distinct, first_of_runs, last_of_runs
 from hta_graph.model import Bools, Codes, Floats, Ids, Ints
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.pieces import Pieces
+from hta_graph.paths.pieces import SegmentTable
 
-__all__ = ["Strips", "Turns", "lane_strip", "turns", "whole_strip"]
+__all__ = ["PathStrips", "LaneChanges", "lane_strip", "lane_changes", "window_strip"]
 
-LEAST = 0.25
+MIN_CELL_SHARE = 0.25
 """Of a cell so much must be path on a lane for the lane's strip to show it."""
 
 
 @dataclass(frozen=True, eq=False)
-class Strips(Columns):
+class PathStrips(Columns):
     """Runs of cells in which one class takes most of the path; ``first`` and ``last`` are cells, both included."""
 
     first: Ints
@@ -27,7 +27,7 @@ class Strips(Columns):
 
 
 @dataclass(frozen=True, eq=False)
-class Turns(Columns):
+class LaneChanges(Columns):
     """Where the path goes from one lane to another: the cell, both lanes, and the shorter stretch beside it (ns)."""
 
     cell: Ints
@@ -36,21 +36,21 @@ class Turns(Columns):
     beside: Ints
 
 
-def whole_strip(path: CriticalPath, cells: int) -> Strips:
+def window_strip(path: CriticalPath, cells: int) -> PathStrips:
     """Return the classes of the whole window, cut into so many cells."""
     return _strips_of(path, path.pieces, cells, 0.0)
 
 
-def lane_strip(path: CriticalPath, lane: int, cells: int) -> Strips:
+def lane_strip(path: CriticalPath, lane: int, cells: int) -> PathStrips:
     """Return the classes of the path where it runs on a lane."""
-    return _strips_of(path, path.pieces.take(path.pieces.lane == lane), cells, LEAST)
+    return _strips_of(path, path.pieces.take(path.pieces.lane == lane), cells, MIN_CELL_SHARE)
 
 
-def _strips_of(path: CriticalPath, pieces: Pieces, cells: int, least: float) -> Strips:
+def _strips_of(path: CriticalPath, pieces: SegmentTable, cells: int, least: float) -> PathStrips:
     """Give each cell its longest class, and join equal neighbours; cells that hold less than a share stay empty."""
     used = distinct(pieces.bound)
     if not len(used):
-        return Strips.empty()
+        return PathStrips.empty()
     # From the window's start on: of absolute times floats would lose a quarter of a microsecond.
     borders = np.linspace(0.0, float(max(path.length_ns, 1)), cells + 1)
     own = [pieces.take(pieces.bound == bound) for bound in used]
@@ -59,11 +59,11 @@ def _strips_of(path: CriticalPath, pieces: Pieces, cells: int, least: float) -> 
     shown = time.sum(axis=0) > least * np.diff(borders)
     bound = np.where(shown, longest, -1)
     first, last = np.flatnonzero(first_of_runs(bound)), np.flatnonzero(last_of_runs(bound))
-    every = Strips.of(first=first, last=last, bound=bound[first])
+    every = PathStrips.of(first=first, last=last, bound=bound[first])
     return every.take(every.bound >= 0)
 
 
-def _time_in_cells(pieces: Pieces, start_ns: int, borders: Floats) -> Floats:
+def _time_in_cells(pieces: SegmentTable, start_ns: int, borders: Floats) -> Floats:
     """Return how long stretches that do not overlap last in each cell."""
     ends = (np.stack([pieces.start, pieces.end], axis=1).ravel() - start_ns).astype(np.float64)
     passed = np.repeat(np.concatenate([[0], np.cumsum(pieces.length)]), 2)[1:-1].astype(np.float64)
@@ -71,7 +71,7 @@ def _time_in_cells(pieces: Pieces, start_ns: int, borders: Floats) -> Floats:
     return found
 
 
-def turns(path: CriticalPath, shown: Bools, cells: int) -> Turns:
+def lane_changes(path: CriticalPath, shown: Bools, cells: int) -> LaneChanges:
     """Return where the path goes from lane to lane, once for each cell and pair of lanes that are shown."""
     pieces = path.pieces
     at = np.flatnonzero(pieces.lane[1:] != pieces.lane[:-1])
@@ -80,7 +80,7 @@ def turns(path: CriticalPath, shown: Bools, cells: int) -> Turns:
     at, before, after = at[drawn], before[drawn], after[drawn]
     cell = (pieces.end[at] - path.window.start_ns) * cells // max(path.length_ns, 1)
     beside = np.minimum(pieces.length[at], pieces.length[at + 1])
-    every = Turns.of(cell=cell, before=before, after=after, beside=beside)
+    every = LaneChanges.of(cell=cell, before=before, after=after, beside=beside)
     order = np.lexsort((-every.beside, every.after, every.before, every.cell))
     every = every.take(order)
     return every.take(first_of_runs(every.cell, every.before, every.after)) if len(every) else every

@@ -9,10 +9,10 @@ import graphviz
 
 from hta_graph.errors import MissingProgramError, OutputError
 
-__all__ = ["rendered"]
+__all__ = ["run_dot"]
 
 
-def rendered(source: str, form: str, target: str | Path) -> bytes:
+def run_dot(source: str, form: str, target: str | Path) -> bytes:
     """Render a text as ``svg`` or ``png``; ``target`` is what an error names.
 
     Raises:

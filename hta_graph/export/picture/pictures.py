@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from hta_graph.errors import UsageError
-from hta_graph.export.picture.boxes import box_of_event, folded, path_boxes
-from hta_graph.export.picture.dot import Drawing, Picture, chain_picture
+from hta_graph.export.picture.boxes import box_of_event, fold_boxes, path_boxes
+from hta_graph.export.picture.dot import DotDrawing, Picture, chain_picture
 from hta_graph.export.picture.path_links import Link, path_links
-from hta_graph.export.picture.short_names import NAME_SIZE, clean, duration, file_and_rank
-from hta_graph.export.picture.web import event_text, surroundings, visited_between
+from hta_graph.export.picture.short_names import MAX_NAME_LENGTH, format_duration, short_label, trace_label
+from hta_graph.export.picture.web import event_label, events_between, surroundings
 from hta_graph.graph.dependency_graph import DependencyGraph, EventName
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.text.shorten import short_name
@@ -23,8 +23,8 @@ def path_picture(path: CriticalPath, *, limit: int = 40) -> Picture:
     """
     _check_limit(limit)
     boxes = path_boxes(path, limit)
-    what = f"Critical path of {clean(path.window.label, 80)}: {duration(path.length_ns)}"
-    title = (what, f"{file_and_rank(path.graph.trace)}; {path.coverage:.1%} of the time is explained")
+    what = f"Critical path of {short_label(path.window.label, 80)}: {format_duration(path.length_ns)}"
+    title = (what, f"{trace_label(path.graph.trace)}; {path.coverage:.1%} of the time is explained")
     links = path_links(path, boxes)
     return chain_picture(path.graph, title, boxes, links, origin_ns=path.window.start_ns, total_ns=path.length_ns)
 
@@ -39,11 +39,11 @@ def between_picture(
         UsageError: the limit is below 1.
     """
     _check_limit(limit)
-    rows, steps = visited_between(graph, source_index, target_index)
+    rows, steps = events_between(graph, source_index, target_index)
     boxes = [box_of_event(graph, row, number) for number, row in enumerate(rows)]
-    boxes = folded(boxes, limit)
-    ends = [f"{event_text(event)} ({_short_name_of(graph, event)})" for event in (source_index, target_index)]
-    title = (f"From {ends[0]} to {ends[1]}: {len(rows):,} events", file_and_rank(graph.trace))
+    boxes = fold_boxes(boxes, limit)
+    ends = [f"{event_label(event)} ({_event_name(graph, event)})" for event in (source_index, target_index)]
+    title = (f"From {ends[0]} to {ends[1]}: {len(rows):,} events", trace_label(graph.trace))
     links = [Link(at, at + 1, *steps[box.first], bold=True) for at, box in enumerate(boxes[1:])]
     return chain_picture(graph, title, boxes, links, origin_ns=boxes[0].start_ns, total_ns=0)
 
@@ -63,15 +63,15 @@ def around_picture(graph: DependencyGraph, event_index: EventName, depth: int = 
     shown = surroundings(near, focus, depth, limit)
     hidden = shown.hidden
     left_out = f"left out: {hidden:,} events, further away than those in the {limit} boxes shown" if hidden else None
-    what = f"{event_text(event_index)} ({_short_name_of(graph, event_index)})"
-    title = (f"Around {what}, depth {depth}", file_and_rank(graph.trace))
+    what = f"{event_label(event_index)} ({_event_name(graph, event_index)})"
+    title = (f"Around {what}, depth {depth}", trace_label(graph.trace))
     boxes, bold = shown.boxes, "bold: what held it up last"
-    drawing = Drawing(near, title, left_out, bold=bold, origin_ns=boxes[0].start_ns)
+    drawing = DotDrawing(near, title, left_out, bold=bold, origin_ns=boxes[0].start_ns)
     return Picture(drawing.source([list(range(len(boxes)))], boxes, shown.links), left_out)
 
 
-def _short_name_of(graph: DependencyGraph, event: EventName) -> str:
-    return clean(short_name(graph.name_of(graph.row_of(event))), NAME_SIZE)
+def _event_name(graph: DependencyGraph, event: EventName) -> str:
+    return short_label(short_name(graph.name_of(graph.row_of(event))), MAX_NAME_LENGTH)
 
 
 def _check_limit(limit: int) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 from hta_graph.errors import MissingProgramError, UsageError
 from hta_graph.export.picture.dot import Picture
 from hta_graph.export.picture.lanes_picture import lanes_picture
-from hta_graph.export.picture.picture_dot import rendered
+from hta_graph.export.picture.picture_dot import run_dot
 from hta_graph.export.picture.pictures import around_picture, between_picture, path_picture
 from hta_graph.graph.dependency_graph import DependencyGraph, EventName
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.storage.atomic_write import write_file
-from hta_graph.storage.named_places import named_place
+from hta_graph.storage.named_places import resolve_location
 
 __all__ = ["check_picture", "render", "write_picture"]
 
@@ -107,13 +107,13 @@ def write_picture(picture: Picture, target: str | Path) -> None:
     """
     check_picture(target, lanes=picture.form == "svg")
     form = "dot" if picture.form == "svg" else _format_of(target)
-    write_file(target, picture.source.encode() if form == "dot" else rendered(picture.source, form, target))
+    write_file(target, picture.source.encode() if form == "dot" else run_dot(picture.source, form, target))
 
 
 def _format_of(target: str | Path) -> str:
     if str(target) == "-":
         return "dot"
-    suffix = named_place(target).suffix.lower()
+    suffix = resolve_location(target).suffix.lower()
     if suffix not in FORMATS:
         raise UsageError(f"{target}: a picture's name ends in {', '.join(FORMATS)}")
     return FORMATS[suffix]

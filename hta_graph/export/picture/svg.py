@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from hta_graph.text.shorten import elided
+from hta_graph.text.shorten import shorten_middle
 
-__all__ = ["CHARACTER", "TEXT_COLOUR", "document", "element", "number", "rectangle", "text", "text_width"]
+__all__ = ["CHARACTER_WIDTH", "TEXT_COLOUR", "document", "element", "number", "rectangle", "text", "text_width"]
 
 FONT = "Helvetica, Arial, sans-serif"
-CHARACTER = 0.58
+CHARACTER_WIDTH = 0.58
 """The width of a usual character, as a share of the font's size: fonts differ, so a little more than most need."""
 TEXT_COLOUR = "#7c7c7c"
 """Of what stands on the page's own ground: it reads on white and on black."""
@@ -27,7 +27,7 @@ def number(value: float) -> str:
 
 def text_width(content: str, size: float) -> float:
     """Return about how wide a text is (pixels)."""
-    return len(content) * CHARACTER * size
+    return len(content) * CHARACTER_WIDTH * size
 
 
 def element(name: str, inside: str = "", **attributes: str | float) -> str:
@@ -53,12 +53,12 @@ def rectangle(
 
 def tooltip(content: str) -> str:
     """Write what an element says of itself; nothing where that is empty."""
-    return f"<title>{escape(elided(content, 160))}</title>" if content else ""
+    return f"<title>{escape(shorten_middle(content, 160))}</title>" if content else ""
 
 
 def text(x: float, y: float, content: str, **more: str | float) -> str:
     """Write a line of text from its left end and its base line."""
-    return element("text", escape(elided(content, 240)), x=x, y=y, **more)
+    return element("text", escape(shorten_middle(content, 240)), x=x, y=y, **more)
 
 
 def document(width: float, height: float, title: str, parts: Sequence[str]) -> str:

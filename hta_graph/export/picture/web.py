@@ -14,9 +14,9 @@ from hta_graph.graph.dependency_graph import DependencyGraph, EventName
 from hta_graph.model import RETURNS, Bools, EdgeKind, Ids, Ints
 from hta_graph.paths.walk_path import walk_back_from_end
 
-__all__ = ["Surroundings", "event_text", "surroundings", "visited_between"]
+__all__ = ["Surroundings", "event_label", "surroundings", "events_between"]
 
-FAN = 8
+MAX_FAN_OUT = 8
 """More activities of one launch than this share a box, alike or not."""
 
 
@@ -32,10 +32,10 @@ class Surroundings:
 def surroundings(near: DependencyGraph, focus: int, depth: int, limit: int) -> Surroundings:
     """Fold the neighbourhood of an event, given by its row, and keep the ``limit`` boxes nearest to it."""
     hops = _hops_from(near, focus, depth)
-    boxes, box_of = _folded_events(near, hops, focus)
+    boxes, box_of = _fold_events(near, hops, focus)
     kept = _nearest_boxes(near, box_of, hops, focus, limit)
-    links = [link for link in _web_links(near, box_of, hops < depth, focus) if {link.source, link.target} <= kept]
-    number = {at: place for place, at in enumerate(_in_time(boxes, kept, links))}
+    links = [link for link in _neighbour_links(near, box_of, hops < depth, focus) if {link.source, link.target} <= kept]
+    number = {at: place for place, at in enumerate(_in_time_order(boxes, kept, links))}
     moved = [replace(link, source=number[link.source], target=number[link.target]) for link in links]
     hidden = sum(box.count for at, box in enumerate(boxes) if at not in kept)
     return Surroundings([boxes[at] for at in number], moved, hidden)
@@ -55,7 +55,7 @@ def _hops_from(near: DependencyGraph, focus: int, depth: int) -> Ints:
     return hops
 
 
-def _folded_events(near: DependencyGraph, hops: Ints, focus: int) -> tuple[list[Box], Ids]:
+def _fold_events(near: DependencyGraph, hops: Ints, focus: int) -> tuple[list[Box], Ids]:
     """Put runs of alike siblings into one box each, and all that one call launched where that is much."""
     parent = _row_or_call_around(near)
     boxes: list[Box] = []
@@ -67,7 +67,7 @@ def _folded_events(near: DependencyGraph, hops: Ints, focus: int) -> tuple[list[
         box = box_of_event(near, row, row)
         box.focus = row == focus
         around, on_gpu = int(parent[row]), bool(is_gpu[row])
-        many = on_gpu and around >= 0 and fan[around + 1] > FAN
+        many = on_gpu and around >= 0 and fan[around + 1] > MAX_FAN_OUT
         run = (box.lane, int(box_of[around]) if around >= 0 and (many or not on_gpu) else -1)
         at = last.get(run, -1)
         as_far = at >= 0 and (hops[boxes[at].first] == hops[row] or min(hops[boxes[at].first], hops[row]) > 1)
@@ -96,10 +96,10 @@ def _nearest_boxes(near: DependencyGraph, box_of: Ids, hops: Ints, focus: int, l
     return set(list(dict.fromkeys(box_of[order].tolist()))[:limit])
 
 
-def _web_links(near: DependencyGraph, box_of: Ids, inside: Bools, focus: int) -> list[Link]:
+def _neighbour_links(near: DependencyGraph, box_of: Ids, inside: Bools, focus: int) -> list[Link]:
     """Gather the edges between boxes; a row's return to the row around it says nothing new and is not drawn."""
     edges = near.edges_of()
-    bold = _holding_up(near, inside, focus)
+    bold = _critical_edges(near, inside, focus)
     source, target = box_of[edges.source], box_of[edges.target]
     # An arrow from the last inner row back to the row around it would say nothing new.
     outward = (edges.kind == EdgeKind.THREAD_ORDER) & edges.to_end
@@ -114,14 +114,14 @@ def _web_links(near: DependencyGraph, box_of: Ids, inside: Bools, focus: int) ->
     return list(links.values())
 
 
-def _holding_up(near: DependencyGraph, inside: Bools, focus: int) -> set[int]:
+def _critical_edges(near: DependencyGraph, inside: Bools, focus: int) -> set[int]:
     """Return the edges of the walk back from an event, as far as all predecessors are known."""
     chain = walk_back_from_end(near, focus)
     known = inside[near.edges_at(chain.edges).target]
     return set(chain.edges[: len(known) if known.all() else int(np.argmin(known))].tolist())
 
 
-def _in_time(boxes: Sequence[Box], kept: set[int], links: Sequence[Link]) -> list[int]:
+def _in_time_order(boxes: Sequence[Box], kept: set[int], links: Sequence[Link]) -> list[int]:
     """Order boxes by their starts; a call that waits stands after what it waits for, unless it launched that."""
     time = {at: boxes[at].start_ns for at in kept}
     launched = {(link.source, link.target) for link in links if link.kind == EdgeKind.LAUNCH}
@@ -131,7 +131,7 @@ def _in_time(boxes: Sequence[Box], kept: set[int], links: Sequence[Link]) -> lis
     return sorted(kept, key=lambda at: (time[at], at))
 
 
-def visited_between(
+def events_between(
     graph: DependencyGraph, source: EventName, target: EventName
 ) -> tuple[list[int], list[tuple[EdgeKind, bool, int]]]:
     """Return the rows on a way from one event to another, and through which edge each is reached.
@@ -139,9 +139,9 @@ def visited_between(
     Raises:
         QueryError: there is no way.
     """
-    way = graph.way_between(source, target)
+    way = graph.path_edges_between(source, target)
     if not len(way) and source != target:
-        raise QueryError(f"{graph.path}: no path leads from {event_text(source)} to {event_text(target)}")
+        raise QueryError(f"{graph.path}: no path leads from {event_label(source)} to {event_label(target)}")
     last = graph.row_of(target)
     visited, steps = [graph.row_of(source)], [(EdgeKind.THREAD_ORDER, False, 0)]
     columns = (way.kind, way.to_end, way.target, way.inferred, way.lag)
@@ -153,10 +153,10 @@ def visited_between(
     return visited, steps
 
 
-def event_text(event: EventName) -> str:
+def event_label(event: EventName) -> str:
     """Name an event for people.
 
-    >>> event_text(512), event_text((3, 512))
+    >>> event_label(512), event_label((3, 512))
     ('event 512', 'event 512 of rank 3')
     """
     return f"event {event[1]} of rank {event[0]}" if isinstance(event, tuple) else f"event {event}"

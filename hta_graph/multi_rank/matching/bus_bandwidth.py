@@ -10,7 +10,7 @@ from __future__ import annotations
 
 __all__ = ["bus_factor"]
 
-FACTORS = (
+BUS_FACTORS = (
     ("allreduce", lambda ranks: 2 * (ranks - 1) / ranks),
     ("reducescatter", lambda ranks: (ranks - 1) / ranks),
     ("allgather", lambda ranks: (ranks - 1) / ranks),
@@ -32,4 +32,4 @@ def bus_factor(collective: object, ranks: int) -> float | None:
     (0.75, 1.0, None)
     """
     name = str(collective or "").lower().replace("_", "")
-    return next((factor(ranks) for part, factor in FACTORS if part in name), None)
+    return next((factor(ranks) for part, factor in BUS_FACTORS if part in name), None)

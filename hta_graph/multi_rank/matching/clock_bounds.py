@@ -13,58 +13,56 @@ import numpy as np
 
 from hta_graph.arrays import first_of_runs
 from hta_graph.model import Floats, Ints
-from hta_graph.multi_rank.matching.clock_evidence import ClockEvidence, MeetingsOfTwo
-from hta_graph.multi_rank.matching.clock_lines import ClockLine, to_others
-from hta_graph.multi_rank.matching.pair_clocks import UNKNOWN_ERROR, gaps_of_bounds
+from hta_graph.multi_rank.matching.clock_evidence import ClockEvidence, PairMatches
+from hta_graph.multi_rank.matching.clock_lines import ClockLine, convert_times
+from hta_graph.multi_rank.matching.pair_clocks import UNKNOWN_ERROR, offset_bounds
 
-__all__ = ["moved_within_bounds"]
+__all__ = ["tighten_clocks"]
 
-NONE = float("inf")
+UNBOUNDED = float("inf")
 
 
-def moved_within_bounds(
-    evidence: ClockEvidence, clocks: Mapping[int, tuple[ClockLine, int]]
-) -> dict[int, tuple[int, int]]:
+def tighten_clocks(evidence: ClockEvidence, clocks: Mapping[int, tuple[ClockLine, int]]) -> dict[int, tuple[int, int]]:
     """Return by how much more each clock is ahead, and its error (ns): the middle of its bounds where they are tighter.
 
     The middles of such bounds satisfy all of them. Nothing moves where the bounds contradict each other.
     """
     ranks = sorted(clocks)
-    source, target, most = _chain_links(evidence, [clocks[rank][0] for rank in ranks], np.array(ranks, np.int64))
-    high, low = _shortest(source, target, most, len(ranks)), -_shortest(target, source, most, len(ranks))
+    source, target, most = _bounds_as_links(evidence, [clocks[rank][0] for rank in ranks], np.array(ranks, np.int64))
+    high, low = _shortest_paths(source, target, most, len(ranks)), -_shortest_paths(target, source, most, len(ranks))
     if (low > high).any():
         return {rank: (0, error) for rank, (_, error) in clocks.items()}
-    return {rank: _moved(float(low[at]), float(high[at]), clocks[rank][1]) for at, rank in enumerate(ranks)}
+    return {rank: _tightened(float(low[at]), float(high[at]), clocks[rank][1]) for at, rank in enumerate(ranks)}
 
 
-def _moved(low: float, high: float, error: int) -> tuple[int, int]:
+def _tightened(low: float, high: float, error: int) -> tuple[int, int]:
     if (high - low) / 2 < error:
         return round((high + low) / 2), round((high - low) / 2)
     rest = round(min(max(0.0, low), high))
     return rest, min(error + abs(rest), UNKNOWN_ERROR)
 
 
-def _chain_links(evidence: ClockEvidence, lines: Sequence[ClockLine], ranks: Ints) -> tuple[Ints, Ints, Floats]:
+def _bounds_as_links(evidence: ClockEvidence, lines: Sequence[ClockLine], ranks: Ints) -> tuple[Ints, Ints, Floats]:
     """List the bounds: the target's rest is at most so much (ns) more than the source's."""
     one, other = np.searchsorted(ranks, evidence.one), np.searchsorted(ranks, evidence.other)
-    low, high = gaps_of_bounds(replace(evidence, matches=_in_job_time(evidence, lines, one, other)))
+    low, high = offset_bounds(replace(evidence, matches=_matches_in_job_time(evidence, lines, one, other)))
     source, target, most = np.append(one, other), np.append(other, one), np.append(high, -low)
-    bounded = most < NONE
+    bounded = most < UNBOUNDED
     return source[bounded], target[bounded], most[bounded]
 
 
-def _in_job_time(evidence: ClockEvidence, lines: Sequence[ClockLine], one: Ints, other: Ints) -> MeetingsOfTwo:
+def _matches_in_job_time(evidence: ClockEvidence, lines: Sequence[ClockLine], one: Ints, other: Ints) -> PairMatches:
     matches, pair = evidence.matches, evidence.pair
-    arrival, end = (to_others(lines, one[pair], times) for times in (matches.arrival, matches.end))
+    arrival, end = (convert_times(lines, one[pair], times) for times in (matches.arrival, matches.end))
     other_arrival, other_end = (
-        to_others(lines, other[pair], times) for times in (matches.other_arrival, matches.other_end)
+        convert_times(lines, other[pair], times) for times in (matches.other_arrival, matches.other_end)
     )
     return replace(matches, arrival=arrival, end=end, other_arrival=other_arrival, other_end=other_end)
 
 
-def _shortest(source: Ints, target: Ints, length: Floats, count: int) -> Floats:
+def _shortest_paths(source: Ints, target: Ints, length: Floats, count: int) -> Floats:
     """Return the length of the shortest path from the first one to each; −∞ everywhere where a circle is negative."""
-    reach = np.full(count, NONE)
+    reach = np.full(count, UNBOUNDED)
     reach[:1] = 0.0
     order = np.argsort(target, kind="stable")
     source, target, length = source[order], target[order], length[order]
@@ -76,4 +74,4 @@ def _shortest(source: Ints, target: Ints, length: Floats, count: int) -> Floats:
         if np.array_equal(further, reach):
             return reach
         reach = further
-    return reach if not len(first) else np.full(count, -NONE)
+    return reach if not len(first) else np.full(count, -UNBOUNDED)

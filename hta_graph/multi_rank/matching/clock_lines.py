@@ -9,7 +9,7 @@ import numpy as np
 
 from hta_graph.model import Ints
 
-__all__ = ["EQUAL", "ClockLine", "to_others"]
+__all__ = ["SAME_CLOCK", "ClockLine", "convert_times"]
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class ClockLine:
         return ClockLine(self.ahead + further.ahead_at(there), drift, self.middle)
 
 
-EQUAL = ClockLine()
+SAME_CLOCK = ClockLine()
 """One clock, or two that agree."""
 
 
-def to_others(lines: Sequence[ClockLine], at: Ints, times: Ints) -> Ints:
+def convert_times(lines: Sequence[ClockLine], at: Ints, times: Ints) -> Ints:
     """Return times (ns), each of the clock at its place among several, as :meth:`ClockLine.to_other` does."""
     ahead, middle = (
         np.array(own, np.int64)[at] for own in ([line.ahead for line in lines], [line.middle for line in lines])

@@ -9,42 +9,49 @@ from itertools import compress
 
 import numpy as np
 
-from hta_graph.arrays import pair_key, places_by
+from hta_graph.arrays import pair_key, rows_by_value
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Codes, Ints
 from hta_graph.multi_rank.matching.job_clocks import JobClocks, job_clocks
-from hta_graph.multi_rank.matching.job_members import JobMembers, members_in_job_time
+from hta_graph.multi_rank.matching.job_members import MatchedMembers, matched_members
 from hta_graph.multi_rank.matching.left_out import (
-    BEYOND_PHYSICS,
     NO_PARTNER,
-    OUTSIDE,
+    OUTSIDE_RECORDING,
     UNKNOWN_KERNEL,
-    LeftOut,
-    summed_left_out,
-    why_left_out,
-    without_names,
+    VIOLATES_CAUSALITY,
+    Unmatched,
+    exclude_names,
+    summarize_unmatched,
+    unmatched_reasons,
 )
-from hta_graph.multi_rank.matching.match_checks import ambiguous_meetings
-from hta_graph.multi_rank.matching.match_ranks import MATCHED_BY, ORDER, MeetingChannel, records_of
+from hta_graph.multi_rank.matching.match_checks import ambiguous_matches
+from hta_graph.multi_rank.matching.match_ranks import MATCHED_BY, ORDER, MatchKey, rank_records
 from hta_graph.multi_rank.matching.matched_ranks import MatchedChannel, match_ranks
 from hta_graph.multi_rank.matching.possible_meetings import (
-    SLACK_NS,
-    names_unlike_collectives,
-    possible_meetings,
-    telling_meetings,
+    CAUSALITY_SLACK_NS,
+    causally_possible,
+    has_known_kind,
+    non_collective_names,
 )
-from hta_graph.multi_rank.matching.rank_members import ALL, RankMembers
-from hta_graph.multi_rank.matching.rank_record import Meeting, RankRecord
-from hta_graph.multi_rank.matching.sequence_alignment import FEWEST
+from hta_graph.multi_rank.matching.rank_members import ALL_RANKS, RankCommunications
+from hta_graph.multi_rank.matching.rank_record import Match, RankRecord
+from hta_graph.multi_rank.matching.sequence_alignment import MIN_PAIRS
 
-__all__ = ["MATCHED_BY", "SLACK_NS", "Collectives", "MatchedRanks", "match_collectives", "matched_graphs"]
+__all__ = [
+    "MATCHED_BY",
+    "CAUSALITY_SLACK_NS",
+    "Collectives",
+    "MatchedRanks",
+    "match_collectives",
+    "collectives_of_graphs",
+]
 
 
 @dataclass(frozen=True)
 class Collectives:
     """Communications of several ranks that belong together: one entry per member, collectives in order of time.
 
-    ``place`` is the member's place in its rank's :class:`RankMembers`; ``arrival`` (when its rank came), ``start``
+    ``place`` is the member's place in its rank's :class:`RankCommunications`; ``arrival`` (when its rank came), ``start``
     and ``end`` of the work (ns) are in the job's time. ``wait`` is the time from its arrival until the last rank came
     for whom it waits (ns), at most to its end; the rest is transfer.
 
@@ -71,9 +78,9 @@ class Collectives:
     clocks: JobClocks
     reasons: dict[int, Codes]
     """For each rank's communications why they are left out: a key of :data:`REASONS`; 0 and 1 if they are not."""
-    unmatched: tuple[LeftOut, ...]
+    unmatched: tuple[Unmatched, ...]
     """What is unmatched of all ranks' communications, with its share of their time, by reason."""
-    rejected: tuple[Meeting, ...] = ()
+    rejected: tuple[Match, ...] = ()
     """What was matched but fits no clocks of its ranks, and is left out: rank → place."""
 
     def __len__(self) -> int:
@@ -91,7 +98,7 @@ class Collectives:
 
     @cached_property
     def _by_rank(self) -> dict[int, Ints]:
-        return places_by(self.rank)
+        return rows_by_value(self.rank)
 
     def of_rank(self, rank: int) -> Ints:
         """Return which members are of a rank."""
@@ -110,7 +117,7 @@ class Collectives:
     @property
     def without_partner(self) -> int:
         """Communications of all ranks that are left out for want of a partner."""
-        return sum(int(np.isin(own, COUNTED_ALONE).sum()) for own in self.reasons.values())
+        return sum(int(np.isin(own, WITHOUT_PARTNER).sum()) for own in self.reasons.values())
 
     def take(self, chosen: Bools) -> Collectives:
         """Select collectives."""
@@ -118,14 +125,14 @@ class Collectives:
         return replace(
             self,
             number=(np.cumsum(chosen) - 1)[self.number[kept]],
-            **{name: getattr(self, name)[kept] for name in OF_MEMBERS},
-            **{name: getattr(self, name)[chosen] for name in OF_COLLECTIVES},
+            **{name: getattr(self, name)[kept] for name in MEMBER_COLUMNS},
+            **{name: getattr(self, name)[chosen] for name in COLLECTIVE_COLUMNS},
         )
 
 
-OF_MEMBERS = ("rank", "place", "arrival", "start", "end", "wait", "is_needed")
-OF_COLLECTIVES = ("by", "missing", "ambiguous")
-COUNTED_ALONE = (NO_PARTNER, OUTSIDE, BEYOND_PHYSICS, UNKNOWN_KERNEL)
+MEMBER_COLUMNS = ("rank", "place", "arrival", "start", "end", "wait", "is_needed")
+COLLECTIVE_COLUMNS = ("by", "missing", "ambiguous")
+WITHOUT_PARTNER = (NO_PARTNER, OUTSIDE_RECORDING, VIOLATES_CAUSALITY, UNKNOWN_KERNEL)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +143,7 @@ class MatchedRanks:
     collectives: Collectives
 
 
-def matched_graphs(graphs: Mapping[int, DependencyGraph]) -> Collectives | None:
+def collectives_of_graphs(graphs: Mapping[int, DependencyGraph]) -> Collectives | None:
     """Return what the ranks of some graphs did together, where that is known."""
     known = [graph.attached(MatchedRanks) for graph in graphs.values()]
     if not known or known[0] is None or known[0].ranks != graphs.keys():
@@ -144,60 +151,60 @@ def matched_graphs(graphs: Mapping[int, DependencyGraph]) -> Collectives | None:
     return known[0].collectives if all(one is known[0] for one in known) else None
 
 
-def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
+def match_collectives(ranks: Mapping[int, RankCommunications]) -> Collectives:
     """Match the collectives of ranks.
 
     Members belong together by their recorded communication id, else by group and sequence number, else by order: each
     group's lists are aligned with gaps, by what each did and when it ended. A match stands only if nobody left before
     another one came that it waits for. Where clocks differ is seen, and corrected, by what belongs together.
     """
-    records = records_of(ranks)
+    records = rank_records(ranks)
     doubtful: set[tuple[int, int]] = set()
-    channels, matched = _matched_records(records)
-    clocks, believed = _clocks_of(matched, ranks)
+    channels, matched = _match_records(records)
+    clocks, believed = _estimate_clocks(matched, ranks)
     if not clocks.are_equal:
         # What all channels together tell of clocks helps those that tell little themselves.
-        doubtful = _guessed_with_clocks(channels, records)
+        doubtful = _uncertain_given_clocks(channels, records)
         before = matched
-        channels, matched = _matched_records([_in_job_time(own, ranks[own.rank], clocks) for own in records])
+        channels, matched = _match_records([_record_in_job_time(own, ranks[own.rank], clocks) for own in records])
         if matched != before:
-            clocks, believed = _clocks_of(matched, ranks)
+            clocks, believed = _estimate_clocks(matched, ranks)
     rejected = tuple(match for (_, match), is_believed in zip(matched, believed, strict=True) if not is_believed)
     matched = list(compress(matched, believed))
-    members = members_in_job_time([match for _, match in matched], ranks, clocks)
-    possible = possible_meetings(members, len(matched), clocks)
-    matched, members = _selected(matched, members, possible)
-    doubtful |= ambiguous_meetings(channels, {record.rank: record for record in records}, ranks, clocks)
+    members = matched_members([match for _, match in matched], ranks, clocks)
+    possible = causally_possible(members, len(matched), clocks)
+    matched, members = _select_matches(matched, members, possible)
+    doubtful |= ambiguous_matches(channels, {record.rank: record for record in records}, ranks, clocks)
     doubtful |= {member for found in channels for member in found.uncertain}
-    reasons = why_left_out(channels, [match for _, match in matched], ranks, clocks)
-    unlike = names_unlike_collectives(members, reasons, ranks, clocks)
+    reasons = unmatched_reasons(channels, [match for _, match in matched], ranks, clocks)
+    unlike = non_collective_names(members, reasons, ranks, clocks)
     if unlike:
-        reasons = without_names(reasons, unlike, ranks)
+        reasons = exclude_names(reasons, unlike, ranks)
         firsts = [next(iter(match.items())) for _, match in matched]
         alike = np.array([ranks[rank].name[place] not in unlike for rank, place in firsts], np.bool_)
-        matched, members = _selected(matched, members, alike)
-    found = _in_order_of_time(
+        matched, members = _select_matches(matched, members, alike)
+    found = _sorted_by_time(
         members,
         np.array([channel.by for channel, _ in matched], np.int64),
         np.array([max(channel.size - len(match), 0) for channel, match in matched], np.int64),
         np.array([not doubtful.isdisjoint(match.items()) for _, match in matched], np.bool_),
         clocks,
         reasons,
-        tuple(summed_left_out(reasons, ranks)),
+        tuple(summarize_unmatched(reasons, ranks)),
     )
     return replace(found, rejected=rejected)
 
 
-def _matched_records(
-    records: Sequence[RankRecord[MeetingChannel]],
-) -> tuple[list[MatchedChannel[MeetingChannel]], list[tuple[MeetingChannel, Meeting]]]:
+def _match_records(
+    records: Sequence[RankRecord[MatchKey]],
+) -> tuple[list[MatchedChannel[MatchKey]], list[tuple[MatchKey, Match]]]:
     """Return the channels, and their matches."""
     channels = match_ranks(records, strict=False)
     return channels, [(found.channel, match) for found in channels for match in found.matches if len(match) > 1]
 
 
-def _guessed_with_clocks(
-    channels: Sequence[MatchedChannel[MeetingChannel]], records: Sequence[RankRecord[MeetingChannel]]
+def _uncertain_given_clocks(
+    channels: Sequence[MatchedChannel[MatchKey]], records: Sequence[RankRecord[MatchKey]]
 ) -> set[tuple[int, int]]:
     """Return the members (rank, place) of matches that are no surer than clocks that they themselves tell.
 
@@ -213,21 +220,23 @@ def _guessed_with_clocks(
     return uncertain
 
 
-def _in_job_time(record: RankRecord[MeetingChannel], own: RankMembers, clocks: JobClocks) -> RankRecord[MeetingChannel]:
+def _record_in_job_time(
+    record: RankRecord[MatchKey], own: RankCommunications, clocks: JobClocks
+) -> RankRecord[MatchKey]:
     start, end = (clocks.to_job(record.rank, times, on_gpu=own.on_gpu) for times in (record.start, record.end))
     return replace(record, start=start, end=end)
 
 
-def _selected(
-    matched: Sequence[tuple[MeetingChannel, Meeting]], members: JobMembers, chosen: Bools
-) -> tuple[list[tuple[MeetingChannel, Meeting]], JobMembers]:
+def _select_matches(
+    matched: Sequence[tuple[MatchKey, Match]], members: MatchedMembers, chosen: Bools
+) -> tuple[list[tuple[MatchKey, Match]], MatchedMembers]:
     """Keep some matches and their members, numbered anew."""
     kept = members.take(chosen[members.number])
     return list(compress(matched, chosen.tolist())), replace(kept, number=(np.cumsum(chosen) - 1)[kept.number])
 
 
-def _clocks_of(
-    matched: Sequence[tuple[MeetingChannel, Meeting]], ranks: Mapping[int, RankMembers]
+def _estimate_clocks(
+    matched: Sequence[tuple[MatchKey, Match]], ranks: Mapping[int, RankCommunications]
 ) -> tuple[JobClocks, list[bool]]:
     """Return the clocks, and for each match whether it fits them.
 
@@ -236,21 +245,21 @@ def _clocks_of(
     """
     numbered = [at for at, (channel, _) in enumerate(matched) if channel.by != ORDER]
     every = list(range(len(matched)))
-    named = list(compress(every, telling_meetings([match for _, match in matched], ranks)))
-    asked = numbered or next((places for places in (named, every) if len(places) >= FEWEST), [])
+    named = list(compress(every, has_known_kind([match for _, match in matched], ranks)))
+    asked = numbered or next((places for places in (named, every) if len(places) >= MIN_PAIRS), [])
     clocks = job_clocks([matched[at][1] for at in asked], ranks)
     impossible = {asked[at] for at in clocks.impossible}
     return clocks, [at not in impossible for at in range(len(matched))]
 
 
-def _in_order_of_time(
-    members: JobMembers,
+def _sorted_by_time(
+    members: MatchedMembers,
     by: Ints,
     missing: Ints,
     ambiguous: Bools,
     clocks: JobClocks,
     reasons: dict[int, Codes],
-    without: tuple[LeftOut, ...],
+    without: tuple[Unmatched, ...],
 ) -> Collectives:
     """Put collectives into the order in which they began to transfer."""
     number, rank, arrival = members.number, members.rank, members.arrival
@@ -286,6 +295,6 @@ def _is_needed(number: Ints, rank: Ints, needed: Ints) -> Bools:
     groups = int(number.max(initial=-1)) + 1
     # One that waits for all needs everybody; who waits for one rank needs that one.
     somebody_needs_all = np.zeros(groups, np.bool_)
-    somebody_needs_all[number[needed == ALL]] = True
+    somebody_needs_all[number[needed == ALL_RANKS]] = True
     asked = needed >= 0
     return somebody_needs_all[number] | np.isin(pair_key(number, rank), pair_key(number[asked], needed[asked]))

@@ -11,14 +11,20 @@ from hta_graph.activities import Activities, WorkType, activities
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind
 from hta_graph.multi_rank.matching.communications import group_descriptions
-from hta_graph.multi_rank.matching.kernel_arguments import KernelArguments, kernel_arguments
-from hta_graph.multi_rank.matching.rank_members import DESCRIPTION, MESSAGES, RECORDED, SIZES, RankMembers
-from hta_graph.multi_rank.matching.read_communications import SEND_RECV, groups_of_kernels, kernel_kind, needed_by
+from hta_graph.multi_rank.matching.kernel_arguments import KernelArguments, read_kernel_arguments
+from hta_graph.multi_rank.matching.rank_members import (
+    COLLECTIVE_ARGUMENTS,
+    GROUP_DESCRIPTION,
+    MESSAGE_KINDS,
+    SIZE_ARGUMENTS,
+    RankCommunications,
+)
+from hta_graph.multi_rank.matching.read_communications import SEND_RECV, awaited_rank, communication_kind, kernel_groups
 
 __all__ = ["read_communication_kernels"]
 
 
-def read_communication_kernels(graph: DependencyGraph) -> RankMembers:
+def read_communication_kernels(graph: DependencyGraph) -> RankCommunications:
     """Return a rank's communication kernels with the arguments recorded on them, else on the launching operator.
 
     Raises:
@@ -26,22 +32,22 @@ def read_communication_kernels(graph: DependencyGraph) -> RankMembers:
     """
     work = activities(graph)
     work = work.take(work.type == WorkType.COMMUNICATION)
-    found = kernel_arguments(graph, work.row, work.call)
+    found = read_kernel_arguments(graph, work.row, work.call)
     names = [graph.name_of(row) for row in work.row.tolist()]
-    annotations = _annotations_of(graph, work, names)
-    kinds = _kinds_of(found, annotations, names, work.lane.tolist())
-    groups = groups_of_kernels(found, work.lane.tolist())
+    annotations = _launch_annotations(graph, work, names)
+    kinds = _communication_kinds(found, annotations, names, work.lane.tolist())
+    groups = kernel_groups(found, work.lane.tolist())
     needed = [
-        needed_by(kind, -1 if graph.rank is None else graph.rank, at, found, group, annotation)
+        awaited_rank(kind, -1 if graph.rank is None else graph.rank, at, found, group, annotation)
         for at, (kind, group, annotation) in enumerate(zip(kinds, groups, annotations, strict=True))
     ]
-    arguments = {key: found.arguments[key] for key in (*RECORDED, *SIZES)}
-    arguments[DESCRIPTION] = group_descriptions(found.distributed, arguments["Process Group Name"])
+    arguments = {key: found.arguments[key] for key in (*COLLECTIVE_ARGUMENTS, *SIZE_ARGUMENTS)}
+    arguments[GROUP_DESCRIPTION] = group_descriptions(found.distributed, arguments["Process Group Name"])
     arguments["Collective name"] = [
-        name if name is not None or kind not in MESSAGES else kind
+        name if name is not None or kind not in MESSAGE_KINDS else kind
         for name, kind in zip(arguments["Collective name"], kinds, strict=True)
     ]
-    return RankMembers(
+    return RankCommunications(
         work.row,
         work.call,
         work.start,
@@ -56,9 +62,9 @@ def read_communication_kernels(graph: DependencyGraph) -> RankMembers:
     )
 
 
-def _annotations_of(graph: DependencyGraph, work: Activities, names: Sequence[str]) -> list[str]:
+def _launch_annotations(graph: DependencyGraph, work: Activities, names: Sequence[str]) -> list[str]:
     """Return the annotation around the launch of each kernel that may be a message; "" where there is none."""
-    may_be = np.array([kernel_kind([name]) == SEND_RECV for name in names], np.bool_) & (work.call >= 0)
+    may_be = np.array([communication_kind([name]) == SEND_RECV for name in names], np.bool_) & (work.call >= 0)
     found = [""] * len(names)
     if may_be.any():
         around = graph.enclosing(work.call[may_be], EventKind.ANNOTATION)
@@ -67,12 +73,12 @@ def _annotations_of(graph: DependencyGraph, work: Activities, names: Sequence[st
     return found
 
 
-def _kinds_of(
+def _communication_kinds(
     found: KernelArguments, annotations: Sequence[str], names: Sequence[str], lanes: Sequence[int]
 ) -> list[str]:
     """Say what each kernel does; one that says nothing does what all others of its name on its stream do."""
     kinds = [
-        kernel_kind(texts)
+        communication_kind(texts)
         for texts in zip(found.arguments["Collective name"], found.call, annotations, names, strict=True)
     ]
     others: dict[tuple[str, int], set[str]] = defaultdict(set)

@@ -14,11 +14,18 @@ import numpy as np
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids
 
-__all__ = ["ProcessGroup", "elements_of", "gloo_groups", "group_descriptions", "groups_of_workers", "number_at"]
+__all__ = [
+    "ProcessGroup",
+    "count_elements",
+    "gloo_process_groups",
+    "group_descriptions",
+    "groups_by_worker_lane",
+    "integer_argument",
+]
 
-WORKERS = 2
+THREADS_PER_GROUP = 2
 """How many threads Gloo gives each group."""
-UNDESCRIBED = ("", "undefined")
+UNSET_DESCRIPTIONS = ("", "undefined")
 """What PyTorch writes where nobody said what a group is for."""
 
 
@@ -33,7 +40,7 @@ class ProcessGroup:
         return f"{self.name} {list(self.ranks)}"
 
 
-def gloo_groups(distributed: Mapping[str, Any]) -> list[ProcessGroup]:
+def gloo_process_groups(distributed: Mapping[str, Any]) -> list[ProcessGroup]:
     """Read the groups that Gloo serves from the header, in the order in which they were made."""
     listed = distributed.get("pg_config")
     groups = []
@@ -60,30 +67,30 @@ def group_descriptions(distributed: Mapping[str, Any], names: Sequence[Any]) -> 
     listed = distributed.get("pg_config")
     entries = [entry for entry in (listed if isinstance(listed, list) else []) if isinstance(entry, dict)]
     told = {str(entry.get("pg_name")): entry.get("pg_desc") for entry in entries}
-    known = {name: text for name, text in told.items() if isinstance(text, str) and text not in UNDESCRIBED}
+    known = {name: text for name, text in told.items() if isinstance(text, str) and text not in UNSET_DESCRIPTIONS}
     return [None if name is None else known.get(str(name)) for name in names]
 
 
-def groups_of_workers(graph: DependencyGraph, rows: Ids, groups: Sequence[ProcessGroup]) -> dict[int, ProcessGroup]:
+def groups_by_worker_lane(graph: DependencyGraph, rows: Ids, groups: Sequence[ProcessGroup]) -> dict[int, ProcessGroup]:
     """Return the group that each worker's lane serves: workers are made in pairs, in the order of the groups."""
     lanes = np.unique(graph.event_table.lane[rows]).tolist()
     if len(groups) == 1:
         return dict.fromkeys(lanes, groups[0])
     threads = sorted((_thread_number(graph.lanes.labels[lane]), lane) for lane in lanes)
-    pairs = [threads[at : at + WORKERS] for at in range(0, len(threads), WORKERS)]
-    if len(threads) != WORKERS * len(groups):
+    pairs = [threads[at : at + THREADS_PER_GROUP] for at in range(0, len(threads), THREADS_PER_GROUP)]
+    if len(threads) != THREADS_PER_GROUP * len(groups):
         # Not every worker left a row; those of one group follow each other without a gap.
-        pairs = _without_gaps(threads)
+        pairs = _split_at_gaps(threads)
     if len(pairs) != len(groups):
         return {}
     return {lane: group for pair, group in zip(pairs, groups, strict=True) for _, lane in pair}
 
 
-def _without_gaps(threads: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+def _split_at_gaps(threads: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     """Divide threads where their numbers have a gap, or a group has its workers."""
     pairs = [[threads[0]]]
     for before, thread in pairwise(threads):
-        if thread[0] == before[0] + 1 and len(pairs[-1]) < WORKERS:
+        if thread[0] == before[0] + 1 and len(pairs[-1]) < THREADS_PER_GROUP:
             pairs[-1].append(thread)
         else:
             pairs.append([thread])
@@ -95,10 +102,10 @@ def _thread_number(label: str) -> int:
     return int(found[0]) if found else -1
 
 
-def elements_of(dims: Any) -> int:
+def count_elements(dims: Any) -> int:
     """Add up the elements of the tensors of one row, or of a call's first list of tensors (-1: not recorded).
 
-    >>> elements_of([[128, 384]]), elements_of([[[4, 2], [3]], [], []]), elements_of(None), elements_of([])
+    >>> count_elements([[128, 384]]), count_elements([[[4, 2], [3]], [], []]), count_elements(None), count_elements([])
     (49152, 11, -1, -1)
     """
     shapes = dims if isinstance(dims, list) else []
@@ -115,7 +122,7 @@ def _is_shape(shape: Any) -> bool:
     )
 
 
-def number_at(inputs: Any, place: int | None) -> int | None:
+def integer_argument(inputs: Any, place: int | None) -> int | None:
     """Read a number from a call's recorded arguments."""
     if place is None or not isinstance(inputs, list) or place >= len(inputs):
         return None

@@ -17,24 +17,24 @@ import numpy as np
 
 from hta_graph.errors import TraceError
 from hta_graph.model import Bools, Ints
-from hta_graph.multi_rank.matching.communications import elements_of
-from hta_graph.storage.file_lists import given_places
+from hta_graph.multi_rank.matching.communications import count_elements
+from hta_graph.storage.file_lists import expand_file_lists
 from hta_graph.storage.location import Location
-from hta_graph.trace.memory_limit import out_of_memory
+from hta_graph.trace.memory_limit import out_of_memory_error
 from hta_graph.trace.profiler_names import RANK_IN_FILE_NAME
 from hta_graph.trace.source import read_bytes, text_head
 
-__all__ = ["FlightRecord", "flight_files", "read_flight"]
+__all__ = ["FlightRecord", "find_flight_dumps", "read_flight_dumps"]
 
-FOLDER = "flight"
+FLIGHT_FOLDER = "flight"
 """Where dumps lie beside traces, if they have a folder of their own."""
 
 PEAK_PER_BYTE = 24
 """What a dump's entries may take in memory for each byte of its text: an empty one is two bytes."""
-HEAD = 1 << 16
-MARK = b'"collective_seq_id"'
+HEAD_BYTES = 1 << 16
+DUMP_MARKER = b'"collective_seq_id"'
 PICKLE_MAGIC = b"\x80"
-WRITES_JSON = (
+JSON_REMEDY = (
     "write JSON with torch._C._distributed_c10d._dump_fr_trace_json() (before PyTorch 2.8: _dump_nccl_trace_json())"
 )
 
@@ -67,12 +67,12 @@ class FlightRecord:
         return np.array([own == name for own in self.group], np.bool_)
 
 
-def flight_files(inputs: Iterable[str | Location]) -> list[Location]:
+def find_flight_dumps(inputs: Iterable[str | Location]) -> list[Location]:
     """List the dumps beside traces: in a folder ``flight`` there, or among the files of a folder that is given."""
     found: list[Location] = []
-    for given in given_places(inputs):
+    for given in expand_file_lists(inputs):
         folder = given if given.is_dir() else given.parent
-        beside = _files_in(folder / FOLDER)
+        beside = _files_in(folder / FLIGHT_FOLDER)
         found += beside or [path for path in _files_in(given) if _is_dump(path)]
     # A folder may be named in several ways.
     return list({path.resolve(): path for path in found}.values())
@@ -85,10 +85,10 @@ def _files_in(folder: Location) -> list[Location]:
 
 def _is_dump(path: Location) -> bool:
     """Look at the beginning of a file: a trace has no sequence numbers under that name."""
-    return MARK in text_head(path, HEAD)
+    return DUMP_MARKER in text_head(path, HEAD_BYTES)
 
 
-def read_flight(paths: Sequence[Location]) -> dict[int, FlightRecord]:
+def read_flight_dumps(paths: Sequence[Location]) -> dict[int, FlightRecord]:
     """Read dumps: per rank, which its file's name tells, its collectives.
 
     Raises:
@@ -103,7 +103,7 @@ def read_flight(paths: Sequence[Location]) -> dict[int, FlightRecord]:
             found[rank] = _record_of(path)
         # Said here and not there, so that what was read is let go first.
         if rank not in found:
-            raise out_of_memory(path)
+            raise out_of_memory_error(path)
     return found
 
 
@@ -117,17 +117,17 @@ def _rank_of(path: Location) -> int:
 def _record_of(path: Location) -> FlightRecord:
     data = read_bytes(path, per_byte=PEAK_PER_BYTE).data
     if data.startswith(PICKLE_MAGIC):
-        raise TraceError(path, "is a pickle, which may run code when it is read", WRITES_JSON)
+        raise TraceError(path, "is a pickle, which may run code when it is read", JSON_REMEDY)
     try:
         entries = msgspec.json.decode(data, type=_Dump).entries
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise TraceError(path, "is no flight recorder's dump", WRITES_JSON) from None
+        raise TraceError(path, "is no flight recorder's dump", JSON_REMEDY) from None
     known = [entry for entry in entries if _is_collective(entry)]
     return FlightRecord(
         [str(entry.process_group[0]) for entry in known],
         np.array([entry.collective_seq_id for entry in known], np.int64),
         [str(entry.profiling_name).partition(":")[2] for entry in known],
-        np.array([elements_of(entry.input_sizes) for entry in known], np.int64),
+        np.array([count_elements(entry.input_sizes) for entry in known], np.int64),
         np.array([entry.time_created_ns for entry in known], np.int64),
     )
 

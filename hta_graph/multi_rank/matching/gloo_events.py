@@ -17,30 +17,36 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import numbered_runs
+from hta_graph.arrays import run_numbers
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
 from hta_graph.multi_rank.matching.communications import (
     ProcessGroup,
-    gloo_groups,
+    gloo_process_groups,
     group_descriptions,
-    groups_of_workers,
-    number_at,
+    groups_by_worker_lane,
+    integer_argument,
 )
-from hta_graph.multi_rank.matching.host_rows import HostRows, read_host_rows
-from hta_graph.multi_rank.matching.rank_members import ALL, DESCRIPTION, NOBODY, UNKNOWN, RankMembers
+from hta_graph.multi_rank.matching.host_rows import GlooEvents, read_gloo_events
+from hta_graph.multi_rank.matching.rank_members import (
+    ALL_RANKS,
+    GROUP_DESCRIPTION,
+    NO_RANK,
+    UNKNOWN_RANK,
+    RankCommunications,
+)
 from hta_graph.trace.profiler_names import MESSAGE_ROWS, PROCESS_GROUP_CALL
 
-__all__ = ["read_host_communications"]
+__all__ = ["read_gloo_communications"]
 
-MUCH_LESS = 2
+LATEST_CALL_FACTOR = 2
 """By what factor rows must begin sooner after their calls, taken together, for a row to count as lost."""
 
-DIFFER_BY_RANK = ("all_to_all", "gather", "scatter")
+SIZE_DIFFERS_BY_RANK = ("all_to_all", "gather", "scatter")
 """Collectives whose recorded sizes may differ from rank to rank."""
 
 
-def read_host_communications(graph: DependencyGraph) -> RankMembers:
+def read_gloo_communications(graph: DependencyGraph) -> RankCommunications:
     """Return what ran on the CPU, in order of its rows' start.
 
     A rank arrives when the last operator inside the call that lies before the work has ended (a reduce-scatter copies
@@ -49,46 +55,46 @@ def read_host_communications(graph: DependencyGraph) -> RankMembers:
     Raises:
         TraceError: the file, which is read once more where there are such rows, is gone or has changed.
     """
-    found = read_host_rows(graph, PROCESS_GROUP_CALL.keys())
+    found = read_gloo_events(graph, PROCESS_GROUP_CALL.keys())
     if found is None:
-        return RankMembers.empty()
-    groups = gloo_groups(found.distributed)
+        return RankCommunications.empty()
+    groups = gloo_process_groups(found.distributed)
     is_message = np.array([name in MESSAGE_ROWS for name in found.names])
-    of_lane = groups_of_workers(graph, found.rows[~is_message], groups)
+    of_lane = groups_by_worker_lane(graph, found.rows[~is_message], groups)
     lanes = graph.event_table.lane[found.rows].tolist()
     # A message's group is written nowhere; peers are numbered as in the first one, which is the whole job.
     group = [
         (groups[0] if groups else None) if message else of_lane.get(lane)
         for message, lane in zip(is_message.tolist(), lanes, strict=True)
     ]
-    call = np.where(is_message, _calls_around(found), _calls_in_turn(found, group, ~is_message))
+    call = np.where(is_message, _enclosing_calls(found), _calls_of_rows(found, group, ~is_message))
     needed = [
-        _needed_by(graph, name, own, at, found.inputs.get(at))
+        _awaited_rank(graph, name, own, at, found.inputs.get(at))
         for name, own, at in zip(found.names, group, call.tolist(), strict=True)
     ]
     events = graph.event_table
-    return RankMembers(
+    return RankCommunications(
         found.rows,
         call,
-        _arrivals(graph, found.rows, call),
+        _arrival_times(graph, found.rows, call),
         events.start[found.rows],
         events.end[found.rows],
         np.array(needed, np.int64),
         np.zeros(len(found.rows), np.bool_),
         found.names,
-        _texts_of(group, str),
-        _said_of(found, group),
+        _group_texts(group, str),
+        _recorded_arguments(found, group),
     )
 
 
-def _calls_in_turn(found: HostRows, group: list[ProcessGroup | None], is_work: np.ndarray[Any, Any]) -> Ids:
+def _calls_of_rows(found: GlooEvents, group: list[ProcessGroup | None], is_work: np.ndarray[Any, Any]) -> Ids:
     """Return the call whose work each worker's row is (-1: none in the file).
 
     Calls are taken in their order; each takes, of the groups' next rows, one that fits it and begins after it. Where a
     row was lost that shifts the later ones, which then seem to begin long after they were asked for: there each row
     takes the latest call instead.
     """
-    calls = _next_rows(found, group, is_work)
+    calls = _calls_in_order(found, group, is_work)
     names = np.array([str(own) for own in group])
     start = found.graph.event_table.start
     for name in np.unique(names[is_work]).tolist():
@@ -99,13 +105,13 @@ def _calls_in_turn(found: HostRows, group: list[ProcessGroup | None], is_work: n
         both = (own >= 0) & (latest >= 0)
         lag, least = (np.where(both, start[found.rows[works]] - start[taken], 0) for taken in (own, latest))
         # Between two rows for which both ways agree one of them is right throughout.
-        run = numbered_runs(own != latest)
-        sooner = MUCH_LESS * np.bincount(run, least) < np.bincount(run, lag)
+        run = run_numbers(own != latest)
+        sooner = LATEST_CALL_FACTOR * np.bincount(run, least) < np.bincount(run, lag)
         calls[works] = np.where(sooner[run], latest, own)
     return calls
 
 
-def _latest_calls(found: HostRows, works: Ints, calls: Ids) -> Ids:
+def _latest_calls(found: GlooEvents, works: Ints, calls: Ids) -> Ids:
     """Return for each row of work the latest call that fits and began before it, rows and calls in the same order."""
     chosen = np.full(len(works), -1, np.int32)
     start = found.graph.event_table.start
@@ -120,8 +126,8 @@ def _latest_calls(found: HostRows, works: Ints, calls: Ids) -> Ids:
     return chosen
 
 
-def _next_rows(found: HostRows, group: list[ProcessGroup | None], is_work: np.ndarray[Any, Any]) -> Ids:
-    """Return the call that takes each row in its turn; see :func:`_calls_in_turn`."""
+def _calls_in_order(found: GlooEvents, group: list[ProcessGroup | None], is_work: np.ndarray[Any, Any]) -> Ids:
+    """Return the call that takes each row in its turn; see :func:`_calls_of_rows`."""
     start = found.graph.event_table.start
     calls = np.full(len(found.rows), -1, np.int32)
     waiting: dict[str, list[int]] = defaultdict(list)
@@ -142,7 +148,7 @@ def _next_rows(found: HostRows, group: list[ProcessGroup | None], is_work: np.nd
     return calls
 
 
-def _calls_around(found: HostRows) -> Ids:
+def _enclosing_calls(found: GlooEvents) -> Ids:
     """Return the call of the row's own thread within which each row begins (-1: none)."""
     events, calls = found.graph.event_table, found.calls
     if not len(calls):
@@ -161,11 +167,11 @@ def _calls_around(found: HostRows) -> Ids:
     return np.where(inside, own[at.clip(min=0)], -1).astype(np.int32)
 
 
-def _arrivals(graph: DependencyGraph, rows: Ids, calls: Ids) -> Ints:
-    """Return when the rank came to each (ns): see :func:`read_host_communications`."""
+def _arrival_times(graph: DependencyGraph, rows: Ids, calls: Ids) -> Ints:
+    """Return when the rank came to each (ns): see :func:`read_gloo_communications`."""
     events = graph.event_table
     arrival = events.start[rows].copy()
-    children = _children_of(graph, calls)
+    children = _operators_inside(graph, calls)
     for place, call in enumerate(calls.tolist()):
         if call >= 0:
             ends = events.end[children.get(call, [])]
@@ -173,7 +179,7 @@ def _arrivals(graph: DependencyGraph, rows: Ids, calls: Ids) -> Ints:
     return arrival
 
 
-def _children_of(graph: DependencyGraph, calls: Ids) -> dict[int, list[int]]:
+def _operators_inside(graph: DependencyGraph, calls: Ids) -> dict[int, list[int]]:
     """Return the operators directly inside each call."""
     children: dict[int, list[int]] = defaultdict(list)
     around = graph.operator_around
@@ -182,36 +188,36 @@ def _children_of(graph: DependencyGraph, calls: Ids) -> dict[int, list[int]]:
     return children
 
 
-def _needed_by(graph: DependencyGraph, name: str, group: ProcessGroup | None, call: int, inputs: Any) -> int:
+def _awaited_rank(graph: DependencyGraph, name: str, group: ProcessGroup | None, call: int, inputs: Any) -> int:
     """Say whom a rank waits for: all, nobody, or one rank by its number."""
     kind = name.partition(":")[2]
     if kind not in ("broadcast", "scatter", "gather", "send", "recv"):
         # Gloo's reduce is a ring: nobody leaves before the last one came.
-        return ALL
-    other = number_at(inputs, PROCESS_GROUP_CALL[graph.name_of(call)].other) if call >= 0 else None
+        return ALL_RANKS
+    other = integer_argument(inputs, PROCESS_GROUP_CALL[graph.name_of(call)].other) if call >= 0 else None
     if other is None or group is None or not other < len(group.ranks):
-        return UNKNOWN
+        return UNKNOWN_RANK
     if kind == "gather":
-        return ALL if group.ranks[other] == graph.rank else NOBODY
+        return ALL_RANKS if group.ranks[other] == graph.rank else NO_RANK
     return group.ranks[other]
 
 
-def _texts_of(groups: Sequence[ProcessGroup | None], text: Callable[[ProcessGroup], str]) -> list[str | None]:
+def _group_texts(groups: Sequence[ProcessGroup | None], text: Callable[[ProcessGroup], str]) -> list[str | None]:
     """Return a text of each group; equal groups share it, since those of thousands of ranks are long."""
     made = {own: text(own) for own in set(groups) if own is not None}
     return [None if own is None else made[own] for own in groups]
 
 
-def _said_of(found: HostRows, groups: list[ProcessGroup | None]) -> dict[str, list[Any]]:
+def _recorded_arguments(found: GlooEvents, groups: list[ProcessGroup | None]) -> dict[str, list[Any]]:
     """Return what kernels have as recorded arguments, as far as the rows tell."""
     kinds = [name.partition(":")[2] for name in found.names]
     sizes = [found.sizes[row] for row in found.rows.tolist()]
-    size = [None if own < 0 or kind in DIFFER_BY_RANK else own for kind, own in zip(kinds, sizes, strict=True)]
-    return RankMembers.no_arguments(len(kinds)) | {
+    size = [None if own < 0 or kind in SIZE_DIFFERS_BY_RANK else own for kind, own in zip(kinds, sizes, strict=True)]
+    return RankCommunications.no_arguments(len(kinds)) | {
         "Collective name": kinds,
         "Process Group Name": [own and own.name for own in groups],
-        DESCRIPTION: group_descriptions(found.distributed, [own and own.name for own in groups]),
-        "Process Group Ranks": _texts_of(groups, lambda own: str(list(own.ranks))),
+        GROUP_DESCRIPTION: group_descriptions(found.distributed, [own and own.name for own in groups]),
+        "Process Group Ranks": _group_texts(groups, lambda own: str(list(own.ranks))),
         "In msg nelems": size,
         # An all-gather's row shows what the rank gives; it gets that of all.
         "Out msg nelems": [

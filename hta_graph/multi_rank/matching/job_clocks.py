@@ -17,19 +17,24 @@ import numpy as np
 
 from hta_graph.arrays import distinct
 from hta_graph.model import Bools, Ints
-from hta_graph.multi_rank.matching.clock_bounds import moved_within_bounds
-from hta_graph.multi_rank.matching.clock_evidence import Attendance, ClockEvidence, attendance_of, evidence_of
-from hta_graph.multi_rank.matching.clock_lines import EQUAL, ClockLine
+from hta_graph.multi_rank.matching.clock_bounds import tighten_clocks
+from hta_graph.multi_rank.matching.clock_evidence import (
+    ArrivalsAndEnds,
+    ClockEvidence,
+    arrivals_and_ends,
+    clock_evidence,
+)
+from hta_graph.multi_rank.matching.clock_lines import SAME_CLOCK, ClockLine
 from hta_graph.multi_rank.matching.pair_clocks import UNKNOWN_ERROR, PairClock, pair_clocks
-from hta_graph.multi_rank.matching.rank_members import RankMembers, Recording
-from hta_graph.multi_rank.matching.rank_record import Meeting
+from hta_graph.multi_rank.matching.rank_members import RankCommunications, Recording
+from hta_graph.multi_rank.matching.rank_record import Match
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["JobClocks", "RankClock", "compared_clocks", "job_clocks"]
+__all__ = ["JobClocks", "RankClock", "clocks_from_arrivals", "job_clocks"]
 
-Pair = tuple[int, int]
+RankPair = tuple[int, int]
 PARTS_PER_MILLION = 1e6
 
 ON_ONE_HOST_NS = 50_000
@@ -45,7 +50,7 @@ class RankClock:
     ``match_count`` how many collectives and messages tell it.
     """
 
-    line: ClockLine = EQUAL
+    line: ClockLine = SAME_CLOCK
     error: int = 0
     match_count: int = 0
     reference: int = 0
@@ -53,7 +58,7 @@ class RankClock:
     gpu_ahead: int = 0
 
     @property
-    def only_ahead(self) -> bool:
+    def is_constant_offset(self) -> bool:
         """Whether all times of the rank are ahead of the job's by one number."""
         return not self.line.drift and not self.gpu_ahead
 
@@ -107,37 +112,37 @@ class JobClocks:
         return pd.DataFrame(self.rows())
 
 
-def job_clocks(matches: Sequence[Meeting], members: Mapping[int, RankMembers]) -> JobClocks:
+def job_clocks(matches: Sequence[Match], members: Mapping[int, RankCommunications]) -> JobClocks:
     """Estimate the clocks of a job's ranks from their matches."""
-    attended = {rank: attendance_of(own) for rank, own in members.items()}
+    attended = {rank: arrivals_and_ends(own) for rank, own in members.items()}
     on_cpu = {rank for rank, own in members.items() if not own.on_gpu.any()}
-    return compared_clocks(matches, attended, {rank: own.recording for rank, own in members.items()}, on_cpu)
+    return clocks_from_arrivals(matches, attended, {rank: own.recording for rank, own in members.items()}, on_cpu)
 
 
-def compared_clocks(
-    matches: Sequence[Meeting],
-    attended: Mapping[int, Attendance],
+def clocks_from_arrivals(
+    matches: Sequence[Match],
+    attended: Mapping[int, ArrivalsAndEnds],
     recordings: Mapping[int, Recording],
     on_cpu: Set[int] = frozenset(),
 ) -> JobClocks:
     """Estimate clocks from arrivals and ends; of those that ran on the CPU of a named host one is exact."""
-    evidence = evidence_of(matches, attended)
+    evidence = clock_evidence(matches, attended)
     clocks_of_two, fits = pair_clocks(evidence)
     pairs = dict(zip(evidence.ranks, clocks_of_two, strict=True))
     hosts = {rank: recording.host for rank, recording in recordings.items()}
-    settled = _settled_by_host(pairs, hosts, on_cpu)
-    clocks = _followed_from_lowest(settled, sorted(attended))
-    if not any(_is_equal(pair) for pair in settled.values()):
-        clocks = _bound_together(clocks, evidence.only(fits))
+    settled = _equal_on_one_host(pairs, hosts, on_cpu)
+    clocks = _clocks_from_lowest_rank(settled, sorted(attended))
+    if not any(_is_same_clock(pair) for pair in settled.values()):
+        clocks = _tighten_all(clocks, evidence.only(fits))
     return JobClocks(
-        {rank: _as_recorded(clock, recordings[rank]) for rank, clock in clocks.items()},
+        {rank: _at_recording_middle(clock, recordings[rank]) for rank, clock in clocks.items()},
         tuple(distinct(evidence.matches.number[~fits]).tolist()),
     )
 
 
-def _settled_by_host(
-    pairs: Mapping[Pair, PairClock], hosts: Mapping[int, str | None], on_cpu: Set[int]
-) -> dict[Pair, PairClock]:
+def _equal_on_one_host(
+    pairs: Mapping[RankPair, PairClock], hosts: Mapping[int, str | None], on_cpu: Set[int]
+) -> dict[RankPair, PairClock]:
     """Let clocks of one host agree where no two of its ranks contradict that."""
     contradicted = {
         hosts[one] for (one, other), pair in pairs.items() if hosts[one] == hosts[other] and not pair.allows_zero
@@ -148,16 +153,16 @@ def _settled_by_host(
             # One host has one clock for its CPUs; those of its GPUs are as near as the ends show.
             is_one_clock = hosts[one] is not None and {one, other} <= on_cpu
             settled[one, other] = replace(
-                pair, line=EQUAL, error=0 if is_one_clock else min(pair.error, ON_ONE_HOST_NS)
+                pair, line=SAME_CLOCK, error=0 if is_one_clock else min(pair.error, ON_ONE_HOST_NS)
             )
     return settled
 
 
-def _is_equal(pair: PairClock) -> bool:
-    return pair.line == EQUAL
+def _is_same_clock(pair: PairClock) -> bool:
+    return pair.line == SAME_CLOCK
 
 
-def _followed_from_lowest(pairs: Mapping[Pair, PairClock], ranks: Sequence[int]) -> dict[int, RankClock]:
+def _clocks_from_lowest_rank(pairs: Mapping[RankPair, PairClock], ranks: Sequence[int]) -> dict[int, RankClock]:
     """Carry the lowest rank's clock to all that can be compared with it; then that of the lowest one that is left."""
     ways: dict[int, dict[int, PairClock]] = defaultdict(dict)
     for (one, other), pair in pairs.items():
@@ -166,11 +171,13 @@ def _followed_from_lowest(pairs: Mapping[Pair, PairClock], ranks: Sequence[int])
     clocks: dict[int, RankClock] = {}
     for lowest in ranks:
         if lowest not in clocks:
-            _follow_surest(lowest, ways, clocks)
+            _follow_most_certain_pairs(lowest, ways, clocks)
     return clocks
 
 
-def _follow_surest(lowest: int, ways: Mapping[int, Mapping[int, PairClock]], clocks: dict[int, RankClock]) -> None:
+def _follow_most_certain_pairs(
+    lowest: int, ways: Mapping[int, Mapping[int, PairClock]], clocks: dict[int, RankClock]
+) -> None:
     """Carry a rank's clock to all that it can be compared with, along the surest ways."""
     clocks[lowest] = RankClock(reference=lowest)
     # The new rank that is known best from here: Dijkstra's way, with errors as lengths. Ties: the lowest ranks.
@@ -180,10 +187,10 @@ def _follow_surest(lowest: int, ways: Mapping[int, Mapping[int, PairClock]], clo
         for rank, pair in ways.get(newest, {}).items():
             if rank not in clocks:
                 heappush(found, (min(clocks[newest].error + pair.error, UNKNOWN_ERROR), newest, rank))
-        newest = _next_surest(found, ways, clocks)
+        newest = _next_most_certain(found, ways, clocks)
 
 
-def _next_surest(
+def _next_most_certain(
     found: list[tuple[int, int, int]], ways: Mapping[int, Mapping[int, PairClock]], clocks: dict[int, RankClock]
 ) -> int | None:
     """Add the clock of the rank that is known best of those found (error, from, to) and return it; None: none left."""
@@ -191,23 +198,23 @@ def _next_surest(
         total, own, rank = heappop(found)
         if rank not in clocks:
             pair, known = ways[own][rank], clocks[own]
-            if pair.line == EQUAL == known.line:
+            if pair.line == SAME_CLOCK == known.line:
                 total = min(total, ON_ONE_HOST_NS)
             clocks[rank] = RankClock(pair.line.then(known.line), total, pair.match_count, known.reference)
             return rank
     return None
 
 
-def _bound_together(clocks: Mapping[int, RankClock], evidence: ClockEvidence) -> dict[int, RankClock]:
+def _tighten_all(clocks: Mapping[int, RankClock], evidence: ClockEvidence) -> dict[int, RankClock]:
     """Move clocks within the bounds that all ranks together set."""
-    moved = moved_within_bounds(evidence, {rank: (clock.line, clock.error) for rank, clock in clocks.items()})
+    moved = tighten_clocks(evidence, {rank: (clock.line, clock.error) for rank, clock in clocks.items()})
     return {
         rank: replace(clock, line=replace(clock.line, ahead=clock.line.ahead + moved[rank][0]), error=moved[rank][1])
         for rank, clock in clocks.items()
     }
 
 
-def _as_recorded(clock: RankClock, recording: Recording) -> RankClock:
+def _at_recording_middle(clock: RankClock, recording: Recording) -> RankClock:
     """Tell a clock by the middle of its own recording."""
     line = ClockLine(clock.line.ahead_at(recording.middle), clock.line.drift, recording.middle)
     return replace(clock, line=line, host=recording.host, gpu_ahead=recording.gpu_ahead)

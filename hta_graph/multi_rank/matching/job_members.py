@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, looked_up, pair_key, places_by
+from hta_graph.arrays import Columns, find_sorted, pair_key, rows_by_value
 from hta_graph.model import Ints
-from hta_graph.multi_rank.matching.clock_evidence import members_of_meetings
+from hta_graph.multi_rank.matching.clock_evidence import members_of_matches
 from hta_graph.multi_rank.matching.job_clocks import JobClocks
-from hta_graph.multi_rank.matching.rank_members import ALL, RankMembers
-from hta_graph.multi_rank.matching.rank_record import Meeting
+from hta_graph.multi_rank.matching.rank_members import ALL_RANKS, RankCommunications
+from hta_graph.multi_rank.matching.rank_record import Match
 
-__all__ = ["JobMembers", "members_in_job_time"]
+__all__ = ["MatchedMembers", "matched_members"]
 
 
 @dataclass(frozen=True, eq=False)
-class JobMembers(Columns):
+class MatchedMembers(Columns):
     """Members of collectives in the job's time (ns); ``until`` is when the last one came for whom each waits."""
 
     number: Ints
@@ -31,12 +31,14 @@ class JobMembers(Columns):
     until: Ints
 
 
-def members_in_job_time(matches: Sequence[Meeting], ranks: Mapping[int, RankMembers], clocks: JobClocks) -> JobMembers:
+def matched_members(
+    matches: Sequence[Match], ranks: Mapping[int, RankCommunications], clocks: JobClocks
+) -> MatchedMembers:
     """Lay matches out as columns."""
-    number, rank, place = members_of_meetings(matches)
+    number, rank, place = members_of_matches(matches)
     arrival, start, end, needed = (np.zeros(len(rank), np.int64) for _ in range(4))
     buffers = np.zeros(len(rank), np.bool_)
-    for one, mine in places_by(rank).items():
+    for one, mine in rows_by_value(rank).items():
         own, at = ranks[one], place[mine]
         for times, column in ((arrival, own.arrival), (start, own.start), (end, own.end)):
             times[mine] = clocks.to_job(one, column[at], on_gpu=own.on_gpu[at])
@@ -45,7 +47,7 @@ def members_in_job_time(matches: Sequence[Meeting], ranks: Mapping[int, RankMemb
     until = _awaited_arrival(number, rank, arrival, needed)
     # A send that ended before the receive began went into a buffer and waited for nobody.
     until = np.where(buffers & (end < until), arrival, until)
-    return JobMembers(number, rank, place, arrival, start, end, needed, until)
+    return MatchedMembers(number, rank, place, arrival, start, end, needed, until)
 
 
 def _awaited_arrival(number: Ints, rank: Ints, arrival: Ints, needed: Ints) -> Ints:
@@ -54,6 +56,6 @@ def _awaited_arrival(number: Ints, rank: Ints, arrival: Ints, needed: Ints) -> I
     np.maximum.at(latest, number, arrival)
     key = pair_key(number, rank)
     order = np.argsort(key)
-    at = looked_up(pair_key(number, np.maximum(needed, 0)), key[order])
+    at = find_sorted(pair_key(number, np.maximum(needed, 0)), key[order])
     root = np.where((needed >= 0) & (at >= 0), arrival[order][at], arrival)
-    return np.where(needed == ALL, latest[number], root)
+    return np.where(needed == ALL_RANKS, latest[number], root)

@@ -12,16 +12,16 @@ import numpy as np
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.timeline import nearest_around
 from hta_graph.model import Bools, EventKind, Ids
-from hta_graph.multi_rank.matching.rank_members import RECORDED, SIZES
-from hta_graph.trace.event_args import Details, Objects, read_details
+from hta_graph.multi_rank.matching.rank_members import COLLECTIVE_ARGUMENTS, SIZE_ARGUMENTS
+from hta_graph.trace.event_args import EventArgs, Objects, read_event_args
 from hta_graph.trace.profiler_names import PROCESS_GROUP_CALL
 
-__all__ = ["KernelArguments", "kernel_arguments"]
+__all__ = ["KernelArguments", "read_kernel_arguments"]
 
-ON_KERNELS = (*RECORDED, *SIZES, "Src Rank", "Dst Rank")
-ON_OPERATORS = (*ON_KERNELS, "Rank", "Global rank start", "Global rank stride")
-INPUTS = "Concrete Inputs"
-NUMBERS = {
+KERNEL_ARGUMENTS = (*COLLECTIVE_ARGUMENTS, *SIZE_ARGUMENTS, "Src Rank", "Dst Rank")
+OPERATOR_ARGUMENTS = (*KERNEL_ARGUMENTS, "Rank", "Global rank start", "Global rank stride")
+CONCRETE_INPUTS = "Concrete Inputs"
+INTEGER_ARGUMENTS = {
     "Seq", "Comms Id", "Group size", "In msg nelems", "Out msg nelems", "Src Rank", "Dst Rank", "Rank",
     "Global rank start", "Global rank stride",
 }  # fmt: skip
@@ -41,7 +41,7 @@ class KernelArguments:
     distributed: Mapping[str, Any]
 
 
-def kernel_arguments(graph: DependencyGraph, kernels: Ids, calls: Ids) -> KernelArguments:
+def read_kernel_arguments(graph: DependencyGraph, kernels: Ids, calls: Ids) -> KernelArguments:
     """Read what is recorded on kernels, else on the operators around the calls that launched them.
 
     Raises:
@@ -50,57 +50,59 @@ def kernel_arguments(graph: DependencyGraph, kernels: Ids, calls: Ids) -> Kernel
     collective = graph.event_table.collective
     itself = np.where(collective[kernels], kernels, -1)
     # The arguments stand on record_param_comms, which may be around the operator that launched the kernel.
-    operator = _first_around(graph, calls, collective)
+    operator = _nearest_enclosing(graph, calls, collective)
     is_call = np.array([name in PROCESS_GROUP_CALL for name in graph.names] or [False])[graph.event_table.name]
-    call = _first_around(graph, calls, is_call & (graph.event_table.kind == EventKind.CPU_OP))
+    call = _nearest_enclosing(graph, calls, is_call & (graph.event_table.kind == EventKind.CPU_OP))
     names = [graph.name_of(row) if row >= 0 else "" for row in call.tolist()]
     names_other = np.array([bool(name) and PROCESS_GROUP_CALL[name].other is not None for name in names], np.bool_)
     asked = [itself, operator, np.where(names_other, call, -1)]
     if all((rows < 0).all() for rows in asked):
-        return KernelArguments({key: [None] * len(kernels) for key in ON_OPERATORS}, names, [None] * len(kernels), {})
-    details = _details_of(graph, asked)
+        return KernelArguments(
+            {key: [None] * len(kernels) for key in OPERATOR_ARGUMENTS}, names, [None] * len(kernels), {}
+        )
+    details = _read_event_arguments(graph, asked)
     arguments = {
         key: [
-            _believed(key, own if own is not None else around)
+            _valid_argument(key, own if own is not None else around)
             for own, around in zip(*details.columns[key][:2], strict=True)
         ]
-        for key in ON_OPERATORS
+        for key in OPERATOR_ARGUMENTS
     }
-    return KernelArguments(arguments, names, details.columns[INPUTS][2], details.distributed)
+    return KernelArguments(arguments, names, details.columns[CONCRETE_INPUTS][2], details.distributed)
 
 
-def _believed(key: str, value: Any) -> Any:
+def _valid_argument(key: str, value: Any) -> Any:
     """Return a recorded argument if it is of its kind, text or a number that fits its column; else None."""
-    if key not in NUMBERS:
+    if key not in INTEGER_ARGUMENTS:
         return value if isinstance(value, (str, list)) else None
     number = int(value) if isinstance(value, str) and DIGITS.fullmatch(value) else value
     is_number = isinstance(number, int) and not isinstance(number, bool)
     return number if is_number and -1 <= number < (1 << 64 if key == "Comms Id" else 1 << 62) else None
 
 
-def _first_around(graph: DependencyGraph, calls: Ids, wanted: Bools) -> Ids:
+def _nearest_enclosing(graph: DependencyGraph, calls: Ids, wanted: Bools) -> Ids:
     """Return the innermost operator around each call (-1: no call) that is wanted; -1 where there is none."""
     around = graph.operator_around
     return nearest_around(around, np.where(calls >= 0, around[calls], -1), wanted)
 
 
 @dataclass(frozen=True)
-class _Read:
+class _EventArguments:
     """Values by key, one list for each list of rows that was asked for."""
 
     columns: dict[str, list[list[Any]]]
     distributed: Mapping[str, Any]
 
 
-def _details_of(graph: DependencyGraph, asked: list[Ids]) -> _Read:
+def _read_event_arguments(graph: DependencyGraph, asked: list[Ids]) -> _EventArguments:
     """Read all arguments in one pass over the file."""
     every = np.concatenate(asked)
     known = every >= 0
-    details: Details = read_details(graph.trace, (*ON_OPERATORS, INPUTS), every[known])
+    details: EventArgs = read_event_args(graph.trace, (*OPERATOR_ARGUMENTS, CONCRETE_INPUTS), every[known])
 
     def split(values: Objects) -> list[list[Any]]:
         column = np.full(len(every), None, object)
         column[known] = values
         return [part.tolist() for part in np.split(column, len(asked))]
 
-    return _Read({key: split(values) for key, values in details.arguments.items()}, details.distributed)
+    return _EventArguments({key: split(values) for key, values in details.arguments.items()}, details.distributed)

@@ -8,47 +8,47 @@ from heapq import nlargest, nsmallest
 
 import numpy as np
 
-from hta_graph.arrays import places_by
+from hta_graph.arrays import rows_by_value
 from hta_graph.model import Codes
 from hta_graph.multi_rank.matching.job_clocks import JobClocks
-from hta_graph.multi_rank.matching.match_ranks import MeetingChannel
+from hta_graph.multi_rank.matching.match_ranks import MatchKey
 from hta_graph.multi_rank.matching.matched_ranks import MatchedChannel
-from hta_graph.multi_rank.matching.rank_members import RankMembers
-from hta_graph.multi_rank.matching.rank_record import Meeting
+from hta_graph.multi_rank.matching.rank_members import RankCommunications
+from hta_graph.multi_rank.matching.rank_record import Match
 
 __all__ = [
-    "ALONE",
-    "BEYOND_PHYSICS",
-    "MATCHED",
+    "SINGLE_RANK",
+    "VIOLATES_CAUSALITY",
+    "IS_MATCHED",
     "NOT_RECORDED",
     "NO_PARTNER",
-    "OUTSIDE",
-    "REASONS",
+    "OUTSIDE_RECORDING",
+    "UNMATCHED_REASONS",
     "UNKNOWN_KERNEL",
-    "LeftOut",
-    "summed_left_out",
-    "why_left_out",
-    "without_names",
+    "Unmatched",
+    "summarize_unmatched",
+    "unmatched_reasons",
+    "exclude_names",
 ]
 
-MATCHED, ALONE, NO_PARTNER, OUTSIDE, BEYOND_PHYSICS, NOT_RECORDED, UNKNOWN_KERNEL = range(7)
+IS_MATCHED, SINGLE_RANK, NO_PARTNER, OUTSIDE_RECORDING, VIOLATES_CAUSALITY, NOT_RECORDED, UNKNOWN_KERNEL = range(7)
 
-REASONS = {
+UNMATCHED_REASONS = {
     NO_PARTNER: "no partner: another rank of its group recorded none that fits",
-    OUTSIDE: "outside the recording of another rank of its group",
-    BEYOND_PHYSICS: "physics: a rank would have left before another one came that it waits for",
+    OUTSIDE_RECORDING: "outside the recording of another rank of its group",
+    VIOLATES_CAUSALITY: "physics: a rank would have left before another one came that it waits for",
     NOT_RECORDED: "the trace does not say whom it concerns",
     UNKNOWN_KERNEL: "kernels of its name do not wait for each other as members of a collective do",
 }
 """Why a communication is left out; one that concerns a single rank is not."""
 
 
-_Cut = tuple[int, int, int, int]
+_UnmatchedSpan = tuple[int, int, int, int]
 """What only one rank has: rank, place, when the last recording of the others begins, when their first one ends."""
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class Unmatched:
     """How many communications of all ranks are left out for one reason, and their share of all communication time."""
 
     reason: str
@@ -57,41 +57,41 @@ class LeftOut:
     share: float
 
 
-def why_left_out(
-    channels: Iterable[MatchedChannel[MeetingChannel]],
-    kept: Collection[Meeting],
-    ranks: Mapping[int, RankMembers],
+def unmatched_reasons(
+    channels: Iterable[MatchedChannel[MatchKey]],
+    kept: Collection[Match],
+    ranks: Mapping[int, RankCommunications],
     clocks: JobClocks,
 ) -> dict[int, Codes]:
     """Return for each rank's communications why they are left out (0: they are not)."""
     found = {rank: [NOT_RECORDED] * len(own) for rank, own in ranks.items()}
-    recordings = {rank: _recorded_from_to(rank, own, clocks) for rank, own in ranks.items()}
-    unmatched: list[_Cut] = []
+    recordings = {rank: _recording_span(rank, own, clocks) for rank, own in ranks.items()}
+    unmatched: list[_UnmatchedSpan] = []
     for matched in channels:
         lone = len(matched.channel.members) < 2 and matched.channel.size < 2
-        _tell(found, matched.recorded.items(), ALONE if lone else BEYOND_PHYSICS)
-        _tell(found, matched.unmatched.items(), ALONE if lone else NO_PARTNER)
-        unmatched += _cut_of(matched, recordings)
+        _set_reason(found, matched.recorded.items(), SINGLE_RANK if lone else VIOLATES_CAUSALITY)
+        _set_reason(found, matched.unmatched.items(), SINGLE_RANK if lone else NO_PARTNER)
+        unmatched += _unmatched_spans(matched, recordings)
         for match in matched.matches:
             if len(match) == 1:
                 ((rank, place),) = match.items()
-                found[rank][place] = ALONE if lone else NO_PARTNER
-    _tell(found, _outside(unmatched, ranks, clocks), OUTSIDE)
+                found[rank][place] = SINGLE_RANK if lone else NO_PARTNER
+    _set_reason(found, _outside_recordings(unmatched, ranks, clocks), OUTSIDE_RECORDING)
     for match in kept:
         for rank, place in match.items():
-            found[rank][place] = MATCHED
+            found[rank][place] = IS_MATCHED
     return {rank: np.array(codes, np.int8) for rank, codes in found.items()}
 
 
-def _tell(found: Mapping[int, list[int]], places: Iterable[tuple[int, Sequence[int]]], reason: int) -> None:
+def _set_reason(found: Mapping[int, list[int]], places: Iterable[tuple[int, Sequence[int]]], reason: int) -> None:
     for rank, listed in places:
         own = found[rank]
         for place in listed:
             own[place] = reason
 
 
-def without_names(
-    reasons: Mapping[int, Codes], names: Collection[str], ranks: Mapping[int, RankMembers]
+def exclude_names(
+    reasons: Mapping[int, Codes], names: Collection[str], ranks: Mapping[int, RankCommunications]
 ) -> dict[int, Codes]:
     """Leave out all kernels of some names, which do not do what collectives do."""
     return {
@@ -100,13 +100,15 @@ def without_names(
     }
 
 
-def _recorded_from_to(rank: int, own: RankMembers, clocks: JobClocks) -> tuple[int, int]:
+def _recording_span(rank: int, own: RankCommunications, clocks: JobClocks) -> tuple[int, int]:
     """Return when a rank's recording begins and ends in the job's time (ns)."""
     begin, end = clocks.to_job(rank, np.array([own.recording.begin, own.recording.end])).tolist()
     return begin, end
 
 
-def _cut_of(matched: MatchedChannel[MeetingChannel], recordings: Mapping[int, tuple[int, int]]) -> Iterator[_Cut]:
+def _unmatched_spans(
+    matched: MatchedChannel[MatchKey], recordings: Mapping[int, tuple[int, int]]
+) -> Iterator[_UnmatchedSpan]:
     """List what a channel's ranks have to themselves."""
     if any(matched.unmatched.values()):
         given = [rank for rank in matched.channel.members if rank in recordings]
@@ -119,26 +121,26 @@ def _cut_of(matched: MatchedChannel[MeetingChannel], recordings: Mapping[int, tu
                 yield from ((rank, place, begin, end) for place in places)
 
 
-def _outside(
-    unmatched: Sequence[_Cut], ranks: Mapping[int, RankMembers], clocks: JobClocks
+def _outside_recordings(
+    unmatched: Sequence[_UnmatchedSpan], ranks: Mapping[int, RankCommunications], clocks: JobClocks
 ) -> Iterator[tuple[int, list[int]]]:
     """List each rank's communications that another rank's recording does not reach."""
     rank, place, last_begin, first_end = np.array(unmatched, np.int64).reshape(-1, 4).T
-    for one, mine in places_by(rank).items():
+    for one, mine in rows_by_value(rank).items():
         own, at = ranks[one], place[mine]
         came = clocks.to_job(one, own.arrival[at], on_gpu=own.on_gpu[at])
         left = clocks.to_job(one, own.end[at], on_gpu=own.on_gpu[at])
         yield one, at[(left < last_begin[mine]) | (came > first_end[mine])].tolist()
 
 
-def summed_left_out(reasons: Mapping[int, Codes], ranks: Mapping[int, RankMembers]) -> list[LeftOut]:
+def summarize_unmatched(reasons: Mapping[int, Codes], ranks: Mapping[int, RankCommunications]) -> list[Unmatched]:
     """Add up what is left out, by reason; most time first."""
     code = np.concatenate([reasons[rank] for rank in ranks]) if ranks else np.zeros(0, np.int8)
     time = np.concatenate([own.end - own.start for own in ranks.values()]) if ranks else np.zeros(0, np.int64)
     total = max(int(time.sum()), 1)
     found = [
-        LeftOut(text, int((code == reason).sum()), spent, spent / total)
-        for reason, text in REASONS.items()
+        Unmatched(text, int((code == reason).sum()), spent, spent / total)
+        for reason, text in UNMATCHED_REASONS.items()
         for spent in [int(time[code == reason].sum())]
         if (code == reason).any()
     ]

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from hta_graph.multi_rank.matching.rank_members import ALL, RankMembers
+from hta_graph.multi_rank.matching.rank_members import ALL_RANKS, RankCommunications
 from hta_graph.multi_rank.matching.rank_record import Label, RankRecord, listed_ranks
 
-__all__ = ["MATCHED_BY", "ORDER", "MeetingChannel", "records_of"]
+__all__ = ["MATCHED_BY", "ORDER", "MatchKey", "rank_records"]
 
 MATCHED_BY = ("comms id", "sequence number", "order")
 """How kernels were found to belong together, the surest way first."""
@@ -18,15 +18,15 @@ MATCHED_BY = ("comms id", "sequence number", "order")
 COMMS_ID, SEQUENCE, ORDER = range(3)
 
 
-DIFFER_BY_RANK = ("all_to_all", "alltoall", "gather", "scatter")
+SIZE_DIFFERS_BY_RANK = ("all_to_all", "alltoall", "gather", "scatter")
 """How the names of collectives begin whose sizes may differ from rank to rank."""
 
-MOST = (1 << 62) - 1
+LARGEST_NUMBER = (1 << 62) - 1
 """The largest number in a column; ids are longer."""
 
 
 @dataclass(frozen=True)
-class MeetingChannel:
+class MatchKey:
     """Communications of one id, of one group and number, or of one group; ``by`` says which.
 
     ``members`` are the group's ranks as far as they are known, ``size`` how many there are.
@@ -38,24 +38,24 @@ class MeetingChannel:
     size: int = field(compare=False)
 
 
-def records_of(ranks: Mapping[int, RankMembers]) -> list[RankRecord[MeetingChannel]]:
+def rank_records(ranks: Mapping[int, RankCommunications]) -> list[RankRecord[MatchKey]]:
     """Return what the matcher looks at; what does not say with whom it is compared with nobody.
 
     A group's recorded ids are its channels only if all of its communications have one: else one without could not meet
     one that has. A communication of an unknown group is of the only one that is known of anywhere.
     """
-    ranks = _with_common_names(ranks)
-    known = {group for own in ranks.values() for group in _known_groups(own)}
-    groups = {rank: _groups_of(own, known) for rank, own in ranks.items()}
+    ranks = _with_common_group_names(ranks)
+    known = {group for own in ranks.values() for group in _collective_groups(own)}
+    groups = {rank: _groups_of_communications(own, known) for rank, own in ranks.items()}
     members = _members_by_group(groups)
     without: set[str | None] = set()
     for rank, own in ranks.items():
         without |= _groups_without_id(own, groups[rank])
-    labels: dict[_Told, Label[MeetingChannel]] = {}
+    labels: dict[_LabelKey, Label[MatchKey]] = {}
     return [
         RankRecord(
             rank,
-            list(_labels_of(rank, own, groups[rank], members, without, labels, is_apart=len(known) > 1)),
+            list(_labels(rank, own, groups[rank], members, without, labels, is_apart=len(known) > 1)),
             own.arrival,
             own.end,
         )
@@ -63,7 +63,7 @@ def records_of(ranks: Mapping[int, RankMembers]) -> list[RankRecord[MeetingChann
     ]
 
 
-def _groups_without_id(own: RankMembers, groups: Sequence[str | None]) -> set[str | None]:
+def _groups_without_id(own: RankCommunications, groups: Sequence[str | None]) -> set[str | None]:
     """Return the groups of which a rank has a collective that no recorded id names."""
     told = zip(groups, own.is_message, own.arguments["Comms Id"], own.arguments["Seq"], strict=True)
     return {
@@ -73,18 +73,18 @@ def _groups_without_id(own: RankMembers, groups: Sequence[str | None]) -> set[st
     }
 
 
-def _known_groups(own: RankMembers) -> set[str]:
+def _collective_groups(own: RankCommunications) -> set[str]:
     """Return the groups of a rank's collectives; those of messages say nothing of others."""
     told = zip(own.group, own.is_message, strict=True)
     return {group for group, is_message in told if group is not None and not is_message}
 
 
-def _groups_of(own: RankMembers, known: Collection[str]) -> list[str | None]:
+def _groups_of_communications(own: RankCommunications, known: Collection[str]) -> list[str | None]:
     only = next(iter(known)) if len(known) == 1 else None
     return [only if group is None else group for group in own.group]
 
 
-class _Told(NamedTuple):
+class _LabelKey(NamedTuple):
     """What a rank tells of a collective; of equal ones all ranks have one label."""
 
     group: str | None
@@ -97,29 +97,29 @@ class _Told(NamedTuple):
     waits: bool
 
 
-def _labels_of(
+def _labels(
     rank: int,
-    own: RankMembers,
+    own: RankCommunications,
     groups: Sequence[str | None],
     members: Mapping[str | None, frozenset[int]],
     without: Collection[str | None],
-    made: dict[_Told, Label[MeetingChannel]],
+    made: dict[_LabelKey, Label[MatchKey]],
     *,
     is_apart: bool,
-) -> Iterator[Label[MeetingChannel]]:
+) -> Iterator[Label[MatchKey]]:
     """Label a rank's communications, those that others told alike as theirs are (``made``)."""
     every = zip(
         groups,
         own.arguments["Comms Id"],
         own.arguments["Seq"],
-        map(_number, own.arguments["Group size"]),
+        map(_integer_or_unknown, own.arguments["Group size"]),
         (kind if isinstance(kind, str) else "" for kind in own.arguments["Collective name"]),
         own.name,
-        map(_number, own.arguments["In msg nelems"]),
-        (own.needed == ALL).tolist(),
+        map(_integer_or_unknown, own.arguments["In msg nelems"]),
+        (own.needed == ALL_RANKS).tolist(),
         strict=True,
     )
-    for is_message, needed, told in zip(own.is_message, own.needed.tolist(), map(_Told._make, every), strict=True):
+    for is_message, needed, told in zip(own.is_message, own.needed.tolist(), map(_LabelKey._make, every), strict=True):
         if is_message:
             yield _message_label(rank, told.group, told.name, told.elements, needed)
             continue
@@ -129,11 +129,11 @@ def _labels_of(
         yield made[told]
 
 
-def _number(value: object) -> int:
+def _integer_or_unknown(value: object) -> int:
     return value if isinstance(value, int) else -1
 
 
-def _collective_label(told: _Told, known: frozenset[int], *, has_ids: bool, is_apart: bool) -> Label[MeetingChannel]:
+def _collective_label(told: _LabelKey, known: frozenset[int], *, has_ids: bool, is_apart: bool) -> Label[MatchKey]:
     by: int
     key: tuple[object, ...]
     number = -1
@@ -143,15 +143,15 @@ def _collective_label(told: _Told, known: frozenset[int], *, has_ids: bool, is_a
         by, key = SEQUENCE, (told.group, told.sequence)
     else:
         by, key = ORDER, (told.group,)
-        number = next((int(one) & MOST for one in (told.sequence, told.comms_id) if one is not None), -1)
+        number = next((int(one) & LARGEST_NUMBER for one in (told.sequence, told.comms_id) if one is not None), -1)
         if told.group is None and is_apart:
             return Label(None)
-    channel = MeetingChannel(by, key, known, max(told.ranks_in_group, len(known)))
-    size = -1 if told.kind.startswith(DIFFER_BY_RANK) else told.elements
+    channel = MatchKey(by, key, known, max(told.ranks_in_group, len(known)))
+    size = -1 if told.kind.startswith(SIZE_DIFFERS_BY_RANK) else told.elements
     return Label(channel, (told.name,), number, size=size, waits=told.waits, kind=told.kind)
 
 
-def _with_common_names(ranks: Mapping[int, RankMembers]) -> dict[int, RankMembers]:
+def _with_common_group_names(ranks: Mapping[int, RankCommunications]) -> dict[int, RankCommunications]:
     """Name a group by its ranks alone where each of them has one group of these, by another name."""
     by_ranks: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for rank, own in ranks.items():
@@ -173,13 +173,13 @@ def _with_common_names(ranks: Mapping[int, RankMembers]) -> dict[int, RankMember
     }
 
 
-def _message_label(rank: int, group: str | None, name: str, size: int, peer: int) -> Label[MeetingChannel]:
+def _message_label(rank: int, group: str | None, name: str, size: int, peer: int) -> Label[MatchKey]:
     """Label a message by sender and receiver; one whose peer is not known is compared with nobody."""
     if peer < 0:
         return Label(None)
     receives = name.endswith("recv")
     way = (peer, rank) if receives else (rank, peer)
-    channel = MeetingChannel(ORDER, (group, way), frozenset(way), 2)
+    channel = MatchKey(ORDER, (group, way), frozenset(way), 2)
     return Label(channel, ("message",), size=size, waits=receives)
 
 
@@ -189,9 +189,9 @@ def _members_by_group(groups: Mapping[int, Sequence[str | None]]) -> dict[str | 
     for rank, own in groups.items():
         for group in dict.fromkeys(own):
             knowing[group].append(rank)
-    return {group: _listed_members(group) or frozenset(ranks) for group, ranks in knowing.items()}
+    return {group: _listed_ranks_of(group) or frozenset(ranks) for group, ranks in knowing.items()}
 
 
-def _listed_members(group: str | None) -> frozenset[int]:
+def _listed_ranks_of(group: str | None) -> frozenset[int]:
     _, bracket, ranks = (group or "").rpartition("[")
     return frozenset(listed_ranks(bracket + ranks))

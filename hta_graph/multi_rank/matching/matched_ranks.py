@@ -19,10 +19,10 @@ from typing import Generic
 import numpy as np
 
 from hta_graph.model import Bools, Ints
-from hta_graph.multi_rank.matching.agreeing_shifts import CollectiveError, agreeing_shifts
-from hta_graph.multi_rank.matching.aligned_ranks import aligned_ranks
-from hta_graph.multi_rank.matching.rank_record import ChannelT, Meeting, Places, RankRecord
-from hta_graph.multi_rank.matching.weighed_pairs import Happened
+from hta_graph.multi_rank.matching.agreeing_shifts import CollectiveError, constant_offsets
+from hta_graph.multi_rank.matching.aligned_ranks import align_ranks
+from hta_graph.multi_rank.matching.rank_record import ChannelT, IndicesByRank, Match, RankRecord
+from hta_graph.multi_rank.matching.weighed_pairs import CommunicationSequence
 
 __all__ = ["MatchedChannel", "match_ranks", "missing_ranks"]
 
@@ -36,9 +36,9 @@ class MatchedChannel(Generic[ChannelT]):
     """
 
     channel: ChannelT
-    recorded: Places
-    matches: Sequence[Meeting]
-    unmatched: Places
+    recorded: IndicesByRank
+    matches: Sequence[Match]
+    unmatched: IndicesByRank
     uncertain: Collection[tuple[int, int]] = ()
 
 
@@ -54,23 +54,23 @@ def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> lis
         CollectiveError: strictly, a rank recorded nothing of a channel of its own, or something else than the others.
     """
     by_rank = {record.rank: record for record in records}
-    recorded = _places_by_channel(records)
+    recorded = _indices_by_channel(records)
     if strict:
-        _refuse_silent_members(recorded, by_rank.keys())
+        _refuse_missing_members(recorded, by_rank.keys())
     found = []
     for channel, places in recorded.items():
         # A rank that is not given cannot be asked for its part.
         needed = set(places) if strict else by_rank.keys() & set(channel.members)
         if not strict and all(len(listed) == 1 for listed in places.values()):
-            found.append(_matched_once(channel, places, needed))
+            found.append(_match_single_communications(channel, places, needed))
             continue
         unsure: Mapping[int, Bools] = {}
         if strict:
-            shift = agreeing_shifts(channel, places, by_rank)
+            shift = constant_offsets(channel, places, by_rank)
             positions = {rank: np.arange(len(listed)) + shift[rank] for rank, listed in places.items()}
         else:
-            positions, unsure = aligned_ranks(_happened(places, by_rank))
-        matches, unmatched = _laid_beside(places, positions, needed)
+            positions, unsure = align_ranks(_sequences_of_channel(places, by_rank))
+        matches, unmatched = _matches_at_positions(places, positions, needed)
         if strict and not matches:
             raise CollectiveError(f"{channel}: its ranks recorded nothing in common; give traces of one recording")
         uncertain = {(rank, places[rank][at]) for rank, own in unsure.items() for at in np.flatnonzero(own).tolist()}
@@ -78,7 +78,9 @@ def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> lis
     return found
 
 
-def _matched_once(channel: ChannelT, places: Places, needed: set[int]) -> MatchedChannel[ChannelT]:
+def _match_single_communications(
+    channel: ChannelT, places: IndicesByRank, needed: set[int]
+) -> MatchedChannel[ChannelT]:
     """Match a channel of which each rank recorded one communication, as where each has an id of its own."""
     match = {rank: place for rank, (place,) in places.items()}
     is_whole = match.keys() >= needed
@@ -94,7 +96,7 @@ def missing_ranks(records: Iterable[RankRecord[ChannelT]]) -> dict[int, ChannelT
     return {rank: channel for channel in channels[::-1] for rank in channel.members if rank not in present}
 
 
-def _places_by_channel(records: Iterable[RankRecord[ChannelT]]) -> dict[ChannelT, dict[int, list[int]]]:
+def _indices_by_channel(records: Iterable[RankRecord[ChannelT]]) -> dict[ChannelT, dict[int, list[int]]]:
     found: dict[ChannelT, dict[int, list[int]]] = defaultdict(dict)
     for record in records:
         for channel, places in record.places().items():
@@ -102,7 +104,9 @@ def _places_by_channel(records: Iterable[RankRecord[ChannelT]]) -> dict[ChannelT
     return found
 
 
-def _happened(places: Places, records: Mapping[int, RankRecord[ChannelT]]) -> dict[int, Happened]:
+def _sequences_of_channel(
+    places: IndicesByRank, records: Mapping[int, RankRecord[ChannelT]]
+) -> dict[int, CommunicationSequence]:
     """Return what each rank did in one channel, as columns; equal contents have equal codes."""
     labels = {rank: [records[rank].labels[place] for place in listed] for rank, listed in places.items()}
     code = {
@@ -110,7 +114,7 @@ def _happened(places: Places, records: Mapping[int, RankRecord[ChannelT]]) -> di
     }
     kind = {name: at for at, name in enumerate(sorted({label.kind for own in labels.values() for label in own} - {""}))}
     return {
-        rank: Happened(
+        rank: CommunicationSequence(
             np.array([code[label.content] for label in own], np.int32),
             np.array([label.size for label in own], np.int64),
             np.array([kind.get(label.kind, -1) for label in own], np.int64),
@@ -123,7 +127,7 @@ def _happened(places: Places, records: Mapping[int, RankRecord[ChannelT]]) -> di
     }
 
 
-def _refuse_silent_members(recorded: Mapping[ChannelT, Places], given: Iterable[int]) -> None:
+def _refuse_missing_members(recorded: Mapping[ChannelT, IndicesByRank], given: Iterable[int]) -> None:
     """Refuse a channel of which one of its given ranks recorded nothing.
 
     Raises:
@@ -140,16 +144,16 @@ def _refuse_silent_members(recorded: Mapping[ChannelT, Places], given: Iterable[
                 )
 
 
-def _laid_beside(
-    places: Places, positions: Mapping[int, Ints], needed: set[int]
-) -> tuple[list[Meeting], dict[int, list[int]]]:
+def _matches_at_positions(
+    places: IndicesByRank, positions: Mapping[int, Ints], needed: set[int]
+) -> tuple[list[Match], dict[int, list[int]]]:
     """Return what all needed ranks recorded, in order; and the places of each rank that stay unmatched."""
     # What stands at one position belongs together.
     beside: dict[int, dict[int, int]] = defaultdict(dict)
     for rank, listed in places.items():
         for position, place in zip(positions[rank].tolist(), listed, strict=True):
             beside[position][rank] = place
-    matches: list[Meeting] = []
+    matches: list[Match] = []
     unmatched: dict[int, list[int]] = {rank: [] for rank in places}
     for position in sorted(beside):
         if beside[position].keys() >= needed:

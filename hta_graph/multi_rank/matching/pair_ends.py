@@ -6,25 +6,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import laid_out, medians_by
+from hta_graph.arrays import expand_ranges, medians_by
 from hta_graph.model import Bools, Floats, Ints
 from hta_graph.multi_rank.matching.pair_rows import PairRows
 
-__all__ = ["FEWEST_FOR_DRIFT", "MOST_DRIFT", "PairEnds", "drift_of_ends", "ends_of_pairs"]
+__all__ = ["MIN_FOR_DRIFT", "MAX_DRIFT", "PairEnds", "drift_from_ends", "ends_of_pairs"]
 
-USUAL_TO_STANDARD = 1.48
+MAD_TO_SIGMA = 1.48
 """The standard deviation of a normal distribution, in medians of the absolute deviation."""
 
-LONG_NS = 1_000_000_000
+LONG_RECORDING_NS = 1_000_000_000
 """Ends scatter by microseconds: of shorter recordings they tell no drift (up to 480 ppm were seen where none was)."""
 
-SURELY = 3
+DRIFT_SPREADS = 3
 """A drift counts that moves clocks by so many spreads of the ends over the recording."""
 
-MOST_DRIFT = 300e-6
+MAX_DRIFT = 300e-6
 """No clock of a computer drifts more."""
 
-FEWEST_FOR_DRIFT = 16
+MIN_FOR_DRIFT = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class PairEnds:
 
     def spread(self, values: Ints | Floats) -> Floats:
         """Return how far each pair's values scatter."""
-        return USUAL_TO_STANDARD * self.median(np.abs(values - self.median(values)[self.pair]))
+        return MAD_TO_SIGMA * self.median(np.abs(values - self.median(values)[self.pair]))
 
 
 def ends_of_pairs(rows: PairRows) -> PairEnds:
@@ -72,21 +72,21 @@ def ends_of_pairs(rows: PairRows) -> PairEnds:
     return PairEnds(matches.other_end[order], (matches.other_end - matches.end)[order], pair[order], rows.pairs)
 
 
-def drift_of_ends(rows: PairRows) -> Floats:
+def drift_from_ends(rows: PairRows) -> Floats:
     """Return the drift that the ends show over a long recording; 0 if a half that is held out does not confirm it."""
     ends = ends_of_pairs(rows)
     span = _span(ends)
-    asked = (ends.count >= FEWEST_FOR_DRIFT) & (span >= LONG_NS)
+    asked = (ends.count >= MIN_FOR_DRIFT) & (span >= LONG_RECORDING_NS)
     if not asked.any():
         return np.zeros(rows.pairs)
     ends = ends.take(asked[ends.pair])
-    drift = _usual_slope(ends)
+    drift = _median_slope(ends)
     rest = ends.without_drift(drift, rows.middle)
-    is_large = (np.abs(drift) <= MOST_DRIFT) & (np.abs(drift) * span > SURELY * ends.spread(rest))
+    is_large = (np.abs(drift) <= MAX_DRIFT) & (np.abs(drift) * span > DRIFT_SPREADS * ends.spread(rest))
     is_early = np.arange(len(ends.pair)) - ends.first[ends.pair] < (ends.count // 2)[ends.pair]
-    slope = _usual_slope(ends.take(is_early))
+    slope = _median_slope(ends.take(is_early))
     with_drift = ends.without_drift(slope, rows.middle)
-    better = _distance(ends, is_early, with_drift) < _distance(ends, is_early, ends.difference)
+    better = _median_distance(ends, is_early, with_drift) < _median_distance(ends, is_early, ends.difference)
     return np.where(asked & is_large & better, drift, 0.0)
 
 
@@ -96,10 +96,10 @@ def _span(ends: PairEnds) -> Ints:
     return np.where(ends.count > 0, padded[last] - padded[ends.first], 0)
 
 
-def _usual_slope(ends: PairEnds) -> Floats:
+def _median_slope(ends: PairEnds) -> Floats:
     """Return the median of slopes between the two halves (Theil and Sen)."""
     half = ends.count // 2
-    pair, early = laid_out(ends.first, half)
+    pair, early = expand_ranges(ends.first, half)
     late = early + (ends.count - half)[pair]
     run = (ends.when[late] - ends.when[early]).astype(np.float64)
     rise = ends.difference[late] - ends.difference[early]
@@ -107,7 +107,7 @@ def _usual_slope(ends: PairEnds) -> Floats:
     return medians_by(pair[runs], rise[runs] / run[runs], ends.pairs)
 
 
-def _distance(ends: PairEnds, is_known: Bools, values: Ints | Floats) -> Floats:
+def _median_distance(ends: PairEnds, is_known: Bools, values: Ints | Floats) -> Floats:
     """Return how far values that are held out usually lie from the median of those that are known."""
     known = medians_by(ends.pair[is_known], values[is_known], ends.pairs)
     held_out = ends.pair[~is_known]

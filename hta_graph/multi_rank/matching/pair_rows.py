@@ -11,9 +11,9 @@ import numpy as np
 
 from hta_graph.arrays import first_of_runs
 from hta_graph.model import Bools, Floats, Ints
-from hta_graph.multi_rank.matching.clock_evidence import ClockEvidence, MeetingsOfTwo
+from hta_graph.multi_rank.matching.clock_evidence import ClockEvidence, PairMatches
 
-__all__ = ["NO_LOWER", "NO_UPPER", "PairRows", "bounds_of_rows", "room_between", "rows_of"]
+__all__ = ["NO_LOWER", "NO_UPPER", "PairRows", "bounds_of_rows", "bounds_of_pairs", "pair_rows"]
 
 NO_UPPER, NO_LOWER = float("inf"), float("-inf")
 
@@ -22,7 +22,7 @@ NO_UPPER, NO_LOWER = float("inf"), float("-inf")
 class PairRows:
     """Matches of pairs, and per pair where its rows begin and the middle of the second clock's times (ns)."""
 
-    matches: MeetingsOfTwo
+    matches: PairMatches
     pair: Ints
     first: Ints
     middle: Ints
@@ -50,7 +50,7 @@ class PairRows:
         return replace(self, matches=matches)
 
 
-def rows_of(evidence: ClockEvidence) -> PairRows:
+def pair_rows(evidence: ClockEvidence) -> PairRows:
     """Lay out the matches of pairs, with the middle of each."""
     matches, first = evidence.matches, np.flatnonzero(first_of_runs(evidence.pair))
     if not len(first):
@@ -68,7 +68,7 @@ def bounds_of_rows(rows: PairRows, drift: Floats) -> tuple[Floats, Floats]:
     return np.where(matches.waits, least, NO_LOWER), np.where(matches.other_waits, most, NO_UPPER)
 
 
-def room_between(rows: PairRows, drift: Floats) -> tuple[Floats, Floats]:
+def bounds_of_pairs(rows: PairRows, drift: Floats) -> tuple[Floats, Floats]:
     """Return the bounds in the middle, if the clocks drift so."""
     if not rows.pairs:
         return np.zeros(0), np.zeros(0)

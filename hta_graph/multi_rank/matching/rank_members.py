@@ -10,17 +10,27 @@ import numpy as np
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.multi_rank.matching.rank_record import listed_ranks
 
-__all__ = ["ALL", "DESCRIPTION", "MESSAGES", "NOBODY", "RECORDED", "SIZES", "UNKNOWN", "RankMembers", "Recording"]
+__all__ = [
+    "ALL_RANKS",
+    "GROUP_DESCRIPTION",
+    "MESSAGE_KINDS",
+    "NO_RANK",
+    "COLLECTIVE_ARGUMENTS",
+    "SIZE_ARGUMENTS",
+    "UNKNOWN_RANK",
+    "RankCommunications",
+    "Recording",
+]
 
-ALL, NOBODY, UNKNOWN = -1, -2, -3
+ALL_RANKS, NO_RANK, UNKNOWN_RANK = -1, -2, -3
 """Whom a member of a collective waits for, where it is not one rank."""
 
-MESSAGES = ("send", "recv", "send_recv")
+MESSAGE_KINDS = ("send", "recv", "send_recv")
 """Operations that concern two ranks; of the last kind is a kernel that does not say which it is."""
-RECORDED = ("Collective name", "Process Group Name", "Process Group Ranks", "Seq", "Comms Id", "Group size")
+COLLECTIVE_ARGUMENTS = ("Collective name", "Process Group Name", "Process Group Ranks", "Seq", "Comms Id", "Group size")
 COLUMNS = ("row", "call", "arrival", "start", "end", "needed", "on_gpu")
-SIZES = ("In msg nelems", "Out msg nelems", "dtype")
-DESCRIPTION = "Process Group Description"
+SIZE_ARGUMENTS = ("In msg nelems", "Out msg nelems", "dtype")
+GROUP_DESCRIPTION = "Process Group Description"
 """What a group is for, such as "tp", as the header says beside the group's name."""
 
 
@@ -44,12 +54,12 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class RankMembers:
+class RankCommunications:
     """A rank's communications in order of time (ns), and what the trace says about each (None: nothing).
 
     ``row`` did the work: a kernel, or a worker's row on the CPU; ``call`` asked for it (-1: not in the file).
     ``arrival`` is when the rank came, from which on it waits: a kernel's start, or the call on the CPU. ``needed`` is
-    whom it waits for: a rank, or :data:`ALL`, :data:`NOBODY`, :data:`UNKNOWN`. ``on_gpu`` tells the rows whose times
+    whom it waits for: a rank, or :data:`ALL_RANKS`, :data:`NO_RANK`, :data:`UNKNOWN_RANK`. ``on_gpu`` tells the rows whose times
     are the GPU's. ``group`` is the process group's name and ranks as text; a kernel without arguments is of the group
     that all others on its stream are of. All times are as recorded.
     """
@@ -73,10 +83,10 @@ class RankMembers:
         """Return what the group of a communication is for, if the trace describes it, and its size (0: not told)."""
         size = self.arguments["Group size"][place]
         listed = size if isinstance(size, int) else len(listed_ranks(self.arguments["Process Group Ranks"][place]))
-        return self.arguments[DESCRIPTION][place], listed
+        return self.arguments[GROUP_DESCRIPTION][place], listed
 
     @classmethod
-    def empty(cls) -> RankMembers:
+    def empty(cls) -> RankCommunications:
         """Return those of a rank that did nothing with others."""
         rows, times = np.zeros(0, np.int32), np.zeros(0, np.int64)
         return cls(rows, rows, times, times, times, times, np.zeros(0, np.bool_), [], [], cls.no_arguments(0))
@@ -84,9 +94,9 @@ class RankMembers:
     @staticmethod
     def no_arguments(count: int) -> dict[str, list[Any]]:
         """Return the recorded arguments of communications of which nothing was recorded."""
-        return {key: [None] * count for key in (*RECORDED, *SIZES, DESCRIPTION)}
+        return {key: [None] * count for key in (*COLLECTIVE_ARGUMENTS, *SIZE_ARGUMENTS, GROUP_DESCRIPTION)}
 
-    def take(self, rows: Ints) -> RankMembers:
+    def take(self, rows: Ints) -> RankCommunications:
         """Select communications, in this order."""
         listed = rows.tolist()
         return replace(
@@ -97,7 +107,7 @@ class RankMembers:
             arguments={key: [values[at] for at in listed] for key, values in self.arguments.items()},
         )
 
-    def merged_with(self, other: RankMembers) -> RankMembers:
+    def merged_with(self, other: RankCommunications) -> RankCommunications:
         """Return these and others of the same rank, in order of their start."""
         both = replace(
             self,
@@ -111,4 +121,4 @@ class RankMembers:
     @property
     def is_message(self) -> list[bool]:
         """Mark sends and receives, which concern two ranks."""
-        return [text in MESSAGES for text in self.arguments["Collective name"]]
+        return [text in MESSAGE_KINDS for text in self.arguments["Collective name"]]

@@ -10,12 +10,12 @@ from typing import Generic, Protocol, TypeVar
 
 from hta_graph.model import Ints
 
-__all__ = ["Channel", "ChannelT", "Label", "Meeting", "Places", "RankRecord", "listed_ranks"]
+__all__ = ["Channel", "ChannelT", "Label", "Match", "IndicesByRank", "RankRecord", "listed_ranks"]
 
-Places = Mapping[int, Sequence[int]]
+IndicesByRank = Mapping[int, Sequence[int]]
 """Per rank the places of a channel's communications in its record."""
 
-Meeting = Mapping[int, int]
+Match = Mapping[int, int]
 """One communication of several ranks: rank → its place in that rank's record."""
 
 

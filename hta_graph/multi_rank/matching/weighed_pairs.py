@@ -10,49 +10,49 @@ from hta_graph.arrays import Columns, column_types
 from hta_graph.model import Bools, Floats, Ids, Ints
 
 __all__ = [
-    "CLOSE_NS",
-    "MAY_BE_KNOWN",
-    "WORTH_ALONE",
+    "CLOSE_ENDS_NS",
+    "OPTIONAL_COLUMNS",
+    "BASE_SCORE",
     "Alignment",
-    "Happened",
-    "aligned_at",
-    "clocks_apart",
-    "stand_in_order",
+    "CommunicationSequence",
+    "align_at_offset",
+    "clock_differences",
+    "are_pairs_in_order",
 ]
 
-CLOSE_NS = 200_000
+CLOSE_ENDS_NS = 200_000
 """The ends of one collective on several ranks are at most about so far apart (188 µs on 8 H100)."""
 
-BAND = 256
+BAND_WIDTH = 256
 """How many places a partner may lie away from where its end says it is."""
 
-NEAR = 4
+NEIGHBOURS = 4
 """How many places on an entry is compared, where both lists are equally long."""
 
-WORTH_ALONE = 0.25
+BASE_SCORE = 0.25
 """What a pair is worth whose ends are far apart; close ones are worth one more. So few close pairs go before many."""
 
-NUMBERED = 4.0
+SAME_NUMBER_SCORE = 4.0
 """What a pair with one recorded number is worth."""
 
-LOST = 1.0
+LOSS_PENALTY = 1.0
 """How much better a pair's loss on both sides has to make the others, where lists of equal lengths fit in order."""
 
-DOUBT = 0.1
+SCORE_TOLERANCE = 0.1
 """By how much the worth of pairs may be wrong, each."""
 
 PAIRED, LEFT_ALONE, RIGHT_ALONE = 1, 2, 3
 
-Steps = np.ndarray[tuple[int, int], np.dtype[np.int8]]
+BacktraceMatrix = np.ndarray[tuple[int, int], np.dtype[np.int8]]
 """How the best score of each left one (row) and each right one in its band (column) came about."""
 
 
-MAY_BE_KNOWN = ("elements", "kind", "number")
+OPTIONAL_COLUMNS = ("elements", "kind", "number")
 """What must be the same where both know it."""
 
 
 @dataclass(frozen=True, eq=False)
-class Happened(Columns):
+class CommunicationSequence(Columns):
     """Communications in order: a code for what each is, what else is known of it, when its rank came, its end.
 
     ``elements``, ``kind`` (a code) and ``number`` within the group are -1 where they are not known. ``waits``: it
@@ -82,16 +82,16 @@ class Alignment:
         partner[self.left] = self.right
         return partner
 
-    def offset(self, left: Happened, right: Happened) -> int:
+    def offset(self, left: CommunicationSequence, right: CommunicationSequence) -> int:
         """Return by how much the right clock is ahead, as the pairs' ends say (ns)."""
         return int(np.median(self.clock_differences(left, right))) if len(self.left) else 0
 
-    def clock_differences(self, left: Happened, right: Happened) -> Ints:
-        """Return how far the right clock seems to be ahead at each pair (ns): see :func:`clocks_apart`."""
-        return clocks_apart(left.take(self.left), right.take(self.right))
+    def clock_differences(self, left: CommunicationSequence, right: CommunicationSequence) -> Ints:
+        """Return how far the right clock seems to be ahead at each pair (ns): see :func:`clock_differences`."""
+        return clock_differences(left.take(self.left), right.take(self.right))
 
 
-def clocks_apart(ours: Happened, theirs: Happened) -> Ints:
+def clock_differences(ours: CommunicationSequence, theirs: CommunicationSequence) -> Ints:
     """Return how far the right clock seems to be ahead at each pair (ns), one or many lists of theirs.
 
     Members that wait for each other end together. Of others only one that went before the other came tells.
@@ -102,18 +102,24 @@ def clocks_apart(ours: Happened, theirs: Happened) -> Ints:
     return apart
 
 
-def aligned_at(
-    left: Happened, right: Happened, offset: int, slack: int, *, lean: int = 0, base: Floats | None = None
+def align_at_offset(
+    left: CommunicationSequence,
+    right: CommunicationSequence,
+    offset: int,
+    slack: int,
+    *,
+    lean: int = 0,
+    base: Floats | None = None,
 ) -> Alignment:
     """Find the best pairs for one distance of clocks: the longest common subsequence, weighted by closeness.
 
     With ``lean`` pairs to one side of ``base``, where each left one's partner lies on the right, are worth a little
     more: what then is paired otherwise was no clear choice.
     """
-    in_order = _in_order(left, right, offset, slack) if base is None else None
-    if in_order is not None and not _fits_beside(left, right, offset, slack):
+    in_order = _in_order_alignment(left, right, offset, slack) if base is None else None
+    if in_order is not None and not _neighbour_fits_better(left, right, offset, slack):
         return in_order
-    width = min(2 * BAND + 1, len(right))
+    width = min(2 * BAND_WIDTH + 1, len(right))
     # A band around where each left one's end lies on the right keeps long recordings linear.
     middle = np.searchsorted(np.maximum.accumulate(right.end), left.end + offset)
     begin = np.maximum.accumulate(np.clip(middle - width // 2, 0, len(right) - width))
@@ -123,65 +129,78 @@ def aligned_at(
     for at, first in enumerate(begin.tolist()):
         if at and (moved := first - int(begin[at - 1])):
             best = best[np.minimum(np.arange(width + 1) + moved, width)]
-        worth = _worth_of(left, right, at, slice(first, first + width), offset, slack)
+        worth = _pair_scores(left, right, at, slice(first, first + width), offset, slack)
         if base is not None:
             leant = lean * (np.arange(first, first + width) - base[at]) > 0
-            worth = np.where((worth > 0) & leant, worth + DOUBT, worth)
+            worth = np.where((worth > 0) & leant, worth + SCORE_TOLERANCE, worth)
         paired = np.where(worth > 0, best[:-1] + worth, -1.0)
         row = np.maximum.accumulate(np.maximum(np.maximum(paired, best[1:]), best[0]))
         came_from[at, row > best[1:]] = RIGHT_ALONE
         came_from[at, (row == paired) & (row > best[1:])] = PAIRED
         best = np.concatenate((best[:1], row))
-    found = _traced_back(came_from, begin, float(best[-1]))
-    if in_order is not None and found.score < in_order.score + LOST * (len(left) - len(found.left)):
+    found = _trace_back(came_from, begin, float(best[-1]))
+    if in_order is not None and found.score < in_order.score + LOSS_PENALTY * (len(left) - len(found.left)):
         return in_order
     return found
 
 
-def _in_order(left: Happened, right: Happened, offset: int, slack: int) -> Alignment | None:
+def _in_order_alignment(
+    left: CommunicationSequence, right: CommunicationSequence, offset: int, slack: int
+) -> Alignment | None:
     """Return the pairs of equal places of lists of equal lengths; None where any of them is none."""
     if len(left) != len(right):
         return None
-    worth = _worth_of(left, right, slice(None), slice(None), offset, slack)
+    worth = _pair_scores(left, right, slice(None), slice(None), offset, slack)
     every = np.arange(len(left))
     return Alignment(every, every, float(worth.sum())) if worth.all() else None
 
 
-def stand_in_order(left: Happened, right: Happened, offset: int | Ints, slack: int | Ints) -> Bools:
+def are_pairs_in_order(
+    left: CommunicationSequence, right: CommunicationSequence, offset: int | Ints, slack: int | Ints
+) -> Bools:
     """Tell of each list of as many entries as the left one, one per row, whether its pairs are those of equal places.
 
-    That is where :func:`aligned_at` looks no further; distances and slack of clocks are columns of one value per list.
+    That is where :func:`align_at_offset` looks no further; distances and slack of clocks are columns of one value per list.
     """
     every = slice(None)
-    in_order = _worth_of(left, right, every, every, offset, slack).all(axis=-1)
-    return in_order & ~_fits_beside(left, right, offset, slack)
+    in_order = _pair_scores(left, right, every, every, offset, slack).all(axis=-1)
+    return in_order & ~_neighbour_fits_better(left, right, offset, slack)
 
 
-def _fits_beside(left: Happened, right: Happened, offset: int | Ints, slack: int | Ints) -> Bools:
+def _neighbour_fits_better(
+    left: CommunicationSequence, right: CommunicationSequence, offset: int | Ints, slack: int | Ints
+) -> Bools:
     """Tell whether any entry fits one a few places on better than the one at its own place, either way."""
     every = slice(None)
-    worth = _worth_of(left, right, every, every, offset, slack)
+    worth = _pair_scores(left, right, every, every, offset, slack)
     found: Bools = np.zeros(worth.shape[:-1], np.bool_)
-    near = range(1, min(NEAR, len(left)))
+    near = range(1, min(NEIGHBOURS, len(left)))
     ahead = [(slice(None, -by), slice(by, None)) for by in near]
     for ours, theirs in ahead + [(theirs, ours) for ours, theirs in ahead]:
-        beside = _worth_of(_part_of(left, ours), _part_of(right, theirs), every, every, offset, slack)
+        beside = _pair_scores(_slice_of(left, ours), _slice_of(right, theirs), every, every, offset, slack)
         found = found | np.any(beside > worth[..., ours], axis=-1)
     return found
 
 
-def _part_of(happened: Happened, part: slice) -> Happened:
+def _slice_of(happened: CommunicationSequence, part: slice) -> CommunicationSequence:
     """Select a range of places, of each of several lists."""
-    return Happened(**{name: getattr(happened, name)[..., part] for name in column_types(Happened)})
+    return CommunicationSequence(
+        **{name: getattr(happened, name)[..., part] for name in column_types(CommunicationSequence)}
+    )
 
 
-def _worth_of(
-    left: Happened, right: Happened, at: int | slice, band: slice, offset: int | Ints, slack: int | Ints
+def _pair_scores(
+    left: CommunicationSequence,
+    right: CommunicationSequence,
+    at: int | slice,
+    band: slice,
+    offset: int | Ints,
+    slack: int | Ints,
 ) -> Floats:
     """Say what a pair with each one in the band is worth; 0 where the two are not alike or cannot have met."""
     start, end = right.start[band] - offset, right.end[band] - offset
     alike = right.what[band] == left.what[at]
-    for known in MAY_BE_KNOWN:
+    for known in OPTIONAL_COLUMNS:
         ours, theirs = getattr(left, known)[at], getattr(right, known)[band]
         alike &= (ours == theirs) | (ours < 0) | (theirs < 0)
     numbered = alike & (left.number[at] >= 0) & (right.number[band] >= 0)
@@ -193,11 +212,11 @@ def _worth_of(
     both, one = right.waits[band] & left.waits[at], right.waits[band] | left.waits[at]
     late = np.where(right.waits[band], end, left.end[at]) - np.maximum(start, left.start[at])
     apart = np.where(both, np.abs(end - left.end[at]), np.abs(late))
-    closeness = np.where(both | (one & (late >= 0)), 1, 0.01) / (1 + apart / CLOSE_NS)
-    return np.where(numbered, NUMBERED, np.where(alike & may_meet, WORTH_ALONE + closeness, 0.0))
+    closeness = np.where(both | (one & (late >= 0)), 1, 0.01) / (1 + apart / CLOSE_ENDS_NS)
+    return np.where(numbered, SAME_NUMBER_SCORE, np.where(alike & may_meet, BASE_SCORE + closeness, 0.0))
 
 
-def _traced_back(came_from: Steps, begin: Ints, score: float) -> Alignment:
+def _trace_back(came_from: BacktraceMatrix, begin: Ints, score: float) -> Alignment:
     pairs: list[tuple[int, int]] = []
     width, at = came_from.shape[1], len(came_from) - 1
     place = int(begin[-1]) + width - 1 if len(begin) else -1

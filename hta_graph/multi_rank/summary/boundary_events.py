@@ -7,22 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from hta_graph.activities import activities
-from hta_graph.arrays import distinct, freeze, picked
+from hta_graph.arrays import distinct, freeze, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import event_of
 from hta_graph.model import EdgeKind, EventKind, Ids, Ints
-from hta_graph.multi_rank.summary.hops import HopPieces, Hops
+from hta_graph.multi_rank.summary.hops import LegSegments, PathLegs
 from hta_graph.paths.binding_edges import binding_edges
 from hta_graph.paths.intervals import union
-from hta_graph.paths.windows import ResolvedWindow
+from hta_graph.paths.windows import Window
 
-__all__ = ["awakenings_between", "rows_around", "rows_of_meetings"]
+__all__ = ["wake_up_edges", "excerpt_rows", "boundary_rows"]
 
-FRAMES = (EventKind.CPU_OP, EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)
+FRAME_KINDS = (EventKind.CPU_OP, EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)
 
 
-def rows_of_meetings(graph: DependencyGraph, met: Ints, windows: Sequence[ResolvedWindow]) -> Ids:
+def boundary_rows(graph: DependencyGraph, met: Ints, windows: Sequence[Window]) -> Ids:
     """Choose what a job may come by: rows that met others (and their calls), ends of windows and of the recording.
 
     Args:
@@ -34,15 +34,15 @@ def rows_of_meetings(graph: DependencyGraph, met: Ints, windows: Sequence[Resolv
         return np.empty(0, np.int32)
     sinks = [window.sink for window in windows if window.sink.point >= 0]
     points = np.array([sink.point for sink in sinks], np.int32)
-    following = _points_after(graph, points, [sink.lane for sink in sinks])
+    following = _next_points(graph, points, [sink.lane for sink in sinks])
     steps = np.array([item.event for item in graph.steps()], np.int64)
-    launched = picked(graph.launching_call, met)
-    found = [met, launched, event_of(points), event_of(following), steps, _ends_of_recording(graph)]
+    launched = take_or(graph.launching_call, met)
+    found = [met, launched, event_of(points), event_of(following), steps, _recording_ends(graph)]
     rows = distinct(np.concatenate(found).astype(np.int64))
-    return _with_what_binds(graph, rows[rows >= 0])
+    return _with_binding_rows(graph, rows[rows >= 0])
 
 
-def _with_what_binds(graph: DependencyGraph, rows: Ints) -> Ids:
+def _with_binding_rows(graph: DependencyGraph, rows: Ints) -> Ids:
     """Add to rows what binds points of theirs that communication would have let go on earlier.
 
     main      [allreduce_]                      [allreduce_]
@@ -51,7 +51,7 @@ def _with_what_binds(graph: DependencyGraph, rows: Ints) -> Ids:
     """
     edges = graph.edge_table
     target = edges.target[edges.kind == EdgeKind.COLLECTIVE_WAIT]
-    goes_on, binds = event_of(target), event_of(picked(edges.source, binding_edges(graph)[target]))
+    goes_on, binds = event_of(target), event_of(take_or(edges.source, binding_edges(graph)[target]))
     kept = np.zeros(len(graph.event_table), np.bool_)
     kept[rows] = True
     while len(fresh := binds[kept[goes_on] & ~kept[binds] & (binds >= 0)]):
@@ -59,7 +59,7 @@ def _with_what_binds(graph: DependencyGraph, rows: Ints) -> Ids:
     return freeze(np.flatnonzero(kept).astype(np.int32))
 
 
-def _points_after(graph: DependencyGraph, points: Ids, lanes: Sequence[int]) -> Ids:
+def _next_points(graph: DependencyGraph, points: Ids, lanes: Sequence[int]) -> Ids:
     """Return the next point on the thread of each sink that is on one."""
     calls, position, found = graph.calls, graph.timeline.position, list[int]()
     for point, lane in zip(points.tolist(), lanes, strict=True):
@@ -70,7 +70,7 @@ def _points_after(graph: DependencyGraph, points: Ids, lanes: Sequence[int]) -> 
     return np.array(found, np.int32)
 
 
-def _ends_of_recording(graph: DependencyGraph) -> Ints:
+def _recording_ends(graph: DependencyGraph) -> Ints:
     """Return the first and last rows, of all and of each device's work."""
     events, work = graph.event_table, activities(graph)
     found = [int(events.start.argmin()), int(events.end.argmax())]
@@ -81,7 +81,7 @@ def _ends_of_recording(graph: DependencyGraph) -> Ints:
     return np.array(found, np.int64)
 
 
-def awakenings_between(graph: DependencyGraph, rows: Ids) -> EdgeTable:
+def wake_up_edges(graph: DependencyGraph, rows: Ids) -> EdgeTable:
     """Return the edges by which a thread may go on when its communication ends, but for those that bind."""
     number = np.full(len(graph.event_table), -1, np.int32)
     number[rows] = np.arange(len(rows))
@@ -97,7 +97,7 @@ def awakenings_between(graph: DependencyGraph, rows: Ids) -> EdgeTable:
     )
 
 
-def rows_around(graph: DependencyGraph, hops: Hops, told: HopPieces) -> Ids:
+def excerpt_rows(graph: DependencyGraph, hops: PathLegs, told: LegSegments) -> Ids:
     """Choose what tells of pieces of a path: their owners, all that runs meanwhile, and what is around and before it.
 
     Args:
@@ -109,18 +109,18 @@ def rows_around(graph: DependencyGraph, hops: Hops, told: HopPieces) -> Ids:
     on_path = union(hops.start, hops.end)
     meanwhile = np.flatnonzero(on_path.covered_until(events.end) > on_path.covered_until(events.start))
     found = np.concatenate([told.pieces.event, told.pieces.open_call, told.passed, meanwhile]).astype(np.int64)
-    found = np.concatenate([found, picked(graph.launching_call, found)])
-    around = [picked(graph.calls.parent, found)]
+    found = np.concatenate([found, take_or(graph.launching_call, found)])
+    around = [take_or(graph.calls.parent, found)]
     for kinds in ((EventKind.PYTHON_FUNCTION,), (EventKind.ANNOTATION,)):
-        on_cpu = found[(found >= 0) & ~picked(graph.is_activity, found, otherwise=True)]
+        on_cpu = found[(found >= 0) & ~take_or(graph.is_activity, found, otherwise=True)]
         around.append(graph.enclosing(on_cpu, *kinds))
-    return _with_all_around(graph, np.concatenate([found, *around]))
+    return _with_enclosing_rows(graph, np.concatenate([found, *around]))
 
 
-def _with_all_around(graph: DependencyGraph, rows: Ints) -> Ids:
+def _with_enclosing_rows(graph: DependencyGraph, rows: Ints) -> Ids:
     """Add to rows what is around them, outwards to the last."""
     inside = np.zeros(len(graph.event_table), np.bool_)
-    parents = [graph.calls.parent, *(graph.nesting(kind).parent for kind in FRAMES[1:])]
+    parents = [graph.calls.parent, *(graph.nesting(kind).parent for kind in FRAME_KINDS[1:])]
     fresh = distinct(rows[rows >= 0])
     while len(fresh):
         inside[fresh] = True

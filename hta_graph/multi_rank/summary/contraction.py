@@ -10,39 +10,39 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import freeze, picked
+from hta_graph.arrays import freeze, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point, start_point
 from hta_graph.model import Bools, EdgeKind, Ids, Ints, Rule
 from hta_graph.paths.binding_edges import LaneRuns, binding_edges, lane_runs
 
-__all__ = ["Contraction", "contracted"]
+__all__ = ["Contraction", "contract_edges"]
 
-FAR = np.iinfo(np.int64).max
+UNREACHED_NS = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
 class Contraction:
     """The edges that bind kept points, in points of the rows that are kept, and what is passed over on their way.
 
-    ``dip`` is, for each kept point, by how much (ns) the way to it was stamped before where it comes from: clocks that
+    ``clock_dip`` is, for each kept point, by how much (ns) the way to it was stamped before where it comes from: clocks that
     go wrong in between hide there. It is 0 nearly everywhere.
     """
 
     edges: EdgeTable
-    dip: Ints
+    clock_dip: Ints
 
 
-def contracted(graph: DependencyGraph, rows: Ids) -> Contraction:
+def contract_edges(graph: DependencyGraph, rows: Ids) -> Contraction:
     """Keep some rows of a graph and contract what binds their points; edges between kept points stay as they are."""
     kept = np.zeros(len(graph.timeline.times), np.bool_)
     kept[start_point(rows)] = kept[end_point(rows)] = True
     number = np.cumsum(kept) - 1
     points = np.flatnonzero(kept)
     binding = binding_edges(graph)
-    before = picked(graph.edge_table.source, binding)
-    source, lowest = _next_kept(graph, kept, before, points)
+    before = take_or(graph.edge_table.source, binding)
+    source, lowest = _next_kept_points(graph, kept, before, points)
     bound = np.flatnonzero(source >= 0)
     is_direct = source[bound] == before[points[bound]]
     edge = binding[points[bound]]
@@ -52,25 +52,25 @@ def contracted(graph: DependencyGraph, rows: Ids) -> Contraction:
         freeze(np.where(is_direct, graph.edge_table.kind[edge], EdgeKind.THREAD_ORDER).astype(np.int8)),
         freeze(np.where(is_direct, graph.edge_table.rule[edge], Rule.RECORDED).astype(np.int8)),
     )
-    dip, since = np.zeros(len(points), np.int64), graph.timeline.times[source[bound]]
-    dip[bound] = since - np.minimum(lowest[bound], since)
-    return Contraction(edges, freeze(dip))
+    clock_dip, since = np.zeros(len(points), np.int64), graph.timeline.times[source[bound]]
+    clock_dip[bound] = since - np.minimum(lowest[bound], since)
+    return Contraction(edges, freeze(clock_dip))
 
 
-def _next_kept(graph: DependencyGraph, kept: Bools, before: Ids, points: Ints) -> tuple[Ids, Ints]:
+def _next_kept_points(graph: DependencyGraph, kept: Bools, before: Ids, points: Ints) -> tuple[Ids, Ints]:
     """Return for each kept point the next one on the walk back (-1: none), and the earliest time on the way there."""
     runs, every = lane_runs(graph), np.arange(len(kept), dtype=np.int32)
     begins = runs.first == every
-    known = _OnRuns(runs, np.maximum.accumulate(np.where(kept[runs.points], every, -1)), graph.timeline.times)
+    known = _RunWalk(runs, np.maximum.accumulate(np.where(kept[runs.points], every, -1)), graph.timeline.times)
     # From where a run begins the way goes on in another one: it leads as far as is known, twice as far in each round.
-    number, entered = np.cumsum(begins) - 1, picked(runs.place, before[runs.points[begins]])
+    number, entered = np.cumsum(begins) - 1, take_or(runs.place, before[runs.points[begins]])
     met, lowest = known.back_from(entered)
     goes_on = (entered >= 0) & (met < 0)
     leads = np.where(goes_on, number[entered], np.arange(len(entered)))
     while (leads != (further := leads[leads])).any():
         lowest, leads = np.minimum(lowest, lowest[leads]), further
     met = met[leads]
-    place = picked(runs.place, before[points])
+    place = take_or(runs.place, before[points])
     own, passed = known.back_from(place)
     is_open, run = (place >= 0) & (own < 0), number[place]
     next_kept = np.where(is_open, met[run], own)
@@ -78,7 +78,7 @@ def _next_kept(graph: DependencyGraph, kept: Bools, before: Ids, points: Ints) -
 
 
 @dataclass(frozen=True)
-class _OnRuns:
+class _RunWalk:
     """Which kept point the walk back along a run meets; ``last`` is the place of the last one up to each place."""
 
     runs: LaneRuns
@@ -87,10 +87,10 @@ class _OnRuns:
 
     def back_from(self, places: Ids) -> tuple[Ids, Ints]:
         """Return what is met from places (-1: none) on, -1 where nothing is; and the earliest time before that."""
-        first = picked(self.runs.first, places)
-        last = picked(self.last, places)
+        first = take_or(self.runs.first, places)
+        last = take_or(self.last, places)
         meets = (places >= 0) & (last >= first)
         # A lane's points are in order of time: the earliest is passed last.
         until = np.where(meets, last + 1, first)
-        time = np.where(until <= places, self.times[self.runs.points[until.clip(max=len(self.last) - 1)]], FAR)
-        return np.where(meets, picked(self.runs.points, last), -1), np.where(places >= 0, time, FAR)
+        time = np.where(until <= places, self.times[self.runs.points[until.clip(max=len(self.last) - 1)]], UNREACHED_NS)
+        return np.where(meets, take_or(self.runs.points, last), -1), np.where(places >= 0, time, UNREACHED_NS)

@@ -11,34 +11,34 @@ from dataclasses import replace
 
 import numpy as np
 
-from hta_graph.arrays import distinct, picked
+from hta_graph.arrays import distinct, take_or
 from hta_graph.errors import QueryError, TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph, whole_ranks
-from hta_graph.graph.rank_summary import WholeAnswers, fingerprint, kept_rows_of
+from hta_graph.graph.rank_summary import RankSummary, fingerprint, summary_rows
 from hta_graph.multi_rank.join_ranks import join_ranks
 from hta_graph.multi_rank.matching.collectives import Collectives
-from hta_graph.multi_rank.summary.hops import HopPieces
-from hta_graph.multi_rank.summary.path_legs import JobHops, job_hops, moved_pieces, moved_window
-from hta_graph.multi_rank.summary.rank_excerpt import ExcerptQuestion
-from hta_graph.multi_rank.summary.summarize import SkeletonQuestion
+from hta_graph.multi_rank.summary.hops import LegSegments
+from hta_graph.multi_rank.summary.path_legs import JobLegs, job_path_legs, segments_in_job, window_in_job
+from hta_graph.multi_rank.summary.rank_excerpt import ExcerptRequest
+from hta_graph.multi_rank.summary.summarize import SummaryRequest
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.median_step import step_lengths
-from hta_graph.paths.pieces import Pieces
+from hta_graph.paths.pieces import SegmentTable
 from hta_graph.paths.walk_path import walk_back
-from hta_graph.paths.windows import ResolvedWindow, Window, step
+from hta_graph.paths.windows import Window, WindowQuery, step
 
-__all__ = ["AskExcerpts", "JobPaths"]
+__all__ = ["ReadExcerpts", "SummaryPaths"]
 
-STEPS_BESIDE = 24
+STEPS_AT_ONCE = 24
 """Of a job with at most so many steps the paths of all are found together: the ranks' files are read once for them."""
 
 
-AskExcerpts = Callable[[Mapping[int, ExcerptQuestion]], Mapping[int, DependencyGraph]]
+ReadExcerpts = Callable[[Mapping[int, ExcerptRequest]], Mapping[int, DependencyGraph]]
 """Asks the ranks' whole graphs, which reads their files once more; by rank."""
 
 
-class JobPaths:
+class SummaryPaths:
     """Finds paths of a job of summaries, which the ranks' whole graphs tell; what was found once is not asked again.
 
     Args:
@@ -47,7 +47,7 @@ class JobPaths:
         ask: how the whole graphs are asked.
     """
 
-    def __init__(self, job: JobGraph, matched: Collectives, ask: AskExcerpts) -> None:
+    def __init__(self, job: JobGraph, matched: Collectives, ask: ReadExcerpts) -> None:
         self._job, self._matched, self._ask = job, matched, ask
         self._known: dict[tuple[tuple[int, int, int], tuple[str, ...]], CriticalPath] = {}
 
@@ -59,7 +59,7 @@ class JobPaths:
         """
         return whole_ranks(self._job, ranks)
 
-    def paths(self, windows: Sequence[Window], data_load: Sequence[str]) -> list[CriticalPath]:
+    def paths(self, windows: Sequence[WindowQuery], data_load: Sequence[str]) -> list[CriticalPath]:
         """Return the paths of windows.
 
         Raises:
@@ -68,17 +68,17 @@ class JobPaths:
         """
         resolved = [window(self._job) for window in windows]
         loads = tuple(data_load or ())
-        if any((_key(window), loads) not in self._known for window in resolved):
-            every = {_key(window): window for window in (*resolved, *self._beside(resolved))}
+        if any((_window_key(window), loads) not in self._known for window in resolved):
+            every = {_window_key(window): window for window in (*resolved, *self._beside(resolved))}
             new = [window for key, window in every.items() if (key, loads) not in self._known]
             for window, path in zip(new, self._found(new, loads), strict=True):
-                self._known[_key(window), loads] = path
-        return [_asked_as(self._known[_key(window), loads], window) for window in resolved]
+                self._known[_window_key(window), loads] = path
+        return [_with_window(self._known[_window_key(window), loads], window) for window in resolved]
 
-    def _beside(self, windows: Sequence[ResolvedWindow]) -> list[ResolvedWindow]:
+    def _beside(self, windows: Sequence[Window]) -> list[Window]:
         """Return the windows of all steps where a step is asked for that nobody named: they are shown beside it."""
         lengths = step_lengths(self._job)
-        if not any(window.is_default for window in windows) or len(lengths) > STEPS_BESIDE:
+        if not any(window.is_default for window in windows) or len(lengths) > STEPS_AT_ONCE:
             return []
         found = []
         for length in lengths:
@@ -88,31 +88,31 @@ class JobPaths:
                 continue
         return found
 
-    def _found(self, windows: Sequence[ResolvedWindow], data_load: tuple[str, ...]) -> list[CriticalPath]:
-        hops = job_hops(self._job, windows, data_load)
+    def _found(self, windows: Sequence[Window], data_load: tuple[str, ...]) -> list[CriticalPath]:
+        hops = job_path_legs(self._job, windows, data_load)
         excerpts = self._ask(self._questions(hops, data_load))
         job = self._with_excerpts(excerpts)
-        moved = [moved_window(window, self._job, job) for window in windows]
-        pieces, number = [moved_pieces(hops.between, self._job, job)], [hops.between_window]
+        moved = [window_in_job(window, self._job, job) for window in windows]
+        pieces, number = [segments_in_job(hops.between, self._job, job)], [hops.between_window]
         for part in job.parts:
             if part.rank in excerpts:
-                told = _pieces_of(excerpts[part.rank])
-                pieces.append(_in_job(told.pieces, job, part.place))
+                told = _leg_segments_of(excerpts[part.rank])
+                pieces.append(_segments_of_rank_in_job(told.pieces, job, part.place))
                 number.append(hops.hops.window[hops.hops.part == part.place][told.hop])
-        merged = Pieces.join(pieces).merged(np.concatenate(number), len(windows))
+        merged = SegmentTable.join(pieces).merged(np.concatenate(number), len(windows))
         chains = [walk_back(job, window.sink.point, window.start_ns) for window in moved]
         return [CriticalPath(job, *of) for of in zip(moved, chains, merged, strict=True)]
 
-    def _questions(self, hops: JobHops, data_load: tuple[str, ...]) -> dict[int, ExcerptQuestion]:
-        found, clocks = dict[int, ExcerptQuestion](), self._matched.clocks.by_rank
+    def _questions(self, hops: JobLegs, data_load: tuple[str, ...]) -> dict[int, ExcerptRequest]:
+        found, clocks = dict[int, ExcerptRequest](), self._matched.clocks.by_rank
         for place in np.unique(hops.hops.part).tolist():
             part = self._job.parts[place]
-            answers = part.graph.attached(WholeAnswers)
+            answers = part.graph.attached(RankSummary)
             whole = (len(part.graph.event_table), fingerprint(self._job.graph(part.rank)))
             size, content = whole if answers is None else (answers.size, answers.content)
-            rows = kept_rows_of(part.graph)
-            clock = SkeletonQuestion.clock_record(clocks[part.rank])
-            found[part.rank] = ExcerptQuestion(rows, size, content, hops.hops.of_part(place), clock, data_load)
+            rows = summary_rows(part.graph)
+            clock = SummaryRequest.clock_record(clocks[part.rank])
+            found[part.rank] = ExcerptRequest(rows, size, content, hops.hops.legs_of_rank(place), clock, data_load)
         return found
 
     def _with_excerpts(self, excerpts: Mapping[int, DependencyGraph]) -> JobGraph:
@@ -120,38 +120,38 @@ class JobPaths:
         graphs = []
         for part in self._job.parts:
             own = self._job.graph(part.rank)
-            more, answers = excerpts.get(part.rank), own.attached(WholeAnswers)
+            more, answers = excerpts.get(part.rank), own.attached(RankSummary)
             if more is not None and answers is not None:
-                more = more.with_attached(answers.with_rows(kept_rows_of(more)))
+                more = more.with_attached(answers.with_rows(summary_rows(more)))
             graphs.append(own if more is None else more)
         return join_ranks(graphs, matched=self._matched, source=self)
 
 
-def _pieces_of(excerpt: DependencyGraph) -> HopPieces:
+def _leg_segments_of(excerpt: DependencyGraph) -> LegSegments:
     """Return the pieces that an excerpt was made for, with its rows.
 
     Raises:
         TraceError: it is no excerpt.
     """
-    found = excerpt.attached(HopPieces)
+    found = excerpt.attached(LegSegments)
     if found is None:
         raise TraceError(excerpt.path, "is no excerpt")
     return found
 
 
-def _key(window: ResolvedWindow) -> tuple[int, int, int]:
+def _window_key(window: Window) -> tuple[int, int, int]:
     """Return what makes two windows have one path, whatever they are called."""
     return window.start_ns, window.end_ns, window.sink.point
 
 
-def _asked_as(path: CriticalPath, window: ResolvedWindow) -> CriticalPath:
+def _with_window(path: CriticalPath, window: Window) -> CriticalPath:
     """Return a path as that of a window that was asked for in another way."""
     if replace(path.window, sink=window.sink) == window:
         return path
     return CriticalPath(path.graph, replace(window, sink=path.window.sink), path.chain, path.pieces)
 
 
-def _in_job(pieces: Pieces, job: JobGraph, place: int) -> Pieces:
+def _segments_of_rank_in_job(pieces: SegmentTable, job: JobGraph, place: int) -> SegmentTable:
     """Return pieces of one rank's rows and lanes as the job's."""
     part = job.parts[place]
     event, call = (part.of_job(column).astype(np.int32) for column in (pieces.event, pieces.open_call))
@@ -159,7 +159,7 @@ def _in_job(pieces: Pieces, job: JobGraph, place: int) -> Pieces:
     members = job.members.take(job.members.part == place)
     further = distinct(job.event_table.lane[members.row[job.lanes.is_communication[job.event_table.lane[members.row]]]])
     own = np.arange(len(part.graph.lanes.labels)) + part.first_lane
-    lane = picked(np.concatenate([own, further]), pieces.lane)
+    lane = take_or(np.concatenate([own, further]), pieces.lane)
     return replace(
         pieces, event=event, open_call=call, lane=lane.astype(np.int32), part=np.full(len(pieces), place, np.int32)
     )

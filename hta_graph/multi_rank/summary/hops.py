@@ -11,18 +11,18 @@ from hta_graph.arrays import Columns, distinct, freeze
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.points import event_of
 from hta_graph.model import Ids, Ints
-from hta_graph.paths.pieces import Pieces
-from hta_graph.paths.segments import pieces_of_paths
-from hta_graph.paths.time_accounting import Accounting
+from hta_graph.paths.pieces import SegmentTable
+from hta_graph.paths.segments import segments_of_paths
+from hta_graph.paths.time_accounting import TimeAccounting
 from hta_graph.paths.walk_path import Chain, walk_back
 from hta_graph.paths.window_ends import Sink
-from hta_graph.paths.windows import ResolvedWindow
+from hta_graph.paths.windows import Window
 
-__all__ = ["HopPieces", "Hops", "pieces_of_hops"]
+__all__ = ["LegSegments", "PathLegs", "segments_of_legs"]
 
 
 @dataclass(frozen=True, eq=False)
-class Hops(Columns):
+class PathLegs(Columns):
     """Ways back on one rank: from ``point`` to ``stop`` (-1: as far as causes are known), in [start, end] (ns).
 
     ``lane`` is the thread on which a window goes on behind its last point (-1: none).
@@ -36,15 +36,15 @@ class Hops(Columns):
 
 
 @dataclass(frozen=True)
-class HopPieces:
+class LegSegments:
     """The pieces of legs, each with the number of its leg, and the rows that the ways back came by."""
 
     hop: Ints
-    pieces: Pieces
+    pieces: SegmentTable
     passed: Ids
 
 
-def pieces_of_hops(graph: DependencyGraph, hops: Hops, data_load: Sequence[str]) -> HopPieces:
+def segments_of_legs(graph: DependencyGraph, hops: PathLegs, data_load: Sequence[str]) -> LegSegments:
     """Return what each leg passes: pieces that tile it.
 
     Args:
@@ -53,20 +53,20 @@ def pieces_of_hops(graph: DependencyGraph, hops: Hops, data_load: Sequence[str])
         data_load: expressions of what loads data, PyTorch's if none are given.
     """
     columns = (hops.point, hops.stop, hops.start, hops.end)
-    chains = [_chain(graph, *of) for of in zip(*(column.tolist() for column in columns), strict=True)]
+    chains = [_walk_leg(graph, *of) for of in zip(*(column.tolist() for column in columns), strict=True)]
     windows = [
-        ResolvedWindow(start, end, "hop", 0, 0, Sink(point, int(chain.times[0]), lane))
+        Window(start, end, "hop", 0, 0, Sink(point, int(chain.times[0]), lane))
         for start, end, point, lane, chain in zip(
             hops.start.tolist(), hops.end.tolist(), hops.point.tolist(), hops.lane.tolist(), chains, strict=True
         )
     ]
-    found = pieces_of_paths(graph, chains, windows, Accounting(graph, data_load)) if chains else []
+    found = segments_of_paths(graph, chains, windows, TimeAccounting(graph, data_load)) if chains else []
     passed = distinct(np.concatenate([np.empty(0, np.int32), *(event_of(chain.points) for chain in chains)]))
     numbers = np.repeat(np.arange(len(found)), [len(pieces) for pieces in found])
-    return HopPieces(numbers, Pieces.join(found), passed)
+    return LegSegments(numbers, SegmentTable.join(found), passed)
 
 
-def _chain(graph: DependencyGraph, point: int, stop: int, start: int, end: int) -> Chain:
+def _walk_leg(graph: DependencyGraph, point: int, stop: int, start: int, end: int) -> Chain:
     """Walk back from a point at the time at which the job's path has come there."""
     chain = walk_back(graph, point, start)
     times = np.minimum(chain.times, end)

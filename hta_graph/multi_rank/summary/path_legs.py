@@ -12,27 +12,27 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze, picked
+from hta_graph.arrays import Columns, freeze, take_or
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.points import end_point, event_of, is_end, start_point
-from hta_graph.graph.rank_summary import WholeAnswers, kept_rows_of
+from hta_graph.graph.rank_summary import RankSummary, summary_rows
 from hta_graph.model import EdgeKind, Ids, Ints
-from hta_graph.multi_rank.summary.hops import Hops
-from hta_graph.paths.pieces import Pieces
-from hta_graph.paths.segments import pieces_of_paths
-from hta_graph.paths.time_accounting import Accounting
+from hta_graph.multi_rank.summary.hops import PathLegs
+from hta_graph.paths.pieces import SegmentTable
+from hta_graph.paths.segments import segments_of_paths
+from hta_graph.paths.time_accounting import TimeAccounting
 from hta_graph.paths.walk_path import Chain, walk_back
 from hta_graph.paths.window_ends import Sink
-from hta_graph.paths.windows import ResolvedWindow
+from hta_graph.paths.windows import Window
 
-__all__ = ["JobHops", "WindowHops", "job_hops", "moved_pieces", "moved_window"]
+__all__ = ["JobLegs", "WindowLegs", "job_path_legs", "segments_in_job", "window_in_job"]
 
 BETWEEN_RANKS = (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT)
 
 
 @dataclass(frozen=True, eq=False)
-class WindowHops(Columns):
-    """The legs of some windows' paths: the window, the place of the rank, and how :class:`Hops` has them.
+class WindowLegs(Columns):
+    """The legs of some windows' paths: the window, the place of the rank, and how :class:`PathLegs` has them.
 
     Points are those of the rank's whole graph.
     """
@@ -45,43 +45,43 @@ class WindowHops(Columns):
     end: Ints
     lane: Ids
 
-    def of_part(self, place: int) -> Hops:
+    def legs_of_rank(self, place: int) -> PathLegs:
         """Return the legs on one rank."""
         own = self.take(self.part == place)
-        return Hops(own.point, own.stop, own.start, own.end, own.lane)
+        return PathLegs(own.point, own.stop, own.start, own.end, own.lane)
 
 
 @dataclass(frozen=True)
-class JobHops:
+class JobLegs:
     """What the paths of windows consist of: legs on ranks, and pieces (with their windows) between ranks."""
 
-    hops: WindowHops
-    between: Pieces
+    hops: WindowLegs
+    between: SegmentTable
     between_window: Ints
 
 
-def job_hops(job: JobGraph, windows: Sequence[ResolvedWindow], data_load: Sequence[str]) -> JobHops:
+def job_path_legs(job: JobGraph, windows: Sequence[Window], data_load: Sequence[str]) -> JobLegs:
     """Walk back from the sinks of windows through a job of few rows."""
-    hops, crossings = [WindowHops.empty()], list[tuple[int, Chain, ResolvedWindow]]()
+    hops, crossings = [WindowLegs.empty()], list[tuple[int, Chain, Window]]()
     for number, window in enumerate(windows):
-        chain = _with_dips(job, walk_back(job, window.sink.point, window.start_ns))
-        hops.append(_hops_of(job, number, chain, window))
-        crossings += [(number, *crossed) for crossed in _crossings_of(job, chain, window)]
-    found = [Pieces.empty()]
+        chain = _with_clock_faults(job, walk_back(job, window.sink.point, window.start_ns))
+        hops.append(_legs_of_path(job, number, chain, window))
+        crossings += [(number, *crossed) for crossed in _rank_crossings(job, chain, window)]
+    found = [SegmentTable.empty()]
     if crossings:
         chains, own = [chain for _, chain, _ in crossings], [window for *_, window in crossings]
-        found = pieces_of_paths(job, chains, own, Accounting(job, data_load))
+        found = segments_of_paths(job, chains, own, TimeAccounting(job, data_load))
     numbers = np.repeat([number for number, *_ in crossings], [len(pieces) for pieces in found] if crossings else [])
-    return JobHops(WindowHops.join(hops), Pieces.join(found), numbers.astype(np.int64))
+    return JobLegs(WindowLegs.join(hops), SegmentTable.join(found), numbers.astype(np.int64))
 
 
-def _with_dips(job: JobGraph, chain: Chain) -> Chain:
+def _with_clock_faults(job: JobGraph, chain: Chain) -> Chain:
     """Let time fall to where what is passed over falls: on a walk back it never rises."""
     dips = np.zeros(len(job.timeline.times), np.int64)
     for part in job.parts:
-        answers = part.graph.attached(WholeAnswers)
-        if answers is not None and len(answers.dip):
-            dips[2 * part.first_row : 2 * part.first_row + len(answers.dip)] = answers.dip
+        answers = part.graph.attached(RankSummary)
+        if answers is not None and len(answers.clock_dip):
+            dips[2 * part.first_row : 2 * part.first_row + len(answers.clock_dip)] = answers.clock_dip
     if not dips.any() or len(chain.points) < 2:
         return chain
     times = chain.times.copy()
@@ -91,40 +91,40 @@ def _with_dips(job: JobGraph, chain: Chain) -> Chain:
     return replace(chain, times=freeze(np.minimum.accumulate(times)))
 
 
-def _hops_of(job: JobGraph, number: int, chain: Chain, window: ResolvedWindow) -> WindowHops:
+def _legs_of_path(job: JobGraph, number: int, chain: Chain, window: Window) -> WindowLegs:
     """Return the legs of one path; from its last point a leg leads as far back as causes are known."""
     if not len(chain.points):
-        return WindowHops.empty()
+        return WindowLegs.empty()
     kind = np.append(job.edge_table.kind[chain.edges], np.int8(-1))
     reached = np.append(chain.times[1:], window.start_ns).clip(min=window.start_ns)
     told = ~np.isin(kind, BETWEEN_RANKS) & (chain.times > reached)
-    part = job.part_of(event_of(chain.points))
-    points = _points_of_ranks(job, chain.points, part)
-    back = WindowHops.of(
+    part = job.rank_index_of(event_of(chain.points))
+    points = _points_in_ranks(job, chain.points, part)
+    back = WindowLegs.of(
         window=number, part=part, point=points, stop=np.append(points[1:], np.int32(-1)), start=reached,
         end=chain.times, lane=-1,
     ).take(told)  # fmt: skip
     # Behind the last point the window may go on, on a thread: a lane is the rank's own, as the point is.
     lane = window.sink.lane - job.parts[int(part[0])].first_lane if window.sink.lane >= 0 else -1
-    behind = WindowHops.of(
+    behind = WindowLegs.of(
         window=number, part=part[:1], point=points[:1], stop=points[:1], start=chain.times[:1],
         end=window.end_ns, lane=lane,
     )  # fmt: skip
-    return WindowHops.join([behind.take(behind.end > behind.start), back])
+    return WindowLegs.join([behind.take(behind.end > behind.start), back])
 
 
-def _points_of_ranks(job: JobGraph, points: Ids, part: Ids) -> Ids:
+def _points_in_ranks(job: JobGraph, points: Ids, part: Ids) -> Ids:
     """Return points of a job of few rows as those of its ranks' whole graphs; -1 for rendezvous."""
     found = np.full(len(points), -1, np.int32)
     rows = event_of(points)
     for place in np.unique(part[part >= 0]).tolist():
         here = np.flatnonzero(part == place)
-        own = kept_rows_of(job.parts[place].graph)[job.parts[place].of_rank(rows[here])]
+        own = summary_rows(job.parts[place].graph)[job.parts[place].of_rank(rows[here])]
         found[here] = np.where(is_end(points[here]), end_point(own), start_point(own))
     return found
 
 
-def _crossings_of(job: JobGraph, chain: Chain, window: ResolvedWindow) -> list[tuple[Chain, ResolvedWindow]]:
+def _rank_crossings(job: JobGraph, chain: Chain, window: Window) -> list[tuple[Chain, Window]]:
     """Return the edges of a path that lead from rank to rank, each as a path of its own, with the time it takes."""
     kind = job.edge_table.kind[chain.edges]
     found = []
@@ -133,34 +133,34 @@ def _crossings_of(job: JobGraph, chain: Chain, window: ResolvedWindow) -> list[t
         if end > start:
             own = Chain(chain.points[at : at + 2], chain.edges[at : at + 1], freeze(np.array([end, start])))
             sink = Sink(int(chain.points[at]), end)
-            found.append((own, ResolvedWindow(start, end, window.label, 0, 0, sink)))
+            found.append((own, Window(start, end, window.label, 0, 0, sink)))
     return found
 
 
-def moved_window(window: ResolvedWindow, job: JobGraph, other: JobGraph) -> ResolvedWindow:
+def window_in_job(window: Window, job: JobGraph, other: JobGraph) -> Window:
     """Return a window of one job as one of another that keeps more rows of the same ranks."""
     if window.sink.point < 0:
         return window
     row = event_of(np.array([window.sink.point], np.int32))
-    moved = _moved_rows(row.astype(np.int64), job, other)
+    moved = _rows_in_job(row.astype(np.int64), job, other)
     at_end = bool(is_end(np.array([window.sink.point], np.int32))[0])
     point = end_point(moved) if at_end else start_point(moved)
     return replace(window, sink=Sink(int(point[0]), window.sink.time_ns, window.sink.lane))
 
 
-def moved_pieces(pieces: Pieces, job: JobGraph, other: JobGraph) -> Pieces:
+def segments_in_job(pieces: SegmentTable, job: JobGraph, other: JobGraph) -> SegmentTable:
     """Return pieces of one job as those of another that keeps more rows of the same ranks; lanes are the same."""
-    event, call = (_moved_rows(column, job, other).astype(np.int32) for column in (pieces.event, pieces.open_call))
+    event, call = (_rows_in_job(column, job, other).astype(np.int32) for column in (pieces.event, pieces.open_call))
     return replace(pieces, event=event, open_call=call)
 
 
-def _moved_rows(rows: Ids | Ints, job: JobGraph, other: JobGraph) -> Ints:
+def _rows_in_job(rows: Ids | Ints, job: JobGraph, other: JobGraph) -> Ints:
     """Return rows of one job as those of another; -1 stays."""
     number = np.full(len(job.event_table), -1, np.int64)
     for part, its in zip(job.parts, other.parts, strict=True):
-        kept, more = kept_rows_of(part.graph), kept_rows_of(its.graph)
+        kept, more = summary_rows(part.graph), summary_rows(its.graph)
         number[part.first_row : part.first_row + len(kept)] = its.first_row + np.searchsorted(more, kept)
     meets = job.rendezvous_rows
     number[meets] = other.rendezvous_rows
-    moved: Ints = picked(number, rows)
+    moved: Ints = take_or(number, rows)
     return moved

@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import column_types, freeze, picked
+from hta_graph.arrays import column_types, freeze, take_or
 from hta_graph.errors import TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.rank_summary import StepColumns, WholeAnswers, fingerprint
+from hta_graph.graph.rank_summary import RankSummary, StepColumns, fingerprint
 from hta_graph.model import Ids
-from hta_graph.multi_rank.summary.boundary_events import rows_around
-from hta_graph.multi_rank.summary.hops import Hops, pieces_of_hops
-from hta_graph.multi_rank.summary.summarize import RankInTime, few_rows, rank_in_time
+from hta_graph.multi_rank.summary.boundary_events import excerpt_rows
+from hta_graph.multi_rank.summary.hops import PathLegs, segments_of_legs
+from hta_graph.multi_rank.summary.summarize import RankInJobTime, rank_in_job_time, summary_graph
 from hta_graph.paths.time_accounting import explained_lags
 from hta_graph.storage.location import Location
 
-__all__ = ["ExcerptQuestion", "file_has_changed", "make_excerpt", "unchanged_rank"]
+__all__ = ["ExcerptRequest", "file_changed_error", "make_path_excerpt", "rank_if_unchanged"]
 
 
 @dataclass(frozen=True)
-class ExcerptQuestion:
+class ExcerptRequest:
     """What a rank is asked about its job's paths.
 
     ``rows`` are kept in any case, of ``size`` that the graph had when they were chosen, and ``content`` was its
@@ -34,59 +34,59 @@ class ExcerptQuestion:
     rows: Ids
     size: int
     content: str
-    hops: Hops
+    hops: PathLegs
     clock: dict[str, Any]
     data_load: tuple[str, ...]
 
     def as_record(self) -> dict[str, Any]:
         """Return it as JSON."""
-        hops = {name: getattr(self.hops, name).tolist() for name in column_types(Hops)}
+        hops = {name: getattr(self.hops, name).tolist() for name in column_types(PathLegs)}
         return {
             "rows": self.rows.tolist(), "size": self.size, "content": self.content, "hops": hops, "clock": self.clock,
             "data_load": list(self.data_load),
         }  # fmt: skip
 
     @classmethod
-    def of_record(cls, record: Mapping[str, Any]) -> ExcerptQuestion:
+    def of_record(cls, record: Mapping[str, Any]) -> ExcerptRequest:
         """Undo :meth:`as_record`."""
-        rows, hops = np.array(record["rows"], np.int32), Hops.of(**record["hops"])
+        rows, hops = np.array(record["rows"], np.int32), PathLegs.of(**record["hops"])
         return cls(rows, record["size"], record["content"], hops, record["clock"], tuple(record["data_load"]))
 
 
-def file_has_changed(path: Location) -> TraceError:
+def file_changed_error(path: Location) -> TraceError:
     """Return the error of a file that holds something else than when it was read first."""
     return TraceError(path, "has changed while it was asked about", "ask again")
 
 
-def unchanged_rank(graph: DependencyGraph, content: str, clock: Mapping[str, Any] | None) -> RankInTime:
+def rank_if_unchanged(graph: DependencyGraph, content: str, clock: Mapping[str, Any] | None) -> RankInJobTime:
     """Return a rank in the time that a clock says, of a file that holds what it did when it was read first.
 
     Raises:
         TraceError: the file has changed since.
     """
     if fingerprint(graph) != content:
-        raise file_has_changed(graph.path)
-    return rank_in_time(graph, clock)
+        raise file_changed_error(graph.path)
+    return rank_in_job_time(graph, clock)
 
 
-def make_excerpt(graph: DependencyGraph, asked: ExcerptQuestion) -> DependencyGraph:
-    """Tell what legs pass on a rank, given its whole graph: a graph of few rows with :class:`HopPieces`.
+def make_path_excerpt(graph: DependencyGraph, asked: ExcerptRequest) -> DependencyGraph:
+    """Tell what legs pass on a rank, given its whole graph: a graph of few rows with :class:`LegSegments`.
 
     Raises:
         TraceError: the file has changed since.
     """
-    rank = unchanged_rank(graph, asked.content, asked.clock)
-    found = pieces_of_hops(rank.local, asked.hops, asked.data_load)
+    rank = rank_if_unchanged(graph, asked.content, asked.clock)
+    found = segments_of_legs(rank.local, asked.hops, asked.data_load)
     inside = np.zeros(asked.size, np.bool_)
     inside[asked.rows] = True
-    inside[rows_around(rank.local, asked.hops, found)] = True
+    inside[excerpt_rows(rank.local, asked.hops, found)] = True
     kept = freeze(np.flatnonzero(inside).astype(np.int32))
     number = freeze((np.cumsum(inside) - 1).astype(np.int32))
     induced = rank.local.rows_and_edges(kept)
-    known = WholeAnswers(
+    known = RankSummary(
         kept, asked.size, asked.content, np.empty(0, np.int64), explained_lags(rank.local)[0], StepColumns.empty(), (),
-        is_moved=True,
+        is_in_job_time=True,
     )  # fmt: skip
-    columns = {name: picked(number, getattr(found.pieces, name)) for name in ("event", "open_call")}
+    columns = {name: take_or(number, getattr(found.pieces, name)) for name in ("event", "open_call")}
     pieces = replace(found, pieces=replace(found.pieces, **columns))
-    return few_rows(graph, rank, known, induced.edges, induced.wait_calls, [pieces])
+    return summary_graph(graph, rank, known, induced.edges, induced.wait_calls, [pieces])

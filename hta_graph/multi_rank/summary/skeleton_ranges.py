@@ -8,25 +8,31 @@ from typing import Any
 import numpy as np
 
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.rank_summary import WholeAnswers
+from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import EdgeKind, EventKind, Rule
-from hta_graph.multi_rank.matching.rank_members import RankMembers
-from hta_graph.multi_rank.rank_activity import RankWays
+from hta_graph.multi_rank.matching.rank_members import RankCommunications
+from hta_graph.multi_rank.rank_activity import RankActivity
 
-__all__ = ["numbers_name_something"]
+__all__ = ["are_indices_valid"]
 
-Range = tuple[np.ndarray[Any, Any], int, int]
+IndexRange = tuple[np.ndarray[Any, Any], int, int]
 """A column, the least number it may hold, and the first one that is too large."""
 
 
-def numbers_name_something(graph: DependencyGraph) -> bool:
+def are_indices_valid(graph: DependencyGraph) -> bool:
     """Tell whether whoever follows a number of a summary finds something there."""
-    return all(not len(column) or least <= column.min() <= column.max() < past for column, least, past in _all(graph))
+    return all(
+        not len(column) or least <= column.min() <= column.max() < past for column, least, past in _all_indices(graph)
+    )
 
 
-def _all(graph: DependencyGraph) -> Iterator[Range]:
-    yield from _of_graph(graph)
-    answers, members, activity = graph.attached(WholeAnswers), graph.attached(RankMembers), graph.attached(RankWays)
+def _all_indices(graph: DependencyGraph) -> Iterator[IndexRange]:
+    yield from _graph_indices(graph)
+    answers, members, activity = (
+        graph.attached(RankSummary),
+        graph.attached(RankCommunications),
+        graph.attached(RankActivity),
+    )
     if answers is not None:
         yield answers.rows, 0, answers.size
     if members is not None:
@@ -36,7 +42,7 @@ def _all(graph: DependencyGraph) -> Iterator[Range]:
             yield from _of_activity(activity, len(members))
 
 
-def _of_graph(graph: DependencyGraph) -> Iterator[Range]:
+def _graph_indices(graph: DependencyGraph) -> Iterator[IndexRange]:
     events, edges, size = graph.event_table, graph.edge_table, len(graph.event_table)
     yield events.name, 0, len(graph.names)
     yield events.lane, 0, len(graph.lanes.labels)
@@ -47,7 +53,7 @@ def _of_graph(graph: DependencyGraph) -> Iterator[Range]:
         yield column, 0, 2 * size
 
 
-def _of_activity(activity: RankWays, members: int) -> Iterator[Range]:
+def _of_activity(activity: RankActivity, members: int) -> Iterator[IndexRange]:
     yield activity.walks.member, 0, max(members, 1)
     yield activity.walks.before, -1, len(activity.walks)
     yield activity.queued, -1, len(activity.queued)

@@ -8,37 +8,37 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import freeze, picked
+from hta_graph.arrays import freeze, take_or
 from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.graph_timeline import Timeline
-from hta_graph.graph.rank_summary import WholeAnswers, fingerprint
+from hta_graph.graph.rank_summary import RankSummary, fingerprint
 from hta_graph.model import Ints
-from hta_graph.multi_rank.host_graph import with_host_communication
-from hta_graph.multi_rank.host_work import HostWork, arrival_points
-from hta_graph.multi_rank.job_time import in_job_time
+from hta_graph.multi_rank.host_graph import with_host_communications
+from hta_graph.multi_rank.host_work import HostCommunications, arrival_points
+from hta_graph.multi_rank.job_time import shift_to_job_time
 from hta_graph.multi_rank.matching.clock_lines import ClockLine
 from hta_graph.multi_rank.matching.job_clocks import RankClock
-from hta_graph.multi_rank.matching.rank_members import RankMembers
-from hta_graph.multi_rank.matching.read_members import read_members
-from hta_graph.multi_rank.rank_activity import RankWays, ways_of_rank
-from hta_graph.multi_rank.rank_of_job import lone_rank
-from hta_graph.multi_rank.summary.boundary_events import awakenings_between, rows_of_meetings
-from hta_graph.multi_rank.summary.contraction import contracted
-from hta_graph.multi_rank.summary.whole_answers import kept_window, step_columns
+from hta_graph.multi_rank.matching.rank_members import RankCommunications
+from hta_graph.multi_rank.matching.read_members import read_communications
+from hta_graph.multi_rank.rank_activity import RankActivity, rank_activity
+from hta_graph.multi_rank.rank_of_job import isolated_rank_job
+from hta_graph.multi_rank.summary.boundary_events import boundary_rows, wake_up_edges
+from hta_graph.multi_rank.summary.contraction import contract_edges
+from hta_graph.multi_rank.summary.whole_answers import step_columns, window_record
 from hta_graph.paths.time_accounting import explained_lags
-from hta_graph.paths.windows import ResolvedWindow, Window, annotation, step, whole
+from hta_graph.paths.windows import Window, WindowQuery, annotation, step, whole
 from hta_graph.trace.table import Flows, SyncTable, Trace
 
-__all__ = ["RankInTime", "SkeletonQuestion", "few_rows", "make_skeleton", "rank_in_time"]
+__all__ = ["RankInJobTime", "SummaryRequest", "summary_graph", "summarize_rank", "rank_in_job_time"]
 
-MOST_STEPS = 1_000
+MAX_STEP_WINDOWS = 1_000
 """Of more steps only the first ones have windows that may be asked about."""
 
 
 @dataclass(frozen=True)
-class SkeletonQuestion:
+class SummaryRequest:
     """What a summary must answer: windows besides the steps and the whole trace, causes of waits, and in which time.
 
     ``annotations`` are arguments of :func:`annotation`; ``doings`` is how much that the rank did is told apart for
@@ -50,7 +50,7 @@ class SkeletonQuestion:
     clock: dict[str, Any] | None = None
 
     @classmethod
-    def of_record(cls, record: Mapping[str, Any]) -> SkeletonQuestion:
+    def of_record(cls, record: Mapping[str, Any]) -> SummaryRequest:
         """Return the question that JSON has the fields of."""
         return cls(**{**record, "annotations": tuple(record["annotations"])})
 
@@ -59,72 +59,72 @@ class SkeletonQuestion:
         """Return what of a clock moves times, as JSON."""
         return {"line": asdict(clock.line), "gpu_ahead": clock.gpu_ahead}
 
-    def windows(self, graph: DependencyGraph) -> list[Window]:
+    def windows(self, graph: DependencyGraph) -> list[WindowQuery]:
         """Return all windows that the summary can be asked about."""
-        numbers = [item.number for item in graph.steps()[:MOST_STEPS]]
+        numbers = [item.number for item in graph.steps()[:MAX_STEP_WINDOWS]]
         forms: list[dict[str, bool]] = [{}, {"cpu_window": True}, {"gpu_window": True}]
         steps = [step(number, **form) for number in numbers for form in forms]
         return [*steps, whole(), *(annotation(**given) for given in self.annotations)]
 
 
 @dataclass(frozen=True)
-class RankInTime:
+class RankInJobTime:
     """A rank's whole graph in some time, and the same with its communication on the CPU, as in a job's."""
 
     graph: DependencyGraph
     local: DependencyGraph
-    members: RankMembers
+    members: RankCommunications
     clock: RankClock
 
 
-def rank_in_time(graph: DependencyGraph, clock: Mapping[str, Any] | None) -> RankInTime:
+def rank_in_job_time(graph: DependencyGraph, clock: Mapping[str, Any] | None) -> RankInJobTime:
     """Return a rank in the time that a clock says; without one in its own."""
-    members, known = read_members(graph), RankClock()
+    members, known = read_communications(graph), RankClock()
     if clock is not None:
         known = RankClock(line=ClockLine(**clock["line"]), gpu_ahead=clock["gpu_ahead"])
         events = graph.event_table
         start, end = (known.to_job(times, on_gpu=graph.is_gpu) for times in (events.start, events.end))
         members = replace(members, arrival=known.to_job(members.arrival, on_gpu=members.on_gpu))
-        graph = in_job_time(graph, start, end)
-    return RankInTime(graph, with_host_communication(graph, members), members, known)
+        graph = shift_to_job_time(graph, start, end)
+    return RankInJobTime(graph, with_host_communications(graph, members), members, known)
 
 
-def make_skeleton(graph: DependencyGraph, question: SkeletonQuestion) -> DependencyGraph:
+def summarize_rank(graph: DependencyGraph, question: SummaryRequest) -> DependencyGraph:
     """Return a rank's graph as one of few rows, which answers what a job asks of it as the whole one does.
 
     Raises:
         TraceError: the file, which is read once more for recorded arguments, is gone or has changed.
     """
-    rank = rank_in_time(graph, question.clock)
-    answers = [(window.asked, _answer(rank.graph, window)) for window in question.windows(graph)]
-    windows = [found for _, found in answers if isinstance(found, ResolvedWindow)]
-    rows = rows_of_meetings(rank.local, _rows_met(rank), windows)
-    found = contracted(rank.local, rows)
-    known = WholeAnswers(
+    rank = rank_in_job_time(graph, question.clock)
+    answers = [(window.asked, _window_or_error(rank.graph, window)) for window in question.windows(graph)]
+    windows = [found for _, found in answers if isinstance(found, Window)]
+    rows = boundary_rows(rank.local, _communication_rows(rank), windows)
+    found = contract_edges(rank.local, rows)
+    known = RankSummary(
         rows=rows,
         size=len(graph.event_table),
         content=fingerprint(graph),
-        dip=found.dip,
+        clock_dip=found.clock_dip,
         limits=freeze(explained_lags(rank.local)[0]),
         steps=step_columns(rank.graph),
-        windows=tuple(kept_window(asked, answer, rows) for asked, answer in answers),
-        is_moved=question.clock is not None,
+        windows=tuple(window_record(asked, answer, rows) for asked, answer in answers),
+        is_in_job_time=question.clock is not None,
     )
-    edges = EdgeTable.join([found.edges, awakenings_between(rank.local, rows)])
-    return few_rows(graph, rank, known, edges, WaitCalls.empty(), _known_ways(rank, question.doings))
+    edges = EdgeTable.join([found.edges, wake_up_edges(rank.local, rows)])
+    return summary_graph(graph, rank, known, edges, WaitCalls.empty(), _activity_for_causes(rank, question.doings))
 
 
-def _known_ways(rank: RankInTime, doings: int) -> list[RankWays]:
+def _activity_for_causes(rank: RankInJobTime, doings: int) -> list[RankActivity]:
     """Return what causes of waits take of a rank; nothing where nobody asks for causes."""
     if not doings:
         return []
-    return [ways_of_rank(lone_rank(rank.graph, rank.local, rank.members), doings)]
+    return [rank_activity(isolated_rank_job(rank.graph, rank.local, rank.members), doings)]
 
 
-def few_rows(
+def summary_graph(
     graph: DependencyGraph,
-    rank: RankInTime,
-    known: WholeAnswers,
+    rank: RankInJobTime,
+    known: RankSummary,
     edges: EdgeTable,
     calls: WaitCalls,
     attached: Iterable[object],
@@ -134,33 +134,33 @@ def few_rows(
     What is known of the whole graph goes with it, and ``attached``.
     """
     chosen = replace(graph.trace.select(known.rows), flows=Flows.empty(), syncs=SyncTable.empty())
-    trace = _with_used_names(chosen)
+    trace = _without_unused_names(chosen)
     # What joining ranks counts of the communication on the CPU is counted here.
     notes = {key: count for key, count in rank.local.diagnostics.items() if key not in graph.trace.diagnostics}
     number = np.full(known.size, -1, np.int32)
     number[known.rows] = np.arange(len(known.rows))
-    own = read_members(graph)
-    members = replace(own, row=picked(number, own.row), call=picked(number, own.call))
+    own = read_communications(graph)
+    members = replace(own, row=take_or(number, own.row), call=take_or(number, own.call))
     return DependencyGraph(trace, Timeline(trace), edges, notes, calls, [members, known, *attached])
 
 
-def _answer(graph: DependencyGraph, window: Window) -> ResolvedWindow | QueryError:
+def _window_or_error(graph: DependencyGraph, window: WindowQuery) -> Window | QueryError:
     try:
         return window(graph)
     except QueryError as error:
         return error
 
 
-def _rows_met(rank: RankInTime) -> Ints:
+def _communication_rows(rank: RankInJobTime) -> Ints:
     """Return the rows of what a rank did with others, of their calls, and of what they arrived with."""
     members = rank.members
     is_message = np.array(members.is_message, np.bool_)
-    work = HostWork.of(row=members.row, call=members.call, arrival=members.arrival, is_message=is_message)
+    work = HostCommunications.of(row=members.row, call=members.call, arrival=members.arrival, is_message=is_message)
     came, _ = arrival_points(rank.graph, work.take((work.call >= 0) & ~members.on_gpu))
     return np.concatenate([members.row, members.call, came]).astype(np.int64)
 
 
-def _with_used_names(trace: Trace) -> Trace:
+def _without_unused_names(trace: Trace) -> Trace:
     """Leave out the names that no row has: a rank has thousands."""
     used, code = np.unique(trace.events.name, return_inverse=True)
     names = tuple(trace.names[at] for at in used.tolist())

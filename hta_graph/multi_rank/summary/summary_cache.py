@@ -21,18 +21,18 @@ from typing import Any
 
 from hta_graph.errors import MissingExtraError
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.multi_rank.summary.skeleton_ranges import numbers_name_something
-from hta_graph.multi_rank.wire_format import graph_pieces, read_graph
-from hta_graph.storage.named_places import full_name, is_remote
+from hta_graph.multi_rank.summary.skeleton_ranges import are_indices_valid
+from hta_graph.multi_rank.wire_format import decode_graph, encode_graph
+from hta_graph.storage.named_places import is_remote, name_with_secrets
 from hta_graph.trace.rank_files import RankFile
 
-__all__ = ["SkeletonCache", "import_parquet", "kept_skeletons"]
+__all__ = ["SummaryCache", "import_parquet", "cached_summaries"]
 
-FORMAT = 6
+CACHE_FORMAT = 6
 """Is counted up where summaries, or how they are kept, change."""
-MOST_MISSED = 8
+MAX_MISSES = 8
 """If of so many files no summary is kept, those of the others hardly are."""
-PIECE = 1 << 22
+CHUNK_BYTES = 1 << 22
 KEY_BYTES = 20
 
 
@@ -49,16 +49,21 @@ def import_parquet() -> Any:
     return found
 
 
-class SkeletonCache:
+class SummaryCache:
     """Where the summary of one file is kept, as it was asked for."""
 
     def __init__(self, folder: Path, file: RankFile, asked: dict[str, Any]) -> None:
         self._file = file
         self._parquet = import_parquet()
         key = blake2b(digest_size=KEY_BYTES)
-        for text in (str(FORMAT), _version(), str(file.rank), json.dumps(asked | {"cache": None}, sort_keys=True)):
+        for text in (
+            str(CACHE_FORMAT),
+            _version(),
+            str(file.rank),
+            json.dumps(asked | {"cache": None}, sort_keys=True),
+        ):
             key.update(text.encode() + b"\0")
-        for piece in _content(file):
+        for piece in _file_chunks(file):
             key.update(piece)
         name = key.hexdigest()
         self._entry = folder / name[:2] / f"{name}.parquet"
@@ -81,9 +86,9 @@ class SkeletonCache:
         if self._digest(said, columns) != digest:
             raise ValueError("an entry is not what was written")
         head = json.loads(said)
-        head["trace"]["values"]["path"] = full_name(self._file.path)
-        found = read_graph(head, BytesIO(columns))
-        if not numbers_name_something(found):
+        head["trace"]["values"]["path"] = name_with_secrets(self._file.path)
+        found = decode_graph(head, BytesIO(columns))
+        if not are_indices_valid(found):
             raise ValueError("an entry names what is not there")
         return found
 
@@ -102,7 +107,7 @@ class SkeletonCache:
 
         # What is kept names no file: the same trace may lie elsewhere tomorrow.
         unnamed = _with_path(graph, Path("trace"))
-        said, *pieces = map(bytes, graph_pieces(unnamed))
+        said, *pieces = map(bytes, encode_graph(unnamed))
         table = pyarrow.table({"bytes": pyarrow.array(pieces, pyarrow.binary())})
         told = {"hta-graph": said, "digest": self._digest(said, b"".join(pieces))}
         self._entry.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +121,7 @@ class SkeletonCache:
             part.unlink(missing_ok=True)
 
 
-def kept_skeletons(
+def cached_summaries(
     folder: Path, files: Sequence[RankFile], asked: Mapping[str, Any], threads: int
 ) -> dict[int, DependencyGraph]:
     """Return the summaries of files of this machine that are kept, by rank; few or none where few are.
@@ -130,11 +135,11 @@ def kept_skeletons(
     found, missed = dict[int, DependencyGraph](), list[int]()
 
     def look_up(file: RankFile) -> None:
-        if file.error or is_remote(file.path) or len(missed) >= MOST_MISSED:
+        if file.error or is_remote(file.path) or len(missed) >= MAX_MISSES:
             return
         known = None
         with suppress(OSError, MemoryError):  # who reads the file tells what is wrong
-            known = SkeletonCache(folder, file, dict(asked)).known()
+            known = SummaryCache(folder, file, dict(asked)).known()
         if known is None:
             missed.append(file.rank)
         else:
@@ -151,9 +156,9 @@ def _version() -> str:
     return version
 
 
-def _content(file: RankFile) -> Iterator[bytes]:
+def _file_chunks(file: RankFile) -> Iterator[bytes]:
     with file.path.open("rb") as content:
-        while piece := content.read(PIECE):
+        while piece := content.read(CHUNK_BYTES):
             yield piece
 
 

@@ -10,10 +10,10 @@ from hta_graph.graph.points import event_of, is_end, start_point
 from hta_graph.graph.rank_summary import StepColumns, WindowRecord
 from hta_graph.model import Ids
 from hta_graph.paths.median_step import step_lengths
-from hta_graph.paths.window_ends import ends_of_steps
-from hta_graph.paths.windows import ResolvedWindow
+from hta_graph.paths.window_ends import step_work_ends
+from hta_graph.paths.windows import Window
 
-__all__ = ["kept_window", "step_columns"]
+__all__ = ["window_record", "step_columns"]
 
 
 def step_columns(graph: DependencyGraph) -> StepColumns:
@@ -22,16 +22,16 @@ def step_columns(graph: DependencyGraph) -> StepColumns:
     names = ("number", "iteration_ns", "latency_ns", "is_candidate", "launches_work")
     columns = zip(("number", "iteration", "latency", "is_candidate", "launches_work"), names, strict=True)
     return StepColumns.of(
-        **{column: [getattr(one, name) for one in lengths] for column, name in columns}, end=ends_of_steps(graph)
+        **{column: [getattr(one, name) for one in lengths] for column, name in columns}, end=step_work_ends(graph)
     )
 
 
-def kept_window(asked: str, found: ResolvedWindow | QueryError, rows: Ids) -> WindowRecord:
+def window_record(asked: str, found: Window | QueryError, rows: Ids) -> WindowRecord:
     """Return a window of the whole graph, or why there is none, as JSON, with points of the rows that are kept."""
     if isinstance(found, QueryError):
         return {"asked": asked, "error": [str(found), found.on_command_line]}
     sink = found.sink
-    point = kept_point(rows, sink.point)
+    point = summary_point(rows, sink.point)
     fields = ("start_ns", "end_ns", "label", "cpu_ns", "gpu_ns", "cpu_start_ns", "is_named", "rows_after", "after_ns",
               "step", "form", "is_default")  # fmt: skip
     return {
@@ -41,7 +41,7 @@ def kept_window(asked: str, found: ResolvedWindow | QueryError, rows: Ids) -> Wi
     }
 
 
-def kept_point(rows: Ids, point: int) -> int:
+def summary_point(rows: Ids, point: int) -> int:
     """Return the point among the kept rows that a point of the whole graph is; -1 for point -1."""
     if point < 0:
         return -1

@@ -18,17 +18,17 @@ from hta_graph.arrays import distinct, first_of_runs, freeze
 from hta_graph.model import Ids, Ints
 from hta_graph.what_if.longest_paths import LongestPaths
 
-__all__ = ["ORIGIN", "WaysBetween", "ways_between"]
+__all__ = ["ORIGIN", "BoundaryLongestPaths", "boundary_longest_paths"]
 
 ORIGIN = 0
 """The node of what is given."""
 
-WIDEST_SPAN = 1 << 40
+MAX_ORDER_SPAN = 1 << 40
 """From here on orders are numbered anew: as numbers of 64 bits they can be put in order once more."""
 
 
 @dataclass(frozen=True)
-class WaysBetween:
+class BoundaryLongestPaths:
     """Edges between nodes: the origin, so many ``given`` points, nodes in between, the ``asked`` points, the end.
 
     ``source``, ``target``: nodes, edges into one node together, causes first; ``weight`` (ns): one per draft, row by
@@ -46,7 +46,7 @@ class WaysBetween:
     order: Ids
 
     @property
-    def first_asked(self) -> int:
+    def first_awaited(self) -> int:
         """The node of the first asked point; the others follow it, and then the end."""
         return self.nodes - 1 - self.asked
 
@@ -66,12 +66,12 @@ class WaysBetween:
         return self.order.reshape(-1, self.drafts)
 
 
-Row = tuple[int, Ints, Ints | int]
+PathEntry = tuple[int, Ints, Ints | int]
 """From which node a way leads, how far (ns) what it leads to lies behind it, and its order: both per draft."""
 
 
 @dataclass(frozen=True)
-class _Entries:
+class _IncomingPaths:
     """The longest ways to a node, by the node from which they lead: how far (ns) it lies behind that, and their order.
 
     Both are per draft; orders are whole numbers below ``span``, the least one that of what is preferred.
@@ -81,7 +81,7 @@ class _Entries:
     span: int
 
 
-def ways_between(
+def boundary_longest_paths(
     paths: LongestPaths,
     weights: Iterable[Ints],
     start: Ints,
@@ -90,7 +90,7 @@ def ways_between(
     asked: Ids,
     ends: Ids,
     tails: Ints,
-) -> WaysBetween:
+) -> BoundaryLongestPaths:
     """Contract the longest ways to asked points and to the latest of some ends.
 
     Args:
@@ -105,18 +105,18 @@ def ways_between(
     points = np.concatenate([asked, ends]).astype(np.int32)
     joined, behind = paths.in_line(weights, points)
     behind[len(asked) :] += tails.T
-    nodes = _Nodes(paths, start, given)
-    every = [nodes.entries(heads, joined[first : first + len(heads)]) for first, heads in _entries_of_meetings(paths)]
+    nodes = _NodeNumbers(paths, start, given)
+    every = [nodes.entries(heads, joined[first : first + len(heads)]) for first, heads in _entries_of_join_nodes(paths)]
     count = len(every)
     head = paths.head[points]
     every += [nodes.entries(head[at : at + 1].tolist(), behind[at : at + 1]) for at in range(len(asked))]
-    last = len(asked) + _deciding(head[len(asked) :], behind[len(asked) :])
+    last = len(asked) + _deciding_ends(head[len(asked) :], behind[len(asked) :])
     every.append(nodes.entries(head[last].tolist(), behind[last]))
-    needed, kept = _needed_and_kept([set(entries.ways) for entries in every], count, nodes.first)
-    return _as_columns(_told_apart(every, needed, kept, nodes.first), nodes.first, len(asked), behind.shape[1])
+    needed, kept = _needed_and_retained([set(entries.ways) for entries in every], count, nodes.first)
+    return _as_columns(_contracted(every, needed, kept, nodes.first), nodes.first, len(asked), behind.shape[1])
 
 
-def _entries_of_meetings(paths: LongestPaths) -> Iterator[tuple[int, list[int]]]:
+def _entries_of_join_nodes(paths: LongestPaths) -> Iterator[tuple[int, list[int]]]:
     """Yield of each meeting, causes first, where its entries begin and the points from which these lead."""
     meets = paths.meetings
     heads = paths.nodes[meets.head].tolist()
@@ -124,7 +124,7 @@ def _entries_of_meetings(paths: LongestPaths) -> Iterator[tuple[int, list[int]]]
         yield first, heads[first : first + count]
 
 
-def _deciding(head: Ids, behind: Ints) -> Ints:
+def _deciding_ends(head: Ids, behind: Ints) -> Ints:
     """Choose of the window's ends, of which there are many, those that are the first longest from their head at all."""
     rows = np.argsort(head, kind="stable")
     if not behind.size:
@@ -136,7 +136,7 @@ def _deciding(head: Ids, behind: Ints) -> Ints:
     return distinct(np.minimum.reduceat(counts, begins, axis=0).ravel())
 
 
-class _Nodes:
+class _NodeNumbers:
     """The numbers of points as nodes; points whose values are given for good are the origin, so far behind it."""
 
     def __init__(self, paths: LongestPaths, start: Ints, given: Ids) -> None:
@@ -146,11 +146,11 @@ class _Nodes:
         self._start, self._number = start, {point: place for place, point in enumerate(given.tolist(), 1)}
         self._number |= {point: place for place, point in enumerate(met, self.first)}
 
-    def entries(self, points: list[int], weights: Ints) -> _Entries:
+    def entries(self, points: list[int], weights: Ints) -> _IncomingPaths:
         """Return the entries of a node to which ways lead from points, each so far (ns) behind it; best ones first."""
-        return _Entries(_longest(self._rows(points, weights)), max(len(points), 1))
+        return _IncomingPaths(_longest_by_source(self._rows(points, weights)), max(len(points), 1))
 
-    def _rows(self, points: list[int], weights: Ints) -> Iterator[Row]:
+    def _rows(self, points: list[int], weights: Ints) -> Iterator[PathEntry]:
         for place, (point, weight) in enumerate(zip(points, weights, strict=True)):
             node = self._number.get(point, ORIGIN)
             yield node, weight if node else weight + self._start[point], place
@@ -159,7 +159,7 @@ class _Nodes:
 # -- which nodes are told apart ----------------------------------------------------------------------------------------
 
 
-def _needed_and_kept(comes: list[set[int]], count: int, first: int) -> tuple[list[bool], list[bool]]:
+def _needed_and_retained(comes: list[set[int]], count: int, first: int) -> tuple[list[bool], list[bool]]:
     """Tell of each node where ways meet whether anything follows it in the end, and whether it is told apart.
 
     Args:
@@ -167,7 +167,7 @@ def _needed_and_kept(comes: list[set[int]], count: int, first: int) -> tuple[lis
         count: how many nodes ways meet in.
         first: the number of the first of them.
     """
-    users = _users(comes, count, first)
+    users = _successors(comes, count, first)
     needed = [bool(own) for own in users]
     kept, pending = list(needed), [node for node in range(count) if needed[node]]
     while pending:
@@ -188,7 +188,7 @@ def _needed_and_kept(comes: list[set[int]], count: int, first: int) -> tuple[lis
     return needed, kept
 
 
-def _users(comes: Sequence[set[int]], count: int, first: int) -> list[set[int]]:
+def _successors(comes: Sequence[set[int]], count: int, first: int) -> list[set[int]]:
     """Return what of all that anything asked comes from follows each node."""
     users: list[set[int]] = [set() for _ in range(count)]
     for node in range(len(comes) - 1, -1, -1):
@@ -202,29 +202,29 @@ def _users(comes: Sequence[set[int]], count: int, first: int) -> list[set[int]]:
 # -- how far they are from each other ----------------------------------------------------------------------------------
 
 
-def _told_apart(
-    every: Sequence[_Entries], needed: Sequence[bool], kept: Sequence[bool], first: int
-) -> dict[int, _Entries]:
+def _contracted(
+    every: Sequence[_IncomingPaths], needed: Sequence[bool], kept: Sequence[bool], first: int
+) -> dict[int, _IncomingPaths]:
     """Return the entries of nodes that are told apart, from others of these."""
-    passed, told = dict[int, _Entries](), dict[int, _Entries]()
+    passed, told = dict[int, _IncomingPaths](), dict[int, _IncomingPaths]()
     for place, own in enumerate(every):
         if place >= len(needed) or kept[place]:
-            told[first + place] = _passed_over(own, passed)
+            told[first + place] = _bypassed(own, passed)
         elif needed[place]:
-            passed[first + place] = _passed_over(own, passed)
+            passed[first + place] = _bypassed(own, passed)
     return told
 
 
-def _passed_over(own: _Entries, passed: Mapping[int, _Entries]) -> _Entries:
+def _bypassed(own: _IncomingPaths, passed: Mapping[int, _IncomingPaths]) -> _IncomingPaths:
     """Put what leads to nodes that are passed over in their place, also in the order of preference."""
     if passed.keys().isdisjoint(own.ways):
         return own
     span = max(passed[node].span for node in own.ways if node in passed)
-    found = _Entries(_longest(_rows_by(own, passed, span)), own.span * span)
-    return found if found.span < WIDEST_SPAN else _numbered(found)
+    found = _IncomingPaths(_longest_by_source(_bypassing_rows(own, passed, span)), own.span * span)
+    return found if found.span < MAX_ORDER_SPAN else _with_ranked_orders(found)
 
 
-def _rows_by(own: _Entries, passed: Mapping[int, _Entries], span: int) -> Iterator[Row]:
+def _bypassing_rows(own: _IncomingPaths, passed: Mapping[int, _IncomingPaths], span: int) -> Iterator[PathEntry]:
     for node, (more, order) in own.ways.items():
         if node not in passed:
             yield node, more, order * span
@@ -233,7 +233,7 @@ def _rows_by(own: _Entries, passed: Mapping[int, _Entries], span: int) -> Iterat
             yield source, weight + more, among + order * span
 
 
-def _longest(rows: Iterable[Row]) -> dict[int, tuple[Ints, Ints | int]]:
+def _longest_by_source(rows: Iterable[PathEntry]) -> dict[int, tuple[Ints, Ints | int]]:
     """Let of several ways from one node the longest count, under each draft, with its own order."""
     ways: dict[int, tuple[Ints, Ints | int]] = {}
     for source, weight, order in rows:
@@ -253,24 +253,24 @@ def _longest(rows: Iterable[Row]) -> dict[int, tuple[Ints, Ints | int]]:
     return ways
 
 
-def _numbered(found: _Entries) -> _Entries:
+def _with_ranked_orders(found: _IncomingPaths) -> _IncomingPaths:
     """Return the same with orders that are numbers from 0 on."""
     if not found.ways:
         return found
     weights = [weight for weight, _ in found.ways.values()]
     orders = np.stack([np.broadcast_to(order, weights[0].shape) for _, order in found.ways.values()])
     numbers = orders.argsort(axis=0).argsort(axis=0)
-    return _Entries(dict(zip(found.ways, zip(weights, numbers, strict=True), strict=True)), len(weights))
+    return _IncomingPaths(dict(zip(found.ways, zip(weights, numbers, strict=True), strict=True)), len(weights))
 
 
-def _as_columns(told: Mapping[int, _Entries], first: int, asked: int, drafts: int) -> WaysBetween:
+def _as_columns(told: Mapping[int, _IncomingPaths], first: int, asked: int, drafts: int) -> BoundaryLongestPaths:
     number = {node: place for place, node in enumerate(told, first)}
-    found = [_numbered(longest).ways for longest in told.values()]
+    found = [_with_ranked_orders(longest).ways for longest in told.values()]
     source = [number.get(node, node) for ways in found for node in ways]
     target = np.repeat(np.arange(len(found)) + first, [len(ways) for ways in found])
     none = np.empty(0, np.int64)
     weight, order = (np.concatenate([none, *(way[at] for ways in found for way in ways.values())]) for at in (0, 1))
-    return WaysBetween(
+    return BoundaryLongestPaths(
         first - 1, asked, drafts, first + len(found), freeze(np.array(source, np.int32)),
         freeze(target.astype(np.int32)), freeze(weight), freeze(order.astype(np.int32)),
     )  # fmt: skip

@@ -13,27 +13,27 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, laid_out
+from hta_graph.arrays import expand_ranges, first_of_runs
 from hta_graph.errors import QueryError
 from hta_graph.model import Ids, Ints
-from hta_graph.multi_rank.what_if.boundary_longest_paths import ORIGIN, WaysBetween
-from hta_graph.multi_rank.what_if.meeting_points import MeetingPoints
-from hta_graph.multi_rank.what_if.skeleton_rank_replay import THE_END, Way
+from hta_graph.multi_rank.what_if.boundary_longest_paths import ORIGIN, BoundaryLongestPaths
+from hta_graph.multi_rank.what_if.meeting_points import JobBoundary
+from hta_graph.multi_rank.what_if.skeleton_rank_replay import WINDOW_END, ReplayLeg
 from hta_graph.what_if.longest_paths import UNREACHED
 
-__all__ = ["JobWays", "RankWay"]
+__all__ = ["JobLongestPaths", "RankLeg"]
 
-RankWay = tuple[int, Way]
+RankLeg = tuple[int, ReplayLeg]
 """The place of a rank, and a way there."""
 
-NEVER = 2 * UNREACHED
+UNREACHED_NODE = 2 * UNREACHED
 
-TOGETHER = 8
+DRAFTS_AT_ONCE = 8
 """Drafts."""
 
 
 @dataclass(frozen=True)
-class _Edges:
+class _JobEdges:
     """Edges into nodes, those of one node together; ``place``: of what is from elsewhere.
 
     ``rows`` is where each stood when those who came to rendezvous were followed by each rank's own edges.
@@ -50,7 +50,7 @@ class _Edges:
 
 
 @dataclass
-class JobWays:
+class JobLongestPaths:
     """The ways of a job's ranks, in the order of these, for drafts that all ranks were given.
 
     Args:
@@ -60,8 +60,8 @@ class JobWays:
         columns: of each rank which of its columns each draft has: where nothing changes, ranks tell one for several.
     """
 
-    points: MeetingPoints
-    ways: Sequence[WaysBetween]
+    points: JobBoundary
+    ways: Sequence[BoundaryLongestPaths]
     given: Sequence[Ids]
     columns: Sequence[Ids]
     _first: Ints = field(init=False)
@@ -73,7 +73,7 @@ class JobWays:
         past = 1 + len(self.points.rendezvous) + np.cumsum(own)
         self._first, self._count = past - own, int(past[-1])
         self._first_asked = np.array(
-            [self._node(place, ways.first_asked) for place, ways in enumerate(self.ways)], np.int64
+            [self._node(place, ways.first_awaited) for place, ways in enumerate(self.ways)], np.int64
         )
 
     def _node(self, place: int, own: int) -> int:
@@ -94,12 +94,12 @@ class JobWays:
         ends = [self._node(place, ways.end) for place, ways in enumerate(self.ways)]
         every = range(len(self.columns[0]))
         # A few drafts at a time: of thousands of ranks all of them would take gigabytes.
-        pieces = [self._values_of(every[at : at + TOGETHER])[ends] for at in every[::TOGETHER]]
+        pieces = [self._values_of(every[at : at + DRAFTS_AT_ONCE])[ends] for at in every[::DRAFTS_AT_ONCE]]
         return np.concatenate(pieces, axis=1)
 
     def _values_of(self, drafts: Sequence[int]) -> Ints:
         edges, weight = self._edges, self._weights(drafts)
-        found = np.full((self._count, len(drafts)), NEVER, np.int64)
+        found = np.full((self._count, len(drafts)), UNREACHED_NODE, np.int64)
         found[ORIGIN] = 0
         for rows in self._levels:
             reached = found[edges.source[rows]] + weight[rows]
@@ -119,15 +119,15 @@ class JobWays:
         own = [ways.orders[:, of[draft]] for ways, of in zip(self.ways, self.columns, strict=True)]
         return np.concatenate([comes, *own])[self._edges.rows]
 
-    def given_times(self, place: int, draft: int, recorded: Ints, start_ns: int) -> Ints:
+    def incoming_times(self, place: int, draft: int, recorded: Ints, start_ns: int) -> Ints:
         """Return when (ns) what comes to a rank from elsewhere is under a draft; what nobody decides stays."""
         found = recorded.copy()
-        found[self.given[place]] = self.values(draft)[self._nodes_of_given(place)] + start_ns
+        found[self.given[place]] = self.values(draft)[self._nodes_of_incoming(place)] + start_ns
         return found
 
     # -- on which way --------------------------------------------------------------------------------------------------
 
-    def way_back(self, place: int, draft: int) -> Iterator[RankWay]:
+    def legs_back(self, place: int, draft: int) -> Iterator[RankLeg]:
         """Yield the ways of a longest path under a draft, from the end on a rank back, latest first."""
         edges, values = self._edges, self.values(draft)
         weight, order = self._weights([draft])[:, 0], self._orders(draft)
@@ -138,7 +138,7 @@ class JobWays:
             late = own.start + np.flatnonzero(values[edges.source[own]] + weight[own] == values[node])
             return int(late[np.argmin(order[late])])
 
-        node, begins = self._node(place, self.ways[place].end), THE_END
+        node, begins = self._node(place, self.ways[place].end), WINDOW_END
         while True:
             at = decides(node)
             source, given = int(edges.source[at]), int(edges.place[at])
@@ -150,9 +150,9 @@ class JobWays:
             if node <= len(self.points.rendezvous):
                 node = int(edges.source[decides(node)])
             if given >= 0:
-                place, begins = self._asked_of(node)
+                place, begins = self._awaited_point_of(node)
 
-    def _asked_of(self, node: int) -> tuple[int, int]:
+    def _awaited_point_of(self, node: int) -> tuple[int, int]:
         """Return of which rank, and which of its asked points, a node is."""
         place = int(np.searchsorted(self._first, node, side="right")) - 1
         return place, node - int(self._first_asked[place])
@@ -160,14 +160,14 @@ class JobWays:
     # -- as one graph --------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _edges(self) -> _Edges:
+    def _edges(self) -> _JobEdges:
         meets = self.points.comes
-        source, target = [self._node_of_asked(meets.part, meets.asked)], [1 + meets.rendezvous.astype(np.int64)]
+        source, target = [self._node_of_awaited(meets.part, meets.asked)], [1 + meets.rendezvous.astype(np.int64)]
         places = [np.full(len(meets), -1)]
         for place, own in enumerate(self.ways):
             nodes = np.arange(own.nodes) - 1 - own.given + self._first[place]
             nodes[ORIGIN] = ORIGIN
-            nodes[1 : 1 + own.given] = self._nodes_of_given(place)
+            nodes[1 : 1 + own.given] = self._nodes_of_incoming(place)
             source.append(nodes[own.source])
             target.append(nodes[own.target])
             from_elsewhere = (own.source > ORIGIN) & (own.source <= own.given)
@@ -175,18 +175,18 @@ class JobWays:
             places.append(np.where(from_elsewhere, given[np.where(from_elsewhere, own.source - 1, -1)], -1))
         targets = np.concatenate(target)
         by_target = np.argsort(targets, kind="stable")
-        return _Edges(
+        return _JobEdges(
             np.concatenate(source)[by_target].astype(np.int32), targets[by_target].astype(np.int32),
             np.concatenate(places)[by_target].astype(np.int32), by_target,
         )  # fmt: skip
 
-    def _nodes_of_given(self, place: int) -> Ints:
+    def _nodes_of_incoming(self, place: int) -> Ints:
         """Return the nodes of what comes to a rank from elsewhere: rendezvous, or asked points of other ranks."""
         known = self.points.instants[place].take(self.given[place])
-        asked = self._node_of_asked(known.part.clip(min=0), known.asked)
+        asked = self._node_of_awaited(known.part.clip(min=0), known.asked)
         return np.where(known.rendezvous >= 0, 1 + known.rendezvous, asked)
 
-    def _node_of_asked(self, part: Ids, asked: Ids) -> Ints:
+    def _node_of_awaited(self, part: Ids, asked: Ids) -> Ints:
         found: Ints = self._first_asked[part] + asked
         return found
 
@@ -205,11 +205,11 @@ class JobWays:
         ready, known, found = np.flatnonzero(missing == 0), 0, list[Ints]()
         while len(ready):
             known += len(ready)
-            target = edges.target[by_source[laid_out(first[ready], first[ready + 1] - first[ready])[1]]]
+            target = edges.target[by_source[expand_ranges(first[ready], first[ready + 1] - first[ready])[1]]]
             np.subtract.at(missing, target, 1)
             ready = np.unique(target[missing[target] == 0])
             if len(ready):
-                found.append(laid_out(into[ready], into[ready + 1] - into[ready])[1])
+                found.append(expand_ranges(into[ready], into[ready + 1] - into[ready])[1])
         if known < self._count:
             raise QueryError("the ranks' dependencies form a cycle: one would have to wait for itself")
         return found

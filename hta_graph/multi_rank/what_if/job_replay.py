@@ -17,35 +17,35 @@ import numpy as np
 from hta_graph.errors import QueryError, TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.rank_summary import WholeAnswers, fingerprint
+from hta_graph.graph.rank_summary import RankSummary, fingerprint
 from hta_graph.multi_rank.matching.collectives import Collectives
-from hta_graph.multi_rank.summary.summarize import SkeletonQuestion
-from hta_graph.multi_rank.what_if.beside_others import with_others
-from hta_graph.multi_rank.what_if.meeting_points import meeting_points
+from hta_graph.multi_rank.summary.summarize import SummaryRequest
+from hta_graph.multi_rank.what_if.beside_others import with_normalized_ranks
+from hta_graph.multi_rank.what_if.meeting_points import job_boundary
 from hta_graph.multi_rank.what_if.replay_answer import ReplayAnswer
-from hta_graph.multi_rank.what_if.replay_question import AskedPath, ReplayQuestion, record_of_change
-from hta_graph.multi_rank.what_if.skeleton_rank_replay import THE_END
-from hta_graph.multi_rank.what_if.solved_drafts import SolvedDrafts, WaysOfRanks, last_rank
-from hta_graph.multi_rank.what_if.told_paths import ToldPath
-from hta_graph.paths.windows import ResolvedWindow
+from hta_graph.multi_rank.what_if.replay_question import ReplayRequest, RequestedPath, change_to_record
+from hta_graph.multi_rank.what_if.skeleton_rank_replay import WINDOW_END
+from hta_graph.multi_rank.what_if.solved_drafts import JobSolutions, LegsByRank, last_rank
+from hta_graph.multi_rank.what_if.told_paths import JobPathTotals
+from hta_graph.paths.windows import Window
 from hta_graph.what_if.changes import Change, Removal, Scaling
-from hta_graph.what_if.draft import refuse_too_long
-from hta_graph.what_if.like_others import AskedOfOthers
+from hta_graph.what_if.draft import check_added_time
+from hta_graph.what_if.like_others import ComparisonKeys
 from hta_graph.what_if.opportunities import (
-    WORTH_A_NAME,
+    ROWS_WITH_NEXT,
     Opportunity,
-    best_first,
-    is_worth_a_row,
-    things_worth_a_look,
+    candidate_selectors,
+    is_opportunity,
+    opportunity_order,
 )
-from hta_graph.what_if.predict import JobOutlook, JobPrediction
+from hta_graph.what_if.predict import JobOpportunities, JobPrediction
 from hta_graph.what_if.scenarios import RESHAPES, NamedScenario
-from hta_graph.what_if.selectors import READINGS, What
-from hta_graph.what_if.sensitivity import next_by_name
+from hta_graph.what_if.selectors import PATTERN_READINGS, Selector
+from hta_graph.what_if.sensitivity import next_in_columns
 
-__all__ = ["AskReplays", "JobReplay"]
+__all__ = ["ReadReplays", "JobReplay"]
 
-AskReplays = Callable[[str, Iterable[int], Callable[[int], ReplayQuestion]], Mapping[int, DependencyGraph]]
+ReadReplays = Callable[[str, Iterable[int], Callable[[int], ReplayRequest]], Mapping[int, DependencyGraph]]
 """Asks the whole graphs of some ranks; what for is said to whoever waits."""
 
 
@@ -57,22 +57,22 @@ class JobReplay:
         job: the job, of few rows of each rank.
         window: the window.
         asked: the question that a rank's own window answers.
-        annotations: as :class:`SkeletonQuestion` has them.
+        annotations: as :class:`SummaryRequest` has them.
         matched: what the ranks did together.
         ask: how the ranks' whole graphs are asked.
     """
 
     job: JobGraph
-    window: ResolvedWindow
+    window: Window
     asked: str
     annotations: tuple[dict[str, Any], ...]
     matched: Collectives
-    ask: AskReplays
+    ask: ReadReplays
     _until: int = field(init=False)
 
     def __post_init__(self) -> None:
         self._until = self.window.end_ns
-        self._points = meeting_points(self.job)
+        self._points = job_boundary(self.job)
         self._rank = [part.rank for part in self.job.parts]
         self._place = {rank: place for place, rank in enumerate(self._rank)}
 
@@ -85,15 +85,15 @@ class JobReplay:
             QueryError: they name nothing in the window, or need all rows of all ranks.
             HtaGraphError: a file cannot be read once more.
         """
-        solved = self._solved([[], with_others(self.job, changes, self._beside)])
+        solved = self._solved([[], with_normalized_ranks(self.job, changes, self._beside)])
         self._refuse_nothing(solved, 1)
-        refuse_too_long(solved.added_ns(1), self.job.path, self.window)
+        check_added_time(solved.added_ns(1), self.job.path, self.window)
         paths = {-1: self._recorded_ways(solved.answers), 1: solved.path(1)}
         told = self._told(solved, paths, dict.fromkeys(paths, (1,)))
-        following = next_by_name(told[-1].without(1), told[1].without(1), several=True) if changes else None
+        following = next_in_columns(told[-1].without(1), told[1].without(1), several=True) if changes else None
         return self._prediction(changes, solved, told[-1], told[1], following)
 
-    def opportunities(self, scenarios: Mapping[str, Change]) -> JobOutlook:
+    def opportunities(self, scenarios: Mapping[str, Change]) -> JobOpportunities:
         """Tell what lies on the path with what its time would gain, and what named changes would save.
 
         Raises:
@@ -102,13 +102,13 @@ class JobReplay:
         as_recorded = self._solved([[]])
         ways = self._recorded_ways(as_recorded.answers)
         path = self._told(as_recorded, {-1: ways}, {-1: ()}, named=True)[-1]
-        things = list(things_worth_a_look(path.times))
+        things = list(candidate_selectors(path.times))
         halves: list[list[Change]] = [[Scaling(what, 0.5)] for what in things]
         free: list[list[Change]] = [[Scaling(what, 0.0)] for what in things]
         first, named = 1 + len(things), 1 + 2 * len(things)
         drafts: list[list[Change]] = [[], *halves, *free, *([change] for change in scenarios.values())]
         solved = self._solved(drafts, recorded=ways, without=tuple(range(first, named)))
-        recorded = ToldPath(self.job)
+        recorded = JobPathTotals(self.job)
         for rank, answer in solved.answers.items():
             for told in answer.told:
                 recorded.add(rank, told)
@@ -116,39 +116,42 @@ class JobReplay:
             first + at: self._opportunity(what, solved, recorded, 1 + at, first + at) for at, what in enumerate(things)
         }
         length = self.window.end_ns - self.window.start_ns
-        rows = {draft: row for draft, row in rows.items() if is_worth_a_row(row.on_path_ns, length)}
+        rows = {draft: row for draft, row in rows.items() if is_opportunity(row.on_path_ns, length)}
         listed = self._with_next(rows, solved, recorded)
         saved = {
             name: solved.end(0) - solved.end(draft)
             for draft, name in enumerate(scenarios, named)
-            if solved.concerns_any(draft)
+            if solved.applies_to_any_rank(draft)
         }
-        return JobOutlook(self._prediction((), solved, recorded, recorded), listed, saved)
+        return JobOpportunities(self._prediction((), solved, recorded, recorded), listed, saved)
 
-    def _opportunity(self, what: What, solved: SolvedDrafts, recorded: ToldPath, half: int, free: int) -> Opportunity:
+    def _opportunity(
+        self, what: Selector, solved: JobSolutions, recorded: JobPathTotals, half: int, free: int
+    ) -> Opportunity:
         base, sums = solved.end(0), recorded.sums.get(free, {"on_path_ns": 0, "alone_ns": 0})
         saved = (base - solved.end(half), base - solved.end(free))
         return Opportunity(what.kind, what.pattern, sums["on_path_ns"], *saved, None, sums["alone_ns"])
 
     def _with_next(
-        self, rows: Mapping[int, Opportunity], solved: SolvedDrafts, recorded: ToldPath
+        self, rows: Mapping[int, Opportunity], solved: JobSolutions, recorded: JobPathTotals
     ) -> list[Opportunity]:
         """Order rows, given by the drafts in which they are free, and say of the first ones what would come next."""
         listed = [*rows.items()]
-        listed = [listed[at] for at in best_first([row for _, row in listed])]
-        paths = {draft: solved.path(draft) for draft, _ in listed[:WORTH_A_NAME]}
+        listed = [listed[at] for at in opportunity_order([row for _, row in listed])]
+        paths = {draft: solved.path(draft) for draft, _ in listed[:ROWS_WITH_NEXT]}
         after = self._told(solved, paths, {draft: (draft,) for draft in paths})
         following = {
-            draft: next_by_name(recorded.without(draft), after[draft].without(draft), several=True) for draft in paths
+            draft: next_in_columns(recorded.without(draft), after[draft].without(draft), several=True)
+            for draft in paths
         }
         return [replace(row, next=following.get(draft)) for draft, row in listed]
 
     def _prediction(
         self,
         changes: Sequence[Change],
-        solved: SolvedDrafts,
-        before: ToldPath,
-        after: ToldPath,
+        solved: JobSolutions,
+        before: JobPathTotals,
+        after: JobPathTotals,
         following: str | None = None,
     ) -> JobPrediction:
         return JobPrediction(
@@ -171,9 +174,9 @@ class JobReplay:
     def _solved(
         self,
         drafts: Sequence[Sequence[Change]],
-        recorded: WaysOfRanks | None = None,
+        recorded: LegsByRank | None = None,
         without: tuple[int, ...] = (),
-    ) -> SolvedDrafts:
+    ) -> JobSolutions:
         """Ask all ranks for their ways under drafts, and those on the recorded path for what that is without some.
 
         They are asked again where they do not agree on what is meant: on how a pattern is read, as a name or an
@@ -182,54 +185,56 @@ class JobReplay:
         read = [list(own) for own in drafts]
         groups = _groups_of_one_shape(drafts)
 
-        def paths(rank: int) -> list[AskedPath]:
+        def paths(rank: int) -> list[RequestedPath]:
             own = (recorded or {}).get(rank)
-            return [AskedPath(-1, own, None, without)] if own else []
+            return [RequestedPath(-1, own, None, without)] if own else []
 
         while True:
             question = self._questions(read, groups, paths)
             answers = self._ask("reading how ranks depend on each other", self._rank, question)
             until = max(answer.until for answer in answers.values())
-            agreed = _as_read(read, answers.values())
+            agreed = _with_agreed_readings(read, answers.values())
             if until <= self._until and agreed is None:
-                return SolvedDrafts(self.job, self.window, self._points, answers, groups, read)
+                return JobSolutions(self.job, self.window, self._points, answers, groups, read)
             self._until, read = until, agreed or read
 
-    def _beside(self, doing: str, ranks: list[int], asked: AskedOfOthers | None) -> dict[int, ReplayAnswer]:
+    def _beside(self, doing: str, ranks: list[int], asked: ComparisonKeys | None) -> dict[int, ReplayAnswer]:
         """Ask ranks what they take for what is asked; with nothing asked, what others are to be asked about them."""
         plain = self._questions([], (), lambda _: [])
-        return self._ask(doing, ranks, lambda rank: replace(plain(rank), asks_others=asked is None, beside=asked))
+        return self._ask(
+            doing, ranks, lambda rank: replace(plain(rank), wants_comparison_keys=asked is None, beside=asked)
+        )
 
     def _told(
         self,
-        solved: SolvedDrafts,
-        ways: Mapping[int, WaysOfRanks],
+        solved: JobSolutions,
+        ways: Mapping[int, LegsByRank],
         without: Mapping[int, tuple[int, ...]],
         *,
         named: bool = False,
-    ) -> dict[int, ToldPath]:
+    ) -> dict[int, JobPathTotals]:
         """Ask the ranks on paths, by draft (-1: as recorded), what these consist of there."""
         ranks = sorted({rank for own in ways.values() for rank in own})
 
-        def paths(rank: int) -> list[AskedPath]:
+        def paths(rank: int) -> list[RequestedPath]:
             return [
-                AskedPath(draft, own[rank], None if draft < 0 else solved.given(rank, draft), without[draft], named)
+                RequestedPath(draft, own[rank], None if draft < 0 else solved.given(rank, draft), without[draft], named)
                 for draft, own in ways.items()
                 if rank in own
             ]
 
         answers = self._ask("reading where paths lead", ranks, self._questions(solved.drafts, (), paths))
-        found = {draft: ToldPath(self.job) for draft in ways}
+        found = {draft: JobPathTotals(self.job) for draft in ways}
         for rank in ranks:
             here = (draft for draft, own in ways.items() if rank in own)
             for draft, told in zip(here, answers[rank].told, strict=True):
                 found[draft].add(rank, told)
         return found
 
-    def _recorded_ways(self, answers: Mapping[int, ReplayAnswer]) -> WaysOfRanks:
+    def _recorded_ways(self, answers: Mapping[int, ReplayAnswer]) -> LegsByRank:
         """Follow the recorded path from rank to rank; return its ways, latest first, by rank."""
-        found: WaysOfRanks = defaultdict(list)
-        place, asked = last_rank(self.job, self.window), THE_END
+        found: LegsByRank = defaultdict(list)
+        place, asked = last_rank(self.job, self.window), WINDOW_END
         if place < 0:
             return found
         first_of = np.searchsorted(self._points.comes.rendezvous, np.arange(len(self._points.rendezvous)))
@@ -248,52 +253,52 @@ class JobReplay:
                 place, asked = int(comes.part[first]), int(comes.asked[first])
 
     def _ask(
-        self, doing: str, ranks: Sequence[int], question: Callable[[int], ReplayQuestion]
+        self, doing: str, ranks: Sequence[int], question: Callable[[int], ReplayRequest]
     ) -> dict[int, ReplayAnswer]:
-        return {rank: _answer_of(graph) for rank, graph in self.ask(doing, ranks, question).items()}
+        return {rank: _replay_answer_of(graph) for rank, graph in self.ask(doing, ranks, question).items()}
 
     def _questions(
         self,
         drafts: Sequence[Sequence[Change]],
         groups: Sequence[Sequence[int]],
-        paths: Callable[[int], list[AskedPath]],
-    ) -> Callable[[int], ReplayQuestion]:
+        paths: Callable[[int], list[RequestedPath]],
+    ) -> Callable[[int], ReplayRequest]:
         members, clocks = self.job.members, self.matched.clocks.by_rank
         last = last_rank(self.job, self.window)
         first = np.searchsorted(members.part, np.arange(len(self.job.parts) + 1)).tolist()
 
-        def question(rank: int) -> ReplayQuestion:
+        def question(rank: int) -> ReplayRequest:
             part = self.job.parts[self._place[rank]]
-            answers, told = part.graph.attached(WholeAnswers), self._points.ranks[part.place]
+            answers, told = part.graph.attached(RankSummary), self._points.ranks[part.place]
             content = fingerprint(self.job.graph(rank)) if answers is None else answers.content
-            return ReplayQuestion(
-                window=ReplayQuestion.window_record(self.window, self.asked),
+            return ReplayRequest(
+                window=ReplayRequest.window_record(self.window, self.asked),
                 is_last=part.place == last,
                 annotations=self.annotations,
                 until=self._until,
-                clock=SkeletonQuestion.clock_record(clocks[rank]),
+                clock=SummaryRequest.clock_record(clocks[rank]),
                 content=content,
                 numbers=members.number[first[part.place] : first[part.place + 1]].tolist(),
                 times=self._points.instants[part.place].time.tolist(),
                 names=told.names,
                 edges=told.edges,
-                asked_rows=told.asked_rows.tolist(),
+                awaited_rows=told.awaited_rows.tolist(),
                 at_end=told.at_end.tolist(),
-                drafts=[[record_of_change(change, rank) for change in own] for own in drafts],
+                drafts=[[change_to_record(change, rank) for change in own] for own in drafts],
                 groups=[list(group) for group in groups],
                 paths=paths(rank),
             )
 
         return question
 
-    def _refuse_nothing(self, solved: SolvedDrafts, draft: int) -> None:
+    def _refuse_nothing(self, solved: JobSolutions, draft: int) -> None:
         """Refuse a change that concerns no rank, as the first rank says it.
 
         Raises:
             QueryError: one is.
         """
         for place, _ in enumerate(solved.drafts[draft]):
-            if not solved.concerns_any(draft, place):
+            if not solved.applies_to_any_rank(draft, place):
                 rank, text, line = solved.refusal(draft, place)
                 own, job = str(self.job.graph(rank).path), str(self.job.path)
                 error = QueryError(text.replace(own, job, 1))
@@ -301,7 +306,7 @@ class JobReplay:
                 raise error
 
 
-def _answer_of(graph: DependencyGraph) -> ReplayAnswer:
+def _replay_answer_of(graph: DependencyGraph) -> ReplayAnswer:
     """Return what a rank answered about its job's replay.
 
     Raises:
@@ -313,7 +318,9 @@ def _answer_of(graph: DependencyGraph) -> ReplayAnswer:
     return found
 
 
-def _as_read(drafts: Sequence[Sequence[Change]], answers: Iterable[ReplayAnswer]) -> list[list[Change]] | None:
+def _with_agreed_readings(
+    drafts: Sequence[Sequence[Change]], answers: Iterable[ReplayAnswer]
+) -> list[list[Change]] | None:
     """Return drafts with patterns read on all ranks as the first reading that names anything on any; None: they are."""
     told = defaultdict(set)
     for answer in answers:
@@ -323,7 +330,7 @@ def _as_read(drafts: Sequence[Sequence[Change]], answers: Iterable[ReplayAnswer]
         return None
     found = [list(own) for own in drafts]
     for (draft, place), own in told.items():
-        change, reading = found[draft][place], next((one for one in READINGS if one in own), "")
+        change, reading = found[draft][place], next((one for one in PATTERN_READINGS if one in own), "")
         if isinstance(change, Scaling | Removal):
             found[draft][place] = replace(change, what=replace(change.what, reading=reading))
     return found

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.what_if.like_others import AskedOfOthers, TakenThere
+from hta_graph.what_if.like_others import ComparisonKeys, ComparisonTimes
 
 __all__ = ["ReplayAnswer"]
 
@@ -18,7 +18,7 @@ class ReplayAnswer:
 
     ``given`` are the places of what comes from elsewhere in the window. Of each group the contracted ways stand one
     behind the other: ``counts`` are its numbers of weights per edge, nodes and edges, ``columns`` tell which weight
-    each draft has; the other columns are those of :class:`WaysBetween`. ``roots`` are on what the asked points and,
+    each draft has; the other columns are those of :class:`BoundaryLongestPaths`. ``roots`` are on what the asked points and,
     last, the end rest as recorded. ``until``: as :class:`Replayable` has it. ``meant`` are the drafts and places of
     changes that concern anything here, ``readings`` tell of each how its pattern was read, ``refused`` what was said of
     those that concern nothing, in Python and on the command line. ``unchanged`` are the drafts under which everything
@@ -43,5 +43,5 @@ class ReplayAnswer:
     unchanged: list[int]
     added_ns: list[list[Any]]
     told: list[dict[str, Any]]
-    asked: AskedOfOthers
-    taken: TakenThere
+    asked: ComparisonKeys
+    taken: ComparisonTimes

@@ -10,20 +10,20 @@ import numpy as np
 
 from hta_graph.arrays import column_types
 from hta_graph.errors import QueryError
-from hta_graph.multi_rank.rank_of_job import FromElsewhere
-from hta_graph.paths.critical_path import WHOLE_GRAPHS
-from hta_graph.paths.windows import ResolvedWindow
+from hta_graph.multi_rank.rank_of_job import ExternalEdges
+from hta_graph.paths.critical_path import WHOLE_GRAPHS_REMEDY
+from hta_graph.paths.windows import Window
 from hta_graph.what_if.changes import Change, Removal, Scaling
-from hta_graph.what_if.like_others import AskedOfOthers, LikeOthers
+from hta_graph.what_if.like_others import ComparisonKeys, RankNormalization
 from hta_graph.what_if.scenarios import COMPARES_RANKS, NamedScenario
-from hta_graph.what_if.selectors import What
+from hta_graph.what_if.selectors import Selector
 
-__all__ = ["AskedPath", "ReplayQuestion", "change_of_record", "record_of_change"]
+__all__ = ["RequestedPath", "ReplayRequest", "change_from_record", "change_to_record"]
 
 ChangeRecord = dict[str, Any]
 
 
-def record_of_change(change: Change, rank: int) -> ChangeRecord:
+def change_to_record(change: Change, rank: int) -> ChangeRecord:
     """Return a change as JSON for a rank; empty if it is another one's.
 
     Raises:
@@ -33,14 +33,14 @@ def record_of_change(change: Change, rank: int) -> ChangeRecord:
         return {"scale": asdict(change.what), "factor": change.factor}
     if isinstance(change, Removal):
         return {"remove": asdict(change.what)}
-    if isinstance(change, LikeOthers):
-        return _record_of_others(change) if change.rank == rank else {}
+    if isinstance(change, RankNormalization):
+        return _normalization_to_record(change) if change.rank == rank else {}
     if isinstance(change, NamedScenario) and change.name not in COMPARES_RANKS:
         return {"scenario": change.name, "argument": change.argument}
-    raise QueryError(f"{change} takes all rows of all ranks", WHOLE_GRAPHS)
+    raise QueryError(f"{change} takes all rows of all ranks", WHOLE_GRAPHS_REMEDY)
 
 
-def _record_of_others(change: LikeOthers) -> ChangeRecord:
+def _normalization_to_record(change: RankNormalization) -> ChangeRecord:
     columns = {name: getattr(change, name).tolist() for name in ("is_shared", "median", "usual")}
     return {
         "like_others": change.rank,
@@ -50,26 +50,26 @@ def _record_of_others(change: LikeOthers) -> ChangeRecord:
     }
 
 
-def asked_of_record(record: Mapping[str, Any]) -> AskedOfOthers:
+def keys_from_record(record: Mapping[str, Any]) -> ComparisonKeys:
     """Read what others are asked."""
-    return AskedOfOthers(np.array(record["place"], np.int64), np.array(record["kind"], np.int64))
+    return ComparisonKeys(np.array(record["place"], np.int64), np.array(record["kind"], np.int64))
 
 
-def change_of_record(record: ChangeRecord) -> Change:
-    """Undo :func:`record_of_change` for a change that is the rank's."""
+def change_from_record(record: ChangeRecord) -> Change:
+    """Undo :func:`change_to_record` for a change that is the rank's."""
     if "like_others" in record:
         median, usual = np.array(record["median"], np.int64), np.array(record["usual"], np.int64)
         is_shared = np.array(record["is_shared"], np.bool_)
-        return LikeOthers(record["like_others"], asked_of_record(record), is_shared, median, usual)
+        return RankNormalization(record["like_others"], keys_from_record(record), is_shared, median, usual)
     if "scale" in record:
-        return Scaling(What(**record["scale"]), record["factor"])
+        return Scaling(Selector(**record["scale"]), record["factor"])
     if "remove" in record:
-        return Removal(What(**record["remove"]))
+        return Removal(Selector(**record["remove"]))
     return NamedScenario(record["scenario"], record["argument"])
 
 
 @dataclass(frozen=True)
-class AskedPath:
+class RequestedPath:
     """A path of which the rank tells what it passes there.
 
     ``draft`` is the place of its changes (-1: as recorded) and ``ways`` where it goes (:data:`Way`), latest first, with
@@ -86,14 +86,14 @@ class AskedPath:
 
 
 @dataclass(frozen=True)
-class ReplayQuestion:
+class ReplayRequest:
     """What a rank is asked: its longest ways under drafts, and what paths pass on it.
 
-    ``window`` holds the fields of the job's :class:`ResolvedWindow` and ``asked``, the question that the rank's own
+    ``window`` holds the fields of the job's :class:`Window` and ``asked``, the question that the rank's own
     answers; ``is_last``: it ends on this rank as recorded. ``numbers`` are the collectives of its members, ``times``
-    (ns) and ``names`` those of what comes from elsewhere and ``edges`` where that leads. ``asked_rows`` are rows that
+    (ns) and ``names`` those of what comes from elsewhere and ``edges`` where that leads. ``awaited_rows`` are rows that
     others wait for, for their end if ``at_end``. ``drafts`` are lists of changes; each of ``groups`` are places of
-    drafts of one shape. ``asks_others``: the rank is to be like the others, and tells what these are asked, who get
+    drafts of one shape. ``wants_comparison_keys``: the rank is to be like the others, and tells what these are asked, who get
     that as ``beside``.
     """
 
@@ -106,33 +106,33 @@ class ReplayQuestion:
     numbers: list[int]
     times: list[int]
     names: list[str]
-    edges: FromElsewhere
-    asked_rows: list[int]
+    edges: ExternalEdges
+    awaited_rows: list[int]
     at_end: list[bool]
     drafts: list[list[ChangeRecord]]
     groups: list[list[int]]
-    paths: list[AskedPath]
-    asks_others: bool = False
-    beside: AskedOfOthers | None = None
+    paths: list[RequestedPath]
+    wants_comparison_keys: bool = False
+    beside: ComparisonKeys | None = None
 
     def as_record(self) -> dict[str, Any]:
         """Return it as JSON."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("edges", "paths", "beside")}
-        edges = {name: getattr(self.edges, name).tolist() for name in column_types(FromElsewhere)}
+        edges = {name: getattr(self.edges, name).tolist() for name in column_types(ExternalEdges)}
         beside = self.beside and {"place": self.beside.place.tolist(), "kind": self.beside.kind.tolist()}
         return {**own, "edges": edges, "paths": [asdict(path) for path in self.paths], "beside": beside}
 
     @classmethod
-    def of_record(cls, record: Mapping[str, Any]) -> ReplayQuestion:
+    def of_record(cls, record: Mapping[str, Any]) -> ReplayRequest:
         """Undo :meth:`as_record`."""
-        edges = FromElsewhere.of(**record["edges"])
-        paths = [AskedPath(**{**path, "without": tuple(path["without"])}) for path in record["paths"]]
-        beside = record["beside"] and asked_of_record(record["beside"])
+        edges = ExternalEdges.of(**record["edges"])
+        paths = [RequestedPath(**{**path, "without": tuple(path["without"])}) for path in record["paths"]]
+        beside = record["beside"] and keys_from_record(record["beside"])
         annotations = tuple(record["annotations"])
         return cls(**{**record, "edges": edges, "paths": paths, "beside": beside, "annotations": annotations})
 
     @staticmethod
-    def window_record(window: ResolvedWindow, asked: str) -> dict[str, Any]:
+    def window_record(window: Window, asked: str) -> dict[str, Any]:
         """Return a job's window as JSON."""
         names = ("start_ns", "end_ns", "label", "cpu_ns", "gpu_ns", "cpu_start_ns", "is_named", "step", "form")
         return {"asked": asked, **{name: getattr(window, name) for name in names}}

@@ -1,6 +1,6 @@
 """One rank of a job in replay: its longest ways between what others decide and what they ask for, and what it passes.
 
-The rank is a job of its own (:func:`hta_graph.multi_rank.rank_of_job.rank_of_job`), in which rendezvous stand for all
+The rank is a job of its own (:func:`hta_graph.multi_rank.single_rank_job.single_rank_job`), in which rendezvous stand for all
 that other ranks did.
 """
 
@@ -15,20 +15,20 @@ import numpy as np
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import ROLE, Bools, EdgeRole, Ids, Ints
-from hta_graph.multi_rank.what_if.boundary_longest_paths import WaysBetween, ways_between
-from hta_graph.paths.windows import ResolvedWindow
-from hta_graph.what_if.draft import Draft
+from hta_graph.multi_rank.what_if.boundary_longest_paths import BoundaryLongestPaths, boundary_longest_paths
+from hta_graph.paths.windows import Window
+from hta_graph.what_if.draft import ModifiedWindow
 from hta_graph.what_if.longest_paths import UNREACHED
-from hta_graph.what_if.modified_window import PathTotals, totals_of_edges
-from hta_graph.what_if.replay_graph import Replayable
+from hta_graph.what_if.modified_window import PathTotals, path_totals_of_edges
+from hta_graph.what_if.replay_graph import ReplayGraph
 
-__all__ = ["THE_END", "RankReplay", "Way"]
+__all__ = ["WINDOW_END", "RankReplay", "ReplayLeg"]
 
-THE_END = -1
+WINDOW_END = -1
 """In place of an asked point: the rank's end of the window."""
 
-Way = tuple[int, int]
-"""From what is asked (its place, or :data:`THE_END`) back to what others decided (its place; -1: nothing)."""
+ReplayLeg = tuple[int, int]
+"""From what is asked (its place, or :data:`WINDOW_END`) back to what others decided (its place; -1: nothing)."""
 
 
 @dataclass(frozen=True)
@@ -38,26 +38,28 @@ class RankReplay:
     Args:
         job: the rank as a job of its own.
         window: the job's window, with what of this rank it waits for.
-        asked_rows: rows that others wait for; ``at_end`` tells for their end, not their start.
-        until: as for :class:`Replayable`.
+        awaited_rows: rows that others wait for; ``at_end`` tells for their end, not their start.
+        until: as for :class:`ReplayGraph`.
     """
 
     job: JobGraph
-    window: ResolvedWindow
-    asked_rows: Ids
+    window: Window
+    awaited_rows: Ids
     at_end: Bools
     until: int
 
     @cached_property
-    def base(self) -> Replayable:
+    def base(self) -> ReplayGraph:
         """The window, ready for replay."""
         meets = self.job.rendezvous_rows
         decided = np.concatenate([start_point(meets), end_point(meets)])
-        return Replayable(self.job, self.window, decided, self.until)
+        return ReplayGraph(self.job, self.window, decided, self.until)
 
     @cached_property
     def _asked(self) -> Ids:
-        points: Ids = np.where(self.at_end, end_point(self.asked_rows), start_point(self.asked_rows)).astype(np.int32)
+        points: Ids = np.where(self.at_end, end_point(self.awaited_rows), start_point(self.awaited_rows)).astype(
+            np.int32
+        )
         return points
 
     @cached_property
@@ -67,7 +69,7 @@ class RankReplay:
         return points[self.base.changes_at(self.base.times[points])].astype(np.int32)
 
     @cached_property
-    def _place_of_given(self) -> Ids:
+    def _index_of_incoming(self) -> Ids:
         place = np.full(len(self.base.times), -1, np.int32)
         first = int(self.job.rendezvous_rows[0]) if len(self.job.rendezvous_rows) else 0
         place[self.given] = event_of(self.given) - first
@@ -76,14 +78,14 @@ class RankReplay:
     @property
     def given_places(self) -> Ids:
         """Of all that comes from elsewhere the places of what may change."""
-        return self._place_of_given[self.given]
+        return self._index_of_incoming[self.given]
 
     # -- ways ----------------------------------------------------------------------------------------------------------
 
-    def ways(self, drafts: Sequence[Draft]) -> tuple[WaysBetween, list[bool]]:
+    def ways(self, drafts: Sequence[ModifiedWindow]) -> tuple[BoundaryLongestPaths, list[bool]]:
         """Return the longest ways under some drafts, all of one shape, and which of these leave all as it was."""
         paths, sink = drafts[0].shape()[1], self.window.sink
-        chosen = self._telling_ends()
+        chosen = self._deciding_lane_ends()
         chosen = chosen[np.argsort(sink.ends[chosen] != sink.point, kind="stable")]
         unchanged, tails = list[bool](), np.stack([draft.tails for draft in drafts])
 
@@ -94,7 +96,7 @@ class RankReplay:
                 unchanged.append(draft.leaves(weight, own))
                 yield weight
 
-        found = ways_between(
+        found = boundary_longest_paths(
             paths,
             weights(),
             self.base.times - self.window.start_ns,
@@ -105,7 +107,7 @@ class RankReplay:
         )
         return found, unchanged
 
-    def _telling_ends(self) -> Ints:
+    def _deciding_lane_ends(self) -> Ints:
         """Leave out ends behind which more of their stream follows that ends in the window too: they decide nothing."""
         base, sink = self.base, self.window.sink
         edges, count = base.edges, len(base.times)
@@ -122,17 +124,17 @@ class RankReplay:
 
     def recorded_roots(self) -> tuple[Ids, int]:
         """Return for each asked point, and for the end, on what of others its recorded time rests (a place; -1)."""
-        base, draft = self.base, Draft(self.base)
+        base, draft = self.base, ModifiedWindow(self.base)
         weight = base.edges.weight
         values = base.paths.values(weight, base.times)
         roots = base.paths.roots_of(weight, values, self._asked)
         last = base.last_of(values, draft.tails)
         end = base.paths.roots_of(weight, values, base.window.sink.ends[[last]])[0] if last >= 0 else -1
-        return self._place_of_given[roots], int(self._place_of_given[end]) if last >= 0 else -1
+        return self._index_of_incoming[roots], int(self._index_of_incoming[end]) if last >= 0 else -1
 
     # -- what is passed ------------------------------------------------------------------------------------------------
 
-    def passed(self, draft: Draft, given: Ints | None, ways: Sequence[Way]) -> PathTotals:
+    def passed(self, draft: ModifiedWindow, given: Ints | None, ways: Sequence[ReplayLeg]) -> PathTotals:
         """Return what a path consists of on this rank, where it goes several ways, latest first.
 
         Args:
@@ -147,21 +149,21 @@ class RankReplay:
         values = paths.values(weight, start)
         passed, last = [np.empty(0, np.int32)], -1
         for asked, place in ways:
-            if asked == THE_END:
+            if asked == WINDOW_END:
                 last = base.last_of(values, draft.tails)
-            point = int(self._asked[asked]) if asked != THE_END else int(base.window.sink.ends[last])
-            passed.append(self._way_back(draft, weight, values, start, point, place))
+            point = int(self._asked[asked]) if asked != WINDOW_END else int(base.window.sink.ends[last])
+            passed.append(self._path_back(draft, weight, values, start, point, place))
         # All are of one path through the job, which has no cycle: nothing is passed twice.
-        return totals_of_edges(draft, values, weight, np.concatenate(passed), last)
+        return path_totals_of_edges(draft, values, weight, np.concatenate(passed), last)
 
-    def _way_back(self, draft: Draft, weight: Ints, values: Ints, start: Ints, point: int, place: int) -> Ids:
+    def _path_back(self, draft: ModifiedWindow, weight: Ints, values: Ints, start: Ints, point: int, place: int) -> Ids:
         """Return the edges of a longest path to a point that rests on what is meant, of several equally late ones."""
         paths = draft.shape()[1]
         found = paths.trace_back(weight, values, point)
         root = int(paths.source[found[-1]]) if len(found) else point
-        if self._place_of_given[root] == place:
+        if self._index_of_incoming[root] == place:
             return found
         allowed = start.copy()
-        rest = self._place_of_given >= 0 if place < 0 else self._place_of_given != place
+        rest = self._index_of_incoming >= 0 if place < 0 else self._index_of_incoming != place
         allowed[rest & paths.is_root] = 2 * UNREACHED
         return paths.trace_back(weight, paths.values(weight, allowed), point)

@@ -8,20 +8,20 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.multi_rank.what_if.job_longest_paths import JobWays
-from hta_graph.multi_rank.what_if.meeting_points import MeetingPoints
-from hta_graph.multi_rank.what_if.rank_replay import ways_of_answer
+from hta_graph.multi_rank.what_if.job_longest_paths import JobLongestPaths
+from hta_graph.multi_rank.what_if.meeting_points import JobBoundary
+from hta_graph.multi_rank.what_if.rank_replay import longest_paths_of_answer
 from hta_graph.multi_rank.what_if.replay_answer import ReplayAnswer
-from hta_graph.paths.windows import ResolvedWindow
+from hta_graph.paths.windows import Window
 from hta_graph.what_if.changes import Change
 
-__all__ = ["SolvedDrafts", "WaysOfRanks", "last_rank"]
+__all__ = ["JobSolutions", "LegsByRank", "last_rank"]
 
-WaysOfRanks = dict[int, list[list[int]]]
+LegsByRank = dict[int, list[list[int]]]
 """By rank where a path goes there (:data:`Way`), latest first."""
 
 
-class SolvedDrafts:
+class JobSolutions:
     """Drafts of a window, joined.
 
     Args:
@@ -36,8 +36,8 @@ class SolvedDrafts:
     def __init__(
         self,
         job: JobGraph,
-        window: ResolvedWindow,
-        points: MeetingPoints,
+        window: Window,
+        points: JobBoundary,
         answers: Mapping[int, ReplayAnswer],
         groups: Sequence[Sequence[int]],
         drafts: Sequence[Sequence[Change]],
@@ -53,16 +53,18 @@ class SolvedDrafts:
         }
         every = [answers[rank] for rank in self._ranks]
         self._meant = {(draft, place) for answer in every for draft, place in answer.meant}
-        ways = [ways_of_answer(answer, len(points.ranks[place].asked_rows)) for place, answer in enumerate(every)]
+        ways = [
+            longest_paths_of_answer(answer, len(points.ranks[place].awaited_rows)) for place, answer in enumerate(every)
+        ]
         given = [answer.given for answer in every]
         columns = [[np.array(own, np.int32) for own in answer.columns] for answer in every]
         self._groups = [
-            JobWays(points, [own[number] for own in ways], given, [own[number] for own in columns])
+            JobLongestPaths(points, [own[number] for own in ways], given, [own[number] for own in columns])
             for number in range(len(groups))
         ]
         self._has_end = np.array([answer.has_end for answer in every], np.bool_)
 
-    def concerns_any(self, draft: int, place: int = 0) -> bool:
+    def applies_to_any_rank(self, draft: int, place: int = 0) -> bool:
         """Tell whether a change of a draft concerns anything on any rank."""
         return (draft, place) in self._meant
 
@@ -90,9 +92,9 @@ class SolvedDrafts:
             return self._window.end_ns - self._window.start_ns
         return int(self._groups[number].ends[self._has_end, column].max())
 
-    def path(self, draft: int) -> WaysOfRanks:
+    def path(self, draft: int) -> LegsByRank:
         """Return where the window's path goes under a draft."""
-        found: WaysOfRanks = defaultdict(list)
+        found: LegsByRank = defaultdict(list)
         if not self._has_end.any():
             return found
         number, column = self._at[draft]
@@ -100,7 +102,7 @@ class SolvedDrafts:
         latest = np.flatnonzero(ends == ends.max()).tolist()
         # Of several that end then the one that does as recorded.
         last = self._usual if self._usual in latest else latest[0]
-        for place, (asked, given) in self._groups[number].way_back(last, column):
+        for place, (asked, given) in self._groups[number].legs_back(last, column):
             found[self._ranks[place]].append([asked, given])
         return found
 
@@ -109,10 +111,10 @@ class SolvedDrafts:
         number, column = self._at[draft]
         place = self._place[rank]
         recorded = self._points.instants[place].time
-        times: list[int] = self._groups[number].given_times(place, column, recorded, self._window.start_ns).tolist()
+        times: list[int] = self._groups[number].incoming_times(place, column, recorded, self._window.start_ns).tolist()
         return times
 
 
-def last_rank(job: JobGraph, window: ResolvedWindow) -> int:
+def last_rank(job: JobGraph, window: Window) -> int:
     """Return the place of the rank with which a window ends as recorded; -1 if it waits for none."""
-    return int(job.part_of(np.array([window.sink.point // 2], np.int32))[0]) if window.sink.point >= 0 else -1
+    return int(job.rank_index_of(np.array([window.sink.point // 2], np.int32))[0]) if window.sink.point >= 0 else -1

@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.what_if.modified_window import PathRow, longest_first
-from hta_graph.what_if.predict import PathOfRanks
+from hta_graph.what_if.modified_window import PathRow, path_columns
+from hta_graph.what_if.predict import RankPathTotals
 
-__all__ = ["ToldPath"]
+__all__ = ["JobPathTotals"]
 
 
-class ToldPath:
+class JobPathTotals:
     """A path of a job.
 
     ``frozen_ns`` is how much of it no change moves, ``inferred_ns`` how much lies on deduced edges; ``times`` (ns) are
@@ -32,7 +32,7 @@ class ToldPath:
 
     def add(self, rank: int, told: Mapping[str, Any]) -> None:
         """Add what a rank told."""
-        self._rows += _rows_of(told["by_name"], rank)
+        self._rows += _path_rows(told["by_name"], rank)
         self.frozen_ns += told["frozen_ns"]
         self.inferred_ns += told["inferred_ns"]
         for kind, times in told["times"].items():
@@ -40,22 +40,22 @@ class ToldPath:
             for name, time in times.items():
                 own[name] = own.get(name, 0) + time
         for at, other in told["without"]:
-            self._without[at] += _rows_of(other["by_name"], rank)
+            self._without[at] += _path_rows(other["by_name"], rank)
             sums = self.sums.setdefault(at, {"on_path_ns": 0, "alone_ns": 0})
             for key in sums:
                 sums[key] += other[key]
 
     @cached_property
-    def path(self) -> PathOfRanks:
+    def path(self) -> RankPathTotals:
         """The path."""
-        return PathOfRanks(self._job.rank_of_part.tolist(), self._rows)
+        return RankPathTotals(self._job.rank_numbers.tolist(), self._rows)
 
     def without(self, draft: int) -> dict[str, Any]:
         """Return the path without what a draft changes, as columns."""
-        return longest_first(self._without[draft])
+        return path_columns(self._without[draft])
 
 
-def _rows_of(columns: Mapping[str, list[Any]], rank: int) -> list[PathRow]:
+def _path_rows(columns: Mapping[str, list[Any]], rank: int) -> list[PathRow]:
     return [
         (name, bound, rank, time)
         for name, bound, time in zip(columns["name"], columns["bound_by"], columns["time_ns"], strict=True)

@@ -18,40 +18,40 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from hta_graph.errors import ClusterError, MissingExtraError, Remedy, TooLargeError, TraceError
-from hta_graph.multi_rank.workers.remedies import READ_FEWER, READ_HERE
-from hta_graph.multi_rank.workers.tasks import Task, error_piece, run_task
+from hta_graph.multi_rank.workers.remedies import READ_FEWER_HINT, READ_HERE_HINT
+from hta_graph.multi_rank.workers.tasks import Task, encode_error, run_task
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["LOCAL", "DaskEngine", "is_scheduler", "run_on_worker", "version_on_worker"]
+__all__ = ["LOCAL_CLUSTER", "DaskWorkers", "is_scheduler_address", "run_on_worker", "version_on_worker"]
 
-LOCAL = "local"
+LOCAL_CLUSTER = "local"
 """The cluster that is started on this machine and ends with the work."""
 ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://(?:\[([^\]/]+)\]|([^:/\[\]]+)):(\d{1,5})")
 CONNECT_S = 4
 """How long each of the steps to a running cluster may take: the port, the scheduler, its workers, their versions."""
 RETRIES = 2
 """How often a task is tried again whose worker is lost."""
-AHEAD = 4
+TASKS_PER_WORKER = 4
 """How many tasks are submitted at once for each worker: none waits for work, and answers do not heap up."""
-LOGGERS = ("asyncio", "bokeh", "distributed", "distributed.client", "tornado", "tornado.application")
+NOISY_LOGGERS = ("asyncio", "bokeh", "distributed", "distributed.client", "tornado", "tornado.application")
 
-START_ONE = "start one with: dask scheduler; and its workers with: dask worker ADDRESS"
-SAME_VERSION = "install the same version of hta-graph there"
-GUARD = Remedy("a script needs: if __name__ == '__main__'", "--jobs reads without Dask")
+START_HINT = "start one with: dask scheduler; and its workers with: dask worker ADDRESS"
+VERSION_HINT = "install the same version of hta-graph there"
+MAIN_GUARD_HINT = Remedy("a script needs: if __name__ == '__main__'", "--jobs reads without Dask")
 
 
-def is_scheduler(text: str) -> bool:
+def is_scheduler_address(text: str) -> bool:
     """Tell whether a text is an address that a scheduler can have.
 
-    >>> is_scheduler("tcp://10.0.0.7:8786"), is_scheduler("tls://[::1]:8786"), is_scheduler("10.0.0.7:8786")
+    >>> is_scheduler_address("tcp://10.0.0.7:8786"), is_scheduler_address("tls://[::1]:8786"), is_scheduler_address("10.0.0.7:8786")
     (True, True, False)
     """
     return ADDRESS.fullmatch(text) is not None
 
 
-class DaskEngine:
+class DaskWorkers:
     """Tasks run by Dask's workers, which are tried again where a worker is lost.
 
     Args:
@@ -69,22 +69,22 @@ class DaskEngine:
     def __init__(self, cluster: str, jobs: int | None, count: int, processors: int, say: Callable[[str], None]) -> None:
         self._asked: set[Any] = set()
         with ExitStack() as started:
-            started.enter_context(_without_noise())
+            started.enter_context(_silenced_loggers())
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                if cluster == LOCAL:
+                if cluster == LOCAL_CLUSTER:
                     self._client = _local_client(started, max(1, min(jobs or processors, count)))
                 else:
-                    self._client = _client_of(started, cluster)
+                    self._client = _connected_client(started, cluster)
             workers = sum(self._client.nthreads().values())
             self._ending = started.pop_all()
-        self.at_once = jobs if jobs and cluster != LOCAL else AHEAD * workers
+        self.at_once = jobs if jobs and cluster != LOCAL_CLUSTER else TASKS_PER_WORKER * workers
         """How many tasks to submit before the first is answered."""
         if link := self._client.dashboard_link:
             say(f"Dask's dashboard: {link}")
 
     def submit(self, task: Task) -> Future[bytes]:
-        """Let a worker run a task; the result is its answer or error as bytes (:func:`decoded_answer`)."""
+        """Let a worker run a task; the result is its answer or error as bytes (:func:`decode_answer`)."""
         future: Future[bytes] = Future()
         future.set_running_or_notify_cancel()
         # The dashboard shows the key up to its last hyphen.
@@ -99,7 +99,7 @@ class DaskEngine:
         try:
             answer = asked.result()
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whoever waits must hear of it
-            answer = error_piece(_why_there_is_no_answer(task, error))
+            answer = encode_error(_lost_task_error(task, error))
         self._asked.discard(asked)
         with suppress(Exception):  # the cluster may be gone by now
             asked.release()
@@ -135,15 +135,15 @@ def version_on_worker() -> str:
     return version
 
 
-def _why_there_is_no_answer(task: Task, error: BaseException) -> TraceError:
+def _lost_task_error(task: Task, error: BaseException) -> TraceError:
     """Return what became of a task that a cluster did not answer, as the error of its file."""
     if type(error).__name__ == "KilledWorker":
         cause = "the workers that read it were killed one after the other, perhaps for lack of memory"
-        return TooLargeError(task.subject, cause, READ_FEWER)
+        return TooLargeError(task.subject, cause, READ_FEWER_HINT)
     if isinstance(error, ImportError):
-        return TraceError(task.subject, f"a worker lacks what reads it, {error}", SAME_VERSION)
+        return TraceError(task.subject, f"a worker lacks what reads it, {error}", VERSION_HINT)
     cause = f"the cluster gave no answer, {type(error).__name__}: {error}"
-    return TraceError(task.subject, cause, READ_HERE)
+    return TraceError(task.subject, cause, READ_HERE_HINT)
 
 
 def _local_client(started: ExitStack, workers: int) -> Client:
@@ -153,7 +153,7 @@ def _local_client(started: ExitStack, workers: int) -> Client:
         ClusterError: they do not start.
         MissingExtraError: Dask is not installed.
     """
-    dask, distributed = _imported_dask()
+    dask, distributed = _import_dask()
     # A worker that is lost is replaced; the last attempt is that of the last retry.
     started.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": RETRIES}))
     try:
@@ -161,7 +161,7 @@ def _local_client(started: ExitStack, workers: int) -> Client:
         started.enter_context(cluster)
         return started.enter_context(closing(distributed.Client(cluster, set_as_default=False)))
     except (OSError, RuntimeError, ValueError) as error:
-        raise ClusterError(f"Dask's workers do not start here: {error}", GUARD) from None
+        raise ClusterError(f"Dask's workers do not start here: {error}", MAIN_GUARD_HINT) from None
 
 
 def _local_cluster(distributed: Any, workers: int) -> Any:
@@ -181,21 +181,21 @@ def _local_cluster(distributed: Any, workers: int) -> Any:
         return distributed.LocalCluster(**options)
 
 
-def _client_of(started: ExitStack, address: str) -> Client:
+def _connected_client(started: ExitStack, address: str) -> Client:
     """Connect to a scheduler that runs, and see that its workers know these tasks.
 
     Raises:
         ClusterError: it cannot be reached, or has no workers that do.
         MissingExtraError: Dask is not installed.
     """
-    _, distributed = _imported_dask()
+    _, distributed = _import_dask()
     _check_port(address)
     try:
         client = _new_client(distributed, address)
         started.enter_context(closing(client))
     except (OSError, RuntimeError, TypeError, ValueError) as error:
         cause = str(error) or f"nothing comes within {CONNECT_S} s"
-        raise ClusterError(f"{address}: no Dask scheduler answers there: {cause}", START_ONE) from None
+        raise ClusterError(f"{address}: no Dask scheduler answers there: {cause}", START_HINT) from None
     try:
         client.wait_for_workers(1, timeout=CONNECT_S)
     except (OSError, TimeoutError):
@@ -237,7 +237,7 @@ def _check_port(address: str) -> None:
         socket.create_connection((named[2] or named[3], int(named[4])), timeout=CONNECT_S).close()
     except (OSError, OverflowError) as error:
         cause = getattr(error, "strerror", None) or error
-        raise ClusterError(f"{address}: no Dask scheduler answers there: {cause}", START_ONE) from None
+        raise ClusterError(f"{address}: no Dask scheduler answers there: {cause}", START_HINT) from None
 
 
 def _check_workers(client: Client, address: str) -> None:
@@ -249,16 +249,16 @@ def _check_workers(client: Client, address: str) -> None:
     try:
         versions = client.run(version_on_worker, on_error="return")
     except Exception as error:  # noqa: BLE001 - of a worker without this package it may be any
-        raise ClusterError(f"{address}: its workers cannot run hta-graph: {error}", SAME_VERSION) from None
+        raise ClusterError(f"{address}: its workers cannot run hta-graph: {error}", VERSION_HINT) from None
     for worker, version in versions.items():
         if isinstance(version, Exception):
-            raise ClusterError(f"{address}: worker {worker} cannot run hta-graph: {version}", SAME_VERSION)
+            raise ClusterError(f"{address}: worker {worker} cannot run hta-graph: {version}", VERSION_HINT)
         if version != version_on_worker():
             cause = f"worker {worker} has hta-graph {version}, and here is {version_on_worker()}"
-            raise ClusterError(f"{address}: {cause}", SAME_VERSION)
+            raise ClusterError(f"{address}: {cause}", VERSION_HINT)
 
 
-def _imported_dask() -> tuple[Any, Any]:
+def _import_dask() -> tuple[Any, Any]:
     """Import what is perhaps not there.
 
     Raises:
@@ -273,11 +273,11 @@ def _imported_dask() -> tuple[Any, Any]:
 
 
 @contextmanager
-def _without_noise() -> Iterator[None]:
+def _silenced_loggers() -> Iterator[None]:
     """Keep what Dask logs from the terminal: what matters of it becomes an error of its task."""
     with suppress(ImportError):
         import distributed  # noqa: F401 - its import sets these loggers up
-    loggers = [logging.getLogger(name) for name in LOGGERS]
+    loggers = [logging.getLogger(name) for name in NOISY_LOGGERS]
     noisy: list[logging.Logger | logging.Handler] = [handler for logger in loggers for handler in logger.handlers]
     before = [(item, item.level) for item in noisy + loggers]
     for item, _ in before:

@@ -16,11 +16,11 @@ from io import BufferedReader
 from typing import Any, BinaryIO, TypeVar, cast
 
 from hta_graph.errors import HtaGraphError, TooLargeError, TraceError
-from hta_graph.multi_rank.workers.remedies import READ_FEWER, READ_HERE
-from hta_graph.multi_rank.workers.tasks import Task, error_of
-from hta_graph.trace.memory_limit import out_of_memory
+from hta_graph.multi_rank.workers.remedies import READ_FEWER_HINT, READ_HERE_HINT
+from hta_graph.multi_rank.workers.tasks import Task, decode_error
+from hta_graph.trace.memory_limit import out_of_memory_error
 
-__all__ = ["EndedEarlyError", "Process", "Take", "can_start_processes"]
+__all__ = ["WorkerExitedError", "WorkerProcess", "DecodeStream", "can_start_processes"]
 
 PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from hta_graph.multi_rank.workers.worker_main import serve; serve()"
 """A fresh interpreter with this one's search path, which does not run the user's script or notebook again."""
@@ -29,7 +29,7 @@ GRACE_S = 10
 """How long a process that has closed its pipe may take to end."""
 
 Made = TypeVar("Made")
-Take = Callable[[int, BufferedReader], Made]
+DecodeStream = Callable[[int, BufferedReader], Made]
 """Takes so many bytes of an answer from a stream; raises ``EOFError`` where it ends early."""
 
 
@@ -38,7 +38,7 @@ def can_start_processes() -> bool:
     return os.name == "posix" and bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
-class EndedEarlyError(Exception):
+class WorkerExitedError(Exception):
     """A process ended before its answer did; ``error`` says so of the task."""
 
     def __init__(self, error: HtaGraphError) -> None:
@@ -46,7 +46,7 @@ class EndedEarlyError(Exception):
         self.error = error
 
 
-class Process:
+class WorkerProcess:
     """One process; it is asked one thing at a time."""
 
     def __init__(self) -> None:
@@ -61,11 +61,11 @@ class Process:
         self._asked = cast("BinaryIO", self._process.stdin)
         self._answers = cast("BufferedReader", self._process.stdout)
 
-    def ask(self, task: Task, take: Take[Made]) -> Made | HtaGraphError:
+    def ask(self, task: Task, take: DecodeStream[Made]) -> Made | HtaGraphError:
         """Let it run a task and wait for the answer.
 
         Raises:
-            EndedEarlyError: it ended instead.
+            WorkerExitedError: it ended instead.
         """
         with suppress(OSError):  # if it has ended, reading its answer tells
             self._asked.write(json.dumps(asdict(task)).encode() + b"\n")
@@ -74,19 +74,19 @@ class Process:
             return self._answer(take)
         except (OSError, EOFError):
             self.is_sound = False
-            raise EndedEarlyError(self._why_it_ended(task)) from None
+            raise WorkerExitedError(self._why_it_ended(task)) from None
         except MemoryError:
             self.is_sound = False
-        return out_of_memory(task.subject)
+        return out_of_memory_error(task.subject)
 
-    def _answer(self, take: Take[Made]) -> Made | HtaGraphError:
+    def _answer(self, take: DecodeStream[Made]) -> Made | HtaGraphError:
         """Wait for the answer to what was asked.
 
         Raises:
             EOFError: it ends early.
         """
         head = _read_line(self._answers)
-        if error := error_of(head):
+        if error := decode_error(head):
             # One that ran out of memory may have little left for another task.
             self.is_sound = not isinstance(error, TooLargeError)
             return error
@@ -100,9 +100,9 @@ class Process:
             self.end()
             status = self._process.returncode
         if status >= 0:
-            return TraceError(task.subject, f"the process that read it ended early (status {status})", READ_HERE)
+            return TraceError(task.subject, f"the process that read it ended early (status {status})", READ_HERE_HINT)
         cause = f"the process that read it was killed (signal {-status}), perhaps for lack of memory"
-        return TooLargeError(task.subject, cause, READ_FEWER)
+        return TooLargeError(task.subject, cause, READ_FEWER_HINT)
 
     def kill(self) -> None:
         """End it now, whatever it does; who waits for its answer learns that it ended."""

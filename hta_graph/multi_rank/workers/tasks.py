@@ -15,28 +15,28 @@ from importlib import import_module
 from typing import Any
 
 from hta_graph.errors import HtaGraphError, QueryError, TooLargeError, TraceError
-from hta_graph.multi_rank.workers.remedies import SHOW_WHERE
+from hta_graph.multi_rank.workers.remedies import SHOW_WHERE_HINT
 from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import named_place
-from hta_graph.trace.memory_limit import allowed_memory, out_of_memory
+from hta_graph.storage.named_places import resolve_location
+from hta_graph.trace.memory_limit import limit_memory, out_of_memory_error
 
 __all__ = [
-    "Piece",
+    "Chunk",
     "Task",
-    "answer_head",
-    "answer_pieces",
-    "decoded_answer",
-    "error_of",
-    "error_piece",
-    "renamed_error",
+    "encode_head",
+    "encode_answer",
+    "decode_answer",
+    "decode_error",
+    "encode_error",
+    "error_with_path",
     "run_task",
 ]
 
-Piece = bytes | bytearray | memoryview
+Chunk = bytes | bytearray | memoryview
 """Bytes of an answer, as they lie in memory."""
 
 FUNCTION = re.compile(r"(hta_graph(?:\.[a-z]\w*)+):([a-z]\w*)")
-KINDS: dict[str, type[HtaGraphError]] = {
+ERROR_KINDS: dict[str, type[HtaGraphError]] = {
     kind.__name__: kind for kind in (TooLargeError, TraceError, QueryError, HtaGraphError)
 }
 """What an error can be on the other side, the narrowest kind first."""
@@ -60,30 +60,30 @@ class Task:
     @property
     def subject(self) -> Location:
         """The file that it is about, as errors name it: no secrets of an address are in that."""
-        return named_place(self.arguments.get("path", self.function))
+        return resolve_location(self.arguments.get("path", self.function))
 
 
 def run_task(task: Task) -> bytes:
-    """Do what is asked, and return the answer or the error as bytes, which :func:`decoded_answer` understands."""
-    return b"".join(answer_pieces(task))
+    """Do what is asked, and return the answer or the error as bytes, which :func:`decode_answer` understands."""
+    return b"".join(encode_answer(task))
 
 
-def answer_pieces(task: Task, limit: AbstractContextManager[None] | None = None) -> list[Piece]:
+def encode_answer(task: Task, limit: AbstractContextManager[None] | None = None) -> list[Chunk]:
     """Do what is asked, and return the answer's bytes, as they lie in memory; ``limit`` is in force meanwhile."""
     try:
-        with allowed_memory(task.memory), limit or nullcontext():
-            made: Piece | Iterable[Piece] = _function_of(task)(**task.arguments)
-            pieces = [made] if isinstance(made, Piece) else list(made)
-            return [answer_head(sum(memoryview(piece).nbytes for piece in pieces)), *pieces]
+        with limit_memory(task.memory), limit or nullcontext():
+            made: Chunk | Iterable[Chunk] = _function_of(task)(**task.arguments)
+            pieces = [made] if isinstance(made, Chunk) else list(made)
+            return [encode_head(sum(memoryview(piece).nbytes for piece in pieces)), *pieces]
     except HtaGraphError as error:
-        return [error_piece(error)]
+        return [encode_error(error)]
     except MemoryError:
         pass  # what it holds is let go first
     except Exception as error:  # noqa: BLE001 - a defect here must not leave the asking process without an answer
         cause = f"reading it failed, {type(error).__name__}: {error}"
-        return [error_piece(TraceError(task.subject, cause, SHOW_WHERE))]
-    with allowed_memory(task.memory):
-        return [error_piece(out_of_memory(task.subject))]
+        return [encode_error(TraceError(task.subject, cause, SHOW_WHERE_HINT))]
+    with limit_memory(task.memory):
+        return [encode_error(out_of_memory_error(task.subject))]
 
 
 def _function_of(task: Task) -> Callable[..., Any]:
@@ -105,41 +105,41 @@ def _function_of(task: Task) -> Callable[..., Any]:
     return found
 
 
-def answer_head(size: int) -> bytes:
+def encode_head(size: int) -> bytes:
     """Return the line before so many bytes of an answer."""
     return json.dumps({"size": size}).encode() + b"\n"
 
 
-def error_piece(error: HtaGraphError) -> bytes:
+def encode_error(error: HtaGraphError) -> bytes:
     """Return an error as the whole of an answer."""
-    kind = next(name for name, kind in KINDS.items() if isinstance(error, kind))
+    kind = next(name for name, kind in ERROR_KINDS.items() if isinstance(error, kind))
     return json.dumps({"error": [str(error), error.on_command_line], "kind": kind}).encode() + b"\n"
 
 
-def error_of(head: dict[str, Any]) -> HtaGraphError | None:
+def decode_error(head: dict[str, Any]) -> HtaGraphError | None:
     """Make an error of the texts in an answer's first line; None if it holds none."""
-    return _error_again(head["kind"], *head["error"]) if "error" in head else None
+    return _rebuilt_error(head["kind"], *head["error"]) if "error" in head else None
 
 
-def renamed_error(error: HtaGraphError, before: str, now: str) -> HtaGraphError:
+def error_with_path(error: HtaGraphError, before: str, now: str) -> HtaGraphError:
     """Return an error whose text calls a file otherwise."""
     texts = (text.replace(before, now) for text in (str(error), error.on_command_line))
-    return _error_again(type(error).__name__, *texts)
+    return _rebuilt_error(type(error).__name__, *texts)
 
 
-def _error_again(kind: str, message: str, on_command_line: str) -> HtaGraphError:
+def _rebuilt_error(kind: str, message: str, on_command_line: str) -> HtaGraphError:
     """Make an error of whole texts, which name the file already."""
-    error = KINDS[kind].__new__(KINDS[kind])
+    error = ERROR_KINDS[kind].__new__(ERROR_KINDS[kind])
     Exception.__init__(error, message)
     error.on_command_line = on_command_line
     return error
 
 
-def decoded_answer(answer: bytes) -> bytes | HtaGraphError:
+def decode_answer(answer: bytes) -> bytes | HtaGraphError:
     """Return what a task made, or why it made nothing.
 
-    >>> decoded_answer(run_task(Task("hta_graph.multi_rank.rank_task:no_such", {})))
+    >>> decode_answer(run_task(Task("hta_graph.multi_rank.rank_task:no_such", {})))
     QueryError('there is no function hta_graph.multi_rank.rank_task:no_such in this version of hta-graph')
     """
     begin = answer.index(b"\n") + 1
-    return error_of(json.loads(answer[:begin])) or answer[begin:]
+    return decode_error(json.loads(answer[:begin])) or answer[begin:]

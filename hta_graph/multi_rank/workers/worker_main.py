@@ -11,16 +11,16 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 
-from hta_graph.multi_rank.workers.tasks import Task, answer_pieces
+from hta_graph.multi_rank.workers.tasks import Task, encode_answer
 from hta_graph.trace.memory_limit import available_memory, limited_data
 
 __all__ = ["serve"]
 
-SLACK = 1.25
+MEMORY_FACTOR = 1.25
 """What a task may take at most of what it is given: memory is not used to the last byte."""
-BESIDE = 128 << 20
+EXTRA_BYTES = 128 << 20
 """What a process may reserve (bytes) beside what it reads."""
-FIRST_VICTIM = "500"
+OOM_SCORE = "500"
 """Let the system, where it runs out of memory, end this process before the one that waits for it."""
 
 
@@ -28,20 +28,20 @@ def serve() -> None:
     """Answer each line of standard input until there are no more; never outlive the process that asks."""
     gc.disable()
     with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(FIRST_VICTIM, encoding="ascii")
+        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE, encoding="ascii")
     asked: SimpleQueue[Task] = SimpleQueue()
-    Thread(target=_pass_on_questions, args=[asked], daemon=True).start()
+    Thread(target=_forward_tasks, args=[asked], daemon=True).start()
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what others print must not get among the columns
     with suppress(BrokenPipeError):
         while True:
             task = asked.get()
-            out.writelines(answer_pieces(task, limited_data(_most_of(task))))
+            out.writelines(encode_answer(task, limited_data(_memory_limit_of(task))))
             out.flush()
     os._exit(0)
 
 
-def _pass_on_questions(asked: SimpleQueue[Task]) -> None:
+def _forward_tasks(asked: SimpleQueue[Task]) -> None:
     """Pass on what is asked, and leave at once when the asking process is gone."""
     # A thread of its own reads what is asked, so that the end of the asking process is seen also while a task runs.
     for line in sys.stdin:
@@ -49,6 +49,6 @@ def _pass_on_questions(asked: SimpleQueue[Task]) -> None:
     os._exit(0)
 
 
-def _most_of(task: Task) -> int:
+def _memory_limit_of(task: Task) -> int:
     """Return how many bytes more than it holds already this process may take for a task."""
-    return available_memory() if task.memory is None else int(SLACK * task.memory) + BESIDE
+    return available_memory() if task.memory is None else int(MEMORY_FACTOR * task.memory) + EXTRA_BYTES

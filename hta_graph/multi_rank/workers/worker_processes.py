@@ -1,7 +1,7 @@
 """Tasks run by processes of this machine; each is owned by a thread that waits for its answers.
 
 Signals reach the main thread alone, which waits for futures: an interrupt at any moment ends in
-:meth:`ProcessEngine.shutdown`, which kills the processes, and with them the threads' waiting.
+:meth:`WorkerPool.shutdown`, which kills the processes, and with them the threads' waiting.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from threading import Lock, Semaphore, Thread
 from typing import Any, Self
 
 from hta_graph.errors import TraceError
-from hta_graph.multi_rank.workers.own_process import EndedEarlyError, Process, Take
-from hta_graph.multi_rank.workers.remedies import READ_HERE
+from hta_graph.multi_rank.workers.own_process import DecodeStream, WorkerExitedError, WorkerProcess
+from hta_graph.multi_rank.workers.remedies import READ_HERE_HINT
 from hta_graph.multi_rank.workers.tasks import Task
 
-__all__ = ["ProcessEngine"]
+__all__ = ["WorkerPool"]
 
 ATTEMPTS = 2
 """How often a task is tried whose process ends early."""
-UNLIMITED = 1 << 30
+UNLIMITED_WORKERS = 1 << 30
 
-Question = tuple["Future[Any]", Context, Task, Take[Any]]
+PendingTask = tuple["Future[Any]", Context, Task, DecodeStream[Any]]
 
 
-class ProcessEngine:
+class WorkerPool:
     """Processes that are started as they are needed, at most so many; they run tasks of this package only."""
 
-    def __init__(self, workers: int = UNLIMITED) -> None:
+    def __init__(self, workers: int = UNLIMITED_WORKERS) -> None:
         self._workers = workers
-        self._asked: SimpleQueue[Question | None] = SimpleQueue()
+        self._asked: SimpleQueue[PendingTask | None] = SimpleQueue()
         self._idle = Semaphore(0)
         self._threads: list[Thread] = []
-        self._processes: set[Process] = set()
+        self._processes: set[WorkerProcess] = set()
         self._lock = Lock()
         self._is_over = self._is_killed = False
 
-    def submit(self, task: Task, take: Take[Any]) -> Future[Any]:
+    def submit(self, task: Task, take: DecodeStream[Any]) -> Future[Any]:
         """Let a process run a task; ``take`` makes something of its answer as that arrives. An error is a result.
 
         Raises:
@@ -76,14 +76,14 @@ class ProcessEngine:
 
     def _own_a_process(self) -> None:
         """Answer what is asked, one thing after the other, in a process of this thread's own."""
-        process: Process | None = None
+        process: WorkerProcess | None = None
         while question := self._asked.get():
             process = self._answer(question, process)
             del question  # what was answered is no longer this thread's to keep
             self._idle.release()
         self._let_go(process)
 
-    def _answer(self, question: Question, process: Process | None) -> Process | None:
+    def _answer(self, question: PendingTask, process: WorkerProcess | None) -> WorkerProcess | None:
         """Answer one question; return the process if it can go on."""
         future, context, task, take = question
         if self._is_killed:
@@ -99,7 +99,9 @@ class ProcessEngine:
             return None
         return process
 
-    def _run(self, process: Process | None, task: Task, take: Take[Any]) -> tuple[Any, Process | None]:
+    def _run(
+        self, process: WorkerProcess | None, task: Task, take: DecodeStream[Any]
+    ) -> tuple[Any, WorkerProcess | None]:
         """Run a task, once more if its process ends early; return what came, and the process if it can go on."""
         found: Any = None
         for _ in range(ATTEMPTS):
@@ -107,11 +109,11 @@ class ProcessEngine:
                 process = process or self._new_process()
             except OSError as error:
                 cause = f"no process can be started to read it: {error.strerror or error}"
-                return TraceError(task.subject, cause, READ_HERE), None
+                return TraceError(task.subject, cause, READ_HERE_HINT), None
             try:
                 found = process.ask(task, take)
                 break
-            except EndedEarlyError as ended:
+            except WorkerExitedError as ended:
                 found = ended.error
                 self._let_go(process)
                 process = None
@@ -120,7 +122,7 @@ class ProcessEngine:
             process = None
         return found, process
 
-    def _new_process(self) -> Process:
+    def _new_process(self) -> WorkerProcess:
         """Start a process, unless all are to end.
 
         Raises:
@@ -129,11 +131,11 @@ class ProcessEngine:
         with self._lock:
             if self._is_killed:
                 raise OSError(ECANCELED, "all of them are to end")
-            process = Process()
+            process = WorkerProcess()
             self._processes.add(process)
             return process
 
-    def _let_go(self, process: Process | None) -> None:
+    def _let_go(self, process: WorkerProcess | None) -> None:
         """End a process, if there is one."""
         if process:
             with self._lock:

@@ -24,7 +24,7 @@ from hta_graph.roofline.cost_models.reductions import REDUCTIONS
 from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall
 from hta_graph.roofline.operators_demand import CostModel, Demand
 
-__all__ = ["MODELS", "MOST", "demand_of", "is_loose", "model_of"]
+__all__ = ["MODELS", "MAX_WORK", "demand_of", "is_loose_bound", "model_of"]
 
 MODELS: tuple[CostModel, ...] = (
     *MATMUL,
@@ -46,7 +46,7 @@ MODELS: tuple[CostModel, ...] = (
     *TRITON,
 )
 
-MOST = 1 << 62
+MAX_WORK = 1 << 62
 """More is no work that a GPU can do, and no integer of 64 bits."""
 LOOSE = re.compile(r"index|gather|scatter|embedding|take|masked_select|max_pool\w*_backward|sort|topk|unique|kthvalue")
 BY_NAME = {name: model for model in MODELS for name in model.operators}
@@ -63,12 +63,12 @@ def model_of(name: str) -> CostModel | None:
     return BY_NAME.get(name) or BY_NAME.get(name.removesuffix("_"))
 
 
-def is_loose(name: str) -> bool:
+def is_loose_bound(name: str) -> bool:
     """Tell whether an operator's true traffic may be far more than its least.
 
     Rows that an index names may repeat, and who puts in order goes over all again and again.
 
-    >>> is_loose("aten::index_select"), is_loose("aten::sort"), is_loose("aten::mm")
+    >>> is_loose_bound("aten::index_select"), is_loose_bound("aten::sort"), is_loose_bound("aten::mm")
     (True, True, False)
     """
     return LOOSE.search(name) is not None
@@ -82,6 +82,6 @@ def demand_of(call: OperatorCall) -> Demand | None:
     """
     model = model_of(call.name)
     found = model.demand(call) if model else None
-    if found is not None and max(found.flops, found.bytes or 0) > MOST:
+    if found is not None and max(found.flops, found.bytes or 0) > MAX_WORK:
         raise NotRecordedError("sizes that can be true")
     return found

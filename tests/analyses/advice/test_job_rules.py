@@ -104,6 +104,6 @@ def test_what_another_ranks_gpu_does_relieves_nobody(tmp_path: Path) -> None:
     path = hg.critical_path(hg.read_job(small_job(tmp_path)), hg.annotation("forward"))
     facts = PathFacts(path)
     # The path is on rank 1 until its kernel begins at 58, then on rank 0 to 68; rank 0's kernels before do not count.
-    part = path.graph.part_of(facts.work.row)
+    part = path.graph.rank_index_of(facts.work.row)
     assert [int((facts.work.end - facts.work.start)[part == place].sum()) for place in (0, 1)] == [10_000, 26_000]
     assert facts.gpu_idle_ns == 68_000 - 10_000 - 26_000

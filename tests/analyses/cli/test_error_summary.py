@@ -15,8 +15,8 @@ from tests.support.command_line import run_command
 
 @pytest.fixture
 def few_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rank_inputs, "ERRORS_TOLD", 1)
-    monkeypatch.setattr(info, "RANKS_TOLD", 2)
+    monkeypatch.setattr(rank_inputs, "ERRORS_LISTED", 1)
+    monkeypatch.setattr(info, "RANKS_LISTED", 2)
 
 
 @pytest.mark.usefixtures("few_told")

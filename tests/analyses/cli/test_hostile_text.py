@@ -16,8 +16,8 @@ from analyses.display.terminal import table
 from hta_graph.errors import UsageError
 from hta_graph.storage.atomic_write import write_file
 from hta_graph.text.json_text import to_json
-from hta_graph.text.sanitize import printable
-from tests.support.cli_parsers import every_command
+from hta_graph.text.sanitize import sanitize
+from tests.support.cli_parsers import parsers_by_command
 from tests.support.command_line import run_command
 from tests.support.deep_tests import deep
 from tests.text_attacks.command_lines import Material, Screen, ask_in_process, stray_characters
@@ -32,7 +32,7 @@ from tests.text_attacks.texts import (
 )
 
 ROOT = Path(__file__).parents[3]
-COMMANDS = list(every_command())
+COMMANDS = list(parsers_by_command())
 SOME = [words if at % 9 == 0 else deep(words) for at, words in enumerate(COMMANDS)]
 
 
@@ -59,7 +59,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Material:
 def test_every_hidden_character_is_seen_and_every_other_one_stays() -> None:
     planes = (range(0x3100), range(0xD700, 0x11000), range(0xE0000, 0xE0200))
     every = [chr(code) for plane in planes for code in plane]
-    shown = printable("\u0915".join(every))[::2]
+    shown = sanitize("\u0915".join(every))[::2]
     changed = {char for char, seen in zip(every, shown, strict=True) if char != seen}
     # Between letters of Hindi, joiners belong to words.
     assert changed == {char for char in every if stray_characters(char)} | {"\n"}
@@ -70,13 +70,13 @@ def test_every_hidden_character_is_seen_and_every_other_one_stays() -> None:
     "text", ["内核 naïve", "👩\u200d💻", "می\u200cخواهم", "e\u0301", "\ue0b0", "\U0001fae9", "a\u00a0b"]
 )
 def test_texts_of_all_languages_stay(text: str) -> None:
-    assert printable(text) == text
+    assert sanitize(text) == text
 
 
 @pytest.mark.parametrize("text", ["a\u200db", "\u200d", "内\u200d\u200d核", "内\u200c", "\u200d内"])
 def test_joiners_that_join_nothing_are_seen(text: str) -> None:
-    assert "\ufffd" in printable(text)
-    assert len(printable(text)) == len(text)
+    assert "\ufffd" in sanitize(text)
+    assert len(sanitize(text)) == len(text)
 
 
 @pytest.mark.parametrize("words", SOME, ids=" ".join)

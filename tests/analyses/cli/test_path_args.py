@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli_parsers import every_command
+from tests.support.cli_parsers import parsers_by_command
 from tests.support.command_line import folder_contents, one_error, run_command
 from tests.support.deep_tests import deep
 from tests.support.output_commands import Output, WritingCommand, names_a_file, write_inputs, writing_commands
@@ -48,7 +48,7 @@ def test_whatever_names_a_file_is_declared_as_one() -> None:
     """This is what lets all of them be looked at: an option without it would be overwritten."""
     wrong = [
         f"{' '.join(words)} {action.dest}"
-        for words, parser in every_command().items()
+        for words, parser in parsers_by_command().items()
         for action in parser._actions
         if (action.metavar in NAMES_OF_FILES) != names_a_file(action)
     ]
@@ -107,7 +107,7 @@ def test_no_folder_with_an_input_is_written_anew(
 
 
 def actions(command: WritingCommand) -> list[argparse.Action]:
-    return every_command()[command.words]._actions
+    return parsers_by_command()[command.words]._actions
 
 
 def test_an_output_in_the_input_folder_may_be_the_name_of_another_input(
@@ -175,7 +175,7 @@ def test_nothing_is_said_of_what_goes_nowhere(capsys: pytest.CaptureFixture[str]
     ("words", "action"),
     [
         (words, action)
-        for words, parser in every_command().items()
+        for words, parser in parsers_by_command().items()
         for action in parser._actions
         if names_a_file(action)
     ],

@@ -13,8 +13,8 @@ import hta_graph as hg
 from analyses.answer import Answer, answer_lines
 from analyses.diff import run_diff, two_runs_job_diff
 from analyses.diff.job_diff import JobComparison
-from analyses.diff.job_side import STRETCHES_TOLD, _told_of, side_of_job
-from analyses.diff.sides import usual_of
+from analyses.diff.job_side import STEPS_LISTED, _listed_steps, side_of_job
+from analyses.diff.sides import median_index
 from analyses.display.terminal import TextTable
 from tests.simulator.large import read_truth
 from tests.support.deep_tests import deep
@@ -52,7 +52,7 @@ def files(folder: Path, *without: int) -> list[Path]:
 
 
 def answer_of(found: JobComparison) -> Answer:
-    beside = two_runs_job_diff.rank_beside(found.control, found.test)
+    beside = two_runs_job_diff.common_rank(found.control, found.test)
     graphs = (hg.build_graph(hg.read_trace(side.files[beside])) for side in (found.control, found.test))
     return two_runs_job_diff.answer_of_jobs(found, run_diff.between_runs(*graphs))
 
@@ -166,13 +166,13 @@ def test_all_waiting_of_the_steps_is_charged_and_belongs_to_a_group(job_of: Job)
 
 def test_of_very_many_steps_those_that_are_told_stand_for_all() -> None:
     lengths = np.random.default_rng(0).permutation(1_001) + 1_000
-    told = _told_of(lengths)
-    assert len(told) <= STRETCHES_TOLD
-    assert usual_of(lengths) in told
+    told = _listed_steps(lengths)
+    assert len(told) <= STEPS_LISTED
+    assert median_index(lengths) in told
     assert np.median(lengths[told]) == pytest.approx(np.median(lengths), rel=0.01)
     # A quarter of them is as far from the median as a quarter of all.
     assert np.subtract(*np.quantile(lengths[told], [0.75, 0.25])) == pytest.approx(500, rel=0.1)
-    assert _told_of(lengths[:STRETCHES_TOLD]).tolist() == list(range(STRETCHES_TOLD))
+    assert _listed_steps(lengths[:STEPS_LISTED]).tolist() == list(range(STEPS_LISTED))
 
 
 @pytest.mark.slow

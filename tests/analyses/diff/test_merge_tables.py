@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from analyses.diff import merge_tables
-from analyses.diff.merge_tables import SideRows, medians_of_sides
+from analyses.diff.merge_tables import SideRows, merge_medians
 from analyses.diff.noise import LEAST_OF_STEPS, band_of_medians
 from hta_graph.model import Floats
 
@@ -31,7 +31,7 @@ def test_medians_and_noise_are_those_of_whole_tables(
     monkeypatch.setattr(merge_tables, "LARGEST_TABLE", at_once)
     rng = np.random.default_rng(sum(counts))
     sides = [table(rng, 40, count) for count in counts]
-    found = medians_of_sides([rows_of_side(side) for side in sides], ["name"], ["ns"], None).set_index("name")
+    found = merge_medians([rows_of_side(side) for side in sides], ["name"], ["ns"], None).set_index("name")
     assert set(found.index) == set(np.flatnonzero(np.hstack(sides).any(axis=1)))
     medians = [np.median(side, axis=1) for side in sides]
     longer = np.maximum(*(median.round() for median in medians))

@@ -9,10 +9,10 @@ import pytest
 
 from analyses.diff.noise import (
     LEAST_OF_STEPS,
-    Repeats,
+    Repetitions,
     band_of_medians,
     band_of_steps,
-    noise_of_repeats,
+    noise_of_repetitions,
 )
 from hta_graph.model import Floats
 
@@ -60,19 +60,19 @@ def test_the_band_is_a_share_of_the_control_and_never_less_than_recordings_diffe
     assert band_of_steps(wide, wide) == pytest.approx(band_of_steps(10 * wide, 10 * wide))
 
 
-def repeats(unit: list[int], control: list[int], test: list[int]) -> Repeats:
-    return Repeats(np.array(unit), np.array(control), np.array(test))
+def repeats(unit: list[int], control: list[int], test: list[int]) -> Repetitions:
+    return Repetitions(np.array(unit), np.array(control), np.array(test))
 
 
 def test_units_of_several_sizes_and_kernels_that_became_slower_are_no_noise() -> None:
     control = [10, 1_000, 10, 1_000, 50, 50, 50]
     slower = [20, 2_000, 20, 2_000, 50, 50, 50]
-    assert noise_of_repeats(repeats([0, 0, 0, 0, 1, 1, 1], control, slower), 0) == (0.0, 7)
+    assert noise_of_repetitions(repeats([0, 0, 0, 0, 1, 1, 1], control, slower), 0) == (0.0, 7)
 
 
 def test_what_is_not_repeated_tells_nothing() -> None:
-    assert noise_of_repeats(repeats([0, 1, 2, 2], [10, 10, 5, 5], [90, 1, 7, 3]), 0) == (0.0, 0)
-    assert noise_of_repeats(repeats([], [], []), 100) == (0.0, 0)
+    assert noise_of_repetitions(repeats([0, 1, 2, 2], [10, 10, 5, 5], [90, 1, 7, 3]), 0) == (0.0, 0)
+    assert noise_of_repetitions(repeats([], [], []), 100) == (0.0, 0)
 
 
 def test_the_noise_of_a_sum_shrinks_with_its_repetitions() -> None:
@@ -80,7 +80,7 @@ def test_the_noise_of_a_sum_shrinks_with_its_repetitions() -> None:
 
     def noise(count: int) -> float:
         times = (rng.lognormal(10, 0.1, count).astype(np.int64) for _ in range(2))
-        return noise_of_repeats(Repeats(np.zeros(count, np.int64), *times), 0)[0]
+        return noise_of_repetitions(Repetitions(np.zeros(count, np.int64), *times), 0)[0]
 
     assert noise(25) == pytest.approx(0.1 * np.sqrt(2 / 25), rel=0.5)
     assert noise(2_500) == pytest.approx(0.1 * np.sqrt(2 / 2_500), rel=0.2)
@@ -88,4 +88,4 @@ def test_the_noise_of_a_sum_shrinks_with_its_repetitions() -> None:
 
 def test_noise_is_a_share_of_the_window_where_that_is_longer() -> None:
     found = repeats([0] * 4, [100] * 4, [110, 90, 110, 90])
-    assert noise_of_repeats(found, 4_000)[0] == pytest.approx(noise_of_repeats(found, 0)[0] / 10)
+    assert noise_of_repetitions(found, 4_000)[0] == pytest.approx(noise_of_repetitions(found, 0)[0] / 10)

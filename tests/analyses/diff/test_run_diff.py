@@ -15,7 +15,7 @@ from analyses.answer import Answer, answer_document, answer_lines
 from analyses.diff.change_tables import call_path_diff, name_diff, path_class_diff, time_by_name_diff
 from analyses.diff.kernels_in_order import kernel_changes
 from analyses.diff.run_diff import TABLES, answer, answer_of_comparison, between_runs, figure
-from analyses.diff.two_runs_comparison import Comparison, compared
+from analyses.diff.two_runs_comparison import Comparison, compare
 from analyses.scope import Scope, in_window
 from hta_graph.paths.critical_path import critical_path
 from tests.support.deep_tests import deep
@@ -342,4 +342,4 @@ def test_both_ways_to_ask_give_one_answer(tmp_path: Path) -> None:
     other = answer_of_comparison(comparison)
     assert found.notes == other.notes
     assert all(pd.DataFrame.equals(found.tables[name], other.tables[name]) for name in other.tables)
-    assert compared(comparison.control, comparison.test) == comparison
+    assert compare(comparison.control, comparison.test) == comparison

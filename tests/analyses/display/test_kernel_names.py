@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from hta_graph.text.sanitize import one_line
-from hta_graph.text.shorten import cut_apart, demangled, elided, short_name, short_names
+from hta_graph.text.shorten import demangle, short_name, short_names, shorten_distinct, shorten_middle
 
 RMSNORM = (
     "_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdINS_27Rmsnorm2dFwdPipelineOnePassINS_27Rmsnorm2dFwdPipelineProblemIDF16b"
@@ -47,7 +47,7 @@ def test_what_a_name_is_shortened_to(name: str, short: str) -> None:
     ],
 )
 def test_a_mangled_name_gives_its_function_and_first_type(name: str, read: str) -> None:
-    assert demangled(name) == read
+    assert demangle(name) == read
 
 
 def test_two_instances_of_a_template_are_told_apart() -> None:
@@ -79,7 +79,7 @@ def test_any_names_stay_different_on_one_printable_line_within_their_size() -> N
     ]
     names = ["".join(draw.choices(parts, k=draw.randrange(12))) for _ in range(400)]
     for size in (12, 24, 60):
-        shown = cut_apart(short_names(names, size), size)
+        shown = shorten_distinct(short_names(names, size), size)
         assert all(text.isprintable() and len(text) <= size for text in shown)
         # What the eye cannot tell apart in the trace either is not asked for.
         told = {one_line(name) for name in names}
@@ -88,9 +88,9 @@ def test_any_names_stay_different_on_one_printable_line_within_their_size() -> N
 
 def test_the_middle_is_cut_and_the_size_kept() -> None:
     for size, length in product(range(1, 12), range(20)):
-        cut = elided("abcdefghijklmnopqrst"[:length], size)
+        cut = shorten_middle("abcdefghijklmnopqrst"[:length], size)
         assert len(cut) == min(size, length)
-    assert cut_apart(["a" * 30 + "b" * 30, "a" * 31 + "b" * 30], 12) == ["aaaaa…bbb #1", "aaaaa…bbb #2"]
+    assert shorten_distinct(["a" * 30 + "b" * 30, "a" * 31 + "b" * 30], 12) == ["aaaaa…bbb #1", "aaaaa…bbb #2"]
 
 
 @pytest.mark.sampled(3)

@@ -29,7 +29,7 @@ from analyses.hta.filters import (
     ZeroDurationFilter,
 )
 from analyses.hta.frame import SymbolTable, hta_trace_frame, hta_trace_frames
-from analyses.hta.hta_window import like_hta
+from analyses.hta.hta_window import hta_scopes
 from analyses.scope import whole
 from hta_graph.errors import QueryError, UsageError
 from tests.support.golden_graphs import answered, graphs
@@ -172,7 +172,7 @@ def asked(key: str) -> Callable[[pd.DataFrame, pd.DataFrame, SymbolTable], pd.Da
 def test_hta_filters_keep_the_same_rows(name: str, rounding: str) -> None:
     found = graphs(name)
     rank = min(found)
-    frames, symbols = hta_trace_frames(like_hta(found))
+    frames, symbols = hta_trace_frames(hta_scopes(found))
     frame, bare = frames[rank], frames[rank].drop(columns=["s_name", "s_cat"])
     results = answered(f"{name}{rounding}", "trace_filters")["value"]
     results.pop("total")

@@ -10,7 +10,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.hta.frame import NO_STREAM, hta_trace_frame, hta_trace_frames
-from analyses.hta.hta_window import like_hta
+from analyses.hta.hta_window import hta_scopes
 from analyses.hta.kernel_names import name_without_arguments
 from analyses.scope import per_step, whole
 from tests.support.golden_graphs import NANOSECONDS, WHOLE_MICROSECONDS, graphs
@@ -69,7 +69,7 @@ def test_only_what_ran_on_a_stream_has_one(tmp_path: Path) -> None:
 
 def test_the_window_of_hta_drops_the_last_step_and_work_without_a_launch(tmp_path: Path) -> None:
     graph = build().graph(tmp_path)
-    frame = hta_trace_frame(like_hta({0: graph})[0])
+    frame = hta_trace_frame(hta_scopes({0: graph})[0])
     assert frame["index"].tolist() == [1, 2, 3, 4, 5]
     assert frame["ts"].iloc[0] == 50.0  # since the trace's begin, not the window's
     assert [len(hta_trace_frame(scope)) for scope in per_step(0, graph)] == [5, 6]
@@ -100,7 +100,7 @@ def test_short_names_have_no_arguments() -> None:
 @pytest.mark.parametrize("name", WHOLE_MICROSECONDS + NANOSECONDS)
 def test_the_rows_of_hta_are_kept(name: str) -> None:
     golden = json.loads((SHARED / "golden" / name / "load.json").read_text())["result"]["value"]
-    frames, _ = hta_trace_frames(like_hta(graphs(name)))
+    frames, _ = hta_trace_frames(hta_scopes(graphs(name)))
     for rank, frame in frames.items():
         expected = golden["ranks"][str(rank)]
         counters = {column for column in expected["columns"] if "__" in column}  # of CUPTI: another analysis
@@ -120,7 +120,7 @@ def test_the_rows_of_hta_are_kept(name: str) -> None:
 @pytest.mark.shared
 @pytest.mark.slow
 def test_partners_point_at_each_other() -> None:
-    frame = hta_trace_frame(like_hta(graphs("nccl_args_a100"))[0])
+    frame = hta_trace_frame(hta_scopes(graphs("nccl_args_a100"))[0])
     device = frame[frame["stream"] >= 0]
     calls = frame.loc[device["index_correlation"]]
     assert (calls["correlation"].to_numpy() == device["correlation"].to_numpy()).all()

@@ -14,7 +14,7 @@ from analyses.hta.breakdowns import (
     hta_gpu_user_annotation_breakdown,
 )
 from analyses.hta.frame import hta_trace_frames
-from analyses.hta.hta_window import like_hta
+from analyses.hta.hta_window import hta_scopes
 from analyses.questions.annotation_times import (
     annotated_activities,
     annotation_durations,
@@ -23,7 +23,7 @@ from analyses.questions.annotation_times import (
     figure,
 )
 from analyses.scope import per_step, whole
-from hta_graph.attribution.gpu_annotations import gpu_annotation_over, originals
+from hta_graph.attribution.gpu_annotations import annotation_sources, gpu_annotations_over
 from hta_graph.errors import QueryError
 from hta_graph.model import EventKind
 from tests.support.golden_graphs import NANOSECONDS, TRACES, WHOLE_MICROSECONDS, answered, graphs
@@ -83,9 +83,9 @@ def test_an_activity_is_under_the_shortest_copy_that_it_overlaps_on_its_stream(t
         trace.kernel("k", start, end, at + 1)
     graph = trace.graph(tmp_path)
     rows = np.flatnonzero(graph.trace.is_gpu).astype(np.int32)
-    over = [graph.trace.name_of(row) if row >= 0 else None for row in gpu_annotation_over(graph, rows).tolist()]
+    over = [graph.trace.name_of(row) if row >= 0 else None for row in gpu_annotations_over(graph, rows).tolist()]
     assert over == [None, "long", "long", "long", "short", "long", None]
-    copies, sources = originals(graph)
+    copies, sources = annotation_sources(graph)
     assert [graph.trace.name_of(row) for row in copies.tolist()] == [
         graph.trace.name_of(row) for row in sources.tolist()
     ]
@@ -173,7 +173,7 @@ def test_work_of_the_autograd_thread_belongs_to_the_backward_pass() -> None:
 
 def breakdown(name: str, **arguments: Any) -> pd.DataFrame | None:
     defaults = {"use_gpu_annotation": True, "duration_ratio": 0.8, "num_kernels": 1000, "allowlist_patterns": None}
-    return hta_gpu_user_annotation_breakdown(like_hta(graphs(name)), **{**defaults, **arguments})
+    return hta_gpu_user_annotation_breakdown(hta_scopes(graphs(name)), **{**defaults, **arguments})
 
 
 def as_hta(frame: pd.DataFrame, result: dict[str, Any]) -> tuple[Any, Any]:
@@ -223,7 +223,7 @@ def test_gpu_rows_have_hta_columns_and_annotations(name: str) -> None:
     rounded = "" if name in WHOLE_MICROSECONDS else "__ns_rounding_off"
     if name == "nanogpt_ab_hook":
         rounded = ""  # HTA failed on it, and there is no run without rounding
-    scope = like_hta(graphs(name))[0]
+    scope = hta_scopes(graphs(name))[0]
     frames, symbols = hta_trace_frames([scope])
     frame = hta_gpu_kernels_with_user_annotations(
         scope, frames=lambda: (frames, symbols), expand_names=True, shorten_names=True
@@ -252,7 +252,7 @@ def test_gpu_rows_have_hta_columns_and_annotations(name: str) -> None:
 def test_a_graph_without_this_kind_of_row_has_no_copies() -> None:
     graph = graphs("execution_trace_sample")[0]
     assert not (graph.trace.events.kind == EventKind.GPU_ANNOTATION).any()
-    assert not len(originals(graph)[0])
+    assert not len(annotation_sources(graph)[0])
 
 
 def test_it_concludes_which_annotation_has_most_gpu_time(tmp_path: Path) -> None:

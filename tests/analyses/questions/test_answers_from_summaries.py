@@ -13,10 +13,10 @@ import hta_graph as hg
 from analyses.answer import Answer, answer_lines
 from analyses.display.terminal import TextTable
 from analyses.display.worst_ranks import worst_and_typical
-from analyses.matched_collectives import matched_collectives, notes_on
+from analyses.matched_collectives import matched_collectives, matching_notes
 from analyses.questions import collectives as collectives_module
 from analyses.questions import ranks_stragglers as stragglers_module
-from analyses.questions.stragglers import causes_in_words
+from analyses.questions.stragglers import _headline
 from analyses.questions.waiting_figure import ROWS, waiting_over_time
 from analyses.report.job_section import job_section
 from analyses.scope import Scope, whole
@@ -107,12 +107,12 @@ def causes_of(caused: dict[int, int]) -> pd.DataFrame:
 
 def test_the_first_sentence_names_the_host_where_that_is_sure() -> None:
     hosts = {0: "a", 1: "a", 2: "b", 3: "b"}
-    assert causes_in_words(causes_of({2: 9, 0: 1}), hosts)[0].startswith("rank 2 on host b holds up the others:")
-    assert causes_in_words(causes_of({2: 9, 0: 1}), {})[0].startswith("rank 2 holds up the others:")
-    both = causes_in_words(causes_of({2: 4, 3: 3, 0: 3}), hosts)[0]
+    assert _headline(causes_of({2: 9, 0: 1}), hosts)[0].startswith("rank 2 on host b holds up the others:")
+    assert _headline(causes_of({2: 9, 0: 1}), {})[0].startswith("rank 2 holds up the others:")
+    both = _headline(causes_of({2: 4, 3: 3, 0: 3}), hosts)[0]
     assert "no rank alone" in both
     assert "rank 2 causes 40 %, more than any other; but 70 % is caused on host b" in both
-    assert "host" not in causes_in_words(causes_of({2: 2, 3: 3, 0: 3, 1: 2}), hosts)[0]
+    assert "host" not in _headline(causes_of({2: 2, 3: 3, 0: 3, 1: 2}), hosts)[0]
 
 
 @pytest.mark.slow
@@ -146,7 +146,7 @@ def test_of_many_clocks_those_furthest_off_are_named(tmp_path: Path, monkeypatch
     matched = matched_collectives(scopes)
     offsets = {rank: rank * 1000 - 500 for rank in range(1, MANY)}
     monkeypatch.setattr(type(matched[0].found), "offsets", property(lambda _: offsets))
-    notes = [text for text in notes_on(scopes, matched) if "clock" in text]
+    notes = [text for text in matching_notes(scopes, matched) if "clock" in text]
     assert len(notes) == 11
     assert notes[0].startswith("rank 30: its clock is +0.029")
     assert notes[-1] == "and the clocks of 29 ranks more, none by over 0.029 ms; the job's `clocks` are all"

@@ -11,8 +11,8 @@ import pytest
 import hta_graph as hg
 from analyses.cli.main import main
 from analyses.hta.hta_stragglers import hta_potential_stragglers, hta_profiler_steps
-from analyses.hta.hta_window import like_hta
-from analyses.matched_collectives import matched_collectives, notes_on
+from analyses.hta.hta_window import hta_scopes
+from analyses.matched_collectives import matched_collectives, matching_notes
 from analyses.questions import collectives as collectives_module
 from analyses.questions import ranks_stragglers as stragglers_module
 from analyses.questions.collectives import collective_members, collectives, waits_by_rank
@@ -22,7 +22,7 @@ from hta_graph.errors import QueryError
 from hta_graph.multi_rank.matching.collectives import MATCHED_BY, match_collectives
 from hta_graph.multi_rank.matching.communication_kernels import read_communication_kernels
 from tests.support.golden_graphs import graphs
-from tests.support.reference_percentile import usual
+from tests.support.reference_percentile import percentile
 from tests.support.shared_traces import SHARED
 from tests.support.trace_builder import TraceBuilder
 
@@ -96,7 +96,7 @@ def test_what_is_alike_in_order_but_apart_in_time_is_left_out_with_a_sentence(tm
     scopes = scopes_of(tmp_path, rank_trace(0, [(10, 20)]), rank_trace(1, [(2_000, 2_010)]))
     matched = matched_collectives(scopes)
     assert not len(matched[0].found)
-    assert notes_on(scopes, matched)[0].startswith("2 communications of single ranks are left out")
+    assert matching_notes(scopes, matched)[0].startswith("2 communications of single ranks are left out")
     near = scopes_of(tmp_path, rank_trace(0, [(10, 20)]), rank_trace(1, [(1_019, 1_030)]))
     assert len(matched_collectives(near)[0].found) == 1
 
@@ -159,7 +159,7 @@ def test_a_clock_that_is_off_is_seen_by_numbers_and_taken_into_account(tmp_path:
     matched = matched_collectives(scopes)
     assert matched[0].found.offsets == {1: 5_000_000_000}
     assert collective_members(matched)["wait_ns"].tolist() == [1_000, 0, 5_000, 0, 3_000, 0]
-    assert "rank 1: its clock is +5,000.000 ms ahead" in " ".join(notes_on(scopes, matched))
+    assert "rank 1: its clock is +5,000.000 ms ahead" in " ".join(matching_notes(scopes, matched))
 
 
 def test_a_collective_that_fits_no_clocks_is_named(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_collective_that_fits_no_clocks_is_named(tmp_path: Path) -> None:
     forged = rank_trace(1, times, Seq=[*numbers[:18], 19, 18], **group)
     scopes = scopes_of(tmp_path, right, forged)
     matched = matched_collectives(scopes)
-    named = [text for text in notes_on(scopes, matched) if "fits no clocks" in text]
+    named = [text for text in matching_notes(scopes, matched) if "fits no clocks" in text]
     assert 1 <= len(matched[0].found.rejected) == len(named) <= 2
     assert "rank 0 event" in named[0]
     assert "rank 1 event" in named[0]
@@ -188,7 +188,7 @@ def test_sends_and_receives_are_no_collectives(tmp_path: Path) -> None:
     )
     matched = matched_collectives(scopes)
     assert not len(matched[0].found)
-    assert notes_on(scopes, matched)[0].startswith("2 sends, receives and rooted collectives do not say whom")
+    assert matching_notes(scopes, matched)[0].startswith("2 sends, receives and rooted collectives do not say whom")
 
 
 def test_one_rank_of_many_is_a_sentence(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_steps_choose_collectives_by_their_launch_on_the_last_rank(tmp_path: Pat
     traces = with_steps(0, [(10, 30), (45, 50), (70, 80)]), with_steps(1, [(20, 30), (41, 50), (71, 80)])
     scopes = scopes_of(tmp_path, *traces)
     assert hta_profiler_steps(scopes) == [3, 4, 5]
-    assert hta_profiler_steps(like_hta({scope.rank: scope.graph for scope in scopes})) == [3, 4]
+    assert hta_profiler_steps(hta_scopes({scope.rank: scope.graph for scope in scopes})) == [3, 4]
     assert [hta_potential_stragglers(scopes, [number], num_candidates=2) for number in (3, 4, 5)] == [[1], [0], [1]]
     assert hta_potential_stragglers(scopes, [3, 4], num_candidates=2) == [1, 0]
     with pytest.raises(QueryError, match="there are: 3, 4, 5"):
@@ -262,7 +262,7 @@ def test_the_exact_recomputation_is_met(name: str) -> None:
     assert kernels["wait_ns"].sum() == frame["wait_caused_ns"].sum()
     worst = {"dlrm_8xv100": [7, 5], "nanogpt_ddp_8xh100": [1, 0]}[name]
     assert hta_potential_stragglers(scopes, profiler_steps=None, num_candidates=2) == worst
-    assert hta_potential_stragglers(like_hta(graphs(name)), profiler_steps=None, num_candidates=2) == worst
+    assert hta_potential_stragglers(hta_scopes(graphs(name)), profiler_steps=None, num_candidates=2) == worst
 
 
 @pytest.mark.slow
@@ -278,7 +278,7 @@ def test_every_collective_of_a_pair_is_matched_by_group() -> None:
 @pytest.mark.shared
 @pytest.mark.parametrize(("name", "steps"), [("dlrm_8xv100", [10]), ("nanogpt_ddp_8xh100", [10, 11, 12])])
 def test_steps_of_the_gpu_do_not_count(name: str, steps: list[int]) -> None:
-    assert hta_profiler_steps(like_hta(graphs(name))) == steps
+    assert hta_profiler_steps(hta_scopes(graphs(name))) == steps
 
 
 def test_a_median_and_95_percent_tell_of_single_waits(tmp_path: Path) -> None:
@@ -291,10 +291,10 @@ def test_a_median_and_95_percent_tell_of_single_waits(tmp_path: Path) -> None:
     kernels = collective_members(matched)
     for row in waits_by_rank(kernels).itertuples():
         waits = kernels.loc[kernels["rank"] == row.rank, "wait_ns"]
-        assert (row.median_wait_ns, row.p95_wait_ns) == (usual(waits, 50), usual(waits, 95))
+        assert (row.median_wait_ns, row.p95_wait_ns) == (percentile(waits, 50), percentile(waits, 95))
     for row in collectives(matched).itertuples():
         others = kernels[(kernels["number"] == row.number) & ~kernels["is_last"].astype(bool)]
-        assert row.median_wait_ns == usual(others["wait_ns"], 50)
+        assert row.median_wait_ns == percentile(others["wait_ns"], 50)
 
 
 def test_it_concludes_how_much_is_waiting_and_for_whom(tmp_path: Path) -> None:

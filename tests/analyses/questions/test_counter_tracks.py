@@ -13,7 +13,7 @@ import pytest
 import hta_graph as hg
 from analyses.cli.main import main
 from analyses.hta.hta_counters import TimeSeriesTypes, hta_generate_trace_with_counters
-from analyses.hta.hta_window import like_hta
+from analyses.hta.hta_window import hta_scopes
 from analyses.questions.counter_tracks import RATES, counter_tracks
 from analyses.scope import whole
 from hta_graph.errors import OutputError
@@ -157,7 +157,7 @@ def test_every_track_arrives_in_perfetto(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [*WHOLE_MICROSECONDS[:4], *NANOSECONDS[:3]])
 def test_hta_draws_the_same_points(name: str, tmp_path: Path) -> None:
     """Sums may differ by HTA's order at one instant and by its rounding; nanogpt's window is wrong there."""
-    (first, *_) = like_hta(graphs(name))
+    (first, *_) = hta_scopes(graphs(name))
     (expected,) = answered(name, "generate_trace_with_counters")["value"]
     (target,) = hta_generate_trace_with_counters(
         [first], output_dir=tmp_path, time_series=None, output_suffix="_with_counters"
@@ -181,6 +181,6 @@ def test_hta_draws_the_same_points(name: str, tmp_path: Path) -> None:
 def test_read_only_inputs_need_an_output_folder(tmp_path: Path) -> None:
     assert (SHARED / "traces" / "dlrm_8xv100").is_dir()
     found = hta_generate_trace_with_counters(
-        like_hta(graphs("dlrm_8xv100")), output_dir=tmp_path, time_series=None, output_suffix="_with_counters"
+        hta_scopes(graphs("dlrm_8xv100")), output_dir=tmp_path, time_series=None, output_suffix="_with_counters"
     )
     assert [path.name for path in found] == [f"kineto_rank{rank}_with_counters.json.gz" for rank in range(8)]

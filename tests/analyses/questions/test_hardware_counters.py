@@ -10,7 +10,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.hta.hta_counters import hta_cupti_counter_data_with_operators
-from analyses.hta.hta_window import like_hta
+from analyses.hta.hta_window import hta_scopes
 from analyses.questions.hardware_counters import answer, counted_ranges, figure, hardware_counters
 from analyses.scope import in_window, whole
 from hta_graph.errors import TraceError
@@ -119,7 +119,7 @@ def test_a_figure_shares_the_counters_out(tmp_path: Path) -> None:
 
 @pytest.mark.shared
 def test_hta_is_met() -> None:
-    (frame,) = hta_cupti_counter_data_with_operators(like_hta(graphs("cupti_counters")))
+    (frame,) = hta_cupti_counter_data_with_operators(hta_scopes(graphs("cupti_counters")))
     (golden,) = answered("cupti_counters", "get_cupti_counter_data_with_operators")["items"]
     for column in frame:
         expected = [row[golden["columns"].index(column)] for row in golden["rows"]]
@@ -131,7 +131,7 @@ def test_hta_is_met() -> None:
 @pytest.mark.parametrize("name", [name for name in TRACES if name != "cupti_counters"])
 def test_hta_is_met_where_there_are_none(name: str) -> None:
     assert answered(name, "get_cupti_counter_data_with_operators")["value"] == []
-    assert hta_cupti_counter_data_with_operators(like_hta(graphs(name))) == []
+    assert hta_cupti_counter_data_with_operators(hta_scopes(graphs(name))) == []
 
 
 @pytest.mark.shared

@@ -14,7 +14,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.hta.hta_idle_time import hta_idle_time
-from analyses.hta.hta_window import like_hta
+from analyses.hta.hta_window import hta_scopes
 from analyses.questions.idle_time import answer, figure, idle_time, idle_waits, longest_gaps, stream_idle_time
 from analyses.questions.idle_time_chart import bars_of_causes
 from analyses.questions.launch_gaps import launch_gaps
@@ -25,12 +25,12 @@ from hta_graph.errors import UsageError
 from hta_graph.model import EdgeKind, GapCause
 from hta_graph.paths.gap_causes import GapExplainer
 from hta_graph.paths.gaps import Gaps
-from hta_graph.paths.pieces import Pieces
+from hta_graph.paths.pieces import SegmentTable
 from hta_graph.paths.windows import between
 from hta_graph.stream_gaps import device_gaps, stream_intervals
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.deep_tests import deep
-from tests.support.reference_percentile import usual
+from tests.support.reference_percentile import percentile
 from tests.support.shared_traces import SHARED, graph_of_file
 from tests.support.trace_builder import TraceBuilder
 
@@ -303,7 +303,7 @@ def check_against_paths(graph: hg.DependencyGraph, most: int) -> None:
         assert sums(mine.event[named], mine.length[named]) == by_event
 
 
-def clipped(pieces: Pieces, start: int, end: int) -> Pieces:
+def clipped(pieces: SegmentTable, start: int, end: int) -> SegmentTable:
     cut = replace(pieces, start=pieces.start.clip(start, end), end=pieces.end.clip(start, end))
     return cut.take(cut.length > 0)
 
@@ -359,7 +359,7 @@ def test_htas_answer_is_met_where_it_is_right(name: str) -> None:
     items = json.loads((SHARED / "golden" / name / "get_idle_time_breakdown.json").read_text())["result"]["items"]
     right = {rank: graph for rank, graph in graphs_of(name).items() if not (name == "dlrm_8xv100" and rank in (1, 3))}
     frame, statistics = hta_idle_time(
-        like_hta(right), show_idle_interval_stats=True, streams=None, consecutive_kernel_delay=30
+        hta_scopes(right), show_idle_interval_stats=True, streams=None, consecutive_kernel_delay=30
     )
     assert statistics is not None
     for ours, item in ((frame, items[0]), (statistics.reset_index(), items[1])):
@@ -375,7 +375,7 @@ def test_htas_answer_without_rounding_is_met_but_for_its_float_error(name: str) 
     item = json.loads(golden.read_text())["result"]["items"][0]
     theirs = pd.DataFrame(item["rows"], columns=item["columns"])
     ours, _ = hta_idle_time(
-        like_hta(graphs_of(name)), streams=None, show_idle_interval_stats=False, consecutive_kernel_delay=30
+        hta_scopes(graphs_of(name)), streams=None, show_idle_interval_stats=False, consecutive_kernel_delay=30
     )
     pd.testing.assert_frame_equal(ours, theirs, check_dtype=False, rtol=0, atol=5)
 
@@ -397,7 +397,7 @@ def test_a_median_and_95_percent_tell_of_single_gaps(tmp_path: Path) -> None:
             if GapCause(cause).label == row.cause:
                 single[gap] = single.get(gap, 0) + int(length)
         assert row.gaps == len(single)
-        assert (row.median_gap_ns, row.p95_gap_ns) == (usual(single.values(), 50), usual(single.values(), 95))
+        assert (row.median_gap_ns, row.p95_gap_ns) == (percentile(single.values(), 50), percentile(single.values(), 95))
     streams, device = stream_idle_time([scope]), idle_time([scope])
     assert set(map(tuple, streams[["cause", "median_gap_ns"]].to_numpy().tolist())) <= {
         *map(tuple, device[["cause", "median_gap_ns"]].to_numpy().tolist())

@@ -15,7 +15,7 @@ import hta_graph as hg
 from analyses.answer import answer_lines
 from analyses.display.console import text_of
 from analyses.hta.hta_gpu_time import hta_kernel_breakdown
-from analyses.hta.hta_window import like_hta
+from analyses.hta.hta_window import hta_scopes
 from analyses.questions.kernel_breakdown import answer, figure, kernel_breakdown, kernel_types
 from analyses.questions.temporal_breakdown import temporal_breakdown
 from analyses.scope import per_step, whole
@@ -270,7 +270,7 @@ def test_the_exact_recomputation_is_met(name: str) -> None:
     graphs = graphs_of(name)
     for scope_name, scopes in {
         "all": [whole(rank, graph) for rank, graph in graphs.items()],
-        "documented_window": like_hta(graphs),
+        "documented_window": hta_scopes(graphs),
     }.items():
         for scope in scopes:
             check_types(scope, golden[str(scope.rank)]["scopes"][scope_name])
@@ -312,7 +312,7 @@ def test_htas_answer_is_met_where_it_is_right(name: str) -> None:
     graphs = graphs_of(name)
     for method, limit in {"get_gpu_kernel_breakdown": 10, "get_gpu_kernel_breakdown__all_kernels": 10**9}.items():
         types, kernels = hta_kernel_breakdown(
-            like_hta(graphs), num_kernels=limit, by_quantile=True, duration_ratio=0.8, include_memory_kernels=True
+            hta_scopes(graphs), num_kernels=limit, by_quantile=True, duration_ratio=0.8, include_memory_kernels=True
         )
         golden = [frame_of(item) for item in hta_items(name, method)]
         pd.testing.assert_frame_equal(types, golden[0][golden[0]["sum"] > 0], check_dtype=False)
@@ -325,7 +325,7 @@ def test_htas_answer_is_met_where_it_is_right(name: str) -> None:
 def test_htas_answer_without_rounding_is_met_but_for_its_float_error(name: str) -> None:
     items = hta_items(f"{name}__ns_rounding_off", "get_gpu_kernel_breakdown__all_kernels")
     _, kernels = hta_kernel_breakdown(
-        like_hta(graphs_of(name)), num_kernels=10**9, duration_ratio=0.8, include_memory_kernels=True
+        hta_scopes(graphs_of(name)), num_kernels=10**9, duration_ratio=0.8, include_memory_kernels=True
     )
     pd.testing.assert_frame_equal(kernels, frame_of(items[1]), check_dtype=False, rtol=0, atol=2)
 

@@ -14,7 +14,7 @@ import pytest
 import hta_graph as hg
 from analyses.cli.main import main
 from analyses.hta.hta_launches import hta_frequent_cuda_kernel_sequences
-from analyses.hta.hta_window import like_hta
+from analyses.hta.hta_window import hta_scopes
 from analyses.questions.kernel_sequences import answer, figure, kernel_sequences
 from analyses.scope import in_window, whole
 from hta_graph.errors import OutputError
@@ -221,7 +221,7 @@ def both(name: str, method: str) -> tuple[list[list[Any]], list[list[Any]]] | No
     if "result" not in golden:
         return None
     args = golden["args"]
-    scope = next(scope for scope in like_hta(graphs(name)) if scope.rank == args["rank"])
+    scope = next(scope for scope in hta_scopes(graphs(name)) if scope.rank == args["rank"])
     least = args.get("min_pattern_len", 3)
     own = hta_frequent_cuda_kernel_sequences(
         scope, args["operator_name"], min_pattern_len=least, output_dir=None, top_k=5, visualize=False

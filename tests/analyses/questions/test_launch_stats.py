@@ -9,7 +9,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.hta.hta_launches import hta_cuda_kernel_launch_stats
-from analyses.hta.hta_window import like_hta
+from analyses.hta.hta_window import hta_scopes
 from analyses.questions import operator_kernels
 from analyses.questions.launch_stats import answer, figure, launch_stats, launches
 from analyses.scope import Scope, in_window, whole
@@ -24,7 +24,7 @@ from tests.support.golden_graphs import (
     graphs,
     kept_as_documented,
 )
-from tests.support.reference_percentile import usual
+from tests.support.reference_percentile import percentile
 from tests.support.shared_traces import graph_of_file
 from tests.support.trace_builder import TraceBuilder
 
@@ -180,7 +180,7 @@ def test_hta_is_met_for_the_calls_that_it_knows(name: str, memory: bool) -> None
     method = "get_cuda_kernel_launch_stats" if memory else "get_cuda_kernel_launch_stats__nomem"
     kind = f"{name}__ns_rounding_off" if name in NANOSECONDS and name != "nanogpt_ab_hook" else name
     mine = hta_cuda_kernel_launch_stats(
-        like_hta(graphs(name)),
+        hta_scopes(graphs(name)),
         include_memory_events=memory,
         visualize=False,
         runtime_cutoff=50,
@@ -206,9 +206,9 @@ def test_a_median_and_95_percent_tell_of_single_launches(tmp_path: Path) -> None
     row = launch_stats(frame).iloc[0]
     delays = frame["launch_delay_ns"].tolist()
     assert len(set(delays)) > 9
-    assert row["median_launch_delay_ns"] == usual(delays, 50)
-    assert row["p95_launch_delay_ns"] == usual(delays, 95)
-    assert row["median_overhead_ns"] == usual(frame["overhead_ns"], 50)
+    assert row["median_launch_delay_ns"] == percentile(delays, 50)
+    assert row["p95_launch_delay_ns"] == percentile(delays, 95)
+    assert row["median_overhead_ns"] == percentile(frame["overhead_ns"], 50)
 
 
 @pytest.mark.parametrize("late", [3, -20])

@@ -10,7 +10,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.hta.hta_bandwidth import hta_memory_bw_summary, hta_memory_bw_time_series
-from analyses.hta.hta_window import like_hta
+from analyses.hta.hta_window import hta_scopes
 from analyses.questions.memory_bandwidth import answer, figure, memory_bandwidth, memory_bandwidth_time_series
 from analyses.scope import Scope, in_window, whole
 from hta_graph.paths.windows import between
@@ -177,7 +177,7 @@ def test_the_exact_recomputation_is_met(name: str) -> None:
 def test_hta_is_met(name: str) -> None:
     """Without HTA's rounding where there are nanoseconds; where its window is wrong (nanogpt) only the first points."""
     kind = f"{name}__ns_rounding_off" if name in NANOSECONDS and name != "nanogpt_ab_hook" else name
-    scopes = like_hta(graphs(name))
+    scopes = hta_scopes(graphs(name))
     mine = hta_memory_bw_time_series(scopes)
     slack = 1 if name in NANOSECONDS else 0
     for rank, theirs in answered(kind, "get_memory_bw_time_series").get("items", {}).items():
@@ -193,7 +193,7 @@ def test_hta_is_met(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in TRACES if "nanogpt" not in name], scope="module")
 def test_hta_summary_is_met(name: str) -> None:
     kind = f"{name}__ns_rounding_off" if name in NANOSECONDS else name
-    summary = hta_memory_bw_summary(like_hta(graphs(name)))
+    summary = hta_memory_bw_summary(hta_scopes(graphs(name)))
     expected = answered(kind, "get_memory_bw_summary")
     if summary is None:
         assert expected["kind"] == "none"

@@ -9,7 +9,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.hta.hta_launches import hta_aten_op_kernels_and_delay
-from analyses.hta.hta_window import like_hta
+from analyses.hta.hta_window import hta_scopes
 from analyses.questions.operator_kernels import answer, figure, operator_kernels
 from analyses.scope import in_window, whole
 from hta_graph.errors import QueryError
@@ -17,7 +17,7 @@ from hta_graph.paths.windows import between
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.deep_tests import deep
 from tests.support.golden_graphs import NANOSECONDS, TRACES, answered, graphs
-from tests.support.reference_percentile import usual
+from tests.support.reference_percentile import percentile
 from tests.support.shared_traces import SHARED
 from tests.support.trace_builder import TraceBuilder
 
@@ -151,7 +151,7 @@ def assert_kernels_count_once(graph: hg.DependencyGraph) -> None:
 def test_hta_is_met(name: str) -> None:
     """Without its rounding; nanogpt's window is wrong there, so that it has more of some sequences."""
     kind = f"{name}__ns_rounding_off" if name in NANOSECONDS and name != "nanogpt_ab_hook" else name
-    mine = hta_aten_op_kernels_and_delay(like_hta(graphs(name)), sort_by=None)
+    mine = hta_aten_op_kernels_and_delay(hta_scopes(graphs(name)), sort_by=None)
     for rank, theirs in answered(kind, "get_aten_op_kernels_and_delay")["items"].items():
         frame = mine[int(rank)]
         own = {(op, text): rest for op, text, *rest in frame.to_numpy().tolist()}
@@ -177,8 +177,14 @@ def test_a_median_and_95_percent_tell_of_single_occurrences(tmp_path: Path) -> N
         )
     row = operator_kernels([whole(0, trace.graph(tmp_path))]).iloc[0]
     launched, begun = [delay * 1_000 for delay in late], [(delay + 3) * 1_000 for delay in late]
-    assert [row["median_launch_delay_ns"], row["p95_launch_delay_ns"]] == [usual(launched, 50), usual(launched, 95)]
-    assert [row["median_runtime_delay_ns"], row["p95_runtime_delay_ns"]] == [usual(begun, 50), usual(begun, 95)]
+    assert [row["median_launch_delay_ns"], row["p95_launch_delay_ns"]] == [
+        percentile(launched, 50),
+        percentile(launched, 95),
+    ]
+    assert [row["median_runtime_delay_ns"], row["p95_runtime_delay_ns"]] == [
+        percentile(begun, 50),
+        percentile(begun, 95),
+    ]
 
 
 def test_it_concludes_whose_kernels_take_most(tmp_path: Path) -> None:

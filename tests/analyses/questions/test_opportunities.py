@@ -15,13 +15,13 @@ from analyses.opportunities import (
     Gains,
     conclusion_without_curves,
     corner_text,
-    gains_of,
+    find_gains,
     saved_ticks,
 )
-from hta_graph.paths.windows import same_window
-from hta_graph.what_if.opportunities import Opportunity, listed_opportunities
-from hta_graph.what_if.predict import JobOutlook, JobPrediction, PathOfRanks
-from hta_graph.what_if.replay import replayable
+from hta_graph.paths.windows import resolved_window
+from hta_graph.what_if.opportunities import Opportunity, opportunity_rows
+from hta_graph.what_if.predict import JobOpportunities, JobPrediction, RankPathTotals
+from hta_graph.what_if.replay import replay_graph
 from hta_graph.what_if.sensitivity import Curve
 from tests.support.rank_builder import RankBuilder
 from tests.support.samples import SAMPLES
@@ -31,13 +31,13 @@ from tests.support.trace_builder import TraceBuilder
 @pytest.fixture(scope="module")
 def sample_gains() -> Gains:
     graph = hg.build_graph(hg.read_trace(SAMPLES / "sample_trace.json.gz"))
-    return gains_of(graph, hg.step(2)(graph))
+    return find_gains(graph, hg.step(2)(graph))
 
 
 @pytest.fixture(scope="module")
 def job_gains() -> Gains:
     job = hg.read_job(SAMPLES / "four_ranks")
-    return gains_of(job, hg.step(2)(job))
+    return find_gains(job, hg.step(2)(job))
 
 
 def saying(kind: str, name: str, *corners: tuple[float, int, int, str | None], graph: hg.DependencyGraph) -> str:
@@ -67,17 +67,17 @@ def test_a_conclusion_names_what_a_person_can_change(sample_gains: Gains, job_ga
 
 
 def test_without_curves_a_conclusion_tells_what_comes_next(job_gains: Gains) -> None:
-    listed = listed_opportunities(replayable(job_gains.graph, same_window(job_gains.window)))
+    listed = opportunity_rows(replay_graph(job_gains.graph, resolved_window(job_gains.window)))
     window, length = job_gains.window, job_gains.window.end_ns - job_gains.window.start_ns
-    nothing = PathOfRanks((), ())
+    nothing = RankPathTotals((), ())
     as_is = JobPrediction(
         job_gains.graph, window, (), length, length, length, 0.0, 0.0, nothing, nothing, is_unchanged=True
     )
-    assert conclusion_without_curves(JobOutlook(as_is, listed, {})) == (
+    assert conclusion_without_curves(JobOpportunities(as_is, listed, {})) == (
         "If aten::mm took half its time, step 2 would be 220.0 µs (16 %) shorter. "
         "Without it 341.0 µs (25 %) would be saved: then AllReduce_Sum_f32_RING_LL on rank 2 decides."
     )
-    assert conclusion_without_curves(JobOutlook(as_is, [], {})) == ""
+    assert conclusion_without_curves(JobOpportunities(as_is, [], {})) == ""
 
 
 OF_RANK_2 = (
@@ -138,7 +138,7 @@ def test_curves_are_those_of_the_table(job_gains: Gains) -> None:
 
 
 def test_a_curve_with_fewer_corners_lies_no_lower_than_was_allowed(job_gains: Gains) -> None:
-    what, asked = "class:gpu_compute_bound", same_window(job_gains.window)
+    what, asked = "class:gpu_compute_bound", resolved_window(job_gains.window)
     exact = hg.sensitivity(job_gains.graph, what, asked)
     coarse = hg.sensitivity(job_gains.graph, what, asked, within_ns=20_000)
     assert len(coarse.corners) < len(exact.corners)
@@ -193,6 +193,6 @@ def test_what_may_be_waiting_leads_only_where_nothing_else_is_there(tmp_path: Pa
     trace.launch("gemm", (0, 5), (8, 48), 1, stream=24)
     trace.collective(6, (50, 150), 2)
     graph = trace.graph(tmp_path)
-    found = gains_of(graph, hg.whole()(graph))
+    found = find_gains(graph, hg.whole()(graph))
     assert found.drawn[0].chosen.may_be_waiting
     assert "gemm" in found.conclusion

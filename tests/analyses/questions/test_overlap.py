@@ -12,7 +12,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.hta.hta_gpu_time import hta_overlap
-from analyses.hta.hta_window import like_hta
+from analyses.hta.hta_window import hta_scopes
 from analyses.questions.overlap import (
     answer,
     comm_comp_overlap,
@@ -196,7 +196,7 @@ def graphs_of(name: str) -> dict[int, hg.DependencyGraph]:
 def test_the_exact_recomputation_is_met(name: str) -> None:
     golden = json.loads((SHARED / "golden" / name / "independent.json").read_text())["ranks"]
     every = {"all": [whole(rank, graph) for rank, graph in graphs_of(name).items()]}
-    every["documented_window"] = like_hta(graphs_of(name))
+    every["documented_window"] = hta_scopes(graphs_of(name))
     for scope, scopes in every.items():
         for row in comm_comp_overlap(scopes).itertuples():
             exact = golden[str(row.rank)]["scopes"][scope]
@@ -209,7 +209,7 @@ def test_the_exact_recomputation_is_met(name: str) -> None:
 def test_htas_answer_is_met_where_it_is_right(name: str) -> None:
     golden = json.loads((SHARED / "golden" / name / "get_comm_comp_overlap.json").read_text())["result"]
     expected = pd.DataFrame(golden["rows"], columns=golden["columns"]).astype({"comp_comm_overlap_pctg": float})
-    pd.testing.assert_frame_equal(hta_overlap(like_hta(graphs_of(name))), expected)
+    pd.testing.assert_frame_equal(hta_overlap(hta_scopes(graphs_of(name))), expected)
 
 
 # -- several ranks -----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.answer import answer_document, answer_lines
-from analyses.hta.hta_window import like_hta
+from analyses.hta.hta_window import hta_scopes
 from analyses.hta.launches import (
     hta_queue_length_summary,
     hta_queue_length_summary_from_time_series,
@@ -282,7 +282,7 @@ def test_the_exact_recomputation_is_met(name: str) -> None:
 @pytest.mark.shared
 def test_hta_is_met_but_for_the_order_of_changes_at_one_instant(name: str) -> None:
     """Its sort is unstable there; where its window is wrong (nanogpt) only the first changes are compared."""
-    scopes = like_hta(graphs(name))
+    scopes = hta_scopes(graphs(name))
     mine = hta_queue_length_time_series(scopes)
     known = answered(name, "get_queue_length_time_series")["items"]
     assert set(map(int, known)) == set(mine)
@@ -306,7 +306,7 @@ def test_hta_is_met_but_for_the_order_of_changes_at_one_instant(name: str) -> No
 @pytest.mark.shared
 def test_hta_summary_and_blocked_time_are_met_where_they_are_right(name: str) -> None:
     """A mean depends on the order at one instant; of the streams that fill HTA keeps the last one of each rank."""
-    scopes = like_hta(graphs(name))
+    scopes = hta_scopes(graphs(name))
     summary = hta_queue_length_summary(scopes)
     expected = answered(name, "get_queue_length_summary")
     if summary is None:

@@ -9,7 +9,7 @@ import pytest
 
 import hta_graph as hg
 from analyses import representative_ranks as shown_ranks_module
-from analyses.representative_ranks import SHOWN_AS, shown_ranks
+from analyses.representative_ranks import WHY_REPRESENTATIVE, representative_ranks
 from hta_graph.paths.critical_path import CriticalPath
 from tests.support.samples import FOUR_RANKS
 
@@ -24,24 +24,24 @@ def path() -> CriticalPath:
 
 @pytest.fixture
 def nobody_holds_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shown_ranks_module, "holding_part", lambda _: -1)
+    monkeypatch.setattr(shown_ranks_module, "straggler_place", lambda _: -1)
 
 
 def test_who_holds_up_the_job_stands_first(path: CriticalPath) -> None:
-    assert shown_ranks(path, CAUSES, WAITS) == {2: "holds_up_the_job", 1: "typical"}
-    assert list(shown_ranks(path, CAUSES, WAITS)) == [2, 1]
+    assert representative_ranks(path, CAUSES, WAITS) == {2: "holds_up_the_job", 1: "typical"}
+    assert list(representative_ranks(path, CAUSES, WAITS)) == [2, 1]
 
 
 @pytest.mark.usefixtures("nobody_holds_up")
 def test_else_the_first_cause_or_where_the_path_is(path: CriticalPath) -> None:
-    assert shown_ranks(path, CAUSES, WAITS) == {1: "first_cause", 3: "typical"}
-    assert shown_ranks(path, CAUSES.iloc[2:], WAITS) == {2: "most_of_the_path", 1: "typical"}
-    assert set(SHOWN_AS) == {"holds_up_the_job", "first_cause", "most_of_the_path", "typical"}
+    assert representative_ranks(path, CAUSES, WAITS) == {1: "first_cause", 3: "typical"}
+    assert representative_ranks(path, CAUSES.iloc[2:], WAITS) == {2: "most_of_the_path", 1: "typical"}
+    assert set(WHY_REPRESENTATIVE) == {"holds_up_the_job", "first_cause", "most_of_the_path", "typical"}
 
 
 @pytest.mark.usefixtures("nobody_holds_up")
 def test_a_rank_without_the_window_is_never_shown(path: CriticalPath) -> None:
     lacks = CriticalPath(path.graph, replace(path.window, missing=(1, 2)), path.chain, path.pieces)
-    assert shown_ranks(lacks, CAUSES, WAITS) == {3: "first_cause", 0: "typical"}
+    assert representative_ranks(lacks, CAUSES, WAITS) == {3: "first_cause", 0: "typical"}
     alone = CriticalPath(path.graph, replace(path.window, missing=(0, 1, 2)), path.chain, path.pieces)
-    assert shown_ranks(alone, CAUSES, WAITS.iloc[:0]) == {3: "first_cause"}
+    assert representative_ranks(alone, CAUSES, WAITS.iloc[:0]) == {3: "first_cause"}

@@ -10,7 +10,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.hta.hta_gpu_time import hta_temporal_breakdown
-from analyses.hta.hta_window import like_hta
+from analyses.hta.hta_window import hta_scopes
 from analyses.questions.temporal_breakdown import answer, figure, temporal_breakdown
 from analyses.scope import in_window, per_step, whole
 from hta_graph.paths.windows import between
@@ -87,7 +87,7 @@ def test_every_step_and_trace_is_an_identity(real_traces: list[Path]) -> None:
 def test_the_exact_recomputation_is_met(name: str, scope: str) -> None:
     golden = json.loads((SHARED / "golden" / name / "independent.json").read_text())["ranks"]
     graphs = {trace.rank or 0: hg.build_graph(trace) for trace in hg.read_traces(SHARED / "traces" / name)}
-    scopes = [whole(rank, graph) for rank, graph in graphs.items()] if scope == "all" else like_hta(graphs)
+    scopes = [whole(rank, graph) for rank, graph in graphs.items()] if scope == "all" else hta_scopes(graphs)
     for row in temporal_breakdown(scopes).itertuples():
         exact = golden[str(row.rank)]["scopes"].get(scope) or golden[str(row.rank)]["scopes"]["hta_window"]
         expected = exact["temporal"]

@@ -230,13 +230,13 @@ def test_the_answer_states_assumptions_and_what_is_frozen(capsys: pytest.Capture
 
 @pytest.mark.slow
 def test_a_pipe_gets_whole_names_and_a_terminal_lines_that_fit(capsys: pytest.CaptureFixture[str]) -> None:
-    from analyses.changes import asked_scale
+    from analyses.changes import scale_change
     from analyses.display.console import text_of
     from analyses.questions.paths_what_if import what_if
     from analyses.questions.what_if import what_if_lines
 
     job = hg.read_job(JOB)
-    for changes in ([], [asked_scale("kernel:sgemm", 0.5)]):
+    for changes in ([], [scale_change("kernel:sgemm", 0.5)]):
         lines = what_if_lines(what_if(job, hg.step(2), changes, near=0.05))
         for width in (80, 100):
             cut = text_of([line for line in lines if not isinstance(line, str)], width).splitlines()

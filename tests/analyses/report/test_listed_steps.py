@@ -11,7 +11,7 @@ import hta_graph as hg
 from analyses.questions import critical_path
 from analyses.report import report
 from hta_graph.paths.critical_path import critical_paths
-from hta_graph.paths.step_table import step_rows, steps_around, telling_steps
+from hta_graph.paths.step_table import neighbouring_steps, notable_steps, step_rows
 from tests.support.command_line import run_command
 from tests.support.trace_builder import TraceBuilder
 
@@ -30,10 +30,10 @@ def steps_with_a_slow_one(tmp_path: Path, count: int = 9, slow: int = 6) -> Path
 
 def test_the_chosen_one_the_outliers_and_the_first_others_tell_most(tmp_path: Path) -> None:
     graph = hg.build_graph(hg.read_trace(steps_with_a_slow_one(tmp_path)))
-    assert telling_steps(graph, 4, 9) == set(range(9))
-    assert telling_steps(graph, 4, 3) == {4, 6, 0}
-    assert steps_around(graph, 4, 2) == {2, 3, 4, 5, 6}
-    assert steps_around(graph, 40, 2) == set()
+    assert notable_steps(graph, 4, 9) == set(range(9))
+    assert notable_steps(graph, 4, 3) == {4, 6, 0}
+    assert neighbouring_steps(graph, 4, 2) == {2, 3, 4, 5, 6}
+    assert neighbouring_steps(graph, 40, 2) == set()
     every = {row.step: row for row in step_rows(graph)}
     assert step_rows(graph, (), {6, 2}) == [every[2], every[6]]
 

@@ -140,7 +140,7 @@ def test_a_window_that_cannot_be_replayed_is_said_in_a_line(monkeypatch: pytest.
     def refuse(*_: object) -> None:
         raise QueryError("the dependencies form a cycle")
 
-    monkeypatch.setattr(opportunities, "gains_of", refuse)
+    monkeypatch.setattr(opportunities, "find_gains", refuse)
     path = hg.critical_path(hg.build_graph(hg.read_trace(SAMPLES / "sample_trace.json.gz")))
     (section,) = gain_sections(path)
     assert section.notes == ["the dependencies form a cycle"]

@@ -212,7 +212,7 @@ def test_an_item_of_the_path_leads_to_its_longest_segment(tmp_path: Path) -> Non
     path = hg.critical_path(graph, hg.whole())
     timeline = timeline_page(path)
     totals = path.event_totals()
-    links = dict(zip(totals["name"].tolist(), row_links.longest_pieces(path, totals, timeline), strict=True))
+    links = dict(zip(totals["name"].tolist(), row_links.longest_segments(path, totals, timeline), strict=True))
     start = path.window.start_ns
     assert links == {
         "long": f"#t={start + 20_000},{start + 50_000}&row=1",

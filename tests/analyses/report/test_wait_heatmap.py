@@ -13,8 +13,8 @@ import pytest
 from analyses.answer import Answer
 from analyses.report.page_tables import ROWS
 from analyses.report.report_page import page
-from analyses.report.wait_heatmap import waiting_map
-from analyses.report.waiting_section import WaitingSection, waiting_section
+from analyses.report.wait_heatmap import wait_heatmap
+from analyses.report.waiting_section import WaitSection, wait_section
 from hta_graph.colours import BOUND_COLOUR
 
 RANKS = 40
@@ -39,7 +39,7 @@ def pixels_of(address: str) -> np.ndarray:
 
 def test_a_pixel_is_as_strong_as_ranks_wait() -> None:
     shares = np.array([[0.0, 0.25, 0.5], [0.001, 0.0, 0.0]])
-    drawn = waiting_map(pd.DataFrame(shares, ["rank 0", "rank 1"], [0.0, 2.0, 4.0]))
+    drawn = wait_heatmap(pd.DataFrame(shares, ["rank 0", "rank 1"], [0.0, 2.0, 4.0]))
     assert pixels_of(drawn.image).tolist() == [[0, 128, 255], [1, 0, 0]]
     assert drawn.most == "50 %"
     assert [row.text for row in drawn.rows] == [
@@ -50,15 +50,15 @@ def test_a_pixel_is_as_strong_as_ranks_wait() -> None:
 
 
 def test_waits_that_overlap_are_no_more_than_all_and_no_waiting_is_no_colour() -> None:
-    many = waiting_map(pd.DataFrame([[3.0, 0.5]], ["rank 0"], [0.0, 1.0]))
-    none = waiting_map(pd.DataFrame([[0.0]], ["rank 0"], [0.0]))
+    many = wait_heatmap(pd.DataFrame([[3.0, 0.5]], ["rank 0"], [0.0, 1.0]))
+    none = wait_heatmap(pd.DataFrame([[0.0]], ["rank 0"], [0.0]))
     assert pixels_of(many.image).tolist() == [[255, 128]]
     assert pixels_of(none.image).tolist() == [[0]]
     assert none.rows[0].text == "rank 0: waits 0 % of the time"
 
 
 def test_very_many_ranks_are_one_picture_with_few_names() -> None:
-    drawn = waiting_map(pd.DataFrame(np.ones((512, 200)), [f"rank {at}" for at in range(512)], range(200)))
+    drawn = wait_heatmap(pd.DataFrame(np.ones((512, 200)), [f"rank {at}" for at in range(512)], range(200)))
     assert pixels_of(drawn.image).shape == (512, 200)
     assert (drawn.row_height, drawn.bottom - drawn.top, len(drawn.down)) == (1, 512, 8)
 
@@ -85,7 +85,7 @@ def answers(ranks: int) -> tuple[Answer, Answer]:
 
 
 def test_the_worst_ranks_stand_first_then_what_is_typical() -> None:
-    section = waiting_section(*answers(RANKS))
+    section = wait_section(*answers(RANKS))
     ranks, hosts, _, groups = section.tables
     assert ranks.title.endswith("; 30 ranks more are not listed")
     assert ranks.frame["rank"].tolist()[:2] + ranks.frame["rank"].tolist()[-2:] == [39, 3, "median", "p95"]
@@ -103,8 +103,8 @@ def test_the_worst_ranks_stand_first_then_what_is_typical() -> None:
 
 
 def test_of_few_ranks_all_are_listed_and_nothing_is_drawn() -> None:
-    section = waiting_section(*answers(8))
-    assert isinstance(section, WaitingSection)
+    section = wait_section(*answers(8))
+    assert isinstance(section, WaitSection)
     assert (len(section.tables[0].frame), section.figure) == (8, None)
     text = page("t", ["v"], [section]).decode()
     assert "<image" not in text
@@ -112,7 +112,7 @@ def test_of_few_ranks_all_are_listed_and_nothing_is_drawn() -> None:
 
 
 def test_the_picture_is_all_that_the_policy_lets_a_page_load() -> None:
-    text = page("t", ["v"], [waiting_section(*answers(RANKS))]).decode()
+    text = page("t", ["v"], [wait_section(*answers(RANKS))]).decode()
     assert "img-src data:;" in text
     assert text.count("data:image/png;base64,") == text.count("<image") == 1
     assert "when each of 40 ranks waits for others" in text
@@ -122,6 +122,6 @@ def test_the_picture_is_all_that_the_policy_lets_a_page_load() -> None:
 def test_ranks_that_caused_nothing_are_there(charged: int) -> None:
     waiting, together = answers(8)
     causes = waiting.tables["causes"].iloc[:charged]
-    section = waiting_section(Answer({**waiting.tables, "causes": causes}), together)
+    section = wait_section(Answer({**waiting.tables, "causes": causes}), together)
     assert len(section.tables[0].frame) == 8
     assert section.tables[0].frame["caused_ns"].sum() == (15_000 if charged else 0)

@@ -187,7 +187,7 @@ def test_a_thread_that_does_not_start_is_a_warning(
 def test_an_analysis_that_takes_too_long_is_given_up(
     tmp_path: Path, warned: Warned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process_module, "PATIENCE_S", 0.001)
+    monkeypatch.setattr(process_module, "TIMEOUT_S", 0.001)
     handler = trace_handler(tmp_path)
     handler(FakeProfiler())
     handler.wait()
@@ -205,7 +205,7 @@ def test_analyses_come_one_after_the_other(tmp_path: Path, monkeypatch: pytest.M
         order.append(trace)
         return process_module.Verdict([], None)
 
-    monkeypatch.setattr(handler_module, "ask_report", ask)
+    monkeypatch.setattr(handler_module, "run_report", ask)
     handler = trace_handler(tmp_path)
     for step in range(1, 6):
         handler(FakeProfiler(step))

@@ -12,13 +12,13 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import HtaGraphError, OutputError, TraceError
-from hta_graph.export.anonymize.keep_options import KEEP
-from hta_graph.export.anonymize.strip_trace import Stripping
+from hta_graph.export.anonymize.keep_options import KEEP_OPTIONS
+from hta_graph.export.anonymize.strip_trace import TraceAnonymizer
 from tests.support import samples
 from tests.support.compare_graphs import MARKS, differences
 from tests.support.deep_tests import deep, for_all
 from tests.support.random_jobs import random_ranks
-from tests.support.random_rows import SOUPS, Soup
+from tests.support.random_rows import RANDOM_ROWS, RandomRows
 from tests.support.shared_traces import SHARED, shared_traces
 from tests.support.trace_builder import TraceBuilder
 from tests.support.two_rank_job import small_job
@@ -34,7 +34,7 @@ SAMPLES = sorted(samples.SAMPLES.rglob("*.json.gz"))
 def stripped(path: Path, folder: Path, **options: object) -> Path:
     """Strip one file."""
     target = folder / "stripped.json"
-    Stripping(**options).write(hg.read_trace(path), target)  # type: ignore[arg-type]
+    TraceAnonymizer(**options).write(hg.read_trace(path), target)  # type: ignore[arg-type]
     return target
 
 
@@ -50,14 +50,14 @@ def test_a_bundled_trace_keeps_its_graph(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("keep", [*KEEP, *map(tuple, [list(KEEP)])])
+@pytest.mark.parametrize("keep", [*KEEP_OPTIONS, *map(tuple, [list(KEEP_OPTIONS)])])
 def test_whatever_is_kept_the_graph_is_the_same(keep: object, tmp_path: Path) -> None:
     path = small_job(tmp_path)[0]
     check_same(path, tmp_path, keep=(keep,) if isinstance(keep, str) else keep)
 
 
-@for_all(SOUPS, examples=200)
-def test_a_soup_of_rows_keeps_its_graph(soup: Soup) -> None:
+@for_all(RANDOM_ROWS, examples=200)
+def test_a_soup_of_rows_keeps_its_graph(soup: RandomRows) -> None:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "trace.json"
         path.write_bytes(as_bytes(soup.document(base_ns=1_700_000_000_000_000_000)))
@@ -96,7 +96,7 @@ def test_the_comparison_sees_what_differs(tmp_path: Path) -> None:
 
 def strip_all(paths: list[Path], folder: Path) -> list[Path]:
     """Strip the ranks of a job together."""
-    found = Stripping()
+    found = TraceAnonymizer()
     targets = [folder / f"rank_{at}.json" for at in range(len(paths))]
     for path, target in zip(paths, targets, strict=True):
         found.write(hg.read_trace(path), target)
@@ -179,7 +179,7 @@ def test_a_file_is_packed_as_its_name_says(tmp_path: Path) -> None:
     trace = hg.read_trace(SAMPLES[0])
     texts = set()
     for name in ("a.json", "a.json.gz", "a.json.zst"):
-        Stripping().write(trace, tmp_path / name)
+        TraceAnonymizer().write(trace, tmp_path / name)
         texts.add(len(hg.read_trace(tmp_path / name).events))
     assert texts == {len(trace.events)}
     assert gzip.decompress((tmp_path / "a.json.gz").read_bytes()) == (tmp_path / "a.json").read_bytes()
@@ -188,7 +188,7 @@ def test_a_file_is_packed_as_its_name_says(tmp_path: Path) -> None:
 def test_the_trace_itself_is_never_written_over(tmp_path: Path) -> None:
     path = small_job(tmp_path)[0]
     with pytest.raises(OutputError, match="is an input"):
-        Stripping().write(hg.read_trace(path), path)
+        TraceAnonymizer().write(hg.read_trace(path), path)
 
 
 def test_a_file_that_has_changed_meanwhile_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_file_that_has_changed_meanwhile_is_refused_and_nothing_is_written(tmp
     trace = hg.read_trace(path)
     path.write_text('{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 1}]}')
     with pytest.raises(TraceError, match="has changed"):
-        Stripping().write(trace, tmp_path / "out.json")
+        TraceAnonymizer().write(trace, tmp_path / "out.json")
     assert not (tmp_path / "out.json").exists()
 
 
@@ -204,7 +204,7 @@ def test_a_salvaged_trace_is_written_whole(tmp_path: Path) -> None:
     path = small_job(tmp_path)[0]
     path.write_bytes(path.read_bytes()[:-300])
     trace = hg.read_trace(path, salvage=True)
-    Stripping().write(trace, tmp_path / "out.json")
+    TraceAnonymizer().write(trace, tmp_path / "out.json")
     assert len(hg.read_trace(tmp_path / "out.json").events) == len(trace.events)
 
 

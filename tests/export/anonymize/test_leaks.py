@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import hta_graph as hg
 from hta_graph.errors import TraceError
-from hta_graph.export.anonymize.strip_trace import Stripping
+from hta_graph.export.anonymize.strip_trace import TraceAnonymizer
 from tests.support.compare_graphs import differences
 from tests.support.deep_tests import for_all
 from tests.support.two_rank_job import one_rank
@@ -104,7 +104,7 @@ def text_of(document: Any) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{SECRET}.json"
         path.write_text(json.dumps(document))
-        Stripping().write(hg.read_trace(path), Path(folder) / "out.json.gz")
+        TraceAnonymizer().write(hg.read_trace(path), Path(folder) / "out.json.gz")
         return gzip.decompress((Path(folder) / "out.json.gz").read_bytes()).decode()
 
 
@@ -162,7 +162,7 @@ def test_whatever_stands_in_a_place_the_graph_is_the_same(values: list[tuple[Spo
             trace = hg.read_trace(path)
         except TraceError:
             return
-        Stripping().write(trace, target)
+        TraceAnonymizer().write(trace, target)
         assert list(differences(hg.build_graph(trace), hg.build_graph(hg.read_trace(target)))) == []
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hta_graph.export.anonymize.pseudonyms import CATEGORIES, Pseudonyms
 from hta_graph.model import EventKind
-from hta_graph.multi_rank.matching.read_communications import kernel_kind
+from hta_graph.multi_rank.matching.read_communications import communication_kind
 from hta_graph.trace.profiler_names import COMMUNICATION_KERNEL
 from tests.support.deep_tests import for_all
 
@@ -79,7 +79,7 @@ def test_different_names_of_a_kind_stay_different_and_equal_ones_equal(asked: li
 def test_a_communication_kernel_stays_of_its_kind(text: str) -> None:
     names = Pseudonyms()
     found = names.name(EventKind.KERNEL, f"nccl {text}")
-    assert kernel_kind([found]) == kernel_kind([f"nccl {text}"]) or names.untyped["kernel"] == 1
+    assert communication_kind([found]) == communication_kind([f"nccl {text}"]) or names.untyped["kernel"] == 1
 
 
 def test_a_name_of_megabytes_is_not_searched() -> None:

@@ -6,7 +6,7 @@ import math
 import re
 from itertools import combinations
 
-from hta_graph.export.perfetto.class_colours import PALETTE_NAME, TITLE
+from hta_graph.export.perfetto.class_colours import CLASS_CNAME, CLASS_TITLE
 from hta_graph.model import BoundBy
 
 CATAPULT = {
@@ -41,12 +41,12 @@ def difference(one: tuple[int, int], other: tuple[int, int]) -> float:
 
 
 def test_every_class_has_a_name_with_its_key_and_a_colour() -> None:
-    assert list(TITLE) == list(PALETTE_NAME) == [bound.label for bound in BoundBy]
-    assert all(f"({key})" in title for key, title in TITLE.items())
+    assert list(CLASS_TITLE) == list(CLASS_CNAME) == [bound.label for bound in BoundBy]
+    assert all(f"({key})" in title for key, title in CLASS_TITLE.items())
 
 
 def test_names_are_colours_of_their_own_in_perfetto() -> None:
-    colours = {key: perfetto_colour(title) for key, title in TITLE.items()}
+    colours = {key: perfetto_colour(title) for key, title in CLASS_TITLE.items()}
     assert min(difference(*pair) for pair in combinations(colours.values(), 2)) >= 40
     hues = {key: hue for key, (hue, _) in colours.items()}
     assert 110 < hues["gpu_compute_bound"] < 150, "computing is green"
@@ -58,5 +58,5 @@ def test_keys_alone_would_look_alike() -> None:
 
 
 def test_names_of_colours_are_those_of_the_older_viewer() -> None:
-    chosen = [CATAPULT[name] for name in PALETTE_NAME.values()]
+    chosen = [CATAPULT[name] for name in CLASS_CNAME.values()]
     assert min(math.dist(*pair) for pair in combinations(chosen, 2)) > 40

@@ -14,8 +14,8 @@ import hta_graph as hg
 from hta_graph.errors import OutputError
 from hta_graph.export.perfetto.append_events import read_original
 from hta_graph.export.perfetto.perfetto_path_overlay import overlay_bytes, write_overlay
-from hta_graph.export.perfetto.rewrite_rows import SharedNumbers, moved_rows
-from hta_graph.multi_rank.job_time import in_job_time
+from hta_graph.export.perfetto.rewrite_rows import SharedIds, rewrite_rows
+from hta_graph.multi_rank.job_time import shift_to_job_time
 from tests.support.command_line import folder_contents
 from tests.support.gloo_builder import MAIN, GlooRank
 from tests.support.shared_traces import SHARED
@@ -140,9 +140,9 @@ def test_a_drifting_clock_moves_rows_lengths_and_arrows_with_their_events(tmp_pa
     trace.row(ph="s", cat="ac2g", name="ac2g", id="0x7", pid=100, tid=1, ts=110.5)
     graph = trace.graph(tmp_path)
     events = graph.event_table
-    moved = in_job_time(graph, events.start * 2, events.end * 2 + 1)
-    numbers = SharedNumbers()
-    found = moved_rows(read_original(graph.trace), graph, moved, 0, 5, 0, numbers)
+    moved = shift_to_job_time(graph, events.start * 2, events.end * 2 + 1)
+    numbers = SharedIds()
+    found = rewrite_rows(read_original(graph.trace), graph, moved, 0, 5, 0, numbers)
     text = b"".join(found.text(0, len(found.original.text)))
     rows = rows_of(text)
     assert [(row["ts"], row.get("dur")) for row in rows] == [

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hta_graph as hg
-from hta_graph.export.perfetto.class_colours import TITLE
-from hta_graph.export.perfetto.perfetto_path_overlay import ADDRESS, overlay_bytes, write_overlay
+from hta_graph.export.perfetto.class_colours import CLASS_TITLE
+from hta_graph.export.perfetto.perfetto_path_overlay import PERFETTO_URL, overlay_bytes, write_overlay
 from hta_graph.paths.critical_path import CriticalPath, critical_path
 from tests.browser.perfetto_ui import PATIENCE_MS, PerfettoUI, ask, missing
 from tests.support.gloo_builder import late_ranks
@@ -77,7 +77,7 @@ def test_overlay_arrives_whole_and_as_cleanly_as_the_original(ui: PerfettoUI, tr
     assert {name: count for name, count in after.items() if count > before.get(name, 0)} == {}
     assert flows_after - flows_before == len(arrows) == counts.arrows > 0
     assert set(arrows) == {1}, "an arrow joins one slice of the path and one of the original"
-    titles = set(TITLE.values())
+    titles = set(CLASS_TITLE.values())
     assert len([name for name, *_ in slices if name not in titles]) == counts.runs
     assert {int(depth) for name, length, depth in slices if int(length)} == {0, 1}
     assert {int(depth) for name, _, depth in slices if name in titles} == {0}
@@ -96,7 +96,7 @@ def test_a_job_arrives_as_cleanly_as_its_ranks_and_goes_from_rank_to_rank(ui: Pe
         tracks = {name for (name,) in ask(page, TRACKS)}
     assert processes == {"rank 0: 100", "rank 1: 100", "Critical path"}
     assert tracks == {"Path of ProfilerStep#1, rank 0", "Path of ProfilerStep#1, rank 1"}
-    assert len([name for name, *_ in slices if name not in TITLE.values()]) == counts.runs
+    assert len([name for name, *_ in slices if name not in CLASS_TITLE.values()]) == counts.runs
     assert (len(arrows), sorted(arrows)[-1]) == (counts.arrows, 2), "one arrow joins two slices of the path"
 
 
@@ -107,9 +107,9 @@ def test_a_file_with_nan_opens_after_it_was_rewritten(ui: PerfettoUI, tmp_path: 
     path = path_of(tmp_path / "trace.json")
     with ui.open(overlay_bytes(path)) as page:
         assert errors(page) == {}
-        assert len([name for name, *_ in ask(page, SLICES) if name not in TITLE.values()]) == len(path.runs)
+        assert len([name for name, *_ in ask(page, SLICES) if name not in CLASS_TITLE.values()]) == len(path.runs)
 
 
 def test_the_address_that_is_recommended_pins_the_path(ui: PerfettoUI) -> None:
-    with ui.open(overlay_bytes(path_of(SAMPLE)), ADDRESS.removeprefix("https://ui.perfetto.dev/")) as page:
+    with ui.open(overlay_bytes(path_of(SAMPLE)), PERFETTO_URL.removeprefix("https://ui.perfetto.dev/")) as page:
         page.wait_for_function(PINNED, timeout=PATIENCE_MS)

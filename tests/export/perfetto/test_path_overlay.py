@@ -14,15 +14,15 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import OutputError, TraceError
-from hta_graph.export.perfetto.append_events import as_seen
-from hta_graph.export.perfetto.class_colours import PALETTE_NAME, TITLE
+from hta_graph.export.perfetto.append_events import rounded_by_viewer
+from hta_graph.export.perfetto.class_colours import CLASS_CNAME, CLASS_TITLE
 from hta_graph.export.perfetto.perfetto_path_overlay import OverlayCounts, overlay_bytes, write_overlay
 from hta_graph.model import BoundBy, Reason
 from hta_graph.paths.critical_path import CriticalPath, critical_path
-from hta_graph.paths.pieces import Pieces
+from hta_graph.paths.pieces import SegmentTable
 from hta_graph.paths.walk_path import walk_back
 from hta_graph.paths.window_ends import Sink
-from hta_graph.paths.windows import ResolvedWindow, whole
+from hta_graph.paths.windows import Window, whole
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.shared_traces import shared_traces
 from tests.support.trace_builder import PID, TraceBuilder
@@ -143,12 +143,12 @@ def check_classes(path: CriticalPath, found: list[Slice], base_ns: int) -> None:
     expected = []
     for bound, group in groupby(runs, key=lambda run: run[0]):
         times = [time for _, *both in group for time in both]
-        seen = as_seen(np.array([times[0], times[-1]]) - base_ns)
+        seen = rounded_by_viewer(np.array([times[0], times[-1]]) - base_ns)
         expected += [(times[0], times[-1], BoundBy(bound).label)] if seen[0] < seen[1] else []
     assert [(item.start, item.end, item.row["args"]["bound_by"]) for item in found] == expected
     for item in found:
         bound_by = item.row["args"]["bound_by"]
-        assert (item.row["name"], item.row["cname"], item.depth) == (TITLE[bound_by], PALETTE_NAME[bound_by], 0)
+        assert (item.row["name"], item.row["cname"], item.depth) == (CLASS_TITLE[bound_by], CLASS_CNAME[bound_by], 0)
         assert length_of(item.row) == item.end - item.start
 
 
@@ -200,9 +200,9 @@ def test_bare_array(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ['{"traceEvents": [ ]}', "[]", '{"x": [], "traceEvents":[],"y":[]}'])
 def test_trace_without_rows(tmp_path: Path, text: str) -> None:
     (tmp_path / "trace.json").write_text(text)
-    window = ResolvedWindow(0, 1_500, "nothing", 0, 0, Sink(-1, 0))
+    window = Window(0, 1_500, "nothing", 0, 0, Sink(-1, 0))
     nobody = {"edge_kind": -1, "inferred": False, "event": -1, "lane": -1, "part": 0, "open_call": -1}
-    pieces = Pieces.of(start=[0], end=[1_500], bound=BoundBy.UNEXPLAINED, reason=Reason.UNKNOWN, **nobody)
+    pieces = SegmentTable.of(start=[0], end=[1_500], bound=BoundBy.UNEXPLAINED, reason=Reason.UNKNOWN, **nobody)
     graph = hg.build_graph(hg.read_trace(tmp_path / "trace.json"))
     path = CriticalPath(graph, window, walk_back(graph, -1, 0), pieces)
     assert [row["ph"] for row in check_overlay(path)] == ["M"] * 4 + ["B", "B", "E", "E"]

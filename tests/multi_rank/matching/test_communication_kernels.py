@@ -9,8 +9,8 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.multi_rank.matching.collectives import match_collectives
-from hta_graph.multi_rank.matching.rank_members import ALL, NOBODY, UNKNOWN, RankMembers
-from hta_graph.multi_rank.matching.read_members import read_members
+from hta_graph.multi_rank.matching.rank_members import ALL_RANKS, NO_RANK, UNKNOWN_RANK, RankCommunications
+from hta_graph.multi_rank.matching.read_members import read_communications
 from tests.support.trace_builder import TraceBuilder
 
 SEND_RECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
@@ -37,8 +37,8 @@ def add(
     trace.launch(kernel, (at + 3, at + 4), run or (at + 10, at + 20), corr)
 
 
-def members_of(trace: TraceBuilder, tmp_path: Path) -> RankMembers:
-    return read_members(trace.graph(tmp_path))
+def members_of(trace: TraceBuilder, tmp_path: Path) -> RankCommunications:
+    return read_communications(trace.graph(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def members_of(trace: TraceBuilder, tmp_path: Path) -> RankMembers:
         (GROUP | {"Collective name": "recv"}, "", None, "nccl:recv 1<-0", 4),
         (GROUP | {"Collective name": "send"}, "c10d::send", ["", "", "3", "0"], "", 7),
         (GROUP | {"Collective name": "recv"}, "c10d::recv_", ["", "", "0", "0"], "", 4),
-        (GROUP | {"Collective name": "send"}, "c10d::send", None, "", UNKNOWN),
-        (GROUP | {"Collective name": "send"}, "c10d::send", ["", "", "9", "0"], "", UNKNOWN),
+        (GROUP | {"Collective name": "send"}, "c10d::send", None, "", UNKNOWN_RANK),
+        (GROUP | {"Collective name": "send"}, "c10d::send", ["", "", "9", "0"], "", UNKNOWN_RANK),
     ],
 )
 def test_the_other_rank_of_a_message(
@@ -68,14 +68,14 @@ def test_the_other_rank_of_a_message(
     [
         (5, "broadcast", 2, 6),
         (6, "scatter", 2, 6),
-        (5, "gather", 2, NOBODY),
-        (6, "gather", 2, ALL),
-        (5, "reduce", 1, ALL),
-        (4, "reduce", 1, NOBODY),
-        (5, "broadcast", None, UNKNOWN),
-        (5, "reduce_scatter", 2, ALL),
-        (5, "_allgather_base", 1, ALL),
-        (5, "all_to_allv", 1, ALL),
+        (5, "gather", 2, NO_RANK),
+        (6, "gather", 2, ALL_RANKS),
+        (5, "reduce", 1, ALL_RANKS),
+        (4, "reduce", 1, NO_RANK),
+        (5, "broadcast", None, UNKNOWN_RANK),
+        (5, "reduce_scatter", 2, ALL_RANKS),
+        (5, "_allgather_base", 1, ALL_RANKS),
+        (5, "all_to_allv", 1, ALL_RANKS),
     ],
 )
 def test_whom_a_rooted_collective_waits_for(
@@ -105,7 +105,7 @@ def test_a_kernel_that_says_nothing_does_what_the_others_on_its_stream_do(tmp_pa
     add(trace, 10, SEND_RECV, GROUP | {"Collective name": "all_to_allv"})
     trace.kernel(SEND_RECV, 50, 60, stream=9)
     found = members_of(trace, tmp_path)
-    assert found.needed.tolist() == [ALL, ALL, UNKNOWN]
+    assert found.needed.tolist() == [ALL_RANKS, ALL_RANKS, UNKNOWN_RANK]
     # Of the stream where nothing is said neither the operation nor the group is known.
     assert found.group == ["3 [4, 5, 6, 7]"] * 2 + [None]
     assert found.is_message == [False, False, True]
@@ -125,7 +125,7 @@ def test_batched_messages_say_nothing_and_are_compared_with_nobody(tmp_path: Pat
 def test_alltoall_calls_of_old_traces_are_collectives(tmp_path: Path) -> None:
     trace = traced(0)
     add(trace, 0, SEND_RECV, call="c10d::alltoall_base_")
-    assert members_of(trace, tmp_path).needed.tolist() == [ALL]
+    assert members_of(trace, tmp_path).needed.tolist() == [ALL_RANKS]
 
 
 @pytest.mark.parametrize("header", [True, False])
@@ -146,7 +146,7 @@ def test_messages_of_gpus_are_matched_and_waited_for(tmp_path: Path) -> None:
         for at in range(3):
             said = GROUP | {"Process Group Ranks": "[0, 1]", "Group size": 2, "Collective name": name, key: 1 - rank}
             add(trace, 100.0 * at, SEND_RECV, said, run=(100 * at + begin, 100 * at + 50))
-        ranks[rank] = read_members(hg.build_graph(hg.read_trace(trace.write(tmp_path / f"{rank}.json"))))
+        ranks[rank] = read_communications(hg.build_graph(hg.read_trace(trace.write(tmp_path / f"{rank}.json"))))
     found = match_collectives(ranks)
     assert len(found) == 3
     assert found.wait[found.rank == 1].tolist() == [30_000] * 3

@@ -17,10 +17,10 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import TraceError
 from hta_graph.multi_rank.matching.collectives import MATCHED_BY, Collectives, match_collectives
-from hta_graph.multi_rank.matching.flight_recorder import FlightRecord, flight_files, read_flight
-from hta_graph.multi_rank.matching.flight_sequence_numbers import with_flight
-from hta_graph.multi_rank.matching.rank_members import RankMembers
-from hta_graph.multi_rank.matching.read_members import read_members
+from hta_graph.multi_rank.matching.flight_recorder import FlightRecord, find_flight_dumps, read_flight_dumps
+from hta_graph.multi_rank.matching.flight_sequence_numbers import with_sequence_numbers
+from hta_graph.multi_rank.matching.rank_members import RankCommunications
+from hta_graph.multi_rank.matching.read_members import read_communications
 from tests.support.deep_tests import deep
 from tests.support.shared_traces import SHARED
 
@@ -41,7 +41,7 @@ def write(path: Path, *entries: dict[str, Any]) -> Path:
 @pytest.mark.parametrize("name", ["rank3.json", "rank3.json.gz"])
 def test_a_dump_has_its_ranks_collectives(tmp_path: Path, name: str) -> None:
     message, broken = ENTRY | {"is_p2p": True}, ENTRY | {"time_created_ns": "x"}
-    ((rank, record),) = read_flight([write(tmp_path / name, ENTRY, message, broken)]).items()
+    ((rank, record),) = read_flight_dumps([write(tmp_path / name, ENTRY, message, broken)]).items()
     assert (rank, record.group, record.kind) == (3, ["0"], ["all_reduce"])
     assert (record.sequence.tolist(), record.elements.tolist(), record.time.tolist()) == ([7], [8], [10**18])
 
@@ -49,32 +49,32 @@ def test_a_dump_has_its_ranks_collectives(tmp_path: Path, name: str) -> None:
 def test_dumps_are_found_in_their_folder_or_among_the_traces(tmp_path: Path) -> None:
     trace = tmp_path / "rank0.json"
     trace.write_text('{"traceEvents": []}')
-    assert flight_files([tmp_path, trace]) == []
+    assert find_flight_dumps([tmp_path, trace]) == []
     beside = write(tmp_path / "dump_rank0.json.gz", ENTRY)
-    assert flight_files([tmp_path]) == [beside]
+    assert find_flight_dumps([tmp_path]) == [beside]
     own = write(tmp_path / "flight" / "rank0.json", ENTRY)
-    assert flight_files([tmp_path]) == flight_files([trace]) == [own]
+    assert find_flight_dumps([tmp_path]) == find_flight_dumps([trace]) == [own]
 
 
 def test_what_is_no_dump_is_refused_with_the_call_that_writes_one(tmp_path: Path) -> None:
     path = tmp_path / "rank0.json"
     path.write_bytes(pickle.dumps({"entries": [ENTRY]}))
     with pytest.raises(TraceError, match=r"rank0.json: is a pickle.*_dump_fr_trace_json\(\)"):
-        read_flight([path])
+        read_flight_dumps([path])
     path.write_text('{"traceEvents": []}')
     with pytest.raises(TraceError, match="is no flight recorder's dump"):
-        read_flight([path])
+        read_flight_dumps([path])
     with pytest.raises(TraceError, match="does not tell its rank"):
-        read_flight([write(tmp_path / "dump.json", ENTRY)])
+        read_flight_dumps([write(tmp_path / "dump.json", ENTRY)])
     with pytest.raises(TraceError, match="second flight recorder's dump of rank 0"):
-        read_flight([write(tmp_path / "rank0.json"), write(tmp_path / "other_rank_0.json")])
+        read_flight_dumps([write(tmp_path / "rank0.json"), write(tmp_path / "other_rank_0.json")])
 
 
 def test_a_dump_that_nests_too_deeply_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "rank0.json", ENTRY)
     path.write_bytes(path.read_bytes().replace(b'"0"', b"[" * 20_000 + b"]" * 20_000))
     with pytest.raises(TraceError, match="is no flight recorder's dump"):
-        read_flight([path])
+        read_flight_dumps([path])
 
 
 def test_pipes_beside_traces_are_no_dumps(tmp_path: Path) -> None:
@@ -82,21 +82,23 @@ def test_pipes_beside_traces_are_no_dumps(tmp_path: Path) -> None:
     (tmp_path / "flight").mkdir()
     for path in (tmp_path / "x.json", tmp_path / "flight" / "rank0.json"):
         os.mkfifo(path)
-    assert flight_files([tmp_path]) == []
+    assert find_flight_dumps([tmp_path]) == []
 
 
-def job_of(folder: Path) -> tuple[dict[int, hg.DependencyGraph], dict[int, RankMembers]]:
+def job_of(folder: Path) -> tuple[dict[int, hg.DependencyGraph], dict[int, RankCommunications]]:
     graphs = {graph.trace.rank or 0: graph for graph in hg.read_graphs(sorted(folder.glob("rank*.json.gz")))}
-    return graphs, {rank: read_members(graph) for rank, graph in graphs.items()}
+    return graphs, {rank: read_communications(graph) for rank, graph in graphs.items()}
 
 
 def matched(
-    graphs: Mapping[int, hg.DependencyGraph], ranks: Mapping[int, RankMembers], records: Mapping[int, FlightRecord]
+    graphs: Mapping[int, hg.DependencyGraph],
+    ranks: Mapping[int, RankCommunications],
+    records: Mapping[int, FlightRecord],
 ) -> Collectives:
-    return match_collectives(with_flight(ranks, graphs, records))
+    return match_collectives(with_sequence_numbers(ranks, graphs, records))
 
 
-def starts_of(ranks: Mapping[int, RankMembers], found: Collectives) -> set[frozenset[tuple[int, int]]]:
+def starts_of(ranks: Mapping[int, RankCommunications], found: Collectives) -> set[frozenset[tuple[int, int]]]:
     """Return what belongs together as ranks and the recorded starts of their rows."""
     pairs: dict[int, set[tuple[int, int]]] = {}
     for number, rank, place in zip(found.number.tolist(), found.rank.tolist(), found.place.tolist(), strict=True):
@@ -110,7 +112,7 @@ def starts_of(ranks: Mapping[int, RankMembers], found: Collectives) -> set[froze
 def test_with_dumps_every_collective_is_matched_by_its_number(name: str) -> None:
     folder = SHARED / "gloo" / name
     graphs, ranks = job_of(folder)
-    found = matched(graphs, ranks, read_flight(flight_files([folder])))
+    found = matched(graphs, ranks, read_flight_dumps(find_flight_dumps([folder])))
     assert {MATCHED_BY[by] for by in found.by.tolist()} == {"sequence number"}
     oracle = json.loads((folder / "oracle.json").read_text())["collectives"]
     truth = [{(member["rank"], member["event_ns"]) for member in one["ranks"]} for one in oracle]
@@ -132,7 +134,7 @@ def _is_near(member: tuple[int, int], pairs: frozenset[tuple[int, int]]) -> bool
 def test_with_dumps_a_row_that_is_gone_from_a_file_changes_no_other_match(tmp_path: Path, name: str) -> None:
     folder = SHARED / "gloo" / name
     graphs, ranks = job_of(folder)
-    records = read_flight(flight_files([folder]))
+    records = read_flight_dumps(find_flight_dumps([folder]))
     whole = starts_of(ranks, matched(graphs, ranks, records))
     for lost in (3, len(ranks[1]) // 2, len(ranks[1]) - 2):
         index = int(graphs[1].event_table.index[ranks[1].row[lost]])
@@ -140,7 +142,7 @@ def test_with_dumps_a_row_that_is_gone_from_a_file_changes_no_other_match(tmp_pa
         path = tmp_path / "rank1.json"
         path.write_bytes(_without_event(text, index))
         graph = next(iter(hg.read_graphs(path)))
-        cut = {**ranks, 1: read_members(graph)}
+        cut = {**ranks, 1: read_communications(graph)}
         assert len(cut[1]) == len(ranks[1]) - 1
         found = matched({**graphs, 1: graph}, cut, records)
         gone = (1, int(ranks[1].start[lost]))
@@ -171,8 +173,8 @@ class _Digits(float):
 def test_numbers_that_one_rank_lacks_match_nothing_so_order_does() -> None:
     rows = np.arange(3, dtype=np.int32)
     times = np.array([0, 100, 200], np.int64)
-    said = RankMembers.no_arguments(3)
-    own = RankMembers(
+    said = RankCommunications.no_arguments(3)
+    own = RankCommunications(
         rows, rows, times, times, times + 10, np.full(3, -1), np.ones(3, np.bool_), ["a"] * 3, ["0 [0, 1]"] * 3, said
     )
     numbered = replace(own, arguments=said | {"Seq": [4, 5, 6]})

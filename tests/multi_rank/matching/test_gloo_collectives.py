@@ -14,8 +14,8 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.multi_rank.matching.collectives import Collectives, match_collectives
-from hta_graph.multi_rank.matching.rank_members import RankMembers
-from hta_graph.multi_rank.matching.read_members import read_members
+from hta_graph.multi_rank.matching.rank_members import RankCommunications
+from hta_graph.multi_rank.matching.read_members import read_communications
 from tests.support.shared_traces import SHARED
 
 ROOTED = ("gloo:broadcast", "gloo:scatter", "gloo:gather")
@@ -31,7 +31,7 @@ class Job:
     """A recorded job, matched, beside its truth."""
 
     folder: Path
-    ranks: dict[int, RankMembers]
+    ranks: dict[int, RankCommunications]
     found: Collectives
 
     @cached_property
@@ -69,7 +69,7 @@ class Job:
 def job_of(name: str) -> Job:
     folder = SHARED / "gloo" / name
     graphs = hg.read_graphs(sorted(folder.glob("rank*.json.gz")))
-    ranks = {graph.trace.rank or 0: read_members(graph) for graph in graphs}
+    ranks = {graph.trace.rank or 0: read_communications(graph) for graph in graphs}
     return Job(folder, ranks, match_collectives(ranks))
 
 
@@ -170,5 +170,5 @@ def _sets(found: Collectives) -> set[frozenset[tuple[int, int]]]:
     return set(map(frozenset, pairs.values()))
 
 
-def _without(own: RankMembers, lost: int) -> RankMembers:
+def _without(own: RankCommunications, lost: int) -> RankCommunications:
     return own.take(np.delete(np.arange(len(own)), lost))

@@ -9,20 +9,20 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.multi_rank.matching.collectives import Collectives, match_collectives
-from hta_graph.multi_rank.matching.communications import elements_of
-from hta_graph.multi_rank.matching.rank_members import ALL, NOBODY, UNKNOWN, RankMembers
-from hta_graph.multi_rank.matching.read_members import read_members
+from hta_graph.multi_rank.matching.communications import count_elements
+from hta_graph.multi_rank.matching.rank_members import ALL_RANKS, NO_RANK, UNKNOWN_RANK, RankCommunications
+from hta_graph.multi_rank.matching.read_members import read_communications
 from tests.support.gloo_builder import MAIN, WORKER, GlooRank
 from tests.support.trace_builder import TraceBuilder
 
 
-def members_of(tmp_path: Path, trace: TraceBuilder) -> RankMembers:
-    return read_members(trace.graph(tmp_path))
+def members_of(tmp_path: Path, trace: TraceBuilder) -> RankCommunications:
+    return read_communications(trace.graph(tmp_path))
 
 
-def matched(tmp_path: Path, *traces: TraceBuilder) -> tuple[Collectives, dict[int, RankMembers]]:
+def matched(tmp_path: Path, *traces: TraceBuilder) -> tuple[Collectives, dict[int, RankCommunications]]:
     graphs = [hg.build_graph(hg.read_trace(own.write(tmp_path / f"rank{at}.json"))) for at, own in enumerate(traces)]
-    ranks = {graph.trace.rank or 0: read_members(graph) for graph in graphs}
+    ranks = {graph.trace.rank or 0: read_communications(graph) for graph in graphs}
     return match_collectives(ranks), ranks
 
 
@@ -49,7 +49,7 @@ def test_a_lost_row_shifts_no_calls(tmp_path: Path, lost: int | None) -> None:
         if at != lost:
             trace.worked("all_reduce", 100 * at + 7, 100 * at + 60, tid=WORKER + at % 2)
     graph = trace.graph(tmp_path)
-    index = graph.event_table.index[read_members(graph).call].tolist()
+    index = graph.event_table.index[read_communications(graph).call].tolist()
     assert index == [call for at, call in enumerate(calls) if at != lost]
 
 
@@ -60,7 +60,7 @@ def test_a_worker_that_is_busy_is_no_lost_row(tmp_path: Path) -> None:
     for at in range(2):
         trace.worked("all_reduce", 50 + 20 * at, 60 + 20 * at, tid=WORKER + at % 2)
     graph = trace.graph(tmp_path)
-    assert graph.event_table.index[read_members(graph).call].tolist() == calls[:2]
+    assert graph.event_table.index[read_communications(graph).call].tolist() == calls[:2]
 
 
 def test_work_is_that_of_the_call_that_fits_it(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_work_is_that_of_the_call_that_fits_it(tmp_path: Path) -> None:
     ]:  # fmt: skip
         trace.worked(name, start, start + 2, tid=tid, elements=size)
     graph = trace.graph(tmp_path)
-    found = read_members(graph)
+    found = read_communications(graph)
     index = [int(graph.event_table.index[call]) if call >= 0 else -1 for call in found.call.tolist()]
     assert index == [-1, calls[1], calls[2], calls[0], -1]
     assert found.group == [f"{at} {ranks}" for at, ranks in [(0, [0, 1]), (1, [0, 2]), (1, [0, 2]), (0, [0, 1])]] + [
@@ -107,11 +107,11 @@ def test_whom_a_rank_waits_for(tmp_path: Path) -> None:
         trace.worked(kind, 15, 40, tid=MAIN if kind in ("send", "recv") else WORKER)
         return int(members_of(tmp_path, trace).needed[0])
 
-    assert needed(2, "all_reduce") == ALL
+    assert needed(2, "all_reduce") == ALL_RANKS
     assert needed(2, "broadcast") == 3
-    assert (needed(2, "gather"), needed(3, "gather")) == (ALL, NOBODY)
+    assert (needed(2, "gather"), needed(3, "gather")) == (ALL_RANKS, NO_RANK)
     assert (needed(2, "send"), needed(3, "recv")) == (3, 2)
-    assert needed(3, "recv", without_call=True) == UNKNOWN
+    assert needed(3, "recv", without_call=True) == UNKNOWN_RANK
 
 
 def test_only_the_root_of_a_broadcast_makes_others_wait(tmp_path: Path) -> None:
@@ -145,4 +145,4 @@ def test_messages_are_matched_by_sender_and_receiver(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dims", [None, "text", [[-1]], [["x"]], [[1 << 50]], {}])
 def test_forged_sizes_are_not_known(dims: Any) -> None:
-    assert elements_of(dims) == -1
+    assert count_elements(dims) == -1

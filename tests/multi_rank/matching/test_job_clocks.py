@@ -9,36 +9,38 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.model import Ints
-from hta_graph.multi_rank.matching.clock_bounds import moved_within_bounds
-from hta_graph.multi_rank.matching.clock_evidence import ClockEvidence, MeetingsOfTwo
-from hta_graph.multi_rank.matching.clock_lines import EQUAL
+from hta_graph.multi_rank.matching.clock_bounds import tighten_clocks
+from hta_graph.multi_rank.matching.clock_evidence import ClockEvidence, PairMatches
+from hta_graph.multi_rank.matching.clock_lines import SAME_CLOCK
 from hta_graph.multi_rank.matching.collectives import match_collectives
 from hta_graph.multi_rank.matching.job_clocks import RankClock, job_clocks
 from hta_graph.multi_rank.matching.pair_clocks import UNKNOWN_ERROR
-from hta_graph.multi_rank.matching.rank_members import ALL, RankMembers, Recording
-from hta_graph.multi_rank.matching.read_members import read_members
+from hta_graph.multi_rank.matching.rank_members import ALL_RANKS, RankCommunications, Recording
+from hta_graph.multi_rank.matching.read_members import read_communications
 from tests.support.shared_traces import SHARED
 
 US = 1_000
 
 
-def members(arrivals: list[int], ends: list[int], *, ahead: int = 0, needed: int = ALL, name: str = "k") -> RankMembers:
+def members(
+    arrivals: list[int], ends: list[int], *, ahead: int = 0, needed: int = ALL_RANKS, name: str = "k"
+) -> RankCommunications:
     """Make a rank's members (µs; ``ahead`` too)."""
     count = len(ends)
     rows = np.arange(count, dtype=np.int32)
     came, left = ((np.array(times, np.int64) + ahead) * US for times in (arrivals, ends))
     waits: Ints = np.full(count, needed, np.int64)
-    said = RankMembers.no_arguments(count)
+    said = RankCommunications.no_arguments(count)
     on_gpu = np.ones(count, np.bool_)
-    return RankMembers(rows, rows, came, came, left, waits, on_gpu, [name] * count, [None] * count, said)
+    return RankCommunications(rows, rows, came, came, left, waits, on_gpu, [name] * count, [None] * count, said)
 
 
-def offsets(meetings: list[dict[int, int]], ranks: dict[int, RankMembers]) -> list[int]:
+def offsets(meetings: list[dict[int, int]], ranks: dict[int, RankCommunications]) -> list[int]:
     """Return how far each rank's clock is ahead (µs)."""
     return [clock.line.ahead // US for _, clock in sorted(clocks_of(meetings, ranks).items())]
 
 
-def clocks_of(meetings: list[dict[int, int]], ranks: dict[int, RankMembers]) -> dict[int, RankClock]:
+def clocks_of(meetings: list[dict[int, int]], ranks: dict[int, RankCommunications]) -> dict[int, RankClock]:
     return job_clocks(meetings, ranks).by_rank
 
 
@@ -117,17 +119,17 @@ def test_ranks_of_one_named_host_have_one_clock() -> None:
     ranks = {0: members(arrivals, [500, 1_500, 2_500]), 1: members(arrivals, [530, 1_540, 2_490])}
     meetings = [{0: at, 1: at} for at in range(3)]
     on_cpu = {rank: replace(own, on_gpu=~own.on_gpu, recording=Recording("h")) for rank, own in ranks.items()}
-    assert (clocks_of(meetings, on_cpu)[1].line, clocks_of(meetings, on_cpu)[1].error) == (EQUAL, 0)
+    assert (clocks_of(meetings, on_cpu)[1].line, clocks_of(meetings, on_cpu)[1].error) == (SAME_CLOCK, 0)
     # Its GPUs have clocks of their own; nothing contradicts that they agree, up to what their ends show.
     on_gpu = {rank: replace(own, recording=Recording("h")) for rank, own in ranks.items()}
-    assert clocks_of(meetings, on_gpu)[1].line == EQUAL
+    assert clocks_of(meetings, on_gpu)[1].line == SAME_CLOCK
     assert clocks_of(meetings, on_gpu)[1].error > 10 * US
     # Those of another host are no matter of course.
     apart = {rank: replace(own, recording=Recording(f"h{rank}")) for rank, own in on_gpu.items()}
     assert clocks_of(meetings, apart)[1].line.ahead == 30 * US
 
 
-def drifting(count: int, every_us: int, share: float, noise: Ints) -> dict[int, RankMembers]:
+def drifting(count: int, every_us: int, share: float, noise: Ints) -> dict[int, RankCommunications]:
     """Make two ranks that meet again and again, the second one's clock ahead by 9 ms and drifting from the middle."""
     came = [every_us * at for at in range(count)]
     true = np.array(came, np.int64) * US
@@ -181,7 +183,7 @@ def test_a_gpu_whose_kernels_start_before_their_launches_is_behind() -> None:
     ranks = {rank: members(arrivals, [at + 40 for at in arrivals], ahead=-60 * rank) for rank in range(2)}
     ranks[1] = replace(ranks[1], recording=Recording(gpu_ahead=-60 * US))
     clocks = job_clocks([{0: at, 1: at} for at in range(3)], ranks)
-    assert clocks.by_rank[1].line == EQUAL
+    assert clocks.by_rank[1].line == SAME_CLOCK
     assert clocks.to_job(1, ranks[1].arrival, on_gpu=True).tolist() == ranks[0].arrival.tolist()
     assert clocks.to_job(1, ranks[1].arrival).tolist() == ranks[1].arrival.tolist()
     assert not clocks.are_equal
@@ -205,7 +207,7 @@ def test_the_table_of_clocks_says_what_to_subtract() -> None:
 @pytest.mark.shared
 def test_five_milliseconds_written_into_the_files_are_found() -> None:
     graphs = hg.read_graphs(SHARED / "traces" / "nanogpt_ddp_8xh100", members=True)
-    ranks = {graph.trace.rank or 0: read_members(graph) for graph in graphs}
+    ranks = {graph.trace.rank or 0: read_communications(graph) for graph in graphs}
     shift = {rank: 5_000 * US * (-1) ** rank if rank else 0 for rank in ranks}
     moved = {
         rank: replace(own, arrival=own.arrival + shift[rank], start=own.start + shift[rank], end=own.end + shift[rank])
@@ -219,10 +221,10 @@ def test_five_milliseconds_written_into_the_files_are_found() -> None:
 
 
 def test_a_clock_that_is_not_known_stays_so_when_a_bound_moves_it() -> None:
-    waited = MeetingsOfTwo(
+    waited = PairMatches(
         *(np.array([value]) for value in (1, 100, 200)), np.array([True]), *(np.array([ns]) for ns in (900, 950)),
         np.array([False]),
     )  # fmt: skip
     pair = ClockEvidence(np.array([0]), np.array([1]), np.array([0]), waited)
-    moved = moved_within_bounds(pair, {0: (EQUAL, 0), 1: (EQUAL, UNKNOWN_ERROR)})
+    moved = tighten_clocks(pair, {0: (SAME_CLOCK, 0), 1: (SAME_CLOCK, UNKNOWN_ERROR)})
     assert moved == {0: (0, 0), 1: (700, UNKNOWN_ERROR)}

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from hta_graph.multi_rank.matching.clock_evidence import ClockEvidence, MeetingsOfTwo
-from hta_graph.multi_rank.matching.pair_clocks import gaps_of_bounds, pair_clocks
+from hta_graph.multi_rank.matching.clock_evidence import ClockEvidence, PairMatches
+from hta_graph.multi_rank.matching.pair_clocks import offset_bounds, pair_clocks
 from tests.support.deep_tests import for_all
 from tests.support.reference_clock_offset import gap_of_bounds, pair_clock
 
 LENGTHS = (1, 2, 3, 5, 15, 16, 17, 40, 40, 60)
 
 
-def pair_of(random: np.random.Generator) -> MeetingsOfTwo:
+def pair_of(random: np.random.Generator) -> PairMatches:
     """Draw what two ranks did together: over a short or a long time, with drift, with some wrong partners."""
     count = int(random.choice(LENGTHS))
     step = int(random.choice([1_000, 3_000_000, 300_000_000]))
@@ -31,7 +31,7 @@ def pair_of(random: np.random.Generator) -> MeetingsOfTwo:
     ]
     share = random.choice([1.0, 0.7, 0.0])
     waits, other_waits = (random.random(count) <= share for _ in range(2))
-    return MeetingsOfTwo(np.arange(count) * 3, came, left, waits, moved[0], moved[1], other_waits)
+    return PairMatches(np.arange(count) * 3, came, left, waits, moved[0], moved[1], other_waits)
 
 
 @for_all(st.integers(0, 1 << 32), examples=400)
@@ -40,9 +40,9 @@ def test_pairs_compared_at_once_are_those_compared_alone(seed: int) -> None:
     every = [pair_of(random) for _ in range(8)]
     ranks = np.arange(len(every))
     pair = np.repeat(ranks, [len(met) for met in every])
-    evidence = ClockEvidence(ranks, ranks + 1, pair, MeetingsOfTwo.join(every))
+    evidence = ClockEvidence(ranks, ranks + 1, pair, PairMatches.join(every))
     found, fits = pair_clocks(evidence)
-    low, high = gaps_of_bounds(evidence)
+    low, high = offset_bounds(evidence)
     for at, met in enumerate(every):
         alone = pair_clock(met)
         one = found[at]

@@ -9,30 +9,30 @@ import pytest
 
 from hta_graph.multi_rank.matching.collectives import Collectives, match_collectives
 from hta_graph.multi_rank.matching.left_out import (
-    BEYOND_PHYSICS,
     NO_PARTNER,
     NOT_RECORDED,
-    OUTSIDE,
-    REASONS,
+    OUTSIDE_RECORDING,
     UNKNOWN_KERNEL,
+    UNMATCHED_REASONS,
+    VIOLATES_CAUSALITY,
 )
-from hta_graph.multi_rank.matching.rank_members import ALL, UNKNOWN, RankMembers, Recording
+from hta_graph.multi_rank.matching.rank_members import ALL_RANKS, UNKNOWN_RANK, RankCommunications, Recording
 
 US = 1_000
 
 
 def rank_of(
     *ran: tuple[str, int, int], group: str = "0 [0, 1]", recorded: tuple[int, int] = (0, 99_999)
-) -> RankMembers:
+) -> RankCommunications:
     """Make a rank's members of name, start and end (µs)."""
     names = [name for name, _, _ in ran]
     start, end = (np.array([own[at] for own in ran], np.int64) * US for at in (1, 2))
     rows = np.arange(len(ran), dtype=np.int32)
-    needed = np.array([UNKNOWN if name == "send" else ALL for name in names], np.int64)
-    said = RankMembers.no_arguments(len(ran)) | {"Collective name": names}
+    needed = np.array([UNKNOWN_RANK if name == "send" else ALL_RANKS for name in names], np.int64)
+    said = RankCommunications.no_arguments(len(ran)) | {"Collective name": names}
     recording = Recording("h", recorded[0] * US, recorded[1] * US)
     on_gpu = np.ones(len(ran), np.bool_)
-    return RankMembers(rows, rows, start, start, end, needed, on_gpu, names, [group] * len(ran), said, recording)
+    return RankCommunications(rows, rows, start, start, end, needed, on_gpu, names, [group] * len(ran), said, recording)
 
 
 def reasons(found: Collectives) -> dict[int, list[int]]:
@@ -44,7 +44,7 @@ def test_one_that_nobody_else_has_has_no_partner_and_its_share_of_time() -> None
     found = match_collectives({0: every, 1: every.take(np.array([0, 2]))})
     assert reasons(found) == {0: [0, NO_PARTNER, 0], 1: [0, 0]}
     (left,) = found.unmatched
-    assert (left.reason, left.count, left.time_ns) == (REASONS[NO_PARTNER], 1, 30 * US)
+    assert (left.reason, left.count, left.time_ns) == (UNMATCHED_REASONS[NO_PARTNER], 1, 30 * US)
     assert left.share == pytest.approx(30 / 70)
     assert found.without_partner == 1
 
@@ -53,7 +53,7 @@ def test_before_and_after_another_ranks_recording_nothing_has_a_partner() -> Non
     every = rank_of(("a", 0, 10), ("b", 100, 110), ("c", 200, 210), ("d", 300, 310))
     short = replace(every.take(np.array([1, 2])), recording=Recording("h", 50 * US, 250 * US))
     found = match_collectives({0: every, 1: short})
-    assert reasons(found) == {0: [OUTSIDE, 0, 0, OUTSIDE], 1: [0, 0]}
+    assert reasons(found) == {0: [OUTSIDE_RECORDING, 0, 0, OUTSIDE_RECORDING], 1: [0, 0]}
 
 
 def test_a_pair_that_cannot_have_met_is_left_out_also_with_equal_ids() -> None:
@@ -63,7 +63,7 @@ def test_a_pair_that_cannot_have_met_is_left_out_also_with_equal_ids() -> None:
         rank: replace(own, arguments=own.arguments | {"Comms Id": list(range(len(own)))}) for rank, own in ranks.items()
     }
     found = match_collectives(numbered)
-    assert (len(found), reasons(found)[0][-1], reasons(found)[1][-1]) == (30, BEYOND_PHYSICS, BEYOND_PHYSICS)
+    assert (len(found), reasons(found)[0][-1], reasons(found)[1][-1]) == (30, VIOLATES_CAUSALITY, VIOLATES_CAUSALITY)
 
 
 def test_pairs_too_many_for_clocks_to_leave_out_cannot_have_met_either() -> None:
@@ -77,7 +77,7 @@ def test_pairs_too_many_for_clocks_to_leave_out_cannot_have_met_either() -> None
     }
     found = match_collectives(numbered)
     assert len(found) == 20
-    assert reasons(found)[0][20:] == [BEYOND_PHYSICS] * 4
+    assert reasons(found)[0][20:] == [VIOLATES_CAUSALITY] * 4
 
 
 def test_what_does_not_say_whom_it_concerns_is_compared_with_nobody() -> None:
@@ -128,10 +128,10 @@ def test_kernels_that_do_not_wait_are_no_collectives_whatever_order_says() -> No
         rank: rank_of(*sorted(own + known, key=lambda row: row[1]), recorded=(0, 900_000))
         for rank, own in enumerate([sends, late])
     }
-    unnamed = {rank: replace(own, arguments=RankMembers.no_arguments(len(own))) for rank, own in ranks.items()}
+    unnamed = {rank: replace(own, arguments=RankCommunications.no_arguments(len(own))) for rank, own in ranks.items()}
     found = match_collectives(unnamed)
     assert len(found) == 20
-    assert [(item.reason, item.count) for item in found.unmatched] == [(REASONS[UNKNOWN_KERNEL], 40)]
+    assert [(item.reason, item.count) for item in found.unmatched] == [(UNMATCHED_REASONS[UNKNOWN_KERNEL], 40)]
     assert found.offsets == {}
 
 

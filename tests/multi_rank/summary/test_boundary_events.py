@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import hta_graph as hg
 from hta_graph.graph.points import end_point, event_of
-from hta_graph.multi_rank.job_time import in_job_time
-from hta_graph.multi_rank.summary.contraction import contracted
+from hta_graph.multi_rank.job_time import shift_to_job_time
+from hta_graph.multi_rank.summary.contraction import contract_edges
 from hta_graph.paths.binding_edges import binding_edges
 from tests.support.deep_tests import for_all
 from tests.support.graph_strategies import FILLED
@@ -25,8 +25,8 @@ def test_each_kept_point_is_bound_by_the_next_one_kept_on_the_walk_back(
     rng, events = np.random.default_rng(seed), drawn.event_table
     rows = np.flatnonzero(rng.integers(0, every, len(events)) == 0).astype(np.int32)
     shift = rng.integers(-wrong, wrong + 1, len(events))
-    graph = in_job_time(drawn, events.start + shift, events.end + shift)
-    found = contracted(graph, rows)
+    graph = shift_to_job_time(drawn, events.start + shift, events.end + shift)
+    found = contract_edges(graph, rows)
     kept = set(rows.tolist())
     binding, source, times = binding_edges(graph), graph.edge_table.source, graph.timeline.times
     bound = dict(zip(found.edges.target.tolist(), found.edges.source.tolist(), strict=True))
@@ -44,7 +44,7 @@ def test_each_kept_point_is_bound_by_the_next_one_kept_on_the_walk_back(
             expected = -1 if point < 0 else 2 * int(np.searchsorted(rows, point // 2)) + point % 2
             assert bound.get(own, -1) == expected
             if point >= 0:
-                assert found.dip[own] == max(int(times[point]) - min(passed, default=int(times[point])), 0)
+                assert found.clock_dip[own] == max(int(times[point]) - min(passed, default=int(times[point])), 0)
 
 
 def test_a_clock_that_goes_wrong_between_kept_points_is_told(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_clock_that_goes_wrong_between_kept_points_is_told(tmp_path: Path) -> 
     trace.sync_row("Context Sync", 13, 20, 2)
     graph = trace.graph(tmp_path)
     assert [graph.name_of(row) for row in (1, 2)] == ["cudaLaunchKernel", "cudaDeviceSynchronize"]
-    found = contracted(graph, np.array([1, 2], np.int32))
+    found = contract_edges(graph, np.array([1, 2], np.int32))
     at = int(end_point(np.array([1]))[0])
     assert found.edges.source[found.edges.target == at].tolist() == [0]
-    assert found.dip.tolist() == [2_000 * (point == at) for point in range(4)]
+    assert found.clock_dip.tolist() == [2_000 * (point == at) for point in range(4)]

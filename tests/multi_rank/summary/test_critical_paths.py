@@ -18,24 +18,24 @@ from tests.support.gloo_builder import MAIN, GlooRank
 from tests.support.shared_traces import SHARED
 from tests.support.summary_job import (
     ALL_KINDS,
-    SKELETON_KINDS,
+    SUMMARY_KINDS,
     answer_or_error,
+    path_json,
     recorded_ranks,
-    said_of_path,
-    skeleton_job,
+    summary_job,
 )
 
 JOBS = ("nanogpt_ddp_8xh100", "dlrm_8xv100", "megatron_tp2_v100")
 
 
 def assert_same(graphs: list[hg.DependencyGraph]) -> None:
-    whole, few = (answer_or_error(partial(join, graphs)) for join in (hg.build_job, skeleton_job))
+    whole, few = (answer_or_error(partial(join, graphs)) for join in (hg.build_job, summary_job))
     if isinstance(whole, str):
         assert few == whole
         return
     assert few.diagnostics == whole.diagnostics
     for window in (None, hg.whole(), *(hg.step(item.number) for item in whole.steps()[:3])):
-        said, other = (answer_or_error(partial(said_of_path, job, window)) for job in (whole, few))
+        said, other = (answer_or_error(partial(path_json, job, window)) for job in (whole, few))
         assert other == said
     own, other = WaitCauses(whole), WaitCauses(few)
     assert other.activities == own.activities
@@ -43,7 +43,7 @@ def assert_same(graphs: list[hg.DependencyGraph]) -> None:
         assert np.array_equal(getattr(other.attribute(), name), getattr(own.attribute(), name))
 
 
-@pytest.mark.parametrize(("scenario", "backend", "damage"), SKELETON_KINDS)
+@pytest.mark.parametrize(("scenario", "backend", "damage"), SUMMARY_KINDS)
 def test_a_job_of_skeletons_says_the_same(tmp_path: Path, scenario: str, backend: str, damage: str) -> None:
     assert_same(recorded_ranks(tmp_path, scenario, backend, damage, 1))
 
@@ -73,8 +73,8 @@ def ranks_with_a_backward_pass(folder: Path) -> list[hg.DependencyGraph]:
 
 def test_what_a_thread_waited_for_is_compared_with_its_communication(tmp_path: Path) -> None:
     graphs = ranks_with_a_backward_pass(tmp_path)
-    said = said_of_path(hg.build_job(graphs), hg.whole())
-    assert said_of_path(skeleton_job(graphs), hg.whole()) == said
+    said = path_json(hg.build_job(graphs), hg.whole())
+    assert path_json(summary_job(graphs), hg.whole()) == said
     assert "autograd::engine::evaluate_function: AddBackward0" in {row["name"] for row in said["segments"]}
 
 
@@ -103,7 +103,7 @@ def test_a_rank_whose_clock_drifts_is_read_in_the_jobs_time(tmp_path: Path) -> N
     graphs = drifting_ranks(tmp_path)
     whole = hg.build_job(graphs)
     assert 45 < whole.clocks.drift_ppm.tolist()[1] < 55
-    assert said_of_path(skeleton_job(graphs), hg.whole()) == said_of_path(whole, hg.whole())
+    assert path_json(summary_job(graphs), hg.whole()) == path_json(whole, hg.whole())
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ def test_real_jobs_say_the_same(job: str) -> None:
 
 def test_what_a_rank_did_least_of_is_added_up_by_class(tmp_path: Path) -> None:
     graphs = recorded_ranks(tmp_path, "ddp", "nccl", "none", 3)
-    every, fewer = (WaitCauses(skeleton_job(graphs, doings)) for doings in (1 << 20, 4))
+    every, fewer = (WaitCauses(summary_job(graphs, doings)) for doings in (1 << 20, 4))
     assert len(fewer.activities) < len(every.activities)
     # All waiting is charged, to the nanosecond, whatever is told apart.
     assert fewer.attribute().caused.sum() == every.attribute().caused.sum()
@@ -132,7 +132,7 @@ def test_what_a_rank_did_least_of_is_added_up_by_class(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_window_that_takes_all_rows_is_refused(tmp_path: Path) -> None:
-    few = skeleton_job(recorded_ranks(tmp_path, "ddp", "nccl", "none", 1))
+    few = summary_job(recorded_ranks(tmp_path, "ddp", "nccl", "none", 1))
     start = int(few.event_table.start.min())
     with pytest.raises(hg.HtaGraphError, match="takes all rows of all ranks"):
         hg.critical_path(few, hg.between(start, start + 1_000))
@@ -144,6 +144,6 @@ def test_a_job_of_files_holds_skeletons_where_that_is_asked_for(tmp_path: Path) 
     paths = record_job(job, DAMAGES["clocks"].recording(job, random.Random(1)), tmp_path).paths
     whole, few = hg.read_job(paths), hg.read_job(paths, skeletons=True, cache=tmp_path / "cache")
     assert len(few.event_table) < len(whole.event_table)
-    assert said_of_path(few, hg.whole()) == said_of_path(whole, hg.whole())
+    assert path_json(few, hg.whole()) == path_json(whole, hg.whole())
     again = hg.read_job(paths, skeletons=True, cache=tmp_path / "cache")
-    assert said_of_path(again, None) == said_of_path(whole, None)
+    assert path_json(again, None) == path_json(whole, None)

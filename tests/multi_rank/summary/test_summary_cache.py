@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from hta_graph.multi_rank.pool import Pool
-from hta_graph.multi_rank.rank_request import RankQuestion, graph_of_file
-from hta_graph.multi_rank.read_engine import Reading
+from hta_graph.multi_rank.pool import ProcessReader
+from hta_graph.multi_rank.rank_request import RankRequest, read_rank_graph
+from hta_graph.multi_rank.read_engine import RankReading
 from hta_graph.multi_rank.summary import summary_cache
 from hta_graph.trace.rank_files import RankFile
 from tests.support.command_line import PROGRAM, one_error, run_command
@@ -47,7 +47,7 @@ def without_making(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> Any:
         raise AssertionError("a skeleton was made")
 
-    monkeypatch.setattr("hta_graph.multi_rank.rank_request.make_skeleton", refuse)
+    monkeypatch.setattr("hta_graph.multi_rank.rank_request.summarize_rank", refuse)
 
 
 @pytest.mark.parametrize("command", ["stragglers", *map(deep, ("collectives", "critical-path"))])
@@ -70,15 +70,15 @@ def test_what_is_kept_is_read_without_processes(
     """Reading a skeleton takes less than asking a process for it; of those that are missing processes are asked."""
     started: list[str] = []
 
-    class Here(Pool):
-        def read(self, file: RankFile, asked: RankQuestion, *, memory: int | None) -> Reading:
+    class Here(ProcessReader):
+        def read(self, file: RankFile, asked: RankRequest, *, memory: int | None) -> RankReading:
             del memory
             started.append(file.path.name)
-            return Reading(file, graph_of_file(file, replace(asked, cache=None)))
+            return RankReading(file, read_rank_graph(file, replace(asked, cache=None)))
 
     first = asked(capsys, job, tmp_path, "collectives")
-    monkeypatch.setattr("hta_graph.multi_rank.read_ranks._worthwhile_processes", lambda files, _: len(files))
-    monkeypatch.setattr("hta_graph.multi_rank.pool.Pool", Here)
+    monkeypatch.setattr("hta_graph.multi_rank.read_ranks._process_count", lambda files, _: len(files))
+    monkeypatch.setattr("hta_graph.multi_rank.pool.ProcessReader", Here)
     assert asked(capsys, job, tmp_path, "collectives") == first
     assert started == []
     for path in entries(tmp_path)[:2]:
@@ -175,7 +175,7 @@ def other_numbers(found: list[Path], rng: random.Random) -> None:
     said, pieces = table.schema.metadata[b"hta-graph"], table.column("bytes").to_pylist()
     at = rng.choice([at for at, piece in enumerate(pieces) if piece])
     pieces[at] = bytes(rng.choice((b"\xff", b"\x7f")) * len(pieces[at]))
-    entry = object.__new__(summary_cache.SkeletonCache)
+    entry = object.__new__(summary_cache.SummaryCache)
     entry._entry = path
     told = {"hta-graph": said, "digest": entry._digest(said, b"".join(pieces))}
     kept = pyarrow.table({"bytes": pyarrow.array(pieces, pyarrow.binary())})

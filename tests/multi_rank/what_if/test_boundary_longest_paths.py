@@ -10,9 +10,9 @@ import networkx
 import numpy as np
 from hypothesis import strategies as st
 
-from hta_graph.multi_rank.what_if.boundary_longest_paths import ORIGIN, WaysBetween, ways_between
+from hta_graph.multi_rank.what_if.boundary_longest_paths import ORIGIN, BoundaryLongestPaths, boundary_longest_paths
 from tests.support.deep_tests import for_all
-from tests.support.random_dags import Edge, as_paths, plain_values, random_edges
+from tests.support.random_dags import Edge, as_paths, random_edges, reference_values
 
 DRAFTS = 3
 FAR = 10**6
@@ -35,8 +35,8 @@ class Drawn:
         self.ends = rng.sample(range(points), rng.randint(0, min(4, points)))
         self.tails = [[rng.randint(0, 3) for _ in self.ends] for _ in range(DRAFTS)]
 
-    def ways(self) -> WaysBetween:
-        return ways_between(
+    def ways(self) -> BoundaryLongestPaths:
+        return boundary_longest_paths(
             self.paths, (self.weights(draft) for draft in range(DRAFTS)), np.array(self.start),
             given=np.array(self.given, np.int32), asked=np.array(self.asked, np.int32),
             ends=np.array(self.ends, np.int32), tails=np.array(self.tails, np.int64),
@@ -67,7 +67,7 @@ class Walk:
     begins: list[int]
 
     @classmethod
-    def of(cls, ways: WaysBetween, draft: int, decided: Sequence[int]) -> Walk:
+    def of(cls, ways: BoundaryLongestPaths, draft: int, decided: Sequence[int]) -> Walk:
         own: dict[int, list[tuple[int, int, int]]] = {}
         columns = (ways.source, ways.target, ways.weights[:, draft], ways.orders[:, draft])
         for source, target, weight, order in zip(*(column.tolist() for column in columns), strict=True):
@@ -88,9 +88,9 @@ def test_what_is_asked_is_as_late_as_in_the_whole_graph(seed: int, points: int) 
     ways = drawn.ways()
     for decided in drawn.decided():
         for draft, edges in enumerate(drawn.drafts):
-            values = plain_values(edges, drawn.started(decided))
+            values = reference_values(edges, drawn.started(decided))
             late = Walk.of(ways, draft, decided).late
-            assert late[ways.first_asked : ways.end] == [values[point] for point in drawn.asked]
+            assert late[ways.first_awaited : ways.end] == [values[point] for point in drawn.asked]
             reached = [values[point] + tail for point, tail in zip(drawn.ends, drawn.tails[draft], strict=True)]
             assert late[ways.end] == max(reached, default=None)
 
@@ -109,7 +109,7 @@ def test_of_equally_late_ways_the_one_is_preferred_that_the_whole_graph_prefers(
             ends = drawn.ends[last.index(max(last)) :][:1] if last else []
             roots = drawn.paths.roots_of(weight, values, np.array([*drawn.asked, *ends], np.int32)).tolist()
             expected = [node_of.get(root, ORIGIN) for root in roots]
-            assert begins[ways.first_asked :][: len(expected)] == expected
+            assert begins[ways.first_awaited :][: len(expected)] == expected
 
 
 @for_all(st.integers(0, 10**9), st.integers(2, 25), examples=1200)
@@ -121,7 +121,7 @@ def test_ways_lead_from_what_is_given_only_where_edges_do(seed: int, points: int
     few.add_nodes_from(range(ways.nodes))
     few.add_edges_from(zip(ways.source.tolist(), ways.target.tolist(), strict=True))
     for node, point in enumerate(drawn.given, 1):
-        for at, asked in enumerate(drawn.asked, ways.first_asked):
+        for at, asked in enumerate(drawn.asked, ways.first_awaited):
             assert networkx.has_path(few, node, at) == networkx.has_path(whole, point, asked)
 
 
@@ -135,7 +135,7 @@ def test_a_node_goes_where_that_makes_no_more_edges_and_no_other_does(seed: int,
     assert all(source < target for target, source in edges)
     whole = len(shape.meetings.edge) + len(drawn.asked) + len(drawn.ends)
     assert len(edges) <= whole
-    for node in range(1 + ways.given, ways.first_asked):
+    for node in range(1 + ways.given, ways.first_awaited):
         comes = sum(target == node for target, _ in edges)
         goes = sum(source == node for _, source in edges)
         assert goes > 0
@@ -146,7 +146,7 @@ def test_where_many_meet_and_many_part_a_node_is_left() -> None:
     """Five meetings lead to five later ones by one point: ten edges, and not twenty-five."""
     edges = [*((at, 5, at) for at in range(5)), *((5, 6 + at, 10 * at) for at in range(5))]
     paths, weight = as_paths(edges, 11)
-    ways = ways_between(
+    ways = boundary_longest_paths(
         paths, [weight], np.zeros(11, np.int64), given=np.arange(5, dtype=np.int32),
         asked=np.arange(6, 11, dtype=np.int32), ends=np.array([], np.int32), tails=np.empty((1, 0), np.int64),
     )  # fmt: skip
@@ -168,7 +168,7 @@ def test_where_ways_part_and_meet_again_many_times_one_edge_is_left() -> None:
     edges = chain_of_diamonds(count)
     paths, weight = as_paths(edges, 3 * count + 1)
     other = np.where(weight == 1, 5, weight)
-    ways = ways_between(
+    ways = boundary_longest_paths(
         paths, [weight, other, np.zeros_like(weight)], np.zeros(3 * count + 1, np.int64), given=np.array([0], np.int32),
         asked=np.array([3 * count], np.int32), ends=np.array([], np.int32), tails=np.empty((3, 0), np.int64),
     )  # fmt: skip
@@ -183,7 +183,7 @@ def test_a_tie_is_broken_by_what_counts_under_that_draft() -> None:
     # The way straight from 0 is marked as preferred; of the others the one from the later point, 1, comes first.
     paths, weight = as_paths(edges, 4, np.array([0, 2, 3, 1], np.int32), np.array([True, False, False, False]))
     other = np.array([7, 7, 5, 0])
-    ways = ways_between(
+    ways = boundary_longest_paths(
         paths, [weight, other], np.zeros(4, np.int64), given=np.array([0, 1], np.int32), asked=np.array([2], np.int32),
         ends=np.array([], np.int32), tails=np.empty((2, 0), np.int64),
     )  # fmt: skip

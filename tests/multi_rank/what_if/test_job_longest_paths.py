@@ -10,23 +10,23 @@ import pytest
 import hta_graph as hg
 from hta_graph.arrays import column_types
 from hta_graph.errors import QueryError
-from hta_graph.multi_rank.what_if.boundary_longest_paths import ORIGIN, WaysBetween
-from hta_graph.multi_rank.what_if.job_longest_paths import JobWays
-from hta_graph.multi_rank.what_if.meeting_points import Comes, Instants, MeetingPoints, meeting_points
-from hta_graph.multi_rank.what_if.skeleton_rank_replay import THE_END
-from hta_graph.what_if.predict import JobPrediction, replay_elsewhere
+from hta_graph.multi_rank.what_if.boundary_longest_paths import ORIGIN, BoundaryLongestPaths
+from hta_graph.multi_rank.what_if.job_longest_paths import JobLongestPaths
+from hta_graph.multi_rank.what_if.meeting_points import Arrivals, IncomingTimes, JobBoundary, job_boundary
+from hta_graph.multi_rank.what_if.skeleton_rank_replay import WINDOW_END
+from hta_graph.what_if.predict import JobPrediction, summary_replay
 from hta_graph.what_if.replay import replay
 from tests.support.gloo_builder import MAIN, GlooRank, late_ranks
-from tests.support.summary_job import skeleton_job
+from tests.support.summary_job import summary_job
 
 US = 1000
 
 
 def few_rows(paths: list[Path]) -> hg.JobGraph:
-    return skeleton_job(hg.read_graphs(paths, members=True))
+    return summary_job(hg.read_graphs(paths, members=True))
 
 
-def rows_of(table: Comes | Instants) -> list[tuple[int, ...]]:
+def rows_of(table: Arrivals | IncomingTimes) -> list[tuple[int, ...]]:
     return list(zip(*(getattr(table, name).tolist() for name in column_types(type(table))), strict=True))
 
 
@@ -37,11 +37,11 @@ def rows_of(table: Comes | Instants) -> list[tuple[int, ...]]:
     ("arrivals", "order"), [((10, 20, 35), [2, 1, 0]), ((35, 10, 20), [0, 2, 1]), ((20, 35, 20), [1, 2, 0])]
 )
 def test_who_comes_last_stands_first(tmp_path: Path, arrivals: tuple[int, ...], order: list[int]) -> None:
-    points = meeting_points(few_rows(late_ranks(tmp_path, *arrivals)))
+    points = job_boundary(few_rows(late_ranks(tmp_path, *arrivals)))
     assert rows_of(points.comes) == [(0, rank, 0) for rank in order]
     assert [rows_of(own) for own in points.instants] == [[(0, -1, -1, 38 * US)]] * 3
     # Each is asked when its work begins, the fourth row of its file, and told of the meeting at the end of that.
-    assert [(own.asked_rows.tolist(), own.at_end.tolist()) for own in points.ranks] == [([3], [False])] * 3
+    assert [(own.awaited_rows.tolist(), own.at_end.tolist()) for own in points.ranks] == [([3], [False])] * 3
     assert [(own.edges.instant.tolist(), own.edges.row.tolist()) for own in points.ranks] == [([0], [3])] * 3
 
 
@@ -64,11 +64,11 @@ def messages(folder: Path) -> list[Path]:
 
 
 def test_a_message_is_no_rendezvous_but_a_point_of_the_other_rank(tmp_path: Path) -> None:
-    points = meeting_points(few_rows(messages(tmp_path)))
+    points = job_boundary(few_rows(messages(tmp_path)))
     assert len(points.rendezvous) == len(points.comes) == 0
     # The receive waits for the beginning of the send, the send for that of the receive.
     assert [rows_of(own) for own in points.instants] == [[(-1, 1, 0, 43 * US)], [(-1, 0, 0, 11 * US)]]
-    assert [own.asked_rows.tolist() for own in points.ranks] == [[1], [2]]
+    assert [own.awaited_rows.tolist() for own in points.ranks] == [[1], [2]]
     assert [own.edges.is_message.tolist() for own in points.ranks] == [[True], [True]]
 
 
@@ -78,8 +78,8 @@ def test_a_message_is_no_rendezvous_but_a_point_of_the_other_rank(tmp_path: Path
 def predictions(paths: list[Path], *changes: hg.Change) -> tuple[JobPrediction, hg.Replayed]:
     """Predict the whole trace, asked rank by rank and as one graph."""
     graphs = list(hg.read_graphs(paths, members=True))
-    few = skeleton_job(graphs)
-    elsewhere = replay_elsewhere(few)
+    few = summary_job(graphs)
+    elsewhere = summary_replay(few)
     assert elsewhere is not None
     asked = elsewhere(hg.whole()(few), hg.whole().asked).predict(changes)
     return asked, replay(hg.build_job(graphs), changes, hg.whole())
@@ -146,16 +146,16 @@ def test_a_pattern_that_is_a_name_on_one_rank_is_one_on_all(tmp_path: Path) -> N
 # -- joined --------------------------------------------------------------------------------------------------------
 
 
-def ways(given: int, asked: int, drafts: int, *edges: tuple[int, int, list[int], list[int]]) -> WaysBetween:
+def ways(given: int, asked: int, drafts: int, *edges: tuple[int, int, list[int], list[int]]) -> BoundaryLongestPaths:
     """Return ways of a rank without nodes in between: edges as source, target, weights and orders."""
     source, target, weight, order = zip(*edges, strict=True)
-    return WaysBetween(
+    return BoundaryLongestPaths(
         given, asked, drafts, 2 + given + asked, np.array(source, np.int32), np.array(target, np.int32),
         np.array(weight).ravel(), np.array(order, np.int32).ravel(),
     )  # fmt: skip
 
 
-def met_once() -> JobWays:
+def met_once() -> JobLongestPaths:
     """Two ranks that come to a meeting after 10 and after 20, 8 and 10 ns, and go on for 5 and for 7.
 
     origin ─10────────▶ came ──┐         rank 0
@@ -164,15 +164,15 @@ def met_once() -> JobWays:
     origin ─20, 8, 10─▶ came ──┘         rank 1: as recorded last
                              met ─7─▶ end
     """
-    comes = Comes.of(rendezvous=[0, 0], part=[1, 0], asked=[0, 0])
-    met = Instants.of(rendezvous=[0], part=[-1], asked=[-1], time=[1020])
-    points = MeetingPoints(np.array([99], np.int32), comes, [met, met], [])
+    comes = Arrivals.of(rendezvous=[0, 0], part=[1, 0], asked=[0, 0])
+    met = IncomingTimes.of(rendezvous=[0], part=[-1], asked=[-1], time=[1020])
+    points = JobBoundary(np.array([99], np.int32), comes, [met, met], [])
     zero = [0, 0, 0]
     ranks = [
         ways(1, 1, 3, (0, 2, [10, 10, 10], zero), (0, 3, [12, 12, 15], [1, 1, 0]), (1, 3, [5, 5, 5], [0, 0, 1])),
         ways(1, 1, 3, (0, 2, [20, 8, 10], zero), (1, 3, [7, 7, 7], zero)),
     ]
-    return JobWays(points, ranks, [np.array([0], np.int32)] * 2, [np.arange(3, dtype=np.int32)] * 2)
+    return JobLongestPaths(points, ranks, [np.array([0], np.int32)] * 2, [np.arange(3, dtype=np.int32)] * 2)
 
 
 def test_a_meeting_is_when_the_last_one_comes_under_each_draft() -> None:
@@ -181,26 +181,26 @@ def test_a_meeting_is_when_the_last_one_comes_under_each_draft() -> None:
     assert [job.values(draft)[1] for draft in range(3)] == [20, 10, 10]
     assert job.ends.tolist() == [[25, 15, 15], [27, 17, 17]]
     recorded = np.array([1020])
-    assert [job.given_times(0, draft, recorded, 1000).tolist() for draft in range(3)] == [[1020], [1010], [1010]]
+    assert [job.incoming_times(0, draft, recorded, 1000).tolist() for draft in range(3)] == [[1020], [1010], [1010]]
 
 
 def test_a_way_back_leads_by_who_came_last_of_equals_by_who_did_as_recorded() -> None:
     job = met_once()
-    by_rank_1 = [(0, (THE_END, 0)), (1, (0, -1))]
-    assert list(job.way_back(0, 0)) == by_rank_1
-    assert list(job.way_back(0, 1)) == [(0, (THE_END, 0)), (0, (0, -1))]
-    assert list(job.way_back(1, 2)) == [(1, (THE_END, 0)), (1, (0, -1))]
+    by_rank_1 = [(0, (WINDOW_END, 0)), (1, (0, -1))]
+    assert list(job.legs_back(0, 0)) == by_rank_1
+    assert list(job.legs_back(0, 1)) == [(0, (WINDOW_END, 0)), (0, (0, -1))]
+    assert list(job.legs_back(1, 2)) == [(1, (WINDOW_END, 0)), (1, (0, -1))]
 
 
 def test_of_equally_late_ways_on_a_rank_the_preferred_one_leads_back() -> None:
     """Under the third draft the end of rank 0 is by 15 from the origin, and by 10 + 5 from the meeting."""
-    assert list(met_once().way_back(0, 2)) == [(0, (THE_END, -1))]
+    assert list(met_once().legs_back(0, 2)) == [(0, (WINDOW_END, -1))]
 
 
 def test_ranks_that_wait_for_each_others_points_form_a_cycle() -> None:
-    comes = Comes.empty()
-    other = [Instants.of(rendezvous=[-1], part=[1 - own], asked=[0], time=[5]) for own in (0, 1)]
-    points = MeetingPoints(np.array([], np.int32), comes, other, [])
+    comes = Arrivals.empty()
+    other = [IncomingTimes.of(rendezvous=[-1], part=[1 - own], asked=[0], time=[5]) for own in (0, 1)]
+    points = JobBoundary(np.array([], np.int32), comes, other, [])
     own = ways(1, 1, 1, (1, 2, [1], [0]), (0, 3, [9], [0]))
     with pytest.raises(QueryError, match="form a cycle"):
-        JobWays(points, [own, own], [np.array([0], np.int32)] * 2, [np.array([0], np.int32)] * 2).values(0)
+        JobLongestPaths(points, [own, own], [np.array([0], np.int32)] * 2, [np.array([0], np.int32)] * 2).values(0)

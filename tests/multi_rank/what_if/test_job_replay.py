@@ -11,11 +11,11 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import QueryError
 from hta_graph.paths.median_step import median_step
-from hta_graph.paths.windows import Window
+from hta_graph.paths.windows import WindowQuery
 from hta_graph.what_if.changes import Change
-from hta_graph.what_if.opportunities import listed_opportunities
-from hta_graph.what_if.predict import ReplayElsewhere, replay_elsewhere
-from hta_graph.what_if.replay import replay, replayable
+from hta_graph.what_if.opportunities import opportunity_rows
+from hta_graph.what_if.predict import WindowReplay, summary_replay
+from hta_graph.what_if.replay import replay, replay_graph
 from hta_graph.what_if.scenarios import COMPARES_RANKS, SCENARIOS
 from hta_graph.what_if.sensitivity import next_on_path
 from tests.support.deep_tests import cases, some_of
@@ -23,10 +23,10 @@ from tests.support.random_jobs import random_ranks
 from tests.support.shared_traces import SHARED
 from tests.support.summary_job import (
     ALL_KINDS,
-    SKELETON_KINDS,
+    SUMMARY_KINDS,
     answer_or_error,
     recorded_ranks,
-    skeleton_job,
+    summary_job,
 )
 
 REAL = ("nanogpt_ddp_8xh100", "dlrm_8xv100", "megatron_tp2_v100")
@@ -37,14 +37,14 @@ NAMED = {
 }
 
 
-def said_by_whole(job: hg.JobGraph, changes: Sequence[Change], window: Window) -> dict[str, Any]:
+def said_by_whole(job: hg.JobGraph, changes: Sequence[Change], window: WindowQuery) -> dict[str, Any]:
     found = replay(job, changes, window)
     base = found.draft.base
     following = next_on_path(found.path_before, found.path_after, found.draft.factor != 1.0) if changes else None
     return {**said_of(found), "next": following, "window": base.window.label}
 
 
-def said_by_ranks(elsewhere: ReplayElsewhere, changes: Sequence[Change]) -> dict[str, Any]:
+def said_by_ranks(elsewhere: WindowReplay, changes: Sequence[Change]) -> dict[str, Any]:
     found = elsewhere.predict(changes)
     return {**said_of(found), "next": found.next, "window": found.window.label}
 
@@ -63,11 +63,11 @@ def said_of(found: Any) -> dict[str, Any]:
 
 
 def assert_same(graphs: list[hg.DependencyGraph], *, most_windows: int = 3) -> None:
-    whole, few = (answer_or_error(join, graphs) for join in (hg.build_job, skeleton_job))
+    whole, few = (answer_or_error(join, graphs) for join in (hg.build_job, summary_job))
     if isinstance(whole, str):
         assert few == whole
         return
-    elsewhere = replay_elsewhere(few)
+    elsewhere = summary_replay(few)
     assert elsewhere is not None
     windows = [median_step(), hg.whole(), *(hg.step(item.number) for item in whole.steps()[:1])]
     for window in windows[:most_windows]:
@@ -76,7 +76,7 @@ def assert_same(graphs: list[hg.DependencyGraph], *, most_windows: int = 3) -> N
             assert resolved == answer_or_error(window, whole)
             continue
         asked = elsewhere(resolved, window.asked)
-        listed = [vars(one) for one in listed_opportunities(replayable(whole, window))]
+        listed = [vars(one) for one in opportunity_rows(replay_graph(whole, window))]
         named = {name: answer_or_error(said_by_whole, whole, [change], window) for name, change in NAMED.items()}
         saved = {name: said["lengths"][-1] for name, said in named.items() if isinstance(said, dict)}
         outlook = asked.opportunities(NAMED)
@@ -104,8 +104,8 @@ def random_graphs(folder: Path, seed: int) -> list[hg.DependencyGraph]:
 
 def assert_same_of_equals(graphs: list[hg.DependencyGraph], *texts: str) -> None:
     """Let ranks that do nothing any more come at the same time: of many longest paths one is meant."""
-    whole, few = hg.build_job(graphs), skeleton_job(graphs)
-    elsewhere = replay_elsewhere(few)
+    whole, few = hg.build_job(graphs), summary_job(graphs)
+    elsewhere = summary_replay(few)
     assert elsewhere is not None
     asked = elsewhere(hg.whole()(few), hg.whole().asked)
     for text in texts:
@@ -128,7 +128,7 @@ def test_of_many_equally_long_paths_the_same_one_is_told(tmp_path: Path) -> None
         )
 
 
-@pytest.mark.parametrize(("scenario", "backend", "damage"), SKELETON_KINDS)
+@pytest.mark.parametrize(("scenario", "backend", "damage"), SUMMARY_KINDS)
 def test_a_job_of_skeletons_predicts_the_same(tmp_path: Path, scenario: str, backend: str, damage: str) -> None:
     assert_same(recorded_ranks(tmp_path, scenario, backend, damage, 1), most_windows=1)
 
@@ -136,11 +136,11 @@ def test_a_job_of_skeletons_predicts_the_same(tmp_path: Path, scenario: str, bac
 @pytest.mark.slow
 def test_a_step_that_nobody_named_may_end_on_the_cpu(tmp_path: Path) -> None:
     graphs = recorded_ranks(tmp_path, "ddp", "nccl", "none", 0)
-    whole, few, window = hg.build_job(graphs), skeleton_job(graphs), median_step(cpu_window=True)
-    elsewhere = replay_elsewhere(few)
+    whole, few, window = hg.build_job(graphs), summary_job(graphs), median_step(cpu_window=True)
+    elsewhere = summary_replay(few)
     assert elsewhere is not None
     found = elsewhere(window(few), window.asked).opportunities({}).opportunities
-    assert list(found) == listed_opportunities(replayable(whole, window))
+    assert list(found) == opportunity_rows(replay_graph(whole, window))
 
 
 @pytest.mark.slow
@@ -162,7 +162,7 @@ def test_real_jobs_predict_the_same(job: str) -> None:
 @pytest.mark.slow
 def test_in_python_predictions_are_asked_for_and_times_of_all_points_refused(tmp_path: Path) -> None:
     graphs = recorded_ranks(tmp_path, "ddp", "nccl", "none", 2)
-    whole, few = hg.build_job(graphs), skeleton_job(graphs)
+    whole, few = hg.build_job(graphs), summary_job(graphs)
     change, window = hg.scale("class:cpu_bound", 0.5), hg.whole()
     assert said_of(hg.predict(few, change, window)) == said_of(hg.predict(whole, change, window))
     assert hg.predict(few).measured_ns == hg.predict(whole).identity_ns
@@ -184,7 +184,7 @@ def test_in_python_predictions_are_asked_for_and_times_of_all_points_refused(tmp
 @pytest.mark.slow
 def test_changes_that_change_nothing_are_told_apart_from_those_without_slack(tmp_path: Path) -> None:
     graphs = recorded_ranks(tmp_path, "ddp", "nccl", "none", 2)
-    whole, few = hg.build_job(graphs), skeleton_job(graphs)
+    whole, few = hg.build_job(graphs), summary_job(graphs)
     for change in (hg.scale("class:cpu_bound", 1.0), hg.scale("rank:1", 0.999), hg.scale("rank:0", 1.5)):
         said = [
             (own.is_unchanged, own.saved_ns) for own in (hg.predict(job, change, hg.whole()) for job in (whole, few))

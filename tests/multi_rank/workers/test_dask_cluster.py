@@ -18,8 +18,8 @@ from threading import Timer
 import pytest
 
 from hta_graph.errors import ClusterError, HtaGraphError, TooLargeError
-from hta_graph.multi_rank.workers.dask_cluster import DaskEngine
-from hta_graph.multi_rank.workers.tasks import Task, decoded_answer, run_task
+from hta_graph.multi_rank.workers.dask_cluster import DaskWorkers
+from hta_graph.multi_rank.workers.tasks import Task, decode_answer, run_task
 from tests.simulator.ranks import JobShape, Recording, ddp, record_job, simulate_job
 from tests.support.child_processes import child_processes, is_running, wait_until
 from tests.support.command_line import folder_contents, one_error, run_command
@@ -48,9 +48,9 @@ def quiet(_: str) -> None:
     """Say nothing."""
 
 
-def answers(engine: DaskEngine, tasks: Sequence[Task]) -> list[bytes | HtaGraphError]:
+def answers(engine: DaskWorkers, tasks: Sequence[Task]) -> list[bytes | HtaGraphError]:
     asked = [engine.submit(task) for task in tasks]
-    return [decoded_answer(future.result()) for future in asked]
+    return [decode_answer(future.result()) for future in asked]
 
 
 @pytest.mark.slow
@@ -59,12 +59,12 @@ def test_dask_answers_as_this_process_does_and_is_gone_after(tmp_path: Path) -> 
     (tmp_path / "broken.json").write_text(BROKEN)
     files = [rank_file(tmp_path, 1), tmp_path / "broken.json", tmp_path / "absent.json", rank_file(tmp_path, 2)]
     tasks, said = list(map(reading, files)), list[str]()
-    with DaskEngine("local", 1, 4, 1, said.append) as workers:
+    with DaskWorkers("local", 1, 4, 1, said.append) as workers:
         found = list(map(as_text, answers(workers, tasks)))
         (line,) = said
         with urllib.request.urlopen(line.removeprefix("Dask's dashboard: "), timeout=5) as page:  # noqa: S310
             assert page.status == 200
-    assert found == [as_text(decoded_answer(run_task(task))) for task in tasks]
+    assert found == [as_text(decode_answer(run_task(task))) for task in tasks]
     assert working_children() == set()
 
 
@@ -100,9 +100,9 @@ def test_answers_are_the_same_to_the_byte_on_every_engine(
 @pytest.mark.slow
 def test_a_task_whose_worker_is_killed_is_run_again(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     whole, slow = rank_file(tmp_path, 2), slow_file(tmp_path)
-    expected = decoded_answer(run_task(reading(whole, 2)))
+    expected = decode_answer(run_task(reading(whole, 2)))
     assert isinstance(expected, bytes)
-    with DaskEngine("local", 1, 2, 1, quiet) as workers:
+    with DaskWorkers("local", 1, 2, 1, quiet) as workers:
         killer = kill_next(1, lambda: whole.replace(slow), after=1)
         found = answers(workers, [reading(slow, 2)] * 2)
     killer.join()
@@ -114,7 +114,7 @@ def test_a_task_whose_worker_is_killed_is_run_again(tmp_path: Path, capfd: pytes
 @pytest.mark.slow
 def test_a_task_that_costs_worker_after_worker_is_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     slow = slow_file(tmp_path)
-    with DaskEngine("local", 1, 2, 1, quiet) as workers:
+    with DaskWorkers("local", 1, 2, 1, quiet) as workers:
         killer = kill_next(3, after=2)
         (first,) = answers(workers, [reading(slow)])
         (second,) = answers(workers, [reading(rank_file(tmp_path, 1), 1)])
@@ -130,7 +130,7 @@ def test_a_scheduler_that_is_lost_is_an_error_of_what_it_was_given(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     slow = slow_file(tmp_path)
-    with ExitStack() as running, DaskEngine(running.enter_context(cluster(tmp_path)), None, 2, 1, quiet) as there:
+    with ExitStack() as running, DaskWorkers(running.enter_context(cluster(tmp_path)), None, 2, 1, quiet) as there:
         Timer(1, running.close).start()
         found = answers(there, [reading(slow), reading(slow)])
     assert all("the cluster gave no answer" in str(error) for error in found)
@@ -143,7 +143,7 @@ def test_a_scheduler_that_is_lost_is_an_error_of_what_it_was_given(
 def refusal(address: str) -> str:
     begin = time.monotonic()
     with pytest.raises(ClusterError) as caught:
-        DaskEngine(address, None, 2, 1, quiet)
+        DaskWorkers(address, None, 2, 1, quiet)
     assert time.monotonic() - begin < 12
     assert "\n" not in str(caught.value)
     return str(caught.value)

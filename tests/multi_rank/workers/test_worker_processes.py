@@ -19,17 +19,17 @@ from hta_graph.errors import (
     TooLargeError,
     TraceError,
 )
-from hta_graph.multi_rank.rank_request import RankQuestion
-from hta_graph.multi_rank.read_engine import Reading
-from hta_graph.multi_rank.read_ranks import Readers, read_files
+from hta_graph.multi_rank.rank_request import RankRequest
+from hta_graph.multi_rank.read_engine import RankReading
+from hta_graph.multi_rank.read_ranks import ReadOptions, read_files
 from hta_graph.multi_rank.workers import own_process
-from hta_graph.multi_rank.workers.dask_cluster import DaskEngine
-from hta_graph.multi_rank.workers.tasks import Task, decoded_answer, renamed_error, run_task
-from hta_graph.multi_rank.workers.worker_processes import ProcessEngine
+from hta_graph.multi_rank.workers.dask_cluster import DaskWorkers
+from hta_graph.multi_rank.workers.tasks import Task, decode_answer, error_with_path, run_task
+from hta_graph.multi_rank.workers.worker_processes import WorkerPool
 from hta_graph.trace.rank_files import RankFile
 from tests.support.child_processes import is_running, wait_until
 from tests.support.command_line import one_error
-from tests.support.worker_tasks import (  # fmt: skip
+from tests.support.worker_tasks import (
     BROKEN,
     answers,
     as_text,
@@ -37,7 +37,7 @@ from tests.support.worker_tasks import (  # fmt: skip
     rank_file,
     reading,
     slow_file,
-    submitted,
+    submit_task,
     working_children,
 )
 
@@ -56,7 +56,7 @@ def some_tasks(folder: Path) -> list[Task]:
 
 
 def answered_here(tasks: Sequence[Task]) -> list[object]:
-    return [as_text(decoded_answer(run_task(task))) for task in tasks]
+    return [as_text(decode_answer(run_task(task))) for task in tasks]
 
 
 # -- tasks ------------------------------------------------------------------------------------------------------------
@@ -78,13 +78,13 @@ def answered_here(tasks: Sequence[Task]) -> list[object]:
     ],
 )
 def test_nothing_but_functions_of_this_package_is_run(function: str) -> None:
-    found = decoded_answer(run_task(Task(function, {})))
+    found = decode_answer(run_task(Task(function, {})))
     assert isinstance(found, QueryError)
     assert function in str(found)
 
 
 def test_an_answer_is_what_the_function_made(tmp_path: Path) -> None:
-    found = decoded_answer(run_task(reading(rank_file(tmp_path, 3), 3)))
+    found = decode_answer(run_task(reading(rank_file(tmp_path, 3), 3)))
     assert isinstance(found, bytes)
     assert found.startswith(b'{"trace": ')
     assert run_task(reading(tmp_path / "rank3.json", 3)) == b'{"size": %d}\n' % len(found) + found
@@ -92,18 +92,18 @@ def test_an_answer_is_what_the_function_made(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_error_keeps_its_kind_and_both_its_texts(tmp_path: Path) -> None:
-    found = decoded_answer(run_task(some_tasks(tmp_path)[-2]))
+    found = decode_answer(run_task(some_tasks(tmp_path)[-2]))
     assert type(found) is TooLargeError
     assert str(found).endswith("allow more with memory")
     assert found.on_command_line.endswith("allow more with --memory")
-    moved = renamed_error(found, str(tmp_path), "here")
+    moved = error_with_path(found, str(tmp_path), "here")
     assert type(moved) is TooLargeError
     assert str(moved).startswith("here/large.json: ")
     assert moved.on_command_line.startswith("here/large.json: ")
 
 
 def test_a_defect_is_an_error_of_its_task() -> None:
-    found = decoded_answer(run_task(Task("hta_graph.multi_rank.rank_task:file_pieces", {"path": "x"})))
+    found = decode_answer(run_task(Task("hta_graph.multi_rank.rank_task:file_pieces", {"path": "x"})))
     assert type(found) is TraceError
     assert str(found).startswith("x: reading it failed, TypeError: ")
 
@@ -115,7 +115,7 @@ def test_processes_answer_as_this_process_does(tmp_path: Path) -> None:
     tasks = some_tasks(tmp_path)
     here = answered_here(tasks)
     assert [type(answer) is bytes for answer in here] == [True] * 2 + [False] * 3 + [True] * 3 + [False] * 2
-    with ProcessEngine(2) as processes:
+    with WorkerPool(2) as processes:
         assert list(map(as_text, answers(processes, tasks))) == here
 
 
@@ -126,12 +126,12 @@ class Backwards:
         self.at_once = at_once
         self.begun = self.most = 0
 
-    def read(self, file: RankFile, asked: RankQuestion, *, memory: int | None) -> Reading:
+    def read(self, file: RankFile, asked: RankRequest, *, memory: int | None) -> RankReading:
         del asked, memory
         self.begun += 1
-        return Reading(file)
+        return RankReading(file)
 
-    def wait(self, readings: Iterable[Reading]) -> None:
+    def wait(self, readings: Iterable[RankReading]) -> None:
         waiting = list(readings)
         self.most = max(self.most, len(waiting))
         reading = [one for one in waiting if one.answer is None][-1]
@@ -147,10 +147,10 @@ class Backwards:
 def in_order(
     paths: Sequence[Path], monkeypatch: pytest.MonkeyPatch, engine: Backwards, told: list[tuple[int, int]]
 ) -> Iterator[hg.DependencyGraph | HtaGraphError]:
-    monkeypatch.setattr("hta_graph.multi_rank.worker_readers.ClusterPool", lambda *_: engine)
+    monkeypatch.setattr("hta_graph.multi_rank.worker_readers.DaskReader", lambda *_: engine)
     files = [RankFile(path, rank, "header") for rank, path in enumerate(paths)]
-    how = Readers(cluster="local")
-    yield from read_files(files, lambda _: RankQuestion(), how, lambda *done: told.append(done))
+    how = ReadOptions(cluster="local")
+    yield from read_files(files, lambda _: RankRequest(), how, lambda *done: told.append(done))
 
 
 def test_answers_come_in_order_and_no_more_than_asked_for_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +169,7 @@ def test_answers_come_in_order_and_no_more_than_asked_for_wait(tmp_path: Path, m
 def test_here_one_file_is_read_when_its_answer_is_asked_for(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     files = [RankFile(rank_file(tmp_path, 0), 0, "header"), RankFile(tmp_path / "later.json", 1, "header")]
-    found = read_files(files, lambda _: RankQuestion(), Readers(jobs=1), lambda *done: told.append(done))
+    found = read_files(files, lambda _: RankRequest(), ReadOptions(jobs=1), lambda *done: told.append(done))
     assert isinstance(next(found), hg.DependencyGraph)
     (tmp_path / "rank0.json").rename(tmp_path / "later.json")
     assert isinstance(next(found), hg.DependencyGraph)
@@ -180,12 +180,12 @@ def test_here_one_file_is_read_when_its_answer_is_asked_for(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_processes_end_when_what_was_asked_is_done(tmp_path: Path) -> None:
-    processes = ProcessEngine(1)
-    asked = [submitted(processes, reading(rank_file(tmp_path, rank), rank)) for rank in range(2)]
+    processes = WorkerPool(1)
+    asked = [submit_task(processes, reading(rank_file(tmp_path, rank), rank)) for rank in range(2)]
     processes.shutdown()
     assert [future.done() for future in asked] == [True, True]
     with pytest.raises(RuntimeError, match="have ended"):
-        submitted(processes, reading(tmp_path / "rank0.json"))
+        submit_task(processes, reading(tmp_path / "rank0.json"))
 
 
 # -- processes that are lost ------------------------------------------------------------------------------------------
@@ -196,8 +196,8 @@ def test_processes_end_when_what_was_asked_is_done(tmp_path: Path) -> None:
 def test_a_task_whose_process_is_killed_is_run_again(tmp_path: Path) -> None:
     slow = slow_file(tmp_path)
     whole = rank_file(tmp_path, 2)
-    expected = decoded_answer(run_task(reading(whole, 2)))
-    with ProcessEngine(1) as processes:
+    expected = decode_answer(run_task(reading(whole, 2)))
+    with WorkerPool(1) as processes:
         killer = kill_next(1, lambda: whole.replace(slow))
         found = answers(processes, [reading(slow, 2)] * 2)
     killer.join()
@@ -208,7 +208,7 @@ def test_a_task_whose_process_is_killed_is_run_again(tmp_path: Path) -> None:
 @needs_proc
 def test_a_task_whose_process_is_killed_twice_is_an_error(tmp_path: Path) -> None:
     slow = slow_file(tmp_path)
-    with ProcessEngine(1) as processes:
+    with WorkerPool(1) as processes:
         killer = kill_next(2)
         first, second = answers(processes, [reading(slow), reading(rank_file(tmp_path, 1), 1)])
     killer.join()
@@ -221,8 +221,8 @@ def test_a_task_whose_process_is_killed_twice_is_an_error(tmp_path: Path) -> Non
 def test_what_still_runs_is_given_up_with_the_block(tmp_path: Path) -> None:
     slow = slow_file(tmp_path)
     begin = time.monotonic()
-    with ProcessEngine(2) as processes:
-        futures = [submitted(processes, reading(slow)) for _ in range(9)]
+    with WorkerPool(2) as processes:
+        futures = [submit_task(processes, reading(slow)) for _ in range(9)]
         wait_until(lambda: len(working_children()) == 2)
         workers = working_children()
     assert time.monotonic() - begin < 5
@@ -232,7 +232,7 @@ def test_what_still_runs_is_given_up_with_the_block(tmp_path: Path) -> None:
 
 def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "absent"))
-    with ProcessEngine(1) as processes:
+    with WorkerPool(1) as processes:
         (found,) = answers(processes, [reading(tmp_path)])
     assert "no process can be started to read it: No such file" in str(found)
 
@@ -246,7 +246,7 @@ if not os.path.exists({str(flag)!r}):
 sys.path[:] = sys.argv[1:]
 from hta_graph.multi_rank.workers.worker_main import serve; serve()"""
     monkeypatch.setattr(own_process, "PROGRAM", code)
-    with ProcessEngine(1) as processes:
+    with WorkerPool(1) as processes:
         (found,) = answers(processes, [reading(rank_file(tmp_path, 0))])
     assert isinstance(found, bytes)
 
@@ -262,7 +262,7 @@ def without_dask(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("without_dask")
 def test_without_dask_the_extra_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(MissingExtraError):
-        DaskEngine("local", 1, 1, 1, print)
+        DaskWorkers("local", 1, 1, 1, print)
     for rank in range(2):
         rank_file(tmp_path, rank)
     for where in ("local", "tcp://127.0.0.1:8786"):
@@ -273,7 +273,7 @@ def test_without_dask_the_extra_is_named(tmp_path: Path, capsys: pytest.CaptureF
 def test_an_address_that_is_none_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("distributed")
     with pytest.raises(ClusterError, match=r"'127\.0\.0\.1:8786' is no cluster; give local or"):
-        DaskEngine("127.0.0.1:8786", None, 1, 1, print)
+        DaskWorkers("127.0.0.1:8786", None, 1, 1, print)
     error = one_error(capsys, tmp_path, "info", rank_file(tmp_path, 0), "--cluster", "127.0.0.1", status=2)
     assert "argument --cluster: takes local or an address such as tcp://host:8786, not '127.0.0.1'" in error
 
