@@ -1,6 +1,6 @@
 """What one asks of a dependency graph: one file per question, listed in :mod:`analyses.catalogue`.
 
-Three groups of names: stretches of time (``whole``, ``per_step``, ``in_window`` make the :class:`Scope` that a question
+Three groups of names: windows (``whole``, ``per_step``, ``in_window`` make the :class:`Scope` that a question
 looks at), the questions (modules with ``answer``, ``figure`` and their tables as functions), and the names of Holistic
 Trace Analysis with its arguments and shapes: whatever module of ``hta`` they stand in there, here it is
 ``from analyses import …``.
@@ -11,10 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# For type checkers and editors, which do not run __getattr__.
 if TYPE_CHECKING:
     from analyses.diff import run_diff
-    from analyses.gain_chart import gain_curves
     from analyses.hta.execution_trace import add_et_column, correlate_execution_trace, load_execution_trace
     from analyses.hta.filters import (
         AfterOperatorFilter,
@@ -34,11 +32,12 @@ if TYPE_CHECKING:
         UnderOperatorFilter,
         ZeroDurationFilter,
     )
-    from analyses.hta.hta_counters import TimeSeriesTypes
+    from analyses.hta.launches import TimeSeriesTypes
     from analyses.hta.memory_analysis import MemoryAnalysis
     from analyses.hta.trace import Trace
     from analyses.hta.trace_analysis import TraceAnalysis
     from analyses.hta.trace_diff import DeviceType, LabeledTrace, TraceDiff
+    from analyses.opportunities import gain_curves
     from analyses.questions import (
         annotation_times,
         attribution,
@@ -53,12 +52,15 @@ if TYPE_CHECKING:
         operator_kernels,
         overlap,
         queue_length,
-        ranks_stragglers,
         roofline,
+        stragglers,
         temporal_breakdown,
     )
     from analyses.report.timeline import timeline_page
     from analyses.scope import Scope, in_window, per_step, whole
+
+
+# For type checkers and editors, which do not run __getattr__.
 
 _QUESTIONS = {
     "analyses.questions": ("kernel_breakdown", "overlap", "temporal_breakdown"),
@@ -73,10 +75,10 @@ _QUESTIONS = {
 """Room → the questions in it."""
 
 _HOME = {
-    "AfterOperatorFilter": "analyses.hta.operator_filters",
-    "BeforeOperatorFilter": "analyses.hta.operator_filters",
+    "AfterOperatorFilter": "analyses.hta.filters",
+    "BeforeOperatorFilter": "analyses.hta.filters",
     "CPUOperatorFilter": "analyses.hta.filters",
-    "CombinedOperatorFilter": "analyses.hta.operator_filters",
+    "CombinedOperatorFilter": "analyses.hta.filters",
     "CompositeFilter": "analyses.hta.filters",
     "DeviceType": "analyses.hta.trace_diff",
     "FirstIterationFilter": "analyses.hta.filters",
@@ -91,15 +93,15 @@ _HOME = {
     "RankFilter": "analyses.hta.filters",
     "Scope": "analyses.scope",
     "TimeRangeFilter": "analyses.hta.filters",
-    "TimeSeriesTypes": "analyses.hta.hta_counters",
+    "TimeSeriesTypes": "analyses.hta.launches",
     "Trace": "analyses.hta.trace",
     "TraceAnalysis": "analyses.hta.trace_analysis",
     "TraceDiff": "analyses.hta.trace_diff",
-    "UnderOperatorFilter": "analyses.hta.operator_filters",
+    "UnderOperatorFilter": "analyses.hta.filters",
     "ZeroDurationFilter": "analyses.hta.filters",
     "add_et_column": "analyses.hta.execution_trace",
     "correlate_execution_trace": "analyses.hta.execution_trace",
-    "gain_curves": "analyses.gain_chart",
+    "gain_curves": "analyses.opportunities",
     "in_window": "analyses.scope",
     "load_execution_trace": "analyses.hta.execution_trace",
     "per_step": "analyses.scope",

@@ -17,8 +17,6 @@ from analyses.tables import Table
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["Analysis"]
-
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Analysis(Description):

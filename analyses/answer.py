@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from analyses.display.dataframes import display, table_lines
-from analyses.display.terminal import Line
-from analyses.display.worst_ranks import MANY_RANKS, more_ranks, worst_and_typical
+from analyses.display.dataframes import MANY_RANKS, display, more_ranks, table_lines, worst_and_typical
+from analyses.display.text_layout import Line
 from hta_graph.errors import Remedy
 from hta_graph.text.formatting import html_table
 from hta_graph.text.sanitize import sanitize
@@ -16,7 +15,6 @@ from hta_graph.text.sanitize import sanitize
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Answer", "Note", "answer_document", "answer_lines"]
 
 ROWS_SHOWN, ROWS_OF_MANY = 40, 15
 """How many rows a terminal gets of an answer's only table, and of one of several; files get all."""

@@ -1,4 +1,4 @@
-"""The one home of numbers as the command line takes them: each reader knows its range, and says it where it refuses."""
+"""Types of command-line arguments that are numbers: each reader knows its range, and says it where it refuses."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import argparse
 import re
 from collections.abc import Callable
 from typing import TypeVar
-
-__all__ = ["RANK", "factor_text", "real_number", "share_of_one", "size_in_bytes", "whole_number"]
 
 Number = TypeVar("Number", int, float)
 GREATEST = 10**18 - 1

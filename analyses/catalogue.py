@@ -14,7 +14,6 @@ from analyses.index import INDEX
 if TYPE_CHECKING:
     from analyses.analysis import Analysis
 
-__all__ = ["CATALOGUE", "MODULES", "analysis"]
 
 # Written out: nothing is found by looking, nothing adds itself by being imported.
 MODULES = (
@@ -32,7 +31,7 @@ MODULES = (
     "analyses.questions.annotation_times",
     "analyses.questions.attribution",
     "analyses.questions.hardware_counters",
-    "analyses.questions.ranks_stragglers",
+    "analyses.questions.stragglers",
     "analyses.questions.collectives",
 )
 

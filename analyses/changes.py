@@ -1,15 +1,13 @@
-"""Changes that somebody asked for by name: in words, as JSON has them, and as replay makes them."""
+"""Changes that a what-if question names: in words, as JSON has them, and as replay makes them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from analyses.display.terminal import Line, table
+from analyses.display.text_layout import Line, table
 from hta_graph.what_if.changes import Change, remove, scale
 from hta_graph.what_if.scenarios import SCENARIOS, scenario
-
-__all__ = ["NamedChange", "removal_change", "scale_change", "scenario_change", "scenario_lines"]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """How fast one rank's collectives are, as nccl-tests count, beside what its links can do.
 
-The bytes are those that nccl-tests call the size: of an all-gather what is gathered, of a reduce-scatter all that is
-scattered, of an all-to-all, an all-reduce, a broadcast and a message the buffer; so of the larger of input and output.
+A collective is as fast as its bytes by the time of its kernel, which on most ranks waits for the others first.
 """
 
 from __future__ import annotations
@@ -14,19 +13,16 @@ import pandas as pd
 
 from analyses.scope import Scope
 from analyses.tables import table_of
-from hta_graph.activities import Activities, WorkType
 from hta_graph.arrays import find_sorted
+from hta_graph.gpu_activity import Activities, WorkType
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids
 from hta_graph.multi_rank.matching.bus_bandwidth import bus_factor
-from hta_graph.multi_rank.matching.communication_kernels import read_communication_kernels
-from hta_graph.multi_rank.matching.rank_members import RankCommunications
-from hta_graph.multi_rank.matching.rank_record import listed_ranks
-from hta_graph.roofline.operators_devices import Device, find_device
-from hta_graph.trace.element_bytes import element_bytes
+from hta_graph.multi_rank.matching.communications import RankCommunications, listed_ranks
+from hta_graph.multi_rank.matching.read_communications import read_communication_kernels
+from hta_graph.roofline.devices import Device, find_device
 from hta_graph.trace.event_args import read_event_args
-
-__all__ = ["COLLECTIVE_RATES", "collective_rates"]
+from hta_graph.trace.profiler_names import element_bytes
 
 ALIKE = ["collective", "group", "ranks", "bytes", "dtype"]
 WHOLE, REAL = ("ranks", "bytes", "count", "gpu_ns"), ("algorithm_gbps", "bus_gbps", "best_bus_gbps", "link_gbps")

@@ -10,24 +10,6 @@ from typing import Any
 
 from hta_graph.model import BoundBy, GapCause
 
-__all__ = [
-    "GAP_CAUSES",
-    "GROUP_KIND",
-    "SHARED",
-    "Column",
-    "bound_by",
-    "flag",
-    "listed",
-    "ns",
-    "number",
-    "one_of",
-    "rate",
-    "share",
-    "size",
-    "text",
-    "whole",
-]
-
 Column = dict[str, Any]
 """A JSON Schema of the values in a column."""
 

@@ -12,18 +12,6 @@ from typing import Any, Literal
 
 from analyses.arg_types import real_number, whole_number
 
-__all__ = [
-    "ATTRIBUTED_TO",
-    "COUNTER_SERIES",
-    "OWNER_KINDS",
-    "Description",
-    "Flag",
-    "IndexEntry",
-    "FromSummaries",
-    "Reader",
-    "one_of",
-]
-
 OWNER_KINDS = ("operator", "frame", "module", "annotation")
 """On whose behalf something happens; the algorithms' ``OWNERS``, here without NumPy."""
 

@@ -1,4 +1,4 @@
-"""What sentences that conclude share: the stretch that stands out, where that is, and what is typical of all."""
+"""Headlines of answers: the rank or step that stands out, where that is, and what is typical of all."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 
 from analyses.advice.format import brief_duration, brief_share, counted, quoted
-
-__all__ = ["Outlier", "largest_item", "outlier", "rows_at_outlier", "sums_per_scope"]
 
 SCOPE = ["rank", "scope"]
 
@@ -82,3 +80,17 @@ def rows_at_outlier(frame: pd.DataFrame, found: Outlier) -> pd.DataFrame:
 def sums_per_scope(frame: pd.DataFrame) -> pd.DataFrame:
     """Add up the numbers of each rank and scope."""
     return frame.groupby(SCOPE, sort=False).sum(numeric_only=True).reset_index()
+
+
+def sequence_headline(frame: pd.DataFrame) -> list[str]:
+    """Say whose GPU work takes most time, and where it takes most.
+
+    Args:
+        frame: rank, scope, operator, kernel_sequence, kernels, count, gpu_ns.
+    """
+    found = largest_item(frame, ["operator", "kernel_sequence"], "gpu_ns")
+    if found is None:
+        return []
+    launches = f"{quoted(found['operator'])} with {counted(found['kernels'], 'piece')} of GPU work"
+    times = f"{brief_duration(found['gpu_ns'])} in {counted(found['count'], 'occurrence')}{found.typical}"
+    return [f"{launches} takes most GPU time{found.where}: {times}"]

@@ -150,7 +150,7 @@ INDEX: tuple[IndexEntry, ...] = (
         examples=('stragglers job', 'stragglers job --per-step', 'stragglers job --json -'),
         page='which_rank.md',
         from_summaries='with causes',
-        module='analyses.questions.ranks_stragglers',
+        module='analyses.questions.stragglers',
     ),
     IndexEntry(
         name='collectives',

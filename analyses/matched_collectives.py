@@ -1,4 +1,4 @@
-"""The collectives of several ranks' scopes: matched over whole traces, then those that belong to each stretch."""
+"""The collectives of several ranks' scopes: matched over whole traces, then those that belong to each window."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analyses.display.worst_ranks import MANY_RANKS, RANKS_LISTED
+from analyses.display.dataframes import MANY_RANKS, RANKS_LISTED
 from analyses.scope import Scope
 from hta_graph.arrays import rows_by_value
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.matching.collectives import Collectives, collectives_of_graphs, match_collectives
-from hta_graph.multi_rank.matching.rank_members import UNKNOWN_RANK, RankCommunications
-from hta_graph.multi_rank.matching.rank_record import Match
-from hta_graph.multi_rank.matching.read_members import read_communications
+from hta_graph.multi_rank.matching.communications import UNKNOWN_RANK, Match, RankCommunications
+from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.text.formatting import milliseconds, signed_milliseconds
-
-__all__ = ["MatchedWindow", "matched_collectives", "matching_notes"]
 
 CLOCKS = "times of ranks are compared as recorded: nothing that they did together contradicts their clocks"
 ALONE = (

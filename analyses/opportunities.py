@@ -1,4 +1,4 @@
-"""What would be gained, for a person: the opportunities that differ, in words and with their curves."""
+"""Opportunities for people: those that differ, in words, with curves of the window over the time that things take."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyses.advice.format import brief_class, brief_duration, brief_share, window_name
+from analyses.display.charts import empty_figure, new_figure
 from analyses.display.labels import SHORT, class_meanings
 from hta_graph.paths.windows import Window, resolved_window
 from hta_graph.text.shorten import short_name, shorten_middle
@@ -18,20 +19,11 @@ from hta_graph.what_if.sensitivity import Corner, Curve, sensitivity
 
 if TYPE_CHECKING:
     import pandas as pd
+    from plotly.graph_objects import Figure
 
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.what_if.predict import JobOpportunities
 
-__all__ = [
-    "Gain",
-    "Gains",
-    "SavedTick",
-    "conclusion_without_curves",
-    "corner_text",
-    "find_gains",
-    "saved_text",
-    "saved_ticks",
-]
 
 CURVES = 5
 """So many opportunities are drawn."""
@@ -221,3 +213,34 @@ def saved_ticks(curves: Sequence[Curve]) -> list[SavedTick]:
         )
         for share in shares
     ]
+
+
+TITLE = "What would be gained"
+LONGEST_LINE_NAME = 60
+
+
+def gain_curves(*curves: Curve) -> Figure:
+    """Draw the length of a window for every share of their time that things may take, one line each.
+
+    Args:
+        curves: what :func:`hta_graph.sensitivity` returns, of one window.
+    """
+    if not curves:
+        return empty_figure(TITLE, "nothing on the path that could take less time")
+    made = new_figure(title=TITLE, x="time that it takes, of today's")
+    for curve in curves:
+        made.add_scatter(
+            name=shorten_middle(curve.what, LONGEST_LINE_NAME),
+            x=[corner[0] for corner in curve.corners],
+            y=[corner[1] / 1e6 for corner in curve.corners],
+            customdata=[corner_text(curve, corner) for corner in curve.corners],
+            mode="lines+markers",
+            marker_size=7,
+            hovertemplate="%{customdata}<extra>%{fullData.name}</extra>",
+        )
+    ticks = saved_ticks(curves)
+    labels = [f"{tick.length}  {tick.saved}" for tick in ticks]
+    made.update_xaxes(range=[1.02, -0.02], tickformat=".0%")
+    made.update_yaxes(tickvals=[tick.length_ns / 1e6 for tick in ticks], ticktext=labels)
+    made.update_layout(showlegend=True)
+    return made

@@ -1,4 +1,4 @@
-"""Which ranks of a job of many stand for it: the one that matters, and a typical one to compare it with."""
+"""Which ranks of a large job represent it: the one that matters, and a typical one to compare it with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from hta_graph.paths.critical_path import CriticalPath
 
-__all__ = ["WHY_REPRESENTATIVE", "representative_ranks"]
 
 WHY_REPRESENTATIVE: Mapping[str, str] = {
     "holds_up_the_job": "which holds up the job",

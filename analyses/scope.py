@@ -1,4 +1,4 @@
-"""What an analysis looks at: a stretch of one rank's trace and the GPU activities in it."""
+"""What an analysis looks at: a window of one rank's trace and the GPU activities in it."""
 
 from __future__ import annotations
 
@@ -7,25 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hta_graph.activities import Activities, activities
 from hta_graph.arrays import freeze
 from hta_graph.errors import QueryError
+from hta_graph.gpu_activity import Activities, activities
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.paths.windows import WHOLE_TRACE, Window, WindowQuery, resolved_window, step
 from hta_graph.paths.windows import whole as whole_trace
-
-__all__ = [
-    "Scope",
-    "ranks_with_several_gpus",
-    "in_window",
-    "empty_scope",
-    "per_step",
-    "several_gpus",
-    "spanning",
-    "whole",
-]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What is nearly critical: the work that comes next if the path gets shorter, for a person and for other programs."""
+"""What is nearly critical: the work that comes next if the path gets shorter, for people and for programs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from typing import Any
 
 from analyses.answer import records
 from analyses.display.labels import short_labels
-from analyses.display.terminal import Line, duration_text, percent, table
+from analyses.display.text_layout import Line, duration_text, percent, table
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.what_if.slack import NearCritical
-
-__all__ = ["slack_lines", "slack_record"]
 
 ALTERNATIVES_SHOWN = 10
 

@@ -17,19 +17,6 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
 from hta_graph.trace.event_args import Objects
 
-__all__ = [
-    "MORE",
-    "Rows",
-    "Table",
-    "rows_to_share",
-    "event_indices",
-    "event_names",
-    "joined",
-    "labelled",
-    "scopes_in",
-    "table_of",
-]
-
 MORE = "…"
 """Behind declared columns: others follow, which depend on the trace."""
 

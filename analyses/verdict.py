@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from analyses.advice.facts import PathFacts
-from analyses.advice.finding import PathFinding
+from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.format import brief_duration, brief_share, quoted
 from analyses.advice.rules import advice_of, verdict_of
 from analyses.display.labels import short_labels
@@ -15,16 +14,6 @@ from analyses.window_report import job_record
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.rank_crossings import straggler_place
 from hta_graph.text.sanitize import encodable_path
-
-__all__ = [
-    "advice_lines",
-    "longer_text",
-    "representative_rank",
-    "verdict",
-    "verdict_document",
-    "verdict_records",
-    "verdict_sentences",
-]
 
 ADVICE_LISTED = 3
 """A text gives so much advice; JSON holds all."""

@@ -1,24 +1,48 @@
-"""What an answer about a job's path says of its ranks, for a person and for other programs."""
+"""What answers say of a window for people and for programs: its steps, its ranks and hosts, what is missing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from analyses.display.dataframes import RANKS_LISTED, more_ranks
 from analyses.display.labels import short_labels
-from analyses.display.terminal import Line, clipped, duration_text, percent, table
-from analyses.display.worst_ranks import RANKS_LISTED, more_ranks
+from analyses.display.text_layout import Line, clipped, duration_text, percent, table
 from hta_graph.arrays import summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.rank_crossings import crossings, held_up_by
+from hta_graph.paths.step_table import StepRow
 from hta_graph.paths.windows import Window
 
-__all__ = ["job_record", "missing_lines", "rank_lines", "rank_names", "time_by_host"]
+
+def window_record(window: Window, graph: DependencyGraph) -> dict[str, Any]:
+    """Return a window as JSON has it (times in ns); that of a job with the ranks that have none."""
+    return {
+        "start_ns": window.start_ns,
+        "end_ns": window.end_ns,
+        "label": window.label,
+        "cpu_ns": window.cpu_ns,
+        "gpu_ns": window.gpu_ns,
+        "rows_after": window.rows_after,
+        **({"missing_ranks": list(window.missing)} if len(graph.parts) > 1 else {}),
+    }
+
+
+def step_records(steps: Sequence[StepRow]) -> list[dict[str, Any]]:
+    """Return the steps as JSON lists them (times in ns); those of a job with the rank that holds each up, or null."""
+    shown = ("step", "iteration_ns", "latency_ns", "bound_by", "outlier")
+    records = [{key: getattr(row, key) for key in shown} for row in steps]
+    of_job = [len(row.path.graph.parts) > 1 for row in steps]
+    return [
+        {**record, **({"held_up_by": row.held_up_by} if several else {})}
+        for record, row, several in zip(records, steps, of_job, strict=True)
+    ]
+
 
 LONGEST_HOST = 60
 

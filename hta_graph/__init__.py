@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hta_graph.build import build_graph
+    from hta_graph.dataframe_import import from_dataframes
     from hta_graph.dependencies.rules import DEFAULT_RULES
     from hta_graph.errors import HtaGraphError
     from hta_graph.export.parquet import load_graph, save_graph
     from hta_graph.export.picture import render
     from hta_graph.export.sync_dependencies import sync_dependencies
-    from hta_graph.frames_graph import from_dataframes
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.graph.job_graph import JobGraph
     from hta_graph.multi_rank.build_job import build_job, read_job
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hta_graph.what_if.sensitivity import sensitivity
     from hta_graph.what_if.slack import near_critical, slack
 
+
 __version__ = "0.2.0"
 
 _HOME = {
@@ -48,7 +49,7 @@ _HOME = {
     "build_graph": "hta_graph.build",
     "build_job": "hta_graph.multi_rank.build_job",
     "critical_path": "hta_graph.paths.critical_path",
-    "from_dataframes": "hta_graph.frames_graph",
+    "from_dataframes": "hta_graph.dataframe_import",
     "load_graph": "hta_graph.export.parquet",
     "read_graphs": "hta_graph.multi_rank.read_ranks",
     "read_job": "hta_graph.multi_rank.build_job",

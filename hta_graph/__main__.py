@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-# The one import against the arrow: the package that people know by name is this one.
 from analyses.cli.main import run
+
+# The one import against the arrow: the package that people know by name is this one.
 
 if __name__ == "__main__":
     run()

@@ -1,4 +1,4 @@
-"""What columns share: rows taken and joined, runs of equal values, ranges laid out, intervals cut, sums per group."""
+"""Tables of NumPy columns and vectorized operations on them: runs, ranges, intervals, look-ups, sums per group."""
 
 from __future__ import annotations
 
@@ -9,29 +9,6 @@ from typing import Any, Self, TypeVar, cast
 import numpy as np
 
 from hta_graph.model import Bools, Codes, Floats, Ids, Ints
-
-__all__ = [
-    "Columns",
-    "column_types",
-    "split_intervals",
-    "split_at_own_cuts",
-    "distinct",
-    "first_of_runs",
-    "freeze",
-    "expand_ranges",
-    "last_of_runs",
-    "last_at_most",
-    "find_sorted",
-    "medians_by",
-    "unique_pairs",
-    "run_numbers",
-    "pair_key",
-    "take_or",
-    "rows_by_value",
-    "percentiles_by",
-    "stable_order",
-    "summed_by",
-]
 
 FEW_RANGES = 8
 """So many ranges are searched one by one; more all at once."""

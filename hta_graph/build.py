@@ -1,4 +1,4 @@
-"""The one composer: a trace and its link rules → a dependency graph."""
+"""The one composer: a trace and the rules that infer edges → a dependency graph without clock faults and cycles."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from hta_graph.dependencies.context import RuleContext
 from hta_graph.dependencies.cycle_removal import edges_that_close_cycles
-from hta_graph.dependencies.rules import DEFAULT_RULES, DependencyRule, RuleContext
+from hta_graph.dependencies.rules import DEFAULT_RULES, DependencyRule
 from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS, DependencyGraph
 from hta_graph.graph.edges import EdgeTable
-from hta_graph.graph.graph_timeline import Timeline
+from hta_graph.graph.timeline import Timeline
 from hta_graph.log import log_info, log_warning
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS
 from hta_graph.trace.table import Trace
-
-__all__ = ["build_graph", "build_without_log", "drop_impossible_edges", "log_clock_faults"]
 
 
 def build_graph(trace: Trace, rules: Iterable[DependencyRule] = DEFAULT_RULES) -> DependencyGraph:

@@ -1,8 +1,6 @@
-"""Colours of what is drawn with lanes of time; of medium lightness, so that they show on white and on black."""
+"""Colours of timelines and charts; of medium lightness, so that they show on white and on black."""
 
 from __future__ import annotations
-
-__all__ = ["BOUND_COLOUR", "EVENT_COLOUR", "PATH_COLOUR"]
 
 BOUND_COLOUR = {
     "cpu_bound": "#4f8bd9",

@@ -1,20 +1,67 @@
-"""The columns of a DataFrame that somebody else made: whole numbers, texts and names of kinds, or one clear error."""
+"""A graph of anybody's own DataFrames: paths, replay and all queries serve other producers than PyTorch.
+
+Columns are validated: whole numbers, texts and names of kinds, or one clear error. Events become a trace (kinds, lanes,
+one canonical order), edges a table of points (kinds, rules, and what an edge of each kind may lead between).
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from hta_graph.arrays import distinct, find_sorted, freeze
+from hta_graph.dependencies.context import RuleContext
+from hta_graph.dependencies.host import thread_order
+from hta_graph.dependencies.rules import DependencyRule
+from hta_graph.dependencies.streams import execution, stream_order
 from hta_graph.errors import QueryError
-from hta_graph.model import Bools, Ids, Ints
+from hta_graph.graph.conversion import POINT_NAMES
+from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS, DependencyGraph
+from hta_graph.graph.edges import EdgeTable, WaitCalls
+from hta_graph.graph.points import event_of, start_point
+from hta_graph.graph.timeline import Timeline
+from hta_graph.graph.validate import (
+    edges_on_a_cycle,
+    far_from_first,
+    from_start_to_end,
+    invalid_edges,
+    repeated_rows,
+    without_points,
+)
+from hta_graph.model import (
+    CLOCK_FAULT_LIMIT_NS,
+    EDGE_MEANING,
+    GPU_KINDS,
+    LONGEST_NS,
+    Bools,
+    Codes,
+    EdgeKind,
+    EventKind,
+    Evidence,
+    Ids,
+    Ints,
+    Rule,
+)
 from hta_graph.text.sanitize import replace_surrogates
+from hta_graph.trace.profiler_names import STEP_NAME
+from hta_graph.trace.table import (
+    READING_DIAGNOSTICS,
+    CopyTable,
+    EventTable,
+    Flows,
+    SyncTable,
+    Trace,
+    canonical_order,
+    named_lanes,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FrameColumns"]
 
 SHOWN_CHARACTERS = 60
 """How much of a wrong value an error shows."""
@@ -182,3 +229,275 @@ def _remedy_for(value: Any) -> str:
     if hasattr(value, "timestamp") or hasattr(value, "total_seconds"):
         return "times are whole nanoseconds, as .astype('int64') makes them of datetime64[ns]"
     return "give whole numbers, as int64"
+
+
+LARGEST_INDEX = 2**31 - 1
+EVENT_KINDS = [kind.label for kind in EventKind if kind != EventKind.RENDEZVOUS]
+"""Kinds of events that a frame can hold, in the order of their codes; ranks meet in jobs alone."""
+
+
+def trace_of_events(events: FrameColumns, name: str, rank: int | None = None) -> Trace:
+    """Make a trace of events.
+
+    Args:
+        events: the columns ``name``, ``lane``, ``start_ns`` and ``end_ns``; optional are ``event_index``, ``kind``,
+            ``correlation``, ``external_id`` and ``rank``.
+        name: what the graph is called in errors and outputs.
+        rank: whose they are; None: what the column says.
+
+    Raises:
+        QueryError: a column is missing, or a row contradicts itself or another one.
+    """
+    if rank is not None and (isinstance(rank, bool) or not isinstance(rank, int | np.integer) or rank < 0):
+        raise QueryError(f"the rank is {rank!r}; give a whole number of at least 0, or leave it out")
+    known_rank = _only_rank(events)
+    start, end = _checked_times(events)
+    index = _checked_index(events)
+    names, code = events.texts("name")
+    lanes, lane = events.texts("lane")
+    kind = events.codes("kind", EVENT_KINDS)
+    on_stream = _are_streams(lanes, lane, kind)
+    table = named_lanes(lanes, [label for label, is_stream in zip(lanes, on_stream, strict=True) if is_stream])
+    columns: dict[str, Any] = {
+        "index": index,
+        "kind": _event_kinds(kind, names, code, on_stream[lane]),
+        "name": _renumbered(names, sorted(names), code),
+        "lane": _renumbered(lanes, table.labels, lane),
+        "start": start,
+        "end": end,
+        "correlation": events.whole_numbers("correlation", blank=-1),
+        "external_id": events.whole_numbers("external_id", blank=-1),
+        "sequence": np.full(len(events), -1),
+        "forward_thread": np.full(len(events), -1),
+        "collective": np.zeros(len(events), np.bool_),
+    }
+    order = canonical_order(columns)
+    return Trace(
+        path=Path(name),
+        events=EventTable.of(**{key: column[order] for key, column in columns.items()}),
+        names=tuple(sorted(names)),
+        lanes=table,
+        syncs=SyncTable.empty(),
+        copies=CopyTable.empty(),
+        flows=Flows.empty(),
+        rank=known_rank if rank is None else int(rank),
+        world_size=None,
+        gpu_names=(),
+        diagnostics=dict.fromkeys(READING_DIAGNOSTICS, 0),
+    )
+
+
+def _checked_times(events: FrameColumns) -> tuple[Ints, Ints]:
+    start, end = events.whole_numbers("start_ns"), events.whole_numbers("end_ns")
+    events.refuse_any(end < start, "end_ns", "{} is before the row's start_ns", "an event ends at or after its start")
+    apart = far_from_first(start, end, LONGEST_NS)
+    events.refuse_any(apart, "end_ns", "{} is more than a year after the first start", "times are in ns")
+    return start, end
+
+
+def _checked_index(events: FrameColumns) -> Ints:
+    if "event_index" not in events:
+        return np.arange(len(events), dtype=np.int64)
+    index = events.whole_numbers("event_index")
+    outside = (index < 0) | (index > LARGEST_INDEX)
+    events.refuse_any(outside, "event_index", "{} is not a number from 0 to 2³¹ − 1", "number the events from 0")
+    events.refuse_any(repeated_rows(index), "event_index", "{} is there twice", "give each event a number of its own")
+    return index
+
+
+def _only_rank(events: FrameColumns) -> int | None:
+    if "rank" not in events:
+        return None
+    ranks = distinct(events.whole_numbers("rank"))
+    if len(ranks) > 1:
+        raise QueryError(
+            f"events: column 'rank' has {len(ranks)} ranks, but such a graph is of one; "
+            "name lanes by rank and leave the column out, or take one rank's rows"
+        )
+    return int(ranks[0]) if len(ranks) else None
+
+
+def _are_streams(lanes: list[str], lane: Ids, kind: Ids) -> Bools:
+    """Mark the lanes that are streams: by their text, else by whether GPU work is on them."""
+    has_work = np.zeros(len(lanes), np.bool_)
+    has_work[lane[np.isin(kind, GPU_KINDS)]] = True
+    begins = [(label.startswith("thread "), label.startswith("stream ")) for label in lanes]
+    pairs = zip(begins, has_work.tolist(), strict=True)
+    return np.array([stream or (works and not thread) for (thread, stream), works in pairs], np.bool_)
+
+
+def _event_kinds(kind: Ids, names: list[str], name: Ids, on_stream: Bools) -> Codes:
+    """Fill in the kinds that rows do not say: steps by their name, else by the lane."""
+    is_step = np.array([STEP_NAME.fullmatch(text) is not None for text in names] or [False])[name]
+    usual = np.where(on_stream, EventKind.KERNEL, np.where(is_step, EventKind.ANNOTATION, EventKind.CPU_OP))
+    return np.where(kind >= 0, kind, usual).astype(np.int8)
+
+
+def _renumbered(texts: list[str], ordered: list[str] | tuple[str, ...], code: Ids) -> Ids:
+    """Let codes count the texts in another order."""
+    place = {text: at for at, text in enumerate(ordered)}
+    number: Ids = np.array([place[text] for text in texts], np.int32)[code]
+    return freeze(number)
+
+
+EDGE_KINDS = [kind.label for kind in EdgeKind]
+RANK_LOCAL_KINDS = [kind for kind in EdgeKind if not EDGE_MEANING[kind].of_job]
+USUAL_KINDS = np.array(
+    [[EdgeKind.THREAD_HANDOFF, EdgeKind.LAUNCH], [EdgeKind.STREAM_SYNC, EdgeKind.EVENT_WAIT]], np.int8
+)
+"""The kind of an edge that says none, by whether its source and its target are GPU activities."""
+
+
+def table_of_edges(edges: FrameColumns, trace: Trace) -> EdgeTable:
+    """Make a table of edges, in the order of the frame.
+
+    Args:
+        edges: the columns ``source_index`` and ``target_index``; optional are ``source_point`` (``end``),
+            ``target_point`` (``start``), ``kind``, ``evidence`` and ``rule``.
+        trace: the events that they join.
+
+    Raises:
+        QueryError: a column is missing, or a row contradicts itself, another one or the events.
+    """
+    _refuse_ranks(edges)
+    source = _points_of(edges, "source", trace)
+    target = _points_of(edges, "target", trace)
+    kind = _edge_kinds(edges, trace, source, target)
+    _check_sides(edges, trace, EdgeTable.of(source=source, target=target, kind=kind, rule=0))
+    _refuse_repeated(edges, source, target, kind)
+    return EdgeTable.of(source=source, target=target, kind=kind, rule=_rules_of(edges))
+
+
+def _refuse_ranks(edges: FrameColumns) -> None:
+    names = [name for name in ("source_rank", "target_rank") if name in edges]
+    ranks = np.concatenate([np.empty(0, np.int64), *(edges.whole_numbers(name) for name in names)])
+    if len(np.unique(ranks)) > 1:
+        raise QueryError("edges: they lead between ranks, but such a graph is of one; take one rank's rows")
+
+
+def _points_of(edges: FrameColumns, side: str, trace: Trace) -> Ids:
+    """Return the points that one side of the edges names."""
+    column, index = f"{side}_index", trace.events.index
+    order = np.argsort(index, kind="stable")
+    found = find_sorted(edges.whole_numbers(column), index[order])
+    edges.refuse_any(found < 0, column, "there is no event {}", "name events by their event_index (without: row)")
+    rows = order[found] if len(order) else found
+    without = without_points(trace, start_point(rows))
+    edges.refuse_any(without, column, "event {} is of a kind that has no points", "let it be a cpu_op or a kernel")
+    point = edges.codes(f"{side}_point", POINT_NAMES)
+    usual = POINT_NAMES.index("end" if side == "source" else "start")
+    return freeze((2 * rows + np.where(point >= 0, point, usual)).astype(np.int32))
+
+
+def _edge_kinds(edges: FrameColumns, trace: Trace, source: Ids, target: Ids) -> Codes:
+    """Return the kinds; of rows that say none by what they join."""
+    lane, on_gpu = trace.events.lane, trace.is_gpu
+    rows = event_of(source), event_of(target)
+    kind = edges.codes("kind", EDGE_KINDS)
+    edges.refuse_any(
+        (kind >= 0) & ~np.isin(kind, RANK_LOCAL_KINDS), "kind", "{} leads between ranks, but such a graph is of one",
+        "say event_wait, or thread_handoff",
+    )  # fmt: skip
+    usual = USUAL_KINDS[on_gpu[rows[0]].astype(np.int8), on_gpu[rows[1]].astype(np.int8)]
+    usual[~on_gpu[rows[0]] & (lane[rows[0]] == lane[rows[1]])] = EdgeKind.THREAD_ORDER
+    usual[on_gpu[rows[0]] & from_start_to_end(source, target)] = EdgeKind.EXECUTION
+    return np.where(kind >= 0, kind, usual).astype(np.int8)
+
+
+def _check_sides(edges: FrameColumns, trace: Trace, table: EdgeTable) -> None:
+    """Check that each edge leads between what an edge of its kind can."""
+    for wrong, says in invalid_edges(table, trace):
+        _refuse_kind(edges, table, wrong, says)
+
+
+def _refuse_kind(edges: FrameColumns, table: EdgeTable, bad: Bools, says: str) -> None:
+    if bad.any():
+        row = int(np.argmax(bad))
+        kind = EdgeKind(int(table.kind[row])).label
+        edges.refuse(row, "kind", f"{kind} {says}", "name another kind, or leave it blank")
+
+
+def _refuse_repeated(edges: FrameColumns, source: Ids, target: Ids, kind: Codes) -> None:
+    again = repeated_rows(source, target, kind)
+    edges.refuse_any(again, "source_index", "the edge from event {} is there twice", "drop duplicates")
+
+
+def _rules_of(edges: FrameColumns) -> Ints | Ids:
+    """Return the rules; a row that says only that it was inferred has its producer's."""
+    rule = edges.codes("rule", [member.label for member in Rule])
+    evidence = edges.codes("evidence", [member.label for member in Evidence])
+    inferred = rule != Rule.RECORDED
+    contrary = (rule >= 0) & (evidence >= 0) & (inferred != (evidence == Evidence.INFERRED))
+    edges.refuse_any(contrary, "evidence", "{} contradicts the rule", "an edge with the rule 'recorded' is recorded")
+    usual = np.where(evidence == Evidence.INFERRED, Rule.OF_PRODUCER, Rule.RECORDED)
+    return np.where(rule >= 0, rule, usual)
+
+
+ORDER_RULES: dict[EdgeKind, DependencyRule] = {
+    EdgeKind.THREAD_ORDER: thread_order,
+    EdgeKind.EXECUTION: execution,
+    EdgeKind.STREAM_ORDER: stream_order,
+}
+"""What goes without saying, and the rules that find it."""
+
+
+def from_dataframes(
+    events: pd.DataFrame,
+    edges: pd.DataFrame,
+    *,
+    name: str = "frames",
+    rank: int | None = None,
+    add_order: bool = True,
+    clock_fault_ns: int = CLOCK_FAULT_LIMIT_NS,
+) -> DependencyGraph:
+    """Build a graph from DataFrames with the columns of ``graph.events`` and ``graph.edges``, of one rank.
+
+    Args:
+        events: name, lane, start_ns, end_ns (whole ns); optional event_index (else the row's place), kind (else
+            ``kernel`` on streams, ``annotation`` for ``ProfilerStep#N``, ``cpu_op`` otherwise), correlation,
+            external_id. A lane is a stream if its text begins with ``stream`` or GPU work is on it, else a thread.
+        edges: source_index, target_index; optional source_point (else ``end``), target_point (else ``start``), kind
+            (else by what it joins: thread_order, thread_handoff, launch, stream_sync, event_wait, execution),
+            evidence and rule. The first edges of the graph are these, in this order.
+        name: what the graph is called in errors and outputs.
+        rank: whose they are, if that is known; else what a column ``rank`` says.
+        add_order: add the order of threads, the execution of activities and the order of streams, each unless
+            ``edges`` has edges of that kind.
+        clock_fault_ns: how far back in time an edge may lead; it has lag 0 then and is ``clamped``.
+
+    Raises:
+        QueryError: a frame is not sound; the error names the row, the column and the remedy.
+    """
+    given = FrameColumns(edges, "edges")
+    trace = trace_of_events(FrameColumns(events, "events"), name, rank)
+    table, timeline = table_of_edges(given, trace), Timeline(trace)
+    back = timeline.times[table.source] - timeline.times[table.target]
+    given.refuse_any(
+        back > clock_fault_ns, "target_index", f"event {{}} is more than {clock_fault_ns} ns before the edge's source",
+        "turn the edge round, or allow it with clock_fault_ns",
+    )  # fmt: skip
+    notes: Counter[str] = Counter(edges_clamped=int(np.count_nonzero(back > 0)))
+    if add_order:
+        table = _with_order(table, RuleContext(trace, timeline), notes)
+    _refuse_cycles(given, table, timeline)
+    notes["nesting_violations"] = timeline.calls.violations
+    return DependencyGraph(trace, timeline, table, {key: notes[key] for key in BUILD_DIAGNOSTICS}, WaitCalls.empty())
+
+
+def _with_order(table: EdgeTable, context: RuleContext, notes: Counter[str]) -> EdgeTable:
+    """Add the edges of the kinds that go without saying and that nobody gave."""
+    missing = [rule for kind, rule in ORDER_RULES.items() if not (table.kind == kind).any()]
+    added = [rule(context) for rule in missing]
+    notes += context.notes
+    return EdgeTable.join([table, *added])
+
+
+def _refuse_cycles(given: FrameColumns, table: EdgeTable, timeline: Timeline) -> None:
+    """Refuse edges on a cycle; what was added comes after what was given, and alone has none."""
+    cycle = np.sort(edges_on_a_cycle(table, timeline))
+    if len(cycle):
+        others = list(map(str, cycle[1:6][cycle[1:6] < len(given)].tolist()))
+        if cycle[-1] >= len(given):
+            others.append("what goes without saying (add_order)")
+        says = "the edge is on a cycle" + " with " * bool(others) + ", ".join(others)
+        given.refuse(int(cycle[0]), "source_index", says, "leave out one of them")

@@ -6,23 +6,6 @@ from dataclasses import dataclass
 
 from hta_graph.text.sanitize import one_line
 
-__all__ = [
-    "ClusterError",
-    "DefectError",
-    "HtaGraphError",
-    "MissingExtraError",
-    "MissingProgramError",
-    "NotATraceError",
-    "OutputError",
-    "PatternError",
-    "LocationError",
-    "QueryError",
-    "Remedy",
-    "TooLargeError",
-    "TraceError",
-    "UsageError",
-]
-
 MESSAGE_LIMIT = 500
 """Longest message in characters; names from a trace can be megabytes long."""
 

@@ -1,4 +1,4 @@
-"""Where the library says what an answer does not show: files skipped, rows dropped, ranks missing, clocks corrected.
+"""The logger: what an answer does not show, such as skipped files, dropped rows, missing ranks, corrected clocks.
 
 Lines go to the logger ``hta_graph``, which is silent until a program asks for them: ``logging.basicConfig()`` prints
 the warnings. The command line prints its own lines.
@@ -9,8 +9,6 @@ from __future__ import annotations
 import sys
 
 from hta_graph.text.sanitize import one_line
-
-__all__ = ["LOGGER_NAME", "log_info", "log_warning"]
 
 LOGGER_NAME = "hta_graph"
 INFO, WARNING = 20, 30

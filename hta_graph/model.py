@@ -12,32 +12,6 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "BETWEEN_ACTIVITIES",
-    "CLOCK_FAULT_LIMIT_NS",
-    "CPU_KINDS",
-    "EDGE_MEANING",
-    "GPU_KINDS",
-    "LONGEST_NS",
-    "PAUSE_NS",
-    "RETURNS",
-    "ROLE",
-    "WALKABLE",
-    "WITHIN_A_LANE",
-    "BoundBy",
-    "EdgeEnd",
-    "EdgeKind",
-    "EdgeMeaning",
-    "EdgeRole",
-    "EventKind",
-    "Evidence",
-    "GapCause",
-    "Reason",
-    "Rule",
-    "edge_kinds",
-    "kind_mask",
-]
-
 Ints = NDArray[np.int64]
 """int64 columns: times, correlation and external ids."""
 Ids = NDArray[np.int32]

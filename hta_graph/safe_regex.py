@@ -1,4 +1,4 @@
-"""The one home of regular expressions that somebody gave: any text, so that some are none and some never end."""
+"""Regular expressions given by users: any text, so that some do not compile and some never end."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ import numpy as np
 
 from hta_graph.errors import PatternError
 from hta_graph.model import Bools
-
-__all__ = ["compile_pattern", "names_matching"]
 
 LIMIT_S = 5.0
 PER_NAME_S = 20e-6

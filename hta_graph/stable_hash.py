@@ -1,4 +1,4 @@
-"""Numbers that stand for texts and for rows of several columns wherever they occur, in this process or another."""
+"""Hashes of texts and of rows of several columns that are the same in every process and on every machine."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 
 from hta_graph.model import Ints
-
-__all__ = ["hash_rows", "hash_texts"]
 
 
 def hash_rows(*columns: np.ndarray[Any, Any]) -> Ints:

@@ -18,7 +18,7 @@ from typing import Any
 import hta_graph as hg
 from analyses.advice.facts import PathFacts
 from analyses.advice.rules import advice_of, verdict_of
-from hta_graph.dependencies.host_poll import host_poll
+from hta_graph.dependencies.synchronization import host_poll
 from tests.simulator import Dialect, Program, random_program, simulate, write
 from tests.simulator.program import (
     Annotation,

@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import hta_graph as hg
-from hta_graph.chakra.convert import ConvertOptions, convert
+from hta_graph.chakra.convert import convert
+from hta_graph.chakra.convert_options import ConvertOptions
 from hta_graph.chakra.rank_workload import RankInput
 from tests.job_fuzz import damaged as damaged_job
 from tests.job_fuzz import sound_ranks

@@ -18,7 +18,7 @@ import orjson
 import rustworkx
 
 import hta_graph as hg
-from hta_graph.trace.source import read_bytes
+from hta_graph.trace.decompress import read_bytes
 from tests.simulator import Dialect, Run, random_program, simulate, to_bytes, write
 from tests.simulator.programs import Family
 from tests.simulator.writer import Written

@@ -22,8 +22,8 @@ import numpy as np
 
 import hta_graph as hg
 from hta_graph.multi_rank.matching.collectives import Collectives, match_collectives
-from hta_graph.multi_rank.matching.rank_members import RankCommunications
-from hta_graph.multi_rank.matching.read_members import read_communications
+from hta_graph.multi_rank.matching.communications import RankCommunications
+from hta_graph.multi_rank.matching.read_communications import read_communications
 from tests.simulator.dialect import EPOCH_NS
 from tests.simulator.ranks import (
     Clock,

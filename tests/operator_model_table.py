@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hta_graph.roofline.cost_models.table import MODELS
-from hta_graph.roofline.operators_demand import CostModel
+from hta_graph.roofline.demand import CostModel
 from tests.support.generated_section import GeneratedSection
 
 

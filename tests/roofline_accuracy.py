@@ -20,7 +20,7 @@ from analyses.advice.facts import PathFacts
 from analyses.advice.rules import advice_of
 from analyses.questions import roofline
 from analyses.scope import whole
-from hta_graph.roofline.operators_devices import known_devices
+from hta_graph.roofline.devices import known_devices
 from tests.simulator import Dialect, Program, Run, Stream, pytorch_idioms, simulate, to_bytes, write
 from tests.simulator.program import Gap, Launch, Op, Record, Statement, SyncDevice, Wait
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import hta_graph as hg
 from hta_graph.export.sync_dependencies import SyncDependencies
-from hta_graph.trace.source import read_bytes
+from hta_graph.trace.decompress import read_bytes
 from tests.edge_accuracy import (
     DIALECTS,
     GPU_TO_CPU,

@@ -1,30 +1,21 @@
-"""What rules ask of a path: times by class, when the GPU works, what the host waited for, and where in the program."""
+"""What rules ask of a path (times by class, when the GPU works, where in the program), and what a rule finds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from analyses.advice.format import brief_duration, brief_share
-from hta_graph.activities import Activities, WorkType, activities
-from hta_graph.arrays import (
-    distinct,
-    first_of_runs,
-    last_of_runs,
-    run_numbers,
-    split_intervals,
-    summed_by,
-)
+from hta_graph.arrays import distinct, first_of_runs, last_of_runs, run_numbers, split_intervals, summed_by
+from hta_graph.gpu_activity import Activities, WorkType, activities
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import PAUSE_NS, Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.intervals import Intervals, union
-
-__all__ = ["HOST_CLASSES", "TINY_NS", "WORTH_SAYING", "PathFacts"]
 
 WORTH_SAYING = 0.05
 """Advice about less than this share of a window is not given: steps of one program differ by as much."""
@@ -290,3 +281,50 @@ class PathFacts:
             total[1] += int(sums[at])
         ordered = sorted(found.items(), key=lambda item: -item[1][1])[:count]
         return [{"site": site, "calls": calls_there, "time_ns": ns} for site, (calls_there, ns) in ordered]
+
+
+Confidence = Literal["high", "medium", "low"]
+"""High: the trace records it. Medium: it rests on inference, or on time that a recording itself lengthens or that may
+include waiting for others. Low: another reading of the same trace is as likely."""
+
+
+@dataclass(frozen=True)
+class PathFinding:
+    """What a rule says: a text for people, and its evidence as JSON has it (times in ns).
+
+    ``saves_at_most_ns`` is ``None`` where nothing is to be saved: of the verdict, and of how to record. ``saves_ns`` is
+    what replay predicts; ``None`` where no change of the graph stands for the remedy, or replay was not asked; then
+    ``takes_longer`` may name what a rank takes longer for than the others, and of which class.
+    """
+
+    text: str
+    evidence: Mapping[str, Any]
+    confidence: Confidence = "high"
+    saves_at_most_ns: int | None = None
+    rule: str = ""
+    saves_ns: int | None = None
+    takes_longer: tuple[str | None, str] | None = None
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the finding as JSON lists it."""
+        return {
+            "rule": self.rule,
+            "text": self.text,
+            "evidence": dict(self.evidence),
+            "saves_at_most_ns": self.saves_at_most_ns,
+            "saves_ns": self.saves_ns,
+            "confidence": self.confidence,
+        }
+
+
+@dataclass(frozen=True)
+class AdviceRule:
+    """A rule: its name in answers, and what finds it."""
+
+    name: str
+    find: Callable[[PathFacts], PathFinding | None]
+
+    def __call__(self, facts: PathFacts) -> PathFinding | None:
+        """Look at a path; ``None`` where there is nothing to say, or nothing sure."""
+        found = self.find(facts)
+        return found and replace(found, rule=self.name)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from analyses.display.terminal import clipped
+from analyses.display.text_layout import clipped
 from hta_graph.paths.windows import Window
-
-__all__ = ["brief_class", "brief_duration", "brief_share", "counted", "quoted", "window_name"]
 
 UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 LONGEST_NAME = 60

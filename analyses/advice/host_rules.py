@@ -1,18 +1,234 @@
-"""Advice about a host that is slower than its GPU: launches, Python, kernels too small to be worth a launch."""
+"""Rules about the host: it polls, waits for the GPU, launches too slowly, loads data, or idles between steps.
+
+A host that waits cannot launch ahead, so that the GPU waits for it:
+
+host     [launch][ aten::item ~~~~~~~~~~~~~~~~~~]   [op][launch]   [op][launch]
+stream          [ kernel ~~~~~~~~~~~~~][copy]                  [ker]          [kernel ~~~~~
+path                                         |-- idle --|
+                                             |--------------- host ---------------|
+
+Where the path is on the host while the GPU works, the host is just ahead of it, or it waits unseen:
+
+host     |op|launch|........ silence ........|op|launch|      no operator, no call: Python, or a wait without a row
+stream          [kernel ~~~~~~~~~~~~~~~~~~~~]       [kernel    the GPU works all the while; the host goes on at its end
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
-from analyses.advice.facts import TINY_NS, PathFacts
-from analyses.advice.finding import Confidence, PathFinding
-from analyses.advice.format import brief_duration, counted, quoted
-from analyses.advice.host_waits import host_waits
-from analyses.advice.polling_guard import gpu_busy_meanwhile, may_poll
-from hta_graph.arrays import distinct
-from hta_graph.model import BoundBy, EventKind
+from analyses.advice.facts import HOST_CLASSES, TINY_NS, Confidence, PathFacts, PathFinding
+from analyses.advice.format import brief_duration, brief_share, counted, quoted
+from hta_graph.arrays import Columns, distinct, first_of_runs, last_of_runs, take_or
+from hta_graph.graph.memo import memoized
+from hta_graph.model import RETURNS, ROLE, Bools, BoundBy, EdgeRole, EventKind, Ids, Ints
+from hta_graph.paths.window_ends import step_work_ends
 
-__all__ = ["host_pauses", "launch_bound", "python_bound", "tiny_kernels"]
+SHORTEST_SILENCE_NS = 100_000
+"""Python between two operators of a loop takes less, mostly 2 to 50 µs."""
+
+COVERED = 0.9
+"""A silence is covered where the GPU works during so much of it: a host that waits goes on at the work's end, so that
+only its own return is outside."""
+
+POLLING_SHARE = 0.1
+"""Covered silences are told from so much of the window on."""
+
+FEWEST_SILENCES = 3
+"""One may be chance."""
+
+HOST_SHARE = 0.3
+"""The GPU's idle time is compared with that of the host from so much of the window on the host on."""
+
+IDLE_OF_HOST = 1 / 3
+"""The GPU is idle "for far less" where that is less than a third of the host's time on the path."""
+
+
+@memoized
+def host_may_poll(facts: PathFacts) -> PathFinding | None:
+    """Long silences of the host end with the GPU's work, again and again: it may wait in a way that leaves no row."""
+    silent_ns, covered_ns, count = _silences(facts)
+    if not facts.is_worth(covered_ns, POLLING_SHARE) or 2 * covered_ns < silent_ns or count < FEWEST_SILENCES:
+        return None
+    evidence = {
+        "covered_silence_ns": covered_ns, "covered_silences": count, "silence_ns": silent_ns,
+        "gpu_idle_ns": facts.gpu_idle_ns,
+    }  # fmt: skip
+    text = (
+        f"The path is on the host for {facts.told(covered_ns)} in which no "
+        "operator or call is open and the GPU works all the time: the host may be polling, or wait in a way that was "
+        "not recorded. That time is then the GPU's, not the host's."
+    )
+    return PathFinding(text, evidence, "low")
+
+
+def may_poll(facts: PathFacts) -> bool:
+    """Tell whether advice about the host's own work would be doubtful."""
+    return host_may_poll(facts) is not None
+
+
+@memoized
+def gpu_busy_meanwhile(facts: PathFacts) -> PathFinding | None:
+    """The path is on the host, and yet the GPU is idle for far less: a faster host gains that much only."""
+    host_ns, idle_ns = facts.host_ns, facts.gpu_idle_ns
+    if not facts.is_worth(host_ns, HOST_SHARE) or idle_ns >= IDLE_OF_HOST * host_ns or host_may_poll(facts):
+        return None
+    beside_ns = int(facts.beside_gpu(facts.in_classes(*HOST_CLASSES)).sum())
+    evidence = {
+        "host_ns": host_ns, "gpu_busy_meanwhile_ns": beside_ns, "gpu_idle_ns": idle_ns,
+    }  # fmt: skip
+    text = (
+        f"The path is on the host for {brief_share(facts.share(host_ns))} of the time, but the GPU works "
+        f"all the while but for {facts.told(idle_ns)}: the host is hardly slower than "
+        "the GPU, or a wait for the GPU was missed."
+    )
+    return PathFinding(text, evidence, "medium")
+
+
+def _silences(facts: PathFacts) -> tuple[int, int, int]:
+    """Return how long the host's long silences on the path are, those during which the GPU works, and their number."""
+    pieces = facts.path.pieces
+    is_silent = facts.in_classes(BoundBy.CPU_GAP)
+    # Its owner may change in the middle: it is one silence as long as nothing else comes between.
+    first = np.flatnonzero(first_of_runs(is_silent) & is_silent)
+    last = np.flatnonzero(last_of_runs(is_silent) & is_silent)
+    start, end = pieces.start[first], pieces.end[last]
+    is_long = end - start >= SHORTEST_SILENCE_NS
+    start, end = start[is_long], end[is_long]
+    covered = facts.busy.covered_until(end) - facts.busy.covered_until(start) >= COVERED * (end - start)
+    return int((end - start).sum()), int((end - start)[covered].sum()), int(covered.sum())
+
+
+WORK_OF_GPU = (
+    BoundBy.GPU_COMPUTE_BOUND,
+    BoundBy.GPU_COMMUNICATION_BOUND,
+    BoundBy.GPU_MEMORY_BOUND,
+    BoundBy.GPU_KERNEL_KERNEL_OVERHEAD,
+)
+LAGS_OF_WAITS = (BoundBy.SYNC_OVERHEAD, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
+"""A call that does not wait returns at once, and what was launched ahead begins without the lag of its launch."""
+
+
+@dataclass(frozen=True, eq=False)
+class HostWaits(Columns):
+    """Waits of the host that the path passes, in order of time: the call, whether a rule inferred it.
+
+    ``begin`` is when the work ended that was waited for; ``idle`` is how long the GPU then stands still and ``host``
+    how long the path stays on the host (ns). ``reads`` marks those with which the host gets values from the GPU,
+    ``copies`` the other ones that hold a copy; the rest are explicit synchronisations.
+    """
+
+    call: Ids
+    inferred: Bools
+    begin: Ints
+    idle: Ints
+    host: Ints
+    reads: Bools
+    copies: Bools
+
+
+@memoized
+def host_waits(facts: PathFacts) -> HostWaits:
+    """Find the waits, and what the host does after each until the path is on the GPU again."""
+    chain, edges, window = facts.path.chain, facts.graph.edge_table, facts.path.window
+    kinds = edges.kind[chain.edges]
+    waits = facts.graph.edges_at(chain.edges[np.isin(kinds, RETURNS)][::-1])
+    waits = waits.take((waits.target_ns > window.start_ns) & (waits.target_ns <= window.end_ns))
+    if not len(waits):
+        return HostWaits.empty()
+    works = facts.when(facts.in_classes(*HOST_CLASSES, BoundBy.SYNC_OVERHEAD))
+    begin = np.minimum(waits.source_ns, waits.target_ns).clip(min=window.start_ns)
+    launched = facts.graph.edges_at(chain.edges[ROLE[kinds] == EdgeRole.LAUNCH]).target_ns
+    back_on_gpu = _first_after(waits.target_ns, launched, window.end_ns)
+    resumed = np.minimum(_first_after(waits.target_ns, facts.work.start, window.end_ns), back_on_gpu)
+    before = works.covered_until(begin)
+    idle, host = works.covered_until(resumed) - before, works.covered_until(back_on_gpu) - before
+    return HostWaits(waits.target, waits.inferred, begin, idle, host, *kinds_of_waits(facts, waits.target))
+
+
+def saved_by_running_ahead(facts: PathFacts, removed: Bools) -> int:
+    """Return what the path would be shorter (ns) if the host did not wait where ``removed``, and launched ahead.
+
+        with waits     host h1 | GPU g1 | host h2 | GPU g2        h1 + g1 + h2 + g2
+        without        host h1 | host h2 |                        h1 + max(g1, h2) + g2
+                               | GPU g1    | GPU g2
+
+    The waits that stay divide the path; between two of them, work k begins at the earliest after all host time before
+    it, and all GPU time from k on follows.
+    """
+    if not removed.any():
+        return 0
+    host, gpu, _ = _times_until_waits(facts)
+    gpu_before = np.append(0, gpu[:-1])
+    first, last = _gaps_between_kept_waits(removed)
+    longest = np.maximum.reduceat(host - gpu_before, first)
+    saved = int((host[last] - gpu_before[first] - longest).sum())
+    return min(saved, facts.standing_ns)
+
+
+def saved_without_waits(facts: PathFacts, removed: Bools) -> int:
+    """Return :func:`saved_by_running_ahead` and what goes with the waits (ns): lags, values that are copied."""
+    *_, gone = _times_until_waits(facts)
+    first, last = _gaps_between_kept_waits(removed)
+    itself = np.where(last > first, gone[last] - np.append(0, gone[:-1])[first], 0)
+    return min(saved_by_running_ahead(facts, removed) + int(itself.sum()), facts.standing_ns)
+
+
+def _gaps_between_kept_waits(removed: Bools) -> tuple[Ints, Ints]:
+    """Return the first and the last work of each stretch that waits which stay divide."""
+    first = np.flatnonzero(np.append(True, ~removed))
+    return first, np.append(first[1:], len(removed) + 1) - 1
+
+
+@memoized
+def _times_until_waits(facts: PathFacts) -> tuple[Ints, Ints, Ints]:
+    """Return the host's time, the GPU's, and that of the waits themselves (ns) until each wait and the window's end."""
+    moments = np.append(host_waits(facts).begin, facts.path.window.end_ns)
+    copied = facts.in_classes(BoundBy.GPU_MEMORY_BOUND, BoundBy.GPU_KERNEL_KERNEL_OVERHEAD)
+    copied &= facts.owned_by(facts.graph.marks.copies_to_host)
+    gone = facts.in_classes(*LAGS_OF_WAITS) | copied
+    kinds = (facts.in_classes(*HOST_CLASSES), facts.in_classes(*WORK_OF_GPU) & ~copied, gone)
+    host, gpu, itself = (facts.when(chosen).covered_until(moments) for chosen in kinds)
+    return host, gpu, itself
+
+
+def _first_after(times: Ints, moments: Ints, otherwise: int) -> Ints:
+    """Return the first moment at or after each time; none later than ``otherwise``."""
+    ordered = np.append(np.sort(moments[moments < otherwise]), otherwise)
+    found: Ints = ordered[np.searchsorted(ordered[:-1], times)]
+    return found
+
+
+def kinds_of_waits(facts: PathFacts, calls: Ids) -> tuple[Bools, Bools]:
+    """Mark the calls with which the host gets values, and the other ones that hold a copy."""
+    marks, reads = facts.graph.marks, _copies_to_host(facts, calls)
+    for level in facts.operators_around(calls):
+        reads |= (level >= 0) & marks.reads_values[level]
+    synchronises = marks.blocking_call[calls] & ~marks.synchronous_copy_call[calls]
+    inside_operator = facts.graph.operator_around[calls] >= 0
+    return reads, ~reads & (inside_operator | ~synchronises)
+
+
+def _copies_to_host(facts: PathFacts, calls: Ids) -> Bools:
+    """Mark the calls that copy from a GPU to the host, or whose operator made such a copy before."""
+    launching, around = facts.graph.launching_call, facts.graph.operator_around
+    copying = launching[facts.graph.marks.copies_to_host]
+    makers = around[copying[copying >= 0]]
+    return facts.marked(copying)[calls] | (facts.marked(makers)[around[calls]] & (around[calls] >= 0))
+
+
+def holds_upload(facts: PathFacts, calls: Ids) -> Bools:
+    """Mark the calls that copy to a GPU from pageable memory, or whose operator made such a copy before."""
+    around = facts.graph.operator_around
+    copying = facts.graph.launching_call[facts.graph.marks.pageable_upload]
+    copying = copying[copying >= 0]
+    operators = around[calls]
+    return facts.marked(copying)[calls] | (facts.marked(around[copying])[operators] & (operators >= 0))
+
 
 LAUNCHING_SHARE = 0.2
 """So much of a window at least: less is the prologue of a step, not its rhythm."""
@@ -136,3 +352,206 @@ def tiny_kernels(facts: PathFacts) -> PathFinding | None:
         "(torch.compile, foreach or fused optimizers) saves part of it."
     )
     return PathFinding(text, evidence, "medium", time_ns)
+
+
+def values_read(facts: PathFacts) -> PathFinding | None:
+    """The host reads what the GPU computed (``.item()``, ``nonzero``, ``.cpu()``) and cannot launch ahead meanwhile."""
+    every = host_waits(facts)
+    return _waiting_finding(
+        facts,
+        every,
+        every.reads,
+        "reads values from the GPU",
+        "Keep them there: masks and torch.where instead of boolean indices and nonzero, .item() and .cpu() less often",
+    )
+
+
+def explicit_synchronisation(facts: PathFacts) -> PathFinding | None:
+    """Synchronising calls of the program itself keep the host from launching ahead."""
+    every = host_waits(facts)
+    return _waiting_finding(
+        facts,
+        every,
+        ~every.reads & ~every.copies,
+        "synchronises with the GPU",
+        "Leave that out where nothing on the host needs the result, or let streams wait for events",
+    )
+
+
+def waits_of_all_kinds(facts: PathFacts) -> PathFinding | None:
+    """No kind of wait alone costs much, since the others stay, but all together do."""
+    every = host_waits(facts)
+    kinds = (every.reads, every.copies, ~every.reads & ~every.copies)
+    if any(facts.is_worth(saved_by_running_ahead(facts, kind)) for kind in kinds):
+        return None
+    return _waiting_finding(
+        facts,
+        every,
+        np.ones(len(every), np.bool_),
+        "waits for the GPU",
+        "Read values less often, pin memory and copy with non_blocking=True, leave synchronisation out",
+    )
+
+
+def pageable_copies(facts: PathFacts) -> PathFinding | None:
+    """Copies to the GPU from pageable memory hold the host: pinned memory and ``non_blocking=True`` let both go on."""
+    graph, pieces, every = facts.graph, facts.path.pieces, host_waits(facts)
+    copies = np.flatnonzero(graph.marks.pageable_upload)
+    calls = graph.launching_call[copies]
+    involved = facts.marked(np.append(copies, calls))
+    # A lag of the launch is no copying.
+    copying = facts.in_classes(BoundBy.GPU_MEMORY_BOUND, BoundBy.CPU_BOUND, BoundBy.SYNC_OVERHEAD)
+    copying &= facts.owned_by(involved)
+    held = every.copies & holds_upload(facts, every.call)
+    waits, copying_ns = every.take(held), facts.time_of(copying)
+    worth = min(copying_ns + saved_by_running_ahead(facts, held), facts.standing_ns)
+    if not facts.is_worth(worth) or may_poll(facts):
+        return None
+    host_ns = int(waits.host.sum())
+    # A copy and its call are one copy; calls that are not in the file are -1.
+    passed = distinct(pieces.event[copying])
+    count = max(int(np.count_nonzero(np.isin(copies, passed) | np.isin(calls, passed[passed >= 0]))), len(waits))
+    evidence = {
+        "copies": count, "copying_ns": copying_ns, "waits": len(waits), "host_ns": host_ns,
+        "largest": facts.largest_records(copying), "sites": facts.sites(waits.call, waits.host),
+    }  # fmt: skip
+    text = (
+        f"{counted(count, 'copy', 'copies')} to the GPU from pageable memory{_site_text(evidence)}: "
+        f"{brief_duration(copying_ns)} of copying, and {brief_duration(host_ns)} in which the GPU then waits for "
+        "the host, which had to wait for the copy. Pin the memory and copy with non_blocking=True, or keep the data "
+        "on the GPU."
+    )
+    saved = min(copying_ns + saved_without_waits(facts, held), facts.standing_ns)
+    return PathFinding(text, evidence, _confidence(waits), saved)
+
+
+def _waiting_finding(facts: PathFacts, every: HostWaits, chosen: Bools, what: str, remedy: str) -> PathFinding | None:
+    """Tell of waits without which the host could launch ahead, where that would hide enough of its work."""
+    if not facts.is_worth(saved_by_running_ahead(facts, chosen)) or may_poll(facts):
+        return None
+    waits = every.take(chosen)
+    host_ns = int(waits.host.sum())
+    evidence = {
+        "waits": len(waits), "host_ns": host_ns, "gpu_idle_ns": int(waits.idle.sum()),
+        "sites": facts.sites(waits.call, waits.host),
+    }  # fmt: skip
+    times = "once" if len(waits) == 1 else f"{len(waits):,} times"
+    text = (
+        f"The host {what} {times}{_site_text(evidence)} and so cannot launch ahead: for {facts.told(host_ns)}"
+        f" the GPU then waits for the host. {remedy}."
+    )
+    return PathFinding(text, evidence, _confidence(waits), saved_without_waits(facts, chosen))
+
+
+def _site_text(evidence: Mapping[str, Any]) -> str:
+    """Name the place where most of the time is lost."""
+    sites = evidence["sites"]
+    if not sites:
+        return ""
+    mostly = ", mostly in" if len(sites) > 1 else " in"
+    return f"{mostly} {quoted(sites[0]['site'])} ({sites[0]['calls']:,} ×)"
+
+
+def _confidence(waits: HostWaits) -> Confidence:
+    """Rate what rests on waits: those that a rule inferred are right nearly always, but not recorded."""
+    return "medium" if waits.inferred.any() else "high"
+
+
+UNLIKE_OTHERS = 5
+"""The GPU's silence between steps counts from this multiple of the usual one inside steps on."""
+
+
+def data_loading_exposed(facts: PathFacts) -> PathFinding | None:
+    """The path waits for data: more worker processes, prefetching, cheaper transforms."""
+    loads = facts.in_classes(BoundBy.DATA_LOADING)
+    time_ns = facts.time_of(loads)
+    saved = min(time_ns, facts.standing_ns)
+    if not facts.is_worth(saved):
+        return None
+    largest = facts.largest_names(loads)
+    evidence = {
+        "loading_ns": time_ns, "gpu_busy_meanwhile_ns": int(facts.beside_gpu(loads).sum()),
+        "largest": facts.largest_records(loads),
+    }  # fmt: skip
+    remedy = (
+        "It runs in the measured process itself: num_workers > 0 moves it to others"
+        if facts.graph.marks.loads_in_process.any()
+        else "More worker processes or prefetching (num_workers, prefetch_factor) have the next batch there in time"
+    )
+    text = (
+        f"Data loading is on the path for {facts.told(time_ns)}{facts.where(loads)}, mostly "
+        f"{quoted(largest[0][0])}. {remedy}; else make the preparation of a batch cheaper."
+    )
+    return PathFinding(text, evidence, "high", saved)
+
+
+def driver_allocations(facts: PathFacts) -> PathFinding | None:
+    """Memory is asked from the driver, or given back, after the warm-up too: the caching allocator runs out of room."""
+    pieces, events, steps = facts.path.pieces, facts.graph.event_table, facts.graph.steps()
+    if not steps:  # nothing tells where the warm-up ends
+        return None
+    chosen = facts.owned_by(facts.graph.marks.allocation_call)
+    chosen &= pieces.start >= steps[0].end_ns
+    time_ns = facts.time_of(chosen)
+    saved = min(time_ns, facts.standing_ns)
+    if not facts.is_worth(saved):
+        return None
+    largest = facts.largest_names(chosen)
+    rows = distinct(pieces.event[chosen])
+    evidence = {
+        "time_ns": time_ns, "calls": len(rows), "sites": facts.sites(rows, events.end[rows] - events.start[rows]),
+        "largest": facts.largest_records(chosen),
+    }  # fmt: skip
+    text = (
+        f"Memory is still asked from the driver, or given back to it, after the warm-up: {facts.told(time_ns)}"
+        f"{facts.where(chosen)} in {counted(len(rows), 'call')} of {quoted(largest[0][0])} and the like. Shapes that "
+        "change or fragmented memory do that: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad shapes to a few "
+        "sizes."
+    )
+    return PathFinding(text, evidence, "high", saved)
+
+
+def idle_between_steps(facts: PathFacts) -> PathFinding | None:
+    """Between the last work of the step before and the first work of this one the GPU stands still."""
+    bounds = _between_steps(facts)
+    if bounds is None:
+        return None
+    begun, first = bounds
+    idle_ns = first - begun - int(np.diff(facts.busy.covered_until(np.array([begun, first])))[0])
+    others = facts.busy.gaps(first, facts.path.window.end_ns)
+    usual_ns = int(np.median(others.end - others.start)) if len(others.start) else 0
+    pieces = facts.path.pieces
+    inside = facts.in_classes(*HOST_CLASSES) & (pieces.start < first) & (pieces.end > begun)
+    loads = facts.in_classes(BoundBy.DATA_LOADING)
+    if not facts.is_worth(idle_ns) or idle_ns < UNLIKE_OTHERS * usual_ns or 2 * facts.time_of(inside & loads) > idle_ns:
+        return None
+    largest = facts.largest_names(inside & ~loads)
+    if not largest:
+        return None
+    evidence = {
+        "idle_ns": idle_ns, "usual_idle_ns": usual_ns,
+        "largest": facts.largest_records(inside & ~loads),
+    }  # fmt: skip
+    text = (
+        f"Before its first work in this step the GPU stands still for {facts.told(idle_ns)}, mostly with the host in "
+        f"{quoted(largest[0][0])}. Move what is done there (logging, evaluation, preparation) behind the step's "
+        "launches, or to another thread."
+    )
+    return PathFinding(text, evidence, "medium", min(idle_ns, facts.standing_ns))
+
+
+def _between_steps(facts: PathFacts) -> tuple[int, int] | None:
+    """Return when all earlier steps' work ends and when this step's first begins (ns), cut to the window."""
+    window, graph = facts.path.window, facts.graph
+    place = [at for at, item in enumerate(graph.steps()) if item.number == window.step]
+    if window.step is None or window.form == "cpu" or not place or not place[0]:
+        return None
+    item = graph.steps()[place[0]]
+    calls = facts.work.call
+    launched = take_or(graph.event_table.start, calls, otherwise=0)
+    own = facts.work.start[(calls >= 0) & (launched >= item.start_ns) & (launched < item.end_ns)]
+    # Of a job the window begins where the last rank's earlier work ends.
+    of_job = len(graph.parts) > 1
+    before = window.start_ns if of_job else int(step_work_ends(graph)[: place[0]].max())
+    begun, first = max(before, window.start_ns), int(own.min(initial=window.end_ns))
+    return (begun, first) if window.end_ns > first > begun else None

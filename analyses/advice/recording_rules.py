@@ -1,17 +1,14 @@
-"""Advice about the recording itself, only where another recording would change the answer."""
+"""Rules about the recording itself, only where another recording would change the answer."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from analyses.advice.facts import PathFacts
-from analyses.advice.finding import PathFinding
+from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.format import brief_duration, counted, quoted
-from analyses.advice.polling_guard import may_poll
+from analyses.advice.host_rules import may_poll
 from hta_graph.arrays import distinct
 from hta_graph.model import BoundBy, EventKind, Reason
-
-__all__ = ["begun_too_late", "no_gpu_rows", "no_python_stacks", "no_sync_records", "start_up_recorded"]
 
 SILENT_SHARE = 0.1
 """Silences between operators are asked about from so much of the window on."""

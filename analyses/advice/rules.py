@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from analyses.advice.communication_rules import exposed_communication, gloo_communication
-from analyses.advice.facts import PathFacts
-from analyses.advice.finding import AdviceRule, PathFinding
-from analyses.advice.gpu_rules import far_from_limit, float32_products
-from analyses.advice.host_rules import host_pauses, launch_bound, python_bound, tiny_kernels
-from analyses.advice.input_rules import data_loading_exposed, driver_allocations, idle_between_steps
-from analyses.advice.job_rules import clocks_unsure, held_up_by_rank, ranks_matched
-from analyses.advice.polling_guard import gpu_busy_meanwhile, host_may_poll
+from analyses.advice.facts import AdviceRule, PathFacts, PathFinding
+from analyses.advice.gpu_rules import exposed_communication, far_from_limit, float32_products, gloo_communication
+from analyses.advice.host_rules import (
+    data_loading_exposed,
+    driver_allocations,
+    explicit_synchronisation,
+    gpu_busy_meanwhile,
+    host_may_poll,
+    host_pauses,
+    idle_between_steps,
+    launch_bound,
+    pageable_copies,
+    python_bound,
+    tiny_kernels,
+    values_read,
+    waits_of_all_kinds,
+)
+from analyses.advice.job_rules import clocks_unsure, held_up_by_rank, ranks_matched, slow_gpu, slow_host
 from analyses.advice.recording_rules import (
     begun_too_late,
     no_gpu_rows,
@@ -17,16 +27,7 @@ from analyses.advice.recording_rules import (
     no_sync_records,
     start_up_recorded,
 )
-from analyses.advice.slow_rank_rules import slow_gpu, slow_host
 from analyses.advice.verdict_rules import bound_by, clock_fault, largest_item, unexplained
-from analyses.advice.waiting_rules import (
-    explicit_synchronisation,
-    pageable_copies,
-    values_read,
-    waits_of_all_kinds,
-)
-
-__all__ = ["ADVICE_RULES", "VERDICT_RULES", "advice_of", "verdict_of"]
 
 VERDICT_RULES = (
     AdviceRule("held_up_by_rank", held_up_by_rank),

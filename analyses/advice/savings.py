@@ -10,23 +10,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from analyses.advice.facts import HOST_CLASSES, PathFacts
-from analyses.advice.finding import PathFinding
+from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
 from analyses.advice.gpu_rules import faster_precision, limited_work
-from analyses.advice.host_waits import holds_upload, kinds_of_waits
+from analyses.advice.host_rules import holds_upload, kinds_of_waits
 from hta_graph.arrays import take_or
 from hta_graph.errors import QueryError
 from hta_graph.model import RETURNS, Bools, BoundBy, EventKind, Ids
 from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.windows import resolved_window
 from hta_graph.what_if.changes import Change, scale_activities
-from hta_graph.what_if.draft import ModifiedWindow
-from hta_graph.what_if.modified_window import PathTotals
+from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
 from hta_graph.what_if.replay import Replayed, replay
 from hta_graph.what_if.replay_graph import ReplayGraph
 from hta_graph.what_if.scenarios import pauses, scenario
-
-__all__ = ["with_savings"]
 
 Remedy = Callable[[PathFacts, PathFinding], Change]
 

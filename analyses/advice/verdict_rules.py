@@ -6,21 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from analyses.advice.facts import PathFacts
-from analyses.advice.finding import Confidence, PathFinding
+from analyses.advice.facts import Confidence, PathFacts, PathFinding
 from analyses.advice.format import brief_class, brief_duration, brief_share, counted, window_name
-from analyses.advice.polling_guard import gpu_busy_meanwhile, host_may_poll
-from analyses.display.clocks import clock_lines
+from analyses.advice.host_rules import gpu_busy_meanwhile, host_may_poll
 from analyses.display.labels import REASON, class_meanings, short_labels
-from analyses.display.terminal import clipped, duration_text, percent
-from analyses.display.window_text import has_iteration
+from analyses.display.text_layout import clipped, duration_text, percent
+from analyses.display.window_text import clock_lines, has_iteration
 from hta_graph.arrays import distinct, summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy, Ids, Reason
 from hta_graph.paths.critical_path import CriticalPath
-
-__all__ = ["bound_by", "clock_fault", "largest_item", "largest_unexplained", "unexplained"]
 
 SECOND_CLASS = 0.1
 """Another class is named beside the largest one from this share of the window on."""

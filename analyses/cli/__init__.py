@@ -1,1 +1,1 @@
-"""The command line: what can be asked (``catalogue``), with which ``options``, who answers (``ask``, ``commands``)."""
+"""The command line: arguments parsed once into typed objects, commands declared one by one, exit statuses."""

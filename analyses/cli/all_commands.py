@@ -1,7 +1,7 @@
 """All commands, and the groups in which the help lists them.
 
-A command is declared in its own file, a line here names it; the commands of analyses are made of what
-:mod:`analyses.catalogue` says of each.
+A command is declared in its own file in ``commands``, a line here names it; the commands of analyses are made of how
+:mod:`analyses.catalogue` describes each.
 """
 
 from __future__ import annotations
@@ -10,21 +10,17 @@ from collections.abc import Mapping
 
 from analyses.catalogue import CATALOGUE
 from analyses.cli.command import Command, CommandGroup
-from analyses.cli.commands.analysis_commands import analysis_commands
+from analyses.cli.commands.analyses import analysis_commands
 from analyses.cli.commands.chakra import CHAKRA
-from analyses.cli.commands.counters_command import COUNTERS
 from analyses.cli.commands.critical_path import CRITICAL_PATH
 from analyses.cli.commands.demo import DEMO
 from analyses.cli.commands.diff import DIFF
 from analyses.cli.commands.graph import GRAPH, INFO, SYNC_DEPS
 from analyses.cli.commands.pictures import RENDER, TIMELINE
 from analyses.cli.commands.report import REPORT
-from analyses.cli.commands.schema_and_completion import COMPLETION
-from analyses.cli.commands.schema_command import SCHEMA
-from analyses.cli.commands.strip_and_counters import STRIP
+from analyses.cli.commands.schema_and_completion import COMPLETION, SCHEMA
+from analyses.cli.commands.strip_and_counters import COUNTERS, STRIP
 from analyses.cli.commands.what_if import WHAT_IF
-
-__all__ = ["COMMANDS", "GROUPS"]
 
 ANALYSES = analysis_commands()
 KERNEL_SEQUENCES = ANALYSES.pop("kernel-sequences")

@@ -1,12 +1,10 @@
-"""What a command is: its name, its help, its options and what runs it, in one declaration beside its functions."""
+"""What a command is: its name, help, examples, options and what runs it, in one declaration beside its functions."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
-
-__all__ = ["AddOption", "Command", "CommandGroup"]
 
 AddOption = Callable[[argparse.ArgumentParser], None]
 """What adds an option, or a group of them, to a parser."""

@@ -1,4 +1,4 @@
-"""The command line: the only place that prints and that picks an exit status.
+"""The entry point of ``hta-graph``: the only place that picks an exit status.
 
 What is imported here is little, so that an interrupt in the first moments finds someone who hears it.
 """
@@ -13,8 +13,6 @@ from typing import NoReturn
 
 from analyses.cli.signals import EXIT_INTERRUPTED, install_signal_handlers, reopen_closed_streams
 
-__all__ = ["main", "run"]
-
 EXIT_DONE, EXIT_NO_ANSWER = 0, 1
 
 
@@ -24,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from analyses.cli.parser import EXIT_USAGE, command_parser
     from analyses.cli.path_args import check_paths
-    from analyses.display.plain import say
+    from analyses.display.stderr import say
     from hta_graph.errors import HtaGraphError
 
     arguments = sys.argv[1:] if argv is None else list(argv)
@@ -40,8 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
         options = parser.parse_args(arguments)
+        from hta_graph.trace.json_reader import paused_gc
         from hta_graph.trace.memory_limit import within_memory  # late: --help answers without NumPy
-        from hta_graph.trace.reader import paused_gc
 
         # Whatever takes more memory than there is ends with a line, and not by the system's hand.
         with paused_gc(), within_memory(getattr(options, "memory", None)):
@@ -65,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _status_without_output(error: OSError) -> int:
     """Return the exit status where standard output takes no more, and let what is left for it go nowhere."""
-    from analyses.display.plain import say
+    from analyses.display.stderr import say
 
     # The interpreter's own flush at its end must not fail once more.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

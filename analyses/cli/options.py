@@ -9,21 +9,6 @@ from analyses.arg_types import RANK, share_of_one, size_in_bytes, whole_number
 from analyses.cli.path_args import CacheFolder, InputFile, InputTraces, OutputFile, OutputPlace
 from analyses.description import Flag
 
-__all__ = [
-    "add_flags",
-    "add_flight",
-    "add_inputs",
-    "add_jobs",
-    "add_json",
-    "add_near",
-    "add_output_place",
-    "add_skeletons",
-    "add_stretch",
-    "add_tables",
-    "add_window",
-    "add_written",
-]
-
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Add the traces to read."""
@@ -81,10 +66,7 @@ def _cluster(text: str) -> str:
     >>> _cluster("local"), _cluster("tcp://node1:8786")
     ('local', 'tcp://node1:8786')
     """
-    from hta_graph.multi_rank.workers.dask_cluster import (  # late: --help answers without
-        LOCAL_CLUSTER,
-        is_scheduler_address,
-    )
+    from hta_graph.multi_rank.workers.dask_cluster import LOCAL_CLUSTER, is_scheduler_address
 
     if text != LOCAL_CLUSTER and not is_scheduler_address(text):
         raise argparse.ArgumentTypeError(f"takes local or an address such as tcp://host:8786, not {text!r}")

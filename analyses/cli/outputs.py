@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from analyses.cli.rank_inputs import say
+from analyses.display.stderr import say
 from hta_graph.errors import UsageError
-from hta_graph.storage.named_places import resolve_location
+from hta_graph.storage.location import resolve_location
 
 if TYPE_CHECKING:
     from hta_graph.errors import HtaGraphError
 
-__all__ = ["Outputs", "check_page_name", "say_open_in_browser", "write_json"]
 
 PAGES = (".html", ".htm")
 

@@ -1,4 +1,7 @@
-"""The parser of the command line: of all commands by name, of those that are named with their options."""
+"""The parser of the command line: of all commands by name, of those that are named with their options.
+
+Beside the options a help has examples, exit statuses and, of the program, what to try first.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 from analyses.cli.all_commands import COMMANDS, GROUPS
 from analyses.cli.command import Command, CommandGroup
-from analyses.cli.command_help import FIRST_COMMANDS, exit_status_lines, further_help
 from hta_graph import __version__
 from hta_graph.errors import UsageError
 from hta_graph.text.sanitize import sanitize_lines
@@ -18,7 +20,39 @@ from hta_graph.text.sanitize import sanitize_lines
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
-__all__ = ["EXIT_USAGE", "command_parser"]
+
+EXIT_STATUSES = {
+    0: "done; an analysis that finds nothing says what is missing",
+    1: "the trace cannot answer, or one of several could not be read; a line on standard error says why",
+    2: "wrong usage",
+    130: "interrupted",
+}
+"""Exit status → what it means, of every command."""
+
+FIRST_COMMANDS = {
+    "hta-graph demo --traces DIR": "traces to try all of this on",
+    "hta-graph critical-path TRACE": "what decides how long a step takes",
+    "hta-graph report TRACE -o report.html": "all answers on one page",
+}
+"""What to try first → what it gives."""
+
+
+def further_help(command: Command) -> str:
+    """Return what stands behind a command's options."""
+    examples = [f"  hta-graph {line}" for line in command.examples]
+    return "\n".join(
+        [
+            *("examples (on the traces of hta-graph demo --traces DIR):", *examples, ""),
+            *exit_status_lines(),
+            *("", f"more: docs/{command.page}"),
+        ]
+    )
+
+
+def exit_status_lines() -> list[str]:
+    """Return what the exit statuses mean, a line each."""
+    return ["exit status:", *(f"  {status:<4} {meaning}" for status, meaning in EXIT_STATUSES.items())]
+
 
 DESCRIPTION = "Turn PyTorch-profiler (Kineto) traces into dependency graphs and ask questions of them."
 EXIT_USAGE = 2

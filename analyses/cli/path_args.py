@@ -1,7 +1,7 @@
-"""The files that a command line names, by what is done with them, and the one look at all of them before any work.
+"""The paths that a command line names, by what is done with them, and the one check of all of them before any work.
 
 An option that names a file has one of these types: what has it is found in whatever was parsed, so that no command can
-forget to have its files looked at.
+forget to have its paths checked.
 """
 
 from __future__ import annotations
@@ -11,21 +11,7 @@ from collections.abc import Iterator
 from typing import Self
 
 from hta_graph.storage.file_lists import expand_file_lists
-from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import resolve_location
-
-__all__ = [
-    "CacheFolder",
-    "InputFile",
-    "InputFolder",
-    "InputTraces",
-    "PathArgument",
-    "OutputFile",
-    "OutputFolder",
-    "OutputPlace",
-    "check_paths",
-    "input_files",
-]
+from hta_graph.storage.location import Location, resolve_location
 
 
 class PathArgument(str):

@@ -1,8 +1,13 @@
-"""What to read: the inputs of a command as a typed object, which builds the graphs of their ranks."""
+"""The ranks that a command reads: its inputs as a typed object, which builds the graph of each rank or of the job.
+
+Files that cannot be read are left out, and their errors summed up.
+"""
 
 from __future__ import annotations
 
 import argparse
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -10,21 +15,45 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from analyses.cli.told_files import error_summary
-from analyses.display.plain import say
-from analyses.display.stderr import ProgressLine
+from analyses.display.stderr import ProgressLine, say
 from hta_graph.storage.file_lists import expand_file_lists
 from hta_graph.storage.location import Location
 
 if TYPE_CHECKING:
-    from analyses.display.terminal import Line
+    from analyses.display.text_layout import Line
     from hta_graph.errors import HtaGraphError
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.multi_rank.read_ranks import Progress
     from hta_graph.multi_rank.summary.summarize import SummaryRequest
     from hta_graph.multi_rank.summary_job import SummaryJobReader
 
-__all__ = ["RankInputs", "print_lines", "say"]
+
+CAUSES_LISTED = 5
+"""How many causes the line about files names that cannot be read and have no line of their own."""
+
+NUMBER = re.compile(r"\d[\d,.]*")
+
+
+def error_summary(errors: Sequence[HtaGraphError]) -> str:
+    """Say of how many files more there are errors, by their causes, the most frequent first.
+
+    >>> from hta_graph.errors import TraceError
+    >>> broken = TraceError("b.json", "breaks off at byte 7", "record it again")
+    >>> error_summary([TraceError("a.json", "is empty"), broken])
+    '… and 2 more files that cannot be read: 1 × is empty, 1 × breaks off at byte …'
+    """
+    causes = Counter(NUMBER.sub("…", _cause_of(error)) for error in errors).most_common(CAUSES_LISTED)
+    told = [f"{count:,} × {cause}" for cause, count in causes]
+    rest = len(errors) - sum(count for _, count in causes)
+    told += [f"{rest:,} × another cause"] if rest else []
+    return f"… and {len(errors):,} more files that cannot be read: {', '.join(told)}"
+
+
+def _cause_of(error: HtaGraphError) -> str:
+    """Return what an error says about its file, without the file and the remedy."""
+    cause = str(error).partition(": ")[2] or str(error)
+    return cause.partition("; ")[0]
+
 
 ERRORS_LISTED = 10
 """Of so many files that cannot be read each has a line."""
@@ -280,7 +309,7 @@ def cache_folder(name: str) -> Path:
     """
     from hta_graph.errors import OutputError
     from hta_graph.multi_rank.summary.summary_cache import import_parquet
-    from hta_graph.storage.named_places import is_remote, resolve_location
+    from hta_graph.storage.location import is_remote, resolve_location
 
     import_parquet()
     folder = resolve_location(name)

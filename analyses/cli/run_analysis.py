@@ -1,4 +1,4 @@
-"""The one way from a command line to an analysis: read the ranks, choose the stretches, ask, print or write."""
+"""The one way from a command line to an analysis: read the ranks, cut the windows, ask, print or write."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from analyses.answer import Answer
     from analyses.description import FromSummaries, IndexEntry
     from analyses.scope import Scope
-
-__all__ = ["run_analysis", "read_scopes", "write_answer"]
 
 
 def run_analysis(entry: IndexEntry, options: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""How the program begins and ends as a process: streams that are closed, and signals that end it."""
+"""The program as a process: signals that end it, and standard streams that were closed before it began."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import signal
 import sys
 from contextlib import suppress
 from typing import NoReturn
-
-__all__ = ["EXIT_INTERRUPTED", "install_signal_handlers", "reopen_closed_streams"]
 
 EXIT_INTERRUPTED = 130
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")

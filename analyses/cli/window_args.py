@@ -1,4 +1,4 @@
-"""Which stretch of time is asked about: the window options of a command line as a typed object."""
+"""The window options of a command line as a typed object: a step, an annotation, times, all, or every step."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.multi_rank.summary.summarize import SummaryRequest
     from hta_graph.paths.windows import WindowQuery
-
-__all__ = ["WindowArgs"]
 
 
 @dataclass(frozen=True)
@@ -79,8 +77,7 @@ class WindowArgs:
         Raises:
             UsageError: times or instances are not written as numbers.
         """
-        from hta_graph.paths.median_step import median_step, median_step_of_job
-        from hta_graph.paths.windows import annotation, between, step, whole
+        from hta_graph.paths.windows import annotation, between, median_step, median_step_of_job, step, whole
 
         if self.annotation is not None:
             first, last = _instances_of(self.instance)

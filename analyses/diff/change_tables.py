@@ -1,4 +1,4 @@
-"""Where two runs spend their time: on the critical path, by call path, by name; medians over their stretches."""
+"""Where two runs spend their time: on the critical path, by call path, by name; medians over their windows."""
 
 from __future__ import annotations
 
@@ -8,29 +8,17 @@ from itertools import groupby
 import numpy as np
 import pandas as pd
 
+from analyses.diff.comparison import Comparison
 from analyses.diff.merge_tables import SIDES, SideRows, merge_medians, merge_sums
 from analyses.diff.sides import Side
-from analyses.diff.two_runs_comparison import Comparison
 from analyses.scope import Scope
 from hta_graph.arrays import expand_ranges, take_or
 from hta_graph.attribution.call_paths import CallPaths
 from hta_graph.graph.conversion import labels, texts_of_codes
 from hta_graph.model import BoundBy, EventKind, Ints, kind_mask
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.pieces import SegmentTable
+from hta_graph.paths.segments import SegmentTable
 from hta_graph.trace.profiler_names import STEP_NAME
-
-__all__ = [
-    "call_path_diff",
-    "changed_rows",
-    "class_times",
-    "event_times",
-    "name_diff",
-    "path_class_diff",
-    "path_event_diff",
-    "step_table",
-    "time_by_name_diff",
-]
 
 CPU_ROWS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION, EventKind.OVERHEAD)
 

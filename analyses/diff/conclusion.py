@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from analyses.diff.comparison import LEAST_OF_WINDOWS, Comparison
 from analyses.diff.noise import LEAST_OF_STEPS
 from analyses.diff.sides import Lengths, Measure
-from analyses.diff.two_runs_comparison import LEAST_OF_WINDOWS, Comparison
 from analyses.display.labels import SHORT
-from analyses.display.terminal import clipped, duration_text
+from analyses.display.text_layout import clipped, duration_text
 from hta_graph.text.formatting import signed_milliseconds
-
-__all__ = ["beyond_noise", "conclusion_lines"]
 
 SLOWER_IN: Mapping[Measure, str] = {
     "iteration": "per iteration",

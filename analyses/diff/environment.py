@@ -1,22 +1,29 @@
-"""Which types and shapes the operators behind a run's work were given, where the recording tells."""
+"""What was different around two runs: machine, job, precision, shapes, versions, options of the recording.
+
+Another GPU, another rank or another program are caveats: lengths then say less than they seem to.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from analyses.diff.outermost_operators import outermost_operators
+from analyses.diff.comparison import outermost_operators
 from analyses.scope import Scope
-from hta_graph.activities import WorkType
+from hta_graph.arrays import distinct
+from hta_graph.attribution.call_paths import STANDALONE_NUMBER
 from hta_graph.errors import TraceError
+from hta_graph.gpu_activity import WorkType
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ints
 from hta_graph.trace.event_args import read_event_args
-
-__all__ = ["inputs_that_differ"]
+from hta_graph.trace.table import Trace
 
 LEAST_SHARE = 0.1
 """Other types or shapes are said where so much of the time that operators ask for is theirs."""
@@ -132,3 +139,140 @@ def _cut_middle(text: str) -> str:
     """Keep the beginning and the end of long shapes."""
     half = LONGEST_SHAPE // 2
     return text if len(text) <= LONGEST_SHAPE else f"{text[:half]}…{text[-half:]}"
+
+
+NOT_RECORDED, NO_GPU = "not recorded", "none at work"
+FACTS_LISTED = 4
+"""How many differences the first line names, those first that change speed most."""
+
+VERSIONS = {
+    "cuda_runtime_version": "CUDA",
+    "cuda_driver_version": "CUDA of the driver",
+    "cupti_version": "CUPTI",
+    "hip_runtime_version": "HIP",
+    "hip_driver_version": "HIP of the driver",
+    "nccl_version": "NCCL",
+    "schemaVersion": "schema of the trace",
+}
+"""Keys of the header → words; a side that does not tell is not held against the other."""
+OPTIONS = ("with_stack", "record_shapes", "profile_memory", "with_flops", "with_modules")
+"""The profiler writes an option when it is on; with most of them recording itself takes time."""
+
+
+def environment(control: Scope, test: Scope) -> pd.DataFrame:
+    """List what differs around two runs, what changes speed most first.
+
+    Returns:
+        what, control, test (as the traces tell them).
+    """
+    sides = [_facts_of_run(scope.graph) for scope in (control, test)]
+    rows = [(what, sides[0].get(what), sides[1].get(what)) for what in sides[0] | sides[1]]
+    rows[2:2] = inputs_that_differ(control, test)
+    listed = [(what, was or NOT_RECORDED, now or NOT_RECORDED) for what, was, now in rows if _differ(what, was, now)]
+    return pd.DataFrame(listed, columns=["what", "control", "test"], dtype=object)
+
+
+def environment_lines(frame: pd.DataFrame) -> list[str]:
+    """Say what differs in one sentence that names both sides; nothing if nothing does.
+
+    >>> environment_lines(pd.DataFrame({"what": ["GPU"], "control": ["A100"], "test": ["V100"]}))
+    ['The environment differs: GPU A100 … V100.']
+    """
+    listed = [f"{what} {was} … {now}" for what, was, now in frame.itertuples(index=False)]
+    hidden = len(listed) - FACTS_LISTED
+    more = [f"{hidden} more in the table of the environment"] if hidden > 0 else []
+    return [f"The environment differs: {'; '.join([*listed[:FACTS_LISTED], *more])}."] if listed else []
+
+
+def _differ(what: str, was: str | None, now: str | None) -> bool:
+    """Tell whether a fact differs; a side that does not tell is not held against the other, unless one has no GPU."""
+    return was != now and (bool(was and now) or (what == "GPU" and NO_GPU in (was, now)))
+
+
+def _facts_of_run(graph: DependencyGraph) -> dict[str, str | None]:
+    """Tell what a trace says about its machine, its job and its recording."""
+    trace = graph.trace
+    has_header = bool(trace.settings)
+    options = {f"profiler option {key}": _option(trace, key) for key in OPTIONS if has_header}
+    return {
+        "GPU": _gpus_at_work(graph),
+        "GPUs in the machine": str(len(trace.gpu_names)) if trace.gpu_names else None,
+        "world size": None if trace.world_size is None else str(trace.world_size),
+        "rank": None if trace.rank is None else str(trace.rank),
+        "communication": trace.settings.get("backend"),
+        **{words: _version(key, trace.settings.get(key)) for key, words in VERSIONS.items()},
+        **options,
+    }
+
+
+def _option(trace: Trace, key: str) -> str:
+    return "off" if trace.settings.get(key, "0") in ("0", "False", "false") else "on"
+
+
+def _gpus_at_work(graph: DependencyGraph) -> str | None:
+    """Name the GPUs whose streams did work, as the header calls them; none where there was no work."""
+    events, lanes, names = graph.event_table, graph.lanes, graph.trace.gpu_names
+    if not graph.is_gpu.any():
+        return NO_GPU
+    devices = np.unique(lanes.device[np.unique(events.lane[graph.is_gpu])]).tolist()
+    found = {names[device] if 0 <= device < len(names) else "" for device in devices} - {"", "unnamed"}
+    return ", ".join(sorted(found or set(names) - {"unnamed"})) or None
+
+
+def _version(key: str, text: str | None) -> str | None:
+    """Write CUDA's and HIP's numbers as one says them.
+
+    >>> _version("cuda_runtime_version", "12060"), _version("hip_runtime_version", "60443483")
+    ('12.6', '6.4')
+    """
+    if text is None or not text.isdigit():
+        return text
+    number = int(text)
+    if key.startswith("cuda") and number >= 1_000:
+        return f"{number // 1_000}.{number % 1_000 // 10}"
+    if key.startswith("hip") and number >= 10_000_000:
+        return f"{number // 10_000_000}.{number // 100_000 % 100}"
+    return text
+
+
+LEAST_COMMON = 0.5
+"""Versions of one program have 63 to 100 % of their operators' time in common, other programs 7 to 49 % (rarely 65)."""
+OF_ENVIRONMENT: Mapping[str, str] = {"GPU": "on another GPU", "rank": "as another rank"}
+OTHER_WORK = "with mostly other operators"
+
+
+def caveats(control: Scope, test: Scope, around: pd.DataFrame) -> list[str]:
+    """Say why a difference is more than the effect of a change: another GPU, another rank, another program.
+
+    Args:
+        control: the stretch that stands for the control.
+        test: that of the test.
+        around: what differs in the environment.
+    """
+    said = [words for what, words in OF_ENVIRONMENT.items() if what in set(around["what"])]
+    return [*said, OTHER_WORK] if share_in_common(control, test) < LEAST_COMMON else said
+
+
+def share_in_common(control: Scope, test: Scope) -> float:
+    """Return how much of a side's outermost operators, by time, have names that the other side has, too.
+
+    The smaller one of both sides; numbers in names do not count. 1 where a side has no operators: nothing is known.
+    """
+    times = [_operator_times(scope) for scope in (control, test)]
+    totals = [sum(own.values()) for own in times]
+    if not all(totals):
+        return 1.0
+    common = times[0].keys() & times[1].keys()
+    return min(sum(own[name] for name in common) / total for own, total in zip(times, totals, strict=True))
+
+
+def _operator_times(scope: Scope) -> dict[str, int]:
+    """Add up the outermost operators of a scope by name."""
+    events, names = scope.graph.event_table, scope.graph.names
+    rows = outermost_operators(scope)
+    found: dict[str, int] = {}
+    for code in distinct(events.name[rows]).tolist():
+        own = rows[events.name[rows] == code]
+        name = STANDALONE_NUMBER.sub("#", names[code])
+        found[name] = found.get(name, 0) + int((events.end[own] - events.start[own]).sum())
+    return found

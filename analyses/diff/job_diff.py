@@ -1,30 +1,107 @@
-"""Where two jobs differ: on their paths by class, name, rank and host, and in who made whom wait; medians of steps."""
+"""diff of two jobs: whether one is slower, where on its path, on which ranks and hosts, and who makes others wait."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from analyses import column_types
+from analyses.advice.format import brief_class, brief_duration, quoted
+from analyses.answer import Answer, Note, records
 from analyses.diff.change_tables import changed_rows
-from analyses.diff.job_rows import CAUSE_KEYS, GROUP_KEYS, JobRows
-from analyses.diff.job_side import JobSide
+from analyses.diff.comparison import Comparison, compare_lengths, repetition_noise
+from analyses.diff.conclusion import beyond_noise, conclusion_lines
+from analyses.diff.environment import OF_ENVIRONMENT, caveats, environment, environment_lines
+from analyses.diff.job_side import CAUSE_KEYS, GROUP_KEYS, STEPS_LISTED, JobRows, JobSide
 from analyses.diff.merge_tables import SIDES, SideRows, merge_medians
-from analyses.diff.two_runs_comparison import Comparison
+from analyses.diff.run_diff import TIMES, answer_of_comparison, comparison_keys
+from analyses.diff.sides import Side
+from analyses.display.dataframes import RANKS_LISTED
+from analyses.display.labels import MEANING_IN_JOBS
+from analyses.tables import Table
+from hta_graph.errors import Remedy
 from hta_graph.graph.conversion import none_where
+from hta_graph.text.formatting import signed_milliseconds
+from hta_graph.text.sanitize import one_line
+from hta_graph.text.shorten import short_name
 
-__all__ = [
-    "JobComparison",
-    "common_ranks",
-    "job_causes",
-    "job_classes",
-    "job_groups",
-    "job_hosts",
-    "job_names",
-    "job_ranks",
-]
+
+def job_environment(control: JobSide, test: JobSide, around: pd.DataFrame) -> pd.DataFrame:
+    """List what differs around two jobs, their ranks first, then what does around one rank of each.
+
+    Args:
+        control: the job to compare with.
+        test: the job that changed.
+        around: what differs around the rank of each job that is compared beside them.
+
+    Returns:
+        what, control, test.
+    """
+    sides = ((control, test), (test, control))
+    ranks = ("ranks", *(_ranks_text(own, other) for own, other in sides))
+    hosts = ("hosts", *(_hosts_text(own) for own, _ in sides))
+    groups = ("process groups", *(_groups_text(own) for own, _ in sides))
+    first = [row for row in (ranks, groups, hosts) if row[1] != row[2] and all(row)]
+    return pd.concat([pd.DataFrame(first, columns=around.columns, dtype=object), around], ignore_index=True)
+
+
+def _ranks_text(own: JobSide, other: JobSide) -> str:
+    """Say how many ranks of how many there are, and which the other job lacks."""
+    count, size = len(own.files), own.world_size
+    said = f"{count} of {size}" if size is not None and size > count else f"{count}"
+    alone = sorted(own.files.keys() - other.files.keys())
+    # The ranks that make a job larger than another one need no list.
+    return f"{said} with {_listed(alone)}" if alone and _job_size(own) == _job_size(other) else said
+
+
+def _job_size(side: JobSide) -> int:
+    return side.world_size or len(side.files)
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    hidden = len(ranks) - RANKS_LISTED
+    return ", ".join(map(str, ranks[:RANKS_LISTED])) + (f" and {hidden} more" if hidden > 0 else "")
+
+
+def _hosts_text(side: JobSide) -> str:
+    """Say on how many hosts a job ran; nothing if a rank does not tell its own."""
+    return str(len(set(side.hosts.values()))) if len(side.hosts) == len(side.files) else ""
+
+
+def _groups_text(side: JobSide) -> str:
+    """Say how many groups of which kind and size met, largest kinds first."""
+    kinds = Counter(side.rows.groups.drop_duplicates(GROUP_KEYS)[GROUP_KEYS[:2]].itertuples(index=False, name=None))
+    listed = sorted(((ranks, kind, count) for (kind, ranks), count in kinds.items()), reverse=True)
+    return ", ".join(f"{count} × {kind + ' of ' if kind else ''}{ranks}" for ranks, kind, count in listed)
+
+
+def job_caveats(control: JobSide, test: JobSide, of_rank: Collection[str]) -> list[str]:
+    """Say why a difference of jobs is more than the effect of a change: other ranks, and what is said of one rank."""
+    said = [words for words in of_rank if words != OF_ENVIRONMENT["rank"]]
+    sizes = [_job_size(side) for side in (control, test)]
+    if sizes[0] != sizes[1]:
+        return [f"of {sizes[1]} ranks instead of {sizes[0]}", *said]
+    return ["with other ranks recorded", *said] if control.files.keys() != test.files.keys() else said
+
+
+def missing_rank_lines(control: JobSide, test: JobSide) -> list[str]:
+    """Say which ranks are not given, or lack a step that is compared: what they did is not known."""
+    said = []
+    for name, side in (("control", control), ("test", test)):
+        lacking = max((side.world_size or 0) - len(side.files), 0)
+        if lacking:
+            given = f"Of the {name}'s {side.world_size:,} ranks {lacking:,} {'is' if lacking == 1 else 'are'} not given"
+            said.append(f"{given}: what others waited for there is not known.")
+        if side.missing:
+            who = f"{'rank' if len(side.missing) == 1 else 'ranks'} {_listed(side.missing)}"
+            said.append(f"Of the {name} {who} did not record all that is compared, and contribute nothing there.")
+    return said
+
 
 JobComparison = Comparison[JobSide]
 
@@ -168,3 +245,193 @@ def _texts(values: list[str | None]) -> pd.Series[Any]:
 def _none_for_nothing(frame: pd.DataFrame, column: str, text: pd.Series[Any]) -> Any:
     """Return a column with None where a text is empty."""
     return none_where(frame[column].to_numpy(object, copy=True), (text == "").to_numpy(np.bool_))
+
+
+BETWEEN = " / "
+"""What stands between the names of a call path."""
+MOST_OF_IT = 0.5
+CAUSE_COLUMNS = ["rank", "name", "call_path", "bound_by", "diff_ns"]
+
+
+def job_conclusion(
+    found: JobComparison, tables: Mapping[str, pd.DataFrame], caveats: Sequence[str], repeated_on: str
+) -> list[str]:
+    """Say whether the test is slower, how sure that is, where the difference lies, and who makes others wait now.
+
+    Args:
+        found: the lengths of both jobs.
+        tables: those of the jobs, by name.
+        caveats: what else than the program differs.
+        repeated_on: on which rank that repeats which tells the noise of too few steps.
+    """
+    said = conclusion_lines(found, tables["job_classes"], tables["job_names"], caveats, repeated_on=repeated_on)
+    if not found.beyond_noise:
+        return said
+    change_ns = found.test.median_ns - found.control.median_ns
+    each = " a step" if max(len(side.lengths_ns) for side in found.sides.values()) > 1 else ""
+    return [*said, *_where_lines(change_ns, tables), *_cause_lines(change_ns, tables, each)]
+
+
+def _where_lines(change_ns: int, tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Name the rank that most of the difference lies on, else the host."""
+    for name, key in (("job_ranks", "rank"), ("job_hosts", "host")):
+        rows = beyond_noise(tables[name])
+        for row in rows[rows["diff_ns"] / change_ns >= MOST_OF_IT].head(1).to_dict("records"):
+            where = f"host {one_line(row['host'])}" if key == "host" else f"rank {row['rank']}{_on_host(row['host'])}"
+            longer = "longer" if change_ns > 0 else "shorter"
+            return [f"The path is {longer} on {where}: {signed_milliseconds(row['diff_ns'])} ms."]
+    return []
+
+
+def _on_host(host: str | None) -> str:
+    return f" on host {one_line(host)}" if host else ""
+
+
+def _cause_lines(change_ns: int, tables: Mapping[str, pd.DataFrame], each: str) -> list[str]:
+    """Say for whom others wait now and did not, or no longer do."""
+    causes = beyond_noise(tables["job_causes"])
+    causes = causes[causes["name"].notna() & (causes["diff_ns"] / change_ns > 0)]
+    # In a pipeline waiting moves from rank to rank by chance: what made the path longer too goes first.
+    on_path = beyond_noise(tables["job_names"])
+    on_path = on_path[on_path["diff_ns"] / change_ns > 0]
+    causes = causes.loc[(~causes["name"].isin(on_path["name"])).sort_values(kind="stable").index]
+    for rank, name, path, bound, diff_ns in causes.head(1)[CAUSE_COLUMNS].itertuples(index=False):
+        whole = tables["job_ranks"].set_index("rank").loc[rank]
+        was, now = (brief_duration(int(whole[f"{side}_caused_ns"])) for side in ("control", "test"))
+        who = f"rank {rank}{_on_host(whole['host'])}"
+        begins = f"Others now wait for {who}" if diff_ns > 0 else f"Others no longer wait so long for {who}"
+        times = f"{was} → {now}{each}, all of them together"
+        most = f"{_cause_text(name, path, bound)}, {signed_milliseconds(diff_ns)} ms"
+        return [f"{begins}: {times}; most of the difference is {most}."]
+    return []
+
+
+def _cause_text(name: str, call_path: str, bound: str) -> str:
+    """Say what was done, and in what."""
+    around = call_path.rpartition(BETWEEN)[2]
+    inside = f" in {quoted(around)}" if around else ""
+    return f"{quoted(short_name(name))}{inside} ({brief_class(bound, MEANING_IN_JOBS)})"
+
+
+ROWS_SHOWN = 10
+
+
+def common_rank(control: JobSide, test: JobSide) -> int:
+    """Return the rank that is compared beside two jobs: the lowest that both have, if it can be one that lacks nothing.
+
+    Where they have none in common, the lowest of the control.
+    """
+    ranks = sorted(control.files.keys() & test.files.keys()) or [min(control.files)]
+    lacking = {*control.missing, *test.missing}
+    return next((rank for rank in ranks if rank not in lacking), ranks[0])
+
+
+def between_jobs(control: JobSide, test: JobSide, ranks: Comparison[Side]) -> JobComparison:
+    """Compare two jobs by all of their steps, or by a window of each.
+
+    Args:
+        control: the job to compare with.
+        test: the job that changed.
+        ranks: one rank of each, compared: what repeats on it tells the noise where steps are too few.
+    """
+    return compare_lengths(control, test, lambda: repetition_noise(ranks.control, ranks.test, communication=False))
+
+
+def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
+    """Return what changed between two jobs, and, as series, the tables about one rank of each.
+
+    Args:
+        found: the jobs.
+        ranks: one rank of each: those tables and keys of the answer that one rank's comparison has are about it.
+
+    Returns:
+        The tables ``job_classes``, ``job_names``, ``job_ranks``, ``job_hosts``, ``job_groups``, ``job_causes``, and
+        what differs in the environment. The notes begin with that and with the conclusion.
+    """
+    tables = {name: table.explained_by(found) for name, table in TABLES.items()}
+    beside = answer_of_comparison(ranks)
+    sides = (found.control, found.test)
+    of_ranks = environment(ranks.control.scope, ranks.test.scope)
+    around = job_environment(*sides, of_ranks)
+    besides = job_caveats(*sides, caveats(ranks.control.scope, ranks.test.scope, of_ranks))
+    conclusion = job_conclusion(found, tables, besides, f" on rank {ranks.control.graph.rank}")
+    job = {"conclusion": " ".join(conclusion), "caveats": besides, **_job_keys(found)}
+    more = {"environment": around} if len(around) else {}
+    return replace(
+        beside,
+        tables=tables | more,
+        series={name: frame for name, frame in beside.tables.items() if name != "environment"},
+        opening=[*environment_lines(around), *missing_rank_lines(*sides), *conclusion],
+        conclusion=conclusion,
+        closing_notes=[*_closing_lines(found), _rank_note(ranks)],
+        keys={**beside.keys, "conclusion": " ".join(beside.conclusion), "environment": records(around), "job": job},
+        worst_by={"job_ranks": "diff_ns"},
+        most_rows=ROWS_SHOWN,
+    )
+
+
+def _job_keys(found: JobComparison) -> dict[str, Any]:
+    """Return what JSON says of the jobs: lengths, ranks, steps."""
+    return {
+        **comparison_keys(found),
+        "ranks": {name: sorted(side.files) for name, side in found.sides.items()},
+        "missing_ranks": {name: list(side.missing) for name, side in found.sides.items()},
+        "stretches_told": {name: side.rows.count for name, side in found.sides.items()},
+        "steps": {name: list(side.steps) for name, side in found.sides.items()},
+    }
+
+
+def _closing_lines(found: JobComparison) -> list[str]:
+    """Say which ranks were compared, over which steps, and what the tables add up."""
+    counts = [f"{len(side.files):,} ranks of the {name}" for name, side in found.sides.items()]
+    said = [f"Compared: the jobs of {' and '.join(counts)}, {len(common_ranks(found)):,} of them by their numbers."]
+    if any(len(side.lengths_ns) > 1 for side in found.sides.values()):
+        said.append("Tables are medians over the steps; waiting is added up over the ranks that waited.")
+    for name, side in found.sides.items():
+        count = len(side.lengths_ns)
+        if count > STEPS_LISTED:
+            told = f"{side.rows.count} of the {count:,} steps of the {name}, evenly spread from short to long"
+            said.append(f"The tables are those of {told}; the lengths are those of all.")
+    return said
+
+
+def _rank_note(ranks: Comparison[Side]) -> Note:
+    sides = (f"rank {side.graph.rank} of the {name}" for name, side in ranks.sides.items())
+    said = f"Kernels, operators and call paths are those of {' and '.join(sides)}, beside the jobs"
+    return Note(said, Remedy("they are in series", "--json writes them, --rank N asks about another rank alone"))
+
+
+WAITS = [*TIMES, "noise_ns"]
+CAUSED = ["control_caused_ns", "test_caused_ns"]
+MEANINGS = {
+    "control_host": column_types.text("The host of the control; null: not recorded, or several.", null=True),
+    "control_caused_ns": column_types.ns("The waiting of others that it causes in the control"),
+    "test_caused_ns": column_types.ns("The waiting of others that it causes in the test"),
+    "ranks": column_types.whole("How many ranks each of the groups has."),
+    "kind": column_types.GROUP_KIND,
+    "worst_diff_ns": column_types.ns("By how much that group's waiting changed"),
+}
+TABLES = {
+    "job_classes": Table(job_classes, ["bound_by", *WAITS], MEANINGS),
+    "job_names": Table(job_names, ["name", "bound_by", "control_calls", "test_calls", *WAITS], MEANINGS),
+    "job_ranks": Table(
+        job_ranks,
+        ["rank", "host", "control_host", *WAITS, *CAUSED],
+        {
+            **MEANINGS,
+            "control_ns": column_types.ns("The control's path on the rank"),
+            "test_ns": column_types.ns("The test's path on the rank"),
+        },
+    ),
+    "job_hosts": Table(
+        job_hosts,
+        ["host", "control_host", "ranks", *WAITS, *CAUSED],
+        {**MEANINGS, "ranks": column_types.whole("How many ranks are on it."), "host": column_types.text("The host.")},
+    ),
+    "job_groups": Table(job_groups, ["kind", "ranks", "groups", *WAITS, "worst_group", "worst_diff_ns"], MEANINGS),
+    "job_causes": Table(
+        job_causes,
+        ["rank", "name", "call_path", "bound_by", *WAITS],
+        {**MEANINGS, "name": column_types.text("What it did; null: nothing shows it.", null=True)},
+    ),
+}

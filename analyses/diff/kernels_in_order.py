@@ -14,8 +14,6 @@ from hta_graph.alignment.sequence_alignment import align
 from hta_graph.attribution.call_paths import CallPaths
 from hta_graph.model import Ids, Ints
 
-__all__ = ["EnqueuedWork", "common_codes", "kernel_changes"]
-
 NAMES_SHOWN = 4
 """How many kernels of a changed run are named."""
 

@@ -1,4 +1,4 @@
-"""One table of two runs: what either side has, the median over its stretches, the difference and its noise."""
+"""One table of two runs: what either side has, the median over its windows, the difference and its noise."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import pandas as pd
 
 from analyses.diff.noise import LEAST_OF_STEPS, band_of_spreads, spread_of_rows
 from hta_graph.model import Floats, Ints
-
-__all__ = ["SIDES", "SideRows", "largest_change_first", "merge_medians", "merge_sums"]
 
 SIDES = ("control", "test")
 LARGEST_TABLE = 1 << 22

@@ -8,17 +8,6 @@ import numpy as np
 
 from hta_graph.model import Floats, Ids, Ints
 
-__all__ = [
-    "ENOUGH_STEPS",
-    "LEAST_OF_STEPS",
-    "Repetitions",
-    "band_of_medians",
-    "band_of_spreads",
-    "band_of_steps",
-    "noise_of_repetitions",
-    "spread_of_rows",
-]
-
 ENOUGH_STEPS = 3
 """So many steps of a side tell their own spread."""
 LEAST_OF_STEPS = 0.01

@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from analyses import column_types
 from analyses.answer import Answer, records
-from analyses.diff.caveats import caveats
-from analyses.diff.change_tables import (
-    call_path_diff,
-    path_class_diff,
-    path_event_diff,
-    step_table,
-    time_by_name_diff,
-)
+from analyses.diff.change_tables import call_path_diff, path_class_diff, path_event_diff, step_table, time_by_name_diff
+from analyses.diff.comparison import Comparison, compare
 from analyses.diff.conclusion import conclusion_lines
+from analyses.diff.environment import caveats, environment, environment_lines
 from analyses.diff.kernels_in_order import kernel_changes
 from analyses.diff.sides import Lengths, Side, side_of_path, side_of_window, sides_of_steps
-from analyses.diff.two_runs_comparison import Comparison, compare
-from analyses.diff.two_runs_environment import environment, environment_lines
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.display.window_text import rows_after_lines
 from analyses.scope import Scope
@@ -30,8 +23,6 @@ from hta_graph.paths.windows import WindowForm, WindowQuery
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
-
-__all__ = ["TABLES", "TIMES", "answer", "answer_of_comparison", "between_runs", "comparison_keys", "figure"]
 
 
 def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]) -> Answer:

@@ -1,4 +1,4 @@
-"""What one run is compared by: all of its steps but the warm-up, or one window that was asked for."""
+"""One side of a comparison: the steps of a run without the warm-up, or one window that was asked for."""
 
 from __future__ import annotations
 
@@ -13,23 +13,9 @@ from analyses.scope import Scope, in_window
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ints
 from hta_graph.paths.critical_path import CriticalPath, critical_paths
-from hta_graph.paths.median_step import StepLength, step_lengths
 from hta_graph.paths.step_table import StepRow, step_rows
 from hta_graph.paths.window_ends import steps_by_number
-from hta_graph.paths.windows import Window, WindowForm, WindowQuery, step, whole
-
-__all__ = [
-    "Lengths",
-    "Measure",
-    "Side",
-    "is_first_of_recording",
-    "is_first_of_several",
-    "measure_of_window",
-    "side_of_path",
-    "side_of_window",
-    "sides_of_steps",
-    "median_index",
-]
+from hta_graph.paths.windows import StepLength, Window, WindowForm, WindowQuery, step, step_lengths, whole
 
 Measure = Literal["iteration", "latency", "time on the CPU", "window", "whole trace"]
 """What of a stretch is compared: from the end of earlier work to that of its own, from its start to that, …"""

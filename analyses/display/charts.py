@@ -16,21 +16,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from plotly.graph_objects import Figure
 
-__all__ = [
-    "COLOUR",
-    "GRID",
-    "SERIES",
-    "bars_of_shares",
-    "empty_figure",
-    "figure_html",
-    "in_notebook",
-    "long_bars",
-    "new_figure",
-    "plotly_objects",
-    "show",
-    "step_lines",
-    "steps_by_group",
-]
 
 COLOUR = {
     "compute": "#3fa65c",

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TextIO
 
-from analyses.display.plain import write_lines
-from analyses.display.terminal import Line, TextTable
-from analyses.display.text_layout import blocks_that_fit
+from analyses.display.stderr import write_lines
+from analyses.display.text_layout import Line, TextTable, blocks_that_fit
 from hta_graph.text.sanitize import sanitize
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["print_lines", "text_of"]
 
 NARROWEST = 60
 ENDLESS = 1_000_000

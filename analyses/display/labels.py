@@ -1,4 +1,4 @@
-"""The one home of words: what the keys in answers (classes, causes, reasons, edge kinds) mean, for a person."""
+"""The labels of all keys in answers: what classes, causes, reasons and edge kinds mean, for a person."""
 
 from __future__ import annotations
 
@@ -6,18 +6,6 @@ from collections.abc import Mapping
 
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EDGE_MEANING
-
-__all__ = [
-    "CAUSE",
-    "EDGE",
-    "MEANING",
-    "MEANING_IN_JOBS",
-    "OF_JOBS",
-    "REASON",
-    "SHORT",
-    "class_meanings",
-    "short_labels",
-]
 
 MEANING: Mapping[str, str] = {
     "cpu_bound": "the CPU works: operators and calls",

@@ -10,8 +10,6 @@ from typing import Any
 
 from hta_graph.text.sanitize import sanitize_lines
 
-__all__ = ["page_of"]
-
 TEMPLATES = "report/templates"
 
 

@@ -1,17 +1,32 @@
-"""How far the work is, as a bar on a terminal that is taken away at the end; nothing in a pipe or a file."""
+"""Standard error: lines, and how far the work is as a bar, which is gone at the end and never in a pipe or a file.
+
+It is the one way of text to a terminal: names in it may be anybody's.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self, TextIO
 
-from analyses.display.plain import say
+from hta_graph.text.sanitize import sanitize
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["ProgressLine"]
+
+def write_lines(lines: Iterable[str], to: TextIO) -> None:
+    """Write lines of which nothing moves a cursor or makes a second line."""
+    to.write("".join(f"{sanitize(line)}\n" for line in lines))
+
+
+def say(line: str) -> None:
+    """Print a line about the work on standard error; where that takes none, nobody can be told."""
+    with suppress(OSError):
+        write_lines([line], sys.stderr)
+        sys.stderr.flush()
 
 
 class ProgressLine:

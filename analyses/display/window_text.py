@@ -1,23 +1,36 @@
-"""What answers say in words about the window that they are about, and about the steps beside it."""
+"""Sentences about the window of an answer: its lengths, the steps beside it, and whether clocks agree."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from shlex import quote
 
 import numpy as np
 
 from analyses.display.labels import short_labels
-from analyses.display.terminal import Line, clipped, duration_text, percent, table
+from analyses.display.text_layout import Line, clipped, duration_text, percent, table
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind
-from hta_graph.paths.median_step import StepLength, step_lengths
 from hta_graph.paths.step_table import StepRow, notable_steps, step_rows
-from hta_graph.paths.windows import Window
+from hta_graph.paths.windows import StepLength, Window, step_lengths
 
-__all__ = ["default_lines", "listed_steps", "rows_after_lines", "steps_in_columns", "has_iteration", "window_lines"]
+
+def clock_lines(diagnostics: Mapping[str, int]) -> list[str]:
+    """Say it where the GPU's clock is behind the host's."""
+    behind = diagnostics["gpu_clock_behind_ns"]
+    if not behind:
+        return []
+    said = f"clocks: the GPU's is at least {duration_text(behind)} behind the host's (work starts before its launch)"
+    return [f"{said}; recorded times are left as they are"]
+
+
+def clock_notes(diagnostics_of: Mapping[int, Mapping[str, int]]) -> list[str]:
+    """Say of which ranks the GPU's clock is behind: delays from launch to start are then too short, or negative."""
+    found = ((rank, line) for rank, diagnostics in diagnostics_of.items() for line in clock_lines(diagnostics))
+    return [f"rank {rank}: {line}, so delays from launch to start are too short" for rank, line in found]
+
 
 STEPS_LISTED = 24
 ALIKE = 0.05

@@ -1,1 +1,1 @@
-"""Holistic Trace Analysis' own names, arguments and shapes over the dependency graph: change one import line."""
+"""Holistic Trace Analysis: its classes, methods, arguments and columns, answered by the dependency graph."""

@@ -1,26 +1,216 @@
-"""HTA's two questions about annotations, in HTA's shapes."""
+"""HTA's tables of where the time goes: GPU time, overlap, kernels, idle time, annotations, stragglers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from analyses.hta.frame import SymbolTable, hta_trace_frames
-from analyses.hta.kernel_names import name_without_arguments
+from analyses.hta.frame import SymbolTable, hta_trace_frames, iterations, name_without_arguments
+from analyses.matched_collectives import MatchedWindow, matched_collectives
 from analyses.questions.annotation_times import annotation_rows
+from analyses.questions.idle_time import LaunchGap, causes_by_launch
+from analyses.questions.kernel_breakdown import OVERLAPPING, kernel_statistics, kernel_types
+from analyses.questions.overlap import comm_comp_overlap
+from analyses.questions.stragglers import stragglers
+from analyses.questions.temporal_breakdown import temporal_breakdown
 from analyses.scope import Scope
 from analyses.tables import rows_to_share
 from hta_graph.arrays import take_or
-from hta_graph.attribution.gpu_annotations import gpu_annotations_over
+from hta_graph.attribution.owners import gpu_annotations_over
+from hta_graph.errors import QueryError
+from hta_graph.gpu_activity import stream_intervals
 from hta_graph.model import EventKind, Ints
 from hta_graph.safe_regex import names_matching
 from hta_graph.trace.event_args import Objects
 
-__all__ = ["hta_gpu_kernels_with_user_annotations", "hta_gpu_user_annotation_breakdown"]
+STATISTICS = ("count", "mean", "std", "min", "25%", "50%", "75%", "max")
+
+
+def describe(values: np.ndarray[Any, Any]) -> list[float]:
+    """Return what pandas' ``describe`` does of at least one value: sample deviation, interpolated quartiles.
+
+    >>> describe(np.array([3, 1, 2, 2]))
+    [4.0, 2.0, 0.816496580927726, 1.0, 1.75, 2.0, 2.25, 3.0]
+    """
+    ordered = np.sort(values)
+    count = len(ordered)
+    mean = float(ordered.mean())
+    spread = (
+        math.sqrt(float(((ordered - mean) ** 2).sum()) / (count - 1)) if count > 1 else math.nan
+    )  # of a sample: pandas' default
+    quartiles = [_value_at(ordered, share) for share in (0.25, 0.5, 0.75)]
+    return [float(count), mean, spread, float(ordered[0]), *quartiles, float(ordered[-1])]
+
+
+def _value_at(ordered: np.ndarray[Any, Any], share: float) -> float:
+    """Return a quantile of ordered values, interpolated between neighbours."""
+    place = share * (len(ordered) - 1)
+    # Linear interpolation, as pandas and NumPy do by default.
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return float(ordered[low] + (ordered[high] - ordered[low]) * (place - low))
+
+
+def describe_groups(
+    groups: Sequence[tuple[tuple[Any, ...], np.ndarray[Any, Any]]], names: Sequence[str], column: str
+) -> pd.DataFrame | None:
+    """Return one row of statistics per group of values, with the groups' keys as the index; None without groups.
+
+    Args:
+        groups: keys and values of each group; those without values are left out.
+        names: the names of the keys.
+        column: the name of what is described, above the statistics.
+    """
+    filled = [(key, describe(values)) for key, values in groups if len(values)]
+    if not filled:
+        return None
+    index = pd.MultiIndex.from_arrays(list(zip(*(key for key, _ in filled), strict=True)), names=list(names))
+    return pd.DataFrame(np.array([row for _, row in filled]), index=index, columns=_summary_columns(column))
+
+
+@cache
+def _summary_columns(column: str) -> pd.MultiIndex:
+    """Return the headings of a summary: making them is half the time of a small one."""
+    return pd.MultiIndex.from_product([[column], STATISTICS])
+
+
+def hta_temporal_breakdown(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Return the frame of ``TraceAnalysis.get_temporal_breakdown``."""
+    exact = temporal_breakdown([scope for scope in scopes if not scope.missing()])
+    frame = pd.DataFrame({"rank": exact["rank"]})
+    times = {
+        "idle_time": exact["idle_ns"],
+        "compute_time": exact["compute_ns"],
+        "non_compute_time": exact["exposed_communication_ns"] + exact["exposed_memory_ns"],
+        "kernel_time": exact["window_ns"],
+    }
+    for name, column in times.items():
+        frame[f"{name}(us)"] = column / 1e3
+    for name in ("idle_time", "compute_time", "non_compute_time"):
+        frame[f"{name}_pctg"] = (100 * times[name] / times["kernel_time"]).round(2)
+    return frame
+
+
+def hta_overlap(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Return the frame of ``TraceAnalysis.get_comm_comp_overlap``."""
+    exact = comm_comp_overlap(scopes)
+    share = exact["overlapped_communication_ns"] * 100 / exact["communication_ns"].where(exact["communication_ns"] > 0)
+    return pd.DataFrame({"rank": exact["rank"], "comp_comm_overlap_pctg": share.astype(float).round(2)})
+
+
+def hta_kernel_breakdown(
+    scopes: Sequence[Scope],
+    duration_ratio: float,
+    num_kernels: int,
+    include_memory_kernels: bool,
+    *,
+    by_quantile: bool = False,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the frames of ``TraceAnalysis.get_gpu_kernel_breakdown``; ``by_quantile`` chooses names by HTA's rule."""
+    exact = kernel_types(scopes, memory_kernels=include_memory_kernels)
+    limits = (duration_ratio, num_kernels)
+    frame = kernel_statistics(scopes, limits, memory_kernels=include_memory_kernels, by_quantile=by_quantile)
+    return _types_of_all_ranks(exact), _kernels_per_rank(frame)
+
+
+def _types_of_all_ranks(exact: pd.DataFrame) -> pd.DataFrame:
+    """Add up types over all ranks (µs, percent)."""
+    total = exact.groupby("kernel_type", sort=False)["time_ns"].sum().sort_values(ascending=False, kind="stable")
+    names = [OVERLAPPING.join(part.upper() for part in str(name).split(OVERLAPPING)) for name in total.index]
+    share = (100 * total / max(total.sum(), 1)).round(1)
+    return pd.DataFrame({"kernel_type": names, "sum": total.to_numpy() / 1e3, "percentage": share.to_numpy()})
+
+
+def _kernels_per_rank(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the statistics of kernels under HTA's names (µs)."""
+    named = {"sum (us)": "sum", "max (us)": "max", "min (us)": "min", "stddev": "std", "mean (us)": "mean"}
+    hta = pd.DataFrame({"name": frame["kernel"]})
+    for column, statistic in named.items():
+        hta[column] = frame[f"{statistic}_ns"].astype(float) / 1e3
+    hta["kernel_type"] = frame["kernel_type"].str.upper()
+    hta["rank"] = frame["rank"]
+    return hta.sort_values(["kernel_type", "name", "rank"], kind="stable", ignore_index=True)
+
+
+def hta_idle_time(
+    scopes: Sequence[Scope],
+    streams: Collection[int] | None,
+    show_idle_interval_stats: bool,
+    consecutive_kernel_delay: float,
+) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    """Return the frames of ``TraceAnalysis.get_idle_time_breakdown``."""
+    delay = consecutive_kernel_delay
+    rows = [row for scope in scopes if len(scope.work) for row in _intervals_by_cause(scope, streams, delay)]
+    return _idle_frame(rows), _statistics_frame(rows) if show_idle_interval_stats else None
+
+
+class CauseIntervals(NamedTuple):
+    """The intervals of one cause on one stream, whose own rank's rows are counted from 0."""
+
+    place: int
+    rank: int
+    lane: int
+    stream: int
+    cause: str
+    length: Ints
+
+
+def _intervals_by_cause(scope: Scope, streams: Collection[int] | None, delay_us: float) -> list[CauseIntervals]:
+    """Divide a rank's intervals by stream and cause; each stream has the cause ``other``, as in HTA."""
+    found = stream_intervals(scope.work)
+    cause = causes_by_launch(scope, found, delay_us)
+    number = scope.graph.lanes.stream
+    # HTA's rows come in the order in which streams first have work.
+    unique, first = np.unique(scope.work.lane, return_index=True)
+    lanes = unique[np.argsort(first)]
+    chosen = lanes if streams is None else lanes[np.isin(number[lanes], list(streams))]
+    kept = [
+        (lane, kind, found.length[here])
+        for lane in chosen.tolist()
+        for kind in LaunchGap
+        # HTA lists `other` for every stream, with 0 where there is none.
+        if (here := (found.lane == lane) & (cause == kind)).any() or kind == LaunchGap.OTHER
+    ]
+    return [
+        CauseIntervals(place, scope.rank, lane, int(number[lane]), kind.label, length)
+        for place, (lane, kind, length) in enumerate(kept)
+    ]
+
+
+def _idle_frame(rows: Sequence[CauseIntervals]) -> pd.DataFrame:
+    """Return HTA's table of idle time (µs)."""
+    whole: dict[tuple[int, int], int] = {}
+    for row in rows:
+        whole[row.rank, row.lane] = whole.get((row.rank, row.lane), 0) + int(row.length.sum())
+    idle = np.array([row.length.sum() for row in rows], np.float64)
+    of = np.array([max(whole[row.rank, row.lane], 1) for row in rows], np.float64)
+    columns = {
+        "rank": np.array([row.rank for row in rows], np.int64),
+        "stream": np.array([row.stream for row in rows], np.int64),
+        "idle_category": np.array([row.cause for row in rows], object),
+        "idle_time": (idle / 1e3).round(2),
+        "idle_time_ratio": (idle / of).round(2),
+    }
+    return pd.DataFrame(columns, index=pd.Index([row.place for row in rows], dtype=np.int64))
+
+
+def _statistics_frame(rows: Sequence[CauseIntervals]) -> pd.DataFrame:
+    """Describe the intervals; of none only the count is known."""
+    unknown = [0.0, *[float("nan")] * (len(STATISTICS) - 1)]
+    values = [describe(row.length / 1e3) if len(row.length) else unknown for row in rows]
+    numbers = np.array(values or np.empty((0, len(STATISTICS)))).round(2).T
+    columns = {
+        "rank": np.array([row.rank for row in rows], np.int64),
+        "stream": np.array([row.stream for row in rows], np.int64),
+        **dict(zip(STATISTICS, numbers, strict=True)),
+    }
+    return pd.DataFrame(columns, index=pd.Index([row.cause for row in rows], name="idle_category", dtype=object))
+
 
 OTHERS = "others"
 Frames = tuple[dict[int, pd.DataFrame], SymbolTable]
@@ -123,3 +313,39 @@ def _group_statistics(group_of: Ints, durations: Numbers, groups: int) -> Number
     squares = np.bincount(group_of, weights=(durations - mean[group_of]) ** 2, minlength=groups)
     highest, lowest = (ufunc.reduceat(durations[order], first) for ufunc in (np.maximum, np.minimum))
     return np.array([total, highest, lowest, np.sqrt(squares / np.maximum(count - 1, 1)), mean])
+
+
+def hta_profiler_steps(scopes: Sequence[Scope]) -> list[int]:
+    """Return the numbers of ``TraceAnalysis.get_profiler_steps``."""
+    steps = ((scope, step) for scope in scopes for step in scope.graph.steps())
+    return sorted({step.number for scope, step in steps if scope.holds(np.array([step.event]))[0]})
+
+
+def hta_potential_stragglers(
+    scopes: Sequence[Scope], profiler_steps: Sequence[int] | None, num_candidates: int
+) -> list[int]:
+    """Return the ranks of ``TraceAnalysis.get_potential_stragglers``, the one that causes most waiting first."""
+    matched = matched_collectives(scopes)
+    if profiler_steps is not None:
+        known = hta_profiler_steps(scopes)
+        if not set(profiler_steps) & set(known):
+            listed = ", ".join(map(str, known)) or "none"
+            raise QueryError(f"no step of {list(profiler_steps)} is in the traces; there are: {listed}")
+        matched = [item.take(step in set(profiler_steps) for step in _launching_steps(item)) for item in matched]
+    frame = stragglers(matched)
+    if not len(frame):
+        return []
+    caused = frame.groupby("rank")["wait_caused_ns"].sum()
+    # Whom nobody waits for is no straggler, even if fewer are found than asked for.
+    worst = caused[caused > 0].sort_values(ascending=False, kind="stable")
+    return [int(rank) for rank in worst.index[:num_candidates]]
+
+
+def _launching_steps(item: MatchedWindow) -> list[int]:
+    """Return the step in which the last rank launched each collective."""
+    last = item.found.last
+    step = np.full(len(last), -1, np.int64)
+    rank, rows = item.found.rank[last], item.rows(last)
+    for one in np.unique(rank).tolist():
+        step[rank == one] = iterations(item.scopes[one].graph, rows[rank == one].astype(np.int32))
+    return [int(number) for number in step]

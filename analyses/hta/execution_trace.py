@@ -1,4 +1,4 @@
-"""A device trace's operators and the nodes of the host execution trace that was recorded with it, as HTA has them."""
+"""HTA's functions about host execution traces: a device trace's operators and the nodes recorded with them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,6 @@ from hta_graph.graph.conversion import event_columns
 if TYPE_CHECKING:
     from analyses.hta.trace import Trace
 
-__all__ = [
-    "ET_COLUMNS",
-    "add_et_column",
-    "correlate_execution_trace",
-    "execution_trace_nodes",
-    "hta_correlate_execution_trace",
-    "load_execution_trace",
-    "with_et_column",
-]
 
 ET_COLUMNS: dict[str, Callable[[HostTrace, int], Any]] = {
     "op_schema": lambda host, row: host.attributes(row).get("op_schema", ""),

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from plotly.graph_objects import Figure
 
-__all__ = ["MemoryAnalysis"]
-
 
 class MemoryAnalysis:
     """HTA's class over a raw export: change the import."""

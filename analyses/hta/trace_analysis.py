@@ -16,21 +16,19 @@ from analyses import catalogue
 from analyses.display.charts import in_notebook, show
 from analyses.hta.trace import Trace
 from analyses.scope import Scope
-from hta_graph.storage.named_places import resolve_location
+from hta_graph.storage.location import resolve_location
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from analyses.hta.frame import SymbolTable
-    from analyses.hta.hta_counters import TimeSeriesTypes
+    from analyses.hta.launches import TimeSeriesTypes
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.paths.critical_path import CriticalPath
     from hta_graph.paths.windows import WindowQuery
     from hta_graph.storage.location import Location
 
     StragglerRule = Callable[[pd.DataFrame, SymbolTable, int, bool], pd.Series]
-
-__all__ = ["TraceAnalysis"]
 
 
 class TraceAnalysis:
@@ -89,7 +87,7 @@ class TraceAnalysis:
 
         Steps that the profiler copied to the GPU do not count.
         """
-        from analyses.hta.hta_stragglers import hta_profiler_steps
+        from analyses.hta.breakdowns import hta_profiler_steps
 
         return hta_profiler_steps(self.t.scopes)
 
@@ -117,7 +115,7 @@ class TraceAnalysis:
         Raises:
             QueryError: none of the steps is there.
         """
-        from analyses.hta.hta_stragglers import hta_potential_stragglers
+        from analyses.hta.breakdowns import hta_potential_stragglers
 
         if straggler_identification_impl is not None:
             return _ranks_by_rule(self.t, profiler_steps, num_candidates, straggler_identification_impl, visualize)
@@ -128,7 +126,7 @@ class TraceAnalysis:
 
     def get_temporal_breakdown(self, visualize: bool = True) -> pd.DataFrame:
         """Return idle, compute and other time per rank (µs and percent of the window)."""
-        from analyses.hta.hta_gpu_time import hta_temporal_breakdown
+        from analyses.hta.breakdowns import hta_temporal_breakdown
 
         _show_figure("temporal-breakdown", self.t.scopes, visualize=visualize)
         return hta_temporal_breakdown(self.t.scopes)
@@ -138,7 +136,7 @@ class TraceAnalysis:
 
         Where no communication is recognised the percentage is missing (NaN, as in HTA); ``hta-graph overlap`` says why.
         """
-        from analyses.hta.hta_gpu_time import hta_overlap
+        from analyses.hta.breakdowns import hta_overlap
 
         _show_figure("overlap", self.t.scopes, visualize=visualize)
         return hta_overlap(self.t.scopes)
@@ -156,7 +154,7 @@ class TraceAnalysis:
         ``duration_ratio`` is a share of time. Statistics are over runs where HTA's are over sums as soon as a type has
         more than ``num_kernels`` names.
         """
-        from analyses.hta.hta_gpu_time import hta_kernel_breakdown
+        from analyses.hta.breakdowns import hta_kernel_breakdown
 
         # Arguments of HTA's that change nothing here are taken all the same: scripts pass them.
         del image_renderer
@@ -185,7 +183,7 @@ class TraceAnalysis:
             show_idle_interval_stats: return statistics of the intervals too.
             consecutive_kernel_delay: the threshold of ``kernel_wait``, in µs.
         """
-        from analyses.hta.hta_idle_time import hta_idle_time
+        from analyses.hta.breakdowns import hta_idle_time
 
         del visualize_pctg
         scopes = self.t.scopes_of(ranks)
@@ -298,7 +296,7 @@ class TraceAnalysis:
         Returns:
             rank → ts (µs), pid, name, memory_bw_gbps.
         """
-        from analyses.hta.hta_bandwidth import hta_memory_bw_time_series
+        from analyses.hta.launches import hta_memory_bw_time_series
 
         return hta_memory_bw_time_series(self.t.scopes_of(ranks), self.t.origin_ns)
 
@@ -306,7 +304,7 @@ class TraceAnalysis:
 
     def get_memory_bw_summary(self, ranks: Sequence[int] | None = None) -> pd.DataFrame | None:
         """Return statistics of the bandwidth per rank and kind of copy, over the points above 0."""
-        from analyses.hta.hta_bandwidth import hta_memory_bw_summary
+        from analyses.hta.launches import hta_memory_bw_summary
 
         return hta_memory_bw_summary(self.t.scopes_of(ranks))
 
@@ -334,7 +332,7 @@ class TraceAnalysis:
         Raises:
             OutputError: a file cannot be written, is an input, or two would have one name.
         """
-        from analyses.hta.hta_counters import hta_generate_trace_with_counters
+        from analyses.hta.launches import hta_generate_trace_with_counters
 
         return hta_generate_trace_with_counters(
             self.t.scopes_of(ranks), time_series, output_suffix, output_dir, inputs=self.t.graphs.files
@@ -356,7 +354,7 @@ class TraceAnalysis:
         Returns:
             rank → one row per launch, in the calls' order.
         """
-        from analyses.hta.hta_launches import hta_cuda_kernel_launch_stats
+        from analyses.hta.launches import hta_cuda_kernel_launch_stats
 
         return hta_cuda_kernel_launch_stats(
             self.t.scopes_of(ranks),
@@ -386,7 +384,7 @@ class TraceAnalysis:
         Raises:
             QueryError: there is no such column.
         """
-        from analyses.hta.hta_launches import hta_aten_op_kernels_and_delay
+        from analyses.hta.launches import hta_aten_op_kernels_and_delay
 
         return hta_aten_op_kernels_and_delay(self.t.scopes_of(ranks), sort_by)
 
@@ -421,7 +419,7 @@ class TraceAnalysis:
         Raises:
             OutputError: the overlay cannot be written.
         """
-        from analyses.hta.hta_launches import hta_frequent_cuda_kernel_sequences
+        from analyses.hta.launches import hta_frequent_cuda_kernel_sequences
 
         del compress_other_kernels
         (scope,) = self.t.scopes_of(None if rank is None else [rank])
@@ -484,7 +482,7 @@ class TraceAnalysis:
 
         The original events always stay: a path without its surroundings cannot be checked.
         """
-        from hta_graph.export.perfetto.perfetto_path_overlay import write_overlay
+        from hta_graph.export.perfetto.path_overlay import write_overlay
         from hta_graph.storage.output_paths import check_output
 
         del only_show_critical_events, show_all_edges
@@ -528,7 +526,7 @@ def _counters_of(t: Trace, scope: Scope) -> list[pd.DataFrame]:
     """Return a rank's counters, if there are any, with the columns of its trace in front."""
     import pandas as pd
 
-    from analyses.hta.hta_counters import hta_cupti_counter_data_with_operators
+    from analyses.hta.launches import hta_cupti_counter_data_with_operators
 
     found = hta_cupti_counter_data_with_operators([scope], t.origin_ns)
     if not found:

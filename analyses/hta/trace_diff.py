@@ -12,9 +12,8 @@ import pandas as pd
 
 from analyses.diff.change_tables import name_diff
 from analyses.display.charts import new_figure, show
-from analyses.hta.kernel_names import name_without_arguments
-from analyses.hta.loaded_ranks import TraceFiles
-from analyses.hta.trace import Trace
+from analyses.hta.frame import name_without_arguments
+from analyses.hta.trace import Trace, TraceFiles
 from analyses.scope import Scope, in_window, whole
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.windows import step
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 Selection = int | Sequence[int] | None
 
-__all__ = ["DeviceType", "LabeledTrace", "TraceDiff"]
 
 BARS = 30
 """How many names a figure shows at most, largest change first."""

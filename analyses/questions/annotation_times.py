@@ -16,23 +16,19 @@ from analyses.display.charts import empty_figure, new_figure
 from analyses.headline import largest_item, rows_at_outlier
 from analyses.scope import Scope
 from analyses.tables import Table, event_indices, event_names, table_of
-from hta_graph.attribution.gpu_annotations import annotation_sources, gpu_annotations_over
-from hta_graph.attribution.owners import owners, rows_by_label, totals_by_label
+from hta_graph.attribution.owners import (
+    annotation_sources,
+    gpu_annotations_over,
+    owners,
+    rows_by_label,
+    totals_by_label,
+)
 from hta_graph.model import EventKind, Ids
 from hta_graph.paths.intervals import union
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = [
-    "TABLES",
-    "annotated_activities",
-    "annotation_durations",
-    "annotation_rows",
-    "annotation_times",
-    "answer",
-    "figure",
-]
 
 NONE = "(none)"
 BARS = 25

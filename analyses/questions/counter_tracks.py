@@ -8,12 +8,9 @@ import numpy as np
 
 from analyses.description import COUNTER_SERIES
 from analyses.scope import Scope
-from hta_graph.export.perfetto.counter_tracks import CounterTrack
-from hta_graph.gpu_activity import copies_of, rate_steps
-from hta_graph.launch_queue import queue_steps
+from hta_graph.export.perfetto.append_events import CounterTrack
+from hta_graph.gpu_activity import copies_of, queue_steps, rate_steps
 from hta_graph.storage.location import Location
-
-__all__ = ["QUEUES", "RATES", "counter_tracks", "output_name"]
 
 QUEUES, RATES = COUNTER_SERIES
 

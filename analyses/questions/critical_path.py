@@ -1,4 +1,4 @@
-"""critical-path: the path of one window, for a person and for other programs."""
+"""critical-path: the path of one window, for people and for programs."""
 
 from __future__ import annotations
 
@@ -7,27 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from analyses.display.labels import class_meanings, short_labels
-from analyses.display.terminal import Line, duration_text, percent, table
+from analyses.display.text_layout import Line, duration_text, percent, table
 from analyses.display.window_text import default_lines, rows_after_lines, steps_in_columns, window_lines
-from analyses.step_records import step_records, window_record
 from analyses.verdict import advice_lines, verdict_records, verdict_sentences
-from analyses.window_report import job_record, missing_lines, rank_lines
+from analyses.window_report import job_record, missing_lines, rank_lines, step_records, window_record
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.median_step import step_lengths
 from hta_graph.paths.step_table import StepRow
+from hta_graph.paths.windows import step_lengths
 from hta_graph.storage.location import Location
 from hta_graph.text.json_text import Records
 from hta_graph.text.sanitize import encodable_path
-
-__all__ = [
-    "STEPS_LISTED",
-    "RankSteps",
-    "path_document",
-    "path_lines",
-    "per_step_document",
-    "per_step_lines",
-]
 
 EVENTS_LISTED = 10
 STEPS_LISTED = 1_000

@@ -17,13 +17,12 @@ from analyses.tables import MORE, Table, event_names, table_of
 from hta_graph.arrays import take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind, Ids
+from hta_graph.trace.event_args import MOST_COUNTED, ProfilerRanges, read_profiler_ranges
 from hta_graph.trace.profiler_names import KERNEL_LAUNCH_CALL, PROFILER_RANGE
-from hta_graph.trace.profiler_ranges import MOST_COUNTED, ProfilerRanges, read_profiler_ranges
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["KEYS", "TABLES", "answer", "counted_ranges", "figure", "hardware_counters"]
 
 KEYS = ("rank", "scope", "event_index", "name", "call_index", "operator", "operator_stack")
 COLUMNS = ("rank", "scope", "counter", "operator", "ranges", "value", "value_share")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import IntEnum
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -11,29 +12,225 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
+from analyses.advice.format import brief_share, quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.description import Flag
-from analyses.questions.idle_conclusion import _headline
-from analyses.questions.launch_gaps import LAUNCH_GAP_COLUMNS, LAUNCH_GAP_US, launch_gaps
-from analyses.questions.other_ranks import blame_ranks
+from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
+from analyses.display.labels import CAUSE
+from analyses.headline import outlier, rows_at_outlier, sums_per_scope
 from analyses.scope import Scope, several_gpus
-from analyses.tables import Table, event_indices, event_names, joined
-from hta_graph.activities import activities
-from hta_graph.arrays import percentiles_by, take_or
+from analyses.tables import Table, event_indices, event_names, joined, table_of
+from hta_graph.arrays import find_sorted, percentiles_by, summed_by, take_or
+from hta_graph.errors import UsageError
+from hta_graph.gpu_activity import StreamIntervals, activities, device_gaps, stream_intervals
 from hta_graph.graph.conversion import texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.model import EdgeKind, Evidence, GapCause, Ids, Ints
-from hta_graph.multi_rank.matching.rank_waits import RankWaits, waits_by_rank
-from hta_graph.paths.gap_causes import GapExplainer, GapSegments
-from hta_graph.paths.gaps import Gaps
-from hta_graph.stream_gaps import device_gaps, stream_intervals
+from hta_graph.model import Codes, EdgeKind, Evidence, GapCause, Ids, Ints
+from hta_graph.multi_rank.matching.collectives import RankWaits, waits_by_rank
+from hta_graph.paths.gaps import GapExplainer, Gaps, GapSegments
+from hta_graph.text.shorten import short_name
 from hta_graph.trace.event_args import Objects
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["TABLES", "answer", "figure", "idle_time", "idle_waits", "longest_gaps", "stream_idle_time"]
+
+LAUNCH_GAP_US = 30.0
+"""A gap shorter than this after a launch in time is usual."""
+LAUNCH_GAP_COLUMNS = ["rank", "scope", "stream", "cause", "idle_ns", "idle_share", "gaps"]
+
+
+class LaunchGap(IntEnum):
+    """When the activity behind a gap of its stream was launched."""
+
+    HOST_WAIT = 0
+    """After the stream was done with all before: the host was late."""
+    KERNEL_WAIT = 1
+    """In time, and the gap is shorter than the threshold: the stream's usual gap between activities."""
+    OTHER = 2
+    """In time, and the gap is longer: something else kept it waiting."""
+    LAUNCH_UNKNOWN = 3
+    """Its launching call is not in the file."""
+
+    @property
+    def label(self) -> str:
+        """The name in output: lower case."""
+        return self.name.lower()
+
+
+LABELS = np.array([cause.label for cause in LaunchGap], object)
+
+
+def launch_gaps(scopes: Sequence[Scope], *, launch_gap_us: float = LAUNCH_GAP_US) -> pd.DataFrame:
+    """Divide each stream's time between its activities by when the next one was launched.
+
+    The causes are HTA's. Gaps run from the latest end so far, so that none is negative; an activity whose launch is not
+    in the file is not counted as launched in time. HTA documents its threshold in nanoseconds and compares it with
+    microseconds.
+
+    Args:
+        scopes: where to look.
+        launch_gap_us: the length below which a gap after a launch in time is ``kernel_wait``, in µs.
+
+    Returns:
+        rank, scope, stream, cause (host_wait, kernel_wait, other, launch_unknown), idle_ns, idle_share (of the
+        stream's), gaps.
+
+    Raises:
+        UsageError: the threshold is negative.
+    """
+    busy = [scope for scope in scopes if len(scope.running)]
+    return table_of(busy, lambda scope: _gaps_per_stream(scope, launch_gap_us), LAUNCH_GAP_COLUMNS)
+
+
+def _gaps_per_stream(scope: Scope, launch_gap_us: float) -> dict[str, Any]:
+    """Sum and count the gaps of one scope by stream and cause."""
+    found = stream_intervals(scope.running)
+    idle = found.end > found.start
+    sums, counts = _sums_and_counts(found, causes_by_launch(scope, found, launch_gap_us), idle)
+    lane, cause = np.nonzero(sums)
+    return {
+        "stream": np.array(scope.graph.lanes.labels, object)[lane],
+        "cause": LABELS[cause],
+        "idle_ns": sums[lane, cause],
+        "idle_share": sums[lane, cause] / sums.sum(axis=1)[lane],
+        "gaps": counts[lane, cause],
+    }
+
+
+def causes_by_launch(scope: Scope, found: StreamIntervals, launch_gap_us: float) -> Codes:
+    """Tell the cause of each interval between the end of a stream's earlier work and the start of its next one."""
+    # stream     ####|......gap......|####
+    # launched    ^ here: kernel_wait or other, by the gap's length
+    # launched             ^ here: host_wait, the stream had nothing to run
+    if launch_gap_us < 0:
+        raise UsageError(f"the threshold of launch gaps is a length in µs, not {launch_gap_us:g}")
+    launched = scope.graph.event_table.start[found.call]
+    # Launched in time: short gaps are usual on a stream, long ones have another reason, which HTA does not name.
+    in_time = np.where(found.length < launch_gap_us * 1e3, LaunchGap.KERNEL_WAIT, LaunchGap.OTHER)
+    cause = np.where(launched > found.start, LaunchGap.HOST_WAIT, in_time)
+    return np.where(found.call < 0, LaunchGap.LAUNCH_UNKNOWN, cause).astype(np.int8)
+
+
+def _sums_and_counts(found: StreamIntervals, cause: Codes, counted: Any) -> tuple[Ints, Ints]:
+    """Return sum and number of the counted intervals by lane and cause."""
+    # A grid of lanes and causes: few of either, however many gaps there are.
+    shape = (int(found.lane.max(initial=-1)) + 1, len(LaunchGap))
+    cell = found.lane[counted].astype(np.int64) * len(LaunchGap) + cause[counted]
+    size = shape[0] * shape[1]
+    sums, counts = summed_by(cell, found.length[counted], size), np.bincount(cell, minlength=size)
+    return sums.reshape(shape), counts.reshape(shape)
+
+
+WAITING = (GapCause.EVENT_WAIT, GapCause.HOST_BLOCKED, GapCause.STREAM_ORDER, GapCause.GRAPH_ORDER)
+"""Causes that mean that something waited for GPU work."""
+
+
+def blame_ranks(graph: DependencyGraph, pieces: GapSegments, waits: RankWaits) -> GapSegments:
+    """Give the parts in which the work waited for had itself to wait for another rank that cause; the rest stays."""
+    source = np.where(pieces.edge >= 0, graph.edges_at(pieces.edge).source, -1)
+    place = find_sorted(source, waits.row)
+    place[~np.isin(pieces.cause, WAITING)] = -1
+    nothing = np.iinfo(np.int64).max
+    since = np.maximum(pieces.start, take_or(waits.start, place, otherwise=nothing))
+    until = np.minimum(pieces.end, take_or(waits.end, place, otherwise=0))
+    blamed = until > since
+    if not blamed.any():
+        return pieces
+    own, since, until = pieces.take(blamed), since[blamed], until[blamed]
+    event = source[blamed].astype(np.int32)
+    parts = GapSegments.join([
+        pieces.take(~blamed),
+        replace(own, end=since),
+        replace(own, start=since, end=until, event=event, cause=np.full(len(own), GapCause.OTHER_RANK, np.int8)),
+        replace(own, start=until),
+    ])  # fmt: skip
+    parts = parts.take(parts.end > parts.start)
+    return parts.take(np.lexsort((parts.start, parts.gap)))
+
+
+IN_TIME = "launched in time: "
+CAUSE_CLAUSES = {
+    "other_rank": f"it {CAUSE['other_rank']}",
+    **{cause: says.removeprefix(IN_TIME) for cause, says in CAUSE.items() if says.startswith(IN_TIME)},
+}
+"""Causes whose words are no whole clause."""
+
+
+def _headline(causes: pd.DataFrame, waits: pd.DataFrame) -> list[str]:
+    """Say for how much of the time the GPU is idle where it is most so, and what most of that is.
+
+    Args:
+        causes: idle time by cause, as :func:`analyses.questions.idle_time.idle_time` lists it.
+        waits: the same by what is behind it.
+    """
+    found = outlier(sums_per_scope(causes), "window_share") if len(causes) else None
+    if found is None or not found["idle_ns"]:
+        return []
+    cause = rows_at_outlier(causes, found).iloc[0]
+    says = CAUSE_CLAUSES.get(cause["cause"], CAUSE[cause["cause"]])
+    idle = f"the GPU is idle for {brief_share(found['window_share'])} of the time{found.where}{found.typical}"
+    behind = rows_at_outlier(waits, found)
+    return [f"{idle}; for {brief_share(cause['idle_share'])} of that {says}{_largest_wait(behind, cause['cause'])}"]
+
+
+def _largest_wait(waits: pd.DataFrame, cause: str) -> str:
+    """Name what is behind most of a cause, if there is something."""
+    own = waits[(waits["cause"] == cause) & waits["name"].notna()]
+    if not len(own):
+        return ""
+    sums = own.groupby("name", sort=False)["idle_ns"].sum()
+    most = "mostly " if len(sums) > 1 else ""
+    return f" ({most}{quoted(short_name(str(sums.idxmax())))})"
+
+
+TITLE = "Why the GPU has nothing to run"
+CAUSE_COLOUR: Mapping[GapCause, str] = {
+    GapCause.HOST_OPERATOR: COLOUR["cpu"],
+    GapCause.HOST_CALL: "#2f6fbd",
+    GapCause.HOST_BLOCKED: "#1d4f91",
+    GapCause.HOST_NO_OPERATOR: "#8fb8ea",
+    GapCause.DATA_LOADING: "#4fb3b3",
+    GapCause.OTHER_THREAD: "#8878d2",
+    GapCause.QUEUE_FULL: "#c76b98",
+    GapCause.LAUNCH: "#a06bd0",
+    GapCause.STREAM_ORDER: "#3fa65c",
+    GapCause.GRAPH_ORDER: "#2f8049",
+    GapCause.EVENT_WAIT: "#e8893a",
+    GapCause.LAUNCH_UNKNOWN: "#b9a7a7",
+    GapCause.UNKNOWN: COLOUR["unexplained"],
+    GapCause.NO_MORE_WORK: COLOUR["idle"],
+    GapCause.OTHER_RANK: "#b5532a",
+}
+"""Blue: the host; purple: launching; green and orange: the GPU's own order; red and grey: not known."""
+BARS = [(cause.label, CAUSE_COLOUR[cause]) for cause in GapCause]
+"""The causes as a figure stacks them; one without a colour is an error when this module is imported."""
+
+
+def bars_of_causes(causes: pd.DataFrame) -> Figure:
+    """Draw one stacked bar per rank or step: idle time by cause, as a share of the window."""
+    if causes.empty:
+        return empty_figure(TITLE, "no idle time: no GPU activity was recorded, or there are no gaps")
+    made = new_figure(title=TITLE, y="share of the window")
+    labelled = causes.assign(label=row_labels(causes))
+    order = list(dict.fromkeys(labelled["label"]))
+    for cause, colour in BARS:
+        own = labelled[labelled["cause"] == cause]
+        if len(own):
+            made.add_bar(
+                name=cause.replace("_", " "),
+                x=own["label"],
+                y=own["window_share"],
+                customdata=own["idle_ns"] / 1e6,
+                marker_color=colour,
+                hovertemplate="%{x}: %{y:.1%}, %{customdata:,.3f} ms",
+            )
+    made.update_layout(barmode="stack", bargap=0.3)
+    made.update_xaxes(categoryorder="array", categoryarray=order)
+    made.update_yaxes(tickformat=".3~%", rangemode="tozero")
+    return made
+
 
 LONGEST = 20
 CAUSES = np.array([cause.label for cause in GapCause], object)
@@ -379,7 +576,6 @@ def _missing_notes(found: ExplainedGaps) -> Iterator[str]:
 
 def figure(found: Answer) -> Figure:
     """Draw the idle time of each rank or step by cause."""
-    from analyses.questions.idle_time_chart import bars_of_causes
 
     return bars_of_causes(found.main)
 

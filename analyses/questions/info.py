@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from analyses.display.clocks import clock_lines
 from analyses.display.labels import EDGE
-from analyses.display.terminal import Line, clipped, duration_text, table
+from analyses.display.text_layout import Line, clipped, duration_text, table
+from analyses.display.window_text import clock_lines
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind
 from hta_graph.text.sanitize import encodable_path
-
-__all__ = ["RANKS_LISTED", "info_document", "info_lines", "more_ranks_line"]
 
 GPU_OF_LANE = re.compile(r"stream (\d{1,9}):")
 RANKS_LISTED = 64

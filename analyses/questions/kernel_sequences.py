@@ -14,13 +14,13 @@ from analyses.answer import Answer, Note
 from analyses.description import Flag
 from analyses.display.charts import long_bars
 from analyses.display.dataframes import ARROW
-from analyses.display.terminal import clipped
+from analyses.display.text_layout import clipped
+from analyses.headline import sequence_headline
 from analyses.scope import Scope
-from analyses.sequence_conclusion import sequence_headline
 from analyses.tables import Table, event_names, scopes_in, table_of
 from hta_graph.alignment.sequence_patterns import SequencePatterns, outermost_roots, sequence_patterns
 from hta_graph.errors import Remedy
-from hta_graph.export.perfetto.slice_tracks import SliceTrack, write_slices
+from hta_graph.export.perfetto.append_events import SliceTrack, write_slices
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints, kind_mask
 from hta_graph.storage.location import Location
@@ -29,17 +29,6 @@ from hta_graph.text.shorten import short_name
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = [
-    "TABLES",
-    "answer",
-    "figure",
-    "kernel_sequences",
-    "most_frequent",
-    "pattern_texts",
-    "pattern_times",
-    "sequences_under",
-    "write_sequence_overlay",
-]
 
 MIN_PATTERN_LEN = 3
 """Rows that launch less GPU work are left out."""

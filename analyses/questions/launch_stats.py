@@ -14,19 +14,18 @@ from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.description import Flag
 from analyses.display.charts import GRID, SERIES, empty_figure, new_figure
-from analyses.display.clocks import clock_notes
+from analyses.display.window_text import clock_notes
 from analyses.headline import Outlier, outlier, rows_at_outlier, sums_per_scope
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, table_of
-from hta_graph.activities import Activities, WorkType
 from hta_graph.arrays import percentiles_by
+from hta_graph.gpu_activity import Activities, WorkType
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EdgeKind, EdgeRole, Ints, edge_kinds
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["TABLES", "answer", "figure", "launch_stats", "launched_work", "launches"]
 
 RUNTIME_CUTOFF_US: float = 50
 LAUNCH_DELAY_CUTOFF_US: float = 100

@@ -15,7 +15,7 @@ from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.description import OWNER_KINDS, Flag
 from analyses.display.charts import step_lines
-from analyses.display.terminal import clipped
+from analyses.display.text_layout import clipped
 from analyses.headline import outlier
 from analyses.scope import Scope
 from analyses.tables import Rows, Table, joined, labelled
@@ -30,7 +30,6 @@ from hta_graph.trace.event_args import EventArgs, Objects, read_event_args
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["TABLES", "Allocations", "alive_at_peak", "allocations", "answer", "figure", "memory_events", "peaks"]
 
 KEYS = ("Bytes", "Addr", "Device Type", "Device Id", "Total Allocated", "Total Reserved", "Ev Idx")
 DEVICES = {0: "CPU", 1: "GPU", 6: "GPU", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA"}

@@ -13,31 +13,22 @@ from analyses.analysis import Analysis
 from analyses.answer import Answer, Note
 from analyses.description import Flag
 from analyses.display.charts import long_bars
-from analyses.display.clocks import clock_notes
 from analyses.display.dataframes import ARROW
-from analyses.display.terminal import clipped
+from analyses.display.text_layout import clipped
+from analyses.display.window_text import clock_notes
+from analyses.headline import sequence_headline
 from analyses.scope import Scope
-from analyses.sequence_conclusion import sequence_headline
 from analyses.tables import Table, event_names, scopes_in, table_of
-from hta_graph.activities import WorkType
 from hta_graph.alignment.sequence_patterns import SequencePatterns, sequence_patterns
 from hta_graph.arrays import percentiles_by
 from hta_graph.errors import Remedy
+from hta_graph.gpu_activity import WorkType
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = [
-    "TABLES",
-    "answer",
-    "figure",
-    "joined_names",
-    "launch_delays",
-    "operator_kernels",
-    "sequences_of_operators",
-]
 
 OPERATORS = "aten::"
 """How the names of operators start that are looked at."""

@@ -12,22 +12,52 @@ from analyses import column_types
 from analyses.advice.format import brief_duration, brief_share, quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
+from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
 from analyses.headline import outlier, rows_at_outlier
 from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, event_names, table_of
-from hta_graph.activities import Activities, WorkType
 from hta_graph.arrays import find_sorted, take_or
-from hta_graph.exposure import exposure
+from hta_graph.gpu_activity import Activities, WorkType, exposure
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.multi_rank.matching.communication_kernels import read_communication_kernels
-from hta_graph.multi_rank.matching.rank_waits import RankWaits, waits_by_rank
+from hta_graph.multi_rank.matching.collectives import RankWaits, waits_by_rank
+from hta_graph.multi_rank.matching.read_communications import read_communication_kernels
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.text.shorten import short_name
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["TABLES", "answer", "comm_comp_overlap", "communication_kernels", "exposed_copies", "figure"]
+
+TITLE = "Communication and copies: hidden behind other work, or exposed"
+PARTS = {
+    "overlapped_communication": ("communication, hidden", "rgba(232,137,58,0.4)"),
+    "exposed_communication": ("communication, exposed", COLOUR["communication"]),
+    "overlapped_memory": ("copies, hidden", "rgba(207,169,44,0.4)"),
+    "exposed_memory": ("copies, exposed", COLOUR["memory"]),
+}
+BAR = {"communication": "comm.", "copies": "copies"}
+
+
+def hidden_and_exposed(overlap: pd.DataFrame) -> Figure:
+    """Draw one stacked bar for communication and one for copies, per row of the table."""
+    if not (overlap["communication_ns"].any() or overlap["memory_ns"].any()):
+        return empty_figure(TITLE, "no communication and no copies were recognised")
+    made = new_figure(title=TITLE, y="ms")
+    labels = row_labels(overlap)
+    for part, (name, colour) in PARTS.items():
+        whole = overlap[f"{part.rpartition('_')[2]}_ns"]  # of communication or of copies, by the last word
+        made.add_bar(
+            name=name,
+            x=[labels, [BAR[name.partition(",")[0]]] * len(labels)],
+            y=overlap[f"{part}_ns"] / 1e6,
+            customdata=(overlap[f"{part}_ns"] / whole.where(whole > 0)).fillna(0),
+            marker_color=colour,
+            hovertemplate="%{y:,.3f} ms, %{customdata:.1%}",
+        )
+    made.update_layout(barmode="stack", bargap=0.2, legend={"y": 1.02, "yanchor": "bottom"}, margin={"t": 90})
+    made.update_xaxes(showgrid=False)
+    return made
+
 
 RECORDED = {
     "collective": "Collective name",
@@ -276,7 +306,6 @@ def _missing_note(scope: Scope) -> str:
 
 def figure(found: Answer) -> Figure:
     """Draw how much of each rank's or step's communication is hidden and exposed."""
-    from analyses.questions.overlap_chart import hidden_and_exposed
 
     return hidden_and_exposed(found.main)
 

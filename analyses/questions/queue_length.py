@@ -17,23 +17,14 @@ from analyses.display.charts import steps_by_group
 from analyses.headline import outlier
 from analyses.scope import Scope
 from analyses.tables import Table, table_of
-from hta_graph.activities import activities
 from hta_graph.errors import Remedy
-from hta_graph.launch_queue import QueueSteps, queue_steps
+from hta_graph.gpu_activity import QueueSteps, activities, queue_steps
 from hta_graph.model import EdgeKind, EventKind, Ids
 from hta_graph.trace.profiler_names import AMD_CALL
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = [
-    "TABLES",
-    "answer",
-    "figure",
-    "queue_length",
-    "queue_length_time_series",
-    "queue_of",
-]
 
 MAX_QUEUE_LENGTH = 1024
 """When a queue is full: hardware queues of NVIDIA hold so many launches at most."""

@@ -17,23 +17,12 @@ from analyses.tables import Table
 from hta_graph.arrays import last_of_runs
 from hta_graph.errors import TraceError
 from hta_graph.model import Ints
-from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import resolve_location
-from hta_graph.trace.source import read_bytes, text_head
+from hta_graph.storage.location import Location, resolve_location
+from hta_graph.trace.decompress import read_bytes, text_head
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = [
-    "CATEGORIES",
-    "TABLES",
-    "RawTimeline",
-    "answer",
-    "figure",
-    "is_raw_timeline",
-    "read_raw_timeline",
-    "timeline_table",
-]
 
 CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd", "unknown")
 """What tensors are for, in the order of the export's numbers."""

@@ -2,31 +2,454 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from analyses import column_types
+from analyses.advice.format import brief_duration, brief_share, counted, quoted
 from analyses.analysis import Analysis
-from analyses.answer import Answer
+from analyses.answer import Answer, Note
 from analyses.collective_rates import COLLECTIVE_RATES, collective_rates
 from analyses.description import Flag
-from analyses.questions.lost_time import PARTS, loss_rows, utilisation
-from analyses.questions.roofline_chart import figure, roofs
-from analyses.questions.roofline_words import _headline, roofline_notes
-from analyses.questions.scope_limits import ScopeLimits
-from analyses.scope import Scope
+from analyses.display.charts import SERIES, empty_figure, new_figure
+from analyses.display.labels import SHORT
+from analyses.headline import largest_item, outlier, rows_at_outlier
+from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, joined, labelled
-from hta_graph.activities import WorkType
-from hta_graph.errors import TraceError
+from hta_graph.arrays import summed_by, take_or
+from hta_graph.errors import Remedy, TraceError
+from hta_graph.gpu_activity import WorkType, activities, device_gaps, exposure
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.memo import memoized
+from hta_graph.model import Codes, Floats, GapCause, Ints
+from hta_graph.paths.critical_path import CriticalPath, critical_path
+from hta_graph.paths.gaps import GapExplainer
+from hta_graph.paths.intervals import union
+from hta_graph.roofline.attainable import ATTAINABLE_SHARE, AttainableWork, gpu_name
 from hta_graph.roofline.cost_models.table import MAX_WORK
-from hta_graph.roofline.devices import resolve_peaks
-from hta_graph.roofline.operators_demand import Unit
-from hta_graph.roofline.operators_devices import Device
+from hta_graph.roofline.demand import Unit
+from hta_graph.roofline.devices import Device, find_device, resolve_peaks
+from hta_graph.text.shorten import short_name, shorten_middle
+from hta_graph.what_if.changes import scale_activities
+from hta_graph.what_if.modified_window import ModifiedWindow
+from hta_graph.what_if.opportunities import is_opportunity, savings_of
+from hta_graph.what_if.replay import replay_graph
 
-__all__ = ["TABLES", "answer", "figure", "known_time", "limits_of", "losses", "operator_demands", "roofline"]
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+
+FEWEST_REPLAYS, MOST_REPLAYS, REPLAYED_EDGES = 4, 24, 1_500_000
+"""For so many groups it is asked what reaching the limit would save, those that could save most: as many as keeps the
+replays of all their edges below the last number."""
+
+
+@dataclass(frozen=True)
+class ScopeLimits(AttainableWork):
+    """What the activities of a scope demand, beside the limits of a device."""
+
+    scope: Scope
+
+    @classmethod
+    def of(cls, scope: Scope, given: Device | None = None) -> ScopeLimits:
+        """Look at a scope; without given peaks those of the GPU that its header names."""
+        return cls(scope.graph, scope.work, given or find_device(gpu_name(scope.graph, scope.gpus)), scope)
+
+    @cached_property
+    def all_gpu_ns(self) -> int:
+        """How long all activities of the scope take, communication included."""
+        return int((self.every.end - self.every.start).sum())
+
+    @property
+    def talks(self) -> bool:
+        """Whether ranks communicate in the scope."""
+        return len(self.groups.work) < len(self.every)
+
+    @cached_property
+    def path(self) -> CriticalPath:
+        """The scope's critical path."""
+        return critical_path(self.graph, self.scope.window)
+
+    @cached_property
+    def path_ns(self) -> Ints:
+        """How long each group is on the critical path."""
+        return summed_by(self.groups.number, self._on_path, len(self.groups))
+
+    @cached_property
+    def _on_path(self) -> Ints:
+        """How long each activity of the groups is on the path."""
+        return self.on_path(self.path)
+
+    @cached_property
+    def saves(self) -> tuple[Floats, int]:
+        """By how much (ns) the scope would be shorter if each group reached 80 % of its limit; and if all did.
+
+        NaN where it was not asked: of groups without a limit, and behind those that could save most.
+        """
+        work, number = self.groups.work, self.groups.number
+        at_most = np.bincount(number, weights=self._on_path * (1 - self.near_limit), minlength=len(self.groups))
+        has_limit = ~np.isnan(self.sum_of(self.calls.attainable_ns))
+        # What is not on the path saves nothing, whatever becomes of it.
+        saved = np.where(has_limit & (at_most < 1), 0.0, np.nan)
+        worth = [at for at in np.flatnonzero(has_limit).tolist() if is_opportunity(at_most[at], self.path.length_ns)]
+        asked = sorted(worth, key=lambda at: -at_most[at])[
+            : min(max(REPLAYED_EDGES // max(len(self.graph.edge_table), 1), FEWEST_REPLAYS), MOST_REPLAYS)
+        ]
+        if not asked:
+            return saved, 0
+        base = replay_graph(self.graph, self.scope.window)
+        drafts = [ModifiedWindow(base) for _ in range(len(asked) + 1)]
+        for draft, at in zip(drafts, asked, strict=False):
+            scale_activities(work.row[number == at], self.near_limit[number == at])(draft)
+        scale_activities(work.row, self.near_limit)(drafts[-1])
+        *each, together = savings_of(base, drafts).ravel().tolist()
+        saved[asked] = each
+        return saved, together
+
+
+PARTS = {
+    "matrix_at_peak": "matrix work, as long as it would take at the peak of its type",
+    "matrix_bound_by_memory": "matrix work that waits for memory",
+    "matrix_below_limit": "matrix work below its limit",
+    "matrix_without_limit": "matrix work of which no limit is known",
+    "other_at_limit": "other work, as long as it would take at its limit",
+    "other_below_limit": "other work below its limit",
+    "other_without_limit": "other work of which no limit is known",
+    "without_model": "computation of which the demand is not known",
+    "exposed_communication": "communication while nothing computes",
+    "exposed_copies": "copies from or to outside while nothing else runs",
+    "idle": "an idle GPU",
+}
+"""Part of a window → what it is."""
+
+
+class ActivityClass(IntEnum):
+    """What an activity does; of several that run at once the first one here has the time."""
+
+    MATRIX = 0
+    OTHER = 1
+    UNKNOWN = 2
+    TALK = 3
+    COPY = 4
+
+
+def loss_rows(limits: ScopeLimits) -> list[dict[str, Any]]:
+    """Divide a scope's window into :data:`PARTS`; the rows add up to it, to the nanosecond."""
+    rows = [{"part": part, "cause": None, "time_ns": ns} for part, ns in _busy_time_parts(limits)]
+    rows += [{"part": "idle", "cause": cause, "time_ns": ns} for cause, ns in _idle_causes(limits)]
+    return [row for row in rows if row["time_ns"]]
+
+
+def utilisation(limits: ScopeLimits) -> tuple[float, float]:
+    """Return the FLOPs of a scope's matrix work, and the share of its window that they would take at the peak (MFU)."""
+    scope, calls = limits.scope, limits.calls
+    flops, ideal_ns = (
+        float(np.nansum(limits.of_activities(np.where(calls.is_matrix, values, np.nan), scope.running)))
+        for values in (calls.flops, calls.compute_ns)
+    )
+    known = limits.device is not None and scope.window_ns > 0
+    return flops, ideal_ns / (scope.window_ns * max(len(scope.gpus), 1)) if known else np.nan
+
+
+def _busy_time_parts(limits: ScopeLimits) -> Iterator[tuple[str, int]]:
+    """Yield the parts in which the GPU works, by :class:`ActivityClass`."""
+    # matrix          ####  ####        ####  ####
+    # other work        ####  ##            ##
+    # communication         ########              ####
+    work, does = limits.scope.running, _classify_activities(limits)
+    compute, limit = _shares_of_limits(limits)
+    for kind in ActivityClass:
+        own, before = does == kind, does < kind
+        alone = exposure(work.take(own), union(work.start[before], work.end[before])).exposed
+        yield from _parts_by_limit(kind, alone, compute[own], limit[own])
+
+
+def _classify_activities(limits: ScopeLimits) -> Codes:
+    """Say of each activity of a scope what it does."""
+    work, calls, place = limits.scope.running, limits.calls, limits.found.places(limits.scope.running)
+    number = limits.found.number[place]
+    known = take_or(~np.isnan(np.fmax(calls.flops, calls.bytes)), number, otherwise=False)
+    does = np.where(known, ActivityClass.OTHER, ActivityClass.UNKNOWN)
+    does[take_or(calls.is_matrix, number, otherwise=False)] = ActivityClass.MATRIX
+    does[work.type == WorkType.COMMUNICATION] = ActivityClass.TALK
+    does[limits.found.host_copy[place]] = ActivityClass.COPY
+    return does.astype(np.int8)
+
+
+def _shares_of_limits(limits: ScopeLimits) -> tuple[Floats, Floats]:
+    """Return which share of its time each activity would take for its arithmetic at the peak, and at its limit."""
+    work, calls, found = limits.scope.running, limits.calls, limits.found
+    place = found.places(work)
+    total = np.maximum(found.operator_ns[place], 1)
+    compute, limit = (
+        take_or(values, found.number[place], otherwise=np.nan) / total for values in (calls.compute_ns, calls.limit_ns)
+    )
+    return np.minimum(compute, 1.0), np.minimum(limit, 1.0)
+
+
+def _parts_by_limit(kind: ActivityClass, alone: Ints, compute: Floats, limit: Floats) -> Iterator[tuple[str, int]]:
+    """Divide the time of one kind of work by its limits."""
+    if kind in SINGLE:
+        yield SINGLE[kind], int(alone.sum())
+        return
+    word, has_limit = ("matrix", "other")[kind], ~np.isnan(limit)
+    at_limit = round(float((alone * limit)[has_limit].sum()))
+    at_peak = round(float(np.nansum((alone * compute)[has_limit]))) if kind == ActivityClass.MATRIX else 0
+    if kind == ActivityClass.MATRIX:
+        yield "matrix_at_peak", at_peak
+        yield "matrix_bound_by_memory", at_limit - at_peak
+    else:
+        yield "other_at_limit", at_limit
+    yield f"{word}_below_limit", int(alone[has_limit].sum()) - at_limit
+    yield f"{word}_without_limit", int(alone[~has_limit].sum())
+
+
+SINGLE = {
+    ActivityClass.UNKNOWN: "without_model",
+    ActivityClass.TALK: "exposed_communication",
+    ActivityClass.COPY: "exposed_copies",
+}
+
+
+def _idle_causes(limits: ScopeLimits) -> Iterator[tuple[str, int]]:
+    """Yield why nothing runs, longest first."""
+    scope = limits.scope
+    gaps = device_gaps(scope.running, activities(scope.graph), scope.start_ns, scope.end_ns)
+    pieces = _explainer(scope.graph).explain(gaps)
+    sums = summed_by(pieces.cause, pieces.length, len(GapCause))
+    for cause in sorted(GapCause, key=lambda one: -sums[one]):
+        yield cause.label, int(sums[cause])
+
+
+@memoized
+def _explainer(graph: DependencyGraph) -> GapExplainer:
+    return GapExplainer(graph)
+
+
+LEAST_SHARE_NAMED = 0.1
+"""So large a share of the GPU's time is said to be unknown."""
+LEAST_SHARE_UNKNOWN = 0.5
+"""Where more is unknown nothing is said of the peak."""
+OPERATORS_NAMED = 3
+"""So many operators without a model are named."""
+OVER = 1.02
+"""What is faster than its limit by more than the clock's ticks."""
+
+
+def _headline(tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Say how much of the peak is used where it is least, where the rest goes, and what has most to gain."""
+    return [
+        *_use_of_peak(tables["limits"], tables["losses"]),
+        *_largest_opportunity(tables["roofline"], tables["limits"]),
+    ]
+
+
+def _use_of_peak(limits: pd.DataFrame, losses: pd.DataFrame) -> list[str]:
+    """Say what share of the peak the matrix work of a scope uses, and what takes most of the rest."""
+    found = outlier(limits.assign(lost=1 - limits["mfu_share"]), "lost", lambda lost: brief_share(1 - lost))
+    if found is None or not found["mfu_share"] or found["unknown_share"] > LEAST_SHARE_UNKNOWN:
+        return []
+    # More than the peak is no use of it: the shapes or the peaks are others'.
+    if limits["mfu_share"].max() > 1:
+        return []
+    lost = rows_at_outlier(losses, found)
+    lost = lost[lost["part"] != "matrix_at_peak"]
+    largest = lost.iloc[int(lost["time_ns"].argmax())]
+    why = f" ({SHORT.get(largest['cause'], largest['cause'])})" if largest["part"] == "idle" else ""
+    goes = f"{PARTS[largest['part']]}{why}, {brief_share(largest['window_share'])} of the window"
+    least = "at least " if found["unknown_share"] > LEAST_SHARE_NAMED else ""
+    use = f"matrix work uses {least}{brief_share(found['mfu_share'])} of the peak of {found['device']}"
+    return [f"{use}{found.where}{found.typical}; most of the rest is {goes}"]
+
+
+def _largest_opportunity(frame: pd.DataFrame, limits: pd.DataFrame) -> list[str]:
+    """Name the operator that would save most."""
+    found = largest_item(frame.assign(saves_ns=frame["saves_ns"].fillna(0)), ["operator", "inputs"], "saves_ns")
+    if found is None:
+        return []
+    window = int(rows_at_outlier(limits, found)["window_ns"].iloc[0])
+    what = f"{quoted(found['operator'])} ({quoted(str(found['inputs']))})"
+    reach = f"reaches {brief_share(found['peak_share'])} of the limit that {LIMIT[found['bound']]} sets"
+    saved = f"{brief_duration(int(found['saves_ns']))} ({brief_share(found['saves_ns'] / max(window, 1))})"
+    return [
+        f"{what} has most to gain{found.where}: it {reach}; at {brief_share(ATTAINABLE_SHARE)} it would save {saved}"
+    ]
+
+
+LIMIT = {"compute": "arithmetic", "memory": "memory"}
+
+
+def roofline_notes(scopes: Sequence[Scope], looked: Sequence[ScopeLimits]) -> list[str | Note]:
+    """Say what is missing, for which reason, and how to record or give it."""
+    told: list[str | Note] = [scope.missing() for scope in scopes if scope.missing()]
+    told += several_gpus(scopes)
+    first = {limits.scope.rank: limits for limits in reversed(looked)}
+    for rank in sorted(first):
+        told += _notes_on_rank(first[rank])
+    faster = sum(int((limits.limit_share > OVER).sum()) for limits in looked)
+    if faster:
+        rows = counted(faster, "row is", "rows are")
+        told.append(
+            f"{rows} faster than the limit: what they read was in a cache or repeats itself, or other peaks apply"
+        )
+    return told
+
+
+def _notes_on_rank(limits: ScopeLimits) -> list[str | Note]:
+    """Say of a rank what its file lacks."""
+    rank, found = f"rank {limits.scope.rank}", limits.found
+    told: list[str | Note] = []
+    if found.unread:
+        told.append(f"{rank}: shapes are in the trace's own file, which cannot be read: {found.unread}")
+    elif not found.have_shapes:
+        told.append(f"{rank}: no shapes were recorded, so nobody knows the work; record with record_shapes=True")
+    else:
+        told += _without_model(limits)
+    if limits.device is None:
+        name = gpu_name(limits.graph, limits.scope.gpus)
+        whose = f"the peaks of {quoted(name)} are not known" if name else "the trace does not name one GPU"
+        remedy = Remedy(
+            "give them with peaks=FILE, or a device's name", "give them with --peaks FILE, or a device's name"
+        )
+        told.append(Note(f"{rank}: {whose}, so that rates stand alone", remedy))
+    return told
+
+
+def _without_model(limits: ScopeLimits) -> list[str]:
+    """Name the operators of which most time is unknown."""
+    times: dict[str, int] = {}
+    for ns, group in zip(limits.gpu_ns.tolist(), limits.groups.groups, strict=True):
+        if group.is_unknown:
+            times[group.name] = times.get(group.name, 0) + ns
+    whole = max(limits.all_gpu_ns, 1)
+    if sum(times.values()) < LEAST_SHARE_NAMED * whole:
+        return []
+    largest = sorted(times, key=lambda name: (-times[name], name))[:OPERATORS_NAMED]
+    names = ", ".join(f"{quoted(name)} ({brief_share(times[name] / whole)})" for name in largest)
+    share = brief_share(sum(times.values()) / whole)
+    return [f"rank {limits.scope.rank}: of {share} of the GPU's time it is not known what it demands: {names}"]
+
+
+POINTS = 200
+"""So many operators are drawn, those with the most GPU time."""
+LEAST_SHARE = 0.0005
+"""What takes a smaller share of the GPU's time is not drawn: thousands of tiny ones would make the axes long."""
+POINTS_NAMED = 9
+"""So many names have a colour; all others are one."""
+ROOFS = 4
+"""So many types have a roof, those with the most GPU time."""
+SMALLEST, LARGEST = 6, 44
+"""How wide points are (pixels)."""
+TITLE = "Roofline: what operators achieve under the limits of the device"
+
+
+def roofs(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
+    """Return the corners of the roofs over the types that are computed in.
+
+    Returns:
+        device, roof (the type, or what bounds), intensity (FLOP/byte), tflops.
+    """
+    found = {corner: None for limits in looked if limits.device for corner in _roofs_of_scope(limits, limits.device)}
+    return pd.DataFrame(list(found), columns=["device", "roof", "intensity", "tflops"])
+
+
+def _roofs_of_scope(limits: ScopeLimits, device: Device) -> Iterable[tuple[str, str, float, float]]:
+    """Yield the corners over what one scope computes in."""
+    times: dict[float, dict[str, int]] = {}
+    for ns, group in zip(limits.gpu_ns.tolist(), limits.groups.groups, strict=True):
+        if group.demand is None or group.call is None:
+            continue
+        peak = device.peak_flops(group.demand.unit, group.demand.dtype, group.call.kernel)
+        if peak and group.demand.flops:
+            named = times.setdefault(peak, {})
+            roof = f"{group.demand.dtype}, {group.demand.unit.value} units"
+            named[roof] = named.get(roof, 0) + ns
+    bandwidth = device.memory_bytes_per_s
+    # Types with one peak have one roof, called after the one that takes most time.
+    for peak in sorted(times, key=lambda one: -sum(times[one].values()))[:ROOFS]:
+        roof = max(times[peak], key=lambda one: times[peak][one])
+        ridge = peak / bandwidth if bandwidth else 0.0
+        for intensity in (ridge / 1e4, ridge, 100 * ridge) if bandwidth else (0.01, 1e5):
+            yield device.name, roof, intensity, min(peak, intensity * bandwidth if bandwidth else peak) / 1e12
+
+
+def figure(found: Answer) -> Figure:
+    """Draw operators as points, as large as their GPU time, under the roofs that their types have."""
+    frame = _points(found.main)
+    if frame.empty:
+        return empty_figure(TITLE, "of no operator both arithmetic and traffic are known")
+    made = new_figure(title=TITLE, x="FLOP per byte of the least traffic", y="TFLOP/s")
+    _draw_roofs(made, found.drawn["roofs"], frame)
+    names = list(dict.fromkeys(frame["operator"]))
+    shown = names[:POINTS_NAMED] if len(names) > POINTS_NAMED + 1 else names
+    for at, name in enumerate(shown):
+        _draw_points(
+            made, shorten_middle(short_name(name), 32), SERIES[at % len(SERIES)], frame[frame["operator"] == name]
+        )
+    others = frame[~frame["operator"].isin(shown)]
+    if len(others):
+        _draw_points(made, "other operators", SERIES[7], others)
+    made.update_xaxes(type="log", exponentformat="power")
+    made.update_yaxes(type="log", exponentformat="power")
+    return made
+
+
+def _points(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that have a place in the figure, with their intensity."""
+    drawn = frame[(frame["achieved_tflops"] > 0) & (frame["achieved_gbps"] > 0)]
+    drawn = drawn[drawn["gpu_share"] >= min(LEAST_SHARE, float(drawn["gpu_share"].max()))].head(POINTS)
+    return drawn.assign(intensity=1e3 * drawn["achieved_tflops"] / drawn["achieved_gbps"])
+
+
+def _draw_roofs(made: Figure, corners: pd.DataFrame, points: pd.DataFrame) -> None:
+    """Draw the roofs as far as there are points below them."""
+    low, high = points["intensity"].min() / 3, points["intensity"].max() * 3
+    for (device, roof), line in corners.groupby(["device", "roof"], sort=False):
+        x = np.unique(np.clip(line["intensity"].to_numpy(), low, high))
+        y = np.exp(np.interp(np.log(x), np.log(line["intensity"]), np.log(line["tflops"])))
+        text = f"{device}: {roof}, {line['tflops'].max():,.4g} TFLOP/s<extra></extra>"
+        made.add_scatter(
+            x=x, y=y, mode="lines", name=f"limit: {roof}", line={"width": 1.5, "dash": "dot"}, hovertemplate=text
+        )
+
+
+def _draw_points(made: Figure, name: str, colour: str, own: pd.DataFrame) -> None:
+    """Draw the rows of one name."""
+    made.add_scatter(
+        x=own["intensity"],
+        y=own["achieved_tflops"],
+        mode="markers",
+        name=name,
+        marker={"color": colour, "opacity": 0.75, "size": _sizes(own["gpu_share"])},
+        customdata=_hover_texts(own),
+        hovertemplate="%{customdata[0]}<br>%{customdata[1]}<br>%{y:,.3g} TFLOP/s, %{customdata[2]}<extra></extra>",
+    )
+
+
+def _sizes(share: pd.Series[Any]) -> Any:
+    """Return how wide points are: their areas are as their times."""
+    return np.clip(LARGEST * 2 * np.sqrt(share.to_numpy(np.float64)), SMALLEST, LARGEST)
+
+
+def _hover_texts(own: pd.DataFrame) -> list[list[str]]:
+    """Return what a point says when it is pointed at."""
+    columns = zip(own["operator"], own["inputs"], own["peak_share"], own["gpu_ns"], strict=True)
+    return [
+        [shorten_middle(name, 80), shorten_middle(str(inputs), 100), _share_text(share, ns)]
+        for name, inputs, share, ns in columns
+    ]
+
+
+def _share_text(share: float, gpu_ns: int) -> str:
+    reach = "" if np.isnan(share) else f"{share:.0%} of the limit, "
+    return f"{reach}{gpu_ns / 1e6:,.3f} ms"
+
 
 ROOFLINE = ["rank", "scope", "operator", "calls", "gpu_ns", "gpu_share", "path_ns", "achieved_tflops", "achieved_gbps"]
 ROOFLINE += ["peak_share", "bound", "saves_ns", "unknown", "inputs"]
@@ -143,7 +566,7 @@ def losses(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
     is known before other computation, then to communication, then to copies from and to outside.
 
     Returns:
-        rank, scope, part (of ``analyses.questions.lost_time.PARTS``), cause (of idle time, as ``idle-time`` names it),
+        rank, scope, part (of ``analyses.questions.roofline.PARTS``), cause (of idle time, as ``idle-time`` names it),
         time_ns, window_share.
     """
     return joined([labelled(_loss_rows(limits), limits.scope) for limits in looked], LOSSES)

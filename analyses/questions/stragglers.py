@@ -1,24 +1,35 @@
-"""The causes of waits of several ranks' scopes: the job's graph is built once, each stretch's waits are charged."""
+"""stragglers: which ranks the others wait for, and what these did meanwhile."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from analyses import column_types
 from analyses.advice.format import brief_class, brief_duration, brief_share, quoted
-from analyses.display.labels import MEANING_IN_JOBS
-from analyses.matched_collectives import MatchedWindow
-from analyses.tables import joined
-from hta_graph.graph.job_graph import JobGraph
+from analyses.analysis import Analysis
+from analyses.answer import Answer
+from analyses.display.charts import GRID, empty_figure, new_figure
+from analyses.display.dataframes import MANY_RANKS, RANKS_LISTED
+from analyses.display.labels import MEANING_IN_JOBS, SHORT
+from analyses.matched_collectives import MatchedWindow, matched_collectives, matching_notes
+from analyses.scope import Scope
+from analyses.tables import Table, joined
+from hta_graph.arrays import distinct, split_intervals, summed_by
+from hta_graph.colours import BOUND_COLOUR
+from hta_graph.graph.job_graph import JobGraph, distinct_hosts
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.join_ranks import join_ranks
 from hta_graph.multi_rank.wait_causes import WaitCauses
 from hta_graph.text.sanitize import one_line
 from hta_graph.text.shorten import short_name
 
-__all__ = ["CAUSES", "causes", "_headline"]
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
 
 NOTABLE = 0.1
 """A share of a rank's waiting that is worth saying."""
@@ -163,3 +174,264 @@ def _cause_text(what: Sequence[str], said: str = "") -> str:
     around = call_path.rpartition(BETWEEN)[2]
     inside = f" in {quoted(around)}" if around not in ("", said) else ""
     return f"{quoted(short_name(name))}{inside} ({brief_class(bound, MEANING_IN_JOBS)})"
+
+
+HOSTS = [
+    *("host", "scope", "ranks", "worst_rank", "times_last"),
+    *("wait_caused_ns", "wait_caused_share", "caused_ns", "wait_ns"),
+]
+BY_HOST = ["scope", "host"]
+
+
+def host_names(matched: Sequence[MatchedWindow]) -> dict[int, str]:
+    """Return each rank's host; of none if a rank does not tell it, or all are on one."""
+    ranks = matched[0].ranks if matched else {}
+    return distinct_hosts({rank: own.recording.host for rank, own in ranks.items()})
+
+
+def hosts(caused: pd.DataFrame, charged: pd.DataFrame, matched: Sequence[MatchedWindow]) -> pd.DataFrame:
+    """Add up :func:`stragglers` and :func:`causes` by host, where every rank's trace names its host and these differ.
+
+    Returns:
+        host, scope, ranks (how many), worst_rank (of them, by the waiting that it causes), times_last, wait_caused_ns
+        and wait_caused_share (the waiting in collectives to which ranks of the host come last; share of all ranks'),
+        caused_ns (the waiting that is charged to what ranks of the host did), wait_ns (its own ranks' waiting); the
+        worst first.
+    """
+    names = host_names(matched)
+    if not names:
+        return joined([], HOSTS)
+    frame = (
+        _with_hosts(caused, names)
+        .groupby(BY_HOST, sort=False)
+        .agg(
+            ranks=("rank", "count"),
+            # Ranks stand in order of what they cause.
+            worst_rank=("rank", "first"),
+            times_last=("times_last", "sum"),
+            wait_caused_ns=("wait_caused_ns", "sum"),
+            wait_caused_share=("wait_caused_share", "sum"),
+        )
+    )
+    for name, rows in (("caused_ns", charged), ("wait_ns", _own_waits(matched))):
+        sums = _with_hosts(rows, names).groupby(BY_HOST)[name].sum()
+        frame[name] = sums.reindex(frame.index, fill_value=0)
+    stretches = [own for _, own in frame.reset_index().groupby("scope", sort=False)]
+    return joined([own.sort_values("wait_caused_ns", ascending=False, kind="stable") for own in stretches], HOSTS)
+
+
+def _with_hosts(rows: pd.DataFrame, names: Mapping[int, str]) -> pd.DataFrame:
+    """Name the host in each row of a rank; what is of no rank is left out."""
+    known = rows[rows["rank"].notna()]
+    return known.assign(host=known["rank"].map(names))
+
+
+def _own_waits(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
+    """List how long each member waited."""
+    return pd.concat(
+        pd.DataFrame({"rank": item.found.rank, "scope": item.label, "wait_ns": item.found.wait}) for item in matched
+    )
+
+
+ROWS, TIMES = 512, 200
+"""A heat map has no more rows and columns than this."""
+TICKS = 8
+SCALE = ("rgba(128,128,128,0.08)", "#5a4fcf")
+"""From no waiting to nothing else, in a colour that is no class's."""
+
+
+def waiting_over_time(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
+    """Return which share of each stretch of time ranks wait: a row per rank, or equal band of very many ranks.
+
+    Columns are the beginnings of the stretches (ms). Waits of asynchronous collectives overlap, and may be more than
+    the whole time.
+    """
+    found = [item.found for item in matched if len(item.found)]
+    if not found:
+        return pd.DataFrame()
+    rank, start, wait = (np.concatenate([getattr(one, name) for one in found]) for name in ("rank", "arrival", "wait"))
+    first, last = int(start.min()), max(int(one.end.max()) for one in found)
+    count = min(TIMES, max(last - first, 1))
+    edges = first + (last - first) * np.arange(count + 1) // count
+    ranks = distinct(rank)
+    together = -(-len(ranks) // ROWS)
+    member, begin, end = split_intervals(start, start + wait, edges[1:-1])
+    row = np.searchsorted(ranks, rank)[member] // together
+    column = np.searchsorted(edges[1:-1], begin, side="right")
+    labels = [_band_name(ranks[at : at + together].tolist()) for at in range(0, len(ranks), together)]
+    sums = summed_by(row * count + column, end - begin, len(labels) * count).reshape(-1, count)
+    sizes = np.minimum(together, len(ranks) - together * np.arange(len(labels)))
+    share = sums / (sizes[:, None] * np.maximum(np.diff(edges), 1))
+    return pd.DataFrame(share.round(4), labels, (edges[:-1] - first) / 1e6)
+
+
+def _band_name(ranks: Sequence[int]) -> str:
+    """Name ranks that share a row.
+
+    >>> _band_name([3]), _band_name([4, 5, 6])
+    ('rank 3', 'ranks 4 to 6')
+    """
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}"
+
+
+def figure_of_many_ranks(waiting: pd.DataFrame, charged: pd.DataFrame, ranks: int) -> Figure:
+    """Draw when ranks wait, and below what the worst of them did while others waited for them."""
+    together = -(-ranks // len(waiting))
+    each = f", {together} ranks a row" if together > 1 else ""
+    made = new_figure(title=f"When each of {ranks:,} ranks waits for others{each}")
+    made.set_subplots(rows=2, cols=1, row_heights=[0.68, 0.32], vertical_spacing=0.14)
+    made.update_xaxes(gridcolor=GRID, zeroline=False, automargin=True)
+    made.update_yaxes(gridcolor=GRID, zeroline=False, automargin=True)
+    made.add_heatmap(
+        z=waiting.to_numpy(),
+        x=list(waiting.columns),
+        y=list(waiting.index),
+        zmin=0,
+        zmax=min(max(float(waiting.to_numpy().max()), 1e-4), 1.0),
+        colorscale=list(SCALE),
+        colorbar={"title": "of the time", "tickformat": ".0%", "len": 0.68, "y": 1, "yanchor": "top", "thickness": 12},
+        hovertemplate="%{y}<br>from %{x:,.3f} ms: waits %{z:.1%}<extra></extra>",
+        row=1,
+        col=1,
+    )
+    named = list(waiting.index[:: -(-len(waiting) // TICKS)])
+    made.update_yaxes(autorange="reversed", tickmode="array", tickvals=named, showgrid=False, row=1, col=1)
+    made.update_xaxes(title="ms", showgrid=False, row=1, col=1)
+    _add_worst_ranks(made, charged)
+    return made
+
+
+def _add_worst_ranks(made: Figure, charged: pd.DataFrame) -> None:
+    """Draw below how much waiting the worst ranks caused, by class."""
+    worst = charged.groupby("rank")["caused_ns"].sum().sort_values(ascending=False, kind="stable").index[:RANKS_LISTED]
+    add_class_bars(made, charged[charged["rank"].isin(worst)], row=2, col=1)
+    made.update_layout(barmode="stack", bargap=0.3, legend={"y": -0.12})
+    made.update_xaxes(categoryorder="array", categoryarray=[f"rank {rank}" for rank in worst], row=2, col=1)
+    made.update_yaxes(title="ms that others waited", row=2, col=1)
+
+
+def add_class_bars(made: Figure, charged: pd.DataFrame, **place: Any) -> None:
+    """Draw a bar per rank of the waiting that it caused, by the class of what it did meanwhile."""
+    for bound, colour in BOUND_COLOUR.items():
+        own = charged[charged["bound_by"] == bound].sort_values(["rank", "caused_ns"], ascending=[True, False])
+        sums = own.groupby("rank")["caused_ns"].sum()
+        if len(own):
+            made.add_bar(
+                name=SHORT[bound],
+                x=[f"rank {rank}" for rank in sums.index],
+                y=sums / 1e6,
+                marker_color=colour,
+                customdata=own.groupby("rank")["name"].first().reindex(sums.index).fillna("not known by what"),
+                hovertemplate="%{x}: %{y:,.3f} ms, most by %{customdata}",
+                **place,
+            )
+
+
+COLUMNS = ["rank", "scope", "collectives", "times_last", "last_share", "wait_caused_ns", "wait_caused_share"]
+
+
+def stragglers(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
+    """Rank the ranks by the waiting that they cause: that of the others, in collectives to which they come last.
+
+    HTA looks at one kernel by name, the same stream number on all ranks, and the starts alone; here every collective
+    counts, by how long the others really waited in it.
+
+    Returns:
+        rank, scope, collectives (that it took part in), times_last, last_share, wait_caused_ns, wait_caused_share (of
+        all ranks' waiting in the stretch); the worst first.
+    """
+    return joined([_waiting_caused(item) for item in matched if len(item.found)], COLUMNS)
+
+
+def _waiting_caused(item: MatchedWindow) -> pd.DataFrame:
+    """Add up what each rank caused in one stretch, the worst first."""
+    found = item.found
+    # Those that met others in the stretch have a row, even if it is none of theirs, such as a step that they lack.
+    ranks = np.union1d(np.array(sorted(item.scopes), np.int64), found.rank)
+    last = np.searchsorted(ranks, found.rank[found.last])  # ranks need not be numbered from 0
+    waited = summed_by(found.number, found.wait, len(found))
+    caused = summed_by(last, waited, len(ranks))
+    taken = np.bincount(np.searchsorted(ranks, found.rank), minlength=len(ranks))
+    times = np.bincount(last, minlength=len(ranks))
+    frame = pd.DataFrame({
+        "rank": ranks,
+        "scope": item.label,
+        "collectives": taken,
+        "times_last": times,
+        "last_share": times / len(found),
+        "wait_caused_ns": caused,
+        "wait_caused_share": caused / max(int(caused.sum()), 1),
+    })  # fmt: skip
+    return frame.sort_values(["wait_caused_ns", "times_last", "rank"], ascending=[False, False, True])
+
+
+def answer(scopes: Sequence[Scope]) -> Answer:
+    """Return the tables ``stragglers`` and ``hosts``, how much waiting each caused, and ``causes``, by what.
+
+    Args:
+        scopes: one for each rank, or the steps of each.
+    """
+    matched = matched_collectives(scopes)
+    caused, charged = stragglers(matched), causes(matched)
+    tables = {"stragglers": caused, "hosts": hosts(caused, charged, matched), "causes": charged}
+    summed = dict.fromkeys(("stragglers", "hosts"), "the other ranks and all collectives")
+    said = _headline(charged, host_names(matched))
+    return Answer(
+        tables,
+        matching_notes(scopes, matched),
+        opening=said,
+        conclusion=said,
+        summed=summed | {"causes": "the ranks that waited"},
+        worst_by={"stragglers": "wait_caused_ns"},
+        drawn={"waiting": waiting_over_time(matched)} if caused["rank"].nunique() > MANY_RANKS else {},
+    )
+
+
+def figure(found: Answer) -> Figure:
+    """Draw how much waiting each rank caused, by the class of what it did meanwhile; of many also when they wait."""
+    frame = found.tables["causes"]
+    title = "Waiting that each rank caused, by what it did meanwhile"
+    if not len(frame):
+        return empty_figure(title, "no waiting of one rank for another was found")
+    if "waiting" in found.drawn:
+        return figure_of_many_ranks(found.drawn["waiting"], frame, found.tables["stragglers"]["rank"].nunique())
+    made = new_figure(title=title, y="ms, of all other ranks together")
+    add_class_bars(made, frame)
+    made.update_layout(barmode="stack", bargap=0.3)
+    made.update_xaxes(
+        categoryorder="array", categoryarray=[f"rank {rank}" for rank in sorted(frame["rank"].dropna().unique())]
+    )
+    return made
+
+
+MEANINGS = {
+    "collectives": column_types.whole("How many collectives it took part in."),
+    "last_share": column_types.share("The same, of those that it took part in", null=True),
+    "wait_caused_share": column_types.share("The same, of all ranks' waiting", null=True),
+    "ranks": column_types.whole("How many ranks there are."),
+    "caused_ns": column_types.ns("The waiting of others that it caused"),
+    "wait_ns": column_types.ns("How long its own ranks waited"),
+    "name": column_types.text("What it did more of; null: what cannot be charged to anything.", null=True),
+    "direct_ns": column_types.ns("Of those that waited for this rank itself"),
+    "propagated_ns": column_types.ns("Of those that waited for ranks that had waited for it"),
+}
+TABLES = {
+    "stragglers": Table(stragglers, COLUMNS, MEANINGS),
+    "hosts": Table(hosts, HOSTS, MEANINGS),
+    "causes": Table(
+        causes, CAUSES, {**MEANINGS, "collectives": column_types.whole("In how many collectives they waited.")}
+    ),
+}
+
+ANALYSIS = Analysis(
+    name="stragglers",
+    help="Which ranks the others wait for.",
+    more="A rank that comes last makes the others wait; what it did meanwhile is the cause.",
+    question="which ranks do the others wait for, and [why](which_rank.md)?",
+    examples=("stragglers job", "stragglers job --per-step", "stragglers job --json -"),
+    page="which_rank.md",
+    from_summaries="with causes",
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

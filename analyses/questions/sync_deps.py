@@ -1,4 +1,4 @@
-"""sync-deps: who waited for GPU work, for a person and for other programs."""
+"""sync-deps: who waited for GPU work, for people and for programs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 
 from analyses.display.labels import EDGE
-from analyses.display.terminal import Line, clipped, duration_text, table
+from analyses.display.text_layout import Line, clipped, duration_text, table
 from hta_graph.export.sync_dependencies import ExternalIds, SyncDependencies, SyncPairs
 from hta_graph.model import EdgeKind, Ints
 from hta_graph.text.json_text import Records
 from hta_graph.text.sanitize import encodable_path
-
-__all__ = ["unexported_waits", "sync_document", "sync_lines"]
 
 WAITS_LISTED = 10
 

@@ -15,12 +15,11 @@ from analyses.display.charts import bars_of_shares
 from analyses.headline import outlier
 from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, table_of
-from hta_graph.activities import WorkType
+from hta_graph.gpu_activity import WorkType
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["TABLES", "answer", "figure", "temporal_breakdown"]
 
 PARTS = ("compute", "exposed_communication", "exposed_memory", "idle")
 WITHOUT_COMPUTATION = {

@@ -1,1 +1,1 @@
-"""Pages that open without a network: the report, the timeline."""
+"""Pages that open without a network: the report and the timeline."""

@@ -1,4 +1,4 @@
-"""report of a job of which few rows are held: what all ranks together tell, and two of them in detail."""
+"""report of a job of which only rank summaries are held: what all ranks together show, and two of them in detail."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyses import catalogue
-from analyses.report.job_section import job_section
 from analyses.report.opportunities import gain_sections_of_summaries
 from analyses.report.page_tables import Section
-from analyses.report.report import rank_sections, steps_section
-from analyses.report.report_page import page
-from analyses.report.waiting_section import wait_section
+from analyses.report.report import page, rank_sections, steps_section
+from analyses.report.sections import job_section
+from analyses.report.wait_heatmap import wait_section
 from analyses.representative_ranks import WHY_REPRESENTATIVE, representative_ranks
 from analyses.scope import Scope, empty_scope, in_window
 from analyses.verdict import verdict
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from hta_graph.graph.job_graph import JobGraph
     from hta_graph.paths.step_table import StepRow
     from hta_graph.paths.windows import WindowQuery
-
-__all__ = ["LargeJob", "large_job", "large_job_page"]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""report: all answers about a run on one page."""
+"""report: all answers about a run on one page, a verdict and sections of sentences and tables around one timeline."""
 
 from __future__ import annotations
 
@@ -8,23 +8,39 @@ from typing import Any
 import pandas as pd
 
 from analyses.display.labels import MEANING
+from analyses.display.page import page_of
 from analyses.display.window_text import default_lines, rows_after_lines
-from analyses.report import row_links
-from analyses.report.bars import class_bar
-from analyses.report.job_section import job_section
+from analyses.report import sections
 from analyses.report.opportunities import gain_sections
-from analyses.report.page_tables import Section, SectionTable
-from analyses.report.report_page import page
-from analyses.report.sections import PARTS, ReportPart, part_section
-from analyses.report.timeline import TimelinePage, steps_on_page, timeline_page
+from analyses.report.page_tables import Section, SectionTable, class_bar
+from analyses.report.sections import PARTS, ReportPart, job_section, part_section
+from analyses.report.timeline import SCRIPTS, TimelinePage, steps_on_page, timeline_page
 from analyses.scope import Scope
 from analyses.verdict import representative_rank, verdict
 from hta_graph.colours import BOUND_COLOUR
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.median_step import step_lengths
 from hta_graph.paths.step_table import StepRow, notable_steps, step_rows
+from hta_graph.paths.windows import step_lengths
 
-__all__ = ["rank_sections", "report_page", "steps_of_report", "steps_section"]
+
+def page(
+    title: str,
+    verdict: Sequence[str],
+    sections: Sequence[Section],
+    timeline: TimelinePage | None = None,
+    overlay: str = "",
+) -> bytes:
+    """Return the page. ``overlay`` is the address of a file to offer."""
+    return page_of(
+        "report.html",
+        scripts=(*SCRIPTS, "tables.js") if timeline else ("tables.js",),
+        title=title,
+        verdict=verdict,
+        sections=sections,
+        timeline=timeline,
+        overlay=overlay,
+    )
+
 
 UNEXPLAINED_LISTED = 3
 """How many stretches without a cause are listed of each rank."""
@@ -123,7 +139,7 @@ def _path_section(
     if len(paths) > 1:
         tables.append(_rank_table(paths))
     totals = path.event_totals()
-    links = row_links.longest_segments(path, totals, timeline)
+    links = sections.longest_segments(path, totals, timeline)
     tables.append(SectionTable(f"what to look at first{of_rank}", _path_events(path, totals), links=links))
     meaning = "The chain of work that decided how long the window took; its parts add up to the window exactly."
     notes = [f"Rank {rank}: {line}." for rank, path in paths.items() for line in rows_after_lines(path.window)]
@@ -220,7 +236,7 @@ def _unexplained_section(paths: Mapping[int, CriticalPath], timeline: TimelinePa
         for key, count in path.graph.diagnostics.items()
         if count
     ]
-    links = row_links.time_range_links(frame, slowest, timeline)
+    links = sections.time_range_links(frame, slowest, timeline)
     tables = [
         SectionTable("longest stretches without a cause", frame[shown], links=links),
         SectionTable(

@@ -1,10 +1,13 @@
-"""The parts of a report that an analysis answers: which tables, the bars beside their rows, where rows lead."""
+"""The sections that analyses answer: which tables, the bars beside their rows, where rows lead in the timeline.
+
+A report of several ranks opens with the section of the job.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,17 +15,97 @@ import pandas as pd
 from analyses import catalogue
 from analyses.answer import Answer
 from analyses.display.charts import COLOUR
-from analyses.report import row_links
-from analyses.report.bars import Bar, time_bar
-from analyses.report.page_tables import Section, SectionTable
+from analyses.display.dataframes import MANY_RANKS, RANKS_LISTED
+from analyses.display.labels import class_meanings
+from analyses.report.page_tables import ROWS, Bar, Section, SectionTable, class_bar, time_bar
 from analyses.scope import Scope
-from hta_graph.activities import WorkType
+from analyses.window_report import missing_lines
+from hta_graph.arrays import pair_key, summed_by, take_or
+from hta_graph.colours import BOUND_COLOUR
 from hta_graph.errors import HtaGraphError
+from hta_graph.gpu_activity import WorkType
+from hta_graph.graph.job_graph import JobGraph
+from hta_graph.model import BoundBy
+from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.rank_crossings import crossings, held_up_by
 
 if TYPE_CHECKING:
     from analyses.report.timeline import TimelinePage
 
-__all__ = ["PARTS", "ReportPart", "part_section"]
+
+def time_range_links(frame: pd.DataFrame, rank: int, timeline: TimelinePage) -> list[str]:
+    """Link rows with rank, start_ns and end_ns; those of other ranks lead nowhere."""
+    columns = (frame[name].tolist() for name in ("rank", "start_ns", "end_ns"))
+    return [timeline.link(start, end) if of == rank else "" for of, start, end in zip(*columns, strict=True)]
+
+
+def longest_segments(path: CriticalPath, totals: Mapping[str, Any], timeline: TimelinePage) -> list[str]:
+    """Link the first of a path's sums over names and classes, by its columns, to the longest segment in each."""
+    pieces, events = path.pieces, path.graph.event_table
+    order = np.argsort(-pieces.length, kind="stable")[::-1]
+    key = pair_key(take_or(events.name, pieces.event), pieces.bound.astype(np.int64))[order]
+    # What comes later takes the place of what came before: the longest stays, of equals the first in time.
+    longest = dict(zip(key.tolist(), order.tolist(), strict=True))
+    names = [None if code < 0 else path.graph.names[code] for code in (number >> 32 for number in longest)]
+    bounds = [BoundBy(number & 0xFFFFFFFF).label for number in longest]
+    piece = dict(zip(zip(names, bounds, strict=True), longest.values(), strict=True))
+    rows = [piece[found] for found in zip(totals["name"][:ROWS], totals["bound_by"][:ROWS], strict=True)]
+    indices = take_or(events.index, pieces.event[rows]).tolist()
+    return [
+        timeline.link(int(pieces.start[row]), int(pieces.end[row]), index if index >= 0 else None)
+        for row, index in zip(rows, indices, strict=True)
+    ]
+
+
+def gap_links(found: Answer, scope: Scope, timeline: TimelinePage) -> list[str]:
+    """Link the longest idle gaps."""
+    frame = found.tables["longest_gaps"]
+    start = scope.start_ns + frame["offset_ns"]
+    return time_range_links(frame.assign(start_ns=start, end_ns=start + frame["idle_ns"]), scope.rank, timeline)
+
+
+def event_links(found: Answer, scope: Scope, timeline: TimelinePage) -> list[str]:
+    """Link exposed communication kernels by their event numbers."""
+    frame = found.tables["most_exposed"]
+    rows = _rows_by_index(scope)
+    return [
+        _event_link(scope, timeline, rows.get(index, -1) if rank == scope.rank else -1)
+        for rank, index in zip(frame["rank"].tolist(), frame["event_index"].tolist(), strict=True)
+    ]
+
+
+def longest_run_links(found: Answer, scope: Scope, timeline: TimelinePage) -> list[str]:
+    """Link the names of kernels to their longest runs."""
+    table, work = scope.graph.event_table, scope.work
+    order = np.argsort(work.start - work.end, kind="stable")[::-1]
+    # What comes later takes the place of what came before: the longest stays, of equals the first in time.
+    longest = dict(zip(table.name[work.row[order]].tolist(), work.row[order].tolist(), strict=True))
+    by_name = {scope.graph.names[code]: row for code, row in longest.items()}
+    return [_event_link(scope, timeline, by_name.get(name, -1)) for name in found.tables["kernels"]["kernel"]]
+
+
+def collective_links(found: Answer, scope: Scope, timeline: TimelinePage) -> list[str]:
+    """Link collectives to this rank's kernel in each."""
+    members = found.series["members"]
+    own = members[(members["rank"] == scope.rank) & members["number"].notna()]
+    index = dict(zip(own["number"].tolist(), own["event_index"].tolist(), strict=True))
+    rows = _rows_by_index(scope)
+    numbers = found.tables["collectives"]["number"].tolist()
+    return [_event_link(scope, timeline, rows.get(index.get(number, -1), -1)) for number in numbers]
+
+
+def _rows_by_index(scope: Scope) -> dict[int, int]:
+    """Return the canonical row of each event number of a scope's running work."""
+    return dict(zip(scope.graph.event_table.index[scope.running.row].tolist(), scope.running.row.tolist(), strict=True))
+
+
+def _event_link(scope: Scope, timeline: TimelinePage, row: int) -> str:
+    """Link an event by its canonical row; -1 leads nowhere."""
+    if row < 0:
+        return ""
+    table = scope.graph.event_table
+    return timeline.link(int(table.start[row]), int(table.end[row]), int(table.index[row]))
+
 
 HIDDEN = "#f3c8a1"
 MIXED = "#7f9aa8"
@@ -87,9 +170,7 @@ PARTS = (
         "GPU time by type of work, and the kernels that take most of it; a name leads to its longest run.",
         (
             ReportTable("kernel_types", {"time_ns": ("time", MIXED)}, coloured_by="kernel_type"),
-            ReportTable(
-                "kernels", {"sum_ns": ("sum", MIXED)}, coloured_by="kernel_type", links=row_links.longest_run_links
-            ),
+            ReportTable("kernels", {"sum_ns": ("sum", MIXED)}, coloured_by="kernel_type", links=longest_run_links),
         ),
     ),
     ReportPart(
@@ -109,7 +190,7 @@ PARTS = (
         (
             ReportTable("idle_time", {"idle_ns": ("idle", COLOUR["idle"])}),
             ReportTable("waits", {"idle_ns": ("idle", COLOUR["idle"])}),
-            ReportTable("longest_gaps", links=row_links.gap_links),
+            ReportTable("longest_gaps", links=gap_links),
         ),
     ),
     ReportPart(
@@ -124,7 +205,7 @@ PARTS = (
                     "exposed_communication_ns": ("exposed communication", COLOUR["communication"]),
                 },
             ),
-            ReportTable("most_exposed", links=row_links.event_links),
+            ReportTable("most_exposed", links=event_links),
         ),
         every_rank=True,
     ),
@@ -137,7 +218,7 @@ PARTS = (
                 "ranks",
                 {"wait_ns": ("wait", COLOUR["idle"]), "transfer_ns": ("transfer", COLOUR["communication"])},
             ),
-            ReportTable("collectives", links=row_links.collective_links),
+            ReportTable("collectives", links=collective_links),
         ),
         every_rank=True,
         takes_all=True,
@@ -194,3 +275,86 @@ def _row_bars(shown: ReportTable, frame: pd.DataFrame) -> list[Bar]:
         )
         for row, of, kind in zip(times.itertuples(index=False, name=None), whole, kinds, strict=True)
     ]
+
+
+CAUSES_LISTED = 10
+
+
+def job_section(path: CriticalPath, causes: pd.DataFrame | None = None, drawn: Collection[str] = ()) -> Section:
+    """Show the path of a job through its ranks.
+
+    Args:
+        path: the job's.
+        causes: the table of what ranks made others wait with, the largest first, whose first rows are shown.
+        drawn: classes whose colours the page explains too, though no time on the path is of them.
+    """
+    tables = [_class_table(path, drawn), *_rank_tables(path), _event_table(path)]
+    if causes is not None:
+        tables.append(SectionTable("what the others wait for", causes.head(CAUSES_LISTED)))
+    times = len(crossings(path))
+    meaning = (
+        "The chain of work through all ranks that decided how long the job took; its parts add up to the window. "
+        "Where ranks meet it goes on at the one that came last, so that waiting for others is not on it. "
+        f"It goes from rank to rank {'once' if times == 1 else f'{times:,} times'}."
+    )
+    notes = [f"{line[0].upper()}{line[1:]}." for line in missing_lines(path.window)]
+    return Section("Critical path of the job", meaning, tables, notes)
+
+
+def _class_table(path: CriticalPath, drawn: Collection[str]) -> SectionTable:
+    """List the classes, longest first."""
+    meanings, length = class_meanings(path.graph), max(path.length_ns, 1)
+    shown = ((bound, ns) for bound, ns in path.by_bound_ns.items() if ns or bound in drawn)
+    found = sorted(shown, key=lambda item: -item[1])
+    rows = [
+        {"class": bound, "time_ns": ns, "path_share": ns / length, "meaning": meanings[bound]} for bound, ns in found
+    ]
+    title = "time on the job's path by class"
+    return SectionTable(title, pd.DataFrame(rows), colours=[BOUND_COLOUR[bound] for bound, _ in found])
+
+
+def _rank_tables(path: CriticalPath) -> list[SectionTable]:
+    """List the ranks: the path's time there, how long the job waited for each alone; of many the most, and hosts."""
+    parts, classes, pieces = path.graph.parts, len(BoundBy), path.pieces
+    sums = summed_by(pieces.part.astype("int64") * classes + pieces.bound, pieces.length, len(parts) * classes)
+    by_class = sums.reshape(-1, classes)
+    hosts = path.graph.hosts if isinstance(path.graph, JobGraph) else {}
+    rows = pd.DataFrame({
+        "rank": [part.rank for part in parts],
+        "host": [hosts.get(part.rank) for part in parts],
+        "time_ns": by_class.sum(axis=1),
+        "others_wait_ns": [held.total for held in held_up_by(path)],
+    })  # fmt: skip
+    title = "time on the job's path by rank, and for how long all others wait"
+    if len(rows) <= MANY_RANKS:
+        return [_with_bars(title, rows.drop(columns="host"), by_class)]
+    most = rows.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable").head(RANKS_LISTED)
+    title = f"{title}; the {RANKS_LISTED} of {len(rows):,} ranks with most of it"
+    if not hosts:
+        return [_with_bars(title, most.drop(columns="host"), by_class[most.index])]
+    return [_with_bars(title, most, by_class[most.index]), _host_table(rows)]
+
+
+def _with_bars(title: str, rows: pd.DataFrame, by_class: np.ndarray[Any, Any]) -> SectionTable:
+    """Draw beside each row what its time is made of; all bars have one scale."""
+    longest = int(rows["time_ns"].max())
+    told = [{bound.label: int(ns) for bound, ns in zip(BoundBy, own, strict=True)} for own in by_class]
+    return SectionTable(title, rows, [class_bar(own, longest) for own in told])
+
+
+def _host_table(rows: pd.DataFrame) -> SectionTable:
+    """Add up ranks by host."""
+    by_host = rows.groupby("host", sort=False)
+    sums = by_host[["time_ns", "others_wait_ns"]].sum().assign(ranks=by_host.size())
+    most = sums.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable").head(RANKS_LISTED)
+    title = "time on the job's path by host"
+    more = f"; the {RANKS_LISTED} of {len(sums):,} hosts with most of it" if len(sums) > len(most) else ""
+    return SectionTable(title + more, most.reset_index()[["host", "ranks", "time_ns", "others_wait_ns"]])
+
+
+def _event_table(path: CriticalPath) -> SectionTable:
+    """List what takes most of the path."""
+    frame = pd.DataFrame(path.event_totals()).fillna({"name": "(nothing recorded)"})
+    frame["path_share"] = frame["time_ns"] / max(path.length_ns, 1)
+    columns = ["time_ns", "path_share", "calls", "rank", "bound_by", "name"]
+    return SectionTable("what to look at first, of all ranks", frame[columns])

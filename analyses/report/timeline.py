@@ -1,30 +1,183 @@
-"""timeline: the lanes of a window with the critical path through them, as a page of its own or as a part of one."""
+"""timeline: the lanes of a window with the critical path through them, as a page of its own or as a part of one.
+
+A scene is lanes, the tracks in them and the bars on these; a page carries it as packed columns.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from analyses.display.labels import MEANING, SHORT
 from analyses.display.page import page_of
-from analyses.display.terminal import clipped, duration_text
-from analyses.report.bars import Bar, class_bar
-from analyses.report.packed_columns import packed_text, zigzag
-from analyses.report.timeline_scene import Scene, scene_of
-from hta_graph.arrays import distinct, first_of_runs
+from analyses.display.text_layout import clipped, duration_text
+from analyses.report.page_tables import Bar, class_bar
+from hta_graph.arrays import distinct, first_of_runs, take_or
 from hta_graph.colours import BOUND_COLOUR, EVENT_COLOUR, PATH_COLOUR
 from hta_graph.errors import UsageError
-from hta_graph.model import BoundBy, Ints
+from hta_graph.model import Bools, BoundBy, Ids, Ints
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.event_bars import BAR_GROUPS
-from hta_graph.paths.level_of_detail import rows_between
+from hta_graph.paths.level_of_detail import (
+    BAR_GROUPS,
+    TimelineBars,
+    busiest_lanes,
+    event_bars,
+    lane_order,
+    merge_to_limit,
+    ranks_on_paths,
+    rows_between,
+    tracks_on_lanes,
+)
 from hta_graph.paths.step_table import StepRow, neighbouring_steps
 
-__all__ = ["ROWS", "SCRIPTS", "EmbeddedStep", "TimelinePage", "steps_on_page", "timeline_page"]
+HEAD_BYTES = 4
+
+
+def packed_text(head: Mapping[str, Any], columns: Sequence[Ints]) -> str:
+    """Return a head and columns of numbers from 0 on as text that needs no escaping.
+
+    Inside the base64 and the zlib stream: the length of the head (4 bytes, little-endian), the head as JSON, and the
+    columns one after the other as :func:`varints`. The same input gives the same text.
+    """
+    # Names from a trace stand in here only, as base64: no name can end the page's script or begin one.
+    said = json.dumps(head, separators=(",", ":")).encode()
+    pieces = [len(said).to_bytes(HEAD_BYTES, "little"), said, *map(varints, columns)]
+    return base64.b64encode(zlib.compress(b"".join(pieces), 9)).decode()
+
+
+def varints(values: Ids | Ints) -> bytes:
+    r"""Write each number in groups of 7 bits, the lowest first; the upper bit says that more follow (LEB128).
+
+    >>> varints(np.array([5, 300]))
+    b'\x05\xac\x02'
+    """
+    rest = values.astype(np.uint64)
+    size = np.ones(len(rest), np.int64)
+    for groups in range(1, 10):
+        size += rest >= 1 << 7 * groups
+    first = np.cumsum(size) - size
+    written = np.zeros(int(size.sum()), np.uint8)
+    # All numbers write their first group, then all that have a second one, and so on.
+    for group in range(int(size.max(initial=0))):
+        has = size > group
+        more = (size[has] > group + 1) * np.uint64(128)
+        written[first[has] + group] = (rest[has] >> np.uint64(7 * group)) % 128 | more
+    return written.tobytes()
+
+
+def zigzag(values: Ints) -> Ints:
+    """Map numbers to numbers from 0 on, near 0 to small ones.
+
+    >>> zigzag(np.array([0, -1, 1, -2])).tolist()
+    [0, 1, 2, 3]
+    """
+    return np.where(values < 0, -2 * values - 1, 2 * values)
+
+
+ON_LANES = BAR_GROUPS.index("path")
+
+DEEPEST = 12
+"""How many tracks a lane has at most; what is nested deeper is left out."""
+MOST_RANKS = 8
+"""Of how many ranks a page of a job shows the lanes."""
+MOST_LANES = 1_000
+"""How many threads and streams a page shows: more of them no one looks at, and their labels alone fill it."""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A thread or stream: its label, and how many tracks its events need."""
+
+    label: str
+    depth: int
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Lanes from top to bottom and the bars on their tracks.
+
+    Of n paths the first n tracks are the strips of their classes; then each lane has n tracks for where the paths run,
+    and one for each depth of nesting. ``resolution_ns`` is the length below which bars are merged (0: none is);
+    ``rows`` is how many events and segments the bars stand for, ``too_deep`` how many events are left out, ``ranks``
+    which ranks of a job are shown, ``lanes_left`` how many of their lanes are not.
+    """
+
+    paths: Sequence[CriticalPath]
+    lanes: list[Lane]
+    bars: TimelineBars
+    resolution_ns: int
+    rows: int
+    too_deep: int
+    ranks: Sequence[int]
+    lanes_left: int = 0
+
+
+def scene_of(paths: Sequence[CriticalPath], limit: int) -> Scene:
+    """Lay out the events of the paths' windows, with at most about ``limit`` bars."""
+    graph = paths[0].graph
+    start, end = min(path.window.start_ns for path in paths), max(path.window.end_ns for path in paths)
+    parts = ranks_on_paths(paths, MOST_RANKS)
+    rows = rows_between(graph, start, end)
+    shown_lanes, lanes_left = busiest_lanes(paths, rows, parts, MOST_LANES)
+    rows = rows[shown_lanes[graph.event_table.lane[rows]]]
+    depth = tracks_on_lanes(graph, rows, DEEPEST)
+    shown = depth < DEEPEST
+    kept, depth = rows[shown], depth[shown]
+    lanes, first_track = _stacked_lanes(paths, kept, depth, shown_lanes)
+    bars = [event_bars(paths, kept, first_track[graph.event_table.lane[kept]] + len(paths) + depth)]
+    for number, path in enumerate(paths):
+        bars += [_class_bars(path, number), _lane_bars(path, first_track + number, shown_lanes)]
+    every = TimelineBars.join(bars).in_order()
+    merged, resolution = merge_to_limit(every, limit)
+    ranks = [graph.parts[part].rank for part in parts]
+    return Scene(paths, lanes, merged, resolution, int(every.count.sum()), len(rows) - len(kept), ranks, lanes_left)
+
+
+def _stacked_lanes(paths: Sequence[CriticalPath], rows: Ints, depth: Ints, shown: Bools) -> tuple[list[Lane], Ints]:
+    """Stack the lanes that have events or path, rank by rank, threads first; return also each lane's first track."""
+    graph = paths[0].graph
+    size = np.zeros(len(graph.lanes.labels), np.int64)
+    np.maximum.at(size, graph.event_table.lane[rows], depth + 1)
+    for path in paths:
+        np.maximum.at(size, path.pieces.lane[path.pieces.lane >= 0], 1)
+    size[~shown] = 0
+    first, at, lanes = np.zeros(len(size) + 1, np.int64), len(paths), []
+    ranks, part = graph.parts, graph.rank_index_of_lane
+    order = lane_order(graph)
+    for lane in order[size[order] > 0].tolist():
+        first[lane] = at
+        of_rank = f"rank {ranks[part[lane]].rank}: " if len(ranks) > 1 else ""
+        lanes.append(Lane(of_rank + graph.lanes.labels[lane], int(size[lane])))
+        at += len(paths) + int(size[lane])
+    return lanes, first
+
+
+def _class_bars(path: CriticalPath, track: int) -> TimelineBars:
+    """Return the path's runs of equal class and stack, coloured by class."""
+    runs, events = path.runs, path.graph.event_table
+    return TimelineBars.of(track=np.full(len(runs), track), group=runs.bound, on_path=True, start=runs.start,
+                           end=runs.end, busy=runs.length, count=runs.segments, name=take_or(events.name, runs.event),
+                           index=take_or(events.index, runs.event))  # fmt: skip
+
+
+def _lane_bars(path: CriticalPath, track: Ints, shown: Bools) -> TimelineBars:
+    """Return where the path stays on a lane that is shown."""
+    pieces = path.pieces
+    first = np.flatnonzero(first_of_runs(pieces.lane))
+    end = np.append(pieces.start[first[1:]], pieces.end[-1:])
+    start, lane = pieces.start[first], pieces.lane[first]
+    bars = TimelineBars.of(track=track[lane], group=np.full(len(first), ON_LANES), on_path=True, start=start, end=end,
+                           busy=end - start, count=1, name=-1, index=-1)  # fmt: skip
+    return bars.take((lane >= 0) & shown[lane])
+
 
 ROWS, BYTES = 320_000, 780_000
 """How many bars a page holds at most, and how many bytes they may take: it stays below 1 MB and opens within 1 s."""

@@ -8,8 +8,6 @@ from typing import Any
 
 from hta_graph.errors import UsageError
 
-__all__ = ["schema", "schema_names", "schema_text"]
-
 FOLDER = "analyses.schemas"
 ENDING = ".json"
 

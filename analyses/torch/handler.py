@@ -1,23 +1,162 @@
-"""A handler for ``torch.profiler``: each cycle of each rank becomes a file, and a recording says what it shows."""
+"""A handler for ``torch.profiler``: each cycle of each rank becomes a file, and a recording says what it shows.
+
+A cycle has a folder, in which no two ranks and no two runs meet; the report is asked in a process of its own beside the
+training.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import re
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
+from typing import Any, Protocol
 
-from analyses.display.plain import write_lines
-from analyses.torch.asked_process import Verdict, run_report
-from analyses.torch.rank_file import Rank, Recorder, cycle_folder, this_rank, write_recording
+from analyses.display.stderr import write_lines
 from hta_graph.errors import HtaGraphError, OutputError, UsageError
-from hta_graph.storage.named_places import is_remote, resolve_location
+from hta_graph.multi_rank.workers.worker_processes import can_start_processes
+from hta_graph.storage.atomic_write import write_file
+from hta_graph.storage.compress import gzipped
+from hta_graph.storage.location import is_remote, resolve_location
 from hta_graph.text.sanitize import one_line
 
-__all__ = ["TraceHandler", "trace_handler"]
+CHUNK_BYTES = 1 << 20
+"""So many bytes are compressed at once; while they are, other threads of the process run."""
+FASTEST = 1
+"""Level of compression: training waits for it. The profiler's own is 9, which takes longer than all the rest."""
+
+
+class Recorder(Protocol):
+    """What a handler needs of ``torch.profiler.profile``."""
+
+    def export_chrome_trace(self, path: str) -> Any:
+        """Write the recording as Chrome's JSON."""
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Which of how many ranks a process is."""
+
+    number: int
+    world_size: int
+
+
+def this_rank() -> Rank:
+    """Return what ``torch.distributed`` says of this process, else what ``torchrun`` has told it, else rank 0 of 1."""
+    # Asked only where the program has imported it: nothing is imported into training for this.
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return Rank(distributed.get_rank(), distributed.get_world_size())
+    told = [os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE")]
+    if all(re.fullmatch(r"\d{1,9}", text) for text in told):
+        return Rank(int(told[0]), int(told[1]))
+    return Rank(0, 1)
+
+
+def cycle_folder(directory: Path, step: int, name: str, since: float) -> Path:
+    """Return the folder of the cycle that ends at a step: all ranks of a run come to the same one without asking.
+
+    One that holds a file of this name, or anything older than ``since`` (seconds since 1970), is another run's: files
+    of two runs in one folder would be read as one job.
+    """
+    for number in count(1):
+        folder = directory / (f"step-{step}" if number == 1 else f"step-{step}-{number}")
+        if not _is_taken(folder, name, since):
+            break
+    return folder
+
+
+def _is_taken(folder: Path, name: str, since: float) -> bool:
+    if not folder.is_dir():
+        return False
+    return (folder / name).exists() or any(_changed(path) < since for path in folder.iterdir())
+
+
+def _changed(path: Path) -> float:
+    with suppress(FileNotFoundError):  # another rank has just given it its name
+        return path.stat().st_mtime
+    return float("inf")
+
+
+def write_recording(recorder: Recorder, target: Path, *, use_gzip: bool) -> None:
+    """Write what was recorded, whole or not at all.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    # In a folder of its own, for the profiler leaves files of other names where it fails.
+    with TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.", suffix=".part") as part:
+        recorded = Path(part) / "trace.json"
+        recorder.export_chrome_trace(str(recorded))
+        if use_gzip:
+            write_file(target, gzipped(_chunks(recorded), FASTEST))
+        else:
+            recorded.replace(target)
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(CHUNK_BYTES):
+            yield piece
+
+
+PROGRAM = (
+    "import json, os, sys; sys.path[:] = json.loads(sys.argv.pop(1)); os.nice(10); "
+    "from analyses.cli.main import run; run()"
+)
+"""The command line with this process' search path, behind the training where both want a processor."""
+
+TIMEOUT_S = 600
+"""How long an analysis may take before it is given up."""
+SENTENCES = 3
+"""So many sentences of the verdict are told: what bounds it, its largest item, what is unknown."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a recording shows, a sentence each, and what would save most, if anything would."""
+
+    sentences: list[str]
+    advice: str | None
+
+
+def run_report(trace: Path, page: Path | None) -> Verdict:
+    """Ask about a recording and write its page, if one is named.
+
+    Raises:
+        HtaGraphError: there is no answer; the line says why.
+    """
+    if not can_start_processes():
+        raise HtaGraphError(f"{trace}: no process can be started here", f"run hta-graph critical-path {trace}")
+    wanted = ["--json", "-", *(["-o", str(page)] if page else [])]
+    try:
+        done = subprocess.run(  # noqa: S603 - this interpreter and our own words
+            [sys.executable, "-c", PROGRAM, json.dumps(sys.path), "report", str(trace), *wanted],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise HtaGraphError(f"{trace}: took longer than {TIMEOUT_S} s; analyse it elsewhere") from None
+    if done.returncode:
+        told = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise HtaGraphError(told[-1].removeprefix("hta-graph: ") if told else f"{trace}: ended with {done.returncode}")
+    return _verdict_of(json.loads(done.stdout)["verdict"])
+
+
+def _verdict_of(findings: list[dict[str, Any]]) -> Verdict:
+    advised = next((at for at, found in enumerate(findings) if found["saves_at_most_ns"]), None)
+    sentences = [found["text"] for found in findings[:advised][:SENTENCES]]
+    return Verdict(sentences, None if advised is None else findings[advised]["text"])
+
 
 logger = logging.getLogger(__name__)
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from hta_graph.errors import HtaGraphError
 
-__all__ = ["options"]
-
 
 def options(*, stacks: bool = False, shapes: bool = True, memory: bool = False) -> dict[str, Any]:
     """Return the keyword arguments of ``torch.profiler.profile`` for a recording that says why things wait.

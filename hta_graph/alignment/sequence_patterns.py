@@ -10,8 +10,6 @@ from hta_graph.arrays import first_of_runs, last_at_most, pair_key
 from hta_graph.model import Ids, Ints
 from hta_graph.trace.table import EventTable
 
-__all__ = ["SequencePatterns", "outermost_roots", "sequence_patterns"]
-
 
 @dataclass(frozen=True)
 class SequencePatterns:

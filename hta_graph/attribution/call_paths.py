@@ -12,8 +12,6 @@ from hta_graph.graph.event_flags import is_step
 from hta_graph.model import Bools, EventKind, Ids, Ints, kind_mask
 from hta_graph.stable_hash import hash_rows, hash_texts
 
-__all__ = ["STANDALONE_NUMBER", "CallPaths"]
-
 FRAMES = (EventKind.CPU_OP, EventKind.ANNOTATION)
 STANDALONE_NUMBER = re.compile(r"(?<!\w)\d+(?!\w)")
 TOP = 0

@@ -1,4 +1,4 @@
-"""On whose behalf: the operators, Python frames, modules or annotations around a CPU row, across threads too."""
+"""On whose behalf: the operators, Python frames, modules or annotations around a row, across threads too."""
 
 from __future__ import annotations
 
@@ -8,14 +8,66 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import expand_ranges, freeze, summed_by, take_or
-from hta_graph.attribution.bursts import AutogradBursts
+from hta_graph.arrays import expand_ranges, find_sorted, freeze, summed_by, take_or
 from hta_graph.errors import UsageError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.timeline import Nesting, nearest_around
 from hta_graph.model import CPU_KINDS, EdgeKind, EventKind, Ids, Ints, kind_mask
 
-__all__ = ["OWNERS_BY_KIND", "Owners", "OwnerTotals", "rows_by_label", "owners", "totals_by_label"]
+EARLIEST, LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+class AutogradBursts:
+    """The stretches in which a thread works for a waiting one; one may begin before the recording or outlast it."""
+
+    def __init__(self, graph: DependencyGraph) -> None:
+        self._graph = graph
+        handoffs, lane = graph.edges_of(EdgeKind.THREAD_HANDOFF), graph.event_table.lane
+        source, target = lane[handoffs.source], lane[handoffs.target]
+        # A hand-off edge leads to the engine's thread or back from it; the engine's is the one that ran more autograd.
+        there = self._autograd_count[target] > self._autograd_count[source]
+        self._begin = (target[there], handoffs.target_ns[there], source[there])
+        self._finish = (source[~there], handoffs.source_ns[~there], target[~there])
+
+    @cached_property
+    def _autograd_count(self) -> Ints:
+        """How many autograd operators each lane ran: of two threads the engine's has more."""
+        lanes = self._graph.event_table.lane[self._graph.marks.autograd]
+        return np.bincount(lanes, minlength=len(self._graph.lanes.labels))
+
+    def waiting_lane(self, rows: Ids) -> Ids:
+        """Return the lane that waits for the burst in which each CPU row starts; -1 where none does."""
+        events = self._graph.event_table
+        found = np.full(len(rows), -1, np.int32)
+        for lane in np.unique(np.concatenate([self._begin[0], self._finish[0]])).tolist():
+            here = np.flatnonzero((rows >= 0) & (events.lane[rows] == lane))
+            found[here] = self._within_bursts_of(lane, events.start[rows[here]])
+        return found
+
+    def _within_bursts_of(self, lane: int, time: Ints) -> Ids:
+        """A row is in a burst if the last thing before it was a burst's begin, or the next thing is a burst's end."""
+        begin, begun_for = self._of_lane(self._begin, lane)
+        finish, ended_for = self._of_lane(self._finish, lane)
+        last = np.searchsorted(begin, time, side="right") - 1
+        coming = np.searchsorted(finish, time, side="right")
+        began, ended_before = _picked_else(begin, last, EARLIEST), _picked_else(finish, coming - 1, EARLIEST)
+        ends, begins_after = _picked_else(finish, coming, LATEST), _picked_else(begin, last + 1, LATEST)
+        # A burst's end without its begin: the profiler was switched on in the middle of it.
+        before_recording = np.where(ends <= begins_after, _picked_else(ended_for, coming, -1), -1)
+        inside = (last >= 0) & (began >= ended_before)
+        return np.where(inside, _picked_else(begun_for, last, -1), before_recording).astype(np.int32)
+
+    @staticmethod
+    def _of_lane(side: tuple[Ids, Ints, Ids], lane: int) -> tuple[Ints, Ids]:
+        here = np.flatnonzero(side[0] == lane)
+        order = here[np.argsort(side[1][here], kind="stable")]
+        return side[1][order], side[2][order]
+
+
+def _picked_else(values: Ids | Ints, at: Ints, otherwise: int) -> Ints:
+    """Take values; another one where the place is outside."""
+    known = (at >= 0) & (at < len(values))
+    return np.append(values.astype(np.int64), otherwise)[np.where(known, at, len(values))]
 
 
 @dataclass(frozen=True)
@@ -217,3 +269,57 @@ class _ForwardOperators:
         """Return the forward operator of the innermost backward operator around each row; -1 where there is none."""
         backward = nearest_around(self._calls.parent, self._look.on_own_thread(rows), self._forward >= 0)
         return np.where(backward >= 0, self._forward[backward], -1).astype(np.int32)
+
+
+def gpu_annotations_over(graph: DependencyGraph, rows: Ids) -> Ids:
+    """Return for each activity (canonical row) the shortest GPU annotation that it overlaps on its stream; -1: none.
+
+    Overlap, not containment: clocks are rounded, and an annotation's copy ends with the last activity launched in it.
+    """
+    events = graph.event_table
+    marks = np.flatnonzero(events.kind == EventKind.GPU_ANNOTATION).astype(np.int32)
+    found = np.full(len(rows), -1, np.int32)
+    for lane in np.unique(events.lane[marks]).tolist():
+        here = np.flatnonzero(events.lane[rows] == lane)
+        found[here] = _shortest_over(graph, rows[here], marks[events.lane[marks] == lane])
+    return found
+
+
+def _shortest_over(graph: DependencyGraph, rows: Ids, marks: Ids) -> Ids:
+    """Mark the rows of one stream, given in order of start, by its annotations."""
+    start, end = graph.event_table.start, graph.event_table.end
+    mark, place = _candidate_pairs(start[rows], end[rows], start[marks], end[marks])
+    # The second half keeps activities of no length that start in the annotation's first nanosecond.
+    overlaps = (end[rows[place]] > start[marks[mark]]) | (start[rows[place]] >= start[marks[mark]])
+    mark, place = mark[overlaps], place[overlaps]
+    length = (end - start)[marks[mark]]
+    # Of several over one activity the shortest says most; of equally long ones the last in canonical order.
+    order = np.lexsort((-mark, length, place))
+    _, first = np.unique(place[order], return_index=True)
+    found = np.full(len(rows), -1, np.int32)
+    found[place[order][first]] = marks[mark[order][first]]
+    return found
+
+
+def _candidate_pairs(start: Ints, end: Ints, mark_start: Ints, mark_end: Ints) -> tuple[Ints, Ints]:
+    """Pair each annotation with the rows from the first that may reach into it to the last that starts in it."""
+    # Rows are in order of their starts, not of their ends: the running maximum of the ends can be searched.
+    reach = np.maximum.accumulate(end) if len(end) else end
+    first = np.searchsorted(reach, mark_start, side="left")
+    count = np.maximum(np.searchsorted(start, mark_end, side="left") - first, 0)
+    return expand_ranges(first, count)
+
+
+def annotation_sources(graph: DependencyGraph) -> tuple[Ids, Ids]:
+    """Return the GPU annotations and the CPU annotation that each copies (same name and External id; -1: unknown)."""
+    events = graph.event_table
+    copies = np.flatnonzero(events.kind == EventKind.GPU_ANNOTATION).astype(np.int32)
+    sources = np.flatnonzero(events.kind == EventKind.ANNOTATION).astype(np.int32)
+    sources = sources[events.external_id[sources] > 0]
+    if not len(sources):
+        return copies, np.full(len(copies), -1, np.int32)
+    sources = sources[np.argsort(events.external_id[sources], kind="stable")]
+    ids = events.external_id[sources]
+    at = find_sorted(events.external_id[copies], ids)
+    same = (at >= 0) & (events.name[sources[at]] == events.name[copies])
+    return copies, np.where(same, sources[at], -1).astype(np.int32)

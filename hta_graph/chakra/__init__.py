@@ -1,1 +1,1 @@
-"""What simulators read: host traces in, linked JSON and ``.et`` files out, checked and executed."""
+"""MLCommons Chakra and ASTRA-sim: execution traces read, linked, converted, checked, simulated and scaled."""

@@ -10,30 +10,261 @@ and by reading it (master 518bd51 of 2026-03-25, branch chakra_main_paper 77e78a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hta_graph.chakra.astra_sim import Execution, execute
-from hta_graph.chakra.check_communication import (
-    collective_mismatches,
-    communication_violations,
-    is_group_key,
-    message_mismatches,
-)
-from hta_graph.chakra.check_nodes import (
-    MAX_RUN_NS,
-    dependency_violations,
-    duration_violations,
-    node_violations,
+import numpy as np
+
+from hta_graph.chakra.astra_sim import (
+    COLLECTIVE,
+    COMMUNICATION_TYPES,
+    COMPUTATION,
+    MIN_ALL_GATHER_BYTES,
+    SEND,
+    SUPPORTED_COMMUNICATION,
+    EtAttribute,
+    EtProgram,
+    Execution,
+    Message,
+    execute,
+    rank_programs,
 )
 from hta_graph.chakra.et_files import GROUPS_FILE, EtFolder
-from hta_graph.chakra.et_program import EtProgram, rank_programs
-from hta_graph.chakra.simulated import SUPPORTED_COMMUNICATION
-from hta_graph.chakra.stalls import stall_lines
-from hta_graph.storage.named_places import is_remote
+from hta_graph.chakra.schema import COLLECTIVES, NODE_TYPES
+from hta_graph.chakra.topological_order import cycle_text, find_cycle
+from hta_graph.storage.location import is_remote
 
-__all__ = ["RULES", "CheckResult", "Finding", "check", "check_document"]
+WHOLE_NUMBERS = {f"{kind}_val" for kind in (
+    "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32", "sfixed64"
+)}  # fmt: skip
+
+GROUP_KEY = re.compile(r"[0-9]{1,10}")
+
+MAX_COMM_BYTES = 2**53
+"""Bytes; ASTRA-sim was seen to end collectives of 2^59 (within 2^53 ns at 1 byte a ns), and none of 2^60."""
+
+MAX_TAG = 2**31 - 1
+"""ASTRA-sim keeps 32 bits of a tag, so that larger ones meet wrong partners."""
+
+TYPE_NAMES = {number: name for name, number in COLLECTIVES.items()}
+
+Violation = tuple[int, str, str]
+"""The place of a node in its rank, the rule it breaks, and how."""
+
+Attributes = Mapping[str, EtAttribute]
+
+
+def is_group_key(key: object) -> bool:
+    """Tell whether ASTRA-sim takes a text for a group: a whole number from 1 to 2^31 - 1.
+
+    >>> [is_group_key(key) for key in ("1", "2147483647", "0", "2147483648", "default_pg", "9" * 5_000)]
+    [True, True, False, False, False, False]
+    """
+    return isinstance(key, str) and GROUP_KEY.fullmatch(key) is not None and 1 <= int(key) < 2**31
+
+
+def communication_violations(
+    program: EtProgram, groups: Mapping[str, Sequence[int]], ranks: Mapping[int, EtProgram]
+) -> Iterator[Violation]:
+    """Yield what one rank's communications lack or say wrongly."""
+    for at, known in program.communication.items():
+        if program.on_cpu[at]:
+            yield at, "communication-on-cpu", "is_cpu_op is true"
+        size = _whole_number(known, "comm_size", MAX_COMM_BYTES)
+        if size is None:
+            yield at, "comm-size", _attribute_text(known, "comm_size")
+        if "involved_dim" in known and known["involved_dim"].kind != "bool_list":
+            yield at, "involved-dim", _attribute_text(known, "involved_dim")
+        if "comm_priority" in known and known["comm_priority"].kind not in WHOLE_NUMBERS:
+            yield at, "attribute-type", _attribute_text(known, "comm_priority")
+        if program.types[at] == COLLECTIVE:
+            kind = _collective_type(known)
+            if kind not in SUPPORTED_COMMUNICATION:
+                yield at, "comm-type", kind or _attribute_text(known, "comm_type")
+            if kind == "ALL_GATHER" and size is not None and size < MIN_ALL_GATHER_BYTES:
+                yield at, "comm-size", f"an all-gather of {size} bytes"
+        else:
+            yield from _message_violations(program, at, known, ranks)
+        if program.types[at] == COLLECTIVE or "pg_name" in known:
+            yield from _group_violations(program.rank, at, known, groups)
+
+
+def _group_violations(
+    rank: int, at: int, known: Attributes, groups: Mapping[str, Sequence[int]]
+) -> Iterator[Violation]:
+    group = known["pg_name"].value if "pg_name" in known else ""
+    if not is_group_key(group):
+        yield at, "group", _attribute_text(known, "pg_name")
+    elif group not in groups:
+        yield at, "group", f"group {group} is not listed"
+    elif rank not in groups[group] and _collective_type(known) != "BROADCAST":
+        # A broadcast is replayed by each rank for itself, whosever group it names.
+        yield at, "group", f"rank {rank} is not in group {group}"
+
+
+def _message_violations(
+    program: EtProgram, at: int, known: Attributes, ranks: Mapping[int, EtProgram]
+) -> Iterator[Violation]:
+    own, other = ("comm_src", "comm_dst") if program.types[at] == SEND else ("comm_dst", "comm_src")
+    missing = [name for name in (own, other, "comm_tag") if _whole_number(known, name, MAX_TAG) is None]
+    if missing:
+        yield at, "message", _attribute_text(known, missing[0])
+    elif known[own].value != program.rank:
+        yield at, "message", f"{own} is {known[own].value} in the file of rank {program.rank}"
+    elif known[other].value not in ranks or known[other].value == program.rank:
+        yield at, "message", f"{other} is {known[other].value}"
+
+
+def _collective_type(known: Attributes) -> str:
+    """Name a collective by its type; "" where it has none that is known."""
+    number = _whole_number(known, "comm_type")
+    return "" if number is None else TYPE_NAMES.get(number, "")
+
+
+def _whole_number(known: Attributes, name: str, largest: int = 2**64) -> int | None:
+    found = known.get(name)
+    return found.value if found and found.kind in WHOLE_NUMBERS and 0 <= found.value <= largest else None
+
+
+def _attribute_text(known: Attributes, name: str) -> str:
+    if name not in known:
+        return f"{name} is absent"
+    return f"{name} is {str(known[name].value)[:60]!r} ({known[name].kind or 'no value'})"
+
+
+def collective_mismatches(
+    programs: Mapping[int, EtProgram], groups: Mapping[str, Sequence[int]]
+) -> Iterator[tuple[int, Violation]]:
+    """Yield, per group and rank, the first collective that differs from the first member's of the same number."""
+    listed: dict[str, dict[int, list[int]]] = {key: {rank: [] for rank in ranks} for key, ranks in groups.items()}
+    for rank, program in programs.items():
+        for at, known in program.communication.items():
+            members = listed[known["pg_name"].value] if program.types[at] == COLLECTIVE else {}
+            if rank in members:
+                members[rank].append(at)
+    for key, members in listed.items():
+        first = min(members, default=0)
+        for rank in sorted(members):
+            if breach := _first_mismatch(key, programs[first], members[first], programs[rank], members[rank]):
+                yield rank, breach
+
+
+def _first_mismatch(key: str, one: EtProgram, ours: list[int], other: EtProgram, theirs: list[int]) -> Violation | None:
+    rule = "collectives-differ"
+    # The n-th collective of one rank meets the n-th of the other: only the first difference says what went wrong.
+    for number, (a, b) in enumerate(zip(ours, theirs, strict=False)):
+        if (left := _collective_text(one, a)) != (right := _collective_text(other, b)):
+            return b, rule, f"number {number} of group {key} is {right} on rank {other.rank}, {left} on rank {one.rank}"
+    if len(ours) == len(theirs):
+        return None
+    what = f"group {key} has {len(theirs)} collectives on rank {other.rank}, {len(ours)} on rank {one.rank}"
+    return theirs[-1] if theirs else -1, rule, what
+
+
+def _collective_text(program: EtProgram, at: int) -> str:
+    known = program.communication[at]
+    return f"{TYPE_NAMES[known['comm_type'].value]} of {known['comm_size'].value:,} bytes"
+
+
+def message_mismatches(programs: Mapping[int, EtProgram]) -> Iterator[tuple[int, Violation]]:
+    """Yield the sends without a receive of the same size, and the receives without a send."""
+    ends: dict[Message, dict[bool, list[tuple[int, int]]]] = defaultdict(lambda: {True: [], False: []})
+    for rank, program in programs.items():
+        for at in program.communication:
+            if program.types[at] != COLLECTIVE:
+                ends[program.message(at)][program.types[at] == SEND].append((rank, at))
+    for (source, target, tag), sides in ends.items():
+        name = f"the message from rank {source} to {target} with tag {tag}"
+        sizes = [
+            [programs[rank].communication[at]["comm_size"].value for rank, at in sides[end]] for end in (True, False)
+        ]
+        if sizes[0] != sizes[1]:
+            rank, at = (sides[True] or sides[False])[0]
+            yield (
+                rank,
+                (at, "message-without-partner", f"{name} is sent as {sizes[0]} and received as {sizes[1]} bytes"),
+            )
+
+
+MAX_NODE_NS = 2**53
+"""The longest single node that ASTRA-sim was seen to end (ns, 104 days); one of 2^54 ns it never ended."""
+
+MAX_RUN_NS = 2**63
+"""So long (ns) all ranks may take together, if none waits while another one works: times are kept in 64 bits."""
+
+
+def node_violations(program: EtProgram) -> Iterator[Violation]:
+    """Yield the nodes whose ids, types or sides ASTRA-sim stumbles over."""
+    for at in np.flatnonzero(program.ids[1:] == program.ids[:-1]).tolist():
+        yield at, "duplicate-id", "two nodes have this id"
+    runs = {COMPUTATION, *COMMUNICATION_TYPES}
+    labels = {number: label for label, number in NODE_TYPES.items()}
+    for at, kind in enumerate(program.types):
+        if kind not in runs:
+            yield at, "node-type", f"its type is {labels.get(kind, kind)}"
+    for at, found in enumerate(program.cpu_kinds):
+        if found != "bool_val":
+            yield at, "attribute-type", f"is_cpu_op is a {found or 'thing without a value'}"
+
+
+def duration_violations(program: EtProgram, longest_rank: int) -> Iterator[Violation]:
+    """Yield the nodes that last too long, and the one with which a rank lasts longer than ``longest_rank`` (ns)."""
+    total, transfers = 0, program.transfers()
+    for at, micros in enumerate(program.micros):
+        length = max(1000 * micros, transfers.get(at, 0))
+        if length > MAX_NODE_NS:
+            yield at, "duration", f"it lasts {length:,} ns"
+        elif total <= longest_rank < total + length:
+            yield at, "duration", f"with it the nodes up to its id last {total + length:,} ns"
+        total += length
+
+
+def dependency_violations(program: EtProgram) -> Iterator[Violation]:
+    """Yield the nodes that can never run for what they wait for."""
+    unknown = ~program.is_known
+    for absent, at in zip(program.dependency_ids[unknown].tolist(), program.dependents[unknown].tolist(), strict=True):
+        yield at, "absent-dependency", f"it waits for id {absent}"
+    # A node that waits for itself is a circle of its own and has its own rule.
+    source, target = program.pairs
+    itself = source == target
+    for at in source[itself].tolist():
+        yield at, "self-dependency", "it waits for itself"
+    circle = find_cycle(source[~itself], target[~itself], len(program))
+    if circle:
+        through = cycle_text([f"{program.ids[at]} ({program.names[at][:40]})" for at in circle])
+        yield circle[0], "cycle", f"it waits for itself, through others: {through}"
+
+
+def stall_lines(
+    programs: Mapping[int, EtProgram], execution: Execution, groups: Mapping[str, Sequence[int]]
+) -> Iterator[tuple[int, int, str]]:
+    """Yield (rank, place, why) of the nodes at which ranks stand still; nothing where all nodes have ended."""
+    for (group, number), places in sorted(execution.pending_collectives.items()):
+        here = {rank for rank, _ in places}
+        absent = [rank for rank in groups[group] if rank not in here]
+        others = ", ".join(f"rank {rank}, which {_stalled_at(programs[rank], execution, rank)}" for rank in absent[:3])
+        more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
+        for rank, at in places:
+            name = programs[rank].names[at][:60]
+            yield rank, at, f"{name} waits in collective {number} of group {group} for {others}{more}"
+    for (source, _, tag), places in sorted(execution.pending_receives.items()):
+        for rank, at in places:
+            name = programs[rank].names[at][:60]
+            where = _stalled_at(programs[source], execution, source)
+            yield rank, at, f"{name} waits for the message with tag {tag} from rank {source}, which {where}"
+
+
+def _stalled_at(program: EtProgram, execution: Execution, rank: int) -> str:
+    """Tell where a rank stands: at what it has started and not ended, else at the first node that never started."""
+    started, ended = execution.start[rank], execution.end[rank]
+    stuck = [at for at in execution.stalled[rank] if started[at] >= 0] or execution.stalled[rank]
+    if not stuck:
+        return f"has ended all its {len(ended):,} nodes"
+    return f"stands at node {program.ids[stuck[0]]} ({program.names[stuck[0]][:40]})"
+
 
 CONVERT_AGAIN = "convert the traces again"
 

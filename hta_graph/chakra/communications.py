@@ -1,30 +1,109 @@
-"""What each communication kernel does: its type, the bytes of its input, its group of ranks."""
+"""What each communication of a rank does, by kernel (NCCL) or on the CPU (Gloo): type, input bytes, group, peer.
+
+Types and groups come from recorded arguments, else from names of the annotation, the operator or the kernel.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from hta_graph.chakra.channels import Group, GroupChannel
-from hta_graph.chakra.input_bytes import Arguments, input_bytes
-from hta_graph.chakra.simulated import SUPPORTED_COMMUNICATION
+from hta_graph.chakra.astra_sim import SUPPORTED_COMMUNICATION
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, EventKind, Ids, Ints
-from hta_graph.multi_rank.matching.rank_record import Label, listed_ranks
+from hta_graph.multi_rank.matching.communications import Label, RankCommunications, listed_ranks
 from hta_graph.multi_rank.matching.read_communications import PEER_PATTERN
 from hta_graph.trace.event_args import EventArgs, read_event_args
+from hta_graph.trace.profiler_names import element_bytes
 from hta_graph.trace.table import Trace
 
-__all__ = [
-    "Communication",
-    "WorkloadCommunications",
-    "ReadDetails",
-    "collective_kind",
-    "gpu_communications",
-]
+
+@dataclass(frozen=True)
+class Group:
+    """Ranks that communicate, and the name of their process group ("" where none is recorded)."""
+
+    name: str
+    ranks: tuple[int, ...]
+
+    def __str__(self) -> str:
+        ranks = self.ranks
+        listed = ", ".join(map(str, ranks)) if len(ranks) <= 8 else f"{ranks[0]}, {ranks[1]}, … {ranks[-1]}"
+        # Names can be of any length, and stand before the reason why something is refused.
+        return f"group {self.name[:60]} [{listed}]" if self.name else f"the group [{listed}]"
+
+
+def single_rank_group(rank: int) -> Group:
+    """Return the group in which a rank waits for nobody."""
+    return Group("", (rank,))
+
+
+@dataclass(frozen=True)
+class GroupChannel:
+    """A group's collectives; or, with ``source`` and ``target``, the messages between two of its ranks."""
+
+    group: Group
+    source: int = -1
+    target: int = -1
+
+    @property
+    def is_collective(self) -> bool:
+        """Whether all ranks of the group take part."""
+        return self.source < 0
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """The ranks that take part."""
+        return self.group.ranks if self.is_collective else (self.source, self.target)
+
+    def __str__(self) -> str:
+        return str(self.group) if self.is_collective else f"messages {self.source} → {self.target} in {self.group}"
+
+
+Arguments = dict[str, Any]
+"""What the profiler recorded of an event, by its own keys."""
+
+MAX_ELEMENTS = 1 << 53
+"""A larger tensor is taken for a broken number."""
+
+
+def input_bytes(kind: str, given: Sequence[Arguments]) -> int | None:
+    """Return the bytes of the input: recorded, else by the shapes of the annotation's or the operator's inputs.
+
+    ``given`` are the arguments of the kernel, the operator and the annotation; ``None`` where they do not tell.
+    An annotation lists all that is sent. An operator may take its output too (``_allgather_base_``): one tensor counts,
+    of an all-gather the smallest, else the largest.
+    """
+    for arguments in given[:2]:
+        count, width = arguments.get("In msg nelems"), element_bytes(arguments.get("dtype"))
+        if isinstance(count, int) and 0 <= count <= MAX_ELEMENTS and width:
+            return count * width
+    if annotated := tensor_sizes(given[2]):
+        return sum(annotated)
+    one = min if kind == "ALL_GATHER" else max
+    return one(tensor_sizes(given[1]), default=None)
+
+
+def tensor_sizes(arguments: Arguments) -> list[int]:
+    """List the bytes of the tensors among inputs, without empty ones.
+
+    >>> tensor_sizes({"Input Dims": [[6288, 768], [], [2]], "Input type": ["c10::BFloat16", "Scalar", "float"]})
+    [9658368, 8]
+    """
+    shapes, types = arguments.get("Input Dims", arguments.get("Input dims")), arguments.get("Input type")
+    if not isinstance(shapes, list) or not isinstance(types, list):
+        return []
+    # The shape of a scalar is empty, that of a list of tensors a list of shapes.
+    listed = [
+        (shape, element_bytes(kind)) for shape, kind in zip(shapes, types, strict=False) if isinstance(shape, list)
+    ]
+    whole = [(shape, width) for shape, width in listed if shape and all(isinstance(side, int) for side in shape)]
+    return [count * width for shape, width in whole if width and 0 < (count := math.prod(shape)) <= MAX_ELEMENTS]
+
 
 KIND_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), kind)
@@ -273,3 +352,50 @@ class _GroupFinder:
         if start >= 0 and stride > 0 and 0 < _nonnegative_integer(size) <= MAX_RANKS:
             return [start + at * stride for at in range(_nonnegative_integer(size))]
         return self._world if size in (None, len(self._world)) else None
+
+
+def gloo_communications(
+    graph: DependencyGraph, members: RankCommunications, details: ReadDetails
+) -> WorkloadCommunications:
+    """Describe what a rank did with others on its CPU, in order of start.
+
+    Args:
+        graph: the rank's graph.
+        members: the rank's communications.
+        details: where arguments of events come from.
+    """
+    own = members.take(np.flatnonzero(~members.on_gpu))
+    found = WorkloadCommunications([], [], [], [])
+    for described in _described_gloo_rows(graph, own, details) if len(own) else ():
+        if isinstance(described, tuple):
+            found.unknown.append(described)
+        elif len(described.group.ranks) < 2:
+            found.single_rank.append(described.event)
+        else:
+            found.known.append(described)
+    return found
+
+
+def _described_gloo_rows(
+    graph: DependencyGraph, own: RankCommunications, read: ReadDetails
+) -> Iterator[Communication | tuple[int, str]]:
+    keys = ("Input Dims", "Input type")
+    arguments = read(graph.trace, keys, own.row)
+    said = zip(
+        own.row.tolist(), own.name, own.arguments["Process Group Name"], own.arguments["Process Group Ranks"],
+        own.needed.tolist(), zip(*(arguments[key] for key in keys), strict=True), strict=True,
+    )  # fmt: skip
+    for row, name, group, ranks, needed, inputs in said:
+        kind, sizes = collective_kind([name]), tensor_sizes(dict(zip(keys, inputs, strict=True)))
+        listed = Group(str(group or ""), tuple(listed_ranks(ranks)))
+        if kind not in SUPPORTED_COMMUNICATION:
+            yield row, f"it is a {kind or name}, which ASTRA-sim does not run"
+        elif not listed.ranks:
+            yield row, "the ranks of its group are not recorded"
+        elif not sizes:
+            yield row, "no shapes say how much it sends (record_shapes=True records them)"
+        elif kind in ("SEND", "RECV") and needed < 0:
+            yield row, "its other rank is not recorded"
+        else:
+            peer = needed if kind in ("SEND", "RECV") else -1
+            yield Communication(row, kind, sum(sizes), listed, peer, on_cpu=True)

@@ -1,12 +1,10 @@
-"""How traces are converted."""
+"""Options of the conversion of traces to a workload, and their choices."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from hta_graph.errors import UsageError
-
-__all__ = ["CHOICES", "ConvertOptions"]
 
 CHOICES = {
     "profile": ("full", "gpu"),

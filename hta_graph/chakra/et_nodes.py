@@ -8,15 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.chakra.et_program import COLLECTIVE, COMPUTATION
+from hta_graph.chakra.astra_sim import COLLECTIVE, COMMUNICATION, COMPUTATION, CPU, DELAY
+from hta_graph.chakra.nodes import Nodes
 from hta_graph.chakra.replay_times import ReplayTimes
 from hta_graph.chakra.schema import COLLECTIVES, NODE_TYPES, GlobalMetadata, Node
-from hta_graph.chakra.simulated import COMMUNICATION, CPU, DELAY
-from hta_graph.chakra.workload_nodes import Nodes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ints
-
-__all__ = ["CommAttributes", "NodeIds", "metadata_message", "node_messages"]
 
 CommAttributesByNode = Mapping[int, "CommAttributes"]
 """What each communication does, by its place among the nodes."""

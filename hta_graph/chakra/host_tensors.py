@@ -8,15 +8,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from hta_graph.arrays import expand_ranges
-from hta_graph.chakra.host_nodes import HostValues
-from hta_graph.chakra.issue_order import issue_order
-from hta_graph.chakra.nodes import CpuSegments
-from hta_graph.chakra.simulated import CPU
-from hta_graph.chakra.workload_nodes import Nodes, Pairs
+from hta_graph.chakra.astra_sim import CPU
+from hta_graph.chakra.host_trace import HostValues
+from hta_graph.chakra.nodes import CpuSegments, Nodes, Pairs, issue_order
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
-
-__all__ = ["HostNodes", "HostTensors"]
 
 HOST_ATTRIBUTES = ("rf_id", "fw_parent", "seq_id", "scope", "fw_tid")
 """Numbers of a host node that its nodes keep."""

@@ -1,4 +1,4 @@
-"""A linked trace (``hta-graph chakra link``, or Chakra's own linker) → the trace and the dependencies that it tells of.
+"""A linked trace (``hta-graph chakra link``, or Chakra's own linker) → the trace and the dependencies that it records.
 
     linked = read_linked("linked.rank0.json")
     graph = build_graph(linked.trace, (*DEFAULT_RULES, linked.waits))
@@ -20,19 +20,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hta_graph.chakra.host_nodes import HostValues
+from hta_graph.chakra.host_trace import HostValues
 from hta_graph.errors import Remedy, TraceError
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.model import Bools, EdgeKind, Ids, Ints
-from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import resolve_location
+from hta_graph.storage.location import Location, resolve_location
+from hta_graph.trace.decompress import FileBytes, read_bytes, text_head
 from hta_graph.trace.event_args import EventArgs
 from hta_graph.trace.rank_files import rank_in_name
 from hta_graph.trace.read import trace_of_bytes
-from hta_graph.trace.source import FileBytes, read_bytes, text_head
 from hta_graph.trace.table import Trace
-
-__all__ = ["LinkedTraceInput", "has_chakra_schema", "is_linked_trace", "read_linked"]
 
 LINKED = re.compile(rb'\s*\{\s*"schema"\s*:\s*"[^"]*chakra')
 NANOSECOND = Decimal("0.001")

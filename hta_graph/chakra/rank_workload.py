@@ -10,30 +10,30 @@ from typing import Any, Protocol
 import numpy as np
 
 from hta_graph.arrays import take_or
+from hta_graph.chakra.astra_sim import COMMUNICATION, COMPUTE, CPU
 from hta_graph.chakra.comm_attributes import RankCommAttributes, SimulatorIds
-from hta_graph.chakra.communications import Communication, ReadDetails, gpu_communications
+from hta_graph.chakra.communications import Communication, ReadDetails, gloo_communications, gpu_communications
 from hta_graph.chakra.convert_options import ConvertOptions
 from hta_graph.chakra.et_nodes import CommAttributes, metadata_message, node_messages
-from hta_graph.chakra.gloo_work import gloo_communications
-from hta_graph.chakra.host_lane import contract_host_nodes
-from hta_graph.chakra.issue_order import issue_order
 from hta_graph.chakra.matched_communications import CommonSchedule, RecordedRank
-from hta_graph.chakra.order_error import cycle_error
-from hta_graph.chakra.pruning import remove_nodes
-from hta_graph.chakra.replay_times import ReplayTimes, replay_times
-from hta_graph.chakra.shared_time import exclusive_work, overlap_ns
-from hta_graph.chakra.simulated import COMMUNICATION, COMPUTE, CPU
-from hta_graph.chakra.workload_nodes import Nodes, Pairs, nodes_from_graph
+from hta_graph.chakra.nodes import (
+    Nodes,
+    Pairs,
+    contract_host_nodes,
+    cycle_error,
+    issue_order,
+    nodes_from_graph,
+    remove_nodes,
+)
+from hta_graph.chakra.replay_times import ReplayTimes, exclusive_work, overlap_ns, replay_times
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Ids
-from hta_graph.multi_rank.host_graph import with_host_communications
-from hta_graph.multi_rank.matching.rank_members import RankCommunications
-from hta_graph.multi_rank.matching.read_members import read_communications
+from hta_graph.multi_rank.join_ranks import with_host_communications
+from hta_graph.multi_rank.matching.communications import RankCommunications
+from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.text.sanitize import encodable_path
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.profiler_names import MESSAGE_ROWS
-
-__all__ = ["HostDetails", "RankInput", "RankWorkload", "ScheduledRank"]
 
 
 class HostDetails(Protocol):

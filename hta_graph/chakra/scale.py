@@ -18,18 +18,23 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.chakra.check import check
-from hta_graph.chakra.check_nodes import MAX_NODE_NS
-from hta_graph.chakra.et_file import EtFile, attributes, length_prefixed
-from hta_graph.chakra.et_files import GROUPS_FILE, NAMES_FILE, EtFolder, check_target, write_folder
-from hta_graph.chakra.et_program import COMPUTATION, is_delay
+from hta_graph.chakra.astra_sim import COMPUTATION, is_delay
+from hta_graph.chakra.check import MAX_NODE_NS, check
+from hta_graph.chakra.et_files import (
+    GROUPS_FILE,
+    NAMES_FILE,
+    EtFile,
+    EtFolder,
+    attributes,
+    check_target,
+    length_prefixed,
+    write_folder,
+)
 from hta_graph.chakra.replay_times import rounded_microseconds
 from hta_graph.chakra.schema import GlobalMetadata
 from hta_graph.errors import HtaGraphError
 from hta_graph.storage.location import Location
 from hta_graph.storage.output_paths import check_new_folder
-
-__all__ = ["ScaleError", "ScaledNodes", "scale_factor", "scale_workload"]
 
 Lane = tuple[object, ...]
 """A node's thread or stream, in its numbers."""

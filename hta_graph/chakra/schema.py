@@ -15,7 +15,6 @@ try:
 except ImportError:
     raise HtaGraphError(".et files need protobuf; install it with: pip install 'protobuf>=4.25'") from None
 
-__all__ = ["COLLECTIVES", "NODE_TYPES", "DecodeError", "GlobalMetadata", "Node"]
 
 PROTO = Path(__file__).with_name("et_def.proto")
 FILE_NAME = "hta_graph/et_def.proto"

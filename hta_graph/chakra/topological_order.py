@@ -1,4 +1,4 @@
-"""Numbers in an order in which what others depend on comes first, and those for which there is none."""
+"""Topological order of numbered nodes, and the cycle where there is none."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from hta_graph.model import Ints
-
-__all__ = ["cycle_text", "dependencies_first", "find_cycle", "topological_order"]
 
 MAX_NAMED = 4
 """So many nodes of a circle are named."""

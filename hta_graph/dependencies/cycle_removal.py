@@ -1,15 +1,13 @@
-"""Which edges to leave out so that none is on a cycle."""
+"""Which edges to drop so that none is on a cycle."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.graph.cycles import cycle_among, edges_in_question
 from hta_graph.graph.edges import EdgeTable
-from hta_graph.graph.graph_timeline import Timeline
+from hta_graph.graph.timeline import Timeline
+from hta_graph.graph.validate import cycle_among, edges_in_question
 from hta_graph.model import WITHIN_A_LANE, Ints
-
-__all__ = ["edges_that_close_cycles"]
 
 
 def edges_that_close_cycles(edges: EdgeTable, timeline: Timeline) -> Ints:

@@ -1,4 +1,4 @@
-"""Waits that nothing in the file says, believed where chance is improbable (``docs/believed_waits.md``).
+"""Waits of streams of which the file has no record, inferred where chance is improbable (``docs/believed_waits.md``).
 
            since                           start
 stream 7    work] ......... hole .......... [held back     enqueued in time, held back by nothing that is known
@@ -13,16 +13,13 @@ import numpy as np
 
 from hta_graph.arrays import Columns, distinct, find_sorted, last_of_runs, pair_key, take_or
 from hta_graph.dependencies.context import RuleContext
-from hta_graph.dependencies.inference_wait_resolution import unresolved_wait_calls
-from hta_graph.dependencies.stream_choice import NO_WORK, item_ends
+from hta_graph.dependencies.wait_resolution import NO_WORK, item_ends, unresolved_wait_calls
 from hta_graph.graph.chance import LEAST_LAG_NS, RELEASED_WITHIN_NS, is_improbable
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.launches import launched_before_recording
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, Rule
 from hta_graph.trace.profiler_names import GRAPH_LAUNCH_CALL
-
-__all__ = ["inferred_waits"]
 
 ONCE, AS_USUAL = 100, 20
 """One in so many holes may end like this by chance; more where the two streams are known to wait with such a lag."""

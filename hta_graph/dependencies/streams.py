@@ -1,17 +1,137 @@
-"""queue_full: a launch waits while too many earlier launches of its stream have not started."""
+"""Rules of GPU work: launch, execution, the order of streams and graph launches, event waits, full queues."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from hta_graph.arrays import distinct, first_of_runs
-from hta_graph.dependencies.context import RuleContext
-from hta_graph.dependencies.held_calls import slow_calls
-from hta_graph.graph.edges import EdgeTable
+from hta_graph.dependencies.context import RuleContext, slow_calls
+from hta_graph.dependencies.inferred_waits import inferred_waits
+from hta_graph.dependencies.wait_resolution import stream_waits
+from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.points import end_point, start_point
 from hta_graph.model import EdgeKind, Ids, Ints, Rule
 
-__all__ = ["queue_full"]
+MIN_EARLY, MIN_EARLY_SHARE = 20, 0.2
+"""So many launches, and such a share of all, show an offset of the clocks; fewer are single faults."""
+
+BELIEVED_QUANTILE = 0.95
+"""Of the early starts so many are believed."""
+
+
+def launch(context: RuleContext) -> EdgeTable:
+    """Link the start of a call to the start of every activity with its correlation: one to many, whatever its name.
+
+    In a file without correlations a unique External id and the kernel's name stand for one; such edges are inferred.
+    Graph launches own hundreds of activities; a list of launching names would miss them (HTA#290, kineto#1467).
+    """
+    launched = context.launch_call >= 0
+    context.notes["activities_without_launch"] = int(np.count_nonzero(~launched))
+    calls, work = context.launch_call[launched], context.activities[launched]
+    start = context.trace.events.start
+    context.notes["gpu_clock_behind_ns"] = gpu_clock_behind(start[calls] - start[work])
+    by_name = context.trace.diagnostics["launches_by_external_id"] > 0
+    rule = Rule.SAME_EXTERNAL_ID if by_name else Rule.RECORDED
+    return EdgeTable.of_kind(EdgeKind.LAUNCH, start_point(calls), start_point(work), rule)
+
+
+def gpu_clock_behind(early: Ints) -> int:
+    """Return how far (ns) the GPU's clock is at least behind the host's; 0 where it is not, as far as can be seen.
+
+    ``early`` is how long before its launch each activity is stamped. Nothing starts before its launch, so an offset
+    lies behind it where many do:
+
+        host    |launch|                    early = offset − launch latency, so that the largest ones come nearest
+        GPU   [kernel                       to the offset; a few may be faults of their own
+
+    >>> gpu_clock_behind(np.array([-5_000] * 30)), gpu_clock_behind(np.array([24_000] * 30 + [900_000, -80_000]))
+    (0, 24000)
+    """
+    before = np.sort(early[early > 0])
+    if len(before) < MIN_EARLY or MIN_EARLY_SHARE * len(early) > len(before):
+        return 0
+    return int(before[int(BELIEVED_QUANTILE * (len(before) - 1))])
+
+
+def execution(context: RuleContext) -> EdgeTable:
+    """Link the start of each GPU activity to its end."""
+    rows = context.activities
+    return EdgeTable.of_kind(EdgeKind.EXECUTION, start_point(rows), end_point(rows))
+
+
+def stream_order(context: RuleContext) -> EdgeTable:
+    """Link each activity to the next on its stream (device, context, stream).
+
+    Normally end → start. Where the next starts before the stream has finished (programmatic dependent launch, graph
+    branches shown on one stream) start → start; the first that no longer overlaps follows the latest end so far.
+    """
+    queues = context.queues
+    follows = np.flatnonzero(~queues.is_stream_start())
+    rows = queues.rows
+    target = rows[follows]
+    before = rows[queues.latest[follows - 1]]
+    overlaps = context.trace.events.end[before] > context.trace.events.start[target]
+    context.notes["overlaps_on_a_stream"] = int(np.count_nonzero(overlaps))
+    # An overlapping activity can only be said to have started after the one before it started.
+    source = np.where(overlaps, start_point(rows[follows - 1]), end_point(before))
+    return EdgeTable.of_kind(EdgeKind.STREAM_ORDER, source, start_point(target))
+
+
+def graph_order(context: RuleContext) -> EdgeTable:
+    """Link a stream's earlier work to the first rows of a graph launched on it, and its last rows to the later work.
+
+    Where both rows show on one stream, stream order says so already.
+    """
+    queues = context.queues
+    item = np.flatnonzero(queues.item_lane[1:] == queues.item_lane[:-1]) + 1
+    # Only pairs of items that show on more than one stream need more than stream order says.
+    crosses = (np.diff(queues.heads.first)[item] > 1) | (np.diff(queues.tails.first)[item - 1] > 1)
+    crosses |= _stream_of_first_row(context, item) != _stream_of_first_row(context, item - 1)
+    item = item[crosses]
+    pair, head = queues.heads.expand(item)
+    which, tail = queues.tails.expand(item[pair] - 1)
+    head = head[which]
+    lane = context.trace.events.lane
+    across = lane[tail] != lane[head]
+    source, target = end_point(tail[across]), start_point(head[across])
+    return EdgeTable.of_kind(EdgeKind.GRAPH_ORDER, source, target, Rule.GRAPH_IN_LAUNCHING_STREAM)
+
+
+def _stream_of_first_row(context: RuleContext, item: Ints) -> Ids:
+    heads = context.queues.heads
+    lane: Ids = context.trace.events.lane[heads.members[heads.first[item]]]
+    return lane
+
+
+def event_wait(context: RuleContext) -> EdgeTable:
+    """Link the work that a record captured to the next work enqueued on the waiting stream, by whatever thread.
+
+    One activity may have many waits: all are kept. Of a graph the first row on each stream waits. Where several calls
+    ask for one pair, a recorded one counts, then the first. Waits that nothing in the file says are believed where
+    chance is improbable.
+    """
+    edges, calls = _resolved_waits_as_edges(context)
+    believed, their_calls = inferred_waits(context, edges)
+    context.wait_calls = WaitCalls.join([calls, their_calls])
+    return EdgeTable.join([edges, believed])
+
+
+def _resolved_waits_as_edges(context: RuleContext) -> tuple[EdgeTable, WaitCalls]:
+    """Return the edges of the waits whose calls or records say for what, and these calls."""
+    queues, waits = context.queues, stream_waits(context).waits
+    captured = stream_waits(context).captured_by_waits()
+    # Whatever is enqueued next has to wait, also if another thread enqueues it.
+    item = queues.item_after(waits.lane, waits.place)[captured.query]
+    pair, waiting = queues.heads.expand(item)
+    awaited, rule = captured.activity[pair], captured.rule[pair]
+    place = waits.place[captured.query[pair]]
+    call = waits.call[captured.query[pair]]
+    # Of one pair's calls the recorded (rule 0) and then the earliest comes first, and is kept.
+    order = np.lexsort((place, rule, awaited, waiting))
+    chosen = order[first_of_runs(awaited[order], waiting[order])]
+    edges = EdgeTable.of_kind(EdgeKind.EVENT_WAIT, end_point(awaited), start_point(waiting), rule).take(chosen)
+    return edges, WaitCalls(awaited, waiting, call).take(chosen[call[chosen] >= 0])
+
 
 MIN_OUTSTANDING = 1_000
 """The ten deepest NVIDIA traces hold 1,013 to 1,024 launches that have not started; one AMD trace 1,840."""

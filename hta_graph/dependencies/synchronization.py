@@ -1,4 +1,7 @@
-"""What the synchronising rules share: edges from what streams hold at a moment to the return of a call."""
+"""Rules of what the host waits for: synchronising calls, copies that block, memory that it polls.
+
+A synchronising call leads from what its streams held at a moment to its return.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, find_sorted
-from hta_graph.dependencies.context import RuleContext
-from hta_graph.dependencies.stream_choice import NO_WORK, batches, ends_before, nearest_stream
-from hta_graph.dependencies.stream_waits import CapturedWork
-from hta_graph.dependencies.sync_records import SyncRows
+from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs
+from hta_graph.dependencies.context import RuleContext, SyncKind, SyncRows, blocking_copies
+from hta_graph.dependencies.stream_queues import CapturedWork
+from hta_graph.dependencies.wait_resolution import NO_WORK, batches, ends_before, nearest_stream, stream_waits
 from hta_graph.graph.edges import EdgeTable
-from hta_graph.graph.points import end_point
-from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Codes, EdgeKind, Ids, Ints, Rule
-
-__all__ = ["SyncScopes", "calls_without_records", "edges_to_return", "recorded_scopes", "infer_synced_streams"]
+from hta_graph.graph.points import end_point, event_of, start_point
+from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Codes, EdgeKind, EventKind, Ids, Ints, Rule
+from hta_graph.trace.profiler_names import (
+    DEVICE_SYNC_CALL,
+    EVENT_RECORD_CALL,
+    EVENT_SYNC_CALL,
+    NON_BLOCKING_QUERY,
+    STREAM_SYNC_CALL,
+)
 
 RETURN_LATENCY_NS = 100_000
 """A blocking call returns within this time after what it waited for (public traces: median 8 µs, 90 % below 75 µs)."""
@@ -87,3 +94,187 @@ def _synced_streams(context: RuleContext, call: Ids, place: Ints, hint: Ids) -> 
     chosen, rule = np.where(by_hint, at, chosen), np.where(by_hint, Rule.STREAM_OF_LAST_LAUNCH, rule)
     found = np.flatnonzero(chosen >= 0)
     return SyncScopes(call[found], streams[chosen[found]], place[found], rule[found].astype(np.int8))
+
+
+def stream_sync(context: RuleContext) -> EdgeTable:
+    """Link the last work enqueued on the stream before the call, and its pending waits' work, to the call's return.
+
+    Without a record of the profiler the stream is inferred: the call's return tells it where it had to wait.
+    """
+    rows = context.sync_rows(SyncKind.STREAM_SYNC)
+    recorded = recorded_scopes(context, rows.call, rows.lane, context.start_position(rows.call))
+    calls = calls_without_records(context, STREAM_SYNC_CALL, rows)
+    inferred = infer_synced_streams(context, calls, context.start_position(calls), context.last_launch_stream(calls))
+    context.notes["stream_syncs_unresolved"] = len(calls) - len(inferred.call)
+    scopes = SyncScopes.join([recorded, inferred])
+    return edges_to_return(
+        context, EdgeKind.STREAM_SYNC, scopes, stream_waits(context).outstanding_at(scopes.lane, scopes.place)
+    )
+
+
+def device_sync(context: RuleContext) -> EdgeTable:
+    """Link the last work of each stream of the device, enqueued before the call, to the call's return.
+
+    Without a record of the profiler the device is that of the thread's last launch, or the only one there is.
+    """
+    rows = context.sync_rows(SyncKind.DEVICE_SYNC)
+    lanes = context.trace.lanes
+    recorded = recorded_scopes(context, rows.call, rows.lane, context.start_position(rows.call))
+    calls = calls_without_records(context, DEVICE_SYNC_CALL, rows)
+    inferred = SyncScopes(
+        calls,
+        _device_stream(context, calls),
+        context.start_position(calls),
+        np.full(len(calls), Rule.EVERY_STREAM, np.int8),
+    )
+    scopes = SyncScopes.join([recorded, inferred])
+    shown = context.queues.lanes()
+    query, stream = np.nonzero(_same_device(lanes.device, lanes.context, scopes.lane, shown))
+    # By the streams on which work shows: a device waits for a graph's rows wherever they ran.
+    activity = context.queues.last_on(shown[stream], scopes.place[query])
+    some = np.flatnonzero(activity >= 0)
+    # A stream that only waits has no work of its own, and yet it holds what its pending waits hold.
+    streams = distinct(np.append(context.queues.enqueue_streams(), stream_waits(context).waits.lane))
+    at, waiting = np.nonzero(_same_device(lanes.device, lanes.context, scopes.lane, streams))
+    pending = stream_waits(context).pending_at(streams[waiting], scopes.place[at])
+    shown_last = CapturedWork(query[some], activity[some], np.zeros(len(some), np.int8))
+    held = CapturedWork.join([shown_last, CapturedWork(at[pending.query], pending.activity, pending.rule)])
+    return edges_to_return(context, EdgeKind.DEVICE_SYNC, scopes, held)
+
+
+def _device_stream(context: RuleContext, calls: Ids) -> Ids:
+    """Return any stream of each call's device; -1 where the device is unknown."""
+    lane = context.last_launch_stream(calls)
+    streams = context.queues.lanes()
+    devices = distinct(context.trace.lanes.device[streams])
+    return np.where((lane < 0) & (len(devices) == 1), streams[0], lane).astype(np.int32) if len(streams) else lane
+
+
+def _same_device(
+    device: Ints, context: Ints, scope: Ids, streams: Ids
+) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    """Compare each scope's device, and its context where both are known, with each stream's."""
+    known = (scope >= 0)[:, None] & (device[scope][:, None] == device[streams][None, :])
+    left, right = context[scope][:, None], context[streams][None, :]
+    same: np.ndarray[tuple[int, int], np.dtype[np.bool_]] = known & ((left == right) | (left < 0) | (right < 0))
+    return same
+
+
+def event_sync(context: RuleContext) -> EdgeTable:
+    """Link the work that the record captured to the return of the waiting call; a query does not wait.
+
+    The profiler writes the same record for cudaEventQuery, which returns at once. Without ids the record is the
+    thread's last one before the call, and its stream is told by the call's return.
+    """
+    rows = context.sync_rows(SyncKind.EVENT_SYNC)
+    names = context.trace.events.name
+    is_query = context.trace.names_starting_with(NON_BLOCKING_QUERY)[names[rows.call]] & (rows.call >= 0)
+    place = context.start_position(rows.record_call)
+    issued_before = (rows.record_call >= 0) & (place < context.start_position(rows.call))
+    # A record issued after the call belongs to a later use of the same event (kineto#1339).
+    resolved = ~is_query & rows.names_stream & issued_before
+    known = resolved & (rows.record_lane >= 0)
+    recorded = recorded_scopes(context, rows.call[known], rows.record_lane[known], place[known])
+    waiting = ~is_query & ~resolved & (rows.call >= 0)
+    unknown = rows.call[waiting & (not context.names_events)]
+    calls = np.append(unknown, calls_without_records(context, EVENT_SYNC_CALL, rows))
+    inferred = _infer_recorded_scopes(context, calls)
+    context.notes["sync_records_without_call"] += int(np.count_nonzero((rows.call < 0) & ~known))
+    context.notes["event_queries"] = int(np.count_nonzero(is_query))
+    context.notes["event_syncs_unresolved"] = (
+        int(np.count_nonzero(waiting)) - len(unknown) + len(calls) - len(inferred.call)
+    )
+    scopes = SyncScopes.join([recorded, inferred])
+    return edges_to_return(
+        context, EdgeKind.EVENT_SYNC, scopes, stream_waits(context).outstanding_at(scopes.lane, scopes.place)
+    )
+
+
+def _infer_recorded_scopes(context: RuleContext, calls: Ids) -> SyncScopes:
+    record = context.last_call_on_thread(EVENT_RECORD_CALL, calls)
+    # Without a record on the thread the event holds at most what was enqueued before the call.
+    moment = np.where(record >= 0, record, calls).astype(np.int32)
+    return infer_synced_streams(context, calls, context.start_position(moment), context.last_launch_stream(moment))
+
+
+def blocking_copy(context: RuleContext) -> EdgeTable:
+    """Link the end of a copy to the return of its call where direction, host kind and timing say that it blocks."""
+    copies, calls = blocking_copies(context)
+    return EdgeTable.of_kind(
+        EdgeKind.BLOCKING_COPY, end_point(copies), end_point(calls), Rule.COPY_DIRECTION_AND_TIMING
+    )
+
+
+SPIN_BEGINS_NS = 10_000
+"""The thread begins to stand still within this time after the launch has returned."""
+
+LAST_PART_NS = 100_000
+"""It goes on in the last part of the kernel, which writes for the host before it ends."""
+
+MIN_KERNEL_NS = 2 * LAST_PART_NS
+"""Of a shorter kernel the last part says little: nearly any host would go on in it."""
+
+MIN_SPINS, MIN_SPIN_SHARE = 3, 0.8
+"""How many launches of a kernel a thread must have spun after, and which share of all its launches of that kernel."""
+
+
+@dataclass(frozen=True, eq=False)
+class _HostSilences(Columns):
+    """Times in which a thread stands still: its points before and after, its launching call before that."""
+
+    before: Ids
+    after: Ids
+    call: Ids
+
+
+def host_poll(context: RuleContext) -> EdgeTable:
+    """Link the start of a kernel to the point at which the host goes on that spun until the kernel let it.
+
+        thread    [launch]__________________[next operator
+        stream         [kernel~~~~~~~~~~~~~~~~~~]
+                                            |---| at most 100 µs
+
+    Spinning leaves no row, and one such silence may be chance. It counts where a thread stands still like this after
+    nearly all its launches of kernels of one name: communication libraries wait so for sizes that a kernel receives
+    (DeepEP's dispatch).
+    """
+    events, times = context.trace.events, context.timeline.times
+    kernels, calls = _long_kernels(context)
+    silences = _host_silences(context)
+    silences = silences.take(np.isin(silences.call, calls))
+    launch = np.searchsorted(calls, silences.call)
+    kernel = kernels[launch]
+    goes_on, end = times[silences.after], events.end[kernel]
+    spins = times[silences.before] - events.end[silences.call] <= SPIN_BEGINS_NS
+    # After the kernel's end nothing of it can let the host go on: that would be a synchronisation, or chance.
+    spins &= (goes_on > events.start[kernel]) & (goes_on > end - LAST_PART_NS) & (goes_on <= end)
+    # Of each kernel's launches by each thread: after how many does the thread spin?
+    names, threads = events.name[kernels], events.lane[calls]
+    group = np.unique(np.stack([names, threads]), axis=1, return_inverse=True)[1].reshape(-1)
+    spun = np.bincount(group[launch[spins]], minlength=len(group))
+    is_habit = (spun >= MIN_SPINS) & (spun >= MIN_SPIN_SHARE * np.bincount(group, minlength=len(group)))
+    spins &= is_habit[group[launch]]
+    source, target = start_point(kernel[spins]), silences.after[spins]
+    return EdgeTable.of_kind(EdgeKind.HOST_POLL, source, target, Rule.SILENCE_UNTIL_KERNEL_END)
+
+
+def _long_kernels(context: RuleContext) -> tuple[Ids, Ids]:
+    """Return the kernels that are long enough, and the calls that launched them and nothing else, by call."""
+    events = context.trace.events
+    of_call, first, count = np.unique(context.launch_call, return_index=True, return_counts=True)
+    kernel = context.activities[first]
+    is_long = (events.kind[kernel] == EventKind.KERNEL) & (events.end[kernel] - events.start[kernel] >= MIN_KERNEL_NS)
+    chosen = (of_call >= 0) & (count == 1) & is_long
+    return kernel[chosen], of_call[chosen]
+
+
+def _host_silences(context: RuleContext) -> _HostSilences:
+    """Find where threads stand still, outside runtime calls, for as long as a host that spins."""
+    calls, kind = context.timeline.calls, context.trace.events.kind
+    within_a_lane = ~first_of_runs(context.trace.events.lane[calls.event])[1:]
+    silent = np.flatnonzero(within_a_lane & (np.diff(calls.time) >= LAST_PART_NS))
+    # A long runtime call waits inside the driver, which other rules explain; a host that spins is in none.
+    silent = silent[(calls.owner[silent] < 0) | (kind[calls.owner[silent]] != EventKind.RUNTIME)]
+    before, after = calls.points[silent], calls.points[silent + 1]
+    launched = context.neighbouring_point(end_point(context.launches[0]), after, after=False)
+    return _HostSilences(before, after, event_of(launched))

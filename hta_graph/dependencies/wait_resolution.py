@@ -1,20 +1,155 @@
-"""What a stream wait without ids refers to: by timing, else by what the thread did just before."""
+"""For which record is each wait of a stream? By the profiler's record where it says so, else by timing and order.
+
+```
+thread       [launch a]                    [launch b]     nobody's call: cuEventRecord, cuStreamWaitEvent
+number          11       12        13         14          the record's row names 12: a (11) is captured
+stream 9                        [wait row]                its row stands at its time: b is the next work
+```
+
+The profiler writes a stream's number, and every device has a stream of that number. A stream that waits for its own
+number waits for another device's stream: waiting for itself would hold back nothing. PyTorch's copies between GPUs do
+so, whose default streams are all called 7.
+
+```
+stream 7 of GPU 0   [copy to GPU 1] record e
+stream 7 of GPU 1                     wait e ("stream 7") [kernel]
+```
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, find_sorted
-from hta_graph.dependencies.context import RuleContext
-from hta_graph.dependencies.latest_records import latest_records
-from hta_graph.dependencies.stream_choice import NO_WORK, batches, ends_before, item_ends, nearest_stream
-from hta_graph.dependencies.stream_waits import ResolvedWaits
+from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs, last_of_runs, take_or
+from hta_graph.dependencies.context import RuleContext, SyncKind, SyncRows
+from hta_graph.dependencies.stream_queues import ResolvedWaits, StreamWaits
 from hta_graph.graph.chance import LEAST_LAG_NS
-from hta_graph.model import Bools, Codes, Ids, Ints, Rule
+from hta_graph.graph.memo import memoized
+from hta_graph.model import Bools, Codes, EventKind, Ids, Ints, Rule
+from hta_graph.trace.profiler_names import EVENT_RECORD_CALL, STREAM_WAIT_CALL
 
-__all__ = ["CLOSE_NS", "starts_of_next_work", "infer_records"]
+CELLS = 1 << 22
+"""How large a table of questions by streams may be: many of both would not fit into memory."""
+
+NO_WORK = -(2**62)
+"""In a table of ends (ns): the stream has no work. Times can be negative; this leaves room to subtract them."""
+
+
+def ends_before(context: RuleContext, streams: Ids, place: Ints) -> Ints:
+    """Return when each stream's last item before each place ended (ns); rows: places, columns: streams."""
+    queues, item_end = context.queues, item_ends(context)
+    table = np.full((len(place), len(streams)), NO_WORK, np.int64)
+    # The longer side at once, the shorter one by one: there may be very many streams, or very many questions.
+    if len(place) < len(streams):
+        for row, moment in enumerate(place.tolist()):
+            item = queues.item_before(streams, np.full(len(streams), moment))
+            table[row] = np.where(item >= 0, item_end[item], NO_WORK)
+        return table
+    for column, stream in enumerate(streams.tolist()):
+        item = queues.item_before(np.full(len(place), stream), place)
+        table[:, column] = np.where(item >= 0, item_end[item], NO_WORK)
+    return table
+
+
+def batches(questions: int, streams: int) -> Iterator[slice]:
+    """Divide questions so that a table of them by streams stays small."""
+    size = max(CELLS // max(streams, 1), 1)
+    return (slice(first, first + size) for first in range(0, questions, size))
+
+
+def item_ends(context: RuleContext) -> Ints:
+    """Return when each item ended (ns)."""
+    tails = context.queues.tails
+    ends = context.trace.events.end[tails.members]
+    last: Ints = np.maximum.reduceat(ends, tails.first[:-1]) if len(ends) else ends
+    return last
+
+
+def nearest_stream(ends: Ints, until: Ints, since: Ints, close_ns: int | Ints) -> tuple[Ints, Codes]:
+    """Choose per row the column whose end lies in [since, until], nearest to ``until``, at most ``close_ns`` before."""
+    # Rows are questions, columns streams: all streams are tried for all questions at once.
+    lag = until[:, None] - ends
+    fits = (ends > NO_WORK) & (lag >= 0) & (lag <= np.reshape(close_ns, (-1, 1))) & (ends >= since[:, None])
+    lag = np.where(fits, lag, np.iinfo(np.int64).max)
+    chosen = np.argmin(lag, axis=1) if lag.shape[1] else np.zeros(len(lag), np.int64)
+    found = fits.any(axis=1)
+    return np.where(found, chosen, -1), np.where(found, Rule.STREAM_BY_TIMING, 0).astype(np.int8)
+
+
+def latest_records(context: RuleContext, calls: Ids, lane: Ids) -> Ids:
+    """Return the likely record of each wait call; -1 where there is none.
+
+    It is the thread's latest, right for 20 of 21 labelled waits, unless the same stream has waited since that record:
+    nobody waits twice for one event. Then it is the latest record of another thread for which none has waited yet.
+    """
+    record = context.last_call_on_thread(EVENT_RECORD_CALL, calls)
+    used = _repeats_a_wait(context, calls, lane, record)
+    elsewhere = _records_of_other_threads(context, calls)
+    return np.where((record >= 0) & ~used, record, np.where(used | (record < 0), elsewhere, -1)).astype(np.int32)
+
+
+def _repeats_a_wait(context: RuleContext, calls: Ids, lane: Ids, record: Ids) -> Bools:
+    """Mark the waits that are not the first with their thread's record on their stream."""
+    # Waits of one stream for one record stand together, in the order of issue; only the first is real.
+    order = np.lexsort((context.start_position(calls), lane, record))
+    again = np.zeros(len(calls), np.bool_)
+    again[order] = ~first_of_runs(record[order], lane[order])
+    return again & (record >= 0)
+
+
+def _records_of_other_threads(context: RuleContext, calls: Ids) -> Ids:
+    """Return the latest earlier record of another thread that no wait of that thread follows; -1 if there is none."""
+    thread = context.trace.events.lane
+    records = context.calls_named(EVENT_RECORD_CALL)
+    waits = context.calls_named(STREAM_WAIT_CALL)
+    following = context.last_call_on_thread(EVENT_RECORD_CALL, waits)
+    free = records[~np.isin(records, following)]
+    free = free[np.argsort(context.start_position(free), kind="stable")]
+    if not len(free):
+        return np.full(len(calls), -1, np.int32)
+    at = np.searchsorted(context.start_position(free), context.start_position(calls)) - 1
+    own = (at >= 0) & (thread[free[at]] == thread[calls])
+    # Step over the thread's own records: before a run of one thread's stands another's.
+    run = np.maximum.accumulate(np.where(first_of_runs(thread[free]), np.arange(len(free)), 0))
+    at = np.where(own, run[at] - 1, at)
+    return np.where(at >= 0, free[at], -1).astype(np.int32)
+
+
+def wait_positions(context: RuleContext, rows: SyncRows) -> Ints:
+    """Return the place of each row's call in the global order; without a call that of the last point before the row."""
+    times = context.timeline.times[context.timeline.order]
+    # What begins with the row comes after it: a row stands inside its call, and the next launch follows that.
+    before = np.searchsorted(times, context.trace.events.start[rows.row], side="left") - 1
+    return np.where(rows.call >= 0, context.start_position(rows.call), before)
+
+
+def record_positions(context: RuleContext, rows: SyncRows) -> Ints:
+    """Return the place of each recording call; where it is not in the file, behind the last call of a lower number.
+
+    Numbers rise in the order in which calls are issued. Unknown is -1: no call is lower.
+    """
+    events = context.trace.events
+    calls = np.flatnonzero((events.kind == EventKind.RUNTIME) & (events.correlation > 0)).astype(np.int32)
+    calls = calls[np.argsort(events.correlation[calls], kind="stable")]
+    lower = np.searchsorted(events.correlation[calls], rows.record_correlation, side="left") - 1
+    by_number = context.start_position(take_or(calls, lower)) + 1
+    return np.where(
+        rows.record_call >= 0, context.start_position(rows.record_call), np.where(lower >= 0, by_number, -1)
+    )
+
+
+def recorded_before_wait(context: RuleContext, rows: SyncRows, place: Ints, record_place: Ints) -> Bools:
+    """Mark the rows whose record is known and was issued before the wait: by place, by time or by number."""
+    events = context.trace.events
+    has_call, has_record = rows.call >= 0, rows.record_call >= 0
+    by_time = take_or(events.start, rows.record_call) <= events.start[rows.row]
+    by_number = (record_place >= 0) & (rows.record_correlation < events.correlation[rows.row])
+    known: Bools = np.where(has_record, np.where(has_call, record_place < place, by_time), by_number)
+    return known
+
 
 CLOSE_NS = 10_000
 """Work that was held back starts within this time after what it waited for."""
@@ -221,3 +356,122 @@ def _next_work(context: RuleContext, question: _OpenWaits) -> _NextWork:
     # Without the wait the work would have started when it was launched and its own stream was free.
     ready = np.where(own, ends_before(context, streams, question.place), NO_WORK).max(axis=1)
     return _NextWork(start, np.maximum(launched, ready), item >= 0)
+
+
+def names_own_stream(context: RuleContext, rows: SyncRows) -> Bools:
+    """Mark the waits that name the waiting stream itself, where other devices have a stream of that number."""
+    lanes, streams = context.trace.lanes, context.queues.enqueue_streams()
+    itself = (rows.record_lane >= 0) & (rows.record_lane == rows.lane)
+    # There may be very many waits and streams: of each number the first and the last device say whether another has it.
+    order = np.lexsort((lanes.device[streams], lanes.stream[streams]))
+    number, device = lanes.stream[streams][order], lanes.device[streams][order]
+    at = find_sorted(lanes.stream[rows.lane], number[first_of_runs(number)])
+    own = lanes.device[rows.lane]
+    first, last = (take_or(device[of_number(number)], at, otherwise=-1) for of_number in (first_of_runs, last_of_runs))
+    found: Bools = itself & (at >= 0) & ((first != own) | (last != own))
+    return found
+
+
+def cross_device_waits(context: RuleContext, rows: SyncRows, place: Ints, record_place: Ints) -> ResolvedWaits:
+    """Find the device that such waits meant: the only other one, of several that whose work ended just before.
+
+    Work that ended after what was held back had begun was not waited for.
+    """
+    streams = context.queues.enqueue_streams()
+    start = starts_of_next_work(context, rows.lane, place)
+    chosen = [
+        _stream_of_other_device(context, rows.lane[some], start[some], record_place[some], streams)
+        for some in batches(len(rows.lane), len(streams))
+    ]
+    if not chosen:
+        return ResolvedWaits.empty()
+    column, rule = (np.concatenate(parts) for parts in zip(*chosen, strict=True))
+    found = ResolvedWaits(rows.lane, place, streams[column], record_place, rule, rows.call)
+    return found.take(column >= 0)
+
+
+def _stream_of_other_device(
+    context: RuleContext, lane: Ids, start: Ints, record_place: Ints, streams: Ids
+) -> tuple[Ints, Codes]:
+    """Return which of all streams each wait meant (-1: none), and by which rule."""
+    lanes = context.trace.lanes
+    is_other = lanes.stream[lane][:, None] == lanes.stream[streams]
+    is_other &= lanes.device[lane][:, None] != lanes.device[streams]
+    ends = np.where(is_other, ends_before(context, streams, record_place), NO_WORK)
+    ends[ends > start[:, None]] = NO_WORK
+    column, rule = nearest_stream(ends, start, np.full(len(start), NO_WORK), CLOSE_NS)
+    single = (ends > NO_WORK).sum(axis=1) == 1
+    column = np.where(single, (ends > NO_WORK).argmax(axis=1), column)
+    return column, np.where(single, Rule.ONLY_OTHER_STREAM, rule).astype(np.int8)
+
+
+def stream_waits(context: RuleContext) -> StreamWaits:
+    """Return the stream waits whose record is known or can be inferred, and what they capture."""
+    return _resolved_and_unresolved(context)[0]
+
+
+def unresolved_wait_calls(context: RuleContext) -> Ids:
+    """Return the wait calls, in order, that may hold back any stream: none where the profiler records what waits."""
+    return _resolved_and_unresolved(context)[1]
+
+
+@memoized
+def _resolved_and_unresolved(context: RuleContext) -> tuple[StreamWaits, Ids]:
+    waits, calls = _resolved_waits(context)
+    return StreamWaits(context.queues, waits), calls
+
+
+def _resolved_waits(context: RuleContext) -> tuple[ResolvedWaits, Ids]:
+    """Find the waiting stream, the recorded stream and the moment of the record of every stream wait that can be known.
+
+    Recorded ids count where the record was issued before the wait (a later one is of a reused event, kineto#1339),
+    also where the call of either is not in the file (a library that calls the driver itself leaves rows only). The
+    others are inferred: the device where a stream names its own number
+    (:mod:`hta_graph.dependencies.wait_resolution`), rows of a file in which none has ids (CUDA 12.9 and later;
+    elsewhere that event was never recorded), and calls without a row where the file has no such rows or, as the
+    profiler drops these (kineto#904), where the waiting stream had no work yet. Besides return the calls, in order,
+    that may hold back any stream.
+    """
+    rows = context.sync_rows(SyncKind.STREAM_WAIT)
+    place, record_place = wait_positions(context, rows), record_positions(context, rows)
+    resolved = rows.names_stream & recorded_before_wait(context, rows, place, record_place)
+    elsewhere = resolved & names_own_stream(context, rows)
+    known = resolved & (rows.record_lane >= 0) & ~elsewhere
+    by_record = np.zeros(len(place), np.int8)
+    recorded = ResolvedWaits(rows.lane, place, rows.record_lane, record_place, by_record, rows.call).take(known)
+    other_devices = cross_device_waits(context, rows.take(elsewhere), place[elsewhere], record_place[elsewhere])
+    open_rows = np.flatnonzero(~resolved & (not context.names_events))
+    # The profiler writes no row for a wait of a stream on which nothing ran yet: the call alone shows it.
+    calls, lane = _calls_without_rows(context, rows.call)
+    asked = lane >= 0
+    inferred = infer_records(
+        context,
+        np.append(rows.call[open_rows], calls[asked]),
+        np.append(rows.lane[open_rows], lane[asked]),
+        np.append(place[open_rows], context.start_position(calls[asked])),
+        lane_is_known=np.arange(len(open_rows) + np.count_nonzero(asked)) < len(open_rows),
+    )
+    context.notes["sync_records_without_call"] += int(np.count_nonzero(rows.call < 0))
+    context.notes["event_waits"] = len(rows.call) + len(calls)
+    context.notes["event_waits_for_nothing"] = int(np.count_nonzero(resolved & (rows.record_lane < 0)))
+    context.notes["event_waits_unresolved"] = int(np.count_nonzero(~resolved)) + len(calls) - len(inferred.lane)
+    is_open = calls if not len(rows.call) else calls[:0]
+    return ResolvedWaits.join([recorded, other_devices, inferred]), _unresolved(context, is_open, inferred)
+
+
+def _calls_without_rows(context: RuleContext, with_row: Ids) -> tuple[Ids, Ids]:
+    """Return the wait calls to infer and their waiting streams: that of the thread's next launch; -1 without one."""
+    calls = context.calls_named(STREAM_WAIT_CALL)
+    calls = calls[~np.isin(calls, with_row)]
+    lane = context.next_launch_stream(calls)
+    if len(with_row):
+        # With rows in the file only such calls lack theirs; the others waited for an event that was never recorded.
+        first = context.queues.item_before(lane, context.start_position(calls)) < 0
+        calls, lane = calls[first & (lane >= 0)], lane[first & (lane >= 0)]
+    return calls, lane
+
+
+def _unresolved(context: RuleContext, calls: Ids, waits: ResolvedWaits) -> Ids:
+    """Return the calls for which no wait was found, in order."""
+    unknown = calls[~np.isin(calls, waits.call)]
+    return unknown[np.argsort(context.start_position(unknown), kind="stable")]

@@ -1,1 +1,1 @@
-"""Graph → files of other tools, each written whole or not at all."""
+"""Outputs for other programs: graphs as JSON and Parquet, Perfetto overlays, pictures, anonymized traces."""

@@ -12,8 +12,6 @@ from hta_graph.model import EventKind
 from hta_graph.text.json_text import Records
 from hta_graph.text.sanitize import encodable_path
 
-__all__ = ["graph_document"]
-
 
 def graph_document(graph: DependencyGraph) -> dict[str, Any]:
     """Return all events, in order of their place in the file, and all edges, kind by kind; of a job rank by rank."""

@@ -24,17 +24,6 @@ from hta_graph.text.csv_text import csv_line, csv_rows
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "GPU_TO_CPU",
-    "GPU_TO_GPU",
-    "ExternalIds",
-    "SyncDependencies",
-    "SyncPairs",
-    "external_ids_json",
-    "next_operators",
-    "sync_csv",
-    "sync_dependencies",
-]
 
 GPU_TO_CPU = edge_kinds(lambda meaning: meaning.exported == "cpu")
 """Edges from the end of an activity to the return of a CPU call that waited for it."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from hta_graph.model import Bools, Ints
 
-__all__ = ["LEAST_LAG_NS", "RELEASED_WITHIN_NS", "is_improbable"]
-
 RELEASED_WITHIN_NS = 20_000
 """A stream that waits for another one goes on so soon after that one's work (real traces: 1 to 19 µs)."""
 

@@ -1,4 +1,4 @@
-"""The columns as a person's objects: DataFrames, a networkx and a rustworkx graph; imported only when asked."""
+"""Events and edges as DataFrames, networkx and rustworkx graphs; these packages are imported only when asked for."""
 
 from __future__ import annotations
 
@@ -16,19 +16,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import rustworkx
 
-__all__ = [
-    "EDGE_RANKS",
-    "POINT_NAMES",
-    "edge_columns",
-    "edges_frame",
-    "event_columns",
-    "events_frame",
-    "labels",
-    "none_where",
-    "texts_of_codes",
-    "to_networkx",
-    "to_rustworkx",
-]
 
 POINT_NAMES = ("start", "end")
 EDGE_RANKS = ("source_rank", "target_rank", "rendezvous")

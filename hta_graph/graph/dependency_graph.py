@@ -23,10 +23,9 @@ from hta_graph.graph.conversion import (
 )
 from hta_graph.graph.edges import EdgeTable, EventEdges, WaitCalls
 from hta_graph.graph.event_flags import EventFlags
-from hta_graph.graph.graph_timeline import Timeline
 from hta_graph.graph.launches import launching_calls
 from hta_graph.graph.points import end_point, event_of, start_point
-from hta_graph.graph.timeline import Nesting, nearest_around
+from hta_graph.graph.timeline import Nesting, Timeline, nearest_around
 from hta_graph.graph.traversal import reachable, shortest_path
 from hta_graph.model import EDGE_MEANING, Bools, EdgeKind, EventKind, Evidence, Ids, Ints
 from hta_graph.safe_regex import names_matching
@@ -39,15 +38,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import rustworkx
 
-__all__ = [
-    "BUILD_DIAGNOSTICS",
-    "DIAGNOSTICS",
-    "DependencyGraph",
-    "EventName",
-    "SubgraphColumns",
-    "RankGraph",
-    "RankSource",
-]
 
 BUILD_DIAGNOSTICS: dict[str, str] = {
     "activities_without_launch": "GPU activities whose launching call is not in the file (orphans)",

@@ -1,4 +1,4 @@
-"""Edges as columns, by points for the rooms that walk, by events for all others."""
+"""Edges as columns: by points for what walks over them, by events for all others."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import numpy as np
 from hta_graph.arrays import Columns, find_sorted, first_of_runs, freeze, pair_key, take_or
 from hta_graph.graph.points import end_point, event_of, is_end, start_point
 from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints, Rule
-
-__all__ = ["EdgeTable", "EventEdges", "WaitCalls"]
 
 
 @dataclass(frozen=True, eq=False)

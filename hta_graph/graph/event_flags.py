@@ -1,4 +1,4 @@
-"""What names and categories tell of events, as marks: algorithms ask these and know no profiler's names."""
+"""Flags of events by name and category, such as blocking calls: algorithms ask these and know no profiler's names."""
 
 from __future__ import annotations
 
@@ -37,8 +37,6 @@ from hta_graph.trace.profiler_names import (
     WARM_UP,
 )
 from hta_graph.trace.table import Trace
-
-__all__ = ["EventFlags", "is_step", "is_warm_up"]
 
 UNKNOWN_COPY = "Memcpy Unknown"
 

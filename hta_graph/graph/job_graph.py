@@ -1,10 +1,10 @@
-r"""JobGraph: the graphs of several ranks as one, in one time, with the points where ranks meet.
+"""JobGraph: the graphs of several ranks as one, in one time, with the points where ranks meet.
 
 rank 0   ...──[all-reduce ~~~~~~~~~~~|====]──...      ~ waiting, = transferring
-\                 ↑   ↑
-────────────▶ rendezvous          n edges in, n out; never one from each rank to each
-↑      \
-    rank 1   ...───────────[all-reduce|====]──...
+              └─────────────▶ │      └◀ │
+                              rendezvous              n edges in, n out; never one from each rank to each
+                          ┌─▶ │      ┌◀ │
+rank 1   ...──────────────[all-reduce|====]──...
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ from hta_graph.errors import QueryError, Remedy
 from hta_graph.graph.conversion import none_where, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph, EventName, RankGraph, RankSource
 from hta_graph.graph.edges import EdgeTable, WaitCalls
-from hta_graph.graph.graph_timeline import Timeline
 from hta_graph.graph.points import event_of, is_end
+from hta_graph.graph.timeline import Timeline
 from hta_graph.model import Bools, Codes, EdgeKind, EventKind, Floats, Ids, Ints
 from hta_graph.trace.table import Step, Trace
 
 if TYPE_CHECKING:
     import networkx
     import pandas as pd
-
-__all__ = ["Clocks", "JobGraph", "Members", "distinct_hosts", "whole_ranks"]
 
 
 def distinct_hosts(told: Mapping[int, str | None]) -> dict[int, str]:

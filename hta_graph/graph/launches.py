@@ -1,4 +1,4 @@
-"""Who launched what: calls and the GPU activities with their correlation."""
+"""Which call launched which GPU activity: their common correlation."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import numpy as np
 from hta_graph.arrays import find_sorted, freeze, take_or
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.trace.table import EventTable, Trace
-
-__all__ = ["CallsByCorrelation", "launched_before_recording", "launching_calls"]
 
 
 class CallsByCorrelation:

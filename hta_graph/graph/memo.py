@@ -1,12 +1,10 @@
-"""Questions about something that never changes, answered once."""
+"""Answers about a graph that never changes are computed once and kept with it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Protocol, TypeVar
-
-__all__ = ["memoized"]
 
 Known = TypeVar("Known")
 

@@ -1,7 +1,7 @@
 """Points, the starts and ends of events, in the one order in which they happened.
 
-A point is a number: ``2 * event`` is the event's start, ``2 * event + 1`` its end. Only this room, ``links`` and the
-walks of ``algorithms`` use the number; all others ask the functions below.
+A point is a number: ``2 * event`` is the event's start, ``2 * event + 1`` its end. Only this package, ``dependencies``
+and the walks over the graph use the number; all others ask the functions below.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import numpy as np
 from hta_graph.arrays import find_sorted, freeze
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints
 from hta_graph.trace.table import EventTable
-
-__all__ = ["classes_of_points", "end_point", "event_of", "is_end", "ordered_points", "point_times", "start_point"]
 
 # Classes of points at one instant, in the order in which they happen.
 GPU_END, CPU_ZERO_AT_END, CPU_END, CPU_START, CPU_ZERO, GPU_ZERO, GPU_START, RENDEZVOUS = range(8)

@@ -1,4 +1,4 @@
-"""What is known of a rank's whole graph beside a graph of few of its rows."""
+"""What is known of a rank's whole graph where a graph holds its boundary events alone."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from hta_graph.arrays import Columns, freeze
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.points import event_of, is_end, start_point
 from hta_graph.model import Bools, Ids, Ints
-
-__all__ = ["JobLimits", "StepColumns", "RankSummary", "WindowRecord", "fingerprint", "summary_rows"]
 
 WindowRecord = dict[str, Any]
 """A resolved window as JSON has it, or the error that answers instead."""

@@ -1,4 +1,4 @@
-"""Which points can be reached along edges, and on which shortest way."""
+"""Which points can be reached along edges, and by which shortest path."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import numpy as np
 
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.model import Bools, Ids, Ints
-
-__all__ = ["reachable", "shortest_path"]
 
 
 def reachable(edges: EdgeTable, point_count: int, points: Ids, *, backward: bool) -> Bools:

@@ -17,13 +17,10 @@ from hta_graph.multi_rank.read_ranks import Progress, ReadOptions, Report, read_
 from hta_graph.multi_rank.summary.summarize import SummaryRequest
 from hta_graph.multi_rank.summary_job import SummaryJobReader
 from hta_graph.storage.file_lists import expand_file_lists
-from hta_graph.storage.location import Location, RemotePath
-from hta_graph.storage.named_places import is_remote, resolve_location
+from hta_graph.storage.location import Location, RemotePath, is_remote, resolve_location
 from hta_graph.text.formatting import milliseconds
 from hta_graph.trace.memory_limit import limit_memory
 from hta_graph.trace.read import Say
-
-__all__ = ["build_job", "read_job"]
 
 
 def build_job(graphs: Iterable[DependencyGraph], *, flight: Sequence[str | Location] = ()) -> JobGraph:

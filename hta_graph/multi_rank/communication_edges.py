@@ -1,4 +1,20 @@
-"""Members of different ranks that met, as columns."""
+"""Edges of communication: within a rank from its call to its work on the CPU, and between ranks.
+
+On the CPU, from the call to the work, from work to work of one worker, and from its end to the thread that waited:
+
+    thread      [c10d::allreduce_]  [c10d::allreduce_]  [aten::mul]       (wait: no row)       [aten::add]
+    \\ hand-off              \\                                                            ▲
+        worker          [=== gloo:all_reduce ===][=== gloo:all_reduce ===================]
+
+Between ranks, of a collective: start of each member that others need → the rendezvous → end of each member that waits
+(n in, n out, never n²). Of a message: start of a send → end of its receive; start of the receive → end of a send that
+outlived it:
+
+    send       [====]                     buffered: it waited for nobody
+    receive        [~~~====]
+    send       [~~~~~~~====]              large: it left when it was received
+    receive           [====]
+"""
 
 from __future__ import annotations
 
@@ -7,15 +23,112 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns
+from hta_graph.arrays import Columns, distinct, summed_by, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.model import Bools, Codes, Ids, Ints, Rule
-from hta_graph.multi_rank.host_work import HostCommunications, arrival_points
+from hta_graph.graph.edges import EdgeTable
+from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints, Rule
+from hta_graph.multi_rank.job_trace import RendezvousPoints
 from hta_graph.multi_rank.matching.collectives import Collectives
+from hta_graph.multi_rank.matching.communications import ALL_RANKS, MESSAGE_KINDS, RankCommunications
 from hta_graph.multi_rank.matching.match_ranks import ORDER
-from hta_graph.multi_rank.matching.rank_members import ALL_RANKS, MESSAGE_KINDS, RankCommunications
+from hta_graph.trace.profiler_names import PROCESS_GROUP_CALL
 
-__all__ = ["MatchedCommunications", "matched_communications"]
+
+@dataclass(frozen=True, eq=False)
+class HostCommunications(Columns):
+    """What a rank did with others on its CPU: the row of the work, its call (-1: not in the file), when it arrived."""
+
+    row: Ids
+    call: Ids
+    arrival: Ints
+    is_message: Bools
+
+
+def host_work_of(members: RankCommunications) -> HostCommunications:
+    """Select what ran on the CPU of a rank's communications."""
+    is_message = np.array(members.is_message, np.bool_)
+    work = HostCommunications.of(row=members.row, call=members.call, arrival=members.arrival, is_message=is_message)
+    return work.take(~members.on_gpu)
+
+
+def host_communication_edges(graph: DependencyGraph, work: HostCommunications) -> EdgeTable:
+    """Return the edges inside one rank to, of and between the rows of its communication on the CPU (canonical rows)."""
+    rows = work.row
+    runs = EdgeTable.between(EdgeKind.EXECUTION, rows, rows, from_end=False, to_end=True)
+    return EdgeTable.join([runs, _edges_from_calls(graph, work), _edges_along_workers(graph, work)])
+
+
+def arrival_points(graph: DependencyGraph, known: HostCommunications) -> tuple[Ids, Bools]:
+    """Return the event inside each call with which the rank arrived, and whether it did so with its end."""
+    calls, at = graph.calls, np.zeros(len(known), np.int64)
+    lanes = graph.event_table.lane[known.call]
+    for lane in distinct(lanes).tolist():
+        part, here = calls.lane_slice(lane), np.flatnonzero(lanes == lane)
+        at[here] = part.start + np.searchsorted(calls.time[part], known.arrival[here], side="right") - 1
+    return calls.event[at], calls.is_end[at]
+
+
+def _edges_from_calls(graph: DependencyGraph, work: HostCommunications) -> EdgeTable:
+    """Lead from where the rank arrived to the start of the work: of a message's row on the same thread."""
+    found = []
+    for is_message, kind, rule in (
+        (False, EdgeKind.THREAD_HANDOFF, Rule.CALL_OF_WORKER),
+        (True, EdgeKind.THREAD_ORDER, Rule.RECORDED),
+    ):
+        known = work.take((work.call >= 0) & (work.is_message == is_message))
+        event, at_end = arrival_points(graph, known)
+        found.append(EdgeTable.between(kind, event, known.row, from_end=at_end, to_end=False, rule=rule))
+    return EdgeTable.join(found)
+
+
+def _edges_along_workers(graph: DependencyGraph, work: HostCommunications) -> EdgeTable:
+    """Lead from each worker's row to its next one; messages have no worker."""
+    events, rows = graph.event_table, work.row[~work.is_message]
+    rows = rows[np.lexsort((events.start[rows], events.lane[rows]))]
+    follows = np.flatnonzero(events.lane[rows[1:]] == events.lane[rows[:-1]])
+    return EdgeTable.to_events(EdgeKind.THREAD_ORDER, rows[follows], rows[follows + 1], to_end=False)
+
+
+MIN_STALL_NS = 5_000
+"""Between the rows of a thread that works lie up to a few µs; of 1,947 waits with stamped calls none was shorter."""
+
+MIN_WAKE_UP_NS = 2_000
+"""A thread that sleeps takes some µs to go on, of 4,600 recorded waits the quickest 4: later ends are no cause."""
+
+
+def collective_wait_edges(graph: DependencyGraph, work: HostCommunications) -> EdgeTable:
+    """Lead from the end of work to the next point of the thread that called for it, if that stood still until then.
+
+    ``wait()`` leaves no row. That a thread waited is inferred: the work ended while the thread had stood between two
+    rows, in no ``aten::`` operator, for more than a moment; it goes on with the next one, however much later that is.
+    """
+    known = work.take(work.call >= 0)
+    calls, events = graph.calls, graph.event_table
+    ends, lanes = events.end[known.row], events.lane[known.call]
+    goes_on = np.full(len(known), -1, np.int64)
+    for lane in distinct(lanes).tolist():
+        part, here = calls.lane_slice(lane), np.flatnonzero(lanes == lane)
+        after = np.searchsorted(calls.time[part], ends[here], side="left")
+        inside = (after > 0) & (after < part.stop - part.start)
+        goes_on[here[inside]] = part.start + after[inside]
+    found = np.flatnonzero(goes_on >= 0)
+    at = goes_on[found]
+    stood, awakening = ends[found] - calls.time[at - 1], calls.time[at] - ends[found]
+    # A message's row ends where ``wait()`` returns: that needs no proof.
+    is_moment = ((stood < MIN_STALL_NS) | (awakening < MIN_WAKE_UP_NS)) & ~known.is_message[found]
+    found = found[_is_stalled(graph, calls.owner[at - 1]) & ~is_moment]
+    at = goes_on[found]
+    return EdgeTable.between(
+        EdgeKind.COLLECTIVE_WAIT, known.row[found], calls.event[at], from_end=True, to_end=calls.is_end[at],
+        rule=Rule.SILENCE_UNTIL_WORK_END,
+    )  # fmt: skip
+
+
+def _is_stalled(graph: DependencyGraph, around: Ids) -> Bools:
+    """Mark gaps in which a thread may wait: in no row, or in one that is no ``aten::`` operator and no call."""
+    works = np.array([name.startswith("aten::") or name in PROCESS_GROUP_CALL for name in graph.names] or [False])
+    busy: Bools = take_or(works, take_or(graph.event_table.name, around), otherwise=False)
+    return ~busy
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,3 +205,70 @@ def _message_calls(graph: DependencyGraph, work: HostCommunications) -> dict[int
         return {}
     event, at_end = arrival_points(graph, messages)
     return dict(zip(messages.row.tolist(), zip(event.tolist(), at_end.tolist(), strict=True), strict=True))
+
+
+def rendezvous_points(met: MatchedCommunications, names: Sequence[str]) -> RendezvousPoints:
+    """Return the rendezvous of collectives that anybody needs: when the last needed member began.
+
+    Args:
+        met: the members.
+        names: what each collective is called.
+    """
+    groups = len(names)
+    last = np.full(groups, np.iinfo(np.int64).min)
+    asked = met.take(met.is_needed & ~met.is_message)
+    np.maximum.at(last, asked.number, asked.start)
+    takes_part = summed_by(met.number, (~met.is_message).astype(np.int64), groups)
+    number = np.flatnonzero((last > np.iinfo(np.int64).min) & (takes_part > 1))
+    return RendezvousPoints(number, [names[at] for at in number.tolist()], last[number])
+
+
+def collective_edges(met: MatchedCommunications, row: Ints, rendezvous: Mapping[int, int]) -> EdgeTable:
+    """Return the edges of collectives.
+
+    Args:
+        met: the members.
+        row: their rows in the job.
+        rendezvous: the job's row of each collective's rendezvous.
+    """
+    point = np.full(int(met.number.max(initial=-1)) + 1, -1, np.int64)
+    point[list(rendezvous)] = list(rendezvous.values())
+    point = point[met.number]
+    meets = (point >= 0) & ~met.is_message
+    comes, goes = meets & met.is_needed, meets & met.waits
+    kind = EdgeKind.COLLECTIVE
+    return EdgeTable.join([
+        EdgeTable.between(kind, row[comes], point[comes], from_end=False, to_end=False, rule=met.rule[comes]),
+        EdgeTable.between(kind, point[goes], row[goes], from_end=False, to_end=True, rule=met.rule[goes]),
+    ])  # fmt: skip
+
+
+def message_edges(met: MatchedCommunications, row: Ints, came: Ints) -> EdgeTable:
+    """Return the edges of messages, given the members' rows in the job and those with which their ranks came."""
+    send, receive = _paired_messages(met)
+    # A receiver takes what was sent from its call on, also where its own row begins late.
+    outlives = met.end[send] >= met.arrival[receive]
+    ways = (send, receive), (receive[outlives], send[outlives])
+    return EdgeTable.join([_edges_between(met, row, came, *way) for way in ways])
+
+
+def _edges_between(met: MatchedCommunications, row: Ints, came: Ints, first: Ints, then: Ints) -> EdgeTable:
+    # On the CPU a message may have arrived before the sender's row begins: it was on its way from the call on.
+    late = met.start[first] > met.end[then]
+    return EdgeTable.between(
+        EdgeKind.POINT_TO_POINT,
+        np.where(late, came[first], row[first]),
+        row[then],
+        from_end=late & met.arrived_at_end[first],
+        to_end=True,
+        rule=met.rule[first],
+    )
+
+
+def _paired_messages(met: MatchedCommunications) -> tuple[Ints, Ints]:
+    """Return the places of each send and of its receive."""
+    place = np.flatnonzero(met.is_message)
+    place = place[np.lexsort((~met.sends[place], met.number[place]))]
+    number = met.number[place]
+    pair = np.flatnonzero((number[1:] == number[:-1]) & met.sends[place[:-1]] & ~met.sends[place[1:]])
+    return place[pair], place[pair + 1]

@@ -1,4 +1,4 @@
-"""The columns of all ranks laid end to end: rows and lanes are numbered through, names are shared."""
+"""The trace of a job: the columns of all ranks end to end in job time; rows and lanes numbered through, names shared."""
 
 from __future__ import annotations
 
@@ -13,12 +13,20 @@ import numpy as np
 from hta_graph.arrays import freeze
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
+from hta_graph.graph.timeline import Timeline
 from hta_graph.model import EventKind, Ids, Ints
-from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import is_remote
+from hta_graph.storage.location import Location, is_remote
 from hta_graph.trace.table import CopyTable, EventTable, Flows, LaneTable, SyncTable, Trace
 
-__all__ = ["JoinedColumns", "RendezvousPoints", "join_columns", "rendezvous_events"]
+
+def shift_to_job_time(graph: DependencyGraph, start: Ints, end: Ints) -> DependencyGraph:
+    """Return a graph with other starts and ends (ns) of its events; the graph itself where they are its own."""
+    events = graph.event_table
+    if (start == events.start).all() and (end == events.end).all():
+        return graph
+    trace = replace(graph.trace, events=replace(events, start=freeze(start), end=freeze(end)))
+    notes = {key: count for key, count in graph.diagnostics.items() if key not in trace.diagnostics}
+    return DependencyGraph(trace, Timeline(trace), graph.edge_table, notes, graph.wait_calls)
 
 
 @dataclass(frozen=True)

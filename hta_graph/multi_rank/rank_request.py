@@ -1,4 +1,4 @@
-"""One rank's file → its graph, or as much of it as is asked for."""
+"""What is asked of one rank's file: its graph, its summary, an excerpt, or what its job's replay needs."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from hta_graph.build import build_without_log
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.multi_rank.matching.read_members import read_communications
-from hta_graph.multi_rank.summary.rank_excerpt import ExcerptRequest, make_path_excerpt
+from hta_graph.multi_rank.matching.read_communications import read_communications
+from hta_graph.multi_rank.summary.critical_paths import ExcerptRequest, make_path_excerpt
 from hta_graph.multi_rank.summary.summarize import SummaryRequest, summarize_rank
-from hta_graph.storage.named_places import name_with_secrets
+from hta_graph.storage.location import name_with_secrets
+from hta_graph.trace.decompress import cached_text
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank
-from hta_graph.trace.source import cached_text
 from hta_graph.trace.table import Trace
 
 if TYPE_CHECKING:
-    from hta_graph.multi_rank.what_if.replay_question import ReplayRequest
-
-__all__ = ["RankRequest", "read_rank_graph", "build_rank_graph"]
+    from hta_graph.multi_rank.what_if.rank_replay import ReplayRequest
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class RankRequest:
         few, more, cache = record["skeleton"], record["excerpt"], record["cache"]
         replay = None
         if record["replay"]:
-            from hta_graph.multi_rank.what_if.replay_question import ReplayRequest
+            from hta_graph.multi_rank.what_if.rank_replay import ReplayRequest
 
             replay = ReplayRequest.of_record(record["replay"])
         return cls(
@@ -97,9 +95,7 @@ def build_rank_graph(read: Callable[[], Trace], asked: RankRequest) -> Dependenc
         if asked.skeleton:
             return summarize_rank(graph, asked.skeleton)
         if asked.replay:
-            from hta_graph.multi_rank.what_if.rank_replay import (
-                answer_replay_request,  # only who replays needs what replays
-            )
+            from hta_graph.multi_rank.what_if.rank_replay import answer_replay_request
 
             return answer_replay_request(graph, asked.replay)
         return make_path_excerpt(graph, asked.excerpt) if asked.excerpt else graph

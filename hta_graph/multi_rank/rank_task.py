@@ -1,4 +1,4 @@
-"""The task of one rank's file: its graph as bytes."""
+"""The task of one rank's file, for workers: its graph as bytes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import Any
 from hta_graph.multi_rank.rank_request import RankRequest, read_rank_graph
 from hta_graph.multi_rank.wire_format import encode_graph
 from hta_graph.multi_rank.workers.tasks import Task
-from hta_graph.storage.named_places import name_with_secrets, resolve_location
+from hta_graph.storage.location import name_with_secrets, resolve_location
 from hta_graph.trace.rank_files import RankFile
-
-__all__ = ["file_pieces", "rank_task"]
 
 
 def rank_task(file: RankFile, asked: RankRequest, *, memory: int | None) -> Task:

@@ -1,19 +1,66 @@
-"""The one seam behind which rank files are read: by this process, by processes of this machine, by Dask's workers."""
+"""The one seam behind which rank files are read (here, worker processes, Dask), and how much memory that takes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future
-from dataclasses import dataclass
+import os
+from collections.abc import Collection, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, fields
 from typing import Any, Protocol, Self
+
+import numpy as np
 
 from hta_graph.errors import HtaGraphError, TooLargeError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.multi_rank.rank_request import RankRequest
-from hta_graph.multi_rank.waiting import wait_for_any
+from hta_graph.storage.location import Location
+from hta_graph.trace.header import text_size
+from hta_graph.trace.memory_limit import PEAK_OF_A_PROCESS, PEAK_PER_TEXT, available_memory
 from hta_graph.trace.rank_files import RankFile
 
-__all__ = ["GraphOrError", "RankReading", "ReadEngine", "take_finished"]
+SIGNAL_POLL_S = 0.1
+
+
+def wait_for_any(futures: Collection[Future[Any]]) -> set[Future[Any]]:
+    """Wait until at least one future is done, and return those that are."""
+    # A signal that arrives just before a wait without end begins is heard only when that ends.
+    while True:
+        done = wait(futures, SIGNAL_POLL_S, FIRST_COMPLETED).done
+        if done:
+            return done
+
+
+MARGIN = 1.25
+"""A text may be longer than it is likely to be: one that takes still more is read a second time, alone."""
+SHARE = 0.6
+"""How much of the memory that is available may be used, if nothing else is said."""
+
+
+def peak_bytes(path: Location) -> int:
+    """Estimate how much memory a process takes at most that reads a file and builds its graph."""
+    return PEAK_OF_A_PROCESS + int(MARGIN * PEAK_PER_TEXT * text_size(path))
+
+
+def processor_count() -> int:
+    """Return how many processors this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def memory_share() -> int:
+    """Return how many bytes may be used: a share of what the machine has left, or of the container's limit."""
+    return int(SHARE * available_memory())
+
+
+def graph_bytes(graph: DependencyGraph) -> int:
+    """Return how many bytes a graph's columns take."""
+    trace = graph.trace
+    tables: list[Any] = [getattr(trace, f.name) for f in fields(trace)] + [graph.edge_table, graph.wait_calls]
+    columns = [value for table in tables for value in getattr(table, "__dict__", {}).values()]
+    return sum(column.nbytes for column in columns if isinstance(column, np.ndarray))
+
 
 GraphOrError = DependencyGraph | HtaGraphError
 

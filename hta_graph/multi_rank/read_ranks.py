@@ -14,19 +14,23 @@ from hta_graph.build import log_clock_faults
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.log import log_warning
-from hta_graph.multi_rank.memory import graph_bytes, memory_share, peak_bytes, processor_count
 from hta_graph.multi_rank.rank_request import RankRequest, build_rank_graph, read_rank_graph
-from hta_graph.multi_rank.read_engine import GraphOrError, RankReading, ReadEngine
+from hta_graph.multi_rank.read_engine import (
+    GraphOrError,
+    RankReading,
+    ReadEngine,
+    graph_bytes,
+    memory_share,
+    peak_bytes,
+    processor_count,
+)
 from hta_graph.multi_rank.summary.summarize import SummaryRequest
 from hta_graph.storage.file_lists import expand_file_lists
-from hta_graph.storage.location import Location
-from hta_graph.storage.together import parallel_map
+from hta_graph.storage.location import Location, parallel_map
 from hta_graph.trace.header import text_size
 from hta_graph.trace.memory_limit import limit_memory, out_of_memory_error
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand_inputs
 from hta_graph.trace.read import Say, find_ranks, log_repairs, read_single_file
-
-__all__ = ["RequestOf", "Progress", "ReadOptions", "Report", "read_files", "read_graphs"]
 
 RequestOf = Callable[[RankFile], RankRequest]
 """What is asked of each file."""
@@ -155,7 +159,7 @@ def _read_uncached(
         cluster = DaskReader(files, readers.cluster, readers.jobs, readers.memory, readers.say)
         yield from _read_in_order(files, asked, cluster, _CountLimit(cluster.at_once, readers.memory), progress)
     elif (processes := _process_count(files, readers.jobs)) > 1:
-        from hta_graph.multi_rank.pool import ProcessReader
+        from hta_graph.multi_rank.worker_readers import ProcessReader
 
         memory = memory_share() if readers.memory is None else readers.memory
         yield from _read_in_order(
@@ -184,7 +188,7 @@ def _read_alone(
 def _process_count(files: Iterable[RankFile], jobs: int | None) -> int:
     """Return how many processes to use; 1 where starting them would take longer than it saves."""
     # Processes are for several files: one is read without loading what starts them.
-    from hta_graph.multi_rank.workers.own_process import can_start_processes
+    from hta_graph.multi_rank.workers.worker_processes import can_start_processes
 
     sizes = sorted(parallel_map(text_size, [file.path for file in files if not file.error]))
     # A process costs half a second of imports, and its graph has to come back through a pipe.

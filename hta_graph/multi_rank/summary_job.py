@@ -1,4 +1,4 @@
-"""Jobs of many ranks: their summaries are read, joined, and asked for more where a path leads."""
+"""Jobs of many ranks: summaries are joined, and files are read once more where a question takes all rows."""
 
 from __future__ import annotations
 
@@ -12,21 +12,17 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.rank_summary import RankSummary, fingerprint
 from hta_graph.multi_rank.join_ranks import join_ranks
-from hta_graph.multi_rank.matching.collectives import Collectives, MatchedRanks, match_collectives
-from hta_graph.multi_rank.matching.rank_waits import waits_of_rank
-from hta_graph.multi_rank.matching.read_members import read_communications
+from hta_graph.multi_rank.matching.collectives import Collectives, MatchedRanks, match_collectives, waits_of_rank
+from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.rank_request import RankRequest
 from hta_graph.multi_rank.read_ranks import Progress, ReadOptions, read_files
-from hta_graph.multi_rank.summary.critical_paths import ReadExcerpts, SummaryPaths
-from hta_graph.multi_rank.summary.rank_excerpt import ExcerptRequest, file_changed_error
+from hta_graph.multi_rank.summary.critical_paths import ExcerptRequest, ReadExcerpts, SummaryPaths, file_changed_error
 from hta_graph.multi_rank.summary.summarize import SummaryRequest
 from hta_graph.multi_rank.what_if.job_replay import JobReplay, ReadReplays
-from hta_graph.multi_rank.what_if.replay_question import ReplayRequest
+from hta_graph.multi_rank.what_if.rank_replay import ReplayRequest
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.windows import Window, WindowQuery
 from hta_graph.trace.rank_files import RankFile
-
-__all__ = ["MANY_RANKS", "SummaryJobReader", "SummarySource", "activities_per_rank"]
 
 MANY_RANKS = 32
 """Of more ranks than this the asking process holds summaries."""

@@ -1,4 +1,4 @@
-"""Who waited for whom, and what both did since both had last gone on from a meeting."""
+"""Who waited for whom, and the last synchronization point from which both ranks went on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from hta_graph.arrays import Columns, take_or
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, Ints
 from hta_graph.paths.rank_local_walks import LocalWalks
-
-__all__ = ["SyncInterval", "SyncIntervals", "Waits", "SyncPointSearch", "all_waits"]
-
 
 EARLIEST_NS = int(np.iinfo(np.int64).min)
 

@@ -1,4 +1,4 @@
-"""A graph as bytes, for the way from one process to another: a line of JSON, then each column as it lies in memory."""
+"""A graph as bytes on its way between processes: a line of JSON, then each column as it lies in memory."""
 
 from __future__ import annotations
 
@@ -14,17 +14,14 @@ import numpy as np
 from hta_graph.arrays import freeze
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
-from hta_graph.graph.graph_timeline import Timeline
 from hta_graph.graph.rank_summary import RankSummary
-from hta_graph.multi_rank.matching.rank_members import RankCommunications
+from hta_graph.graph.timeline import Timeline
+from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.rank_activity import RankActivity
-from hta_graph.multi_rank.summary.hops import LegSegments
+from hta_graph.multi_rank.summary.path_legs import LegSegments
 from hta_graph.multi_rank.what_if.replay_answer import ReplayAnswer
-from hta_graph.storage.location import Location, RemotePath
-from hta_graph.storage.named_places import name_with_secrets, resolve_location
+from hta_graph.storage.location import Location, RemotePath, name_with_secrets, resolve_location
 from hta_graph.trace.table import Trace
-
-__all__ = ["encode_graph", "decode_graph"]
 
 Column = np.ndarray[Any, Any]
 TableDescription = dict[str, dict[str, Any]]

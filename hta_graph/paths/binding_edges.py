@@ -1,4 +1,4 @@
-"""What a walk back through a graph passes: the stretches of time between its points, and runs of points on lanes."""
+"""Which edge binds each point, and the walk back along these: at each point to the predecessor that ended last."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import Columns, first_of_runs, freeze, last_of_runs, take_or
+from hta_graph.arrays import Columns, expand_ranges, first_of_runs, freeze, last_of_runs, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.graph_timeline import Timeline
 from hta_graph.graph.memo import memoized
-from hta_graph.graph.points import event_of
+from hta_graph.graph.points import end_point, event_of
+from hta_graph.graph.timeline import Timeline
 from hta_graph.model import Bools, Codes, EdgeRole, Ids, Ints, edge_kinds
-
-__all__ = ["LaneRuns", "Stretches", "binding_edges", "run_starts", "lane_runs"]
 
 RELEASES = edge_kinds(lambda meaning: meaning.role == EdgeRole.RELEASE)
 
@@ -113,3 +111,49 @@ def lane_runs(graph: DependencyGraph) -> LaneRuns:
     # Bound by its neighbour, and on one lane with it: a hand-over between lanes may be next to it here by chance.
     follows[1:] = (source[1:] == points[:-1]) & ~first_of_runs(graph.event_table.lane[event_of(points)])[1:]
     return LaneRuns(timeline, follows)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A walk back in time: ``edges[i]`` leads from ``points[i + 1]`` to ``points[i]``; ``times`` never increase."""
+
+    points: Ids
+    edges: Ids
+    times: Ints
+
+
+def walk_back(graph: DependencyGraph, sink: int, until_ns: int) -> Chain:
+    """Follow binding edges from a point until a point at or before ``until_ns`` or without a predecessor.
+
+    A point that is not walked has no predecessor; of point -1 the chain is empty.
+    """
+    if sink < 0:
+        none = np.empty(0, np.int32)
+        return Chain(none, none, np.empty(0, np.int64))
+    runs, binding, times = lane_runs(graph), binding_edges(graph), graph.timeline.times
+    # Plain memory views: looking up one number at a time is several times faster than in an array.
+    oldest = runs.oldest.data
+    edge_of, source_of, time_of = binding.data, graph.edge_table.source.data, times.data
+    entered = [sink]
+    # One round per change of lane, however many points a lane's run has in between.
+    while True:
+        left = oldest[entered[-1]]
+        edge = edge_of[left]
+        if edge < 0 or time_of[left] <= until_ns:
+            break
+        entered.append(source_of[edge])
+    # From each point that was entered back to its run's oldest one, as one column; of the last run no more than asked.
+    place = runs.place[np.array(entered, np.int32)]
+    first = runs.first[place]
+    last_run = times[runs.points[first[-1] : place[-1] + 1]]
+    first[-1] += max(int(np.searchsorted(last_run, until_ns, side="right")) - 1, 0)
+    count = place - first + 1
+    run, nth = expand_ranges(np.zeros_like(count), count)
+    walked: Ids = runs.points[place[run] - nth]
+    # A clock fault may stamp a cause after its effect; on a walk back time never rises.
+    return Chain(walked, binding[walked[:-1]], np.minimum.accumulate(times[walked]))
+
+
+def walk_back_from_end(graph: DependencyGraph, row: int) -> Chain:
+    """Follow binding edges from the end of an event (canonical row) as far as causes are known."""
+    return walk_back(graph, int(end_point(np.array([row]))[0]), int(graph.event_table.start.min()))

@@ -13,29 +13,17 @@ from hta_graph.errors import DefectError, QueryError, Remedy, UsageError
 from hta_graph.graph.conversion import labels, none_where, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph, RankSource
 from hta_graph.model import ROLE, Bools, BoundBy, EdgeKind, EdgeRole, Evidence, Ids, Ints, Reason
-from hta_graph.paths.carried_over import issue_times
-from hta_graph.paths.median_step import median_step
-from hta_graph.paths.merged_runs import SegmentRuns, merge_runs
-from hta_graph.paths.pieces import SegmentTable
-from hta_graph.paths.replays import replays_with_hole
-from hta_graph.paths.segments import segments_of_paths
+from hta_graph.paths.binding_edges import Chain, walk_back
+from hta_graph.paths.segments import SegmentRuns, SegmentTable, merge_runs, segments_of_paths
 from hta_graph.paths.time_accounting import TimeAccounting
-from hta_graph.paths.walk_path import Chain, walk_back
-from hta_graph.paths.windows import Window, WindowQuery, precomputed_windows
+from hta_graph.paths.unexplained_reasons import replays_with_hole
+from hta_graph.paths.window_ends import issue_times
+from hta_graph.paths.windows import Window, WindowQuery, median_step, precomputed_windows
 from hta_graph.text.formatting import html_table, milliseconds
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "WHOLE_GRAPHS_REMEDY",
-    "CriticalPath",
-    "PathSource",
-    "critical_path",
-    "critical_paths",
-    "has_partial_rows",
-    "require_all_rows",
-]
 
 WHOLE_GRAPHS_REMEDY = Remedy(
     "read fewer ranks, or the job without skeletons", "name one with --rank, or ask with --skeletons never"

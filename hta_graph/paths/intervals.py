@@ -10,8 +10,6 @@ import numpy as np
 from hta_graph.arrays import distinct
 from hta_graph.model import Bools, Ints
 
-__all__ = ["Intervals", "time_by_combination", "union"]
-
 
 @dataclass(frozen=True)
 class Intervals:

@@ -24,7 +24,6 @@ from hta_graph.paths.windows import step
 if TYPE_CHECKING:
     from hta_graph.paths.critical_path import CriticalPath
 
-__all__ = ["RankCrossings", "LastArrivals", "crossings", "held_up_by", "straggler_place", "last_arrivals"]
 
 MIN_WAIT_SHARE = 0.05
 """A job that waits less than this share of a window for one rank is not held up by it."""

@@ -1,12 +1,12 @@
-r"""What each rank did between what it did with others: walks back that stay on the rank.
+"""What each rank did between collectives and messages: walks back that stay on the rank.
 
 thread   ──[call k-1]──a──b──[call k]──           back from the arrival at k: b, a, then the call of k-1
 thread   ──[call k-1]───····──a──[call k]         the thread had waited for k-1: back to where its work ended
-worker          \[=== k-1 ===]─/
+worker          └[=== k-1 ===]─┘
 
-thread   ──[launch a]──[launch b]──               two ways back join at a call: that of k from b, of k-1 from a
-compute             \[ a ]   \[ b ]
-communication            \[k-1]  \[k]
+thread   ──[launch a]──[launch b]──               two walks join at a call: that of k from b, of k-1 from a
+compute             └[ a ]   └[ b ]
+communication            └[k-1]  └[k]
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import Bools, Ids, Ints, Rule
 from hta_graph.paths.binding_edges import Stretches, binding_edges, lane_runs
-
-__all__ = ["LocalWalks", "rank_local_walks"]
 
 
 @dataclass(frozen=True, eq=False)

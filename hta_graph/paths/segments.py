@@ -1,15 +1,18 @@
-"""The accounting of a path in the words of its classes: who owns each stretch, of which class it is."""
+"""A path as segments of time: who owns each, of which class it is, and long runs of them merged into one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
-from hta_graph.arrays import take_or
+from hta_graph.arrays import Columns, first_of_runs, last_of_runs, pair_key, summed_by, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import event_of
+from hta_graph.graph.timeline import nearest_around
 from hta_graph.model import (
     EDGE_MEANING,
     RETURNS,
@@ -20,18 +23,105 @@ from hta_graph.model import (
     EdgeEnd,
     EdgeKind,
     EdgeRole,
+    EventKind,
     Ids,
+    Ints,
     Reason,
 )
-from hta_graph.paths.binding_edges import Stretches
-from hta_graph.paths.path_stretches import path_stretches
-from hta_graph.paths.pieces import SegmentTable
+from hta_graph.paths.binding_edges import Chain, Stretches
 from hta_graph.paths.time_accounting import ALWAYS_EXPLAINED_NS, AccountedTime, TimeAccounting, TimePart
 from hta_graph.paths.unexplained_reasons import UnexplainedTimes, open_calls, unexplained_reasons
-from hta_graph.paths.walk_path import Chain
 from hta_graph.paths.windows import Window
 
-__all__ = ["OWNED_BY_SOURCE", "lag_classes", "owners_and_classes", "segments_of_paths"]
+
+@dataclass(frozen=True, eq=False)
+class SegmentTable(Columns):
+    """Stretches of time; ``edge_kind``, ``event`` and ``lane`` are -1 where there is none.
+
+    ``part`` is the place of its rank among ``graph.parts``. ``reason`` says why an unexplained one is that (-1 for all
+    others), ``open_call`` what the host stood in meanwhile.
+    """
+
+    start: Ints
+    end: Ints
+    edge_kind: Codes
+    inferred: Bools
+    bound: Codes
+    event: Ids
+    lane: Ids
+    part: Ids
+    reason: Codes
+    open_call: Ids
+
+    @property
+    def length(self) -> Ints:
+        """Durations (ns)."""
+        return self.end - self.start
+
+    def merged(self, path: Ints, count: int) -> list[SegmentTable]:
+        """Sort the pieces of each of so many paths by time, and merge neighbours of equal event, edge and class."""
+        order = np.argsort(self.start, kind="stable")
+        order = order[np.argsort(path[order], kind="stable")] if count > 1 else order
+        ordered, path = self.take(order), path[order]
+        own = path, ordered.event, ordered.lane, ordered.part
+        columns = ordered.edge_kind, ordered.inferred, ordered.bound, *own, ordered.reason
+        first = first_of_runs(*columns)
+        every = replace(ordered.take(first), end=ordered.end[last_of_runs(*columns)])
+        bounds = np.searchsorted(path[first], np.arange(count + 1)).tolist()
+        return [every.take(slice(*of)) for of in pairwise(bounds)]
+
+
+def path_stretches(graph: DependencyGraph, chains: Sequence[Chain], windows: Sequence[Window]) -> Stretches:
+    """Return the stretches that tile each window, from the walk back from its sink; ``walk`` is the window's place."""
+    walked = _WalkedPoints(graph, chains, windows)
+    return Stretches.join([walked.after_the_paths(), walked.between_points(), walked.before_the_paths()])
+
+
+class _WalkedPoints:
+    """The points of all walks end to end, each walk's latest first."""
+
+    def __init__(self, graph: DependencyGraph, chains: Sequence[Chain], windows: Sequence[Window]) -> None:
+        self._graph = graph
+        self._points = np.concatenate([chain.points for chain in chains])
+        self._times = np.concatenate([chain.times for chain in chains])
+        self._edges = np.concatenate([chain.edges for chain in chains])
+        self._lane = graph.event_table.lane[event_of(self._points)]
+        self._walk = np.repeat(np.arange(len(chains)), [len(chain.points) for chain in chains])
+        self._start: Ints = np.array([window.start_ns for window in windows], np.int64)
+        self._end: Ints = np.array([window.end_ns for window in windows], np.int64)
+        self._sink_lane: Ids = np.array([window.sink.lane for window in windows], np.int32)
+
+    def after_the_paths(self) -> Stretches:
+        """What lies between the last point of a path and the window's end: its thread's, where that is known."""
+        last = np.flatnonzero(first_of_runs(self._walk))
+        walk = self._walk[last]
+        on_thread = self._sink_lane[walk] >= 0
+        return Stretches.of(
+            walk=walk, start=self._times[last], end=self._end[walk], source=np.where(on_thread, self._points[last], -1),
+            target=-1, edge=-1, kind=np.where(on_thread, EdgeKind.THREAD_ORDER, -1), lane=self._sink_lane[walk],
+            pending=False,
+        )  # fmt: skip
+
+    def between_points(self) -> Stretches:
+        """The times between the points, latest first."""
+        later = np.flatnonzero(~last_of_runs(self._walk))
+        return Stretches.of(
+            walk=self._walk[later], start=self._times[later + 1], end=self._times[later],
+            source=self._points[later + 1], target=self._points[later], edge=self._edges,
+            kind=self._graph.edge_table.kind[self._edges], lane=self._lane[later], pending=False,
+        )  # fmt: skip
+
+    def before_the_paths(self) -> Stretches:
+        """What lies before the first recorded cause; of a walk without points the whole window."""
+        first = np.flatnonzero(last_of_runs(self._walk))
+        end, lane, target = self._end.copy(), self._sink_lane.copy(), np.full(len(self._end), -1, np.int32)
+        walk = self._walk[first]
+        end[walk], lane[walk], target[walk] = self._times[first], self._lane[first], self._points[first]
+        return Stretches.of(
+            walk=np.arange(len(end)), start=self._start, end=end, source=-1, target=target, edge=-1, kind=-1, lane=lane,
+            pending=False,
+        )  # fmt: skip
+
 
 CLASS_OF_PART = {
     TimePart.WORK: BoundBy.CPU_BOUND,
@@ -174,3 +264,90 @@ def _blocks_without_source(graph: DependencyGraph) -> Bools:
     calls = graph.edges_of(EdgeKind.LAUNCH).source
     blind[calls[graph.marks.synchronous_copy_call[calls]]] = False
     return blind
+
+
+MERGE_RESOLUTION = 1000
+"""Calls that last at least the window's length divided by this are told apart: about a pixel of a wide screen."""
+
+CALL_KINDS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentRuns(SegmentTable):
+    """Pieces of which each stands for ``segments`` neighbours, of which ``first`` is the place of the first.
+
+    ``event`` owns most of a run's time; ``inside`` is the innermost call around all of it that is told apart (-1: none,
+    or work of the GPU). ``edge_kind`` is that of the first segment where ``is_mixed`` says that they differ.
+    """
+
+    first: Ints
+    segments: Ints
+    inside: Ids
+    is_mixed: Bools
+
+    def holding(self, segments: Ints) -> Ints:
+        """Return the run that each segment is part of."""
+        return np.searchsorted(self.first, segments, side="right") - 1
+
+
+def merge_runs(graph: DependencyGraph, pieces: SegmentTable, window_ns: int) -> SegmentRuns:
+    """Merge neighbours of equal class, lane, evidence, reason and stack, in a path of a window of some length (ns).
+
+    Two segments have an equal stack if the same call is the innermost one around them, where calls (operators, runtime
+    calls, Python frames, annotations) shorter than a thousandth of the window are not told apart from what calls them.
+    GPU activities have no stack: each stays apart, and so does what is unexplained.
+
+        forward      |-----------------------------------|     long
+        isinstance      |-|   |-|                              short
+        aten::mm                      |--------|               long
+        segments     |F |i| F |i| F   |   mm   |    F    |
+        runs         |       F        |   mm   |    F    |     if all are of one class
+    """
+    inside = _distinct_calls(graph, pieces, -(-window_ns // MERGE_RESOLUTION))
+    stack = np.where(_is_never_merged(graph, pieces), pieces.event, inside)
+    columns = pieces.bound, pieces.lane, pieces.part, pieces.inferred, pieces.reason, stack
+    is_first = first_of_runs(*columns)
+    first, number = np.flatnonzero(is_first), np.cumsum(is_first) - 1
+    merged = pieces.take(is_first)
+    changes_edge = (first_of_runs(pieces.edge_kind) & ~is_first).astype(np.int64)
+    return SegmentRuns(
+        start=merged.start,
+        end=pieces.end[last_of_runs(*columns)],
+        edge_kind=merged.edge_kind,
+        inferred=merged.inferred,
+        bound=merged.bound,
+        event=_largest_owners(number, pieces),
+        lane=merged.lane,
+        part=merged.part,
+        reason=merged.reason,
+        open_call=merged.open_call,
+        first=first,
+        segments=np.diff(np.append(first, len(pieces))),
+        inside=inside[first],
+        is_mixed=summed_by(number, changes_edge, len(first)) > 0,
+    )
+
+
+def _distinct_calls(graph: DependencyGraph, pieces: SegmentTable, least_ns: int) -> Ids:
+    """Return the innermost call around each piece that is long enough, the owner included; -1 where none is."""
+    events, found = graph.event_table, np.full(len(pieces), -1, np.int32)
+    on_cpu = np.flatnonzero((pieces.event >= 0) & ~take_or(graph.is_activity, pieces.event, otherwise=False))
+    is_long = events.end - events.start >= least_ns
+    found[on_cpu] = nearest_around(graph.nesting(*CALL_KINDS).parent, pieces.event[on_cpu], is_long)
+    return found
+
+
+def _is_never_merged(graph: DependencyGraph, pieces: SegmentTable) -> Bools:
+    apart: Bools = (pieces.bound == BoundBy.UNEXPLAINED) | take_or(graph.is_activity, pieces.event, otherwise=False)
+    return apart
+
+
+def _largest_owners(number: Ints, pieces: SegmentTable) -> Ids:
+    """Return for each run the event (-1: nobody) that owns most of its time, of equals the one that comes first."""
+    key = pair_key(number, pieces.event)
+    pairs, place = np.unique(key, return_inverse=True)
+    time = summed_by(place, pieces.length, len(pairs))
+    # A pair's upper half is the run also where the event is -1, which borrows from it.
+    run = (pairs + 1) >> 32
+    order = np.lexsort((-time, run))
+    return (pairs[order] - (run[order] << 32))[first_of_runs(run[order])].astype(np.int32)

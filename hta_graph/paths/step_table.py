@@ -8,13 +8,10 @@ from dataclasses import dataclass, field
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_warm_up
 from hta_graph.paths.critical_path import CriticalPath, critical_paths
-from hta_graph.paths.median_step import StepLength, median_step, step_lengths
 from hta_graph.paths.rank_crossings import straggler_place
 from hta_graph.paths.window_ends import steps_by_number
-from hta_graph.paths.windows import step
+from hta_graph.paths.windows import StepLength, median_step, step, step_lengths
 from hta_graph.text.formatting import milliseconds
-
-__all__ = ["StepRow", "step_rows", "neighbouring_steps", "notable_steps"]
 
 OUTLIER_FACTOR = 1.5
 """A step is an outlier from this multiple of the median step's iteration on, and below its inverse."""

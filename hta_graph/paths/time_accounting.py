@@ -1,7 +1,7 @@
 """The one accounting of time: what a walk passes, divided into parts that each have an owner.
 
 A critical path and the causes of idle gaps ask the same questions of the stretches between the points of a walk; they
-differ only in the words for the answers (:mod:`path_classes`, :mod:`gap_causes`).
+differ only in the words for the answers (:mod:`hta_graph.paths.segments`, :mod:`hta_graph.paths.gaps`).
 
     edge of role    THREAD    |   LAUNCH                           |  STREAM, RETURN, HOLD, RESUMPTION
     stretch         |---------|---------------------------|        |--------------------------|
@@ -36,8 +36,6 @@ from hta_graph.graph.timeline import Innermost, innermost_of
 from hta_graph.model import EDGE_MEANING, ROLE, Bools, Codes, EdgeKind, EdgeRole, EventKind, Ids, Ints
 from hta_graph.paths.binding_edges import Stretches, binding_edges
 from hta_graph.paths.intervals import Intervals, union
-
-__all__ = ["ALWAYS_EXPLAINED_NS", "TimeAccounting", "AccountedTime", "TimePart", "explained_lags"]
 
 ALWAYS_EXPLAINED_NS = 50_000
 """A shorter lag is always believed: real launch and return lags reach tens of microseconds."""

@@ -4,6 +4,12 @@ source              |<------------ hole ------------>|  target
 stream 7   ...work] .................................. [work     no known predecessor ended later
 stream 20       [~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~] ^            one end here by chance is improbable: a wait
 thread       [cudaStreamSynchronize~~~~~~~~~~~~~~~~~~~~]          what the host stood in
+
+A node that was not recorded shows as the same hole in replay after replay of its graph:
+
+replay 1   [node][node]........[last]        [first][last] are recorded rows; what stands between them
+replay 2   [node][node].........[last]       in every replay was not
+replay 3   [node][node].......[last]
 """
 
 from __future__ import annotations
@@ -13,16 +19,57 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, first_of_runs, last_at_most, take_or
+from hta_graph.arrays import Columns, distinct, first_of_runs, last_at_most, run_numbers, take_or
 from hta_graph.graph.chance import is_improbable
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.launches import launched_before_recording
-from hta_graph.graph.points import event_of
+from hta_graph.graph.memo import memoized
+from hta_graph.graph.points import event_of, start_point
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, ROLE, Bools, Codes, EdgeRole, Ids, Ints, Reason
-from hta_graph.paths.replays import replays_with_hole
+from hta_graph.paths.binding_edges import binding_edges
 from hta_graph.paths.time_accounting import ALWAYS_EXPLAINED_NS
 
-__all__ = ["UnexplainedTimes", "open_calls", "unexplained_reasons"]
+LAG_BITS = 40
+"""A lag (ns) of up to 18 minutes and its place fit one number."""
+
+
+def replays_with_hole(graph: DependencyGraph, work: Ids, hole_ns: Ints) -> tuple[Ints, Ints]:
+    """Return how many replays have the place where each work stands, and how many show a hole before it there.
+
+    It shows a hole where that is at least half as long as ``hole_ns``; both numbers are 0 for work without a launch.
+    """
+    launched, place, lag = _positions_in_launches(graph)
+    place_of = np.full(len(graph.event_table), -1, np.int64)
+    place_of[launched] = place
+    number = place_of[work]
+    key = np.sort((place << LAG_BITS) + lag.clip(0, (1 << LAG_BITS) - 1))
+    ends = np.searchsorted(key, (number + 1) << LAG_BITS)
+    first, first_long = (np.searchsorted(key, (number << LAG_BITS) + least) for least in (0, (hole_ns + 1) // 2))
+    return np.where(number >= 0, ends - first, 0), np.where(number >= 0, ends - first_long, 0)
+
+
+@memoized
+def _positions_in_launches(graph: DependencyGraph) -> tuple[Ids, Ints, Ints]:
+    """Return launched work, where it stands in its launch and its lag.
+
+    Equal numbers are the same place in replays of one graph; the lag (ns) is how long it started after what it waited
+    for last, 0 where that is of another launch.
+    """
+    events, edges, times = graph.event_table, graph.edge_table, graph.timeline.times
+    work = np.flatnonzero(graph.launching_call >= 0).astype(np.int32)
+    work = work[np.argsort(graph.launching_call[work], kind="stable")]
+    call = graph.launching_call[work]
+    new = first_of_runs(call)
+    launch, begins = np.cumsum(new) - 1, np.flatnonzero(new)
+    ordinal, size = np.arange(len(work)) - begins[launch], np.bincount(launch)[launch]
+    source = take_or(edges.source, binding_edges(graph)[start_point(work)])
+    before = np.where(source >= 0, event_of(source), -1)
+    lag = np.where(take_or(graph.launching_call, before) == call, events.start[work] - take_or(times, source), 0)
+    # Replays of one graph have as many rows; the same place has the same name in each.
+    columns = events.name[work], ordinal, size
+    order = np.lexsort(columns)
+    return work[order], run_numbers(*(column[order] for column in columns)), lag[order]
+
 
 CHANCE = 20
 """A coincidence is believed where at most one in so many holes would show it by chance."""

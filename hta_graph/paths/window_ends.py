@@ -1,4 +1,4 @@
-"""Where a path ends: the last point of a step, an annotation, a moment, a program."""
+"""Where a path ends: the last point of a step, an annotation, a moment, a program; what was issued when."""
 
 from __future__ import annotations
 
@@ -12,25 +12,28 @@ from hta_graph.graph.edges import EventEdges
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point
 from hta_graph.graph.rank_summary import RankSummary
-from hta_graph.model import CPU_KINDS, EdgeKind, Ids, Ints, kind_mask
-from hta_graph.paths.threads import working_threads
+from hta_graph.model import CPU_KINDS, Bools, EdgeKind, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.table import Step
 
-__all__ = [
-    "NO_POINTS",
-    "Sink",
-    "earlier_work_ends",
-    "step_work_ends",
-    "later_sink",
-    "launched_from",
-    "launched_in",
-    "program_end",
-    "sink_at",
-    "sink_on_gpu",
-    "sink_on_thread",
-    "step_sink",
-    "steps_by_number",
-]
+
+@memoized
+def working_threads(graph: DependencyGraph) -> Bools:
+    """Mark the lanes that are threads which run operators, launch, or synchronise; a watchdog's polls are no work."""
+    events = graph.event_table
+    works = (events.kind == EventKind.CPU_OP) | graph.marks.blocking_call
+    works[graph.edges_of(EdgeKind.LAUNCH).source] = True
+    lanes = np.zeros(len(graph.lanes.labels), np.bool_)
+    lanes[events.lane[works & kind_mask(events.kind, CPU_KINDS)]] = True
+    return freeze(lanes)
+
+
+@memoized
+def issue_times(graph: DependencyGraph) -> Ints:
+    """Return when (ns) each event was issued: when its launching call began, or it itself if that was earlier."""
+    issued = graph.event_table.start.copy()
+    launches = graph.edges_of(EdgeKind.LAUNCH)
+    np.minimum.at(issued, launches.target, launches.source_ns)
+    return freeze(issued)
 
 
 NO_POINTS, NO_TAILS = freeze(np.empty(0, np.int32)), freeze(np.empty(0, np.int64))

@@ -1,10 +1,19 @@
-"""Which stretch of time is asked about, and at which point its path ends."""
+"""Windows: which time is asked about, at which point its path ends, and which step stands for a run.
+
+Of a job a window is made of those of its ranks:
+
+```
+rank 0   |---step 1---|---step 2---|==|
+rank 1     |---step 1---|---step 2---|====|
+job                        ^ 1 ends       ^ 2 ends     iterations, from latest end to latest end: they tile
+```
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -12,12 +21,11 @@ from typing import Literal
 import numpy as np
 
 from hta_graph.errors import QueryError, UsageError
-from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
+from hta_graph.graph.job_graph import JobGraph, Members
 from hta_graph.graph.memo import memoized
-from hta_graph.graph.rank_summary import JobLimits, RankSummary, WindowRecord
-from hta_graph.model import WALKABLE, EventKind, Ints, kind_mask
-from hta_graph.paths.job_windows import job_iteration, window_over_ranks
+from hta_graph.graph.rank_summary import JobLimits, RankSummary, StepColumns, WindowRecord
+from hta_graph.model import WALKABLE, EdgeKind, EventKind, Ints, kind_mask
 from hta_graph.paths.window_ends import (
     Sink,
     earlier_work_ends,
@@ -28,27 +36,12 @@ from hta_graph.paths.window_ends import (
     sink_on_gpu,
     sink_on_thread,
     step_sink,
+    step_work_ends,
     steps_by_number,
 )
 from hta_graph.safe_regex import names_matching
 from hta_graph.text.formatting import milliseconds
 from hta_graph.trace.table import Step
-
-__all__ = [
-    "WHOLE_TRACE",
-    "PrecomputedWindows",
-    "Window",
-    "WindowQuery",
-    "WindowForm",
-    "annotation",
-    "between",
-    "precomputed_windows",
-    "query_text",
-    "check_window_form",
-    "resolved_window",
-    "step",
-    "whole",
-]
 
 WHOLE_TRACE = "whole trace"
 LATEST_NS = 2**63 - 1
@@ -361,3 +354,301 @@ def _annotation_instances(graph: DependencyGraph, name: str, *, regex: bool) -> 
 def _list_names(names: list[str], limit: int = 12) -> str:
     shown = ", ".join(name if len(name) <= 60 else name[:59] + "…" for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+
+
+Resolve = Callable[[DependencyGraph], "Window"]
+
+
+def window_over_ranks(job: JobGraph, resolve: Resolve) -> Window:
+    """Return the window from where the first rank's begins to where the last one's ends.
+
+    Raises:
+        QueryError: no rank has such a window.
+    """
+    found = _windows_of_ranks(job, resolve)
+    first = found[0][1]
+    start = min(window.start_ns for _, window in found)
+    sink = _latest_sink(job, found)
+    cpu_start = min(window.cpu_span[0] for _, window in found)
+    end = max(sink.time_ns, *(window.end_ns for _, window in found))
+    return replace(
+        first, start_ns=start, end_ns=end, sink=sink, cpu_start_ns=cpu_start,
+        cpu_ns=max(window.cpu_span[1] for _, window in found) - cpu_start, gpu_ns=sink.time_ns - start,
+        rows_after=sum(window.rows_after for _, window in found),
+        after_ns=max(window.end_ns + window.after_ns for _, window in found) - end,
+        missing=_missing_ranks(job, found),
+    )  # fmt: skip
+
+
+def job_iteration(job: JobGraph, resolve: Resolve, *, number: int, cpu_window: bool) -> Window:
+    """Return a step of a job: from the latest end of the steps before over all ranks to the latest end of this one.
+
+    Raises:
+        QueryError: no rank has the step, or an earlier step's work ends after it.
+    """
+    window = window_over_ranks(job, resolve)
+    if cpu_window:
+        return window
+    before = max((end for earlier, end in job_step_ends(job).items() if earlier < number), default=window.start_ns)
+    if before >= window.end_ns:
+        raise QueryError(f"{job.path}: step {number} is empty: the work of an earlier step ends after it")
+    return replace(window, start_ns=before, gpu_ns=window.end_ns - before, form="gpu")
+
+
+def _windows_of_ranks(job: JobGraph, resolve: Resolve) -> list[tuple[RankGraph, Window]]:
+    """Ask each rank; one that has no such window contributes nothing."""
+    found, errors = [], []
+    for part in job.parts:
+        try:
+            found.append((part, resolve(part.graph)))
+        except QueryError as error:
+            errors.append(error)
+    if not found:
+        raise errors[0]
+    return found
+
+
+def _missing_ranks(job: JobGraph, found: Sequence[tuple[RankGraph, Window]]) -> tuple[int, ...]:
+    there = {part.rank for part, _ in found}
+    return tuple(part.rank for part in job.parts if part.rank is not None and part.rank not in there)
+
+
+def _latest_sink(job: JobGraph, found: Sequence[tuple[RankGraph, Window]]) -> Sink:
+    """Return where the last rank ends, on a GPU, on a thread or in what it does with others on its CPU."""
+    sinks = [_with_host_communication(job, part, _sink_in_job(part, own.sink), own.cpu_span) for part, own in found]
+    sinks = [_at_awaited_communication(job, sink) for sink in sinks]
+    # Of equal ends the lowest rank's, whatever the order of the files.
+    return replace(
+        max(sinks, key=lambda sink: sink.time_ns),
+        ends=np.concatenate([sink.ends for sink in sinks]),
+        tails=np.concatenate([sink.tails for sink in sinks]),
+    )
+
+
+def _at_awaited_communication(job: JobGraph, sink: Sink) -> Sink:
+    """Let a window that ends while a thread stands still end with the communication that this thread had waited for.
+
+    thread    [c10d::recv_]                      window's end |  [next step
+    message      [== gloo:recv ==================]───────────────▶ collective_wait
+    """
+    place = job.timeline.position[sink.point] if sink.lane >= 0 and sink.point >= 0 else -1
+    part = job.calls.lane_slice(sink.lane) if place >= 0 else slice(0, 0)
+    after = np.flatnonzero(job.timeline.position[job.calls.points[part]] > place)
+    if not len(after):
+        return sink
+    goes_on = job.calls.points[part][after[0]]
+    edges, times = job.edge_table, job.timeline.times
+    woken = _collective_wait_edges(job)
+    ended = edges.source[woken[slice(*np.searchsorted(edges.target[woken], (goes_on, goes_on + 1)))]]
+    ended = ended[(times[ended] <= sink.time_ns) & (times[ended] > times[sink.point])]
+    if not len(ended):
+        return sink
+    point, others = int(ended[np.argmax(times[ended])]), sink.ends != sink.point
+    ends, tails = (
+        np.append(sink.ends[others], np.int32(point)),
+        np.append(sink.tails[others], sink.time_ns - times[point]),
+    )
+    return replace(sink, point=point, ends=ends, tails=tails)
+
+
+def _sink_in_job(part: RankGraph, sink: Sink) -> Sink:
+    return Sink(
+        sink.point + 2 * part.first_row if sink.point >= 0 else -1,
+        sink.time_ns,
+        sink.lane + part.first_lane if sink.lane >= 0 else -1,
+        sink.ends + np.int32(2 * part.first_row),
+        sink.tails,
+    )
+
+
+def _with_host_communication(job: JobGraph, part: RankGraph, sink: Sink, span: tuple[int, int]) -> Sink:
+    """Let the sink of a stretch be the end of what was called in it on the CPU, where that ends later."""
+    own, start = _host_members_of(job, part), job.event_table.start
+    inside = (start[own.call] >= span[0]) & (start[own.call] < span[1])
+    return later_sink(sink, sink_on_gpu(job, own.row[inside]))
+
+
+@memoized
+def job_step_ends(job: JobGraph) -> dict[int, int]:
+    """Return when the work of each step ends on the last rank (ns), by number: the GPU's, and what ran on CPUs."""
+    found: dict[int, int] = {}
+    for part in job.parts:
+        ends = _ends_on_rank(job, part)
+        for item, end in zip(part.graph.steps(), ends.tolist(), strict=True):
+            found[item.number] = max(end, found.get(item.number, end))
+    return found
+
+
+def _ends_on_rank(job: JobGraph, part: RankGraph) -> Ints:
+    """Return when the work of each step of a rank ends (ns), in order of time."""
+    steps, start = part.graph.steps(), job.event_table.start
+    ends = step_work_ends(part.graph).copy()
+    begins, stops = (np.array(list(times), np.int64) for times in (
+        (item.start_ns for item in steps), (item.end_ns for item in steps),
+    ))  # fmt: skip
+    own = _host_members_of(job, part)
+    of = np.searchsorted(begins, start[own.call], side="right") - 1
+    inside = (of >= 0) & (start[own.call] < np.append(stops, 0)[of])
+    np.maximum.at(ends, of[inside], job.event_table.end[own.row[inside]])
+    return ends
+
+
+@memoized
+def _collective_wait_edges(job: JobGraph) -> Ints:
+    """Return the edges by which threads go on when their communication ends, by what goes on."""
+    rows = np.flatnonzero(job.edge_table.kind == EdgeKind.COLLECTIVE_WAIT)
+    return rows[np.argsort(job.edge_table.target[rows], kind="stable")]
+
+
+def _host_members_of(job: JobGraph, part: RankGraph) -> Members:
+    """Select what a rank called for that ran on its CPU."""
+    every, first = _host_members(job)
+    return every.take(slice(int(first[part.place]), int(first[part.place + 1])))
+
+
+@memoized
+def _host_members(job: JobGraph) -> tuple[Members, Ints]:
+    """Return what ranks called for that ran on their CPUs, rank by rank, and where each rank's begin."""
+    members = job.members.take((job.members.call >= 0) & ~job.is_gpu[job.members.row])
+    members = members.take(np.argsort(members.part, kind="stable"))
+    return members, np.searchsorted(members.part, np.arange(len(job.parts) + 1))
+
+
+@dataclass(frozen=True)
+class StepLength:
+    """How long a step takes (ns), and whether it may stand for the run.
+
+    The iterations tile the run: from the end of the earlier steps' work to that of this one's, or, where no step
+    launches GPU work, the step on the CPU. The latency is from the step's start to the end of its last work.
+    """
+
+    number: int
+    iteration_ns: int
+    latency_ns: int
+    is_candidate: bool
+    launches_work: bool
+
+
+@memoized
+def step_lengths(graph: DependencyGraph) -> tuple[StepLength, ...]:
+    """Measure every step, in order of time.
+
+    Candidates are the steps that launched GPU work, else all; the file's first step is none where there are others.
+    """
+    if (known := graph.attached(RankSummary)) is not None:
+        return _known_lengths(known.steps)
+    steps = graph.steps()
+    if not steps:
+        return ()
+    if isinstance(graph, JobGraph):
+        return _job_step_lengths(graph)
+    # step 1    |---CPU---|
+    # step 2              |---CPU---|
+    # GPU           |=====1=====|=====2=====|
+    #                           |-iteration-|
+    #                     |-----latency-----|
+    starts = np.array([item.start_ns for item in steps])
+    ends = np.array([item.end_ns for item in steps])
+    sinks = step_work_ends(graph)
+    launches = np.sort(graph.edges_of(EdgeKind.LAUNCH).source_ns)
+    busy = np.searchsorted(launches, ends) > np.searchsorted(launches, starts)
+    before = np.concatenate([starts[:1], np.maximum.accumulate(sinks)[:-1]])
+    iteration = np.maximum(sinks - before, 0) if busy.any() else ends - starts
+    candidate = busy.copy() if busy.any() else np.ones(len(steps), np.bool_)
+    # Allocation, compilation and caches that fill make the first step unlike all others.
+    candidate[0] &= not candidate[1:].any()
+    columns = (iteration.tolist(), (sinks - starts).tolist(), candidate.tolist(), busy.tolist())
+    return tuple(StepLength(item.number, *of) for item, *of in zip(steps, *columns, strict=True))
+
+
+def _known_lengths(steps: StepColumns) -> tuple[StepLength, ...]:
+    columns = (steps.number, steps.iteration, steps.latency, steps.is_candidate, steps.launches_work)
+    return tuple(StepLength(*of) for of in zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _job_step_lengths(job: JobGraph) -> tuple[StepLength, ...]:
+    """Measure every iteration of a job; candidates are the steps that most ranks have and propose."""
+    of_ranks = [length for part in job.parts for length in step_lengths(part.graph)]
+    proposed = Counter(length.number for length in of_ranks if length.is_candidate)
+    busy = {length.number for length in of_ranks if length.launches_work}
+    ends, found = job_step_ends(job), []
+    before = min((item.start_ns for item in job.steps()), default=0)
+    for item in sorted(job.steps(), key=lambda item: item.number):
+        end = ends[item.number]
+        # Where an earlier step's work ends later nothing of this one stands alone.
+        if end > before:
+            is_candidate, is_busy = proposed[item.number] == max(proposed.values()), item.number in busy
+            found.append(StepLength(item.number, end - before, end - item.start_ns, is_candidate, is_busy))
+            before = end
+    return tuple(found)
+
+
+def median_step(*, cpu_window: bool = False, gpu_window: bool = False) -> WindowQuery:
+    """Ask about the step of median iteration, of two the shorter, of equals the earliest; without steps the whole.
+
+    Args:
+        cpu_window: stop at the annotation's end; needs steps.
+        gpu_window: run from the previous step's sink to this one's; needs steps.
+
+    Raises:
+        UsageError: both windows are asked for.
+    """
+    return _step_query(None, "median_step", cpu_window=cpu_window, gpu_window=gpu_window)
+
+
+def median_step_of_job(
+    graphs: Sequence[DependencyGraph], *, cpu_window: bool = False, gpu_window: bool = False
+) -> WindowQuery:
+    """Ask every rank about one step: of those that most ranks have, the median by their median iteration over ranks.
+
+    A rank that lacks this step is asked about its own median step. Arguments and errors are those of
+    :func:`median_step`.
+    """
+    return _step_query(_median_step_number(graphs), "median_step_of_job", cpu_window=cpu_window, gpu_window=gpu_window)
+
+
+def _median_step_number(graphs: Sequence[DependencyGraph]) -> int | None:
+    """Return the step that most ranks have, of several the median by their median iteration over ranks."""
+    lengths: dict[int, list[int]] = {}
+    for graph in graphs:
+        for length in step_lengths(graph):
+            if length.is_candidate:
+                lengths.setdefault(length.number, []).append(length.iteration_ns)
+    most = max(map(len, lengths.values()), default=0)
+    of_job = {number: _lower_median(found) for number, found in lengths.items() if len(found) == most}
+    return _key_of_median(of_job) if of_job else None
+
+
+def _step_query(chosen_number: int | None, question: str, *, cpu_window: bool, gpu_window: bool) -> WindowQuery:
+    check_window_form(cpu_window=cpu_window, gpu_window=gpu_window)
+
+    def resolve(graph: DependencyGraph) -> Window:
+        number = chosen_number
+        if isinstance(graph, JobGraph):
+            number = _median_step_number([part.graph for part in graph.parts])
+        lengths = step_lengths(graph)
+        if not lengths and (cpu_window or gpu_window):
+            raise QueryError(f"{graph.path}: it has no steps; ask for the whole trace, an annotation or times")
+        if not lengths:
+            return replace(whole()(graph), is_default=True)
+        chosen = number
+        if chosen is None or chosen not in {length.number for length in lengths}:
+            proposed = [one for one in lengths if one.is_candidate] or lengths
+            chosen = _key_of_median({one.number: one.iteration_ns for one in proposed})
+        return replace(step(chosen, cpu_window=cpu_window, gpu_window=gpu_window)(graph), is_default=True)
+
+    return WindowQuery(query_text(question, cpu_window=cpu_window, gpu_window=gpu_window), resolve, by_rows=False)
+
+
+def _lower_median(values: Sequence[int]) -> int:
+    return sorted(values)[(len(values) - 1) // 2]
+
+
+def _key_of_median(lengths: dict[int, int]) -> int:
+    """Return the first key whose value is the lower median.
+
+    >>> _key_of_median({4: 30, 5: 10, 6: 20, 7: 10})
+    5
+    """
+    median = _lower_median(list(lengths.values()))
+    return next(number for number, length in lengths.items() if length == median)

@@ -12,11 +12,9 @@ import numpy as np
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
 from hta_graph.roofline.cost_models.table import demand_of
+from hta_graph.roofline.demand import Demand
 from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall, operator_call
-from hta_graph.roofline.operators_demand import Demand
 from hta_graph.trace.event_args import read_arg_texts
-
-__all__ = ["RecordedCall", "RecordedCalls", "recorded_calls"]
 
 INPUTS = ("Input Dims", "Input type", "Concrete Inputs", "Input Strides")
 

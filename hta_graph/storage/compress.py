@@ -1,4 +1,4 @@
-"""How a file that is written is packed: gzip or zstd, by the ending of its name."""
+"""Compression of outputs: gzip or zstd, by the ending of the file's name."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 
 from hta_graph.errors import MissingExtraError
 from hta_graph.storage.location import Location
-
-__all__ = ["gzipped", "compressed_for"]
 
 GZIP_LEVEL = 3
 ZSTD_LEVEL = 3

@@ -1,4 +1,4 @@
-"""What inputs name: themselves, or the files that a list of them names, one a line."""
+"""Inputs: locations themselves, or lists of them (``@FILE``), one a line."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hta_graph.errors import LocationError
-from hta_graph.storage.location import Location, RemotePath
-from hta_graph.storage.named_places import is_remote, resolve_location
-
-__all__ = ["FILE_LIST_PREFIX", "expand_file_lists"]
+from hta_graph.storage.location import Location, RemotePath, is_remote, resolve_location
 
 FILE_LIST_PREFIX = "@"
 LONGEST_LIST = 64 << 20

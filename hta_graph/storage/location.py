@@ -1,25 +1,29 @@
-"""Where a file is: a local path, or a URL that answers the same questions over the network.
+"""Location: where a file is, as a local path or a URL that answers the same questions over the network.
 
 Whoever reads and writes files need not know which of both it is: :data:`Location` is what they have in common. A URL is
-no ``pathlib.Path``, so that nothing of the standard library takes it for the name of some local file.
+no ``pathlib.Path``, so that nothing of the standard library takes it for the name of some local file. Names that
+users or saved graphs give are resolved to locations; many remote files are asked about in parallel.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from contextvars import copy_context
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar
+from urllib.parse import unquote, urlsplit
 
-from hta_graph.errors import HtaGraphError
-from hta_graph.storage.file_systems import RemoteFacts, facts_of, glob_files, list_folder
+from hta_graph.errors import HtaGraphError, LocationError
 from hta_graph.storage.remote_errors import RemoteError
-from hta_graph.storage.remote_files import open_listed, open_remote
-from hta_graph.storage.urls import HTTP, Url
+from hta_graph.storage.remote_files import RemoteFacts, facts_of, glob_files, list_folder, open_listed, open_remote
+from hta_graph.storage.urls import HTTP, Url, parse_url
 
-__all__ = ["Location", "UntrustedPath", "RemotePath"]
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 
 class RemotePath:
@@ -244,3 +248,89 @@ class UntrustedPath(RemotePath):
 
 Location: TypeAlias = Path | RemotePath
 """A file or folder, here or on the network: what has a name and a parent, and can be opened, listed and measured."""
+
+
+def resolve_location(name: str | Location) -> Location:
+    """Return the path that somebody named; what is a path already stays one.
+
+    >>> resolve_location("run/rank0.json"), resolve_location("file:///tmp/a%20b.json")
+    (PosixPath('run/rank0.json'), PosixPath('/tmp/a b.json'))
+    >>> str(resolve_location("s3://bucket/run/rank0.json"))
+    's3://bucket/run/rank0.json'
+
+    Raises:
+        LocationError: it is a URL of no file.
+    """
+    if isinstance(name, (Path, RemotePath)):
+        return name
+    if "://" not in name:
+        return Path(name)
+    if address := parse_url(name):
+        return RemotePath(address)
+    if name[:1] in "./" or not name.lower().startswith(("file://", "local://")):
+        return Path(name)
+    parts = urlsplit(name)
+    if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+        raise LocationError(f"{name}: names no file of this machine", "write file:///FOLDER/FILE")
+    return Path(unquote(name.partition("://")[2].removeprefix("localhost")))
+
+
+def untrusted_location(text: str) -> Location:
+    """Return the path that a saved graph notes: of a URL one that can only be shown.
+
+    >>> str(untrusted_location("s3://bucket/rank0.json"))
+    's3://bucket/rank0.json'
+    """
+    try:
+        address = parse_url(text)
+    except LocationError:
+        return Path(text)
+    return UntrustedPath(address) if address else Path(text)
+
+
+def is_remote(path: str | Location) -> TypeIs[RemotePath]:
+    """Tell whether a path leads to the network."""
+    return isinstance(path, RemotePath)
+
+
+def open_to_peek(path: Location) -> BufferedReader:
+    """Open a file of which only a little will be read."""
+    return path.peek() if isinstance(path, RemotePath) else path.open("rb")
+
+
+def name_with_secrets(path: str | Location) -> str:
+    """Return the name by which another process finds the same file; of a URL with what is never shown."""
+    return path.address.text if isinstance(path, RemotePath) else str(path)
+
+
+T = TypeVar("T")
+
+PARALLEL_REQUESTS = 16
+"""So many files are asked about at the same time."""
+
+
+def parallel_map(ask: Callable[[Location], T], paths: Sequence[Location]) -> Iterator[T]:
+    """Yield the answer for each path, in their order."""
+    if sum(map(is_remote, paths)) < 2:
+        yield from map(ask, paths)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    pool = ThreadPoolExecutor(PARALLEL_REQUESTS)
+    try:
+        # What is asked knows what memory is allowed where it is asked.
+        yield from pool.map(lambda path, context: context.run(ask, path), paths, [copy_context() for _ in paths])
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def prefetch_stats(paths: Sequence[Location]) -> None:
+    """Ask what each path of the network is, so that the answers are at hand."""
+
+    def ask(path: Location) -> None:
+        # Who needs the answer is told what is wrong with it.
+        with suppress(OSError, HtaGraphError):
+            path.is_dir()
+
+    for _ in parallel_map(ask, [path for path in paths if is_remote(path)]):
+        pass

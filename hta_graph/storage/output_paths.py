@@ -1,4 +1,4 @@
-"""Where outputs may go: never over an input, never two to one place; said before any work is done."""
+"""Where outputs may go: never over an input, never two to one place; checked before any work is done."""
 
 from __future__ import annotations
 
@@ -12,19 +12,9 @@ from pathlib import Path
 from unicodedata import normalize
 
 from hta_graph.errors import LocationError, OutputError, UsageError
-from hta_graph.storage.file_systems import check_bucket
-from hta_graph.storage.location import Location, RemotePath
-from hta_graph.storage.named_places import is_remote, resolve_location
+from hta_graph.storage.location import Location, RemotePath, is_remote, resolve_location
 from hta_graph.storage.remote_errors import RemoteError
-
-__all__ = [
-    "check_empty_folder",
-    "check_new_folder",
-    "check_output",
-    "check_outputs",
-    "is_written_directly",
-    "resolve_links",
-]
+from hta_graph.storage.remote_files import check_bucket
 
 MOST_LINKS = 40
 """How many links one path may lead through, as on Linux."""

@@ -1,4 +1,4 @@
-"""What went wrong on the network, in the words of who named the file; nothing secret is in them."""
+"""Errors of the network with cause and remedy, and retries; nothing secret is in them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 
 from hta_graph.errors import HtaGraphError, LocationError
 from hta_graph.storage.urls import HTTP, Url, without_secrets
-
-__all__ = ["ChangedFileError", "RemoteError", "ShortBodyError", "with_retries", "check_writable", "is_missing"]
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""URLs of files: told apart from names of local files, taken apart, and shown without what is secret in them."""
+"""URLs of files: parsed, told from names of local files, and shown without what is secret in them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from functools import cached_property
 from urllib.parse import urlsplit
 
 from hta_graph.errors import LocationError
-
-__all__ = ["HTTP", "Url", "parse_url", "without_secrets"]
 
 URL_PATTERN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 HTTP = ("http", "https")

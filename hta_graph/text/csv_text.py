@@ -13,8 +13,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["CsvText", "csv_line", "csv_rows", "harmless_cell", "harmless_cells"]
-
 # Blanks are skipped by some spreadsheets; signs of double width are signs to those of East Asia.
 RISKY = re.compile(r"[\t\r\n']|\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
 

@@ -1,10 +1,8 @@
-"""How numbers, lists and, in notebooks, objects are shown; nothing that a trace could inject."""
+"""How numbers, times, lists and tables of notebooks are formatted; nothing that a trace could inject."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-
-__all__ = ["html_table", "microseconds", "milliseconds", "signed_milliseconds", "join_first"]
 
 MOST_LISTED = 16
 """So many things a line names, such as ranks."""

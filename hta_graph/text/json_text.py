@@ -11,8 +11,6 @@ import msgspec
 import numpy as np
 import orjson
 
-__all__ = ["Records", "to_json"]
-
 RECORDS_AT_ONCE = 5_000
 """So few stay in the processor's cache from column to text."""
 

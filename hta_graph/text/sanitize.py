@@ -1,11 +1,9 @@
-"""The one home of texts that others wrote, as they may be shown: nothing in them moves a cursor or hides anything."""
+"""Texts that others wrote, made safe to show: nothing in them moves a cursor or hides anything."""
 
 from __future__ import annotations
 
 import os
 import re
-
-__all__ = ["encodable_path", "one_line", "sanitize", "sanitize_lines", "replace_surrogates"]
 
 HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode's categories of what is not shown but does something: controls, marks of direction, surrogates, line ends."""

@@ -1,4 +1,4 @@
-"""The one home of names as people read them: short, cut in the middle, and still told apart."""
+"""Names of kernels, operators and frames as people read them: demangled, short, cut in the middle, still distinct."""
 
 from __future__ import annotations
 
@@ -7,16 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from hta_graph.text.sanitize import one_line
-
-__all__ = [
-    "closest_names",
-    "shorten_distinct",
-    "demangle",
-    "shorten_middle",
-    "short_name",
-    "short_names",
-    "suggest_known",
-]
 
 FRAME = re.compile(r"(?:.*/)?([^/]+\.py\(\d+\): .*)", re.DOTALL)
 # A generic kernel is named by what remains in front of its arguments: without the prefix nothing would say what it is.

@@ -1,10 +1,14 @@
-"""A second look into the file: arguments of events that do not decide the graph, read when someone asks for them."""
+"""Arguments of events that do not decide the graph, read from the file again when someone asks for them.
+
+Also the hardware counters of CUPTI's profiler ranges, which are such arguments.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import compress
 from typing import Any
 
 import msgspec
@@ -12,15 +16,12 @@ import numpy as np
 
 from hta_graph.arrays import distinct, freeze
 from hta_graph.errors import TraceError
-from hta_graph.model import Bools, Ids, Ints
-from hta_graph.trace.json_reader import is_array
-from hta_graph.trace.reader import RowReader, paused_gc
-from hta_graph.trace.rows import Header, RowShape
-from hta_graph.trace.source import FileBytes, read_bytes
+from hta_graph.model import Bools, EventKind, Ids, Ints
+from hta_graph.trace.decompress import FileBytes, read_bytes
+from hta_graph.trace.json_reader import Header, RowReader, RowShape, is_array, paused_gc
+from hta_graph.trace.profiler_names import PROFILER_RANGE
 from hta_graph.trace.table import Trace
 from hta_graph.trace.timestamps import base_time
-
-__all__ = ["EventArgs", "Objects", "read_event_args", "read_arg_texts", "reread_rows"]
 
 FEW = 4
 """Fewer rows than one in so many are few."""
@@ -184,3 +185,68 @@ def _object_column(values: list[Any]) -> Objects:
     column = np.empty(len(values), object)
     column[:] = values
     return freeze(column)
+
+
+Values = np.ndarray[Any, Any]
+MOST_COUNTED = 10**15
+"""What one range may count: a day of cycles of all units."""
+
+
+@dataclass(frozen=True)
+class ProfilerRanges:
+    """Ranges in order of time: canonical rows, and the value of each counter by its name (NaN where it is absent)."""
+
+    row: Ids
+    counters: dict[str, Values]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+class _RangeRow(msgspec.Struct, gc=False):
+    cat: Any = None
+    args: msgspec.Raw | Any = None
+
+
+def _range_of_object(found: dict[str, Any]) -> _RangeRow:
+    return _RangeRow(found.get("cat"), found.get("args"))
+
+
+_RANGE_ROWS = RowShape(_RangeRow, _range_of_object)
+
+
+def read_profiler_ranges(trace: Trace) -> ProfilerRanges:
+    """Read the ranges from the trace's file once more; a trace without rows of unknown categories is not read.
+
+    Raises:
+        TraceError: the file is gone or has changed.
+    """
+    rows = np.flatnonzero(trace.events.kind == EventKind.OTHER).astype(np.int32)
+    if not len(rows):
+        return ProfilerRanges(rows, {})
+    found, _ = reread_rows(trace, _RANGE_ROWS, rows)
+    # "Other" holds every category that the graph does not know; the ranges are one of them.
+    is_range = [str(row.cat).lower() == PROFILER_RANGE for row in found]
+    kept = np.array(is_range, np.bool_)
+    return ProfilerRanges(rows[kept], _counter_columns([_decoded_args(row.args) for row in compress(found, is_range)]))
+
+
+def _decoded_args(args: Any) -> dict[str, Any]:
+    decoded = msgspec.json.decode(args) if isinstance(args, msgspec.Raw) else args
+    return decoded if isinstance(decoded, dict) else {}
+
+
+def _counter_columns(ranges: list[dict[str, Any]]) -> dict[str, Values]:
+    """Return a column per counter: every argument that is a number in some range."""
+    names = dict.fromkeys(name for values in ranges for name, value in values.items() if _is_number(value))
+    return {name: _number_column([values.get(name) for values in ranges]) for name in names}
+
+
+def _number_column(values: list[Any]) -> Values:
+    if all(type(value) is int and _is_number(value) for value in values):
+        return np.array(values, np.int64)
+    return np.array([float(value) if _is_number(value) else np.nan for value in values], np.float64)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MOST_COUNTED

@@ -1,4 +1,4 @@
-"""Files without correlations: a call and a kernel belong together where a unique External id and a name say so."""
+"""Files without correlations: a call launched the kernel that has its unique External id and the name it tells."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from hta_graph.arrays import find_sorted, freeze
 from hta_graph.model import EventKind, Ints
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.table import Trace
-
-__all__ = ["match_launches_by_external_id"]
 
 KERNEL_OF_CALL = "kernel"
 """The argument in which calls name the kernel that they launch (AMD: 2,238 of 2,238 in a public trace are right)."""

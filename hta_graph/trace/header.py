@@ -1,4 +1,4 @@
-"""What a file says about itself without its events being decoded: its header, and how long its text is."""
+"""A file's header, and the length of its text, without its events being decoded."""
 
 from __future__ import annotations
 
@@ -14,13 +14,10 @@ from typing import Any
 import msgspec
 
 from hta_graph.errors import HtaGraphError, TooLargeError
-from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import is_remote, open_to_peek
+from hta_graph.storage.location import Location, is_remote, open_to_peek
 from hta_graph.trace.decompress import Decompression, frame_length, is_gzip, is_zstd
+from hta_graph.trace.json_reader import EVENT_ROWS, Header
 from hta_graph.trace.memory_limit import TextLimit
-from hta_graph.trace.rows import EVENT_ROWS, Header
-
-__all__ = ["peek_header", "text_size"]
 
 ENDS_BYTES = 1 << 20
 """How much text before and behind the events may be header."""

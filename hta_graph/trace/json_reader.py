@@ -1,21 +1,263 @@
-"""Large files part by part: the array of events is cut between events, so that memory holds only one part's rows."""
+"""JSON text → rows, part by part: memory holds only one part's rows; of a truncated file its whole events.
+
+Rows hold only the fields that decide something. The array of events is cut between events. Each part is decoded
+strictly, or by a lenient parser where that fails: for NaN, control characters and huge integers.
+"""
 
 from __future__ import annotations
 
+import gc
+import json
+import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 from itertools import islice
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from hta_graph.errors import NotATraceError, Remedy, TraceError
 from hta_graph.storage.location import Location
-from hta_graph.trace.memory_limit import check_decoded
-from hta_graph.trace.rows import Header, RowShape
-from hta_graph.trace.tolerant import FaultError, read_leniently
+from hta_graph.text.sanitize import replace_surrogates
+from hta_graph.trace.decompress import FileBytes
+from hta_graph.trace.memory_limit import GrowthCheck, check_decoded
 
-__all__ = ["FilePart", "Parts", "is_array"]
+Number = int | float | str | None
+AnyRow = TypeVar("AnyRow")
+
+
+class Args(msgspec.Struct, gc=False):
+    """The arguments that decide edges, and what a copy moved; all others stay in the file."""
+
+    correlation: Number = -1
+    stream: Number = None
+    device: Number = None
+    context: Number = None
+    external_id: Number = msgspec.field(default=-1, name="External id")
+    old_external_id: Number = msgspec.field(default=-1, name="external id")
+    sequence: Number = msgspec.field(default=-1, name="Sequence number")
+    forward_thread: Number = msgspec.field(default=-1, name="Fwd thread id")
+    wait_on_stream: Number = -1
+    record_correlation: Number = msgspec.field(default=-1, name="wait_on_cuda_event_record_corr_id")
+    collective: Number = msgspec.field(default=None, name="Collective name")
+    bytes: Any = None
+    bandwidth: Any = msgspec.field(default=None, name="memory bandwidth (GB/s)")
+
+
+class Row(msgspec.Struct, gc=False):
+    """One element of ``traceEvents``."""
+
+    ph: str | None = None
+    cat: str | None = None
+    name: str | None = None
+    pid: Number = None
+    tid: Number = None
+    ts: Number = None
+    dur: Number = None
+    args: Args | None = None
+    id: Number = None
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the file says about itself; any field may be absent or of any type."""
+
+    base: Any = None
+    distributed: Any = None
+    devices: Any = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Versions and the profiler's options, by their keys in the file; only those that it has."""
+
+
+class Document(msgspec.Struct, Generic[AnyRow]):
+    """A trace: its rows and the header's fields that matter."""
+
+    rows: list[AnyRow] = msgspec.field(name="traceEvents")
+    base: Any = msgspec.field(default=None, name="baseTimeNanoseconds")
+    distributed: Any = msgspec.field(default=None, name="distributedInfo")
+    devices: Any = msgspec.field(default=None, name="deviceProperties")
+    schema_version: Any = msgspec.field(default=None, name="schemaVersion")
+    record_shapes: Any = None
+    with_stack: Any = None
+    with_flops: Any = None
+    with_modules: Any = None
+    profile_memory: Any = None
+    cuda_runtime_version: Any = None
+    cuda_driver_version: Any = None
+    cupti_version: Any = None
+    hip_runtime_version: Any = None
+    hip_driver_version: Any = None
+    host_name: Any = None
+
+    @property
+    def header(self) -> Header:
+        """The header's fields apart."""
+        return header_of_object({key: getattr(self, name) for key, name in _HEADER_FIELDS.items()})
+
+
+_HEADER_FIELDS = {item.encode_name: item.name for item in msgspec.structs.fields(Document)[1:]}
+
+
+def header_of_object(document: Mapping[str, Any]) -> Header:
+    """Pick the header's fields from the keys of a document."""
+    base, distributed, devices, *settings = ((key, document.get(key)) for key in _HEADER_FIELDS)
+    said = {key: value for key, value in settings if value is not None}
+    return Header(base[1], distributed[1], devices[1], said)
+
+
+@dataclass(frozen=True)
+class RowShape(Generic[AnyRow]):
+    """What is read of each row: the decoder's type, and how a tolerant parser's object becomes one."""
+
+    type: type[AnyRow]
+    from_object: Callable[[dict[str, Any]], AnyRow]
+
+    @property
+    def document(self) -> Any:
+        """The decoder's type of a whole document."""
+        return Document[self.type]  # type: ignore[name-defined]
+
+    @property
+    def listed(self) -> Any:
+        """The decoder's type of a list of rows."""
+        return list[self.type]  # type: ignore[name-defined]
+
+
+def number_or_text(value: object) -> Any:
+    """Keep numbers and text; a value of another type counts as absent."""
+    return value if isinstance(value, (int, float, Decimal, str)) and not isinstance(value, bool) else None
+
+
+_ARG_KEYS = [(item.name, item.encode_name) for item in msgspec.structs.fields(Args)]
+
+
+def _tolerant_row(row: dict[str, Any]) -> Row:
+    args = row.get("args")
+    values = {name: number_or_text(row[name]) for name in ("pid", "tid", "ts", "dur", "id") if name in row}
+    texts = {name: number_or_text(row[name]) for name in ("ph", "cat", "name") if isinstance(row.get(name), str)}
+    if not isinstance(args, dict):
+        return Row(**texts, **values)
+    found = Args(**{name: number_or_text(args.get(key)) for name, key in _ARG_KEYS})
+    return Row(args=found, **texts, **values)
+
+
+EVENT_ROWS = RowShape(Row, _tolerant_row)
+"""What decides the graph."""
+
+
+CUT_LITERAL = re.compile(r"t(r(ue?)?)?|f(a(l(se?)?)?)?|n(u(ll?)?)?|N(aN?)?|-?I(n(f(i(n(i(ty?)?)?)?)?)?)?|-?[\d.eE+-]*")
+
+
+class FaultError(Exception):
+    """A text is no JSON from a byte on; without a cause, because it ends there."""
+
+    def __init__(self, byte: int, cause: str = "") -> None:
+        super().__init__(byte, cause)
+        self.byte = byte
+        self.cause = cause
+
+
+@dataclass(frozen=True)
+class LenientRows:
+    """The rows of a text, how many of them are no objects (they are kept as empty rows), and its header."""
+
+    rows: list[Any]
+    non_objects: int
+    header: Header
+
+
+def read_leniently(path: Location, raw: bytes, shape: RowShape[Any]) -> LenientRows:
+    """Read a trace's document or a list of rows.
+
+    Raises:
+        FaultError: it is no JSON.
+        TraceError: it is JSON of another shape, or beyond what can be read.
+    """
+    text = _text_of_bytes(raw)
+    try:
+        document = parse_leniently(text)
+    except json.JSONDecodeError as error:
+        raise _fault_in_text(text, raw, error) from None
+    except RecursionError:
+        raise TraceError(path, "nests JSON values too deeply to be a trace") from None
+    except ValueError:
+        raise TraceError(path, "holds a number with too many digits") from None
+    rows, header = _rows_and_header(path, document)
+    kept = [shape.from_object(row if isinstance(row, dict) else {}) for row in rows]
+    non_objects = sum(not isinstance(row, dict) for row in rows)
+    return LenientRows(kept, non_objects, header_of_object(header))
+
+
+def _text_of_bytes(raw: bytes) -> str:
+    """Decode UTF-8; a bad byte becomes one character of its own, so that places in the text stay places in the file."""
+    return raw.decode("utf-8", errors="surrogateescape").lstrip("\ufeff")
+
+
+def parse_leniently(text: str | bytes) -> Any:
+    """Parse JSON, keeping every number exact.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    whole = replace_half_escapes(_text_of_bytes(text) if isinstance(text, bytes) else text)
+    return json.loads(whole, strict=False, parse_float=_exact_decimal)
+
+
+def replace_half_escapes(text: str) -> str:
+    r"""Replace in JSON text what no encoding can write: bytes that were not UTF-8, and lone halves of characters.
+
+    Places in the text stay what they are.
+
+    >>> replace_half_escapes(r'["\ud83d", "\ud83d\ude00", "\\ud83d", "' + "\udcff" + '"]')
+    '["\\ufffd", "\\ud83d\\ude00", "\\\\ud83d", "\ufffd"]'
+    """
+    text = replace_surrogates(text)
+    return _ESCAPE.sub(_whole_escape, text) if _HALF_ESCAPE.search(text) else text
+
+
+_HALF_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
+"""Escapes in JSON text; the group is half a character, which strict JSON cannot hold."""
+
+
+def _whole_escape(escape: re.Match[str]) -> str:
+    return r"\ufffd" if escape[1] else escape[0]
+
+
+def _exact_decimal(text: str) -> Any:
+    """Keep a number exact; one with an absurd exponent is no number."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return math.nan
+
+
+def _fault_in_text(text: str, raw: bytes, error: json.JSONDecodeError) -> FaultError:
+    """Say where a text stops being JSON; a token that the end of the text cuts off is a break."""
+    rest = text[error.pos :].strip()
+    if not rest or error.msg.startswith("Unterminated string") or CUT_LITERAL.fullmatch(rest):
+        return FaultError(len(raw))
+    byte = len(text[: error.pos].encode("utf-8", errors="surrogateescape"))
+    return FaultError(byte, error.msg.removesuffix(" at"))
+
+
+def _rows_and_header(path: Location, document: object) -> tuple[list[Any], dict[str, Any]]:
+    if isinstance(document, list):
+        return document, {}
+    if not isinstance(document, dict):
+        raise NotATraceError(path, f"holds a JSON {type(document).__name__}, not a trace")
+    if "traceEvents" not in document:
+        keys = ", ".join(list(document)[:5]) or "none"
+        kind = "a host execution trace" if "nodes" in document else "JSON"
+        raise NotATraceError(path, f"is {kind} without traceEvents (its keys: {keys})", "give a Kineto trace")
+    rows = document["traceEvents"]
+    if not isinstance(rows, list):
+        raise TraceError(path, f"has traceEvents of type {type(rows).__name__}, not a list")
+    return rows, document
+
 
 PART_BYTES = 1 << 20
 """Small enough to stay in the processor's cache: a sixth less time than with parts of 16 MB."""
@@ -211,3 +453,114 @@ def _is_cut(error: str, size: int, added: int) -> bool:
     if added:
         return "trailing characters" in error or int(place[1]) >= size - added
     return "invalid number" in error and int(place[1]) == size
+
+
+MANY_ROWS = 1_000_000
+SHORTEST_ROW = 16
+"""Bytes: with a name, a time and a duration an event has more than 30."""
+SALVAGE_REMEDY = Remedy("salvage=True reads those", "--salvage reads those")
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What is known of a file when all its rows have been taken.
+
+    Attributes:
+        header: what it says about itself.
+        non_objects: how many of its elements are no objects.
+        tolerant: whether it is not strict JSON.
+        salvaged: how much was read of a file that breaks off; None for a whole one.
+    """
+
+    header: Header
+    non_objects: int
+    tolerant: bool
+    salvaged: str | None
+
+
+class RowReader:
+    """Iterates over a trace's rows, part by part: strictly decoded, or tolerantly where that fails.
+
+    Args:
+        path: the file, for errors.
+        content: its bytes.
+        shape: what to read of each row.
+        salvage: read the whole events of a file that breaks off.
+
+    Raises, while iterating, ``TraceError``: not JSON, JSON of another shape, broken off and not to be salvaged, or more
+    events than there is memory for.
+    """
+
+    def __init__(
+        self, path: Location, content: FileBytes, shape: RowShape[Any] = EVENT_ROWS, *, salvage: bool = False
+    ) -> None:
+        self._path = path
+        self._salvage = salvage
+        self._broken = content.broken
+        self._parts = Parts(path, content.data, shape)
+        self._text = len(content.data)
+        self._salvaged: str | None = None
+        self._is_through = False
+
+    def __iter__(self) -> Iterator[FilePart]:
+        growth = GrowthCheck(self._path, self._text)
+        for part in self._parts:
+            yield part
+            self._refuse_crumbs()
+            growth.check()
+        self._salvaged = self._refused_or_salvaged()
+        self._is_through = True
+
+    def _refuse_crumbs(self) -> None:
+        """Refuse what would take a hundred times as long as events do, and none of which can be one."""
+        count, size = self._parts.count, self._parts.taken
+        if count > MANY_ROWS and SHORTEST_ROW * count > size:
+            cause = f"holds {count:,} elements in the first {size:,} bytes, too short for events"
+            raise NotATraceError(self._path, cause, "give a Kineto trace")
+
+    def _refused_or_salvaged(self) -> str | None:
+        """Refuse what is no trace or breaks off; say how much of a broken file was read."""
+        count = self._parts.count
+        cause = self._broken or self._parts.fault
+        if cause and not (self._salvage and count):
+            remedy = SALVAGE_REMEDY if count else "record the trace again"
+            raise TraceError(self._path, f"{cause}, after {count:,} whole events", remedy)
+        if count and self._parts.non_objects == count:
+            raise NotATraceError(self._path, "is a list without event objects, not a trace", "give a Kineto trace")
+        return f"{cause}, {count:,} whole events read" if cause else None
+
+    @property
+    def facts(self) -> FileFacts:
+        """What the file says about itself: parts of it may stand behind the rows, so these have to be taken first."""
+        for _ in () if self._is_through else self:
+            pass
+        return FileFacts(self._parts.header, self._parts.non_objects, self._parts.tolerant, self._salvaged)
+
+    @property
+    def closed_text(self) -> bytes:
+        """The text of the whole events, with what was open closed."""
+        for _ in () if self._is_through else self:
+            pass
+        return self._parts.closed_text
+
+
+def closed_text(path: Location, content: FileBytes) -> bytes:
+    """Return the text of a broken file's whole events, with what was open closed.
+
+    Raises:
+        TraceError: it holds none, or is no trace.
+    """
+    with paused_gc():
+        return RowReader(path, content, salvage=True).closed_text
+
+
+@contextmanager
+def paused_gc() -> Iterator[None]:
+    """Keep the cyclic collector from scanning millions of new rows again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,4 +1,4 @@
-"""How much memory reading a file may take, and what is said of one that takes more."""
+"""How much memory reading a file may take, and the error for a file that needs more."""
 
 from __future__ import annotations
 
@@ -10,19 +10,6 @@ from pathlib import Path
 
 from hta_graph.errors import Remedy, TooLargeError
 from hta_graph.storage.location import Location
-
-__all__ = [
-    "PEAK_OF_A_PROCESS",
-    "PEAK_PER_TEXT",
-    "GrowthCheck",
-    "TextLimit",
-    "limit_memory",
-    "available_memory",
-    "check_decoded",
-    "limited_data",
-    "out_of_memory_error",
-    "within_memory",
-]
 
 PEAK_OF_A_PROCESS = 64 << 20
 PEAK_PER_TEXT = 2.0

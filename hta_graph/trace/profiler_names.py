@@ -11,46 +11,6 @@ from dataclasses import dataclass
 
 from hta_graph.model import EventKind
 
-__all__ = [
-    "ALLOCATION_CALL",
-    "AMD_CALL",
-    "AUTOGRAD_OPERATOR",
-    "BLOCKING_CALL",
-    "CATEGORY",
-    "COMMUNICATION_KERNEL",
-    "COPY_BLOCKING_SYNCHRONOUS_CALL",
-    "COPY_KIND",
-    "COPY_TO_HOST",
-    "COPY_TO_PAGEABLE",
-    "DATA_LOADER",
-    "DATA_LOADING",
-    "DEVICE_COPY",
-    "DEVICE_SYNC_CALL",
-    "DEVICE_WAIT",
-    "ENQUEUEING_CALL",
-    "EVENT_RECORD_CALL",
-    "EVENT_SYNC_CALL",
-    "GLOO_COLLECTIVE",
-    "GRAPH_LAUNCH_CALL",
-    "IN_PROCESS_LOADING",
-    "KERNEL_LAUNCH_CALL",
-    "LOCK_TAKING_CALL",
-    "MESSAGE_ROWS",
-    "MODULE_FRAME",
-    "NON_BLOCKING_QUERY",
-    "OWN_FRAME",
-    "PAGEABLE_UPLOAD",
-    "PROCESS_GROUP_CALL",
-    "PROFILER_RANGE",
-    "RANK_IN_FILE_NAME",
-    "STEP_NAME",
-    "STREAM_SYNC_CALL",
-    "STREAM_WAIT_CALL",
-    "SYNCHRONOUS_COPY_CALL",
-    "VALUE_READING_OPERATOR",
-    "ProcessGroupCall",
-]
-
 CATEGORY: dict[str, EventKind | None] = {
     "cpu_op": EventKind.CPU_OP,
     "operator": EventKind.CPU_OP,  # to PyTorch 1.11
@@ -236,3 +196,18 @@ VALUE_READING_OPERATOR = re.compile(
 
 OWN_FRAME = re.compile(r"(?!torch/|<)[^<]*\.py\(\d+\): ")
 """Python frames of a program's own files and of libraries, not of PyTorch: ``train.py(12): step``."""
+
+
+ELEMENT_BYTES = {
+    "bool": 1, "byte": 1, "char": 1, "unsigned char": 1, "signed char": 1, "half": 2, "bfloat16": 2, "short": 2,
+    "short int": 2, "int": 4, "unsigned int": 4, "float": 4, "double": 8, "long": 8, "long int": 8,
+    "complex<float>": 8, "complex<double>": 16, "complexfloat": 8, "complexdouble": 16, "uint16": 2, "uint32": 4,
+    "uint64": 8, "float4_e2m1fn_x2": 1,
+}  # fmt: skip
+"""Bytes of an element by the names that PyTorch writes, in lower case and without ``c10::``; ``float8_…`` is 1."""
+
+
+def element_bytes(dtype: object) -> int:
+    """Return the bytes of an element of a type, as PyTorch names it; 0 where the name is not known."""
+    name = str(dtype).lower().removeprefix("c10::")
+    return 1 if name.startswith("float8") else ELEMENT_BYTES.get(name, 0)

@@ -1,4 +1,4 @@
-"""Which rank is this file? From the header, else the file's name, else its place in the order, said so."""
+"""Which files are traces, and of which rank: from the header, else the file's name, else their order, said so."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from hta_graph.errors import HtaGraphError, TraceError
-from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import is_remote
-from hta_graph.storage.together import prefetch_stats
+from hta_graph.storage.location import Location, is_remote, prefetch_stats
+from hta_graph.trace.json_reader import Header, number_or_text
 from hta_graph.trace.profiler_names import RANK_IN_FILE_NAME
-from hta_graph.trace.rows import Header, number_or_text
-
-__all__ = ["FoundFile", "RankFile", "assign_ranks", "choose_ranks", "expand_inputs", "header_count", "header_settings"]
 
 PATTERN = re.compile(r"[*?\[]")
 LONGEST_SETTING = 100

@@ -8,38 +8,15 @@ from dataclasses import replace
 from hta_graph.errors import HtaGraphError, NotATraceError, TooLargeError, TraceError
 from hta_graph.log import log_warning
 from hta_graph.storage.file_lists import expand_file_lists
-from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import resolve_location
-from hta_graph.storage.together import parallel_map
-from hta_graph.trace.assemble import assemble_trace
-from hta_graph.trace.columnize import collect_columns
+from hta_graph.storage.location import Location, parallel_map, resolve_location
+from hta_graph.trace.columnize import assemble_trace, collect_columns
+from hta_graph.trace.decompress import FileBytes, read_bytes
 from hta_graph.trace.external_id_launches import match_launches_by_external_id
 from hta_graph.trace.header import peek_header
+from hta_graph.trace.json_reader import Header, RowReader, paused_gc
 from hta_graph.trace.memory_limit import out_of_memory_error
-from hta_graph.trace.rank_files import (
-    FoundFile,
-    RankFile,
-    assign_ranks,
-    choose_ranks,
-    expand_inputs,
-    header_count,
-)
-from hta_graph.trace.reader import RowReader, paused_gc
-from hta_graph.trace.rows import Header
-from hta_graph.trace.source import FileBytes, read_bytes
+from hta_graph.trace.rank_files import FoundFile, RankFile, assign_ranks, choose_ranks, expand_inputs, header_count
 from hta_graph.trace.table import Trace
-
-__all__ = [
-    "Say",
-    "find_ranks",
-    "read_single_file",
-    "read_without_log",
-    "read_rank",
-    "read_trace",
-    "read_traces",
-    "log_repairs",
-    "trace_of_bytes",
-]
 
 Say = Callable[[str], None]
 

@@ -1,4 +1,4 @@
-"""Printed microseconds → integer nanoseconds, exactly."""
+"""Printed microseconds → integer nanoseconds, exactly, also where a float cannot hold what is printed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence, Set
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from hta_graph.model import Bools, Ints
-
-__all__ = ["EXACT_FLOAT_LIMIT_US", "INVALID", "base_time", "loses_nanoseconds", "nanoseconds"]
+from hta_graph.trace.json_reader import is_array, parse_leniently
 
 INVALID = np.iinfo(np.int64).min
 """Marks a time that is missing, not a number, or does not fit 64 bits."""
@@ -101,3 +101,22 @@ def base_time(value: object) -> int | None:
         return int(number) if abs(number) < 2**62 else None
     except (ArithmeticError, ValueError):
         return None
+
+
+class _TimeRow(msgspec.Struct, gc=False):
+    ts: Decimal | None = None
+
+
+class _TimeDocument(msgspec.Struct):
+    rows: list[_TimeRow] = msgspec.field(default_factory=list, name="traceEvents")
+
+
+def decimal_timestamps(text: bytes) -> Sequence[object]:
+    """Decode the timestamps of a list of rows, or of a document that holds one, once more as decimal text."""
+    try:
+        if is_array(text):
+            return [row.ts for row in msgspec.json.decode(text, type=list[_TimeRow])]
+        return [row.ts for row in msgspec.json.decode(text, type=_TimeDocument).rows]
+    except msgspec.ValidationError:
+        document = parse_leniently(text)
+        return [row.get("ts") for row in (document if isinstance(document, list) else document["traceEvents"])]

@@ -1,1 +1,1 @@
-"""What would be gained: a graph's points get the earliest times that its edges allow, as recorded or after changes."""
+"""What-if: a graph's points get the earliest times that its edges allow, as recorded or after changes."""

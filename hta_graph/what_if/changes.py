@@ -20,10 +20,8 @@ from hta_graph.graph.dependency_graph import EventName
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import LONGEST_NS, BoundBy, EdgeKind, Floats, Ids, Ints
 from hta_graph.paths.time_accounting import TimePart
-from hta_graph.what_if.draft import ModifiedWindow
+from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.selectors import Selector, selected_events, selected_parts
-
-__all__ = ["Change", "Removal", "Scaling", "insert", "remove", "reroute", "scale", "scale_activities", "weigh"]
 
 Change = Callable[[ModifiedWindow], None]
 """What edits a draft."""

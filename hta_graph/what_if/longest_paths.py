@@ -1,10 +1,10 @@
-r"""The longest paths to all points of a graph at once: the latest of all that a point waits for decides its time.
+"""The longest paths to all points of a graph at once: the latest of all that a point waits for decides its time.
 
 Most points have one cause; their times are sums along a lane, which is one cumulative sum. Only where ways meet a
 decision is due, one after the other:
 
 thread   a ── b ── c ── d ─────▶ e ── f        a root; b, c, d, f: sums from a, from e
-                    \          ↗
+                    \\          ↗
 stream               g ── h ──                 g, h: sums from a; e: the later of d and h
 """
 
@@ -20,8 +20,6 @@ import numpy as np
 from hta_graph.arrays import expand_ranges, first_of_runs, freeze
 from hta_graph.errors import QueryError
 from hta_graph.model import Bools, Floats, Ids, Ints
-
-__all__ = ["UNREACHED", "LongestPaths", "JoinNodes"]
 
 UNREACHED = -(2**61)
 """Below this a value (ns) says that no way leads to a point."""

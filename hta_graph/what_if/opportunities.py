@@ -14,8 +14,8 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.time_accounting import TimePart
 from hta_graph.paths.windows import WindowQuery
-from hta_graph.what_if.draft import ModifiedWindow
 from hta_graph.what_if.modified_window import (
+    ModifiedWindow,
     PathTotals,
     communicates_without_partner,
     modified_path_totals,
@@ -29,20 +29,6 @@ from hta_graph.what_if.sensitivity import next_on_path
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "ROWS_WITH_NEXT",
-    "Opportunity",
-    "TimesByKind",
-    "opportunity_order",
-    "is_opportunity",
-    "opportunity_rows",
-    "opportunities",
-    "opportunity_frame",
-    "savings_of",
-    "candidate_selectors",
-    "time_without_partner",
-    "path_times_by_name",
-]
 
 ROWS_PER_KIND = 8
 """How many names of a kind are looked at, those with the most time on the path."""

@@ -1,4 +1,4 @@
-"""What a replay predicts, whoever found it: of a graph at hand, or of a job whose ranks were asked one by one."""
+"""Predict a window after changes, of a graph at hand or of a job whose ranks are asked one by one."""
 
 from __future__ import annotations
 
@@ -9,22 +9,11 @@ from typing import Any, Protocol, runtime_checkable
 
 from hta_graph.graph.dependency_graph import DependencyGraph, RankSource
 from hta_graph.model import BoundBy
-from hta_graph.paths.median_step import median_step
-from hta_graph.paths.windows import Window, WindowQuery
+from hta_graph.paths.windows import Window, WindowQuery, median_step
 from hta_graph.what_if.changes import Change
 from hta_graph.what_if.modified_window import PathRow, path_columns
 from hta_graph.what_if.opportunities import Opportunity
 from hta_graph.what_if.replay import Replayed, replay
-
-__all__ = [
-    "JobOpportunities",
-    "JobPrediction",
-    "RankPathTotals",
-    "WindowReplay",
-    "ReplaySource",
-    "predict",
-    "summary_replay",
-]
 
 
 class WindowReplay(Protocol):

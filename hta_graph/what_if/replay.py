@@ -13,13 +13,13 @@ from hta_graph.errors import UsageError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ints
 from hta_graph.paths.critical_path import require_all_rows
-from hta_graph.paths.median_step import median_step
-from hta_graph.paths.windows import WindowQuery
+from hta_graph.paths.windows import WindowQuery, median_step
 from hta_graph.text.formatting import milliseconds
 from hta_graph.what_if.changes import Change
-from hta_graph.what_if.draft import ModifiedWindow, check_added_time
 from hta_graph.what_if.modified_window import (
+    ModifiedWindow,
     PathTotals,
+    check_added_time,
     frozen_share,
     inferred_share,
     modified_path_totals,
@@ -29,8 +29,6 @@ from hta_graph.what_if.replay_graph import ReplayGraph
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["Replayed", "replay", "replay_graph"]
 
 
 class Replayed:

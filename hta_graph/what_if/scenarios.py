@@ -15,13 +15,16 @@ from hta_graph.model import PAUSE_NS, Bools, BoundBy, EdgeKind, EdgeRole, edge_k
 from hta_graph.paths.time_accounting import TimePart
 from hta_graph.text.shorten import shorten_middle, suggest_known
 from hta_graph.what_if.changes import Change, reroute, scale, weigh
-from hta_graph.what_if.draft import ModifiedWindow
-from hta_graph.what_if.like_others import RankNormalization, comparison_keys, comparison_times
-from hta_graph.what_if.rank_normalization import edge_correspondence, median_weights
+from hta_graph.what_if.modified_window import ModifiedWindow
+from hta_graph.what_if.rank_normalization import (
+    RankNormalization,
+    comparison_keys,
+    comparison_times,
+    edge_correspondence,
+    median_weights,
+)
 from hta_graph.what_if.replay_graph import ReplayGraph
 from hta_graph.what_if.selectors import Selector, is_rank_number, issuing_rows, rows_within, selected_parts
-
-__all__ = ["COMPARES_RANKS", "RESHAPES", "SCENARIOS", "NamedScenario", "Scenario", "pauses", "scenario"]
 
 COMPARES_RANKS = ("like_median", "rank_like_others")
 """Scenarios that lay all ranks beside each other."""

@@ -1,4 +1,4 @@
-"""What a change is about: ``kernel:gemm``, ``operator:aten::mm``, ``rank:3`` … as parts of time and as events."""
+"""What a change is about, ``kernel:gemm``, ``operator:aten::mm``, ``rank:3`` …: parts of time, and events."""
 
 from __future__ import annotations
 
@@ -19,18 +19,6 @@ from hta_graph.paths.time_accounting import TimePart
 from hta_graph.safe_regex import names_matching
 from hta_graph.text.shorten import closest_names, short_name, shorten_middle, suggest_known
 from hta_graph.what_if.replay_graph import ReplayGraph
-
-__all__ = [
-    "OWNER_LOOKUPS",
-    "PATTERN_READINGS",
-    "SELECTORS",
-    "Selector",
-    "issuing_calls",
-    "issuing_rows",
-    "selected_events",
-    "pattern_reading",
-    "selected_parts",
-]
 
 PATTERN_READINGS = ("name", "short name", "expression")
 """How a pattern may be meant; the first that fits anything is."""

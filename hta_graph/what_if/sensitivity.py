@@ -1,7 +1,7 @@
-r"""How the window's length depends on one thing's time: a convex line with corners where its path changes.
+"""How the window's length depends on one thing's time: a convex line with corners where its path changes.
 
-length  |\                       the steeper, the more of it lies on the path
-        | \______                corner: something else lies on the path from here on
+length  |\\                       the steeper, the more of it lies on the path
+        | \\______                corner: something else lies on the path from here on
         |        ‾‾‾‾‾‾‾
         1  ◀── factor ── 0
 """
@@ -20,8 +20,7 @@ import numpy as np
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy
 from hta_graph.paths.windows import WindowQuery
-from hta_graph.what_if.draft import ModifiedWindow
-from hta_graph.what_if.modified_window import PathTotals, modified_path_totals, recorded_path_totals
+from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals, modified_path_totals, recorded_path_totals
 from hta_graph.what_if.replay import replay_graph
 from hta_graph.what_if.replay_graph import ReplayGraph
 from hta_graph.what_if.selectors import Selector, selected_parts
@@ -29,7 +28,6 @@ from hta_graph.what_if.selectors import Selector, selected_parts
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TOLERANCE_NS", "Curve", "next_in_columns", "next_on_path", "sensitivity"]
 
 Corner = tuple[float, int, int, str | None]
 

@@ -24,8 +24,6 @@ from hta_graph.what_if.replay_graph import ReplayGraph
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NearCritical", "edge_slack", "latest_times", "near_critical", "slack"]
-
 
 @memoized
 def latest_times(base: ReplayGraph) -> Ints:

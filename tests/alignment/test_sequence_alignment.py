@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from hta_graph.alignment.edit_script import common_places
-from hta_graph.alignment.sequence_alignment import align
+from hta_graph.alignment.sequence_alignment import align, common_places
 from hta_graph.model import Ints
 from tests.support.deep_tests import deep, for_all
 

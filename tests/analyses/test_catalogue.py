@@ -15,7 +15,7 @@ import analyses
 from analyses.analysis import Analysis
 from analyses.catalogue import CATALOGUE, MODULES, analysis
 from analyses.description import OWNER_KINDS
-from analyses.diff import run_diff, two_runs_job_diff
+from analyses.diff import job_diff, run_diff
 from analyses.questions import raw_memory_timeline
 from analyses.tables import MORE, Table
 from hta_graph.attribution.owners import OWNERS_BY_KIND
@@ -54,7 +54,7 @@ def all_tables() -> list[tuple[str, Table]]:
     listed = [(f"{one.name} {name}", table) for one in ANALYSES for name, table in one.tables.items()]
     others = {
         "diff": run_diff.TABLES,
-        "diff of jobs": two_runs_job_diff.TABLES,
+        "diff of jobs": job_diff.TABLES,
         "raw timeline": raw_memory_timeline.TABLES,
     }
     return listed + [(f"{of} {name}", table) for of, tables in others.items() for name, table in tables.items()]
@@ -86,7 +86,7 @@ def test_help_shows_what_is_asked_and_every_flag_with_its_default(
 
 @every_analysis
 def test_a_command_line_without_flags_gives_the_defaults(asked: Analysis) -> None:
-    from analyses.cli.commands.analysis_commands import analysis_command
+    from analyses.cli.commands.analyses import analysis_command
 
     parser = argparse.ArgumentParser()
     (entry,) = (entry for entry in CATALOGUE if entry.name == asked.name)

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 
 import hta_graph as hg
-from hta_graph.activities import WorkType, activities
-from hta_graph.chakra.convert import ConvertOptions, convert
-from hta_graph.chakra.et_file import attributes
-from hta_graph.chakra.et_files import read_folder
-from hta_graph.chakra.et_program import EtProgram
+from hta_graph.chakra.astra_sim import EtProgram
+from hta_graph.chakra.convert import convert
+from hta_graph.chakra.convert_options import ConvertOptions
+from hta_graph.chakra.et_files import attributes, read_folder
 from hta_graph.chakra.log_statistics import RankStatistics
 from hta_graph.chakra.rank_workload import RankInput
 from hta_graph.chakra.scale import scale_workload
 from hta_graph.chakra.schema import NODE_TYPES
 from hta_graph.chakra.simulate import SimulatedRank, simulate
 from hta_graph.errors import HtaGraphError
+from hta_graph.gpu_activity import WorkType, activities
 from hta_graph.model import EventKind, Ints
 from hta_graph.paths.intervals import Intervals, union
 from tests.support.astra_sim import (

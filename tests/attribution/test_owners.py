@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from hta_graph.activities import activities
-from hta_graph.attribution.bursts import AutogradBursts
-from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, rows_by_label, totals_by_label
+from hta_graph.attribution.owners import OWNERS_BY_KIND, AutogradBursts, owners, rows_by_label, totals_by_label
 from hta_graph.errors import UsageError
+from hta_graph.gpu_activity import activities
 from hta_graph.model import EventKind
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.deep_tests import deep

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import orjson
 
-from hta_graph.trace.source import read_bytes
+from hta_graph.trace.decompress import read_bytes
 from tests.benchmarks.generated_host_trace import pair
 from tests.benchmarks.repeat_trace import repeated
 from tests.support.shared_traces import SHARED

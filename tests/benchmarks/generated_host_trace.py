@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from hta_graph.trace.source import read_bytes
+from hta_graph.trace.decompress import read_bytes
 
 SCHEMA = "1.1.0-chakra.0.0.4"
 PROCESS, THREAD = "[pytorch|profiler|execution_trace|process]", "[pytorch|profiler|execution_trace|thread]"

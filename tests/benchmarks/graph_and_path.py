@@ -11,7 +11,7 @@ from pathlib import Path
 
 import hta_graph as hg
 from hta_graph.graph.edges import EdgeTable
-from hta_graph.trace.source import read_bytes
+from hta_graph.trace.decompress import read_bytes
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from hta_graph.trace.source import read_bytes
+from hta_graph.trace.decompress import read_bytes
 
 IDS = ("correlation", "External id", "external id", "Ev Idx", "wait_on_cuda_event_record_corr_id")
 STEP = re.compile(r"ProfilerStep#(\d+)")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import hta_graph as hg
-from hta_graph.what_if.draft import ModifiedWindow
+from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.replay import replay_graph
 from tests.benchmarks.machine import machine
 

@@ -38,14 +38,13 @@ def measure(path: Path) -> dict[str, float]:
     from hta_graph.build import build_graph
     from hta_graph.dependencies.context import RuleContext
     from hta_graph.dependencies.rules import DEFAULT_RULES
-    from hta_graph.graph.graph_timeline import Timeline
+    from hta_graph.graph.timeline import Timeline
     from hta_graph.paths.critical_path import critical_path
     from hta_graph.paths.windows import whole
     from hta_graph.text.json_text import to_json
-    from hta_graph.trace.assemble import assemble_trace
-    from hta_graph.trace.columnize import collect_columns
-    from hta_graph.trace.reader import RowReader
-    from hta_graph.trace.source import read_bytes
+    from hta_graph.trace.columnize import assemble_trace, collect_columns
+    from hta_graph.trace.decompress import read_bytes
+    from hta_graph.trace.json_reader import RowReader
 
     content = watch.time("read and decompress", lambda: read_bytes(path))
     rows = RowReader(path, content)

@@ -19,7 +19,8 @@ LISTED = "expected.json"
 def write(folder: Path) -> None:
     """Write a workload of two ranks from simulated programs and a builder's, and the list of its nodes."""
     import hta_graph as hg
-    from hta_graph.chakra.convert import ConvertOptions, convert
+    from hta_graph.chakra.convert import convert
+    from hta_graph.chakra.convert_options import ConvertOptions
     from hta_graph.chakra.et_files import read_folder
     from hta_graph.chakra.rank_workload import RankInput
     from tests.simulator import Dialect, random_program, simulate

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
+from hta_graph.chakra.astra_sim import DELAY
 from hta_graph.chakra.et_files import read_folder
 from hta_graph.chakra.scale import scale_workload
-from hta_graph.chakra.simulated import DELAY
 from hta_graph.errors import TraceError
 from tests.astra_sweep.measured import CASES, MeasuredSet, convert_somehow, measured
 from tests.astra_sweep.sets import device_traces, sets_in

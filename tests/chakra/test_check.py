@@ -14,8 +14,7 @@ import pytest
 
 from analyses.cli.main import main
 from hta_graph.chakra.check import RULES, check
-from hta_graph.chakra.et_file import length_prefixed, read_et
-from hta_graph.chakra.et_files import read_folder
+from hta_graph.chakra.et_files import length_prefixed, read_et, read_folder
 from hta_graph.chakra.schema import COLLECTIVES, NODE_TYPES, Node
 from hta_graph.chakra.simulate import NotSimulatedError, simulate
 from hta_graph.errors import TraceError

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from analyses.cli.main import main
-from hta_graph.chakra.et_file import length_prefixed
-from hta_graph.chakra.et_files import check_target, read_folder, write_folder
+from hta_graph.chakra.et_files import check_target, length_prefixed, read_folder, write_folder
 from hta_graph.chakra.linked_trace_reader import read_linked
 from hta_graph.errors import OutputError, UsageError
 from tests.support.host_builder import HostBuilder
@@ -413,7 +412,7 @@ def test_files_of_other_tools_can_be_simulated(tmp_path: Path) -> None:
 
 def strip(path: Path) -> None:
     """Take out what simulators do not read."""
-    from hta_graph.chakra.et_file import length_prefixed, read_et
+    from hta_graph.chakra.et_files import length_prefixed, read_et
     from hta_graph.chakra.schema import GlobalMetadata
 
     kept = ("is_cpu_op", "comm_type", "comm_size", "pg_name")

@@ -16,16 +16,14 @@ from hypothesis import strategies as st
 import hta_graph as hg
 from hta_graph import DependencyGraph
 from hta_graph.arrays import first_of_runs
+from hta_graph.chakra.astra_sim import CPU
 from hta_graph.chakra.check import check
 from hta_graph.chakra.convert import convert
 from hta_graph.chakra.et_files import read_folder
-from hta_graph.chakra.host_nodes import HostValues
 from hta_graph.chakra.host_tensors import HostTensors
-from hta_graph.chakra.issue_order import issue_order
-from hta_graph.chakra.order_error import CycleError
+from hta_graph.chakra.host_trace import HostValues
+from hta_graph.chakra.nodes import CycleError, Nodes, Pairs, issue_order, nodes_from_graph
 from hta_graph.chakra.rank_workload import RankInput
-from hta_graph.chakra.simulated import CPU
-from hta_graph.chakra.workload_nodes import Nodes, Pairs, nodes_from_graph
 from tests.simulator import Dialect, Program, simulate, to_bytes, write
 from tests.simulator.dialect import Exact
 from tests.simulator.strategies import dialects, programs

@@ -10,15 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from hta_graph.chakra.et_file import length_prefixed, read_et
-from hta_graph.chakra.issue_order import issue_order
-from hta_graph.chakra.pruning import remove_nodes
-from hta_graph.chakra.replay_times import replay_times
+from hta_graph.chakra.astra_sim import COMPUTE, CPU
+from hta_graph.chakra.et_files import length_prefixed, read_et
+from hta_graph.chakra.nodes import Nodes, issue_order, remove_nodes
+from hta_graph.chakra.replay_times import exclusive_work, overlap_ns, replay_times
 from hta_graph.chakra.schema import COLLECTIVES, NODE_TYPES, GlobalMetadata, Node
-from hta_graph.chakra.shared_time import exclusive_work, overlap_ns
-from hta_graph.chakra.simulated import COMPUTE, CPU
 from hta_graph.chakra.topological_order import find_cycle, topological_order
-from hta_graph.chakra.workload_nodes import Nodes
 from hta_graph.paths.intervals import union
 from tests.support.deep_tests import for_all
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from hta_graph.chakra.convert import Conversion, ConvertOptions, convert
+from hta_graph.chakra.convert import Conversion, convert
+from hta_graph.chakra.convert_options import ConvertOptions
 from hta_graph.chakra.rank_workload import RankInput
 from tests.support.astra_sim import BACK_ENDS, Settings, needs_astra_sim, programs_in, run_astra_sim
 from tests.support.deep_tests import deep

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hta_graph.chakra.host_nodes import LAYOUTS
-from hta_graph.chakra.host_trace import HostTrace, read_host_trace
+from hta_graph.chakra.host_trace import LAYOUTS, HostTrace, read_host_trace
 from hta_graph.errors import HtaGraphError, NotATraceError, TraceError
 from tests.support.host_builder import PROCESS, THREAD, HostBuilder
 from tests.support.shared_traces import SHARED

@@ -21,12 +21,16 @@ from analyses.cli.main import main
 from analyses.cli.path_args import check_paths
 from hta_graph import DependencyGraph
 from hta_graph.chakra.host_matching import match_host_trace
-from hta_graph.chakra.host_nodes import LAYOUTS
-from hta_graph.chakra.host_trace import read_host_trace
-from hta_graph.chakra.linked_json import linked_json
-from hta_graph.chakra.linked_trace import LinkedTrace, NodeDependencies, _NodeIds, link_traces
-from hta_graph.chakra.node_waits import EventDependencies
-from hta_graph.chakra.placement import NodePlacement
+from hta_graph.chakra.host_trace import LAYOUTS, read_host_trace
+from hta_graph.chakra.linked_trace import (
+    EventDependencies,
+    LinkedTrace,
+    NodeDependencies,
+    NodePlacement,
+    _NodeIds,
+    link_traces,
+    linked_json,
+)
 from hta_graph.errors import HtaGraphError, OutputError, TraceError
 from hta_graph.export.sync_dependencies import SyncDependencies
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write

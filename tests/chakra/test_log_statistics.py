@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from hta_graph.chakra.astra_sim import DELAY, rank_programs
 from hta_graph.chakra.et_files import read_folder
-from hta_graph.chakra.et_program import rank_programs
-from hta_graph.chakra.log_statistics import LogStatistics, log_statistics
-from hta_graph.chakra.simulated import DELAY
-from hta_graph.chakra.simulator_log import read_log
+from hta_graph.chakra.log_statistics import LogStatistics, log_statistics, read_log
 from hta_graph.errors import TraceError
 from tests.support.astra_log import STAMP, Ran, finished_line, log_text, write_workload
 from tests.support.command_line import command_json, run_command

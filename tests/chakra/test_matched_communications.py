@@ -9,7 +9,8 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.chakra.check import check
-from hta_graph.chakra.convert import Conversion, ConversionError, ConvertOptions, convert
+from hta_graph.chakra.convert import Conversion, ConversionError, convert
+from hta_graph.chakra.convert_options import ConvertOptions
 from hta_graph.chakra.et_files import EtFolder, read_folder
 from hta_graph.chakra.rank_workload import RankInput
 from hta_graph.chakra.scale import scale_workload
@@ -80,7 +81,7 @@ def test_ranks_still_wait_for_each_other_and_compute_meanwhile(tmp_path: Path) -
 
 def scaled_first(tmp_path: Path, folder: EtFolder) -> EtFolder:
     """Let rank 1 multiply 40 µs longer; whoever meets it ends so much later."""
-    from hta_graph.chakra.et_file import length_prefixed
+    from hta_graph.chakra.et_files import length_prefixed
     from hta_graph.chakra.et_nodes import metadata_message
 
     target = tmp_path / "slower"

@@ -9,13 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hta_graph.chakra.astra_sim import execute
+from hta_graph.chakra.astra_sim import DELAY, EtProgram, execute
 from hta_graph.chakra.convert import convert
 from hta_graph.chakra.et_files import read_folder
-from hta_graph.chakra.et_program import EtProgram
 from hta_graph.chakra.rank_workload import RankInput
 from hta_graph.chakra.simulate import simulate
-from hta_graph.chakra.simulated import DELAY
 from hta_graph.errors import TraceError
 from tests.edge_accuracy import read
 from tests.simulator import Dialect, write

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from hta_graph.chakra.convert import Conversion, ConvertOptions, convert
+from hta_graph.chakra.convert import Conversion, convert
+from hta_graph.chakra.convert_options import ConvertOptions
 from hta_graph.chakra.rank_workload import RankInput
 from tests.matching_accuracy import SCENARIOS, random_shape
 from tests.simulator.ranks import Recording, record_job, simulate_job

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from hta_graph.dependencies import stream_choice
+from hta_graph.dependencies import wait_resolution
 from tests.simulator import Dialect, Program, Run, pytorch_idioms, simulate, to_bytes, write
 from tests.simulator.program import Launch, Record, Stream, ThreadProgram, Wait
 from tests.support.make_samples import split_run
@@ -41,7 +41,7 @@ def test_the_answer_is_the_same_when_tables_of_waits_and_streams_are_divided(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There may be very many of both; then some waits at a time are looked at."""
-    monkeypatch.setattr(stream_choice, "CELLS", 1)
+    monkeypatch.setattr(wait_resolution, "CELLS", 1)
     graph, true = graph_of(split_run(), tmp_path)
     assert waits_in(graph) == true
 

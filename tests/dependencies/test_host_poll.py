@@ -9,7 +9,7 @@ import pytest
 import hta_graph as hg
 from analyses.questions.idle_time import stream_idle_time
 from analyses.scope import whole
-from hta_graph.dependencies.host_poll import host_poll
+from hta_graph.dependencies.synchronization import host_poll
 from tests.edge_accuracy import graph_edges, read, true_edges
 from tests.simulator import Dialect, random_program, simulate, write
 from tests.simulator.program import Gap, Launch, Op, Poll, Program, Stream

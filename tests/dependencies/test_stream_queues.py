@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from hta_graph import DependencyGraph
 from hta_graph.dependencies.context import RuleContext
-from hta_graph.dependencies.stream_waits import CapturedWork, ResolvedWaits, StreamWaits
-from hta_graph.graph.graph_timeline import Timeline
+from hta_graph.dependencies.stream_queues import CapturedWork, ResolvedWaits, StreamWaits
+from hta_graph.graph.timeline import Timeline
 from hta_graph.trace.table import Trace
 from tests.support.deep_tests import for_all
 from tests.support.graph_strategies import GRAPHS

@@ -15,7 +15,7 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import HtaGraphError, TraceError
-from hta_graph.export import saved_tables
+from hta_graph.export import parquet_files
 from tests.support.command_line import two_steps
 from tests.support.two_rank_job import small_job
 
@@ -205,11 +205,11 @@ def test_a_small_file_of_very_many_rows_is_refused_before_it_is_read(saved: Path
         for field in parquet.read_table(saved / "edges.parquet").schema
     }
     parquet.write_table(pyarrow.table(columns), saved / "edges.parquet")
-    monkeypatch.setattr(saved_tables, "SMALL_BYTES", 1 << 20)
+    monkeypatch.setattr(parquet_files, "SMALL_BYTES", 1 << 20)
     said = r"edges\.parquet: has [\d,]+ bytes and would unpack to 30,000,000, which no saved graph does"
     with pytest.raises(TraceError, match=said):
         hg.load_graph(saved)
-    monkeypatch.setattr(saved_tables, "LARGEST_TABLE", rows)
+    monkeypatch.setattr(parquet_files, "LARGEST_TABLE", rows)
     with pytest.raises(TraceError, match="says that it holds 3,000,000 rows, more than a graph can"):
         hg.load_graph(saved)
 

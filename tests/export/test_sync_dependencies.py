@@ -17,7 +17,7 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.export.sync_dependencies import next_operators
-from hta_graph.trace.source import read_bytes
+from hta_graph.trace.decompress import read_bytes
 from tests.edge_accuracy import DIALECTS, GPU_TO_CPU, Score, read
 from tests.simulator import Dialect, random_program, simulate, write
 from tests.support.command_line import command_json, one_error, run_command

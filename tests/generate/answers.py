@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import get_args
 
 from analyses.analysis import Analysis
-from analyses.diff import run_diff, two_runs_job_diff
+from analyses.diff import job_diff, run_diff
 from analyses.diff.sides import Measure
 from analyses.questions import raw_memory_timeline
 from analyses.tables import MORE, Table
@@ -37,7 +37,7 @@ NOT_ALWAYS = {
     "attribution": ["gpu_time_by_operator", "gpu_time_by_frame", "gpu_time_by_module", "gpu_time_by_annotation",
                     "gpu_time_by_module_class", "gpu_time_by_activity"],
     "memory-timeline": ["memory", "alive_at_the_peak", "events", *raw_memory_timeline.TABLES],
-    "diff": ["environment", "steps", *two_runs_job_diff.TABLES],
+    "diff": ["environment", "steps", *job_diff.TABLES],
 }  # fmt: skip
 """Tables that depend on what is asked: how many GPUs a process drives, which owner, kind of file, runs or jobs."""
 
@@ -97,7 +97,7 @@ def diff() -> Schema:
         "job": record(
             job, "Of two jobs: the same of all their ranks, while what stands beside it is of one rank each."
         ),
-        "tables": _tables("diff", {**run_diff.TABLES, **two_runs_job_diff.TABLES}),
+        "tables": _tables("diff", {**run_diff.TABLES, **job_diff.TABLES}),
         "notes": NOTES,
         "unread": UNREAD,
     }

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from hta_graph.activities import Activities
-from hta_graph.exposure import exposure
+from hta_graph.gpu_activity import Activities, exposure
 from hta_graph.paths.intervals import union
 from tests.support.deep_tests import for_all
 

@@ -18,10 +18,10 @@ from hta_graph.dependencies.rules import DEFAULT_RULES, DependencyRule
 from hta_graph.errors import DefectError
 from hta_graph.export.picture.style import UNKNOWN_COLOUR, link_colour
 from hta_graph.export.sync_dependencies import GPU_TO_CPU, GPU_TO_GPU
-from hta_graph.graph.graph_timeline import Timeline
+from hta_graph.graph.timeline import Timeline
 from hta_graph.model import EDGE_MEANING, EdgeKind, EdgeRole, Rule
 from hta_graph.paths import critical_path as module
-from hta_graph.paths.pieces import SegmentTable
+from hta_graph.paths.segments import SegmentTable
 from tests.edge_accuracy import read
 from tests.simulator import Dialect, Program, Stream, random_program, simulate, write
 from tests.simulator.program import Launch

@@ -10,9 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 import hta_graph as hg
-from hta_graph.graph.cycles import all_go_forward, edges_on_a_cycle
 from hta_graph.graph.edges import EdgeTable
-from hta_graph.graph.validate import all_edges_valid, invalid_edges, without_points
+from hta_graph.graph.validate import all_edges_valid, all_go_forward, edges_on_a_cycle, invalid_edges, without_points
 from hta_graph.model import EdgeKind
 from tests.support.deep_tests import for_all
 from tests.support.random_rows import graph_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hta_graph import arrays
 from hta_graph.arrays import last_at_most
-from hta_graph.dependencies import stream_choice
+from hta_graph.dependencies import wait_resolution
 from hta_graph.graph.timeline import USUAL_DEPTH, nearest_around
 from tests.support.deep_tests import for_all
 from tests.support.trace_builder import TraceBuilder
@@ -65,7 +65,7 @@ def test_waits_are_inferred_alike_in_parts_and_at_once(
 ) -> None:
     """A table of all waits by all streams does not fit into memory where there are many of both."""
     at_once = waits_without_records(seed).graph(tmp_path)
-    monkeypatch.setattr(stream_choice, "CELLS", 1)
+    monkeypatch.setattr(wait_resolution, "CELLS", 1)
     in_parts = waits_without_records(seed).graph(tmp_path)
     assert at_once.edge_counts() == in_parts.edge_counts()
     for column in ("source", "target", "kind", "rule"):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import hta_graph as hg
-from analyses.questions.launch_gaps import LaunchGap
+from analyses.questions.idle_time import LaunchGap
 from hta_graph.model import GapCause
 from tests.manual_pictures.edges import BACKWARD, event_wait, graph_order
 from tests.manual_pictures.programs import FORWARD, GEMM, Drawing, job_path, path_of, simulated

@@ -128,7 +128,7 @@ class Short:
 def test_a_file_that_takes_more_than_it_seems_is_read_again_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hta_graph.multi_rank.pool.ProcessReader", Short)
+    monkeypatch.setattr("hta_graph.multi_rank.worker_readers.ProcessReader", Short)
     monkeypatch.setattr(Short, "asked", [], raising=False)
     monkeypatch.setattr(read_ranks, "peak_bytes", lambda _: 100)
     monkeypatch.setattr(read_ranks, "graph_bytes", lambda _: 0)
@@ -142,7 +142,7 @@ def test_a_file_that_takes_more_than_it_seems_is_read_again_alone(
 
 
 def test_nothing_is_read_twice_where_a_file_needs_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hta_graph.multi_rank.pool.ProcessReader", Short)
+    monkeypatch.setattr("hta_graph.multi_rank.worker_readers.ProcessReader", Short)
     monkeypatch.setattr(Short, "asked", [], raising=False)
     monkeypatch.setattr(read_ranks, "peak_bytes", lambda _: 500)
     with pytest.raises(TraceError, match="too large"):

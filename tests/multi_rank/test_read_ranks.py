@@ -24,17 +24,16 @@ import hta_graph as hg
 from analyses.cli.main import main
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.multi_rank import read_ranks
-from hta_graph.multi_rank.matching.rank_members import RankCommunications
-from hta_graph.multi_rank.matching.read_members import read_communications
-from hta_graph.multi_rank.memory import graph_bytes, memory_share, peak_bytes
+from hta_graph.multi_rank.matching.communications import RankCommunications
+from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.rank_request import RankRequest
-from hta_graph.multi_rank.read_engine import RankReading
+from hta_graph.multi_rank.read_engine import RankReading, graph_bytes, memory_share, peak_bytes
 from hta_graph.multi_rank.wire_format import decode_graph, encode_graph
-from hta_graph.multi_rank.workers import own_process
-from hta_graph.trace import source
+from hta_graph.multi_rank.workers import worker_processes
+from hta_graph.trace import decompress
+from hta_graph.trace.decompress import FileBytes
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank
-from hta_graph.trace.source import FileBytes
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.child_processes import child_processes, is_running, wait_until
 from tests.support.command_line import folder_contents, run_command
@@ -164,7 +163,7 @@ def test_some_ranks_are_read_alone(tmp_path: Path) -> None:
 
 
 def test_one_file_is_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hta_graph.multi_rank.pool.ProcessReader", None)
+    monkeypatch.setattr("hta_graph.multi_rank.worker_readers.ProcessReader", None)
     job_folder(tmp_path, 3)
     assert [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=4)] == [3]
     assert [graph.trace.rank for graph in hg.read_graphs(tmp_path / "trace_6.json.gz", ranks=[3], jobs=4)] == [3]
@@ -173,13 +172,13 @@ def test_one_file_is_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_few_small_files_are_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hta_graph.multi_rank.pool.ProcessReader", None)
+    monkeypatch.setattr("hta_graph.multi_rank.worker_readers.ProcessReader", None)
     assert len(list(hg.read_graphs(job_folder(tmp_path, 0, 1, 2)))) == 3
 
 
 def test_a_program_without_an_interpreter_reads_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    monkeypatch.setattr("hta_graph.multi_rank.pool.ProcessReader", None)
+    monkeypatch.setattr("hta_graph.multi_rank.worker_readers.ProcessReader", None)
     assert len(list(hg.read_graphs(job_folder(tmp_path, 0, 1), jobs=2))) == 2
 
 
@@ -267,7 +266,7 @@ def test_a_process_that_fails_costs_one_file(
         whole = lambda path: read(path, salvage=False)
         task.read_quietly = lambda path, salvage: faults.get(os.path.basename(path), whole)(path)
         serve()"""
-    monkeypatch.setattr(own_process, "PROGRAM", textwrap.dedent(program))
+    monkeypatch.setattr(worker_processes, "PROGRAM", textwrap.dedent(program))
     job_folder(tmp_path, *range(8))
     errors: list[HtaGraphError] = []
     found = [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=2, report=errors.append)]
@@ -322,7 +321,7 @@ reading_now = [0]
 def test_no_more_files_are_read_at_once_than_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: float, jobs: int, most: int
 ) -> None:
-    monkeypatch.setattr("hta_graph.multi_rank.pool.ProcessReader", Counted)
+    monkeypatch.setattr("hta_graph.multi_rank.worker_readers.ProcessReader", Counted)
     reading_now[:] = [0]
     peak = peak_bytes(job_folder(tmp_path, *range(8)) / "trace_2.json.gz")
     found = [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=jobs, memory=int(room * peak))]
@@ -331,7 +330,7 @@ def test_no_more_files_are_read_at_once_than_fit(
 
 
 def test_graphs_that_are_kept_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hta_graph.multi_rank.pool.ProcessReader", Counted)
+    monkeypatch.setattr("hta_graph.multi_rank.worker_readers.ProcessReader", Counted)
     monkeypatch.setattr(read_ranks, "peak_bytes", lambda _: 100)
     monkeypatch.setattr(read_ranks, "graph_bytes", lambda _: 100)
     job_folder(tmp_path, *range(8))
@@ -357,7 +356,7 @@ needs_proc = pytest.mark.skipif(not IS_LINUX, reason="needs /proc to see process
 def started_program(worker: str, *arguments: object) -> subprocess.Popen[str]:
     """Start the program with another way to read, and wait until two processes read."""
     code = (
-        f"import sys; import hta_graph.multi_rank.workers.own_process as own; own.PROGRAM = {worker!r}\n"
+        f"import sys; import hta_graph.multi_rank.workers.worker_processes as own; own.PROGRAM = {worker!r}\n"
         "from analyses.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
     process = subprocess.Popen(
@@ -549,12 +548,12 @@ def test_a_pipe_gets_no_bar(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
 def test_the_rest_of_a_job_is_not_read_for_one_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job_folder(tmp_path, 0, 1, 2)
     read: list[str] = []
-    whole = source._read_file
+    whole = decompress._read_file
 
     def noted(path: Path, per_byte: float) -> FileBytes:
         read.append(path.name)
         return whole(path, per_byte)
 
-    monkeypatch.setattr(source, "_read_file", noted)
+    monkeypatch.setattr(decompress, "_read_file", noted)
     assert main(["critical-path", str(tmp_path), "--rank", "1"]) == 0
     assert read == ["trace_8.json.gz"]

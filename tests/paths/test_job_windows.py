@@ -8,7 +8,7 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import QueryError
-from hta_graph.paths.median_step import step_lengths
+from hta_graph.paths.windows import step_lengths
 from tests.support.gloo_builder import MAIN, GlooRank
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from hta_graph.paths.merged_bars import TimelineBars, merge_to_limit
+from hta_graph.paths.level_of_detail import TimelineBars, merge_to_limit
 from tests.support.deep_tests import for_all
 
 LENGTHS = st.integers(0, 20) | st.integers(0, 400)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hta_graph.paths.median_step import median_step, median_step_of_job, step_lengths
 from hta_graph.paths.step_table import step_rows
+from hta_graph.paths.windows import median_step, median_step_of_job, step_lengths
 from tests.support.command_line import command_json, run_command
 from tests.support.trace_builder import TraceBuilder
 

@@ -14,8 +14,7 @@ import hta_graph as hg
 from hta_graph.arrays import summed_by
 from hta_graph.model import BoundBy, EventKind, Reason
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.merged_runs import MERGE_RESOLUTION, merge_runs
-from hta_graph.paths.pieces import SegmentTable
+from hta_graph.paths.segments import MERGE_RESOLUTION, SegmentTable, merge_runs
 from tests.support.deep_tests import for_all
 from tests.support.graph_strategies import FILLED
 from tests.support.shared_traces import graph_of_file, shared_traces

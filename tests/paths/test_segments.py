@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import strategies as st
 
-from hta_graph.paths.pieces import SegmentTable
+from hta_graph.paths.segments import SegmentTable
 from hta_graph.paths.time_accounting import AccountedTime
 from tests.support.deep_tests import for_all
 

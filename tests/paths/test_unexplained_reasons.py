@@ -12,7 +12,7 @@ import pytest
 import hta_graph as hg
 from analyses.advice.verdict_rules import largest_unexplained
 from analyses.questions.critical_path import path_document
-from hta_graph.paths.replays import replays_with_hole
+from hta_graph.paths.unexplained_reasons import replays_with_hole
 from hta_graph.text.json_text import to_json
 from tests.support.cuda_graph_replay import replayed_graph
 from tests.support.deep_tests import deep

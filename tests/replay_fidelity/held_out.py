@@ -22,12 +22,11 @@ from hta_graph.arrays import find_sorted, pair_key, take_or
 from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import ROLE, Bools, EventKind, Ints
-from hta_graph.paths.carried_over import issue_times
-from hta_graph.what_if.draft import ModifiedWindow
-from hta_graph.what_if.edge_times import SAME_LANE_ROLES, edge_weights
+from hta_graph.paths.window_ends import issue_times
+from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.rank_normalization import edge_correspondence
 from hta_graph.what_if.replay import Replayed
-from hta_graph.what_if.replay_graph import ReplayGraph
+from hta_graph.what_if.replay_graph import SAME_LANE_ROLES, ReplayGraph, edge_weights
 
 Length = Literal["iteration", "latency"]
 

@@ -20,7 +20,7 @@ from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import RankGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.paths.windows import Window
-from hta_graph.what_if.draft import ModifiedWindow
+from hta_graph.what_if.modified_window import ModifiedWindow
 from tests.support.injected_delays import Interval, intervals_of
 
 

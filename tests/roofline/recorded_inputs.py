@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hta_graph.roofline.demand import Unit
 from hta_graph.roofline.operator_call import OperatorCall, operator_call
-from hta_graph.roofline.operators_demand import Unit
 
 __all__ = ["Case", "recorded"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from hta_graph.roofline.kernel_precision import is_tf32
-from hta_graph.roofline.operators_devices import MAKERS, TYPES, device_from_entry
+from hta_graph.roofline.devices import MAKERS, TYPES, device_from_entry, is_tf32
 from tests.device_table import PART
 
 TEXT = PART.path.read_text(encoding="utf-8")

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from hta_graph.roofline.operators_demand import Unit
-from hta_graph.roofline.operators_devices import TYPES, Device, find_device, known_devices
+from hta_graph.roofline.demand import Unit
+from hta_graph.roofline.devices import TYPES, Device, find_device, known_devices
 
 MATRIX, VECTOR = Unit.MATRIX, Unit.VECTOR
 every_device = pytest.mark.parametrize("device", known_devices(), ids=lambda device: device.name)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hta_graph.roofline.kernel_precision import is_tf32
+from hta_graph.roofline.devices import is_tf32
 
 XMMA = "sm80_xmma_fprop_implicit_gemm"
 

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from hta_graph.errors import HtaGraphError, UsageError
-from hta_graph.roofline.devices import resolve_peaks
-from hta_graph.roofline.operators_demand import Unit
-from hta_graph.roofline.operators_devices import known_devices
+from hta_graph.roofline.demand import Unit
+from hta_graph.roofline.devices import known_devices, resolve_peaks
 
 OWN: dict[str, Any] = {
     "name": "mine", "matrix_tflops": {"bfloat16": 100.5, "float": 10}, "vector_tflops": {"float": 9},

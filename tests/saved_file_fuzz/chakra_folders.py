@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import hta_graph as hg
-from hta_graph.chakra.convert import ConvertOptions, convert
-from hta_graph.chakra.et_file import length_prefixed, read_et, varint
-from hta_graph.chakra.et_files import GROUPS_FILE
+from hta_graph.chakra.convert import convert
+from hta_graph.chakra.convert_options import ConvertOptions
+from hta_graph.chakra.et_files import GROUPS_FILE, length_prefixed, read_et, varint
 from hta_graph.chakra.rank_workload import RankInput
 from hta_graph.chakra.schema import GlobalMetadata, Node
 from tests.job_fuzz import sound_ranks

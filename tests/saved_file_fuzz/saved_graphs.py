@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 import hta_graph as hg
 from hta_graph.errors import DefectError, HtaGraphError
-from hta_graph.export.picture.pictures import around_picture, path_picture
+from hta_graph.export.picture.render import around_picture, path_picture
 from tests.job_fuzz import check_job, sound_ranks
 from tests.saved_file_fuzz.damage_cases import (
     OF_ANY_FOLDER,

@@ -16,7 +16,7 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import TraceError
 from hta_graph.storage.atomic_write import write_file
-from hta_graph.storage.named_places import resolve_location
+from hta_graph.storage.location import resolve_location
 from tests.support.command_line import PROGRAM, run_command
 from tests.support.interrupted_output import InterruptedOutputError, interrupted
 from tests.support.local_servers import begin_anew

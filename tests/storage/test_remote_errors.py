@@ -18,8 +18,8 @@ from hta_graph.errors import (
     TooLargeError,
     TraceError,
 )
-from hta_graph.storage import file_systems, remote_errors
-from hta_graph.storage.named_places import resolve_location
+from hta_graph.storage import remote_errors, remote_files
+from hta_graph.storage.location import resolve_location
 from hta_graph.storage.urls import parse_url
 from hta_graph.trace.header import peek_header
 from hta_graph.trace.memory_limit import limit_memory
@@ -71,7 +71,7 @@ def test_access_denied(capsys: pytest.CaptureFixture[str], bucket: Bucket, monke
     def refuse(*_: Any, **__: Any) -> Any:
         raise DeniedError(13, f"Access Denied for {url}")
 
-    monkeypatch.setattr(file_systems.file_system("s3"), "info", refuse)
+    monkeypatch.setattr(remote_files.file_system("s3"), "info", refuse)
     assert error_of(capsys, url).startswith("cannot be read: access is denied; set AWS_PROFILE")
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from hta_graph.errors import OutputError, UsageError
-from hta_graph.storage import file_systems, uploads
+from hta_graph.storage import atomic_write, remote_files
 from hta_graph.storage.atomic_write import new_folder, write_file
-from hta_graph.storage.named_places import resolve_location
+from hta_graph.storage.location import resolve_location
 from hta_graph.storage.output_paths import check_outputs
 from tests.support.command_line import run_command
 from tests.support.deep_tests import deep
@@ -118,14 +118,14 @@ def test_a_folder_has_no_beginning_before_it_is_whole(bucket: Bucket, monkeypatc
         written = [path.partition("/f/")[2].rstrip("?") for method, path, _ in bucket.asked if method == "PUT"]
         assert written == [*sorted(set(names) - {"head"}), "head"]
         assert bucket.keys("f/") == sorted(f"f/{name}" for name in names)
-    before = uploads._upload
+    before = atomic_write._upload
 
-    def fail(store: object, path: Path, address: uploads.Address) -> None:
+    def fail(store: object, path: Path, address: atomic_write.Address) -> None:
         if path.name == "c":
             raise OSError(5, "broken")
         before(store, path, address)
 
-    monkeypatch.setattr(uploads, "_upload", fail)
+    monkeypatch.setattr(atomic_write, "_upload", fail)
     with pytest.raises(OutputError, match="broken"):
         fill(target, ["b", "c", "head"])
     assert "f/head" not in bucket.keys("f/")
@@ -181,7 +181,7 @@ def test_who_may_write_and_not_look(
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Access Denied")
 
-    monkeypatch.setattr(file_systems.file_system("s3"), "info", refuse)
+    monkeypatch.setattr(remote_files.file_system("s3"), "info", refuse)
     path = small_job(tmp_path)[0]
     assert run_command(capsys, "info", path, "--json", f"{bucket.url}/out.json")[0] == 0
     assert bucket.keys() == ["out.json"]

@@ -65,7 +65,7 @@ def test_a_job_of_which_few_rows_are_held_is_read_there(
 
 @pytest.mark.slow
 def test_a_header_of_a_large_object_costs_little(bucket: Bucket) -> None:
-    from hta_graph.storage.named_places import resolve_location
+    from hta_graph.storage.location import resolve_location
     from hta_graph.trace.header import peek_header, text_size
 
     event = b'{"ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":1,"ts":1,"dur":1},'

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hta_graph.chakra.et_file import length_prefixed
+from hta_graph.chakra.et_files import length_prefixed
 from hta_graph.chakra.et_nodes import metadata_message
 from hta_graph.chakra.schema import NODE_TYPES, Node
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.model import Ints
-from hta_graph.multi_rank.matching.rank_members import ALL_RANKS, RankCommunications, Recording
+from hta_graph.multi_rank.matching.communications import ALL_RANKS, RankCommunications, Recording
 
 __all__ = ["GeneratedJob", "generated_communications"]
 

@@ -9,13 +9,13 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from hta_graph.storage import file_systems
+from hta_graph.storage import remote_files
 
 
 def begin_anew() -> None:
     """Forget who serves what, and what is known of it."""
-    file_systems.clear_cache()
-    file_systems.file_system.cache_clear()
+    remote_files.clear_cache()
+    remote_files.file_system.cache_clear()
     from fsspec import AbstractFileSystem
 
     def kinds(kind: type[AbstractFileSystem]) -> Iterator[type[AbstractFileSystem]]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import hta_graph as hg
-from hta_graph.chakra.convert import Conversion, ConvertOptions, convert
-from hta_graph.chakra.et_file import attributes
-from hta_graph.chakra.et_files import EtFolder, read_folder
+from hta_graph.chakra.convert import Conversion, convert
+from hta_graph.chakra.convert_options import ConvertOptions
+from hta_graph.chakra.et_files import EtFolder, attributes, read_folder
 from hta_graph.chakra.rank_workload import RankInput
 from hta_graph.chakra.schema import NODE_TYPES
 from tests.support.trace_builder import TraceBuilder

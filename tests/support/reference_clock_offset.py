@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.model import Bools, Floats, Ints
-from hta_graph.multi_rank.matching.clock_evidence import PairMatches
-from hta_graph.multi_rank.matching.clock_lines import ClockLine
+from hta_graph.multi_rank.matching.pair_clocks import ClockLine, PairMatches
 
 __all__ = ["gap_of_bounds", "pair_clock"]
 

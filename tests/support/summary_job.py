@@ -12,12 +12,11 @@ from typing import Any
 import hta_graph as hg
 from analyses.questions.critical_path import path_document
 from hta_graph.multi_rank.matching.collectives import match_collectives
-from hta_graph.multi_rank.matching.read_members import read_communications
-from hta_graph.multi_rank.summary.rank_excerpt import ExcerptRequest, make_path_excerpt
+from hta_graph.multi_rank.matching.read_communications import read_communications
+from hta_graph.multi_rank.summary.critical_paths import ExcerptRequest, make_path_excerpt
 from hta_graph.multi_rank.summary.summarize import SummaryRequest, summarize_rank
 from hta_graph.multi_rank.summary_job import SummarySource
-from hta_graph.multi_rank.what_if.rank_replay import answer_replay_request
-from hta_graph.multi_rank.what_if.replay_question import ReplayRequest
+from hta_graph.multi_rank.what_if.rank_replay import ReplayRequest, answer_replay_request
 from hta_graph.multi_rank.wire_format import decode_graph, encode_graph
 from hta_graph.paths.step_table import step_rows
 from hta_graph.paths.windows import WindowQuery

@@ -9,7 +9,7 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.trace import json_reader
-from hta_graph.trace.rows import EVENT_ROWS
+from hta_graph.trace.json_reader import EVENT_ROWS
 from hta_graph.trace.table import Trace
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.compare_traces import same_columns

@@ -11,7 +11,8 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import NotATraceError, TooLargeError
-from hta_graph.trace import json_reader, memory_limit, reader
+from hta_graph.trace import json_reader, memory_limit
+from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.header import peek_header, text_size
 from hta_graph.trace.memory_limit import (
     GrowthCheck,
@@ -20,7 +21,6 @@ from hta_graph.trace.memory_limit import (
     limited_data,
     within_memory,
 )
-from hta_graph.trace.source import read_bytes
 from tests.support.command_line import run_command
 
 MIB = 1 << 20
@@ -107,7 +107,7 @@ def test_events_that_grow_beyond_what_is_allowed_are_refused(monkeypatch: pytest
 
 
 def test_elements_too_short_for_events_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "MANY_ROWS", 1000)
+    monkeypatch.setattr(json_reader, "MANY_ROWS", 1000)
     text = b"[{}" + b",{}" * 1001 + b"]"
     with pytest.raises(NotATraceError, match=r"holds 1,002 elements in the first 3,007 bytes, too short for events"):
         hg.read_trace(pack(tmp_path / "t.json.gz", text))
@@ -116,7 +116,7 @@ def test_elements_too_short_for_events_are_refused(tmp_path: Path, monkeypatch: 
 
 
 def test_of_a_long_file_the_first_parts_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "MANY_ROWS", 1000)
+    monkeypatch.setattr(json_reader, "MANY_ROWS", 1000)
     monkeypatch.setattr(json_reader, "PART_BYTES", 4000)
     path = pack(tmp_path / "t.json.gz", b"[{}", b",{}" * 2000, *[b"," + ROW] * 2000, b"]")
     with pytest.raises(NotATraceError, match=r"holds 1,33\d elements in the first 4,0\d\d bytes"):

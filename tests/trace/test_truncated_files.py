@@ -12,8 +12,8 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import TraceError
-from hta_graph.export.perfetto.perfetto_path_overlay import overlay_bytes
-from hta_graph.trace import json_reader, tolerant
+from hta_graph.export.perfetto.path_overlay import overlay_bytes
+from hta_graph.trace import json_reader
 from hta_graph.trace.event_args import read_event_args
 from tests.support.compare_traces import same_columns
 from tests.support.deep_tests import deep
@@ -46,7 +46,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(text: str) -> None:
         raise AssertionError(text[-20:])
 
-    monkeypatch.setattr(tolerant, "parse", refuse)
+    monkeypatch.setattr(json_reader, "parse", refuse)
 
 
 def whole_events(cut: int) -> int:

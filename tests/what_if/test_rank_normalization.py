@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from hta_graph.what_if.like_others import RankNormalization, comparison_keys, comparison_times
+from hta_graph.what_if.rank_normalization import RankNormalization, comparison_keys, comparison_times
 from hta_graph.what_if.replay import replay_graph
 from tests.support.trace_builder import TraceBuilder
 

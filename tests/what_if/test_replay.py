@@ -11,7 +11,7 @@ import pytest
 import hta_graph as hg
 from hta_graph import DependencyGraph
 from hta_graph.errors import QueryError, UsageError
-from hta_graph.what_if.draft import ModifiedWindow
+from hta_graph.what_if.modified_window import ModifiedWindow
 from tests.support.trace_builder import TraceBuilder
 
 pytestmark = pytest.mark.sampled(2)

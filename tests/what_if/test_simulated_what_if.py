@@ -9,7 +9,7 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.model import EdgeKind
-from hta_graph.what_if.edge_times import edge_weights
+from hta_graph.what_if.replay_graph import edge_weights
 from tests.edge_accuracy import read
 from tests.replay_accuracy import PROVEN, Found, figures, of_program, program_of, quantiles
 from tests.simulator import Dialect, Program, Stream, simulate, write

@@ -12,7 +12,7 @@ import hta_graph as hg
 from hta_graph import DependencyGraph
 from hta_graph.errors import UsageError
 from hta_graph.paths.windows import WindowQuery
-from hta_graph.what_if.draft import ModifiedWindow
+from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.replay import replay_graph
 from hta_graph.what_if.slack import edge_slack
 from tests.support.trace_builder import TraceBuilder

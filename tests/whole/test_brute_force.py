@@ -22,10 +22,8 @@ from hta_graph.dependencies.stream_queues import rows_with_latest_end
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.timeline import Nesting
 from hta_graph.model import CPU_KINDS, GPU_KINDS, WALKABLE, EdgeKind, EventKind
-from hta_graph.paths.binding_edges import binding_edges
-from hta_graph.paths.walk_path import walk_back
-from hta_graph.trace.order import canonical_order, refined_order
-from hta_graph.trace.table import EventTable
+from hta_graph.paths.binding_edges import binding_edges, walk_back
+from hta_graph.trace.table import EventTable, canonical_order, refined_order
 from hta_graph.trace.timestamps import INVALID, nanoseconds
 from tests.simulator import Dialect, Program, Stream, random_program, simulate, to_bytes, write
 from tests.simulator.program import Launch

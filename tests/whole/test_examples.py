@@ -20,8 +20,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.cli.main import main
-from hta_graph.chakra.log_statistics import RankStatistics, log_statistics
-from hta_graph.chakra.simulator_log import read_log
+from hta_graph.chakra.log_statistics import RankStatistics, log_statistics, read_log
 from tests.simulator import pytorch_idioms
 from tests.support.astra_sim import needs_astra_sim, program_path
 from tests.support.host_builder import host_of

@@ -23,8 +23,7 @@ import hta_graph as hg
 from hta_graph import DEFAULT_RULES, CriticalPath, DependencyGraph
 from hta_graph.errors import QueryError
 from hta_graph.model import EdgeKind
-from hta_graph.paths.binding_edges import binding_edges
-from hta_graph.paths.walk_path import Chain, walk_back
+from hta_graph.paths.binding_edges import Chain, binding_edges, walk_back
 from tests.simulator import (
     Constraint,
     Dialect,

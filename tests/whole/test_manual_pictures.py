@@ -12,9 +12,8 @@ import pytest
 
 import hta_graph as hg
 from analyses.answer import Answer
-from analyses.questions.idle_time import idle_time, stream_idle_time
-from analyses.questions.launch_gaps import LaunchGap, launch_gaps
-from analyses.questions.ranks_stragglers import answer as stragglers
+from analyses.questions.idle_time import LaunchGap, idle_time, launch_gaps, stream_idle_time
+from analyses.questions.stragglers import answer as stragglers
 from analyses.scope import Scope, in_window
 from hta_graph.export.picture import lanes_picture
 from hta_graph.export.picture.style import link_colour

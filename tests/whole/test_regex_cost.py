@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from analyses.hta.kernel_names import name_without_arguments
+from analyses.hta.frame import name_without_arguments
 from hta_graph.text.sanitize import one_line
 from hta_graph.text.shorten import demangle, short_name, short_names, shorten_middle
 from tests.support.deep_tests import deep

@@ -24,7 +24,7 @@ OUTSIDE_THE_CATALOGUE = {
     "analyses.diff.run_diff",  # `diff`
     "analyses.questions.sync_deps",  # `sync-deps`
     "analyses.questions.info",  # `info`
-    "analyses.questions.paths_what_if",  # `what-if`
+    "analyses.questions.what_if",  # `what-if`
 }
 """Questions of commands with other arguments than ranks and windows."""
 

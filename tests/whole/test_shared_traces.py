@@ -19,13 +19,13 @@ import hta_graph as hg
 from hta_graph import DependencyGraph
 from hta_graph.dependencies.context import RuleContext
 from hta_graph.dependencies.cycle_removal import edges_that_close_cycles
-from hta_graph.dependencies.forward_backward import forward_backward
-from hta_graph.graph.graph_timeline import Timeline
+from hta_graph.dependencies.host import forward_backward
+from hta_graph.graph.timeline import Timeline
 from hta_graph.paths.binding_edges import binding_edges
 from hta_graph.paths.windows import WindowQuery
+from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.json_reader import FilePart, Parts
 from hta_graph.trace.read import trace_of_bytes
-from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Flows
 from tests.support.shared_traces import SHARED, graph_of_file, shared_traces
 

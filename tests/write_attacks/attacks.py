@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from hta_graph.multi_rank.workers import own_process
+from hta_graph.multi_rank.workers import worker_processes
 from tests.support.child_processes import child_processes, is_running, wait_until
 from tests.support.command_line import folder_contents
 from tests.support.invariants import require
@@ -367,7 +367,7 @@ def while_ranks_are_read(command: WritingCommand, output: Output) -> Iterator[st
             arguments = [part for part in made.arguments(None, "--jobs", "2") if part not in ("--rank", "0")]
 
             def sleep_instead() -> None:
-                own_process.PROGRAM = SLEEPER
+                worker_processes.PROGRAM = SLEEPER
 
             child = made.start(arguments, first=sleep_instead)
             readers = _two_readers(child.pid)

@@ -1,18 +1,37 @@
-"""kernel-sequences on the command line: the table, and a trace with the most frequent ones marked."""
+"""The commands of the analyses, made of how each describes itself.
+
+Two do more: ``kernel-sequences`` marks the most frequent ones in a trace, ``memory-timeline`` also takes the
+profiler's raw export.
+"""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
+from functools import partial
 
 from analyses.arg_types import whole_number
+from analyses.catalogue import CATALOGUE
+from analyses.cli.command import Command
+from analyses.cli.options import (
+    add_flags,
+    add_flight,
+    add_inputs,
+    add_jobs,
+    add_json,
+    add_skeletons,
+    add_stretch,
+    add_tables,
+)
 from analyses.cli.outputs import Outputs
 from analyses.cli.path_args import OutputFile
-from analyses.cli.rank_inputs import RankInputs, say
-from analyses.cli.run_analysis import read_scopes, write_answer
+from analyses.cli.rank_inputs import RankInputs
+from analyses.cli.run_analysis import read_scopes, run_analysis, write_answer
 from analyses.cli.window_args import WindowArgs
+from analyses.description import IndexEntry
+from analyses.display.stderr import say
 from hta_graph.errors import UsageError
-
-__all__ = ["_add_overlay", "_run_sequences"]
+from hta_graph.storage.file_lists import expand_file_lists
 
 
 def _add_overlay(parser: argparse.ArgumentParser) -> None:
@@ -49,3 +68,47 @@ def _run_sequences(options: argparse.Namespace) -> None:
             scopes[0], options.overlay, operator, min_pattern_len, options.top_k
         )
         say(f"{options.overlay}: {marks:,} marks; open it in ui.perfetto.dev")
+
+
+def run_memory_timeline(entry: IndexEntry, options: argparse.Namespace) -> None:
+    """Answer for traces with [memory] events, or for one raw memory timeline."""
+    from analyses.questions import raw_memory_timeline
+
+    # The profiler's raw export has no rows of a trace: its first bytes tell it apart.
+    if not any(raw_memory_timeline.is_raw_timeline(path) for path in expand_file_lists(options.inputs)):
+        run_analysis(entry, options)
+        return
+    if len(expand_file_lists(options.inputs)) > 1:
+        raise UsageError("a raw memory timeline is given alone")
+    stretch = WindowArgs.of(options)
+    if stretch.per_step or stretch.names_a_window:
+        raise UsageError("a raw memory timeline has no steps and annotations; leave the window out")
+    outputs = Outputs.of(options)
+    found = raw_memory_timeline.answer(raw_memory_timeline.read_raw_timeline(expand_file_lists(options.inputs)[0]))
+    write_answer(entry.name, found, [], outputs, raw_memory_timeline.figure)
+
+
+def analysis_commands() -> dict[str, Command]:
+    """Make the commands of all analyses, by name, in the order of the catalogue."""
+    made = {entry.name: analysis_command(entry) for entry in CATALOGUE}
+    (of_memory,) = (entry for entry in CATALOGUE if entry.name == "memory-timeline")
+    made["memory-timeline"] = replace(made["memory-timeline"], run=partial(run_memory_timeline, of_memory))
+    sequences = made["kernel-sequences"]
+    made["kernel-sequences"] = replace(sequences, options=(*sequences.options, _add_overlay), run=_run_sequences)
+    return made
+
+
+def analysis_command(entry: IndexEntry) -> Command:
+    """Make the command of an analysis: what all share, then its own flags."""
+    # The order is that of the help: what is read, how, what is written, then the analysis' own flags.
+    between_ranks = () if entry.from_summaries == "no" else (add_flight, add_skeletons)
+    shared = (add_inputs, add_jobs, *between_ranks, add_json, add_stretch, add_tables)
+    return Command(
+        name=entry.name,
+        help=entry.help,
+        more=entry.more,
+        examples=entry.examples,
+        page=entry.page,
+        options=(*shared, partial(add_flags, flags=entry.flags)),
+        run=partial(run_analysis, entry),
+    )

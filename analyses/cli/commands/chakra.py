@@ -1,4 +1,4 @@
-"""chakra: the commands about workloads for the simulators of MLCommons Chakra and ASTRA-sim."""
+"""chakra: workloads for the simulators of MLCommons Chakra and ASTRA-sim."""
 
 from __future__ import annotations
 
@@ -12,22 +12,20 @@ from analyses.cli.command import Command, CommandGroup
 from analyses.cli.options import add_inputs, add_jobs, add_json
 from analyses.cli.outputs import write_json
 from analyses.cli.path_args import InputFolder, InputTraces, OutputFile, OutputFolder
-from analyses.cli.rank_inputs import RankInputs, print_lines, say
+from analyses.cli.rank_inputs import RankInputs, print_lines
+from analyses.display.stderr import say
 from hta_graph.chakra.convert_options import CHOICES
 from hta_graph.errors import HtaGraphError, OutputError, UsageError
 from hta_graph.storage.file_lists import expand_file_lists
-from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import resolve_location
+from hta_graph.storage.location import Location, resolve_location
 
 if TYPE_CHECKING:
-    from analyses.display.terminal import Line
+    from analyses.display.text_layout import Line
     from hta_graph.chakra.convert import Conversion
     from hta_graph.chakra.linked_trace import LinkedTrace
     from hta_graph.chakra.log_statistics import LogStatistics
     from hta_graph.chakra.rank_workload import RankInput
     from hta_graph.chakra.simulate import Simulation
-
-__all__ = ["CHAKRA", "LINK"]
 
 
 def _add_link(parser: argparse.ArgumentParser) -> None:
@@ -66,8 +64,7 @@ def _run_link(options: argparse.Namespace) -> None:
     """Link a host execution trace and a device trace of one rank, and say what was found."""
     from hta_graph.build import build_graph
     from hta_graph.chakra.host_trace import read_host_trace
-    from hta_graph.chakra.linked_json import linked_json
-    from hta_graph.chakra.linked_trace import link_traces
+    from hta_graph.chakra.linked_trace import link_traces, linked_json
     from hta_graph.storage.atomic_write import write_file
     from hta_graph.trace.read import read_trace
 
@@ -148,8 +145,9 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
 
 def _run_convert(options: argparse.Namespace) -> None:
     """Write a folder of ``.et`` files, and say what became of the traces."""
-    from hta_graph.chakra.convert import ConvertOptions, conversion_document
+    from hta_graph.chakra.convert import conversion_document
     from hta_graph.chakra.convert import convert as write_workload
+    from hta_graph.chakra.convert_options import ConvertOptions
     from hta_graph.chakra.et_files import check_target
 
     target = resolve_location(options.output)
@@ -308,10 +306,9 @@ def _add_statistics(parser: argparse.ArgumentParser) -> None:
 
 def _run_statistics(options: argparse.Namespace) -> None:
     """Print what a log of ASTRA-sim says of each rank."""
+    from hta_graph.chakra.astra_sim import rank_programs
     from hta_graph.chakra.et_files import read_folder
-    from hta_graph.chakra.et_program import rank_programs
-    from hta_graph.chakra.log_statistics import log_statistics, statistics_document
-    from hta_graph.chakra.simulator_log import read_log
+    from hta_graph.chakra.log_statistics import log_statistics, read_log, statistics_document
 
     log = read_log(options.log)
     found = log_statistics(log, rank_programs(read_folder(options.workload)) if options.workload else None)
@@ -433,7 +430,7 @@ def _host_traces_by_rank(given: Sequence[str], ranks: Sequence[int], only: int |
 
 def _conversion_lines(conversion: Conversion) -> list[Line]:
     """Tell how long each rank is, as measured and as simulated."""
-    from analyses.display.terminal import duration_text, table
+    from analyses.display.text_layout import duration_text, table
 
     rows = [
         [
@@ -449,7 +446,7 @@ def _conversion_lines(conversion: Conversion) -> list[Line]:
 
 def _simulation_lines(result: Simulation) -> list[Line]:
     """Tell how much each rank executed, and how long that took."""
-    from analyses.display.terminal import duration_text, table
+    from analyses.display.text_layout import duration_text, table
 
     rows = [
         [
@@ -464,7 +461,7 @@ def _simulation_lines(result: Simulation) -> list[Line]:
 
 def _statistics_lines(found: LogStatistics) -> list[Line]:
     """Tell how long each rank did what (ms)."""
-    from analyses.display.terminal import table
+    from analyses.display.text_layout import table
     from hta_graph.text.formatting import milliseconds
 
     rows = [

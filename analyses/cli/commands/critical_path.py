@@ -8,27 +8,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from analyses.cli.command import Command
-from analyses.cli.options import (
-    add_flight,
-    add_inputs,
-    add_jobs,
-    add_json,
-    add_near,
-    add_skeletons,
-    add_window,
-)
+from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_near, add_skeletons, add_window
 from analyses.cli.outputs import write_json
 from analyses.cli.path_args import OutputFile
-from analyses.cli.rank_inputs import RankInputs, print_lines, say
+from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
+from analyses.display.stderr import say
 from hta_graph.errors import QueryError, UsageError
 
 if TYPE_CHECKING:
-    from analyses.display.terminal import Line
+    from analyses.display.text_layout import Line
     from hta_graph.paths.critical_path import CriticalPath
     from hta_graph.paths.step_table import StepRow
-
-__all__ = ["CRITICAL_PATH", "path_of_window", "say_default_window", "write_path_overlay"]
 
 
 def _add_path_outputs(parser: argparse.ArgumentParser) -> None:
@@ -139,7 +130,7 @@ def say_default_window(path: CriticalPath, options: argparse.Namespace) -> None:
 
 def write_path_overlay(path: CriticalPath, target: str) -> None:
     """Write the trace with the path on top; say what is merged, which arrows had no room, and where to open it."""
-    from hta_graph.export.perfetto.perfetto_path_overlay import PERFETTO_URL, write_overlay
+    from hta_graph.export.perfetto.path_overlay import PERFETTO_URL, write_overlay
 
     counts = write_overlay(path, target)
     if counts.runs < counts.segments:

@@ -1,4 +1,4 @@
-"""The main job on the bundled sample, and the bundled traces themselves, with which anybody can follow the manual."""
+"""demo: the main job on the bundled sample, and the bundled traces, with which anybody can follow the manual."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from analyses.cli.command import Command
 from analyses.cli.commands.critical_path import write_path_overlay
 from analyses.cli.path_args import OutputFolder
 from analyses.cli.rank_inputs import RankInputs, print_lines
-
-__all__ = ["DEMO"]
 
 TRACES = {
     "trace.json.gz": ("sample_trace.json.gz", "three training steps of one rank"),
@@ -47,7 +45,7 @@ def _run_demo(options: argparse.Namespace) -> None:
 def _write_traces(target: str) -> None:
     """Copy the bundled traces into a new folder, and say what each is."""
     from hta_graph.storage.atomic_write import new_folder
-    from hta_graph.storage.named_places import resolve_location
+    from hta_graph.storage.location import resolve_location
     from hta_graph.storage.output_paths import check_empty_folder
 
     folder = resolve_location(target)

@@ -1,4 +1,4 @@
-"""diff: two runs side by side on the command line."""
+"""diff: two runs or jobs side by side."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from analyses.cli.command import Command
 from analyses.cli.options import add_jobs, add_json, add_skeletons, add_window, add_written
 from analyses.cli.outputs import Outputs
 from analyses.cli.path_args import InputTraces
-from analyses.cli.rank_inputs import RankInputs, say
+from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.run_analysis import write_answer
 from analyses.cli.window_args import WindowArgs
+from analyses.display.stderr import say
 from hta_graph.errors import QueryError
 
 if TYPE_CHECKING:
+    from analyses.diff.comparison import Comparison
     from analyses.diff.job_side import JobSide
     from analyses.diff.sides import Lengths
-    from analyses.diff.two_runs_comparison import Comparison
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.paths.windows import WindowForm, WindowQuery
 
     Run = JobSide | DependencyGraph
-
-__all__ = ["DIFF"]
 
 
 def _add_pair(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +49,7 @@ def _add_pair(parser: argparse.ArgumentParser) -> None:
 
 def _run_diff(options: argparse.Namespace) -> None:
     """Print what changed between two runs, or write it as JSON, CSV or a figure."""
-    from analyses.diff import run_diff, two_runs_job_diff
+    from analyses.diff import job_diff, run_diff
     from analyses.diff.job_side import JobSide
 
     outputs, sides = Outputs.of(options), _inputs_of_sides(options)
@@ -60,8 +59,8 @@ def _run_diff(options: argparse.Namespace) -> None:
     ranks = run_diff.between_runs(control, test, windows, options.data_load or (), form)
     judged: Comparison[Lengths] = ranks
     if isinstance(runs[0], JobSide) and isinstance(runs[1], JobSide):
-        judged = jobs = two_runs_job_diff.between_jobs(runs[0], runs[1], ranks)
-        answer = two_runs_job_diff.answer_of_jobs(jobs, ranks)
+        judged = jobs = job_diff.between_jobs(runs[0], runs[1], ranks)
+        answer = job_diff.answer_of_jobs(jobs, ranks)
     else:
         answer = run_diff.answer_of_comparison(ranks)
     write_answer("diff", answer, [side.scope for side in ranks.sides.values()], outputs, run_diff.figure)
@@ -98,8 +97,8 @@ def _run_of(graph: DependencyGraph, window: WindowQuery | None, data_load: Seque
 
 def _one_rank_of_each(sides: Sequence[RankInputs], runs: Sequence[Run]) -> list[DependencyGraph]:
     """Return the graphs of the lowest rank that both sides have, else of the lowest of each."""
+    from analyses.diff.job_diff import common_rank
     from analyses.diff.job_side import JobSide
-    from analyses.diff.two_runs_job_diff import common_rank
 
     jobs = [run for run in runs if isinstance(run, JobSide)]
     alone = [run.rank for run in runs if not isinstance(run, JobSide)]

@@ -8,11 +8,10 @@ from analyses.cli.command import Command
 from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_stretch
 from analyses.cli.outputs import write_json
 from analyses.cli.path_args import OutputFile, OutputFolder
-from analyses.cli.rank_inputs import RankInputs, print_lines, say
+from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
-from hta_graph.storage.named_places import resolve_location
-
-__all__ = ["GRAPH", "INFO", "SYNC_DEPS"]
+from analyses.display.stderr import say
+from hta_graph.storage.location import resolve_location
 
 
 def _run_info(options: argparse.Namespace) -> None:

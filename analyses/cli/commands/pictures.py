@@ -10,9 +10,8 @@ from analyses.cli.command import Command
 from analyses.cli.commands.critical_path import path_of_window, say_default_window
 from analyses.cli.options import add_flight, add_inputs, add_jobs, add_window
 from analyses.cli.path_args import OutputFile
-from analyses.cli.rank_inputs import RankInputs, say
-
-__all__ = ["RENDER", "TIMELINE"]
+from analyses.cli.rank_inputs import RankInputs
+from analyses.display.stderr import say
 
 
 def _add_picture(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""report: one page about a run on the command line."""
+"""report: one page about a run."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from analyses.cli.command import Command
 from analyses.cli.options import add_flight, add_inputs, add_jobs, add_skeletons, add_window
 from analyses.cli.outputs import check_page_name, say_open_in_browser, write_json
 from analyses.cli.path_args import OutputFile
-from analyses.cli.rank_inputs import RankInputs, say
+from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
+from analyses.display.stderr import say
 from hta_graph.errors import QueryError, UsageError
-from hta_graph.storage.named_places import is_remote, resolve_location
+from hta_graph.storage.location import is_remote, resolve_location
 
 if TYPE_CHECKING:
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.graph.job_graph import JobGraph
     from hta_graph.paths.critical_path import CriticalPath
     from hta_graph.paths.windows import WindowQuery
-
-__all__ = ["REPORT"]
 
 
 def _add_report(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +74,7 @@ def _report_of_whole(graphs: Mapping[int, DependencyGraph], stretch: WindowArgs,
         write_json(options.json, verdict_document(paths, job), options.left_out)
     if not options.output:
         return
-    from analyses.questions.ranks_stragglers import answer as stragglers
+    from analyses.questions.stragglers import answer as stragglers
     from analyses.report.report import report_page, steps_of_report
 
     scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
@@ -113,7 +112,7 @@ def _report_of_summaries(job: JobGraph, stretch: WindowArgs, options: argparse.N
 
 def _written_overlay(path: CriticalPath, options: argparse.Namespace) -> str:
     """Write the overlay that is asked for; return where it is."""
-    from hta_graph.export.perfetto.perfetto_path_overlay import write_overlay
+    from hta_graph.export.perfetto.path_overlay import write_overlay
 
     if not options.overlay:
         return ""

@@ -1,4 +1,4 @@
-"""what-if: what changes would gain, on the command line."""
+"""what-if: how long a window would be after changes, and which changes would gain most."""
 
 from __future__ import annotations
 
@@ -8,25 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from analyses.arg_types import factor_text
 from analyses.cli.command import Command
-from analyses.cli.options import (
-    add_flight,
-    add_inputs,
-    add_jobs,
-    add_json,
-    add_near,
-    add_skeletons,
-    add_stretch,
-)
+from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_near, add_skeletons, add_stretch
 from analyses.cli.outputs import write_json
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
-from analyses.display.terminal import clipped
+from analyses.display.text_layout import clipped
 from hta_graph.errors import UsageError
 
 if TYPE_CHECKING:
     from analyses.changes import NamedChange
 
-__all__ = ["WHAT_IF"]
 
 WHAT = "WHAT is KIND:PATTERN, KIND one of kernel, operator, module, annotation, collective, class, rank; or a PATTERN"
 
@@ -66,7 +57,7 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
 
 def _run_what_if(options: argparse.Namespace) -> None:
     """Print how long a window would be after changes, or what changes would gain, or write it as JSON."""
-    from analyses.questions import paths_what_if as asking
+    from analyses.questions import what_if as asking
     from analyses.questions.what_if import what_if_lines
     from hta_graph.what_if.selectors import Selector
 

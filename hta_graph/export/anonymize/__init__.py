@@ -1,1 +1,1 @@
-"""A trace without what its owner would not give away, with the same graph."""
+"""A trace without names, paths, hosts and shapes that are private, and with the same graph."""

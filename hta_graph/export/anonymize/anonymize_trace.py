@@ -1,12 +1,14 @@
-"""Rows as others may see them: each in its place, so that an event keeps its number in the file.
+"""A trace anonymized, written whole, with the same graph: the command ``strip``.
 
-A row that is no event, no arrow and no name of a thread becomes ``{}``, which readers pass over.
+Each row stays in its place, so that an event keeps its number in the file. A row that is no event, no arrow and no
+name of a thread becomes ``{}``, which readers pass over.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,19 +17,21 @@ import numpy as np
 import orjson
 
 from hta_graph.errors import TraceError
-from hta_graph.export.anonymize.allowlist import ArgumentAllowlist
-from hta_graph.export.anonymize.pseudonyms import Pseudonyms
-from hta_graph.export.anonymize.renumbered import IdMap
+from hta_graph.export.anonymize.allowlist import ArgumentAllowlist, allowed_header
+from hta_graph.export.anonymize.keep_options import KEEP_OPTIONS
+from hta_graph.export.anonymize.pseudonyms import IdMap, Pseudonyms
 from hta_graph.model import EventKind, Ints
+from hta_graph.storage.atomic_write import write_file
+from hta_graph.storage.compress import compressed_for
+from hta_graph.storage.location import Location
+from hta_graph.storage.output_paths import check_output
 from hta_graph.text.formatting import microseconds
 from hta_graph.trace.columnize import STREAM_KINDS, start_times
-from hta_graph.trace.json_reader import FilePart
+from hta_graph.trace.decompress import read_bytes
+from hta_graph.trace.json_reader import FilePart, Number, RowReader, RowShape, number_or_text
 from hta_graph.trace.profiler_names import CATEGORY, PROFILER_RANGE
-from hta_graph.trace.rows import Number, RowShape, number_or_text
 from hta_graph.trace.table import Trace
 from hta_graph.trace.timestamps import INVALID
-
-__all__ = ["ALL_ARGUMENTS", "AnonymizedRows"]
 
 ARROW_CATEGORIES = ("ac2g", "async_cpu_to_gpu", "async_gpu", "async", "fwdbwd")
 """Categories of arrows, which are their names too."""
@@ -187,3 +191,69 @@ class AnonymizedRows:
         titled = TITLED_THREAD.fullmatch(name)
         kind = "stream" if self.numbers.is_on_device(row.pid) else "thread"
         return f"{kind} {self.numbers.place(row.pid, row.tid)[1]}" + (f" ({titled[1]})" if titled else "")
+
+
+DAY_NS = 86_400 * 10**9
+"""Where stripped times begin: late enough that other ranks' clocks may be behind."""
+
+
+@dataclass
+class TraceAnonymizer:
+    """Strips the ranks of one job, the lowest first: all get the same pseudonyms and the same origin of time.
+
+    Args:
+        keep: what stays besides what everybody knows; keys of ``KEEP_OPTIONS``.
+        keep_times: whether the date stays.
+
+    ``names`` are the pseudonyms, ``dropped`` the arguments that went by key, ``emptied`` the rows that went by phase,
+    ``events`` how many rows stayed events.
+    """
+
+    keep: Collection[str] = ()
+    keep_times: bool = False
+    dropped: Counter[str] = field(default_factory=Counter)
+    emptied: Counter[str] = field(default_factory=Counter)
+    events: int = 0
+    _origin_ns: int | None = None
+
+    def __post_init__(self) -> None:
+        self.names = Pseudonyms(category for key in self.keep for category in KEEP_OPTIONS[key])
+
+    def write(self, trace: Trace, target: str | Location) -> None:
+        """Write a rank's trace without what its owner would not give away; packed as the target's name says.
+
+        Raises:
+            TraceError: the trace's file is gone or has changed.
+            OutputError: the file cannot be written or is the trace itself.
+            MissingExtraError: it is to be packed as zstd, and that package is not installed.
+        """
+        check_output(target, [trace.path])
+        write_file(target, compressed_for(target, self.text(trace)))
+
+    def text(self, trace: Trace) -> Iterator[bytes]:
+        """Yield the stripped trace as JSON, in pieces.
+
+        Raises:
+            TraceError: the trace's file is gone or has changed.
+        """
+        if self._origin_ns is None:
+            first = int(trace.events.start.min()) if len(trace.events) else 0
+            self._origin_ns = first // 1000 * 1000 - DAY_NS
+        has_shapes = "shapes" in self.keep
+        numbers = IdMap(trace.lanes, self.names)
+        arguments = ArgumentAllowlist(self.names, numbers, shapes=has_shapes)
+        rows = AnonymizedRows(trace, self.names, numbers, arguments, self._origin_ns, self.emptied)
+        reader = RowReader(trace.path, read_bytes(trace.path), ALL_ARGUMENTS, salvage=trace.salvaged is not None)
+        yield b'{"traceEvents":['
+        between = b""
+        for part in reader:
+            if part.rows:
+                yield between + rows.text_of(part)
+                between = b",\n"
+        rows.check_complete()
+        header = allowed_header(reader.facts.header, self.names, shapes=has_shapes)
+        if self.keep_times:
+            header["baseTimeNanoseconds"] = self._origin_ns
+        yield b"\n]" + (b"," + orjson.dumps(header)[1:-1] if header else b"") + b"}\n"
+        self.events += len(trace.events)
+        self.dropped += arguments.dropped

@@ -1,8 +1,6 @@
-"""What of a trace can stay on request, without importing what strips it."""
+"""What of a trace can be kept on request, without importing what anonymizes it."""
 
 from __future__ import annotations
-
-__all__ = ["KEEP_OPTIONS"]
 
 KEEP_OPTIONS: dict[str, tuple[str, ...]] = {
     "shapes": (),

@@ -1,6 +1,6 @@
-"""Which names everybody knows already, by the shapes that their makers give them; one table per kind of event.
+"""Which names are public, by the shapes that their makers give them; one table per kind of event.
 
-A name that has none of these shapes is somebody's own. Shapes and not lists: libraries have thousands of kernels, and
+A name that has none of these shapes is private. Shapes and not lists: libraries have thousands of kernels, and
 each release brings more. Sources: the names in 332 public Kineto files from 2020 to 2026; PyTorch's
 torch/csrc/autograd (nodes that PyTorch generates end in ``Backward`` and a digit, those of a program do not).
 """
@@ -12,8 +12,6 @@ from functools import lru_cache
 
 from hta_graph.model import EventKind
 from hta_graph.trace.profiler_names import PROCESS_GROUP_CALL, STEP_NAME
-
-__all__ = ["LONGEST_NAME", "SYNC_RECORDS", "is_public"]
 
 OPTIMIZERS = (
     "Adadelta|Adafactor|Adagrad|Adam|AdamW|Adamax|ASGD|LBFGS|Muon|NAdam|RAdam|RMSprop|Rprop|SGD|SparseAdam"

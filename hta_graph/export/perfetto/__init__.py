@@ -1,1 +1,1 @@
-"""Traces with rows appended for Perfetto and other viewers: the path, counters, marks."""
+"""Traces with events of ours for Perfetto and other viewers of Chrome's format."""

@@ -1,10 +1,10 @@
-"""A trace's text with rows appended: what it holds stays as it is, byte for byte."""
+"""A trace's text with events appended, tracks of slices or counters; what it holds stays as it is, byte for byte."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -14,28 +14,16 @@ import numpy as np
 import orjson
 
 from hta_graph.errors import TraceError
-from hta_graph.model import Ints
+from hta_graph.model import Floats, Ints
 from hta_graph.storage.atomic_write import write_file
 from hta_graph.storage.compress import gzipped
 from hta_graph.storage.location import Location
-from hta_graph.trace.reader import closed_text, paused_gc
-from hta_graph.trace.source import read_bytes
+from hta_graph.storage.output_paths import check_output
+from hta_graph.text.formatting import microseconds
+from hta_graph.trace.decompress import read_bytes
+from hta_graph.trace.json_reader import closed_text, paused_gc, replace_half_escapes
 from hta_graph.trace.table import Trace
 from hta_graph.trace.timestamps import base_time
-from hta_graph.trace.tolerant import replace_half_escapes
-
-__all__ = [
-    "FIRST_FREE_PROCESS",
-    "CHUNK_BYTES",
-    "OriginalTrace",
-    "OriginalRow",
-    "buffer_address",
-    "rounded_by_viewer",
-    "unused_numbers",
-    "integer_ids",
-    "read_original",
-    "write_trace",
-]
 
 CHUNK_BYTES = 1 << 24
 FIRST_FREE_PROCESS = 1
@@ -175,3 +163,110 @@ def integer_ids(ids: Iterable[Any]) -> set[int]:
 def unused_numbers(taken: set[int], first: int) -> Iterator[int]:
     """Yield the numbers from ``first`` on that are not taken."""
     return (number for number in count(first) if number not in taken)
+
+
+@dataclass(frozen=True)
+class SliceTrack:
+    """Slices on a track of their own, in order of time (ns): a text and arguments for each.
+
+    One that would reach into the next is drawn up to that.
+    """
+
+    name: str
+    start: Ints
+    end: Ints
+    texts: Sequence[str]
+    arguments: Sequence[dict[str, Any]]
+
+
+def write_slices(trace: Trace, process: str, tracks: Sequence[SliceTrack], target: str | Location) -> int:
+    """Write a trace with a process of tracks and return how many slices it has; gzip if the name ends in ``.gz``.
+
+    What the trace holds stays as it is, byte for byte.
+
+    Raises:
+        TraceError: the trace's file is gone or has changed.
+        OutputError: the file cannot be written or is the trace itself.
+    """
+    check_output(target, [trace.path])
+    original = read_original(trace)
+    content = original.with_rows(orjson.dumps(row).decode() for row in _track_rows(original, process, tracks))
+    write_trace(target, content)
+    return sum(len(track.start) for track in tracks)
+
+
+def _track_rows(original: OriginalTrace, process: str, tracks: Sequence[SliceTrack]) -> Iterator[dict[str, Any]]:
+    pid = next(unused_numbers(integer_ids(row.pid for row in original.rows), FIRST_FREE_PROCESS))
+    if tracks:
+        yield {"ph": "M", "pid": pid, "tid": 0, "name": "process_name", "args": {"name": process}}
+    for tid, track in enumerate(tracks, start=1):
+        place = {"pid": pid, "tid": tid}
+        yield {"ph": "M", **place, "name": "thread_name", "args": {"name": track.name}}
+        yield {"ph": "M", **place, "name": "thread_sort_index", "args": {"sort_index": tid}}
+        yield from _slice_rows(place, track, original.base_ns)
+
+
+def _slice_rows(place: dict[str, Any], track: SliceTrack, base_ns: int) -> Iterator[dict[str, Any]]:
+    """Yield a begin and an end per slice, so that they stay apart however a viewer rounds, or an instant."""
+    start, end = track.start - base_ns, track.end - base_ns
+    # Slices of one track may not overlap; a viewer would drop the later one.
+    end[:-1] = np.minimum(end[:-1], start[1:])
+    visible = (rounded_by_viewer(start) < rounded_by_viewer(end)).tolist()
+    times = zip(start.tolist(), end.tolist(), visible, strict=True)
+    for (begins, ends, is_visible), text, arguments in zip(times, track.texts, track.arguments, strict=True):
+        phase = {"ph": "B"} if is_visible else {"ph": "i", "s": "t"}
+        yield {**phase, **place, "ts": _time_fragment(begins), "name": text, "args": arguments}
+        if is_visible:
+            yield {"ph": "E", **place, "ts": _time_fragment(ends)}
+
+
+def _time_fragment(time_ns: int) -> orjson.Fragment:
+    return orjson.Fragment(microseconds(time_ns))
+
+
+@dataclass(frozen=True)
+class CounterTrack:
+    """A number over time: from each time (ns) on it has the value.
+
+    Attributes:
+        name: the track's name.
+        argument: what the number is called.
+        id: tells tracks of one name apart; none if there is one. It is written as text: Perfetto takes tracks whose
+            ids are numbers for one.
+        process: the id of the process that the track stands in; a GPU is the process with its number.
+        time: when the number changes.
+        value: its values.
+    """
+
+    name: str
+    argument: str
+    id: int | None
+    process: int
+    time: Ints
+    value: Ints | Floats
+
+    def rows(self, base_ns: int) -> Iterator[str]:
+        """Yield one row per change, timed from a trace's base time."""
+        fields: dict[str, Any] = {"ph": "C", "pid": self.process, "name": self.name}
+        if self.id is not None:
+            fields["id"] = str(self.id)
+        head = orjson.dumps(fields).decode()[:-1]
+        argument = orjson.dumps(self.argument).decode()
+        for time, value in zip((self.time - base_ns).tolist(), self.value.tolist(), strict=True):
+            yield f'{head},"ts":{microseconds(time)},"args":{{{argument}:{value!r}}}}}'
+
+
+def write_counters(trace: Trace, tracks: Sequence[CounterTrack], target: str | Location) -> int:
+    """Write a trace with counter tracks and return how many points they have; gzip if the name ends in ``.gz``.
+
+    What the trace holds stays as it is, byte for byte.
+
+    Raises:
+        TraceError: the trace's file is gone or has changed.
+        OutputError: the file cannot be written or is the trace itself.
+    """
+    check_output(target, [trace.path])
+    original = read_original(trace)
+    content = original.with_rows(row for track in tracks for row in track.rows(original.base_ns))
+    write_trace(target, content)
+    return sum(len(track.time) for track in tracks)

@@ -1,24 +1,140 @@
-"""The rows of a path in the format of traces: slices of classes and runs, and arrows to what they belong to."""
+"""A trace, or the traces of a job, with the critical path on top, for Perfetto and other viewers of Chrome's format.
+
+A slice is a class of the path or a run of segments, and arrows join runs to the events that own them. Viewers choose
+colours for themselves: Perfetto's UI draws a slice in the colour that a hash of its name gives, digits left out, and
+knows no other way for JSON traces (google/perfetto#208, #620, #624); chrome://tracing takes the names of its own
+palette from ``cname``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, islice
 from typing import Any
 
+import msgspec
 import numpy as np
 import orjson
 
-from hta_graph.arrays import distinct, first_of_runs
-from hta_graph.export.perfetto.class_colours import CLASS_CNAME, CLASS_TITLE
-from hta_graph.export.perfetto.path_arrows import is_visible
-from hta_graph.model import BoundBy, EdgeKind, Ints, edge_kinds
+from hta_graph.arrays import distinct, first_of_runs, take_or
+from hta_graph.export.perfetto.append_events import (
+    FIRST_FREE_PROCESS,
+    OriginalRow,
+    OriginalTrace,
+    integer_ids,
+    read_original,
+    rounded_by_viewer,
+    unused_numbers,
+    write_trace,
+)
+from hta_graph.export.perfetto.rewrite_rows import SharedIds, rewrite_rows
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.job_graph import JobGraph
+from hta_graph.model import Bools, BoundBy, EdgeKind, Ids, Ints, edge_kinds
 from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.storage.location import Location
+from hta_graph.storage.output_paths import check_output
 from hta_graph.text.formatting import microseconds
+from hta_graph.trace.table import EventTable
 
-__all__ = ["OverlayTarget", "PathArrows", "PathEvents"]
+CLASS_TITLE: Mapping[str, str] = {
+    # Among the wordings that say the same these have hashes that are ten colours which one can tell apart.
+    BoundBy.CPU_BOUND.label: "CPU in operators and calls (cpu_bound)",
+    BoundBy.DATA_LOADING.label: "loading data (data_loading)",
+    BoundBy.GPU_COMPUTE_BOUND.label: "computing in kernels (gpu_compute_bound)",
+    BoundBy.GPU_COMMUNICATION_BOUND.label: "exchanging data (gpu_communication_bound)",
+    BoundBy.GPU_MEMORY_BOUND.label: "copies or sets (gpu_memory_bound)",
+    BoundBy.GPU_KERNEL_KERNEL_OVERHEAD.label: "between two kernels (gpu_kernel_kernel_overhead)",
+    BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD.label: "waiting for launch of kernels (gpu_kernel_launch_overhead)",
+    BoundBy.CPU_GAP.label: "CPU outside of operators (cpu_gap)",
+    BoundBy.SYNC_OVERHEAD.label: "returning from the call (sync_overhead)",
+    BoundBy.UNEXPLAINED.label: "nothing is known (unexplained)",
+}
+"""The name of a slice of each class: what it means, which shows first where little room is, and the class."""
+
+CLASS_CNAME: Mapping[str, str] = {
+    BoundBy.CPU_BOUND.label: "rail_response",
+    BoundBy.DATA_LOADING.label: "detailed_memory_dump",
+    BoundBy.GPU_COMPUTE_BOUND.label: "rail_load",
+    BoundBy.GPU_COMMUNICATION_BOUND.label: "thread_state_iowait",
+    BoundBy.GPU_MEMORY_BOUND.label: "bad",
+    BoundBy.GPU_KERNEL_KERNEL_OVERHEAD.label: "background_memory_dump",
+    BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD.label: "thread_state_runnable",
+    BoundBy.CPU_GAP.label: "generic_work",
+    BoundBy.SYNC_OVERHEAD.label: "thread_state_uninterruptible",
+    BoundBy.UNEXPLAINED.label: "terrible",
+}
+"""The colour of each class in chrome://tracing, by its name there: blue, purple, green, orange, ..., red."""
+
+
+LONG_RUN_SHARE = 0.01
+"""A run of at least this share of the window gets an arrow even where the path stays on its lane."""
+
+
+def runs_with_arrows(path: CriticalPath, base_ns: int) -> Ints:
+    """Return the runs that deserve an arrow and whose event a viewer draws, the longest first."""
+    runs, events = path.runs, path.graph.event_table
+    if not len(runs) or not len(events):
+        return np.empty(0, np.int64)
+    lane = take_or(events.lane, runs.event)
+    # An arrow tells where the path comes from: needed where it changes lanes, helpful where it stays long.
+    deserving = first_of_runs(lane) | (runs.length >= LONG_RUN_SHARE * path.length_ns)
+    wanted = np.flatnonzero((lane >= 0) & deserving & is_visible(runs.start, runs.end, base_ns))
+    drawn_on = _viewer_lanes(path.graph)
+    lanes = np.unique(drawn_on[runs.event[wanted]])
+    wanted = wanted[_is_nested(events, drawn_on, base_ns, lanes)[runs.event[wanted]]]
+    return wanted[np.argsort(-runs.length[wanted], kind="stable")]
+
+
+def runs_before_crossings(path: CriticalPath, base_ns: int) -> Ints:
+    """Return the runs after which the path goes on at another rank, where a viewer draws both; the longest first."""
+    runs = path.runs
+    visible = is_visible(runs.start, runs.end, base_ns)
+    crossing = np.flatnonzero((runs.part[1:] != runs.part[:-1]) & visible[1:] & visible[:-1])
+    return crossing[np.argsort(-runs.length[crossing], kind="stable")]
+
+
+def _viewer_lanes(graph: DependencyGraph) -> Ids:
+    """Return the lane on which each event is drawn: what a thread does with other ranks lies among its other rows."""
+    lanes = [part.graph.event_table.lane + part.first_lane for part in graph.parts]
+    missing = len(graph.event_table) - sum(map(len, lanes))
+    return np.concatenate([*lanes, np.full(missing, -1)]).astype(np.int32)
+
+
+def _is_nested(events: EventTable, drawn_on: Ids, base_ns: int, lanes: Ids) -> Bools:
+    """Mark the events on some lanes that nest; a viewer drops or moves a slice that outlives the one it starts in."""
+    start = rounded_by_viewer(events.start - base_ns)
+    end = start + (events.end - events.start)
+    drawn = np.zeros(len(events), np.bool_)
+    for lane in lanes.tolist():
+        rows = np.flatnonzero(drawn_on == lane)
+        rows = rows[np.lexsort((-end[rows], start[rows]))]
+        drawn[rows] = list(_ends_inside(start[rows].tolist(), end[rows].tolist()))
+    return drawn
+
+
+def _ends_inside(starts: list[int], ends: list[int]) -> Iterator[bool]:
+    """Say of slices in order of time whether each ends before the one that it starts in.
+
+    >>> list(_ends_inside([0, 1, 2, 9], [10, 5, 7, 10]))
+    [True, True, False, True]
+    """
+    open_ends: list[int] = []
+    for start, end in zip(starts, ends, strict=True):
+        while open_ends and open_ends[-1] <= start:
+            open_ends.pop()
+        nests = not open_ends or end <= open_ends[-1]
+        if nests:
+            open_ends.append(end)
+        yield nests
+
+
+def is_visible(start: Ints, end: Ints, base_ns: int) -> Bools:
+    """Mark the slices that keep a length in a viewer's clock."""
+    return np.asarray(rounded_by_viewer(start - base_ns) < rounded_by_viewer(end - base_ns))
+
 
 NAME_LIMIT = 60
 PROCESS_NAME = "Critical path"
@@ -236,3 +352,124 @@ def _json_text(value: Record) -> str:
 
 def _shortened_name(name: str) -> str:
     return name if len(name) <= NAME_LIMIT else name[: NAME_LIMIT - 1] + "…"
+
+
+ARROW_LIMIT = 500
+"""Most arrows of one overlay to events, and most from rank to rank; of more the largest are drawn."""
+PERFETTO_URL = (
+    "https://ui.perfetto.dev/#!/?startupCommands="
+    "%5B%7B%22id%22%3A%22dev.perfetto.PinTracksByRegex%22%2C%22args%22%3A%5B%22%5EPath%20of%20%22%5D%7D%5D"
+)
+"""Where to open an overlay: processes open folded there, and this address pins the path's tracks above them."""
+
+
+@dataclass(frozen=True)
+class OverlayCounts:
+    """What an overlay shows: segments of the path as so many runs, arrows, and how many the limit left out."""
+
+    segments: int
+    runs: int
+    arrows: int
+    arrows_left_out: int
+
+
+def overlay_bytes(path: CriticalPath, *, arrows: int = ARROW_LIMIT) -> bytes:
+    """Return the path's trace as JSON with the path's rows behind its own, which stay as they are.
+
+    Of a job the rows of all ranks stand in one text, in job time, and each rank's processes and arrows have numbers
+    that no other rank has; the path has a track for each rank that it runs on, and arrows from one to the other.
+
+    A process of its own, on top, has one track: slices of a class, called and so coloured by it, and in each the runs
+    of segments that it consists of, called by what the time belongs to. Arrows join runs to the events that own them
+    where the path changes lanes and at runs of at least 1 % of the window.
+
+    Args:
+        path: the critical path; its trace's file is read again.
+        arrows: draw at most so many arrows, those at the longest runs.
+
+    Raises:
+        TraceError: the file is gone or has changed.
+    """
+    return b"".join(_start_overlay(path, arrows)[0])
+
+
+def write_overlay(path: CriticalPath, target: str | Location, *, arrows: int = ARROW_LIMIT) -> OverlayCounts:
+    """Write :func:`overlay_bytes` to a file; gzip if its name ends in ``.gz``.
+
+    Raises:
+        TraceError: a trace's file is gone or has changed.
+        OutputError: the file cannot be written or is a trace itself.
+    """
+    check_output(target, [part.graph.path for part in path.graph.parts])
+    content, counts = _start_overlay(path, arrows)
+    write_trace(target, content)
+    return counts
+
+
+def _start_overlay(path: CriticalPath, limit: int) -> tuple[Iterator[bytes], OverlayCounts]:
+    graph = path.graph
+    lowest = graph.parts[0].graph.trace if len(graph.parts) > 1 else graph.trace
+    original = read_original(lowest)
+    wanted, crossings = runs_with_arrows(path, original.base_ns), runs_before_crossings(path, original.base_ns)
+    arrows = PathArrows(wanted[: max(limit, 0)], crossings[: max(limit, 0)])
+    if isinstance(graph, JobGraph) and len(graph.parts) > 1:
+        content = _job_chunks(path, graph, original, arrows)
+    else:
+        content = original.with_rows(PathEvents(path, _target_of_rank(path, original), arrows).lines())
+    size = len(arrows.to_events) + len(arrows.crossings)
+    return content, OverlayCounts(len(path.pieces), len(path.runs), size, len(wanted) + len(crossings) - size)
+
+
+def _target_of_rank(path: CriticalPath, original: OriginalTrace) -> OverlayTarget:
+    """Return where the path's rows are drawn in the trace of one rank, whose rows stay as they are."""
+    index = path.graph.event_table.index
+
+    def place_of(row: int) -> Record:
+        found = original.rows[index[row]]
+        return {key: value for key, value in (("pid", found.pid), ("tid", found.tid)) if value is not None}
+
+    return OverlayTarget(
+        original.base_ns,
+        process=next(unused_numbers(integer_ids(row.pid for row in original.rows), FIRST_FREE_PROCESS)),
+        # Above everything that the trace has sorted to the top.
+        sort_index=min(chain([0], _sort_indices(original.rows))) - 1,
+        arrows=unused_numbers(integer_ids(row.id for row in original.rows if row.id is not None), 1),
+        place_of=place_of,
+    )
+
+
+def _job_chunks(path: CriticalPath, job: JobGraph, first: OriginalTrace, arrows: PathArrows) -> Iterator[bytes]:
+    """Yield the rows of all ranks in job time, rank by rank, and behind them the path's."""
+    numbers, places = SharedIds(), dict[int, Record]()
+    events = np.unique(path.runs.event[arrows.to_events])
+    yield first.text[: first.first + 1]
+    between = b""
+    for part in job.parts:
+        # One rank's text at a time is in memory, beside the first one's, which frames all.
+        original = first if part.place == 0 else read_original(part.graph.trace)
+        alone = job.graph(part.rank)
+        moved = rewrite_rows(original, alone, part.graph, part.place, part.rank, first.base_ns, numbers)
+        inside = original.text[original.first + 1 : original.end].strip()
+        yield between if inside else b""
+        yield from moved.text(original.first + 1, original.end)
+        between = b",\n" if inside or between else b""
+        for record in moved.added:
+            yield between + orjson.dumps(record)
+            between = b",\n"
+        own = events[job.rank_index_of(events) == part.place]
+        rows = zip(own.tolist(), job.event_table.index[own].tolist(), strict=True)
+        places.update((row, moved.place_of(index)) for row, index in rows)
+    canvas = OverlayTarget(
+        first.base_ns, numbers.process(FIRST_FREE_PROCESS), -1, iter(numbers.arrow, None), places.__getitem__
+    )  # fmt: skip
+    yield between + ",\n".join(PathEvents(path, canvas, arrows).lines()).encode()
+    yield b"\n" + first.text[first.end :]
+
+
+def _sort_indices(rows: list[OriginalRow]) -> Iterator[int]:
+    for row in rows:
+        if row.ph == "M":
+            arguments = msgspec.json.decode(row.args)
+            index = arguments.get("sort_index") if isinstance(arguments, dict) else None
+            if isinstance(index, int):
+                yield index

@@ -1,7 +1,7 @@
 """A rank's rows in its job: other times, processes and arrows of their own; all else byte for byte as it was.
 
-own     {"ph": "X", "pid": 0, "tid": 7, "ts": 12.5, "name": "gemm", …}
-moved   {"ph": "X", "pid": 9, "tid": 7, "ts": 37.5, "name": "gemm", …}     spliced: the text of pid, ts, id, dur, args
+own         {"ph": "X", "pid": 0, "tid": 7, "ts": 12.5, "name": "gemm", …}
+rewritten   {"ph": "X", "pid": 9, "tid": 7, "ts": 37.5, "name": "gemm", …}   spliced: the text of pid, ts, id, dur, args
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
 from hta_graph.text.formatting import microseconds
 from hta_graph.trace.timestamps import INVALID, nanoseconds
-
-__all__ = ["RewrittenRows", "SharedIds", "rewrite_rows"]
 
 MAX_PROCESSES_PER_RANK = 1000
 """Ranks' processes are sorted rank by rank: each rank has room for so many."""

@@ -1,9 +1,15 @@
-"""Pictures of a graph: a critical path, an event's surroundings, the way from one event to another; lanes of time."""
+"""Pictures of a graph: a critical path, an event's surroundings, the path between two events; lanes of time."""
 
 from hta_graph.export.picture.dot import Picture
 from hta_graph.export.picture.lanes_picture import lanes_picture
-from hta_graph.export.picture.pictures import around_picture, between_picture, path_picture
-from hta_graph.export.picture.render import check_picture, render, write_picture
+from hta_graph.export.picture.render import (
+    around_picture,
+    between_picture,
+    check_picture,
+    path_picture,
+    render,
+    write_picture,
+)
 from hta_graph.text.shorten import short_name
 
 __all__ = [

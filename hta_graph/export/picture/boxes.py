@@ -1,21 +1,25 @@
-"""Boxes of a picture: runs of events drawn as one, and how neighbours are joined until few enough remain."""
+"""Boxes of a picture, and the links between them: of a path, of an event's surroundings, between two events.
+
+Runs of events are drawn as one box, and neighbours are joined until few enough remain.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from hta_graph.arrays import run_numbers, take_or
-from hta_graph.export.picture.short_names import MAX_NAME_LENGTH, short_label
-from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.model import BoundBy, EventKind, Ids, Ints
+from hta_graph.errors import QueryError
+from hta_graph.export.picture.style import MAX_NAME_LENGTH, format_duration, short_label
+from hta_graph.graph.dependency_graph import DependencyGraph, EventName
+from hta_graph.graph.job_graph import JobGraph
+from hta_graph.model import RETURNS, WITHIN_A_LANE, Bools, BoundBy, EdgeKind, EventKind, Ids, Ints
+from hta_graph.paths.binding_edges import walk_back_from_end
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.text.shorten import short_name
-
-__all__ = ["IDLE_PREFIX", "Box", "NamedTime", "box_of_event", "fold_boxes", "path_boxes"]
 
 SMALL_SHARE = 0.015
 """Share of the window below which neighbours on the path share a box."""
@@ -230,3 +234,232 @@ def _join_below(boxes: Sequence[Box], size: float, between_ranks: float = 0) -> 
         else:
             joined.append(box)
     return joined
+
+
+@dataclass(frozen=True)
+class Link:
+    """Edges of one kind from one box to another, by their numbers."""
+
+    source: int
+    target: int
+    kind: EdgeKind | None
+    inferred: bool = False
+    lag_ns: int = 0
+    count: int = 1
+    bold: bool = False
+    note: str = ""
+
+
+def path_links(path: CriticalPath, boxes: Sequence[Box]) -> list[Link]:
+    """Link each box to the next by the edge through which the path goes there."""
+    crossings = _LaneCrossings(path)
+    return [crossings.link_into(at, box.first) for at, box in enumerate(boxes[1:])]
+
+
+class _LaneCrossings:
+    """The edges of a path that lead from one event to another, found by the segment that they lead into."""
+
+    def __init__(self, path: CriticalPath) -> None:
+        self._graph, self._pieces = path.graph, path.pieces
+        self._is_stream = path.graph.lanes.is_stream
+        edges, back = path.graph.edges_at(path.chain.edges[::-1]), path.chain.times[::-1]
+        # To a rendezvous and from it: the way from the rank that came last to one that waited, as one edge.
+        meets = path.graph.event_table.kind[edges.source] == EventKind.RENDEZVOUS
+        came_last = np.roll(edges.source, 1)
+        crossing = ~np.isin(edges.kind, WITHIN_A_LANE)
+        crossing[:-1] &= ~meets[1:]
+        taken = edges.take(crossing)
+        self._kind, self._inferred, self._target = taken.kind, taken.inferred, taken.target
+        source = np.where(meets, came_last, edges.source)[crossing]
+        lane = path.graph.event_table.lane
+        self._lanes = np.stack([lane[source], lane[taken.target]])
+        self._parts = np.stack([path.graph.rank_index_of(source), path.graph.rank_index_of(taken.target)])
+        self._from, self._to = back[:-1][crossing], back[1:][crossing]
+        self._from[meets[crossing]] = np.roll(back[:-1], 1)[crossing][meets[crossing]]
+
+    def link_into(self, box: int, piece: int) -> Link:
+        """Return the link from a box to the next, whose first segment is ``piece``; no kind where nothing is known."""
+        parts = (int(self._pieces.part[piece - 1]), int(self._pieces.part[piece]))
+        lanes = (int(self._pieces.lane[piece - 1]), int(self._pieces.lane[piece]))
+        at = self._crossing_at(piece, self._lanes, lanes)
+        if at < 0 and parts[0] != parts[1]:
+            at = self._crossing_at(piece, self._parts, parts)
+        if at < 0:
+            return Link(box, box + 1, *self._of_segments(piece, *lanes), bold=True)
+        kind, inferred = EdgeKind(int(self._kind[at])), bool(self._inferred[at])
+        return Link(box, box + 1, kind, inferred, bold=True, note=self._wait_note(at))
+
+    def _crossing_at(self, piece: int, sides: Ids, wanted: tuple[int, int]) -> int:
+        """Return the edge between two lanes, or ranks, that leads into a segment; -1: none does."""
+        # Several crossings may end at one instant; the one between these two is meant.
+        start = self._pieces.start[piece]
+        at = int(np.searchsorted(self._to, start))
+        while at < len(self._to) and self._from[at] <= start:
+            if tuple(sides[:, at]) == wanted:
+                return at
+            at += 1
+        return -1
+
+    def _wait_note(self, at: int) -> str:
+        """Say how long the rank waited that a crossing from another one leads to."""
+        if self._parts[0, at] == self._parts[1, at] or not isinstance(self._graph, JobGraph):
+            return ""
+        came_last, waited = (self._graph.parts[place].rank for place in self._parts[:, at].tolist())
+        time_ns = int(self._graph.waited(self._target[at : at + 1])[0])
+        return f"rank {waited} waited {format_duration(time_ns)} for rank {came_last}"
+
+    def _of_segments(self, piece: int, before: int, after: int) -> tuple[EdgeKind | None, bool]:
+        pieces = self._pieces
+        waited = [piece - 1] if pieces.event[piece - 1] == pieces.event[piece] else []
+        for at in [*waited, piece]:
+            if pieces.edge_kind[at] >= 0 and pieces.edge_kind[at] not in WITHIN_A_LANE and before != after:
+                return EdgeKind(int(pieces.edge_kind[at])), bool(pieces.inferred[at])
+        if before != after or before < 0:
+            return None, False
+        return (EdgeKind.STREAM_ORDER if self._is_stream[after] else EdgeKind.THREAD_ORDER), False
+
+
+MAX_FAN_OUT = 8
+"""More activities of one launch than this share a box, alike or not."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The boxes nearest to an event in order of time, the links between them, and how many events are further away."""
+
+    boxes: list[Box]
+    links: list[Link]
+    hidden: int
+
+
+def surroundings(near: DependencyGraph, focus: int, depth: int, limit: int) -> Surroundings:
+    """Fold the neighbourhood of an event, given by its row, and keep the ``limit`` boxes nearest to it."""
+    hops = _hops_from(near, focus, depth)
+    boxes, box_of = _fold_events(near, hops, focus)
+    kept = _nearest_boxes(near, box_of, hops, focus, limit)
+    links = [link for link in _neighbour_links(near, box_of, hops < depth, focus) if {link.source, link.target} <= kept]
+    number = {at: place for place, at in enumerate(_in_time_order(boxes, kept, links))}
+    moved = [replace(link, source=number[link.source], target=number[link.target]) for link in links]
+    hidden = sum(box.count for at, box in enumerate(boxes) if at not in kept)
+    return Surroundings([boxes[at] for at in number], moved, hidden)
+
+
+def _hops_from(near: DependencyGraph, focus: int, depth: int) -> Ints:
+    """Count the edges between each event and the one in question."""
+    edges = near.edges_of()
+    source, target = edges.source, edges.target
+    hops = np.full(len(near.event_table), depth + 1)
+    hops[focus] = 0
+    for _ in range(depth):
+        # All edges at once, forwards and backwards: after n rounds everything n edges away is known.
+        before = hops.copy()
+        np.minimum.at(hops, target, before[source] + 1)
+        np.minimum.at(hops, source, before[target] + 1)
+    return hops
+
+
+def _fold_events(near: DependencyGraph, hops: Ints, focus: int) -> tuple[list[Box], Ids]:
+    """Put runs of alike siblings into one box each, and all that one call launched where that is much."""
+    parent = _row_or_call_around(near)
+    boxes: list[Box] = []
+    box_of = np.full(len(parent), -1, np.int32)
+    last: dict[tuple[int, int], int] = {}
+    is_gpu = near.is_gpu
+    fan = np.bincount(parent[is_gpu] + 1, minlength=len(parent) + 1)
+    for row in range(len(parent)):
+        box = box_of_event(near, row, row)
+        box.focus = row == focus
+        around, on_gpu = int(parent[row]), bool(is_gpu[row])
+        many = on_gpu and around >= 0 and fan[around + 1] > MAX_FAN_OUT
+        run = (box.lane, int(box_of[around]) if around >= 0 and (many or not on_gpu) else -1)
+        at = last.get(run, -1)
+        as_far = at >= 0 and (hops[boxes[at].first] == hops[row] or min(hops[boxes[at].first], hops[row]) > 1)
+        alike = as_far and (many or boxes[at].parts.keys() == box.parts.keys())
+        if alike and not (box.focus or boxes[at].focus):
+            boxes[at].absorb(box)
+        else:
+            last[run] = at = len(boxes)
+            boxes.append(box)
+        box_of[row] = at
+    return boxes, box_of
+
+
+def _row_or_call_around(near: DependencyGraph) -> Ids:
+    """Return the row around each row on a thread, and the call that launched each activity; -1 for none."""
+    parent, launches = near.calls.parent.copy(), near.edges_of(EdgeKind.LAUNCH)
+    before = launches.source < launches.target
+    parent[launches.target[before]] = launches.source[before]
+    return parent
+
+
+def _nearest_boxes(near: DependencyGraph, box_of: Ids, hops: Ints, focus: int, limit: int) -> set[int]:
+    """Choose the boxes that are the fewest edges, and then the least time, away."""
+    start = near.event_table.start
+    order = np.lexsort((np.abs(start - start[focus]), hops))
+    return set(list(dict.fromkeys(box_of[order].tolist()))[:limit])
+
+
+def _neighbour_links(near: DependencyGraph, box_of: Ids, inside: Bools, focus: int) -> list[Link]:
+    """Gather the edges between boxes; a row's return to the row around it says nothing new and is not drawn."""
+    edges = near.edges_of()
+    bold = _critical_edges(near, inside, focus)
+    source, target = box_of[edges.source], box_of[edges.target]
+    # An arrow from the last inner row back to the row around it would say nothing new.
+    outward = (edges.kind == EdgeKind.THREAD_ORDER) & edges.to_end
+    drawn = source != target
+    alone = ~np.isin(source, np.concatenate([source[drawn & ~outward], target[drawn & ~outward]]))
+    links: dict[tuple[int, int, int, bool], Link] = {}
+    for at in np.flatnonzero(drawn & (~outward | alone)).tolist():
+        key = (int(source[at]), int(target[at]), int(edges.kind[at]), bool(edges.inferred[at]))
+        old = links.get(key) or Link(key[0], key[1], EdgeKind(key[2]), key[3], count=0)
+        lag = max(old.lag_ns, int(edges.lag[at]))
+        links[key] = replace(old, lag_ns=lag, count=old.count + 1, bold=old.bold or at in bold)
+    return list(links.values())
+
+
+def _critical_edges(near: DependencyGraph, inside: Bools, focus: int) -> set[int]:
+    """Return the edges of the walk back from an event, as far as all predecessors are known."""
+    chain = walk_back_from_end(near, focus)
+    known = inside[near.edges_at(chain.edges).target]
+    return set(chain.edges[: len(known) if known.all() else int(np.argmin(known))].tolist())
+
+
+def _in_time_order(boxes: Sequence[Box], kept: set[int], links: Sequence[Link]) -> list[int]:
+    """Order boxes by their starts; a call that waits stands after what it waits for, unless it launched that."""
+    time = {at: boxes[at].start_ns for at in kept}
+    launched = {(link.source, link.target) for link in links if link.kind == EdgeKind.LAUNCH}
+    for link in links:
+        if link.kind in RETURNS and (link.target, link.source) not in launched:
+            time[link.target] = max(time[link.target], boxes[link.source].start_ns + 1)
+    return sorted(kept, key=lambda at: (time[at], at))
+
+
+def events_between(
+    graph: DependencyGraph, source: EventName, target: EventName
+) -> tuple[list[int], list[tuple[EdgeKind, bool, int]]]:
+    """Return the rows on a way from one event to another, and through which edge each is reached.
+
+    Raises:
+        QueryError: there is no way.
+    """
+    way = graph.path_edges_between(source, target)
+    if not len(way) and source != target:
+        raise QueryError(f"{graph.path}: no path leads from {event_label(source)} to {event_label(target)}")
+    last = graph.row_of(target)
+    visited, steps = [graph.row_of(source)], [(EdgeKind.THREAD_ORDER, False, 0)]
+    columns = (way.kind, way.to_end, way.target, way.inferred, way.lag)
+    for kind, to_end, row, inferred, lag_ns in zip(*(column.tolist() for column in columns), strict=True):
+        outward = kind == EdgeKind.THREAD_ORDER and to_end
+        if row != visited[-1] and (not outward or row == last):
+            visited.append(row)
+            steps.append((EdgeKind(kind), inferred, lag_ns))
+    return visited, steps
+
+
+def event_label(event: EventName) -> str:
+    """Name an event for people.
+
+    >>> event_label(512), event_label((3, 512))
+    ('event 512', 'event 512 of rank 3')
+    """
+    return f"event {event[1]} of rank {event[0]}" if isinstance(event, tuple) else f"event {event}"

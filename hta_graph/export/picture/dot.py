@@ -1,21 +1,20 @@
-"""Boxes and links → the text for graphviz's ``dot``: lanes as clusters, rows of boxes, a heading with the legend."""
+"""Boxes and links → text for graphviz's ``dot``, and what that makes of it: lanes as clusters, rows of boxes, a legend."""
 
 from __future__ import annotations
 
 import math
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Literal
 
 import graphviz
 
-from hta_graph.errors import MissingProgramError
-from hta_graph.export.picture.boxes import IDLE_PREFIX, Box, NamedTime
-from hta_graph.export.picture.path_links import Link
-from hta_graph.export.picture.picture_dot import run_dot
-from hta_graph.export.picture.short_names import format_duration, short_label
+from hta_graph.errors import MissingProgramError, OutputError
+from hta_graph.export.picture.boxes import IDLE_PREFIX, Box, Link, NamedTime
 from hta_graph.export.picture.style import (
     ANCHOR,
     CLUSTER,
@@ -24,12 +23,30 @@ from hta_graph.export.picture.style import (
     GRAPH,
     NODE,
     fill_and_border,
+    format_duration,
     link_colour,
+    short_label,
 )
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind
 
-__all__ = ["DotDrawing", "Picture", "chain_picture"]
+
+def run_dot(source: str, form: str, target: str | Path) -> bytes:
+    """Render a text as ``svg`` or ``png``; ``target`` is what an error names.
+
+    Raises:
+        MissingProgramError: ``dot`` is not installed.
+        OutputError: it failed.
+    """
+    try:
+        picture: bytes = graphviz.pipe("dot", form, source.encode(), quiet=True)
+    except graphviz.ExecutableNotFound:
+        raise MissingProgramError from None
+    except subprocess.CalledProcessError as error:
+        output = bytes(error.stderr or b"").decode(errors="replace")
+        raise OutputError(f"{target}: dot failed: {output or error.returncode}") from None
+    return picture
+
 
 BOXES_PER_ROW = 7
 """A chain longer than this goes on in the next row, as text does."""

@@ -1,13 +1,12 @@
-"""SVG as text: numbers, names and elements, each whole and without anything that a name could bring in."""
+"""SVG as text: elements, a time axis and a legend, without anything that a name could bring in."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from html import escape
 
 from hta_graph.text.shorten import shorten_middle
-
-__all__ = ["CHARACTER_WIDTH", "TEXT_COLOUR", "document", "element", "number", "rectangle", "text", "text_width"]
 
 FONT = "Helvetica, Arial, sans-serif"
 CHARACTER_WIDTH = 0.58
@@ -68,3 +67,73 @@ def document(width: float, height: float, title: str, parts: Sequence[str]) -> s
     font = f'font-family="{FONT}" font-size="11" fill="{TEXT_COLOUR}"'
     opened = f'<svg xmlns="http://www.w3.org/2000/svg"{sized} role="img" {font}>'
     return "\n".join([opened, tooltip(title), *parts, "</svg>", ""])
+
+
+TIME_UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
+ROUND_DIGITS = (1, 2, 5)
+
+
+def time_ticks(length_ns: int, most: int) -> list[tuple[int, str]]:
+    """Return at most so many round times (ns), and how each is printed, all in one unit.
+
+    >>> time_ticks(90_000, 5)
+    [(0, '0'), (20000, '20 µs'), (40000, '40 µs'), (60000, '60 µs'), (80000, '80 µs')]
+    >>> time_ticks(3_000_000, 4)
+    [(0, '0'), (1000000, '1 ms'), (2000000, '2 ms'), (3000000, '3 ms')]
+    """
+    steps = (digit * 10**power for power in range(19) for digit in ROUND_DIGITS)
+    step = next(step for step in steps if length_ns // step < most)
+    unit, size = next((unit, size) for unit, size in TIME_UNITS if size <= max(length_ns, 1))
+    times = range(0, length_ns + 1, step)
+    return [(time, f"{time / size:.12g} {unit}" if time else "0") for time in times]
+
+
+LEGEND_FONT_SIZE, LEGEND_LINE_HEIGHT, LEGEND_MARK_WIDTH, LEGEND_GAP = 10.0, 15.0, 14.0, 12.0
+LEGEND_TITLE_WIDTH = 40.0
+"""The room for the word that a line begins with."""
+
+DrawMark = Callable[[float, float], str]
+
+
+@dataclass(frozen=True)
+class LegendEntry:
+    """A mark, drawn at a place, and what it stands for."""
+
+    mark: DrawMark
+    label: str
+
+    @property
+    def width(self) -> float:
+        """How much room it takes."""
+        return LEGEND_MARK_WIDTH + text_width(self.label, LEGEND_FONT_SIZE) + LEGEND_GAP
+
+
+def colour_entry(colour: str, label: str) -> LegendEntry:
+    """Explain the colour of bars."""
+    return LegendEntry(lambda x, y: rectangle(x, y - 8, 9, 9, colour), label)
+
+
+def arrow_entry(colour: str, label: str, *, dashed: bool = False, thick: bool = False) -> LegendEntry:
+    """Explain the colour of arrows."""
+    dash = {"stroke_dasharray": "3 2"} if dashed else {}
+    width = 2.4 if thick else 1.3
+    return LegendEntry(
+        lambda x, y: element("path", d=f"M{x:.1f} {y - 3.5:.1f}h11", stroke=colour, stroke_width=width, **dash), label
+    )
+
+
+def legend_lines(
+    groups: Sequence[tuple[str, Sequence[LegendEntry]]], top: float, left: float, right: float
+) -> tuple[list[str], float]:
+    """Write groups of entries, each on lines of its own; return also where the last one ends."""
+    parts, y = [], top
+    for title, entries in groups:
+        x = left + LEGEND_TITLE_WIDTH
+        parts += [text(left, y, title, font_size=LEGEND_FONT_SIZE)] if entries else []
+        for at, entry in enumerate(entries):
+            if at and x + entry.width - LEGEND_GAP > right:
+                x, y = left + LEGEND_TITLE_WIDTH, y + LEGEND_LINE_HEIGHT
+            parts += [entry.mark(x, y), text(x + LEGEND_MARK_WIDTH, y, entry.label, font_size=LEGEND_FONT_SIZE)]
+            x += entry.width
+        y += LEGEND_LINE_HEIGHT if entries else 0
+    return parts, y - LEGEND_LINE_HEIGHT

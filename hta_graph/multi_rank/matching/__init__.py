@@ -1,1 +1,1 @@
-"""What several ranks did together: which communication of one is which of the others, and how far their clocks are."""
+"""Which communication of one rank is which of the others, how far their clocks are apart, and how long each waited."""

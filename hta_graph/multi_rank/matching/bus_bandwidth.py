@@ -8,8 +8,6 @@ Source: the page PERFORMANCE.md of NVIDIA's nccl-tests.
 
 from __future__ import annotations
 
-__all__ = ["bus_factor"]
-
 BUS_FACTORS = (
     ("allreduce", lambda ranks: 2 * (ranks - 1) / ranks),
     ("reducescatter", lambda ranks: (ranks - 1) / ranks),

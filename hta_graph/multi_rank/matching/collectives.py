@@ -1,4 +1,4 @@
-"""Collectives of several ranks in one time: who came last, how long the others waited, what is left out and why."""
+"""Matched collectives in one time: who came last, how long the others waited, what is unmatched and why."""
 
 from __future__ import annotations
 
@@ -9,42 +9,36 @@ from itertools import compress
 
 import numpy as np
 
-from hta_graph.arrays import pair_key, rows_by_value
+from hta_graph.arrays import Columns, pair_key, rows_by_value
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.model import Bools, Codes, Ints
+from hta_graph.model import Bools, Codes, Ids, Ints
+from hta_graph.multi_rank.matching.communications import ALL_RANKS, Match, RankCommunications, RankRecord
 from hta_graph.multi_rank.matching.job_clocks import JobClocks, job_clocks
-from hta_graph.multi_rank.matching.job_members import MatchedMembers, matched_members
-from hta_graph.multi_rank.matching.left_out import (
+from hta_graph.multi_rank.matching.match_checks import (
     NO_PARTNER,
     OUTSIDE_RECORDING,
     UNKNOWN_KERNEL,
     VIOLATES_CAUSALITY,
+    MatchedMembers,
     Unmatched,
+    ambiguous_matches,
+    causally_possible,
     exclude_names,
+    has_known_kind,
+    matched_members,
+    non_collective_names,
     summarize_unmatched,
     unmatched_reasons,
 )
-from hta_graph.multi_rank.matching.match_checks import ambiguous_matches
-from hta_graph.multi_rank.matching.match_ranks import MATCHED_BY, ORDER, MatchKey, rank_records
-from hta_graph.multi_rank.matching.matched_ranks import MatchedChannel, match_ranks
-from hta_graph.multi_rank.matching.possible_meetings import (
-    CAUSALITY_SLACK_NS,
-    causally_possible,
-    has_known_kind,
-    non_collective_names,
+from hta_graph.multi_rank.matching.match_ranks import (
+    ORDER,
+    MatchedChannel,
+    MatchKey,
+    match_ranks,
+    rank_records,
 )
-from hta_graph.multi_rank.matching.rank_members import ALL_RANKS, RankCommunications
-from hta_graph.multi_rank.matching.rank_record import Match, RankRecord
+from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.matching.sequence_alignment import MIN_PAIRS
-
-__all__ = [
-    "MATCHED_BY",
-    "CAUSALITY_SLACK_NS",
-    "Collectives",
-    "MatchedRanks",
-    "match_collectives",
-    "collectives_of_graphs",
-]
 
 
 @dataclass(frozen=True)
@@ -298,3 +292,39 @@ def _is_needed(number: Ints, rank: Ints, needed: Ints) -> Bools:
     somebody_needs_all[number[needed == ALL_RANKS]] = True
     asked = needed >= 0
     return somebody_needs_all[number] | np.isin(pair_key(number, rank), pair_key(number[asked], needed[asked]))
+
+
+@dataclass(frozen=True, eq=False)
+class RankWaits(Columns):
+    """Matched communications of a rank: canonical row, and from when to when it waited (ns; nobody: both the same)."""
+
+    row: Ids
+    start: Ints
+    end: Ints
+
+
+def waits_by_rank(graphs: Mapping[int, DependencyGraph]) -> dict[int, RankWaits]:
+    """Match the communications of ranks and return when each waited for another; nothing for a single rank.
+
+    Of ranks of a larger job whose waits go with their graphs it is these.
+
+    Raises:
+        TraceError: a file, which is read once more for recorded arguments, is gone or has changed.
+    """
+    if len(graphs) < 2:
+        return {}
+    known = {rank: waits for rank, graph in graphs.items() if (waits := graph.attached(RankWaits)) is not None}
+    if known.keys() == graphs.keys():
+        return known
+    found = match_collectives({rank: read_communications(graph) for rank, graph in graphs.items()})
+    return {rank: waits_of_rank(graph, rank, found) for rank, graph in graphs.items()}
+
+
+def waits_of_rank(graph: DependencyGraph, rank: int, found: Collectives) -> RankWaits:
+    """Return when a rank waited, given what the ranks did together."""
+    own, mine = read_communications(graph), found.of_rank(rank)
+    place, wait = found.place[mine], found.wait[mine]
+    # A rank's own arrival: what others did was compared in another time.
+    start = own.arrival[place]
+    order = np.argsort(own.row[place], kind="stable")
+    return RankWaits.of(row=own.row[place], start=start, end=start + wait).take(order)

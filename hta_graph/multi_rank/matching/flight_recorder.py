@@ -1,4 +1,4 @@
-"""The flight recorder's dumps: which collective was the how-maniest of its group. Times in them are no arrivals.
+"""Dumps of PyTorch's flight recorder: which number each collective has in its group. Times in them are no arrivals.
 
 One dump per rank. Its entries have a process group, a number within that (``collective_seq_id``), a name such as
 ``nccl:all_reduce``, sizes, and the time (Unix, ns) at which the call was made. Source: FlightRecorder.hpp in
@@ -20,11 +20,9 @@ from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.matching.communications import count_elements
 from hta_graph.storage.file_lists import expand_file_lists
 from hta_graph.storage.location import Location
+from hta_graph.trace.decompress import read_bytes, text_head
 from hta_graph.trace.memory_limit import out_of_memory_error
 from hta_graph.trace.profiler_names import RANK_IN_FILE_NAME
-from hta_graph.trace.source import read_bytes, text_head
-
-__all__ = ["FlightRecord", "find_flight_dumps", "read_flight_dumps"]
 
 FLIGHT_FOLDER = "flight"
 """Where dumps lie beside traces, if they have a folder of their own."""

@@ -1,4 +1,4 @@
-"""Numbers of the flight recorder given to what a trace shows: as if the profiler had recorded them."""
+"""Sequence numbers of the flight recorder assigned to a trace's communications, as if the profiler had recorded them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ import numpy as np
 
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ints
+from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.matching.flight_recorder import FlightRecord, read_flight_dumps
-from hta_graph.multi_rank.matching.rank_members import RankCommunications
-from hta_graph.multi_rank.matching.read_members import read_communications
-from hta_graph.multi_rank.matching.sequence_alignment import align_sequences
-from hta_graph.multi_rank.matching.weighed_pairs import CommunicationSequence
+from hta_graph.multi_rank.matching.read_communications import read_communications
+from hta_graph.multi_rank.matching.sequence_alignment import CommunicationSequence, align_sequences
 from hta_graph.storage.location import Location
-
-__all__ = ["with_assigned_sequence_numbers", "with_sequence_numbers"]
 
 KIND_ALIASES = {"reducescatter": "allreduce"}
 """What a row may be called by another name: Gloo's reduce-scatter is an all-reduce."""

@@ -1,7 +1,7 @@
-"""A rank's communications on the CPU (Gloo): which row did the work of which call, of which group, since when.
+"""A rank's communications on the CPU (Gloo): which event did the work of which call, of which group, since when.
 
-No id links the two. A group has two workers, which take its collectives in turn, so its rows in order of start are its
-collectives in their order. Messages have their row on the thread that called, from within the call:
+No id links the two. A group has two workers, which take its collectives in turn, so its events in order of start are
+its collectives in their order. Messages have their event on the thread that called, from within the call:
 
     thread     c10d::allreduce_  c10d::broadcast_   c10d::send
                                                         |= gloo:send =|
@@ -12,32 +12,83 @@ collectives in their order. Messages have their row on the thread that called, f
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hta_graph.arrays import run_numbers
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.model import Ids, Ints
+from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.multi_rank.matching.communications import (
+    ALL_RANKS,
+    GROUP_DESCRIPTION,
+    NO_RANK,
+    UNKNOWN_RANK,
     ProcessGroup,
+    RankCommunications,
+    count_elements,
     gloo_process_groups,
     group_descriptions,
     groups_by_worker_lane,
     integer_argument,
 )
-from hta_graph.multi_rank.matching.host_rows import GlooEvents, read_gloo_events
-from hta_graph.multi_rank.matching.rank_members import (
-    ALL_RANKS,
-    GROUP_DESCRIPTION,
-    NO_RANK,
-    UNKNOWN_RANK,
-    RankCommunications,
-)
+from hta_graph.trace.event_args import EventArgs, read_event_args
 from hta_graph.trace.profiler_names import MESSAGE_ROWS, PROCESS_GROUP_CALL
 
-__all__ = ["read_gloo_communications"]
+
+@dataclass(frozen=True)
+class GlooEvents:
+    """Rows of work and calls (canonical rows, in order of start), and per row and per call what was recorded on it.
+
+    ``inputs`` are ``Concrete Inputs`` and ``sizes`` the elements (-1: not recorded), by canonical row; ``types`` one
+    per row of work; ``distributed`` is the header's part about the job.
+    """
+
+    graph: DependencyGraph
+    rows: Ids
+    calls: Ids
+    names: list[str]
+    inputs: dict[int, Any]
+    sizes: dict[int, int]
+    types: list[Any]
+    distributed: dict[str, Any]
+
+
+def read_gloo_events(graph: DependencyGraph, calls: Collection[str]) -> GlooEvents | None:
+    """Return Gloo's rows and the calls of some names; None if there are no such rows.
+
+    Raises:
+        TraceError: the file, which is read once more where there are such rows, is gone or has changed.
+    """
+    rows = _rows_by_start(graph, graph.marks.gloo_collective)
+    if not len(rows):
+        return None
+    is_call = np.array([name in calls for name in graph.names])[graph.event_table.name]
+    asked = _rows_by_start(graph, is_call & (graph.event_table.kind == EventKind.CPU_OP))
+    both = np.concatenate((rows, asked))
+    details = read_event_args(graph.trace, ("Concrete Inputs", "Input Dims", "Input type"), both)
+    return GlooEvents(
+        graph,
+        rows,
+        asked,
+        [graph.name_of(row) for row in rows.tolist()],
+        dict(zip(both.tolist(), details["Concrete Inputs"], strict=True)),
+        dict(zip(both.tolist(), map(count_elements, details["Input Dims"]), strict=True)),
+        _input_types(details, len(rows)),
+        details.distributed,
+    )
+
+
+def _rows_by_start(graph: DependencyGraph, mask: np.ndarray[Any, np.dtype[np.bool_]]) -> Ids:
+    found = np.flatnonzero(mask).astype(np.int32)
+    return found[np.argsort(graph.event_table.start[found], kind="stable")]
+
+
+def _input_types(details: EventArgs, rows: int) -> list[Any]:
+    return [own[0] if isinstance(own, list) and own else None for own in details["Input type"][:rows]]
+
 
 LATEST_CALL_FACTOR = 2
 """By what factor rows must begin sooner after their calls, taken together, for a row to count as lost."""

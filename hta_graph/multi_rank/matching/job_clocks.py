@@ -1,8 +1,9 @@
-"""How far the ranks' clocks are apart, by what they did together, and how well that is known: one time for a job.
+"""The clocks of all ranks of a job in one time, and how well each is known.
 
-Clocks of one host agree, unless something that its ranks did together contradicts that. The others are compared two by
-two (:mod:`pair_clocks`), along the surest ways from the lowest rank, and then moved within what all bounds together
-leave: rank 0 may bind rank 1, and that one rank 2.
+Clocks of one host agree, unless a collective of its ranks contradicts that. The others are compared two by two
+(:mod:`pair_clocks`), along the surest pairs from the lowest rank, and then moved within what all bounds together
+leave. Let a clock be known but for a rest: that somebody waited for another bounds the difference of two rests from
+one side, so a chain of such bounds bounds a rest against the lowest rank's, and the tightest chain is a shortest path.
 """
 
 from __future__ import annotations
@@ -15,24 +16,85 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hta_graph.arrays import distinct
-from hta_graph.model import Bools, Ints
-from hta_graph.multi_rank.matching.clock_bounds import tighten_clocks
-from hta_graph.multi_rank.matching.clock_evidence import (
+from hta_graph.arrays import distinct, first_of_runs
+from hta_graph.model import Bools, Floats, Ints
+from hta_graph.multi_rank.matching.communications import Match, RankCommunications, Recording
+from hta_graph.multi_rank.matching.pair_clocks import (
+    SAME_CLOCK,
+    UNKNOWN_ERROR,
     ArrivalsAndEnds,
     ClockEvidence,
+    ClockLine,
+    PairClock,
+    PairMatches,
     arrivals_and_ends,
     clock_evidence,
+    convert_times,
+    offset_bounds,
+    pair_clocks,
 )
-from hta_graph.multi_rank.matching.clock_lines import SAME_CLOCK, ClockLine
-from hta_graph.multi_rank.matching.pair_clocks import UNKNOWN_ERROR, PairClock, pair_clocks
-from hta_graph.multi_rank.matching.rank_members import RankCommunications, Recording
-from hta_graph.multi_rank.matching.rank_record import Match
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["JobClocks", "RankClock", "clocks_from_arrivals", "job_clocks"]
+
+UNBOUNDED = float("inf")
+
+
+def tighten_clocks(evidence: ClockEvidence, clocks: Mapping[int, tuple[ClockLine, int]]) -> dict[int, tuple[int, int]]:
+    """Return by how much more each clock is ahead, and its error (ns): the middle of its bounds where they are tighter.
+
+    The middles of such bounds satisfy all of them. Nothing moves where the bounds contradict each other.
+    """
+    ranks = sorted(clocks)
+    source, target, most = _bounds_as_links(evidence, [clocks[rank][0] for rank in ranks], np.array(ranks, np.int64))
+    high, low = _shortest_paths(source, target, most, len(ranks)), -_shortest_paths(target, source, most, len(ranks))
+    if (low > high).any():
+        return {rank: (0, error) for rank, (_, error) in clocks.items()}
+    return {rank: _tightened(float(low[at]), float(high[at]), clocks[rank][1]) for at, rank in enumerate(ranks)}
+
+
+def _tightened(low: float, high: float, error: int) -> tuple[int, int]:
+    if (high - low) / 2 < error:
+        return round((high + low) / 2), round((high - low) / 2)
+    rest = round(min(max(0.0, low), high))
+    return rest, min(error + abs(rest), UNKNOWN_ERROR)
+
+
+def _bounds_as_links(evidence: ClockEvidence, lines: Sequence[ClockLine], ranks: Ints) -> tuple[Ints, Ints, Floats]:
+    """List the bounds: the target's rest is at most so much (ns) more than the source's."""
+    one, other = np.searchsorted(ranks, evidence.one), np.searchsorted(ranks, evidence.other)
+    low, high = offset_bounds(replace(evidence, matches=_matches_in_job_time(evidence, lines, one, other)))
+    source, target, most = np.append(one, other), np.append(other, one), np.append(high, -low)
+    bounded = most < UNBOUNDED
+    return source[bounded], target[bounded], most[bounded]
+
+
+def _matches_in_job_time(evidence: ClockEvidence, lines: Sequence[ClockLine], one: Ints, other: Ints) -> PairMatches:
+    matches, pair = evidence.matches, evidence.pair
+    arrival, end = (convert_times(lines, one[pair], times) for times in (matches.arrival, matches.end))
+    other_arrival, other_end = (
+        convert_times(lines, other[pair], times) for times in (matches.other_arrival, matches.other_end)
+    )
+    return replace(matches, arrival=arrival, end=end, other_arrival=other_arrival, other_end=other_end)
+
+
+def _shortest_paths(source: Ints, target: Ints, length: Floats, count: int) -> Floats:
+    """Return the length of the shortest path from the first one to each; −∞ everywhere where a circle is negative."""
+    reach = np.full(count, UNBOUNDED)
+    reach[:1] = 0.0
+    order = np.argsort(target, kind="stable")
+    source, target, length = source[order], target[order], length[order]
+    first = np.flatnonzero(first_of_runs(target))
+    for _ in range(count if len(first) else 0):
+        further = reach.copy()
+        reached = np.minimum.reduceat(reach[source] + length, first)
+        further[target[first]] = np.minimum(reach[target[first]], reached)
+        if np.array_equal(further, reach):
+            return reach
+        reach = further
+    return reach if not len(first) else np.full(count, -UNBOUNDED)
+
 
 RankPair = tuple[int, int]
 PARTS_PER_MILLION = 1e6

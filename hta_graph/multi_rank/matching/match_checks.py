@@ -1,21 +1,249 @@
-"""Matches by order in which another communication of a rank, one that is left out, would fit as well."""
+"""Checks of matches: causality, ambiguity, and why communications stay unmatched.
+
+Nobody leaves before another rank came that it waits for; a match by order is ambiguous where another communication of
+a rank, one that is unmatched, would fit as well.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from heapq import nlargest, nsmallest
 
 import numpy as np
 
-from hta_graph.model import Bools, Ints
+from hta_graph.arrays import Columns, find_sorted, pair_key, rows_by_value
+from hta_graph.model import Bools, Codes, Ints
+from hta_graph.multi_rank.matching.communications import ALL_RANKS, Match, RankCommunications, RankRecord
 from hta_graph.multi_rank.matching.job_clocks import JobClocks
-from hta_graph.multi_rank.matching.match_ranks import ORDER, MatchKey
-from hta_graph.multi_rank.matching.matched_ranks import MatchedChannel
-from hta_graph.multi_rank.matching.rank_members import RankCommunications
-from hta_graph.multi_rank.matching.rank_record import Match, RankRecord
+from hta_graph.multi_rank.matching.match_ranks import ORDER, MatchedChannel, MatchKey
+from hta_graph.multi_rank.matching.pair_clocks import members_of_matches
+from hta_graph.multi_rank.matching.read_communications import communication_kind
 from hta_graph.multi_rank.matching.sequence_alignment import MIN_PAIRS, SIMULTANEOUS_NS, SIMULTANEOUS_SHARE
 
-__all__ = ["ambiguous_matches"]
+
+@dataclass(frozen=True, eq=False)
+class MatchedMembers(Columns):
+    """Members of collectives in the job's time (ns); ``until`` is when the last one came for whom each waits."""
+
+    number: Ints
+    rank: Ints
+    place: Ints
+    arrival: Ints
+    start: Ints
+    end: Ints
+    needed: Ints
+    until: Ints
+
+
+def matched_members(
+    matches: Sequence[Match], ranks: Mapping[int, RankCommunications], clocks: JobClocks
+) -> MatchedMembers:
+    """Lay matches out as columns."""
+    number, rank, place = members_of_matches(matches)
+    arrival, start, end, needed = (np.zeros(len(rank), np.int64) for _ in range(4))
+    buffers = np.zeros(len(rank), np.bool_)
+    for one, mine in rows_by_value(rank).items():
+        own, at = ranks[one], place[mine]
+        for times, column in ((arrival, own.arrival), (start, own.start), (end, own.end)):
+            times[mine] = clocks.to_job(one, column[at], on_gpu=own.on_gpu[at])
+        needed[mine] = own.needed[at]
+        buffers[mine] = [own.name[item].endswith("send") for item in at.tolist()]
+    until = _awaited_arrival(number, rank, arrival, needed)
+    # A send that ended before the receive began went into a buffer and waited for nobody.
+    until = np.where(buffers & (end < until), arrival, until)
+    return MatchedMembers(number, rank, place, arrival, start, end, needed, until)
+
+
+def _awaited_arrival(number: Ints, rank: Ints, arrival: Ints, needed: Ints) -> Ints:
+    """Return when the last one came for whom each member waits (ns); of nobody or not known: its own arrival."""
+    latest = np.full(int(number.max(initial=-1)) + 1, np.iinfo(np.int64).min)
+    np.maximum.at(latest, number, arrival)
+    key = pair_key(number, rank)
+    order = np.argsort(key)
+    at = find_sorted(pair_key(number, np.maximum(needed, 0)), key[order])
+    root = np.where((needed >= 0) & (at >= 0), arrival[order][at], arrival)
+    return np.where(needed == ALL_RANKS, latest[number], root)
+
+
+IS_MATCHED, SINGLE_RANK, NO_PARTNER, OUTSIDE_RECORDING, VIOLATES_CAUSALITY, NOT_RECORDED, UNKNOWN_KERNEL = range(7)
+
+UNMATCHED_REASONS = {
+    NO_PARTNER: "no partner: another rank of its group recorded none that fits",
+    OUTSIDE_RECORDING: "outside the recording of another rank of its group",
+    VIOLATES_CAUSALITY: "physics: a rank would have left before another one came that it waits for",
+    NOT_RECORDED: "the trace does not say whom it concerns",
+    UNKNOWN_KERNEL: "kernels of its name do not wait for each other as members of a collective do",
+}
+"""Why a communication is left out; one that concerns a single rank is not."""
+
+
+_UnmatchedSpan = tuple[int, int, int, int]
+"""What only one rank has: rank, place, when the last recording of the others begins, when their first one ends."""
+
+
+@dataclass(frozen=True)
+class Unmatched:
+    """How many communications of all ranks are left out for one reason, and their share of all communication time."""
+
+    reason: str
+    count: int
+    time_ns: int
+    share: float
+
+
+def unmatched_reasons(
+    channels: Iterable[MatchedChannel[MatchKey]],
+    kept: Collection[Match],
+    ranks: Mapping[int, RankCommunications],
+    clocks: JobClocks,
+) -> dict[int, Codes]:
+    """Return for each rank's communications why they are left out (0: they are not)."""
+    found = {rank: [NOT_RECORDED] * len(own) for rank, own in ranks.items()}
+    recordings = {rank: _recording_span(rank, own, clocks) for rank, own in ranks.items()}
+    unmatched: list[_UnmatchedSpan] = []
+    for matched in channels:
+        lone = len(matched.channel.members) < 2 and matched.channel.size < 2
+        _set_reason(found, matched.recorded.items(), SINGLE_RANK if lone else VIOLATES_CAUSALITY)
+        _set_reason(found, matched.unmatched.items(), SINGLE_RANK if lone else NO_PARTNER)
+        unmatched += _unmatched_spans(matched, recordings)
+        for match in matched.matches:
+            if len(match) == 1:
+                ((rank, place),) = match.items()
+                found[rank][place] = SINGLE_RANK if lone else NO_PARTNER
+    _set_reason(found, _outside_recordings(unmatched, ranks, clocks), OUTSIDE_RECORDING)
+    for match in kept:
+        for rank, place in match.items():
+            found[rank][place] = IS_MATCHED
+    return {rank: np.array(codes, np.int8) for rank, codes in found.items()}
+
+
+def _set_reason(found: Mapping[int, list[int]], places: Iterable[tuple[int, Sequence[int]]], reason: int) -> None:
+    for rank, listed in places:
+        own = found[rank]
+        for place in listed:
+            own[place] = reason
+
+
+def exclude_names(
+    reasons: Mapping[int, Codes], names: Collection[str], ranks: Mapping[int, RankCommunications]
+) -> dict[int, Codes]:
+    """Leave out all kernels of some names, which do not do what collectives do."""
+    return {
+        rank: np.where([name in names for name in own.name], np.int8(UNKNOWN_KERNEL), reasons[rank]).astype(np.int8)
+        for rank, own in ranks.items()
+    }
+
+
+def _recording_span(rank: int, own: RankCommunications, clocks: JobClocks) -> tuple[int, int]:
+    """Return when a rank's recording begins and ends in the job's time (ns)."""
+    begin, end = clocks.to_job(rank, np.array([own.recording.begin, own.recording.end])).tolist()
+    return begin, end
+
+
+def _unmatched_spans(
+    matched: MatchedChannel[MatchKey], recordings: Mapping[int, tuple[int, int]]
+) -> Iterator[_UnmatchedSpan]:
+    """List what a channel's ranks have to themselves."""
+    if any(matched.unmatched.values()):
+        given = [rank for rank in matched.channel.members if rank in recordings]
+        # Two are enough: one of them at least is another rank's.
+        begins = nlargest(2, ((recordings[rank][0], rank) for rank in given))
+        ends = nsmallest(2, ((recordings[rank][1], rank) for rank in given))
+        for rank, places in matched.unmatched.items():
+            begin, end = (next((ns for ns, other in side if other != rank), None) for side in (begins, ends))
+            if begin is not None and end is not None:
+                yield from ((rank, place, begin, end) for place in places)
+
+
+def _outside_recordings(
+    unmatched: Sequence[_UnmatchedSpan], ranks: Mapping[int, RankCommunications], clocks: JobClocks
+) -> Iterator[tuple[int, list[int]]]:
+    """List each rank's communications that another rank's recording does not reach."""
+    rank, place, last_begin, first_end = np.array(unmatched, np.int64).reshape(-1, 4).T
+    for one, mine in rows_by_value(rank).items():
+        own, at = ranks[one], place[mine]
+        came = clocks.to_job(one, own.arrival[at], on_gpu=own.on_gpu[at])
+        left = clocks.to_job(one, own.end[at], on_gpu=own.on_gpu[at])
+        yield one, at[(left < last_begin[mine]) | (came > first_end[mine])].tolist()
+
+
+def summarize_unmatched(reasons: Mapping[int, Codes], ranks: Mapping[int, RankCommunications]) -> list[Unmatched]:
+    """Add up what is left out, by reason; most time first."""
+    code = np.concatenate([reasons[rank] for rank in ranks]) if ranks else np.zeros(0, np.int8)
+    time = np.concatenate([own.end - own.start for own in ranks.values()]) if ranks else np.zeros(0, np.int64)
+    total = max(int(time.sum()), 1)
+    found = [
+        Unmatched(text, int((code == reason).sum()), spent, spent / total)
+        for reason, text in UNMATCHED_REASONS.items()
+        for spent in [int(time[code == reason].sum())]
+        if (code == reason).any()
+    ]
+    return sorted(found, key=lambda item: -item.time_ns)
+
+
+CAUSALITY_SLACK_NS = 1_000_000
+"""By how much a rank may seem to leave before another one came that it waits for, beyond what clocks explain."""
+
+
+NON_COLLECTIVE_SHARE = 0.1
+"""Nobody leaves a collective before the last rank came; of one-sided kernels (DeepEP, 8 H200) 69 % did."""
+
+
+def causally_possible(members: MatchedMembers, count: int, clocks: JobClocks) -> Bools:
+    """Mark the collectives in which nobody left before the last one came for whom it waits."""
+    possible = np.ones(count, np.bool_)
+    possible[members.number[members.until > members.end + _clock_errors(members, clocks) + CAUSALITY_SLACK_NS]] = False
+    return possible
+
+
+def non_collective_names(
+    members: MatchedMembers, reasons: Mapping[int, Codes], ranks: Mapping[int, RankCommunications], clocks: JobClocks
+) -> set[str]:
+    """Return the names of kernels that say nothing, and too many of which have no partner or do not wait for theirs.
+
+    A kernel that sends, for example, may be followed by another one that receives: only that one waits.
+    """
+    left_early = members.take(members.until > members.end + _clock_errors(members, clocks))
+    early = rows_by_value(left_early.rank)
+    unlike, seen = Counter[str](), Counter[str]()
+    for rank, own in ranks.items():
+        is_bad = np.isin(reasons[rank], (NO_PARTNER, VIOLATES_CAUSALITY))
+        is_bad[left_early.place[early.get(rank, [])]] = True
+        asked = ~np.isin(reasons[rank], (SINGLE_RANK, OUTSIDE_RECORDING)) & _has_unknown_kind(own)
+        seen.update(own.name[at] for at in np.flatnonzero(asked).tolist())
+        unlike.update(own.name[at] for at in np.flatnonzero(asked & is_bad).tolist())
+    return {name for name, count in unlike.items() if count > NON_COLLECTIVE_SHARE * seen[name]}
+
+
+def _has_unknown_kind(own: RankCommunications) -> Bools:
+    """Mark the communications of which neither arguments nor a name say what they do."""
+    arguments = zip(own.arguments["Collective name"], own.name, strict=True)
+    return np.array([recorded is None and not _names_kind(name) for recorded, name in arguments], np.bool_)
+
+
+@lru_cache(maxsize=1024)
+def _names_kind(name: str) -> bool:
+    """Tell whether a name says what a kernel does; a job's ranks have the same few names."""
+    return bool(communication_kind([name]))
+
+
+def has_known_kind(matches: Sequence[Match], ranks: Mapping[int, RankCommunications]) -> list[bool]:
+    """Tell for each match whether arguments or a name say what its members do."""
+    silent = {rank: _has_unknown_kind(own).tolist() for rank, own in ranks.items()}
+    if not any(map(any, silent.values())):
+        return [True] * len(matches)
+    return [not any(silent[rank][place] for rank, place in match.items()) for match in matches]
+
+
+def _clock_errors(members: MatchedMembers, clocks: JobClocks) -> Ints:
+    """Return how far each member's times may be wrong (ns), as far as that is worth to be believed."""
+    by_rank = {rank: min(clock.error, CAUSALITY_SLACK_NS) for rank, clock in clocks.by_rank.items()}
+    error = [by_rank.get(rank, 0) for rank in members.rank.tolist()]
+    return np.array(error, np.int64)
+
 
 EARLIEST_NS, LATEST_NS = -(1 << 62) - (1 << 61), np.iinfo(np.int64).max
 """Before all times that errors may move, and after."""

@@ -1,4 +1,7 @@
-"""Whom communication kernels concern: what they do, their group, whom they wait for.
+"""A rank's communications, read from its trace: communication kernels, and with them what ran on the CPU.
+
+Of a kernel it is read which collective or message it is, its process group and for whom it waits: from the arguments
+recorded on it, else on the operators around its launch, else from names.
 
 In PyTorch's NCCL back end ``Src Rank`` and ``Dst Rank`` of a message number the whole job; ``Rank`` on the operator of
 a rooted collective is its root, numbered within the group; so are the peers in annotations (``nccl:send 0->1``) and in
@@ -11,16 +14,123 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from hta_graph.multi_rank.matching.communications import integer_argument
-from hta_graph.multi_rank.matching.kernel_arguments import KernelArguments
-from hta_graph.multi_rank.matching.rank_members import ALL_RANKS, NO_RANK, UNKNOWN_RANK
-from hta_graph.multi_rank.matching.rank_record import listed_ranks
+import numpy as np
+
+from hta_graph.gpu_activity import Activities, WorkType, activities
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.memo import memoized
+from hta_graph.graph.timeline import nearest_around
+from hta_graph.model import Bools, EventKind, Ids
+from hta_graph.multi_rank.matching.communications import (
+    ALL_RANKS,
+    COLLECTIVE_ARGUMENTS,
+    GROUP_DESCRIPTION,
+    MESSAGE_KINDS,
+    NO_RANK,
+    SIZE_ARGUMENTS,
+    UNKNOWN_RANK,
+    RankCommunications,
+    Recording,
+    group_descriptions,
+    integer_argument,
+    listed_ranks,
+)
+from hta_graph.multi_rank.matching.gloo_events import read_gloo_communications
+from hta_graph.trace.event_args import EventArgs, Objects, read_event_args
 from hta_graph.trace.profiler_names import PROCESS_GROUP_CALL
 
-__all__ = ["PEER_PATTERN", "SEND_RECV", "KernelGroup", "kernel_groups", "communication_kind", "awaited_rank"]
+KERNEL_ARGUMENTS = (*COLLECTIVE_ARGUMENTS, *SIZE_ARGUMENTS, "Src Rank", "Dst Rank")
+OPERATOR_ARGUMENTS = (*KERNEL_ARGUMENTS, "Rank", "Global rank start", "Global rank stride")
+CONCRETE_INPUTS = "Concrete Inputs"
+INTEGER_ARGUMENTS = {
+    "Seq", "Comms Id", "Group size", "In msg nelems", "Out msg nelems", "Src Rank", "Dst Rank", "Rank",
+    "Global rank start", "Global rank stride",
+}  # fmt: skip
+DIGITS = re.compile(r"\d{1,20}")
+
+
+@dataclass(frozen=True)
+class KernelArguments:
+    """Per kernel: recorded arguments by key, the process group's call that launched it ("": none) and its inputs.
+
+    ``distributed`` is the header's part about the job.
+    """
+
+    arguments: dict[str, list[Any]]
+    call: list[str]
+    inputs: list[Any]
+    distributed: Mapping[str, Any]
+
+
+def read_kernel_arguments(graph: DependencyGraph, kernels: Ids, calls: Ids) -> KernelArguments:
+    """Read what is recorded on kernels, else on the operators around the calls that launched them.
+
+    Raises:
+        TraceError: the file, which is read once more where something is recorded, is gone or has changed.
+    """
+    collective = graph.event_table.collective
+    itself = np.where(collective[kernels], kernels, -1)
+    # The arguments stand on record_param_comms, which may be around the operator that launched the kernel.
+    operator = _nearest_enclosing(graph, calls, collective)
+    is_call = np.array([name in PROCESS_GROUP_CALL for name in graph.names] or [False])[graph.event_table.name]
+    call = _nearest_enclosing(graph, calls, is_call & (graph.event_table.kind == EventKind.CPU_OP))
+    names = [graph.name_of(row) if row >= 0 else "" for row in call.tolist()]
+    names_other = np.array([bool(name) and PROCESS_GROUP_CALL[name].other is not None for name in names], np.bool_)
+    asked = [itself, operator, np.where(names_other, call, -1)]
+    if all((rows < 0).all() for rows in asked):
+        return KernelArguments(
+            {key: [None] * len(kernels) for key in OPERATOR_ARGUMENTS}, names, [None] * len(kernels), {}
+        )
+    details = _read_event_arguments(graph, asked)
+    arguments = {
+        key: [
+            _valid_argument(key, own if own is not None else around)
+            for own, around in zip(*details.columns[key][:2], strict=True)
+        ]
+        for key in OPERATOR_ARGUMENTS
+    }
+    return KernelArguments(arguments, names, details.columns[CONCRETE_INPUTS][2], details.distributed)
+
+
+def _valid_argument(key: str, value: Any) -> Any:
+    """Return a recorded argument if it is of its kind, text or a number that fits its column; else None."""
+    if key not in INTEGER_ARGUMENTS:
+        return value if isinstance(value, (str, list)) else None
+    number = int(value) if isinstance(value, str) and DIGITS.fullmatch(value) else value
+    is_number = isinstance(number, int) and not isinstance(number, bool)
+    return number if is_number and -1 <= number < (1 << 64 if key == "Comms Id" else 1 << 62) else None
+
+
+def _nearest_enclosing(graph: DependencyGraph, calls: Ids, wanted: Bools) -> Ids:
+    """Return the innermost operator around each call (-1: no call) that is wanted; -1 where there is none."""
+    around = graph.operator_around
+    return nearest_around(around, np.where(calls >= 0, around[calls], -1), wanted)
+
+
+@dataclass(frozen=True)
+class _EventArguments:
+    """Values by key, one list for each list of rows that was asked for."""
+
+    columns: dict[str, list[list[Any]]]
+    distributed: Mapping[str, Any]
+
+
+def _read_event_arguments(graph: DependencyGraph, asked: list[Ids]) -> _EventArguments:
+    """Read all arguments in one pass over the file."""
+    every = np.concatenate(asked)
+    known = every >= 0
+    details: EventArgs = read_event_args(graph.trace, (*OPERATOR_ARGUMENTS, CONCRETE_INPUTS), every[known])
+
+    def split(values: Objects) -> list[list[Any]]:
+        column = np.full(len(every), None, object)
+        column[known] = values
+        return [part.tolist() for part in np.split(column, len(asked))]
+
+    return _EventArguments({key: split(values) for key, values in details.arguments.items()}, details.distributed)
+
 
 SEND_RECV = "send_recv"
 """A kernel that runs sends, receives and all-to-alls alike."""
@@ -150,3 +260,97 @@ def _global_rank(group: KernelGroup | None, number: int | None) -> int:
     """Return the rank of the job that has a number in a group."""
     known = group is not None and number is not None and number < len(group.ranks)
     return group.ranks[number] if known and group is not None and number is not None else UNKNOWN_RANK
+
+
+def read_communication_kernels(graph: DependencyGraph) -> RankCommunications:
+    """Return a rank's communication kernels with the arguments recorded on them, else on the launching operator.
+
+    Raises:
+        TraceError: the file, which is read once more where there are such arguments, is gone or has changed.
+    """
+    work = activities(graph)
+    work = work.take(work.type == WorkType.COMMUNICATION)
+    found = read_kernel_arguments(graph, work.row, work.call)
+    names = [graph.name_of(row) for row in work.row.tolist()]
+    annotations = _launch_annotations(graph, work, names)
+    kinds = _communication_kinds(found, annotations, names, work.lane.tolist())
+    groups = kernel_groups(found, work.lane.tolist())
+    needed = [
+        awaited_rank(kind, -1 if graph.rank is None else graph.rank, at, found, group, annotation)
+        for at, (kind, group, annotation) in enumerate(zip(kinds, groups, annotations, strict=True))
+    ]
+    arguments = {key: found.arguments[key] for key in (*COLLECTIVE_ARGUMENTS, *SIZE_ARGUMENTS)}
+    arguments[GROUP_DESCRIPTION] = group_descriptions(found.distributed, arguments["Process Group Name"])
+    arguments["Collective name"] = [
+        name if name is not None or kind not in MESSAGE_KINDS else kind
+        for name, kind in zip(arguments["Collective name"], kinds, strict=True)
+    ]
+    return RankCommunications(
+        work.row,
+        work.call,
+        work.start,
+        work.start,
+        work.end,
+        np.array(needed, np.int64),
+        np.ones(len(names), np.bool_),
+        # One kernel runs both sides of a message: its name does not tell which.
+        [kind if kind in ("send", "recv") else name for kind, name in zip(kinds, names, strict=True)],
+        [None if group is None else group.text for group in groups],
+        arguments,
+    )
+
+
+def _launch_annotations(graph: DependencyGraph, work: Activities, names: Sequence[str]) -> list[str]:
+    """Return the annotation around the launch of each kernel that may be a message; "" where there is none."""
+    may_be = np.array([communication_kind([name]) == SEND_RECV for name in names], np.bool_) & (work.call >= 0)
+    found = [""] * len(names)
+    if may_be.any():
+        around = graph.enclosing(work.call[may_be], EventKind.ANNOTATION)
+        for at, row in zip(np.flatnonzero(may_be).tolist(), around.tolist(), strict=True):
+            found[at] = graph.name_of(row) if row >= 0 else ""
+    return found
+
+
+def _communication_kinds(
+    found: KernelArguments, annotations: Sequence[str], names: Sequence[str], lanes: Sequence[int]
+) -> list[str]:
+    """Say what each kernel does; one that says nothing does what all others of its name on its stream do."""
+    kinds = [
+        communication_kind(texts)
+        for texts in zip(found.arguments["Collective name"], found.call, annotations, names, strict=True)
+    ]
+    others: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for kind, name, lane in zip(kinds, names, lanes, strict=True):
+        if kind != SEND_RECV:
+            others[name, lane].add(kind)
+    # Sends and receives alternate, with other peers each: what the rest of those did says nothing.
+    return [
+        "all" if kind == SEND_RECV and others[name, lane] == {"all"} else kind
+        for kind, name, lane in zip(kinds, names, lanes, strict=True)
+    ]
+
+
+@memoized
+def read_communications(graph: DependencyGraph) -> RankCommunications:
+    """Return a rank's communications: its communication kernels, and the collectives that ran on its CPU.
+
+    Those that go with the graph are believed.
+
+    Raises:
+        TraceError: the file, which is read once more for recorded arguments, is gone or has changed.
+    """
+    known = graph.attached(RankCommunications)
+    if known is not None:
+        return known
+    both = read_communication_kernels(graph).merged_with(read_gloo_communications(graph))
+    return replace(both, recording=_recording(graph))
+
+
+def _recording(graph: DependencyGraph) -> Recording:
+    events = graph.event_table
+    return Recording(
+        graph.trace.settings.get("host_name"),
+        int(events.start.min()) if len(events) else 0,
+        int(events.end.max(initial=0)),
+        -graph.diagnostics["gpu_clock_behind_ns"],
+    )

@@ -1,1 +1,1 @@
-"""Ranks as what their job needs of them: few rows each, and the pieces of a path when they are asked for."""
+"""A rank reduced to its boundary events, and the pieces of a critical path when they are asked for."""

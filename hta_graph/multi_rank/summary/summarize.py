@@ -1,4 +1,4 @@
-"""A rank's whole graph → its summary: few rows, what binds them, what the whole graph answers."""
+"""A rank's whole graph → its summary: boundary events, edges that bind them, what the whole graph answers."""
 
 from __future__ import annotations
 
@@ -12,26 +12,57 @@ from hta_graph.arrays import freeze, take_or
 from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
-from hta_graph.graph.graph_timeline import Timeline
-from hta_graph.graph.rank_summary import RankSummary, fingerprint
-from hta_graph.model import Ints
-from hta_graph.multi_rank.host_graph import with_host_communications
-from hta_graph.multi_rank.host_work import HostCommunications, arrival_points
-from hta_graph.multi_rank.job_time import shift_to_job_time
-from hta_graph.multi_rank.matching.clock_lines import ClockLine
+from hta_graph.graph.points import event_of, is_end, start_point
+from hta_graph.graph.rank_summary import RankSummary, StepColumns, WindowRecord, fingerprint
+from hta_graph.graph.timeline import Timeline
+from hta_graph.model import Ids, Ints
+from hta_graph.multi_rank.communication_edges import HostCommunications, arrival_points
+from hta_graph.multi_rank.job_trace import shift_to_job_time
+from hta_graph.multi_rank.join_ranks import isolated_rank_job, with_host_communications
+from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.matching.job_clocks import RankClock
-from hta_graph.multi_rank.matching.rank_members import RankCommunications
-from hta_graph.multi_rank.matching.read_members import read_communications
+from hta_graph.multi_rank.matching.pair_clocks import ClockLine
+from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.rank_activity import RankActivity, rank_activity
-from hta_graph.multi_rank.rank_of_job import isolated_rank_job
-from hta_graph.multi_rank.summary.boundary_events import boundary_rows, wake_up_edges
-from hta_graph.multi_rank.summary.contraction import contract_edges
-from hta_graph.multi_rank.summary.whole_answers import step_columns, window_record
+from hta_graph.multi_rank.summary.boundary_events import boundary_rows, contract_edges, wake_up_edges
 from hta_graph.paths.time_accounting import explained_lags
-from hta_graph.paths.windows import Window, WindowQuery, annotation, step, whole
+from hta_graph.paths.window_ends import step_work_ends
+from hta_graph.paths.windows import Window, WindowQuery, annotation, step, step_lengths, whole
 from hta_graph.trace.table import Flows, SyncTable, Trace
 
-__all__ = ["RankInJobTime", "SummaryRequest", "summary_graph", "summarize_rank", "rank_in_job_time"]
+
+def step_columns(graph: DependencyGraph) -> StepColumns:
+    """Return the steps of a rank's whole graph."""
+    lengths = step_lengths(graph)
+    names = ("number", "iteration_ns", "latency_ns", "is_candidate", "launches_work")
+    columns = zip(("number", "iteration", "latency", "is_candidate", "launches_work"), names, strict=True)
+    return StepColumns.of(
+        **{column: [getattr(one, name) for one in lengths] for column, name in columns}, end=step_work_ends(graph)
+    )
+
+
+def window_record(asked: str, found: Window | QueryError, rows: Ids) -> WindowRecord:
+    """Return a window of the whole graph, or why there is none, as JSON, with points of the rows that are kept."""
+    if isinstance(found, QueryError):
+        return {"asked": asked, "error": [str(found), found.on_command_line]}
+    sink = found.sink
+    point = summary_point(rows, sink.point)
+    fields = ("start_ns", "end_ns", "label", "cpu_ns", "gpu_ns", "cpu_start_ns", "is_named", "rows_after", "after_ns",
+              "step", "form", "is_default")  # fmt: skip
+    return {
+        "asked": asked,
+        "sink": [point, sink.time_ns, sink.lane],
+        **{name: getattr(found, name) for name in fields},
+    }
+
+
+def summary_point(rows: Ids, point: int) -> int:
+    """Return the point among the kept rows that a point of the whole graph is; -1 for point -1."""
+    if point < 0:
+        return -1
+    own = np.array([point], np.int32)
+    return int(start_point(np.searchsorted(rows, event_of(own)))[0] + is_end(own)[0])
+
 
 MAX_STEP_WINDOWS = 1_000
 """Of more steps only the first ones have windows that may be asked about."""

@@ -1,7 +1,8 @@
 """Summaries kept in a folder, so that the second question costs seconds: safe to delete, never trusted blindly.
 
 An entry is a Parquet file whose name is made of what the trace's file holds, what was asked of it, and this version. It
-has a row per column of the summary (name, type, bytes) and the rest as JSON in its metadata.
+has a row per column of the summary (name, type, bytes) and the rest as JSON in its metadata. All its indices (rows,
+points, lanes, names) are checked before it is believed.
 """
 
 from __future__ import annotations
@@ -19,14 +20,64 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hta_graph.errors import MissingExtraError
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.multi_rank.summary.skeleton_ranges import are_indices_valid
+from hta_graph.graph.rank_summary import RankSummary
+from hta_graph.model import EdgeKind, EventKind, Rule
+from hta_graph.multi_rank.matching.communications import RankCommunications
+from hta_graph.multi_rank.rank_activity import RankActivity
 from hta_graph.multi_rank.wire_format import decode_graph, encode_graph
-from hta_graph.storage.named_places import is_remote, name_with_secrets
+from hta_graph.storage.location import is_remote, name_with_secrets
 from hta_graph.trace.rank_files import RankFile
 
-__all__ = ["SummaryCache", "import_parquet", "cached_summaries"]
+IndexRange = tuple[np.ndarray[Any, Any], int, int]
+"""A column, the least number it may hold, and the first one that is too large."""
+
+
+def are_indices_valid(graph: DependencyGraph) -> bool:
+    """Tell whether whoever follows a number of a summary finds something there."""
+    return all(
+        not len(column) or least <= column.min() <= column.max() < past for column, least, past in _all_indices(graph)
+    )
+
+
+def _all_indices(graph: DependencyGraph) -> Iterator[IndexRange]:
+    yield from _graph_indices(graph)
+    answers, members, activity = (
+        graph.attached(RankSummary),
+        graph.attached(RankCommunications),
+        graph.attached(RankActivity),
+    )
+    if answers is not None:
+        yield answers.rows, 0, answers.size
+    if members is not None:
+        yield members.row, -1, len(graph.event_table)
+        yield members.call, -1, len(graph.event_table)
+        if activity is not None:
+            yield from _of_activity(activity, len(members))
+
+
+def _graph_indices(graph: DependencyGraph) -> Iterator[IndexRange]:
+    events, edges, size = graph.event_table, graph.edge_table, len(graph.event_table)
+    yield events.name, 0, len(graph.names)
+    yield events.lane, 0, len(graph.lanes.labels)
+    yield events.kind, 0, max(EventKind) + 1
+    yield edges.kind, 0, max(EdgeKind) + 1
+    yield edges.rule, 0, max(Rule) + 1
+    for column in (edges.source, edges.target):
+        yield column, 0, 2 * size
+
+
+def _of_activity(activity: RankActivity, members: int) -> Iterator[IndexRange]:
+    yield activity.walks.member, 0, max(members, 1)
+    yield activity.walks.before, -1, len(activity.walks)
+    yield activity.queued, -1, len(activity.queued)
+    yield activity.done.walk, 0, len(activity.walks) + len(activity.queued)
+    for column in (activity.transfer, activity.done.activity):
+        yield column, 0, len(activity.name)
+
 
 CACHE_FORMAT = 6
 """Is counted up where summaries, or how they are kept, change."""

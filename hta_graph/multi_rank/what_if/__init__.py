@@ -1,1 +1,1 @@
-"""Replay of jobs of many ranks: each rank tells its longest ways between meetings, the job decides when these were."""
+"""What-if of many ranks: each tells its longest paths between rendezvous, the job decides when these are."""

@@ -1,10 +1,10 @@
-r"""A rank's longest ways under many weights at once, between few nodes: what others decide, and what they ask for.
+"""A rank's longest paths under many weights at once, from what other ranks decide to what they wait for.
 
 origin ──┐                          origin: all times of the rank that are given
-met 1  ──┴▶ a ── b ──▶ came to 2    met: when a meeting with others was; came: when the rank came to one
-met 2  ──────▶ c ──────▶ end        a, b, c: passed over, but for those where ways meet and fan out again
+met 1  ──┴▶ a ── b ──▶ came to 2    met: when a rendezvous with others was; came: when the rank came to one
+met 2  ──────▶ c ──────▶ end        a, b, c: passed over, but for those where paths join and fan out again
 
-A node goes while that makes no more edges than it had: without any of them every meeting leads to every later one.
+A node goes while that makes no more edges than it had: without any of them every rendezvous leads to every later one.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ import numpy as np
 from hta_graph.arrays import distinct, first_of_runs, freeze
 from hta_graph.model import Ids, Ints
 from hta_graph.what_if.longest_paths import LongestPaths
-
-__all__ = ["ORIGIN", "BoundaryLongestPaths", "boundary_longest_paths"]
 
 ORIGIN = 0
 """The node of what is given."""

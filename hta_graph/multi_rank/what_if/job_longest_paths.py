@@ -1,4 +1,4 @@
-r"""The ways of all ranks joined where they meet: when everything of a job would be, under many drafts at once.
+"""The longest paths of all ranks joined at their rendezvous: when all of a job would be, under many drafts.
 
 rank 0   met 1 ──▶ came to 2 ──┐
                                ▼
@@ -7,21 +7,154 @@ rank 1   met 1 ──▶ came to 2 ─▶ met 2 ──▶ end          met 2: th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import expand_ranges, first_of_runs
+from hta_graph.arrays import Columns, expand_ranges, first_of_runs, take_or
 from hta_graph.errors import QueryError
-from hta_graph.model import Ids, Ints
+from hta_graph.graph.edges import EventEdges
+from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.rank_summary import summary_rows
+from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints
+from hta_graph.multi_rank.join_ranks import ExternalEdges
 from hta_graph.multi_rank.what_if.boundary_longest_paths import ORIGIN, BoundaryLongestPaths
-from hta_graph.multi_rank.what_if.meeting_points import JobBoundary
-from hta_graph.multi_rank.what_if.skeleton_rank_replay import WINDOW_END, ReplayLeg
+from hta_graph.multi_rank.what_if.rank_replay import WINDOW_END, ReplayLeg, longest_paths_of_answer
+from hta_graph.multi_rank.what_if.replay_answer import ReplayAnswer
+from hta_graph.paths.windows import Window
+from hta_graph.what_if.changes import Change
 from hta_graph.what_if.longest_paths import UNREACHED
 
-__all__ = ["JobLongestPaths", "RankLeg"]
+
+@dataclass(frozen=True, eq=False)
+class Arrivals(Columns):
+    """Who came to a rendezvous: the place of the rank, and which of its asked points that was.
+
+    Of one rendezvous that which it was, as recorded, stands first.
+    """
+
+    rendezvous: Ids
+    part: Ids
+    asked: Ids
+
+
+@dataclass(frozen=True, eq=False)
+class IncomingTimes(Columns):
+    """What comes to one rank from elsewhere, when (ns): a ``rendezvous``, or (-1) an asked point of another rank."""
+
+    rendezvous: Ids
+    part: Ids
+    asked: Ids
+    time: Ints
+
+
+@dataclass(frozen=True)
+class RankBoundary:
+    """What one rank is told: the edges from elsewhere, and the rows of its whole graph that are asked about.
+
+    ``names`` are those of the instants from which the edges come.
+    """
+
+    edges: ExternalEdges
+    names: list[str]
+    awaited_rows: Ids
+    at_end: Bools
+
+
+@dataclass(frozen=True)
+class JobBoundary:
+    """Where ranks meet; ``rendezvous`` are rows of the job, ``instants`` and ``ranks`` are by place of the rank."""
+
+    rendezvous: Ids
+    comes: Arrivals
+    instants: list[IncomingTimes]
+    ranks: list[RankBoundary]
+
+
+def job_boundary(job: JobGraph) -> JobBoundary:
+    """Find where the ranks of a job meet, which may hold few rows of each."""
+    kind = job.edge_table.kind
+    rows = np.flatnonzero(np.isin(kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT)))
+    edges = EventEdges.of_rows(job.edge_table, rows, job.timeline.times)
+    meets = job.event_table.kind == EventKind.RENDEZVOUS
+    from_rank = np.flatnonzero(~meets[edges.source])
+    asked = _AwaitedPoints(job, edges.take(from_rank))
+    place = np.full(len(rows), -1, np.int64)
+    place[from_rank] = asked.place
+    return JobBoundary(
+        job.rendezvous_rows,
+        _arrivals(job, edges, meets, place),
+        *_rank_boundaries(job, edges, meets, place, asked),
+    )
+
+
+class _AwaitedPoints:
+    """The points of ranks from which edges lead to others, each once, numbered rank by rank."""
+
+    def __init__(self, job: JobGraph, edges: EventEdges) -> None:
+        part = job.rank_index_of(edges.source).astype(np.int64)
+        key = (part << 40) + (edges.source.astype(np.int64) << 1) + edges.from_end
+        known, at = np.unique(key, return_inverse=True)
+        self.part = (known >> 40).astype(np.int32)
+        self.row = ((known & ((1 << 40) - 1)) >> 1).astype(np.int32)
+        self.at_end = (known & 1).astype(np.bool_)
+        first = np.searchsorted(self.part, np.arange(len(job.parts) + 1))
+        self.of_rank = [slice(*bounds) for bounds in zip(first[:-1].tolist(), first[1:].tolist(), strict=True)]
+        self.place = at.reshape(-1) - first[self.part[at.reshape(-1)]]
+        """For each edge the place of its source among the points of its rank."""
+
+
+def _arrivals(job: JobGraph, edges: EventEdges, meets: Bools, place: Ints) -> Arrivals:
+    """List who came to each rendezvous."""
+    at = np.flatnonzero(meets[edges.target])
+    number = np.searchsorted(job.rendezvous_rows, edges.target[at])
+    # Who came last binds it; of others that would come as late the one that came later is preferred.
+    position = job.timeline.position[2 * edges.source[at] + edges.from_end[at]]
+    order = np.lexsort((-position, number))
+    at = at[order]
+    return Arrivals.of(rendezvous=number[order], part=job.rank_index_of(edges.source[at]), asked=place[at])
+
+
+def _rank_boundaries(
+    job: JobGraph, edges: EventEdges, meets: Bools, place: Ints, asked: _AwaitedPoints
+) -> tuple[list[IncomingTimes], list[RankBoundary]]:
+    """Tell each rank what comes to it, and what of it is asked."""
+    doubtful = np.zeros(len(job.edge_table), np.bool_)
+    doubtful[job.doubtful_edges] = True
+    goes = np.flatnonzero(~meets[edges.target])
+    part = job.rank_index_of(edges.target[goes])
+    order = np.argsort(part, kind="stable")
+    first = np.searchsorted(part[order], np.arange(len(job.parts) + 1))
+    instants, ranks = [], []
+    for own, begins, past in zip(job.parts, first[:-1].tolist(), first[1:].tolist(), strict=True):
+        kept = summary_rows(own.graph)
+        at = goes[order[begins:past]]
+        is_message = ~meets[edges.source[at]]
+        # What comes from one point several times, a message and its answer, is one instant.
+        key = np.stack([np.where(is_message, place[at], -1), edges.source[at]])
+        _, chosen, number = np.unique(key, axis=1, return_index=True, return_inverse=True)
+        told = at[chosen]
+        instants.append(
+            IncomingTimes.of(
+                rendezvous=np.where(is_message[chosen], -1, np.searchsorted(job.rendezvous_rows, edges.source[told])),
+                part=job.rank_index_of(edges.source[told]),
+                asked=place[told],
+                time=edges.source_ns[told],
+            )
+        )
+        given = ExternalEdges.of(
+            instant=number.reshape(-1), row=kept[own.of_rank(edges.target[at])], is_message=is_message,
+            rule=job.edge_table.rule[edges.row[at]], is_doubtful=doubtful[edges.row[at]],
+        )  # fmt: skip
+        mine = asked.of_rank[own.place]
+        rows = take_or(kept, own.of_rank(asked.row[mine]))
+        names = [job.name_of(row) for row in edges.source[told].tolist()]
+        ranks.append(RankBoundary(given, names, rows.astype(np.int32), asked.at_end[mine]))
+    return instants, ranks
+
 
 RankLeg = tuple[int, ReplayLeg]
 """The place of a rank, and a way there."""
@@ -213,3 +346,106 @@ class JobLongestPaths:
         if known < self._count:
             raise QueryError("the ranks' dependencies form a cycle: one would have to wait for itself")
         return found
+
+
+LegsByRank = dict[int, list[list[int]]]
+"""By rank where a path goes there (:data:`Way`), latest first."""
+
+
+class JobSolutions:
+    """Drafts of a window, joined.
+
+    Args:
+        job: the job.
+        window: the window.
+        points: where its ranks meet.
+        answers: by rank.
+        groups: the places of the drafts that the ranks were asked about together.
+        drafts: the changes of each.
+    """
+
+    def __init__(
+        self,
+        job: JobGraph,
+        window: Window,
+        points: JobBoundary,
+        answers: Mapping[int, ReplayAnswer],
+        groups: Sequence[Sequence[int]],
+        drafts: Sequence[Sequence[Change]],
+    ) -> None:
+        self.answers = answers
+        self.drafts = drafts
+        self._window, self._points = window, points
+        self._ranks = [part.rank for part in job.parts]
+        self._place = {rank: place for place, rank in enumerate(self._ranks)}
+        self._usual = last_rank(job, window)
+        self._at = {
+            draft: (number, column) for number, group in enumerate(groups) for column, draft in enumerate(group)
+        }
+        every = [answers[rank] for rank in self._ranks]
+        self._meant = {(draft, place) for answer in every for draft, place in answer.meant}
+        ways = [
+            longest_paths_of_answer(answer, len(points.ranks[place].awaited_rows)) for place, answer in enumerate(every)
+        ]
+        given = [answer.given for answer in every]
+        columns = [[np.array(own, np.int32) for own in answer.columns] for answer in every]
+        self._groups = [
+            JobLongestPaths(points, [own[number] for own in ways], given, [own[number] for own in columns])
+            for number in range(len(groups))
+        ]
+        self._has_end = np.array([answer.has_end for answer in every], np.bool_)
+
+    def applies_to_any_rank(self, draft: int, place: int = 0) -> bool:
+        """Tell whether a change of a draft concerns anything on any rank."""
+        return (draft, place) in self._meant
+
+    def refusal(self, draft: int, place: int) -> tuple[int, str, str]:
+        """Return which rank said first, and how, in Python and on the command line, that a change concerns nothing."""
+        return next(
+            (rank, text, line)
+            for rank, answer in sorted(self.answers.items())
+            for at, of, text, line in answer.refused
+            if (at, of) == (draft, place)
+        )
+
+    def is_unchanged(self, draft: int) -> bool:
+        """Tell whether a draft leaves everything as long as it was, on all ranks."""
+        return all(draft in answer.unchanged for answer in self.answers.values())
+
+    def added_ns(self, draft: int) -> float:
+        """Return how much time a draft adds at most, on all ranks together."""
+        return float(sum(added for answer in self.answers.values() for at, added in answer.added_ns if at == draft))
+
+    def end(self, draft: int) -> int:
+        """Return how long (ns) the window is under a draft."""
+        number, column = self._at[draft]
+        if not self._has_end.any():
+            return self._window.end_ns - self._window.start_ns
+        return int(self._groups[number].ends[self._has_end, column].max())
+
+    def path(self, draft: int) -> LegsByRank:
+        """Return where the window's path goes under a draft."""
+        found: LegsByRank = defaultdict(list)
+        if not self._has_end.any():
+            return found
+        number, column = self._at[draft]
+        ends = np.where(self._has_end, self._groups[number].ends[:, column], np.iinfo(np.int64).min)
+        latest = np.flatnonzero(ends == ends.max()).tolist()
+        # Of several that end then the one that does as recorded.
+        last = self._usual if self._usual in latest else latest[0]
+        for place, (asked, given) in self._groups[number].legs_back(last, column):
+            found[self._ranks[place]].append([asked, given])
+        return found
+
+    def given(self, rank: int, draft: int) -> list[int]:
+        """Return when (ns) what comes to a rank from elsewhere is under a draft."""
+        number, column = self._at[draft]
+        place = self._place[rank]
+        recorded = self._points.instants[place].time
+        times: list[int] = self._groups[number].incoming_times(place, column, recorded, self._window.start_ns).tolist()
+        return times
+
+
+def last_rank(job: JobGraph, window: Window) -> int:
+    """Return the place of the rank with which a window ends as recorded; -1 if it waits for none."""
+    return int(job.rank_index_of(np.array([window.sink.point // 2], np.int32))[0]) if window.sink.point >= 0 else -1

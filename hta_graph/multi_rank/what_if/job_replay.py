@@ -1,8 +1,8 @@
-"""Replay of a job of which the asking side holds few rows: the ranks' files are read again for what they pass.
+"""Replay of a job of summaries: the ranks' files are read again for their longest paths and for what paths pass there.
 
-every rank     recorded causes ─▶ ways under drafts ┐
-where paths go                  └▶ what is there     ├▶ predictions, opportunities
-job                    ways joined, latest of all ───┘
+every rank     recorded causes ─▶ longest paths under drafts ┐
+where paths go                  └▶ what is there              ├▶ predictions, opportunities
+job                    paths joined, latest of all ───────────┘
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,17 +21,12 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.rank_summary import RankSummary, fingerprint
 from hta_graph.multi_rank.matching.collectives import Collectives
 from hta_graph.multi_rank.summary.summarize import SummaryRequest
-from hta_graph.multi_rank.what_if.beside_others import with_normalized_ranks
-from hta_graph.multi_rank.what_if.meeting_points import job_boundary
+from hta_graph.multi_rank.what_if.job_longest_paths import JobSolutions, LegsByRank, job_boundary, last_rank
+from hta_graph.multi_rank.what_if.rank_replay import WINDOW_END, ReplayRequest, RequestedPath, change_to_record
 from hta_graph.multi_rank.what_if.replay_answer import ReplayAnswer
-from hta_graph.multi_rank.what_if.replay_question import ReplayRequest, RequestedPath, change_to_record
-from hta_graph.multi_rank.what_if.skeleton_rank_replay import WINDOW_END
-from hta_graph.multi_rank.what_if.solved_drafts import JobSolutions, LegsByRank, last_rank
-from hta_graph.multi_rank.what_if.told_paths import JobPathTotals
 from hta_graph.paths.windows import Window
 from hta_graph.what_if.changes import Change, Removal, Scaling
-from hta_graph.what_if.draft import check_added_time
-from hta_graph.what_if.like_others import ComparisonKeys
+from hta_graph.what_if.modified_window import PathRow, check_added_time, path_columns
 from hta_graph.what_if.opportunities import (
     ROWS_WITH_NEXT,
     Opportunity,
@@ -38,12 +34,96 @@ from hta_graph.what_if.opportunities import (
     is_opportunity,
     opportunity_order,
 )
-from hta_graph.what_if.predict import JobOpportunities, JobPrediction
+from hta_graph.what_if.predict import JobOpportunities, JobPrediction, RankPathTotals
+from hta_graph.what_if.rank_normalization import ComparisonKeys, RankNormalization
 from hta_graph.what_if.scenarios import RESHAPES, NamedScenario
 from hta_graph.what_if.selectors import PATTERN_READINGS, Selector
 from hta_graph.what_if.sensitivity import next_in_columns
 
-__all__ = ["ReadReplays", "JobReplay"]
+ReadReplayAnswers = Callable[[str, list[int], ComparisonKeys | None], dict[int, ReplayAnswer]]
+"""Asks ranks what they take for what is asked; with nothing asked, what others are to be asked about them."""
+
+MAX_COMPARED_RANKS, MIN_COMPARED_RANKS = 255, 8
+MAX_COMPARED_WEIGHTS = 1 << 22
+"""A rank is compared with so many others, evenly spread; with fewer where these have so many places to be compared."""
+
+
+def with_normalized_ranks(job: JobGraph, changes: Sequence[Change], ask: ReadReplayAnswers) -> list[Change]:
+    """Return changes with what others take, where a rank is to be like them.
+
+    Raises:
+        QueryError: the job has no such rank.
+    """
+    known: dict[str, Change] = {}
+    found = []
+    for change in changes:
+        if isinstance(change, NamedScenario) and change.name == "rank_like_others":
+            if change.argument not in known:
+                known[change.argument] = _normalization_of(job, int(change.argument), ask)
+            found.append(known[change.argument])
+        else:
+            found.append(change)
+    return found
+
+
+def _normalization_of(job: JobGraph, rank: int, ask: ReadReplayAnswers) -> RankNormalization:
+    place = job.index_of_rank(rank)
+    asked = ask("reading the rank that is compared", [rank], None)[rank].asked
+    others = [part.rank for part in job.parts if part.place != place]
+    most = max(MIN_COMPARED_RANKS, min(MAX_COMPARED_RANKS, MAX_COMPARED_WEIGHTS // max(len(asked.place), 1)))
+    if len(others) > most:
+        others = [others[at * len(others) // most] for at in range(most)]
+    answers = ask("reading the ranks beside it", others, asked)
+    return RankNormalization.of(rank, asked, [answers[of].taken for of in others])
+
+
+class JobPathTotals:
+    """A path of a job.
+
+    ``frozen_ns`` is how much of it no change moves, ``inferred_ns`` how much lies on deduced edges; ``times`` (ns) are
+    by kind and name of what may change; ``sums`` tell by draft how long what that changes is on it, and how much of
+    that is communication without partners.
+    """
+
+    def __init__(self, job: JobGraph) -> None:
+        self._job = job
+        self._rows: list[PathRow] = []
+        self.frozen_ns = self.inferred_ns = 0
+        self.times: dict[str, dict[str, int]] = {}
+        self.sums: dict[int, dict[str, int]] = {}
+        self._without: dict[int, list[PathRow]] = defaultdict(list)
+
+    def add(self, rank: int, told: Mapping[str, Any]) -> None:
+        """Add what a rank told."""
+        self._rows += _path_rows(told["by_name"], rank)
+        self.frozen_ns += told["frozen_ns"]
+        self.inferred_ns += told["inferred_ns"]
+        for kind, times in told["times"].items():
+            own = self.times.setdefault(kind, {})
+            for name, time in times.items():
+                own[name] = own.get(name, 0) + time
+        for at, other in told["without"]:
+            self._without[at] += _path_rows(other["by_name"], rank)
+            sums = self.sums.setdefault(at, {"on_path_ns": 0, "alone_ns": 0})
+            for key in sums:
+                sums[key] += other[key]
+
+    @cached_property
+    def path(self) -> RankPathTotals:
+        """The path."""
+        return RankPathTotals(self._job.rank_numbers.tolist(), self._rows)
+
+    def without(self, draft: int) -> dict[str, Any]:
+        """Return the path without what a draft changes, as columns."""
+        return path_columns(self._without[draft])
+
+
+def _path_rows(columns: Mapping[str, list[Any]], rank: int) -> list[PathRow]:
+    return [
+        (name, bound, rank, time)
+        for name, bound, time in zip(columns["name"], columns["bound_by"], columns["time_ns"], strict=True)
+    ]
+
 
 ReadReplays = Callable[[str, Iterable[int], Callable[[int], ReplayRequest]], Mapping[int, DependencyGraph]]
 """Asks the whole graphs of some ranks; what for is said to whoever waits."""

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.what_if.like_others import ComparisonKeys, ComparisonTimes
-
-__all__ = ["ReplayAnswer"]
+from hta_graph.what_if.rank_normalization import ComparisonKeys, ComparisonTimes
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,1 @@
-"""What runs the tasks of a job outside this process.
-
-``tasks`` (what is asked, and how an answer travels), ``processes`` (processes of this machine, whose two ends are
-``own_process`` and ``serving``), ``dask_cluster`` (Dask), ``waiting`` (so that an interrupt is heard), ``remedies``
-(what to do when one fails). The answers are the same to the byte on each.
-"""
+"""Who runs the tasks of a job: processes of this machine or Dask's workers, with the same answers to the byte."""

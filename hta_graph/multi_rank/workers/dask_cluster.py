@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from hta_graph.errors import ClusterError, MissingExtraError, Remedy, TooLargeError, TraceError
-from hta_graph.multi_rank.workers.remedies import READ_FEWER_HINT, READ_HERE_HINT
-from hta_graph.multi_rank.workers.tasks import Task, encode_error, run_task
+from hta_graph.multi_rank.workers.tasks import READ_FEWER_HINT, READ_HERE_HINT, Task, encode_error, run_task
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["LOCAL_CLUSTER", "DaskWorkers", "is_scheduler_address", "run_on_worker", "version_on_worker"]
 
 LOCAL_CLUSTER = "local"
 """The cluster that is started on this machine and ends with the work."""

@@ -1,4 +1,4 @@
-"""What is asked of an engine, as JSON values, and what it answers, as bytes: the same on every engine.
+"""What is asked of a worker, as JSON values, and what it answers, as bytes: the same on every engine.
 
 A task names a function of this package, so that nothing else can be run by whoever writes to a worker. An answer is a
 line of JSON, then the bytes that the function made; of one that failed the line holds the error, and nothing follows.
@@ -14,23 +14,16 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from hta_graph.errors import HtaGraphError, QueryError, TooLargeError, TraceError
-from hta_graph.multi_rank.workers.remedies import SHOW_WHERE_HINT
-from hta_graph.storage.location import Location
-from hta_graph.storage.named_places import resolve_location
+from hta_graph.errors import HtaGraphError, QueryError, Remedy, TooLargeError, TraceError
+from hta_graph.storage.location import Location, resolve_location
 from hta_graph.trace.memory_limit import limit_memory, out_of_memory_error
 
-__all__ = [
-    "Chunk",
-    "Task",
-    "encode_head",
-    "encode_answer",
-    "decode_answer",
-    "decode_error",
-    "encode_error",
-    "error_with_path",
-    "run_task",
-]
+READ_HERE_HINT = Remedy("jobs=1 reads without other processes", "--jobs 1 reads without other processes")
+READ_FEWER_HINT = Remedy(
+    "read fewer files at once: pass jobs or memory", "read fewer files at once with --jobs or --memory"
+)
+SHOW_WHERE_HINT = Remedy("jobs=1 shows where", "--jobs 1 shows where")
+
 
 Chunk = bytes | bytearray | memoryview
 """Bytes of an answer, as they lie in memory."""

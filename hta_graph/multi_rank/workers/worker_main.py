@@ -1,4 +1,4 @@
-"""A process that runs tasks for another one: they come in as lines, answers go out as bytes."""
+"""What a worker process runs: tasks come in as lines, answers go out as bytes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from threading import Thread
 
 from hta_graph.multi_rank.workers.tasks import Task, encode_answer
 from hta_graph.trace.memory_limit import available_memory, limited_data
-
-__all__ = ["serve"]
 
 MEMORY_FACTOR = 1.25
 """What a task may take at most of what it is given: memory is not used to the last byte."""

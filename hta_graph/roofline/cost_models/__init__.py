@@ -1,1 +1,1 @@
-"""The models of operators by theme; ``all_models`` lists them."""
+"""Cost models: what the operators of PyTorch demand, counted from their inputs."""

@@ -6,11 +6,8 @@ into, at least one place along the dimension is counted, and the rest is not kno
 
 from __future__ import annotations
 
-from hta_graph.roofline.demand import dimension, memory_bound_demand, partial_bytes
+from hta_graph.roofline.demand import CostModel, Demand, dimension, memory_bound_demand, partial_bytes
 from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall, Tensor
-from hta_graph.roofline.operators_demand import CostModel, Demand
-
-__all__ = ["GATHER_SCATTER"]
 
 
 def _slice_elements(tensor: Tensor, at: int) -> int:

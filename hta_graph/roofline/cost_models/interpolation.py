@@ -7,12 +7,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 
-from hta_graph.roofline.cost_models.sliding_windows import sides_of
-from hta_graph.roofline.demand import memory_bound_demand, output_mask, partial_bytes
+from hta_graph.roofline.cost_models.convolution import sides_of
+from hta_graph.roofline.demand import CostModel, Demand, memory_bound_demand, output_mask, partial_bytes
 from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall, Tensor
-from hta_graph.roofline.operators_demand import CostModel, Demand
-
-__all__ = ["INTERPOLATION"]
 
 NEAREST, LINEAR, CUBIC = "nearest", "linear", "cubic"
 

@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Matrix products: mm, addmm, bmm, linear, scaled and grouped ones."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall, Tensor
-from hta_graph.roofline.operators_demand import CostModel, Demand, Unit
-from hta_graph.roofline.tensor_types import TYPE_OF_CODE, broadcast, known_bytes
-
-__all__ = ["MATMUL"]
+from hta_graph.roofline.demand import CostModel, Demand, Unit
+from hta_graph.roofline.operator_call import (
+    TYPE_OF_CODE,
+    NotRecordedError,
+    OperatorCall,
+    Tensor,
+    broadcast,
+    known_bytes,
+)
 
 DemandFunction = Callable[[OperatorCall], Demand]
 ZEROS = {"0", "0.", "-0."}

@@ -11,11 +11,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall, total_elements
-from hta_graph.roofline.operators_demand import CostModel, Demand
-from hta_graph.roofline.tensor_types import NAMED_TYPE, element_type_in, output_bytes
-
-__all__ = ["OPTIMIZERS"]
+from hta_graph.roofline.demand import CostModel, Demand
+from hta_graph.roofline.operator_call import (
+    NAMED_TYPE,
+    NotRecordedError,
+    OperatorCall,
+    element_type_in,
+    output_bytes,
+    total_elements,
+)
 
 FUNCTOR = re.compile(rf"Functor<\s*({NAMED_TYPE.pattern})")
 """What works on lists names the type of their tensors first; ``std::plus<float>`` behind it is what it computes in."""

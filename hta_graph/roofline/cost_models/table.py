@@ -1,30 +1,22 @@
-"""The one table of models: which operators' work is known, and how it is counted."""
+"""The one table of cost models: which operators' work is known, and how it is counted."""
 
 from __future__ import annotations
 
 import re
 
-from hta_graph.roofline.cost_models.attention_operators import ATTENTION
-from hta_graph.roofline.cost_models.batch_norms import BATCH_NORMS
-from hta_graph.roofline.cost_models.convolution import POOLING
-from hta_graph.roofline.cost_models.convolutions import CONVOLUTIONS
-from hta_graph.roofline.cost_models.convolutions_backward import CONVOLUTIONS_BACKWARD
-from hta_graph.roofline.cost_models.fill_copy_concat import FILLS_AND_COPIES
+from hta_graph.roofline.cost_models.attention import ATTENTION
+from hta_graph.roofline.cost_models.convolution import CONVOLUTIONS, CONVOLUTIONS_BACKWARD, POOLING
+from hta_graph.roofline.cost_models.fill_copy_concat import CONCAT, FILLS_AND_COPIES
 from hta_graph.roofline.cost_models.gather_scatter import GATHER_SCATTER
-from hta_graph.roofline.cost_models.generated import TRITON
 from hta_graph.roofline.cost_models.interpolation import INTERPOLATION
-from hta_graph.roofline.cost_models.joining import CONCAT
-from hta_graph.roofline.cost_models.losses import LOSSES
 from hta_graph.roofline.cost_models.matmul import MATMUL
-from hta_graph.roofline.cost_models.normalization import NORMALIZATIONS
+from hta_graph.roofline.cost_models.normalization import BATCH_NORMS, NORMALIZATIONS
 from hta_graph.roofline.cost_models.optimizers import OPTIMIZERS
-from hta_graph.roofline.cost_models.ordering import ORDERING
-from hta_graph.roofline.cost_models.pointwise import POINTWISE
-from hta_graph.roofline.cost_models.reductions import REDUCTIONS
+from hta_graph.roofline.cost_models.pointwise import LOSSES, POINTWISE
+from hta_graph.roofline.cost_models.reductions import ORDERING, REDUCTIONS
+from hta_graph.roofline.cost_models.triton import TRITON
+from hta_graph.roofline.demand import CostModel, Demand
 from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall
-from hta_graph.roofline.operators_demand import CostModel, Demand
-
-__all__ = ["MODELS", "MAX_WORK", "demand_of", "is_loose_bound", "model_of"]
 
 MODELS: tuple[CostModel, ...] = (
     *MATMUL,

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from analyses.advice.facts import PathFacts
-from analyses.advice.finding import PathFinding
+from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES, advice_of, verdict_of
 from analyses.advice.verdict_rules import LONGEST_SENTENCE
 from tests.advice_accuracy import guard_rates, rates

@@ -8,8 +8,7 @@ import pytest
 
 import analyses
 import hta_graph as hg
-from analyses.advice.facts import PathFacts
-from analyses.advice.finding import PathFinding
+from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES, advice_of, verdict_of
 from analyses.advice.savings import REMEDIES, with_savings
 from hta_graph.graph.dependency_graph import DependencyGraph

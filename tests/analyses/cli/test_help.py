@@ -12,8 +12,8 @@ import pytest
 import hta_graph as hg
 from analyses.cli.all_commands import COMMANDS, GROUPS
 from analyses.cli.command import CommandGroup
-from analyses.cli.command_help import EXIT_STATUSES, FIRST_COMMANDS
 from analyses.cli.main import main
+from analyses.cli.parser import EXIT_STATUSES, FIRST_COMMANDS
 from tests.support.astra_log import Ran, log_text, write_workload
 from tests.support.command_line import run_command
 from tests.support.deep_tests import deep

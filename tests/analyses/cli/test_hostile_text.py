@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from analyses.display.console import print_lines, text_of
-from analyses.display.plain import say
-from analyses.display.terminal import table
+from analyses.display.stderr import say
+from analyses.display.text_layout import table
 from hta_graph.errors import UsageError
 from hta_graph.storage.atomic_write import write_file
 from hta_graph.text.json_text import to_json
@@ -155,7 +155,7 @@ def test_texts_leave_in_few_places() -> None:
         "analyses/cli/main.py",
         "analyses/cli/parser.py",
         "analyses/display/console.py",
-        "analyses/display/plain.py",
+        "analyses/display/stderr.py",
         "hta_graph/storage/atomic_write.py",
     }
 

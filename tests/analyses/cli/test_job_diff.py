@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from analyses.diff import two_runs_job_diff
+from analyses.diff import job_diff
 from tests.simulator.large import read_truth
 from tests.support.command_line import command_json, run_command
 from tests.support.deep_tests import some_of
@@ -71,7 +71,7 @@ def test_beside_the_job_the_document_is_that_of_one_rank(
     told = {key: value for key, value in found.items() if key not in ("job", "tables", "notes", "environment")}
     assert told == {key: value for key, value in alone.items() if key in told}
     assert alone["tables"].items() <= found["tables"].items()
-    assert found["tables"].keys() - alone["tables"].keys() == two_runs_job_diff.TABLES.keys()
+    assert found["tables"].keys() - alone["tables"].keys() == job_diff.TABLES.keys()
     assert (found["job"]["measure"], found["job"]["beyond_noise"], found["job"]["caveats"]) == ("iteration", True, [])
     assert found["job"]["test_ns"] - found["job"]["control_ns"] == pytest.approx(DELAY_NS, rel=0.1)
     assert found["job"]["ranks"] == {"control": list(range(8)), "test": list(range(8))}
@@ -162,7 +162,7 @@ def test_of_recorded_jobs_the_first_cause_is_the_delayed_rank(name: str) -> None
         pytest.skip("has no job without a delay beside it")
     found = compared_jobs(*(sorted(folder.glob("rank*.json.gz")) for folder in (control, SHARED / "gloo" / name)))
     fault = json.loads((SHARED / "gloo" / name / "truth.json").read_text())["fault"]
-    causes = two_runs_job_diff.job_causes(found)
+    causes = job_diff.job_causes(found)
     first = causes[causes["name"].notna()].iloc[0]
     assert ((first["rank"], first["diff_ns"] > 0) == (fault["rank"], True)) == (name not in NOT_FIRST)
     # Three steps on a machine that others used: such differences are not to be believed.

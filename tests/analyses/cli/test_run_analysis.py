@@ -10,7 +10,7 @@ import pytest
 
 from analyses.catalogue import CATALOGUE
 from analyses.scope import in_window, per_step, whole
-from hta_graph.paths.median_step import median_step
+from hta_graph.paths.windows import median_step
 from hta_graph.paths.windows import whole as whole_trace
 from tests.support.command_line import run_command
 from tests.support.trace_builder import TraceBuilder

@@ -57,7 +57,7 @@ def test_a_signal_while_modules_are_imported(tmp_path: Path, trace_file: Path, n
 
 SLOW_READERS = """
 import sys
-import hta_graph.multi_rank.pool as pool
+import hta_graph.multi_rank.worker_readers as pool
 pool.PROGRAM = "import time; time.sleep(60)"
 from analyses.cli.main import run
 run()

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from analyses.diff.caveats import caveats, share_in_common
+from analyses.diff.environment import caveats, environment, share_in_common
 from analyses.diff.run_diff import answer_of_comparison, between_runs
-from analyses.diff.two_runs_environment import environment
 from analyses.scope import Scope, whole
 from tests.support.shared_traces import SHARED
 from tests.support.trace_builder import TraceBuilder

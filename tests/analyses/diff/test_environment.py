@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import hta_graph as hg
-from analyses.diff.two_runs_environment import environment, environment_lines
+from analyses.diff.environment import environment, environment_lines
 from analyses.scope import Scope, whole
 from tests.support.shared_traces import SHARED, graph_of_file
 from tests.support.trace_builder import TraceBuilder

@@ -11,11 +11,11 @@ import pytest
 
 import hta_graph as hg
 from analyses.answer import Answer, answer_lines
-from analyses.diff import run_diff, two_runs_job_diff
+from analyses.diff import job_diff, run_diff
 from analyses.diff.job_diff import JobComparison
 from analyses.diff.job_side import STEPS_LISTED, _listed_steps, side_of_job
 from analyses.diff.sides import median_index
-from analyses.display.terminal import TextTable
+from analyses.display.text_layout import TextTable
 from tests.simulator.large import read_truth
 from tests.support.deep_tests import deep
 from tests.support.job_pairs import DELAY_NS, compared_jobs, job_of_steps
@@ -52,9 +52,9 @@ def files(folder: Path, *without: int) -> list[Path]:
 
 
 def answer_of(found: JobComparison) -> Answer:
-    beside = two_runs_job_diff.common_rank(found.control, found.test)
+    beside = job_diff.common_rank(found.control, found.test)
     graphs = (hg.build_graph(hg.read_trace(side.files[beside])) for side in (found.control, found.test))
-    return two_runs_job_diff.answer_of_jobs(found, run_diff.between_runs(*graphs))
+    return job_diff.answer_of_jobs(found, run_diff.between_runs(*graphs))
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,9 @@ def test_a_terminal_gets_the_job_alone_ten_rows_each(job_of: Job) -> None:
     answer = answer_of(compared_jobs(files(job_of("control")), files(job_of("gpu"))))
     assert len(answer.tables["job_causes"]) > 10
     tables = [line for line in answer_lines(answer) if isinstance(line, TextTable)]
-    assert len(tables) == len(two_runs_job_diff.TABLES)
+    assert len(tables) == len(job_diff.TABLES)
     assert max(len(table.rows) for table in tables) == 10
     assert {"critical_path_by_class", "kernels_in_order"} <= answer.series.keys()
-    assert list(answer.tables) == list(two_runs_job_diff.TABLES)
-    for name, table in two_runs_job_diff.TABLES.items():
+    assert list(answer.tables) == list(job_diff.TABLES)
+    for name, table in job_diff.TABLES.items():
         assert list(answer.tables[name]) == list(table.columns)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analyses.display.labels import CAUSE, EDGE, MEANING, REASON, SHORT
-from analyses.questions.launch_gaps import LaunchGap
+from analyses.questions.idle_time import LaunchGap
 from hta_graph.model import BoundBy, EdgeKind, GapCause, Reason
 
 WORDS = [(MEANING, BoundBy), (CAUSE, [*GapCause, *list(LaunchGap)[:3]]), (REASON, Reason), (EDGE, EdgeKind)]

@@ -10,7 +10,7 @@ import pytest
 
 from analyses.display.console import print_lines, text_of
 from analyses.display.dataframes import table_lines
-from analyses.display.terminal import Line, table
+from analyses.display.text_layout import Line, table
 
 WIDE = pd.DataFrame(
     {

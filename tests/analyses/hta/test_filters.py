@@ -28,8 +28,7 @@ from analyses.hta.filters import (
     UnderOperatorFilter,
     ZeroDurationFilter,
 )
-from analyses.hta.frame import SymbolTable, hta_trace_frame, hta_trace_frames
-from analyses.hta.hta_window import hta_scopes
+from analyses.hta.frame import SymbolTable, hta_scopes, hta_trace_frame, hta_trace_frames
 from analyses.scope import whole
 from hta_graph.errors import QueryError, UsageError
 from tests.support.golden_graphs import answered, graphs

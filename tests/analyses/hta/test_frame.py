@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.hta.frame import NO_STREAM, hta_trace_frame, hta_trace_frames
-from analyses.hta.hta_window import hta_scopes
-from analyses.hta.kernel_names import name_without_arguments
+from analyses.hta.frame import NO_STREAM, hta_scopes, hta_trace_frame, hta_trace_frames, name_without_arguments
 from analyses.scope import per_step, whole
 from tests.support.golden_graphs import NANOSECONDS, WHOLE_MICROSECONDS, graphs
 from tests.support.shared_traces import SHARED

@@ -13,8 +13,7 @@ from analyses.hta.breakdowns import (
     hta_gpu_kernels_with_user_annotations,
     hta_gpu_user_annotation_breakdown,
 )
-from analyses.hta.frame import hta_trace_frames
-from analyses.hta.hta_window import hta_scopes
+from analyses.hta.frame import hta_scopes, hta_trace_frames
 from analyses.questions.annotation_times import (
     annotated_activities,
     annotation_durations,
@@ -23,7 +22,7 @@ from analyses.questions.annotation_times import (
     figure,
 )
 from analyses.scope import per_step, whole
-from hta_graph.attribution.gpu_annotations import annotation_sources, gpu_annotations_over
+from hta_graph.attribution.owners import annotation_sources, gpu_annotations_over
 from hta_graph.errors import QueryError
 from hta_graph.model import EventKind
 from tests.support.golden_graphs import NANOSECONDS, TRACES, WHOLE_MICROSECONDS, answered, graphs

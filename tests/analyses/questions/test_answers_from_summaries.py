@@ -11,14 +11,13 @@ import pytest
 
 import hta_graph as hg
 from analyses.answer import Answer, answer_lines
-from analyses.display.terminal import TextTable
-from analyses.display.worst_ranks import worst_and_typical
+from analyses.display.dataframes import worst_and_typical
+from analyses.display.text_layout import TextTable
 from analyses.matched_collectives import matched_collectives, matching_notes
 from analyses.questions import collectives as collectives_module
-from analyses.questions import ranks_stragglers as stragglers_module
-from analyses.questions.stragglers import _headline
-from analyses.questions.waiting_figure import ROWS, waiting_over_time
-from analyses.report.job_section import job_section
+from analyses.questions import stragglers as stragglers_module
+from analyses.questions.stragglers import ROWS, _headline, waiting_over_time
+from analyses.report.sections import job_section
 from analyses.scope import Scope, whole
 from tests.support.trace_builder import TraceBuilder
 
@@ -167,7 +166,7 @@ def test_waiting_over_time_adds_up(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_very_many_ranks_share_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     matched = matched_collectives(many_scopes(tmp_path))
-    monkeypatch.setattr("analyses.questions.waiting_figure.ROWS", 12)
+    monkeypatch.setattr("analyses.questions.stragglers.ROWS", 12)
     waiting = waiting_over_time(matched)
     assert list(waiting.index)[:2] + list(waiting.index)[-1:] == ["ranks 0 to 3", "ranks 4 to 7", "ranks 36 to 39"]
     assert np.all(waiting.to_numpy() <= 1)

@@ -11,7 +11,7 @@ import pytest
 from analyses.collective_rates import COLLECTIVE_RATES, collective_rates
 from analyses.scope import in_window, whole
 from hta_graph.paths.windows import between
-from hta_graph.roofline.operators_devices import Device
+from hta_graph.roofline.devices import Device
 from tests.support.deep_tests import deep
 from tests.support.shared_traces import SHARED, graph_of_file
 from tests.support.trace_builder import TraceBuilder

@@ -10,17 +10,18 @@ import pytest
 
 import hta_graph as hg
 from analyses.cli.main import main
-from analyses.hta.hta_stragglers import hta_potential_stragglers, hta_profiler_steps
-from analyses.hta.hta_window import hta_scopes
+from analyses.hta.breakdowns import hta_potential_stragglers, hta_profiler_steps
+from analyses.hta.frame import hta_scopes
 from analyses.matched_collectives import matched_collectives, matching_notes
 from analyses.questions import collectives as collectives_module
-from analyses.questions import ranks_stragglers as stragglers_module
+from analyses.questions import stragglers as stragglers_module
 from analyses.questions.collectives import collective_members, collectives, waits_by_rank
-from analyses.questions.ranks_stragglers import stragglers
+from analyses.questions.stragglers import stragglers
 from analyses.scope import Scope, per_step, whole
 from hta_graph.errors import QueryError
-from hta_graph.multi_rank.matching.collectives import MATCHED_BY, match_collectives
-from hta_graph.multi_rank.matching.communication_kernels import read_communication_kernels
+from hta_graph.multi_rank.matching.collectives import match_collectives
+from hta_graph.multi_rank.matching.match_ranks import MATCHED_BY
+from hta_graph.multi_rank.matching.read_communications import read_communication_kernels
 from tests.support.golden_graphs import graphs
 from tests.support.reference_percentile import percentile
 from tests.support.shared_traces import SHARED

@@ -12,12 +12,12 @@ import pytest
 
 import hta_graph as hg
 from analyses.cli.main import main
-from analyses.hta.hta_counters import TimeSeriesTypes, hta_generate_trace_with_counters
-from analyses.hta.hta_window import hta_scopes
+from analyses.hta.frame import hta_scopes
+from analyses.hta.launches import TimeSeriesTypes, hta_generate_trace_with_counters
 from analyses.questions.counter_tracks import RATES, counter_tracks
 from analyses.scope import whole
 from hta_graph.errors import OutputError
-from hta_graph.export.perfetto.counter_tracks import write_counters
+from hta_graph.export.perfetto.append_events import write_counters
 from tests.browser.perfetto_ui import PerfettoUI, ask, missing
 from tests.support.golden_graphs import NANOSECONDS, WHOLE_MICROSECONDS, answered, graphs
 from tests.support.shared_traces import SHARED

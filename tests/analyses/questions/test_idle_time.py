@@ -13,21 +13,26 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from analyses.hta.hta_idle_time import hta_idle_time
-from analyses.hta.hta_window import hta_scopes
-from analyses.questions.idle_time import answer, figure, idle_time, idle_waits, longest_gaps, stream_idle_time
-from analyses.questions.idle_time_chart import bars_of_causes
-from analyses.questions.launch_gaps import launch_gaps
+from analyses.hta.breakdowns import hta_idle_time
+from analyses.hta.frame import hta_scopes
+from analyses.questions.idle_time import (
+    answer,
+    bars_of_causes,
+    figure,
+    idle_time,
+    idle_waits,
+    launch_gaps,
+    longest_gaps,
+    stream_idle_time,
+)
 from analyses.questions.temporal_breakdown import temporal_breakdown
 from analyses.scope import in_window, per_step, whole
-from hta_graph.activities import activities
 from hta_graph.errors import UsageError
+from hta_graph.gpu_activity import activities, device_gaps, stream_intervals
 from hta_graph.model import EdgeKind, GapCause
-from hta_graph.paths.gap_causes import GapExplainer
-from hta_graph.paths.gaps import Gaps
-from hta_graph.paths.pieces import SegmentTable
+from hta_graph.paths.gaps import GapExplainer, Gaps
+from hta_graph.paths.segments import SegmentTable
 from hta_graph.paths.windows import between
-from hta_graph.stream_gaps import device_gaps, stream_intervals
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.deep_tests import deep
 from tests.support.reference_percentile import percentile

@@ -14,13 +14,13 @@ import pytest
 import hta_graph as hg
 from analyses.answer import answer_lines
 from analyses.display.console import text_of
-from analyses.hta.hta_gpu_time import hta_kernel_breakdown
-from analyses.hta.hta_window import hta_scopes
+from analyses.hta.breakdowns import hta_kernel_breakdown
+from analyses.hta.frame import hta_scopes
 from analyses.questions.kernel_breakdown import answer, figure, kernel_breakdown, kernel_types
 from analyses.questions.temporal_breakdown import temporal_breakdown
 from analyses.scope import per_step, whole
-from hta_graph.activities import activities
 from hta_graph.errors import UsageError
+from hta_graph.gpu_activity import activities
 from hta_graph.trace.profiler_names import COMMUNICATION_KERNEL
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.deep_tests import deep

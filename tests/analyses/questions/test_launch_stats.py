@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.hta.hta_launches import hta_cuda_kernel_launch_stats
-from analyses.hta.hta_window import hta_scopes
+from analyses.hta.frame import hta_scopes
+from analyses.hta.launches import hta_cuda_kernel_launch_stats
 from analyses.questions import operator_kernels
 from analyses.questions.launch_stats import answer, figure, launch_stats, launches
 from analyses.scope import Scope, in_window, whole

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from analyses.gain_chart import gain_curves
 from analyses.opportunities import (
     Gain,
     Gains,
     conclusion_without_curves,
     corner_text,
     find_gains,
+    gain_curves,
     saved_ticks,
 )
 from hta_graph.paths.windows import resolved_window

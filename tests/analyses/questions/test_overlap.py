@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from analyses.hta.hta_gpu_time import hta_overlap
-from analyses.hta.hta_window import hta_scopes
+from analyses.hta.breakdowns import hta_overlap
+from analyses.hta.frame import hta_scopes
 from analyses.questions.overlap import (
     answer,
     comm_comp_overlap,

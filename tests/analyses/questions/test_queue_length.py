@@ -12,7 +12,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.answer import answer_document, answer_lines
-from analyses.hta.hta_window import hta_scopes
+from analyses.hta.frame import hta_scopes
 from analyses.hta.launches import (
     hta_queue_length_summary,
     hta_queue_length_summary_from_time_series,

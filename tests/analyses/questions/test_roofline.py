@@ -18,7 +18,7 @@ from analyses.answer import Answer
 from analyses.questions import roofline
 from analyses.scope import per_step, whole
 from hta_graph.errors import UsageError
-from hta_graph.roofline.operators_devices import Device, known_devices
+from hta_graph.roofline.devices import Device, known_devices
 from tests.support.command_line import command_json, one_error
 from tests.support.trace_builder import TraceBuilder
 

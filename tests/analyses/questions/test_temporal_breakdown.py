@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.hta.hta_gpu_time import hta_temporal_breakdown
-from analyses.hta.hta_window import hta_scopes
+from analyses.hta.breakdowns import hta_temporal_breakdown
+from analyses.hta.frame import hta_scopes
 from analyses.questions.temporal_breakdown import answer, figure, temporal_breakdown
 from analyses.scope import in_window, per_step, whole
 from hta_graph.paths.windows import between

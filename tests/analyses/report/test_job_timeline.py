@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from analyses.report import timeline_scene
+from analyses.report import timeline
 from analyses.report.timeline import timeline_page
 from tests.support.gloo_builder import late_ranks
 from tests.support.random_jobs import random_job
@@ -52,7 +52,7 @@ def test_a_link_to_an_event_of_a_job_names_its_time_only(path: hg.CriticalPath) 
 
 
 def test_of_many_ranks_those_on_the_path_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeline_scene, "MOST_RANKS", 1)
+    monkeypatch.setattr(timeline, "MOST_RANKS", 1)
     path = hg.critical_path(random_job(tmp_path, 3), hg.whole())
     longest = max(path.by_rank_ns, key=lambda rank: path.by_rank_ns[rank])
     page = timeline_page(path)
@@ -66,7 +66,7 @@ def test_of_many_lanes_those_on_the_path_and_the_busiest_are_drawn(
 ) -> None:
     every = timeline_page(path).scene
     assert not every.lanes_left
-    monkeypatch.setattr(timeline_scene, "MOST_LANES", 2)
+    monkeypatch.setattr(timeline, "MOST_LANES", 2)
     page = timeline_page(path)
     time_on = Counter[int]()
     for lane, ns in zip(path.pieces.lane.tolist(), path.pieces.length.tolist(), strict=True):

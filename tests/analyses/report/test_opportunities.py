@@ -13,9 +13,8 @@ import hta_graph as hg
 from analyses.cli.main import main
 from analyses.opportunities import Gain
 from analyses.report import opportunities
-from analyses.report.gain_lines import BOTTOM, RIGHT, ROOM, TOP, gain_figure
-from analyses.report.opportunities import GainSection, gain_sections
-from analyses.report.report_page import page
+from analyses.report.opportunities import BOTTOM, RIGHT, ROOM, TOP, GainSection, gain_figure, gain_sections
+from analyses.report.report import page
 from hta_graph.errors import QueryError
 from hta_graph.what_if.opportunities import Opportunity
 from hta_graph.what_if.sensitivity import Curve

@@ -13,13 +13,10 @@ import pytest
 
 import hta_graph as hg
 from analyses.cli.main import main
-from analyses.report import row_links
-from analyses.report.bars import Bar, BarPart
-from analyses.report.job_section import job_section
-from analyses.report.page_tables import Section, SectionTable
-from analyses.report.report import report_page
-from analyses.report.report_page import page
-from analyses.report.sections import PARTS
+from analyses.report import sections
+from analyses.report.page_tables import Bar, BarPart, Section, SectionTable
+from analyses.report.report import page, report_page
+from analyses.report.sections import PARTS, job_section
 from analyses.report.timeline import timeline_page
 from analyses.scope import in_window
 from analyses.verdict import verdict
@@ -212,7 +209,7 @@ def test_an_item_of_the_path_leads_to_its_longest_segment(tmp_path: Path) -> Non
     path = hg.critical_path(graph, hg.whole())
     timeline = timeline_page(path)
     totals = path.event_totals()
-    links = dict(zip(totals["name"].tolist(), row_links.longest_segments(path, totals, timeline), strict=True))
+    links = dict(zip(totals["name"].tolist(), sections.longest_segments(path, totals, timeline), strict=True))
     start = path.window.start_ns
     assert links == {
         "long": f"#t={start + 20_000},{start + 50_000}&row=1",

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 import hta_graph as hg
-from analyses.report.timeline import timeline_page
-from analyses.report.timeline_scene import scene_of
+from analyses.report.timeline import scene_of, timeline_page
 from hta_graph import CriticalPath
 from hta_graph.errors import UsageError
 from hta_graph.paths.step_table import step_rows

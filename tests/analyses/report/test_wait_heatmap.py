@@ -12,9 +12,8 @@ import pytest
 
 from analyses.answer import Answer
 from analyses.report.page_tables import ROWS
-from analyses.report.report_page import page
-from analyses.report.wait_heatmap import wait_heatmap
-from analyses.report.waiting_section import WaitSection, wait_section
+from analyses.report.report import page
+from analyses.report.wait_heatmap import WaitSection, wait_heatmap, wait_section
 from hta_graph.colours import BOUND_COLOUR
 
 RANKS = 40

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hta_graph.roofline.cost_models.attention_operators import ATTENTION
-from hta_graph.roofline.cost_models.convolutions import CONVOLUTIONS
-from hta_graph.roofline.cost_models.convolutions_backward import CONVOLUTIONS_BACKWARD
+from hta_graph.roofline.cost_models.attention import ATTENTION
+from hta_graph.roofline.cost_models.convolution import CONVOLUTIONS, CONVOLUTIONS_BACKWARD
 from hta_graph.roofline.cost_models.matmul import MATMUL
 
 # Looked for without importing it: what counts is another process.

@@ -16,9 +16,9 @@ import pytest
 
 import hta_graph as hg
 from analyses.torch import TraceHandler, options, trace_handler
-from analyses.torch import asked_process as process_module
 from analyses.torch import handler as handler_module
-from analyses.torch.rank_file import Rank, cycle_folder, this_rank
+from analyses.torch import handler as process_module
+from analyses.torch.handler import Rank, cycle_folder, this_rank
 from hta_graph.errors import HtaGraphError, OutputError, UsageError
 from tests.support.command_line import two_steps
 

@@ -12,8 +12,8 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import HtaGraphError, OutputError, TraceError
+from hta_graph.export.anonymize.anonymize_trace import TraceAnonymizer
 from hta_graph.export.anonymize.keep_options import KEEP_OPTIONS
-from hta_graph.export.anonymize.strip_trace import TraceAnonymizer
 from tests.support import samples
 from tests.support.compare_graphs import MARKS, differences
 from tests.support.deep_tests import deep, for_all

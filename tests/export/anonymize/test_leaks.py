@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import hta_graph as hg
 from hta_graph.errors import TraceError
-from hta_graph.export.anonymize.strip_trace import TraceAnonymizer
+from hta_graph.export.anonymize.anonymize_trace import TraceAnonymizer
 from tests.support.compare_graphs import differences
 from tests.support.deep_tests import for_all
 from tests.support.two_rank_job import one_rank

@@ -6,7 +6,7 @@ import math
 import re
 from itertools import combinations
 
-from hta_graph.export.perfetto.class_colours import CLASS_CNAME, CLASS_TITLE
+from hta_graph.export.perfetto.path_overlay import CLASS_CNAME, CLASS_TITLE
 from hta_graph.model import BoundBy
 
 CATAPULT = {

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hta_graph as hg
-from hta_graph.export.perfetto.class_colours import CLASS_TITLE
-from hta_graph.export.perfetto.perfetto_path_overlay import PERFETTO_URL, overlay_bytes, write_overlay
+from hta_graph.export.perfetto.path_overlay import CLASS_TITLE, PERFETTO_URL, overlay_bytes, write_overlay
 from hta_graph.paths.critical_path import CriticalPath, critical_path
 from tests.browser.perfetto_ui import PATIENCE_MS, PerfettoUI, ask, missing
 from tests.support.gloo_builder import late_ranks

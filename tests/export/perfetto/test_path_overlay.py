@@ -15,12 +15,11 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import OutputError, TraceError
 from hta_graph.export.perfetto.append_events import rounded_by_viewer
-from hta_graph.export.perfetto.class_colours import CLASS_CNAME, CLASS_TITLE
-from hta_graph.export.perfetto.perfetto_path_overlay import OverlayCounts, overlay_bytes, write_overlay
+from hta_graph.export.perfetto.path_overlay import CLASS_CNAME, CLASS_TITLE, OverlayCounts, overlay_bytes, write_overlay
 from hta_graph.model import BoundBy, Reason
+from hta_graph.paths.binding_edges import walk_back
 from hta_graph.paths.critical_path import CriticalPath, critical_path
-from hta_graph.paths.pieces import SegmentTable
-from hta_graph.paths.walk_path import walk_back
+from hta_graph.paths.segments import SegmentTable
 from hta_graph.paths.window_ends import Sink
 from hta_graph.paths.windows import Window, whole
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write

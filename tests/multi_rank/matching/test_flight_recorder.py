@@ -16,11 +16,12 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import TraceError
-from hta_graph.multi_rank.matching.collectives import MATCHED_BY, Collectives, match_collectives
+from hta_graph.multi_rank.matching.collectives import Collectives, match_collectives
+from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.matching.flight_recorder import FlightRecord, find_flight_dumps, read_flight_dumps
 from hta_graph.multi_rank.matching.flight_sequence_numbers import with_sequence_numbers
-from hta_graph.multi_rank.matching.rank_members import RankCommunications
-from hta_graph.multi_rank.matching.read_members import read_communications
+from hta_graph.multi_rank.matching.match_ranks import MATCHED_BY
+from hta_graph.multi_rank.matching.read_communications import read_communications
 from tests.support.deep_tests import deep
 from tests.support.shared_traces import SHARED
 

@@ -14,8 +14,8 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.multi_rank.matching.collectives import Collectives, match_collectives
-from hta_graph.multi_rank.matching.rank_members import RankCommunications
-from hta_graph.multi_rank.matching.read_members import read_communications
+from hta_graph.multi_rank.matching.communications import RankCommunications
+from hta_graph.multi_rank.matching.read_communications import read_communications
 from tests.support.shared_traces import SHARED
 
 ROOTED = ("gloo:broadcast", "gloo:scatter", "gloo:gather")

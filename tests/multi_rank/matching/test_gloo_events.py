@@ -9,9 +9,14 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.multi_rank.matching.collectives import Collectives, match_collectives
-from hta_graph.multi_rank.matching.communications import count_elements
-from hta_graph.multi_rank.matching.rank_members import ALL_RANKS, NO_RANK, UNKNOWN_RANK, RankCommunications
-from hta_graph.multi_rank.matching.read_members import read_communications
+from hta_graph.multi_rank.matching.communications import (
+    ALL_RANKS,
+    NO_RANK,
+    UNKNOWN_RANK,
+    RankCommunications,
+    count_elements,
+)
+from hta_graph.multi_rank.matching.read_communications import read_communications
 from tests.support.gloo_builder import MAIN, WORKER, GlooRank
 from tests.support.trace_builder import TraceBuilder
 

@@ -9,14 +9,11 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.model import Ints
-from hta_graph.multi_rank.matching.clock_bounds import tighten_clocks
-from hta_graph.multi_rank.matching.clock_evidence import ClockEvidence, PairMatches
-from hta_graph.multi_rank.matching.clock_lines import SAME_CLOCK
 from hta_graph.multi_rank.matching.collectives import match_collectives
-from hta_graph.multi_rank.matching.job_clocks import RankClock, job_clocks
-from hta_graph.multi_rank.matching.pair_clocks import UNKNOWN_ERROR
-from hta_graph.multi_rank.matching.rank_members import ALL_RANKS, RankCommunications, Recording
-from hta_graph.multi_rank.matching.read_members import read_communications
+from hta_graph.multi_rank.matching.communications import ALL_RANKS, RankCommunications, Recording
+from hta_graph.multi_rank.matching.job_clocks import RankClock, job_clocks, tighten_clocks
+from hta_graph.multi_rank.matching.pair_clocks import SAME_CLOCK, UNKNOWN_ERROR, ClockEvidence, PairMatches
+from hta_graph.multi_rank.matching.read_communications import read_communications
 from tests.support.shared_traces import SHARED
 
 US = 1_000

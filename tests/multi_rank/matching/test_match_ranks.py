@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from hta_graph.multi_rank.matching.agreeing_shifts import CollectiveError
-from hta_graph.multi_rank.matching.matched_ranks import match_ranks, missing_ranks
-from hta_graph.multi_rank.matching.rank_record import Label, RankRecord
+from hta_graph.multi_rank.matching.communications import Label, RankRecord
+from hta_graph.multi_rank.matching.match_ranks import CollectiveError, match_ranks, missing_ranks
 
 STEP = 1_000_000
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from hta_graph.multi_rank.matching.clock_evidence import ClockEvidence, PairMatches
-from hta_graph.multi_rank.matching.pair_clocks import offset_bounds, pair_clocks
+from hta_graph.multi_rank.matching.pair_clocks import ClockEvidence, PairMatches, offset_bounds, pair_clocks
 from tests.support.deep_tests import for_all
 from tests.support.reference_clock_offset import gap_of_bounds, pair_clock
 

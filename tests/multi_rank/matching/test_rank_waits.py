@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import hta_graph as hg
-from hta_graph.multi_rank.matching.rank_waits import waits_by_rank
+from hta_graph.multi_rank.matching.collectives import waits_by_rank
 from tests.support.two_rank_job import small_job
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from hta_graph.multi_rank.matching.collectives import Collectives, match_collectives
-from hta_graph.multi_rank.matching.left_out import (
+from hta_graph.multi_rank.matching.communications import ALL_RANKS, UNKNOWN_RANK, RankCommunications, Recording
+from hta_graph.multi_rank.matching.match_checks import (
     NO_PARTNER,
     NOT_RECORDED,
     OUTSIDE_RECORDING,
@@ -16,7 +17,6 @@ from hta_graph.multi_rank.matching.left_out import (
     UNMATCHED_REASONS,
     VIOLATES_CAUSALITY,
 )
-from hta_graph.multi_rank.matching.rank_members import ALL_RANKS, UNKNOWN_RANK, RankCommunications, Recording
 
 US = 1_000
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from hta_graph.multi_rank.pool import ProcessReader
 from hta_graph.multi_rank.rank_request import RankRequest, read_rank_graph
 from hta_graph.multi_rank.read_engine import RankReading
 from hta_graph.multi_rank.summary import summary_cache
+from hta_graph.multi_rank.worker_readers import ProcessReader
 from hta_graph.trace.rank_files import RankFile
 from tests.support.command_line import PROGRAM, one_error, run_command
 from tests.support.deep_tests import cases, deep
@@ -78,7 +78,7 @@ def test_what_is_kept_is_read_without_processes(
 
     first = asked(capsys, job, tmp_path, "collectives")
     monkeypatch.setattr("hta_graph.multi_rank.read_ranks._process_count", lambda files, _: len(files))
-    monkeypatch.setattr("hta_graph.multi_rank.pool.ProcessReader", Here)
+    monkeypatch.setattr("hta_graph.multi_rank.worker_readers.ProcessReader", Here)
     assert asked(capsys, job, tmp_path, "collectives") == first
     assert started == []
     for path in entries(tmp_path)[:2]:

@@ -11,9 +11,14 @@ import hta_graph as hg
 from hta_graph.arrays import column_types
 from hta_graph.errors import QueryError
 from hta_graph.multi_rank.what_if.boundary_longest_paths import ORIGIN, BoundaryLongestPaths
-from hta_graph.multi_rank.what_if.job_longest_paths import JobLongestPaths
-from hta_graph.multi_rank.what_if.meeting_points import Arrivals, IncomingTimes, JobBoundary, job_boundary
-from hta_graph.multi_rank.what_if.skeleton_rank_replay import WINDOW_END
+from hta_graph.multi_rank.what_if.job_longest_paths import (
+    Arrivals,
+    IncomingTimes,
+    JobBoundary,
+    JobLongestPaths,
+    job_boundary,
+)
+from hta_graph.multi_rank.what_if.rank_replay import WINDOW_END
 from hta_graph.what_if.predict import JobPrediction, summary_replay
 from hta_graph.what_if.replay import replay
 from tests.support.gloo_builder import MAIN, GlooRank, late_ranks

@@ -10,8 +10,7 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import QueryError
-from hta_graph.paths.median_step import median_step
-from hta_graph.paths.windows import WindowQuery
+from hta_graph.paths.windows import WindowQuery, median_step
 from hta_graph.what_if.changes import Change
 from hta_graph.what_if.opportunities import opportunity_rows
 from hta_graph.what_if.predict import WindowReplay, summary_replay

@@ -22,7 +22,7 @@ from hta_graph.errors import (
 from hta_graph.multi_rank.rank_request import RankRequest
 from hta_graph.multi_rank.read_engine import RankReading
 from hta_graph.multi_rank.read_ranks import ReadOptions, read_files
-from hta_graph.multi_rank.workers import own_process
+from hta_graph.multi_rank.workers import worker_processes
 from hta_graph.multi_rank.workers.dask_cluster import DaskWorkers
 from hta_graph.multi_rank.workers.tasks import Task, decode_answer, error_with_path, run_task
 from hta_graph.multi_rank.workers.worker_processes import WorkerPool
@@ -245,7 +245,7 @@ if not os.path.exists({str(flag)!r}):
     open({str(flag)!r}, "w").close(); print('{{"size": 9}}'); print("abc"); sys.exit(4)
 sys.path[:] = sys.argv[1:]
 from hta_graph.multi_rank.workers.worker_main import serve; serve()"""
-    monkeypatch.setattr(own_process, "PROGRAM", code)
+    monkeypatch.setattr(worker_processes, "PROGRAM", code)
     with WorkerPool(1) as processes:
         (found,) = answers(processes, [reading(rank_file(tmp_path, 0))])
     assert isinstance(found, bytes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hta_graph.roofline.cost_models.joining import member_type
+from hta_graph.roofline.cost_models.fill_copy_concat import member_type
 from hta_graph.roofline.cost_models.table import demand_of
 from tests.roofline.recorded_inputs import Case, recorded
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import strategies as st
 
-from hta_graph.roofline.cost_models.sliding_windows import SlidingWindow, shape_after, shape_before, touched_part
+from hta_graph.roofline.cost_models.convolution import SlidingWindow, shape_after, shape_before, touched_part
 from hta_graph.roofline.cost_models.table import demand_of
+from hta_graph.roofline.demand import Unit
 from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall, Tensor
-from hta_graph.roofline.operators_demand import Unit
 from tests.roofline.recorded_inputs import Case, recorded
 from tests.support.deep_tests import for_all
 

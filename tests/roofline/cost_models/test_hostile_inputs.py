@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from hta_graph.roofline.cost_models.table import MODELS, demand_of
+from hta_graph.roofline.demand import Demand
 from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall, operator_call
-from hta_graph.roofline.operators_demand import Demand
 from tests.roofline.hand_counted_cases import CASES
 from tests.roofline.recorded_inputs import Case
 from tests.support.deep_tests import for_all

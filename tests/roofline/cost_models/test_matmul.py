@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hta_graph.roofline.cost_models.table import demand_of
+from hta_graph.roofline.demand import Unit
 from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall
-from hta_graph.roofline.operators_demand import Unit
 from tests.roofline.recorded_inputs import Case, recorded
 
 BF16 = "c10::BFloat16"

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from hta_graph.roofline.cost_models.sliding_windows import SlidingWindow
+from hta_graph.roofline.cost_models.convolution import SlidingWindow
 from hta_graph.roofline.cost_models.table import demand_of
 from hta_graph.roofline.operator_call import NotRecordedError
 from tests.roofline.recorded_inputs import Case, recorded
