@@ -63,14 +63,25 @@ if TYPE_CHECKING:
 # For type checkers and editors, which do not run __getattr__.
 
 _QUESTIONS = {
-    "analyses.questions": ("kernel_breakdown", "overlap", "temporal_breakdown"),
-    "analyses.hardware": ("roofline",),
-    "analyses.questions": ("idle_time",),
-    "analyses.launches": ("kernel_sequences", "launch_stats", "operator_kernels", "queue_length"),
-    "analyses.questions": ("memory_bandwidth", "memory_timeline"),
-    "analyses.questions": ("annotation_times", "attribution", "hardware_counters"),
-    "analyses.ranks": ("collectives", "stragglers"),
     "analyses.diff": ("run_diff",),
+    "analyses.questions": (
+        "annotation_times",
+        "attribution",
+        "collectives",
+        "hardware_counters",
+        "idle_time",
+        "kernel_breakdown",
+        "kernel_sequences",
+        "launch_stats",
+        "memory_bandwidth",
+        "memory_timeline",
+        "operator_kernels",
+        "overlap",
+        "queue_length",
+        "roofline",
+        "stragglers",
+        "temporal_breakdown",
+    ),
 }
 """Room → the questions in it."""
 

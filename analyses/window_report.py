@@ -87,8 +87,8 @@ def rank_lines(path: CriticalPath) -> list[Line]:
         return []
     held, words = [found.total for found in held_up_by(path)], short_labels(path.graph)
     sums = summed_by(
-        path.pieces.part.astype(np.int64) * len(BoundBy) + path.pieces.bound,
-        path.pieces.length,
+        path.segment_table.part.astype(np.int64) * len(BoundBy) + path.segment_table.bound,
+        path.segment_table.length,
         len(parts) * len(BoundBy),
     )
     by_class = sums.reshape(len(parts), len(BoundBy))

@@ -1,7 +1,8 @@
 """How often does ``diff`` see a slower kernel, and how often a difference between equal programs?
 
-``python -m tests.diff_accuracy`` simulates pairs of noisy runs (:func:`noisy_run`), in one of each pair a kernel of 42 %
-of an iteration takes longer by a factor, and prints how many were called different, with the kernel named in how many.
+``python -m tests.diff_accuracy`` simulates pairs of noisy runs (:func:`noisy_run`), in one of each pair a kernel of 42
+% of an iteration takes longer by a factor, and prints how many were called different, with the kernel named in how
+many.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Waits that nothing in a file says, beside what happened in simulated programs: ``python -m tests.inferred_wait_accuracy``.
+"""Inferred waits beside what happened in simulated programs: ``python -m tests.inferred_wait_accuracy``.
 
 Programs are recorded from the middle on, and lose rows; a believed wait is right if the execution implies it.
 ``--rows-only`` scores another poverty: the rows of stream waits are there, and no call that waits or records.

@@ -66,7 +66,7 @@ def _with_exact_clocks(graphs: list[hg.DependencyGraph]) -> hg.JobGraph:
 
 def _intervals(path: hg.CriticalPath) -> list[Interval]:
     ranks = [part.rank for part in path.graph.parts]
-    pieces = path.pieces
+    pieces = path.segment_table
     return [
         (ranks[part], start, end)
         for part, start, end in zip(pieces.part.tolist(), pieces.start.tolist(), pieces.end.tolist(), strict=True)

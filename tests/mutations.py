@@ -1170,15 +1170,15 @@ COLUMNS = (
     Mutation(
         "waits are charged since ranks came to a meeting, not since they went on",
         "hta_graph/multi_rank/sync_points.py",
-        "return went_on and first_end + doubt >= last_arrival",
+        "return resumed and first_end + doubt >= last_arrival",
         "return first_end + doubt >= last_arrival",
         CAUSES,
     ),
     Mutation(
         "whoever waited for nobody at a meeting has met the others there",
         "hta_graph/multi_rank/sync_points.py",
-        "return went_on and first_end + doubt >= last_arrival",
-        "return went_on",
+        "return resumed and first_end + doubt >= last_arrival",
+        "return resumed",
         CAUSES,
     ),
     Mutation(
@@ -1471,22 +1471,22 @@ COLUMNS = (
     Mutation(
         "ends do not tell which of two alike was lost",
         "hta_graph/multi_rank/matching/sequence_alignment.py",
-        "np.where(alike & may_meet, WORTH_ALONE + closeness, 0.0)",
+        "np.where(alike & may_meet, BASE_SCORE + closeness, 0.0)",
         "np.where(alike, 1.0, 0.0)",
         ("tests/multi_rank/matching/test_sequence_alignment.py",),
     ),
     Mutation(
         "clocks that agree are not preferred",
         "hta_graph/multi_rank/matching/sequence_alignment.py",
-        "best = best if len(best.left) >= FEWEST and best.score > needed * agreeing.score else agreeing",
+        "best = best if len(best.left) >= MIN_PAIRS and best.score > needed * agreeing.score else agreeing",
         "best = best",
         ("tests/multi_rank/matching/test_sequence_alignment.py",),
     ),
     Mutation(
         "ids of some rows hold no lists together",
         "hta_graph/multi_rank/matching/sequence_alignment.py",
-        "np.where(numbered, NUMBERED, ",
-        "np.where(numbered & False, NUMBERED, ",
+        "np.where(numbered, SAME_NUMBER_SCORE, ",
+        "np.where(numbered & False, SAME_NUMBER_SCORE, ",
         ("tests/multi_rank/matching/test_sequence_alignment.py",),
     ),
     Mutation(
@@ -1541,8 +1541,8 @@ COLUMNS = (
     Mutation(
         "a meeting that fits no clocks moves them",
         "hta_graph/multi_rank/matching/pair_clocks.py",
-        "allowed = np.maximum(rows.count // DROPPED_SHARE, 1)",
-        "allowed = np.minimum(rows.count // DROPPED_SHARE, 0)",
+        "allowed = np.maximum(rows.count // DROPPED_DIVISOR, 1)",
+        "allowed = np.minimum(rows.count // DROPPED_DIVISOR, 0)",
         ("tests/multi_rank/matching/test_job_clocks.py",),
     ),
     Mutation(
@@ -1555,15 +1555,15 @@ COLUMNS = (
     Mutation(
         "a match stands whatever physics says",
         "hta_graph/multi_rank/matching/match_checks.py",
-        "members.until > members.end + _errors(members, clocks) + SLACK_NS",
+        "members.until > members.end + _clock_errors(members, clocks) + CAUSALITY_SLACK_NS",
         "members.until > members.until",
         ("tests/multi_rank/matching/test_unmatched.py",),
     ),
     Mutation(
         "ends outweigh the order of lists of equal lengths",
         "hta_graph/multi_rank/matching/sequence_alignment.py",
-        "LOST = 1.0",
-        "LOST = 0.0",
+        "LOSS_PENALTY = 1.0",
+        "LOSS_PENALTY = 0.0",
         ("tests/multi_rank/matching/test_sequence_alignment.py",),
     ),
     Mutation(
@@ -1597,14 +1597,14 @@ COLUMNS = (
     Mutation(
         "the root of a kernel's collective waits for nobody",
         "hta_graph/multi_rank/matching/read_communications.py",
-        "return ALL if root == rank else NOBODY",
-        "return NOBODY",
+        "return ALL_RANKS if root == rank else NO_RANK",
+        "return NO_RANK",
         ("tests/multi_rank/matching/test_communication_kernels.py",),
     ),
     Mutation(
         "kernels that say nothing are collectives",
         "hta_graph/multi_rank/matching/match_checks.py",
-        "if count > UNLIKE_SHARE * seen[name]",
+        "if count > NON_COLLECTIVE_SHARE * seen[name]",
         "if count > seen[name]",
         ("tests/multi_rank/matching/test_unmatched.py",),
     ),
@@ -1889,11 +1889,15 @@ RUNS = tuple(
         ("runs reach over lanes", "columns = pieces.bound, pieces.lane,", "columns = pieces.bound,"),
         ("runs reach over stacks", "pieces.reason, stack", "pieces.reason"),
         ("every call is told apart", "events.end - events.start >= least_ns", "events.end >= 0"),
-        ("a run is merged over kernels", "(_stays_apart(graph, pieces), pieces.event, inside)", "(False, 0, inside)"),
+        (
+            "a run is merged over kernels",
+            "(_is_never_merged(graph, pieces), pieces.event, inside)",
+            "(False, 0, inside)",
+        ),
         ("unexplained waits are one", "(pieces.bound == BoundBy.UNEXPLAINED) | picked", "picked"),
         ("a run belongs to its smallest owner", "np.lexsort((-time, run))", "np.lexsort((time, run))"),
         ("a run has the edge of its first segment", "len(first)) > 0", "len(first)) < 0"),
-        ("a thousandth and one more", "-(-window_ns // TOLD_APART)", "window_ns // TOLD_APART + 1"),
+        ("a thousandth and one more", "-(-window_ns // MERGE_RESOLUTION)", "window_ns // MERGE_RESOLUTION + 1"),
     )
 )
 OVERLAYS = (
@@ -1914,8 +1918,8 @@ OVERLAYS = (
     Mutation(
         "a call's own time is a lag",
         "hta_graph/export/perfetto/path_overlay.py",
-        'return known["edge"] in LAGS and not calls',
-        'return known["edge"] in LAGS',
+        'return known["edge"] in LAG_KINDS and not calls',
+        'return known["edge"] in LAG_KINDS',
         ("tests/export/perfetto/test_path_overlay.py",),
     ),
     Mutation(
@@ -2012,8 +2016,8 @@ JOINED = (
     Mutation(
         "nobody waits on the CPU",
         "hta_graph/multi_rank/join_ranks.py",
-        "for rule in (host_work_edges, collective_wait)",
-        "for rule in (host_work_edges,)",
+        "for rule in (host_communication_edges, collective_wait_edges)",
+        "for rule in (host_communication_edges,)",
         JOINING,
     ),
     Mutation(
@@ -2054,7 +2058,7 @@ JOINED = (
     Mutation(
         "a window ends in a gap, not with what was waited for",
         "hta_graph/paths/windows.py",
-        "sinks = [_behind_what_it_waited_for(job, sink) for sink in sinks]",
+        "sinks = [_at_awaited_communication(job, sink) for sink in sinks]",
         "sinks = [*sinks]",
         JOINING,
     ),
@@ -2416,8 +2420,8 @@ REPLAYED = (
     Mutation(
         "work of an earlier step changes too",
         "hta_graph/what_if/replay_graph.py",
-        "~self.graph.is_activity | (issued_times(self.graph) >= since)",
-        "~self.graph.is_activity | (issued_times(self.graph) >= -1)",
+        "~self.graph.is_activity | (issue_times(self.graph) >= since)",
+        "~self.graph.is_activity | (issue_times(self.graph) >= -1)",
         REPLAY,
     ),
     Mutation(
@@ -2735,7 +2739,7 @@ WRITING = (
     Mutation(
         "nobody looks at the files that are named",
         "analyses/cli/main.py",
-        "            check_named_files(options)\n",
+        "            check_paths(options)\n",
         "",
         NAMED,
     ),

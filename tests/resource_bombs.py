@@ -1,8 +1,8 @@
 """Bombs: small files that want all memory or all time give one line, and the other ranks are answered.
 
-``python -m tests.resource_bombs`` makes each in a temporary folder, runs commands on it under limits of memory, and prints a
-table: attack → result, memory of all processes at the worst moment, seconds of a processor. ``--only WORD`` chooses
-attacks.
+``python -m tests.resource_bombs`` makes each in a temporary folder, runs commands on it under limits of memory, and
+prints a table: attack → result, memory of all processes at the worst moment, seconds of a processor. ``--only WORD``
+chooses attacks.
 """
 
 from __future__ import annotations

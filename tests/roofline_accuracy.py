@@ -1,8 +1,8 @@
 """Is what operators would save near their limits true? Simulated programs, run again with kernels that are quicker.
 
-``python -m tests.roofline_accuracy`` prints how many programs were run, how often ``far_from_limit`` and ``float32_products``
-spoke where a kernel really was far (or a product plain) and mattered, how often where not, and how far the savings that
-replay predicts are from those of the second run.
+``python -m tests.roofline_accuracy`` prints how many programs were run, how often ``far_from_limit`` and
+``float32_products`` spoke where a kernel really was far (or a product plain) and mattered, how often where not, and how
+far the savings that replay predicts are from those of the second run.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class PathFacts:
     def where(self, chosen: Bools) -> str:
         """Say of a job on which rank most of some pieces are, if that is so: ``" on rank 3"``."""
         parts = self.graph.parts
-        sums = summed_by(self.path.pieces.part[chosen], self.lengths[chosen], len(parts))
+        sums = summed_by(self.path.segment_table.part[chosen], self.lengths[chosen], len(parts))
         most = int(sums.argmax())
         is_one = len(parts) > 1 and sums[most] >= MOST_OF_IT * sums.sum() > 0
         return f" on rank {parts[most].rank}" if is_one else ""
@@ -72,7 +72,7 @@ class PathFacts:
 
     def in_classes(self, *classes: BoundBy) -> Bools:
         """Mark the pieces of some classes."""
-        bound = self.path.pieces.bound
+        bound = self.path.segment_table.bound
         found = np.zeros(len(bound), np.bool_)
         for wanted in classes:
             found |= bound == wanted
@@ -80,13 +80,13 @@ class PathFacts:
 
     def owned_by(self, rows: Bools) -> Bools:
         """Mark the pieces that some of all events own."""
-        owner = self.path.pieces.event
+        owner = self.path.segment_table.event
         return rows[owner] & (owner >= 0) if len(rows) else np.zeros(len(owner), np.bool_)
 
     @cached_property
     def lengths(self) -> Ints:
         """How long each piece is (ns)."""
-        return self.path.pieces.length
+        return self.path.segment_table.length
 
     @cached_property
     def pauses(self) -> Bools:
@@ -99,7 +99,7 @@ class PathFacts:
 
     def when(self, chosen: Bools) -> Intervals:
         """Return when some pieces are; they tile the window, and so neighbours touch."""
-        pieces = self.path.pieces
+        pieces = self.path.segment_table
         return Intervals(pieces.start[first_of_runs(chosen) & chosen], pieces.end[last_of_runs(chosen) & chosen])
 
     def class_ns(self, *classes: BoundBy) -> int:
@@ -113,7 +113,7 @@ class PathFacts:
 
     def largest_names(self, chosen: Bools, count: int = 3) -> list[tuple[str, int, int]]:
         """Return the names that own most of some pieces: name, time (ns), number of events; nobody's are left out."""
-        pieces, names = self.path.pieces, self.graph.event_table.name
+        pieces, names = self.path.segment_table, self.graph.event_table.name
         rows = np.flatnonzero(chosen & (pieces.event >= 0))
         event, code = pieces.event[rows], names[pieces.event[rows]]
         sums = summed_by(code, self.lengths[rows], len(self.graph.names))
@@ -133,7 +133,7 @@ class PathFacts:
         """How much of the path's silence other threads fill with operators or collectives of Gloo (ns)."""
         events, silent = self.graph.event_table, self.in_classes(BoundBy.CPU_GAP)
         busy = self.graph.marks.gloo_collective | (events.kind == EventKind.CPU_OP)
-        lanes = distinct(self.path.pieces.lane[silent])
+        lanes = distinct(self.path.segment_table.lane[silent])
         # A thread that is silent has no operator open: its own ones, mostly nearly all, need not be looked at.
         if len(lanes) == 1:
             busy &= events.lane != lanes[0]
@@ -141,7 +141,7 @@ class PathFacts:
 
     def time_during(self, chosen: Bools, rows: Bools) -> int:
         """Return how much of some pieces lies inside any of some events of their rank (ns)."""
-        events, pieces = self.graph.event_table, self.path.pieces
+        events, pieces = self.graph.event_table, self.path.segment_table
         marked, total = np.flatnonzero(rows), 0
         part = self.graph.rank_index_of(marked)
         for place in range(len(self.graph.parts)):
@@ -164,7 +164,7 @@ class PathFacts:
 
     def _on_rank_of_path(self, every: Activities) -> Activities:
         """Cut activities to the times in which the path is on their rank: what another GPU does relieves nobody."""
-        part, pieces, found = self.graph.rank_index_of(every.row), self.path.pieces, []
+        part, pieces, found = self.graph.rank_index_of(every.row), self.path.segment_table, []
         for place in range(len(self.graph.parts)):
             when, own = self.when(pieces.part == place), every.take(part == place)
             row, start, end = split_intervals(own.start, own.end, np.sort(np.concatenate([when.start, when.end])))
@@ -185,7 +185,7 @@ class PathFacts:
 
     def beside_gpu(self, chosen: Bools) -> Ints:
         """Return for how long the GPU works during each of some pieces (ns)."""
-        pieces = self.path.pieces
+        pieces = self.path.segment_table
         return self.busy.covered_until(pieces.end[chosen]) - self.busy.covered_until(pieces.start[chosen])
 
     @cached_property

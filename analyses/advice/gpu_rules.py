@@ -28,7 +28,7 @@ CAUSES = {
 
 def exposed_communication(facts: PathFacts) -> PathFinding | None:
     """Communication that no computation hides: start it earlier, or make it smaller; it may be waiting for others."""
-    pieces = facts.path.pieces
+    pieces = facts.path.segment_table
     talks = facts.in_classes(BoundBy.GPU_COMMUNICATION_BOUND)
     computing = facts.work.busy(WorkType.COMPUTATION)
     hidden = computing.covered_until(pieces.end[talks]) - computing.covered_until(pieces.start[talks])
@@ -93,7 +93,7 @@ def gloo_communication(facts: PathFacts) -> PathFinding | None:
 
 def _time_by_cause(facts: PathFacts) -> dict[str, int]:
     """Add up the collectives' time on the path (ns) by what the path comes from: see :data:`CAUSES`."""
-    pieces = facts.path.pieces
+    pieces = facts.path.segment_table
     talks = facts.in_classes(BoundBy.GPU_COMMUNICATION_BOUND)
     # A collective's own pieces, cut by others or not, are one; lags between it and its cause tell nothing.
     lags = facts.in_classes(BoundBy.GPU_KERNEL_KERNEL_OVERHEAD, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)

@@ -91,7 +91,7 @@ def gpu_busy_meanwhile(facts: PathFacts) -> PathFinding | None:
 
 def _silences(facts: PathFacts) -> tuple[int, int, int]:
     """Return how long the host's long silences on the path are, those during which the GPU works, and their number."""
-    pieces = facts.path.pieces
+    pieces = facts.path.segment_table
     is_silent = facts.in_classes(BoundBy.CPU_GAP)
     # Its owner may change in the middle: it is one silence as long as nothing else comes between.
     first = np.flatnonzero(first_of_runs(is_silent) & is_silent)
@@ -245,7 +245,7 @@ FEWEST_TINY = 100
 
 def launch_bound(facts: PathFacts) -> PathFinding | None:
     """The host launches work more slowly than the GPU does it: CUDA graphs, torch.compile, larger batches."""
-    pieces, graph = facts.path.pieces, facts.graph
+    pieces, graph = facts.path.segment_table, facts.graph
     on_host = facts.in_classes(BoundBy.CPU_BOUND, BoundBy.CPU_GAP) & ~facts.pauses
     # After a wait the GPU is idle for another reason; other rules tell it.
     host_ns = facts.time_of(on_host) - int(host_waits(facts).idle.sum())
@@ -311,7 +311,7 @@ def python_bound(facts: PathFacts) -> PathFinding | None:
     """Python that runs between operators holds the GPU up: named by its frames, where they are recorded."""
     if not facts.has_stacks or may_poll(facts):
         return None
-    pieces, kind = facts.path.pieces, facts.graph.event_table.kind
+    pieces, kind = facts.path.segment_table, facts.graph.event_table.kind
     in_python = facts.in_classes(BoundBy.CPU_GAP) & (pieces.event >= 0)
     in_python &= kind[pieces.event] == EventKind.PYTHON_FUNCTION
     time_ns = facts.time_of(in_python)
@@ -330,7 +330,7 @@ def python_bound(facts: PathFacts) -> PathFinding | None:
 
 def tiny_kernels(facts: PathFacts) -> PathFinding | None:
     """Many kernels of a few µs follow each other on the path: fuse them (torch.compile, foreach optimizers)."""
-    events, pieces = facts.graph.event_table, facts.path.pieces
+    events, pieces = facts.graph.event_table, facts.path.segment_table
     chosen = facts.in_classes(BoundBy.GPU_COMPUTE_BOUND, BoundBy.GPU_KERNEL_KERNEL_OVERHEAD) & (pieces.event >= 0)
     owner = pieces.event[chosen]
     tiny = (events.kind[owner] == EventKind.KERNEL) & ~facts.graph.marks.communicates[owner]
@@ -395,7 +395,7 @@ def waits_of_all_kinds(facts: PathFacts) -> PathFinding | None:
 
 def pageable_copies(facts: PathFacts) -> PathFinding | None:
     """Copies to the GPU from pageable memory hold the host: pinned memory and ``non_blocking=True`` let both go on."""
-    graph, pieces, every = facts.graph, facts.path.pieces, host_waits(facts)
+    graph, pieces, every = facts.graph, facts.path.segment_table, host_waits(facts)
     copies = np.flatnonzero(graph.marks.pageable_upload)
     calls = graph.launching_call[copies]
     involved = facts.marked(np.append(copies, calls))
@@ -487,7 +487,7 @@ def data_loading_exposed(facts: PathFacts) -> PathFinding | None:
 
 def driver_allocations(facts: PathFacts) -> PathFinding | None:
     """Memory is asked from the driver, or given back, after the warm-up too: the caching allocator runs out of room."""
-    pieces, events, steps = facts.path.pieces, facts.graph.event_table, facts.graph.steps()
+    pieces, events, steps = facts.path.segment_table, facts.graph.event_table, facts.graph.steps()
     if not steps:  # nothing tells where the warm-up ends
         return None
     chosen = facts.owned_by(facts.graph.marks.allocation_call)
@@ -520,7 +520,7 @@ def idle_between_steps(facts: PathFacts) -> PathFinding | None:
     idle_ns = first - begun - int(np.diff(facts.busy.covered_until(np.array([begun, first])))[0])
     others = facts.busy.gaps(first, facts.path.window.end_ns)
     usual_ns = int(np.median(others.end - others.start)) if len(others.start) else 0
-    pieces = facts.path.pieces
+    pieces = facts.path.segment_table
     inside = facts.in_classes(*HOST_CLASSES) & (pieces.start < first) & (pieces.end > begun)
     loads = facts.in_classes(BoundBy.DATA_LOADING)
     if not facts.is_worth(idle_ns) or idle_ns < UNLIKE_OTHERS * usual_ns or 2 * facts.time_of(inside & loads) > idle_ns:

@@ -50,7 +50,7 @@ def held_up_by_rank(facts: PathFacts) -> PathFinding | None:
 
 def _concurrent_work(facts: PathFacts, place: int, held: Intervals) -> list[dict[str, Any]]:
     """Return what the path does on a rank while the others wait for it: what takes longest first."""
-    pieces, graph = facts.path.pieces, facts.graph
+    pieces, graph = facts.path.segment_table, facts.graph
     inside = held.covered_until(pieces.end) - held.covered_until(pieces.start)
     here = np.flatnonzero((pieces.part == place) & (inside > 0))
     names = np.append(graph.event_table.name, -1)[pieces.event[here]].astype(np.int64)
@@ -176,7 +176,7 @@ def _slow_rank(facts: PathFacts, rows: Ids, on_path: Bools, who: str, what: str,
     found = _slowdown(facts, rows, place)
     if found is None:
         return None
-    own_ns = facts.time_of(on_path & (facts.path.pieces.part == place))
+    own_ns = facts.time_of(on_path & (facts.path.segment_table.part == place))
     saved = min(held_up_by(facts.path)[place].total, int(own_ns * (1 - 1 / found.ratio)))
     if not facts.is_worth(saved):
         return None

@@ -41,7 +41,7 @@ def no_python_stacks(facts: PathFacts) -> PathFinding | None:
 
 def no_sync_records(facts: PathFacts) -> PathFinding | None:
     """Calls wait for something that the trace does not name, and it holds no records of synchronisation."""
-    waits = facts.path.pieces.reason == Reason.WAIT_WITHOUT_RECORD
+    waits = facts.path.segment_table.reason == Reason.WAIT_WITHOUT_RECORD
     if not facts.is_worth(facts.time_of(waits)):
         return None
     waits &= ~facts.owned_by(facts.graph.is_gpu)
@@ -59,7 +59,7 @@ def no_sync_records(facts: PathFacts) -> PathFinding | None:
 def begun_too_late(facts: PathFacts) -> PathFinding | None:
     """The window begins with work that was enqueued before the recording."""
     # A rank of a job whose recording begins later may have had nothing to wait for.
-    head_ns = int(facts.path.pieces.length[facts.path.before_rank_began].sum())
+    head_ns = int(facts.path.segment_table.length[facts.path.before_rank_began].sum())
     time_ns = facts.path.by_reason_ns.get(Reason.BEFORE_RECORDING.label, 0) - head_ns
     if not facts.is_worth(time_ns):
         return None
@@ -100,7 +100,7 @@ def start_up_recorded(facts: PathFacts) -> PathFinding | None:
         return None
     largest = facts.largest_names(chosen)
     evidence = {
-        "time_ns": time_ns, "calls": len(distinct(path.pieces.event[chosen])),
+        "time_ns": time_ns, "calls": len(distinct(path.segment_table.event[chosen])),
         "largest": facts.largest_records(chosen),
     }  # fmt: skip
     text = (

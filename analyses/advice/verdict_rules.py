@@ -67,7 +67,7 @@ def _confidence(facts: PathFacts) -> Confidence:
 
 def largest_item(facts: PathFacts) -> PathFinding:
     """Name what takes most of the path."""
-    graph, pieces, classes = facts.graph, facts.path.pieces, len(BoundBy)
+    graph, pieces, classes = facts.graph, facts.path.segment_table, len(BoundBy)
     owned = np.flatnonzero(pieces.event >= 0)
     if not len(owned):
         return PathFinding("nothing that was recorded lies on the critical path", {})

@@ -51,7 +51,7 @@ def path_event_diff(found: Comparison[Side]) -> pd.DataFrame:
 
 def event_times(paths: Sequence[CriticalPath]) -> pd.DataFrame:
     """Return what paths of one graph ran through: stretch (the path's place), name, bound_by, calls, ns."""
-    graph, pieces = paths[0].graph, SegmentTable.join([path.pieces for path in paths])
+    graph, pieces = paths[0].graph, SegmentTable.join([path.segment_table for path in paths])
     name = take_or(graph.event_table.name, pieces.event)
     codes, place = np.unique(name, return_inverse=True)
     names = texts_of_codes(graph.names, codes, "(nothing recorded)")
@@ -60,7 +60,7 @@ def event_times(paths: Sequence[CriticalPath]) -> pd.DataFrame:
     keys = ["stretch", "name", "bound_by"]
     frame = pd.DataFrame(
         {
-            "stretch": _window_numbers([len(path.pieces) for path in paths]),
+            "stretch": _window_numbers([len(path.segment_table) for path in paths]),
             "name": np.array([known[_without_step_number(text)] for text in names], np.int64)[place.reshape(-1)],
             "bound_by": pieces.bound,
             "event": pieces.event,

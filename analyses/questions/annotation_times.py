@@ -29,6 +29,16 @@ from hta_graph.paths.intervals import union
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+__all__ = [
+    "TABLES",
+    "annotated_activities",
+    "annotation_durations",
+    "annotation_rows",
+    "annotation_times",
+    "answer",
+    "figure",
+]
+
 
 NONE = "(none)"
 BARS = 25

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from hta_graph.graph.dependency_graph import DependencyGraph
 
+__all__ = ["BY", "TABLES", "activity_owners", "answer", "attribution", "figure"]
+
 
 BY = ATTRIBUTED_TO
 

@@ -26,6 +26,8 @@ from hta_graph.trace.profiler_names import element_bytes
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+__all__ = ["TABLES", "answer", "collective_members", "collectives", "figure", "waits_by_rank"]
+
 
 WAITS = ("waited_ns", "longest_wait_ns", "transfer_ns")
 WORST = ("worst_rank", "worst_caused_ns")

@@ -46,7 +46,7 @@ def path_document(
         **({"steps": step_records(steps)} if window.is_default else {}),
         "coverage": path.coverage,
         "by_bound_ns": path.by_bound_ns,
-        **({"segments_merged": len(path.pieces)} if merge_runs else {}),
+        **({"segments_merged": len(path.segment_table)} if merge_runs else {}),
         "segments": Records(path.run_columns() if merge_runs else path.segment_columns()),
         "unexplained": Records(unexplained),
         "diagnostics": path.graph.diagnostics,

@@ -23,6 +23,8 @@ from hta_graph.trace.profiler_names import KERNEL_LAUNCH_CALL, PROFILER_RANGE
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+__all__ = ["KEYS", "TABLES", "answer", "counted_ranges", "figure", "hardware_counters"]
+
 
 KEYS = ("rank", "scope", "event_index", "name", "call_index", "operator", "operator_stack")
 COLUMNS = ("rank", "scope", "counter", "operator", "ranges", "value", "value_share")

@@ -35,6 +35,8 @@ from hta_graph.trace.event_args import Objects
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+__all__ = ["TABLES", "answer", "figure", "idle_time", "idle_waits", "longest_gaps", "stream_idle_time"]
+
 
 LAUNCH_GAP_US = 30.0
 """A gap shorter than this after a launch in time is usual."""
@@ -576,7 +578,6 @@ def _missing_notes(found: ExplainedGaps) -> Iterator[str]:
 
 def figure(found: Answer) -> Figure:
     """Draw the idle time of each rank or step by cause."""
-
     return bars_of_causes(found.main)
 
 

@@ -27,6 +27,8 @@ from hta_graph.text.shorten import short_name
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+__all__ = ["OVERLAPPING", "TABLES", "answer", "figure", "kernel_breakdown", "kernel_statistics", "kernel_types"]
+
 
 TITLE = "What the GPU does while it is busy"
 KERNELS_SHOWN = 12
@@ -308,7 +310,6 @@ def _missing_note(scope: Scope, *, memory_kernels: bool) -> str:
 
 def figure(found: Answer) -> Figure:
     """Draw the types of each rank or step as stacked bars, and below them the longest kernels."""
-
     return types_and_kernels(found.tables["kernel_types"], found.tables["kernels"])
 
 

@@ -29,6 +29,18 @@ from hta_graph.text.shorten import short_name
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+__all__ = [
+    "TABLES",
+    "answer",
+    "figure",
+    "kernel_sequences",
+    "most_frequent",
+    "pattern_texts",
+    "pattern_times",
+    "sequences_under",
+    "write_sequence_overlay",
+]
+
 
 MIN_PATTERN_LEN = 3
 """Rows that launch less GPU work are left out."""

@@ -26,6 +26,8 @@ from hta_graph.model import EdgeKind, EdgeRole, Ints, edge_kinds
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+__all__ = ["TABLES", "answer", "figure", "launch_stats", "launched_work", "launches"]
+
 
 RUNTIME_CUTOFF_US: float = 50
 LAUNCH_DELAY_CUTOFF_US: float = 100

@@ -23,6 +23,8 @@ from hta_graph.paths.intervals import union
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+__all__ = ["TABLES", "answer", "figure", "memory_bandwidth", "memory_bandwidth_time_series"]
+
 
 COLUMNS = [
     *("rank", "scope", "kind", "events", "without_bytes", "bytes", "duration_ns", "busy_ns"),

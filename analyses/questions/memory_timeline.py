@@ -30,6 +30,8 @@ from hta_graph.trace.event_args import EventArgs, Objects, read_event_args
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+__all__ = ["TABLES", "Allocations", "alive_at_peak", "allocations", "answer", "figure", "memory_events", "peaks"]
+
 
 KEYS = ("Bytes", "Addr", "Device Type", "Device Id", "Total Allocated", "Total Reserved", "Ev Idx")
 DEVICES = {0: "CPU", 1: "GPU", 6: "GPU", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA"}

@@ -29,6 +29,8 @@ from hta_graph.model import Ids, Ints
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+__all__ = ["TABLES", "answer", "figure", "joined_names", "launch_delays", "operator_kernels", "sequences_of_operators"]
+
 
 OPERATORS = "aten::"
 """How the names of operators start that are looked at."""

@@ -27,6 +27,8 @@ from hta_graph.text.shorten import short_name
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+__all__ = ["TABLES", "answer", "comm_comp_overlap", "communication_kernels", "exposed_copies", "figure"]
+
 
 TITLE = "Communication and copies: hidden behind other work, or exposed"
 PARTS = {
@@ -306,7 +308,6 @@ def _missing_note(scope: Scope) -> str:
 
 def figure(found: Answer) -> Figure:
     """Draw how much of each rank's or step's communication is hidden and exposed."""
-
     return hidden_and_exposed(found.main)
 
 

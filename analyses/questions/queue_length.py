@@ -25,6 +25,8 @@ from hta_graph.trace.profiler_names import AMD_CALL
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+__all__ = ["TABLES", "answer", "figure", "queue_length", "queue_length_time_series", "queue_of"]
+
 
 MAX_QUEUE_LENGTH = 1024
 """When a queue is full: hardware queues of NVIDIA hold so many launches at most."""

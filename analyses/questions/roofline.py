@@ -44,6 +44,8 @@ from hta_graph.what_if.replay import replay_graph
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+__all__ = ["TABLES", "answer", "figure", "known_time", "limits_of", "losses", "operator_demands", "roofline"]
+
 
 FEWEST_REPLAYS, MOST_REPLAYS, REPLAYED_EDGES = 4, 24, 1_500_000
 """For so many groups it is asked what reaching the limit would save, those that could save most: as many as keeps the

@@ -30,6 +30,8 @@ from hta_graph.text.shorten import short_name
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+__all__ = ["TABLES", "answer", "figure", "stragglers"]
+
 
 NOTABLE = 0.1
 """A share of a rank's waiting that is worth saying."""

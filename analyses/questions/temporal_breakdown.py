@@ -20,6 +20,8 @@ from hta_graph.gpu_activity import WorkType
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+__all__ = ["TABLES", "answer", "figure", "temporal_breakdown"]
+
 
 PARTS = ("compute", "exposed_communication", "exposed_memory", "idle")
 WITHOUT_COMPUTATION = {

@@ -41,7 +41,7 @@ def time_range_links(frame: pd.DataFrame, rank: int, timeline: TimelinePage) -> 
 
 def longest_segments(path: CriticalPath, totals: Mapping[str, Any], timeline: TimelinePage) -> list[str]:
     """Link the first of a path's sums over names and classes, by its columns, to the longest segment in each."""
-    pieces, events = path.pieces, path.graph.event_table
+    pieces, events = path.segment_table, path.graph.event_table
     order = np.argsort(-pieces.length, kind="stable")[::-1]
     key = pair_key(take_or(events.name, pieces.event), pieces.bound.astype(np.int64))[order]
     # What comes later takes the place of what came before: the longest stays, of equals the first in time.
@@ -315,7 +315,7 @@ def _class_table(path: CriticalPath, drawn: Collection[str]) -> SectionTable:
 
 def _rank_tables(path: CriticalPath) -> list[SectionTable]:
     """List the ranks: the path's time there, how long the job waited for each alone; of many the most, and hosts."""
-    parts, classes, pieces = path.graph.parts, len(BoundBy), path.pieces
+    parts, classes, pieces = path.graph.parts, len(BoundBy), path.segment_table
     sums = summed_by(pieces.part.astype("int64") * classes + pieces.bound, pieces.length, len(parts) * classes)
     by_class = sums.reshape(-1, classes)
     hosts = path.graph.hosts if isinstance(path.graph, JobGraph) else {}

@@ -147,7 +147,7 @@ def _stacked_lanes(paths: Sequence[CriticalPath], rows: Ints, depth: Ints, shown
     size = np.zeros(len(graph.lanes.labels), np.int64)
     np.maximum.at(size, graph.event_table.lane[rows], depth + 1)
     for path in paths:
-        np.maximum.at(size, path.pieces.lane[path.pieces.lane >= 0], 1)
+        np.maximum.at(size, path.segment_table.lane[path.segment_table.lane >= 0], 1)
     size[~shown] = 0
     first, at, lanes = np.zeros(len(size) + 1, np.int64), len(paths), []
     ranks, part = graph.parts, graph.rank_index_of_lane
@@ -170,7 +170,7 @@ def _class_bars(path: CriticalPath, track: int) -> TimelineBars:
 
 def _lane_bars(path: CriticalPath, track: Ints, shown: Bools) -> TimelineBars:
     """Return where the path stays on a lane that is shown."""
-    pieces = path.pieces
+    pieces = path.segment_table
     first = np.flatnonzero(first_of_runs(pieces.lane))
     end = np.append(pieces.start[first[1:]], pieces.end[-1:])
     start, lane = pieces.start[first], pieces.lane[first]
@@ -374,7 +374,7 @@ def _embedded_paths(path: CriticalPath, steps: Sequence[StepRow]) -> list[Critic
 def _rows_needed(paths: Sequence[CriticalPath]) -> int:
     """Count the bars that some paths need."""
     start, end = min(path.window.start_ns for path in paths), max(path.window.end_ns for path in paths)
-    runs = sum(len(path.runs) + int(first_of_runs(path.pieces.lane).sum()) for path in paths)
+    runs = sum(len(path.runs) + int(first_of_runs(path.segment_table.lane).sum()) for path in paths)
     return runs + len(rows_between(paths[0].graph, start, end))
 
 

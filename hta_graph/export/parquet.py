@@ -1,4 +1,4 @@
-"""The graph, of a rank or of a job, as Parquet: columns as they are, so that loading gives back an equal graph. No pickle."""
+"""The graph of a rank or a job as Parquet: columns as they are, so that loading gives an equal graph. No pickle."""
 
 from __future__ import annotations
 

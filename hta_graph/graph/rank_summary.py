@@ -33,10 +33,10 @@ class StepColumns(Columns):
 class RankSummary:
     """What a graph of few rows knows of the rank's whole graph.
 
-    ``rows`` are the rows that are kept, of ``size``; ``content`` is the whole graph's :func:`fingerprint`. ``clock_dip`` is
-    that of :class:`Contraction`, by point. ``limits`` are the longest lags (ns) that count as explained, by kind of
-    edge. ``windows`` are those that may be asked about, with points of the kept rows. ``is_in_job_time``: all times are the
-    job's already, whatever those of the graph are.
+    ``rows`` are the rows that are kept, of ``size``; ``content`` is the whole graph's :func:`fingerprint`.
+    ``clock_dip`` is that of :class:`Contraction`, by point. ``limits`` are the longest lags (ns) that count as
+    explained, by kind of edge. ``windows`` are those that may be asked about, with points of the kept rows.
+    ``is_in_job_time``: all times are the job's already, whatever those of the graph are.
     """
 
     rows: Ids

@@ -1,4 +1,4 @@
-"""Edges of communication: within a rank from its call to its work on the CPU, and between ranks.
+r"""Edges of communication: within a rank from its call to its work on the CPU, and between ranks.
 
 On the CPU, from the call to the work, from work to work of one worker, and from its end to the thread that waited:
 
@@ -136,9 +136,9 @@ class MatchedCommunications(Columns):
     """Members that met others, collectives in order of number: whose row, when it began and ended (job time, ns).
 
     ``part`` is the place of its rank, ``row`` its row in that rank's graph. The rank came with the start, or the end
-    (``arrived_at_end``), of the row ``came``: its own, but for messages on the CPU, whose row begins late in their call;
-    ``arrival`` is when that was.
-    ``waits``: for others; ``is_needed``: others wait for it. ``rule`` is how they were found to belong together.
+    (``arrived_at_end``), of the row ``came``: its own, but for messages on the CPU, whose row begins late in their
+    call; ``arrival`` is when that was. ``waits``: for others; ``is_needed``: others wait for it. ``rule`` is how they
+    were found to belong together.
     """
 
     number: Ints

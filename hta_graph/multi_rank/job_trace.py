@@ -1,4 +1,4 @@
-"""The trace of a job: the columns of all ranks end to end in job time; rows and lanes numbered through, names shared."""
+"""The trace of a job: columns of all ranks end to end in job time; rows and lanes numbered through, names shared."""
 
 from __future__ import annotations
 

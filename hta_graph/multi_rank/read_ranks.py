@@ -73,8 +73,8 @@ def read_graphs(
         memory: how many bytes reading may take; by default a share of what is available. A file that needs more is read
             alone, and is an error if that does not fit either.
         salvage: read the whole events of files that break off.
-        members: also read what each rank did together with others, so that ``read_communications`` need not open its file
-            again: the text is at hand, and this too is done in parallel.
+        members: also read what each rank did together with others, so that ``read_communications`` need not open its
+            file again: the text is at hand, and this too is done in parallel.
         skeleton: of several files give graphs of few rows, which answer this as whole ones do
             (``hta_graph.multi_rank.summary``).
         cache: a folder where skeletons are kept, and taken from where the file is the same.

@@ -37,16 +37,16 @@ TOP_EVENTS = 10
 class CriticalPath:
     """The segments of one window: contiguous, each with one owner and one class, and their sums."""
 
-    def __init__(self, graph: DependencyGraph, window: Window, chain: Chain, pieces: SegmentTable) -> None:
+    def __init__(self, graph: DependencyGraph, window: Window, chain: Chain, segment_table: SegmentTable) -> None:
         self.graph = graph
         self.window = window
         self.chain = chain
         """The walk back from the window's sink."""
-        self.pieces = pieces
+        self.segment_table = segment_table
         self.self_check()
 
     def __repr__(self) -> str:
-        said = f"{milliseconds(self.length_ns)} ms, {len(self.pieces):,} segments, {self.coverage:.1%} explained"
+        said = f"{milliseconds(self.length_ns)} ms, {len(self.segment_table):,} segments, {self.coverage:.1%} explained"
         return f"<CriticalPath {self.window.label}: {said}>"
 
     def _repr_html_(self) -> str:
@@ -71,7 +71,7 @@ class CriticalPath:
     @cached_property
     def by_bound_ns(self) -> dict[str, int]:
         """Time (ns) per class; all ten keys, they sum to the window."""
-        sums = summed_by(self.pieces.bound, self.pieces.length, len(BoundBy))
+        sums = summed_by(self.segment_table.bound, self.segment_table.length, len(BoundBy))
         return {bound.label: int(sums[bound]) for bound in BoundBy}
 
     @property
@@ -84,13 +84,13 @@ class CriticalPath:
     def by_rank_ns(self) -> dict[int, int]:
         """Time (ns) on each rank, in order of rank; they sum to the window."""
         parts = self.graph.parts
-        sums = summed_by(self.pieces.part, self.pieces.length, len(parts))
+        sums = summed_by(self.segment_table.part, self.segment_table.length, len(parts))
         return {part.rank: int(sums[part.place]) for part in parts}
 
     @cached_property
     def by_reason_ns(self) -> dict[str, int]:
         """Unexplained time (ns) per reason, longest first; only the reasons that occur."""
-        lost = self.pieces.take(self.pieces.reason >= 0)
+        lost = self.segment_table.take(self.segment_table.reason >= 0)
         sums = summed_by(lost.reason, lost.length, len(Reason))
         return {reason.label: int(sums[reason]) for reason in sorted(Reason, key=lambda r: -sums[r]) if sums[reason]}
 
@@ -98,23 +98,23 @@ class CriticalPath:
     def before_rank_began(self) -> Bools:
         """Mark the segments of a job's path on a rank whose recording had not begun."""
         begins = [int(part.graph.event_table.start.min(initial=self.window.end_ns)) for part in self.graph.parts]
-        is_early = self.pieces.start < np.array(begins, np.int64)[self.pieces.part]
-        found: Bools = is_early & (self.pieces.reason == Reason.BEFORE_RECORDING) & (len(begins) > 1)
+        is_early = self.segment_table.start < np.array(begins, np.int64)[self.segment_table.part]
+        found: Bools = is_early & (self.segment_table.reason == Reason.BEFORE_RECORDING) & (len(begins) > 1)
         return found
 
-    def _carried_over(self, pieces: SegmentTable) -> Bools:
-        """Mark the pieces whose event, or the call that launched it, started before the window."""
+    def _carried_over(self, segment_table: SegmentTable) -> Bools:
+        """Mark the segments whose event, or the call that launched it, started before the window."""
         # A step's annotation opens before the first row with points; still nothing comes before a whole trace.
         if self.window.is_whole:
-            return np.zeros(len(pieces), np.bool_)
-        issued = take_or(issue_times(self.graph), pieces.event, otherwise=self.window.start_ns)
+            return np.zeros(len(segment_table), np.bool_)
+        issued = take_or(issue_times(self.graph), segment_table.event, otherwise=self.window.start_ns)
         early: Bools = issued < self.window.start_ns
         return early
 
     @cached_property
     def runs(self) -> SegmentRuns:
         """The segments with long runs of equal class and stack merged: they tile the window too."""
-        return merge_runs(self.graph, self.pieces, self.length_ns)
+        return merge_runs(self.graph, self.segment_table, self.length_ns)
 
     def run_columns(self) -> dict[str, Any]:
         """Return the columns of :attr:`runs` as :meth:`segment_columns` does, and two more: segments and inside.
@@ -130,30 +130,30 @@ class CriticalPath:
 
     def segment_columns(self) -> dict[str, Any]:
         """Return the segments' columns as object or integer arrays; ``None`` where there is no event, edge or lane."""
-        return self._columns_of(self.pieces)
+        return self._columns_of(self.segment_table)
 
-    def _columns_of(self, pieces: SegmentTable) -> dict[str, Any]:
-        events, no_edge = self.graph.event_table, pieces.edge_kind < 0
+    def _columns_of(self, segment_table: SegmentTable) -> dict[str, Any]:
+        events, no_edge = self.graph.event_table, segment_table.edge_kind < 0
         # Nearly all are none: it would be dear to name every one.
-        reasons, unknown = np.full(len(pieces), None, object), np.flatnonzero(pieces.reason >= 0)
-        reasons[unknown] = labels(Reason, pieces.reason[unknown])
+        reasons, unknown = np.full(len(segment_table), None, object), np.flatnonzero(segment_table.reason >= 0)
+        reasons[unknown] = labels(Reason, segment_table.reason[unknown])
         return {
-            "start_ns": pieces.start,
-            "end_ns": pieces.end,
-            "edge": none_where(labels(EdgeKind, pieces.edge_kind), no_edge),
-            "evidence": none_where(labels(Evidence, pieces.inferred.astype(np.int8)), no_edge),
-            "bound_by": labels(BoundBy, pieces.bound),
-            "event_index": none_where(take_or(events.index, pieces.event), pieces.event < 0),
-            "name": texts_of_codes(self.graph.names, take_or(events.name, pieces.event)),
-            "lane": texts_of_codes(self.graph.lanes.labels, pieces.lane),
-            "carried_over": self._carried_over(pieces),
-            "rank": np.array(self._rank_names(), object)[pieces.part],
+            "start_ns": segment_table.start,
+            "end_ns": segment_table.end,
+            "edge": none_where(labels(EdgeKind, segment_table.edge_kind), no_edge),
+            "evidence": none_where(labels(Evidence, segment_table.inferred.astype(np.int8)), no_edge),
+            "bound_by": labels(BoundBy, segment_table.bound),
+            "event_index": none_where(take_or(events.index, segment_table.event), segment_table.event < 0),
+            "name": texts_of_codes(self.graph.names, take_or(events.name, segment_table.event)),
+            "lane": texts_of_codes(self.graph.lanes.labels, segment_table.lane),
+            "carried_over": self._carried_over(segment_table),
+            "rank": np.array(self._rank_names(), object)[segment_table.part],
             "reason": reasons,
         }
 
     def rank_of_segment(self, segment: int) -> int | None:
         """Return the rank that a segment is on."""
-        return self._rank_names()[int(self.pieces.part[segment])]
+        return self._rank_names()[int(self.segment_table.part[segment])]
 
     def _rank_names(self) -> list[int | None]:
         """Return the number of each rank; of one alone it may not be known."""
@@ -162,30 +162,34 @@ class CriticalPath:
 
     def unexplained_columns(self) -> dict[str, Any]:
         """Return the columns of :attr:`unexplained` as arrays."""
-        pieces, events = self.pieces, self.graph.event_table
-        rows = np.flatnonzero(pieces.reason >= 0)
+        segment_table, events = self.segment_table, self.graph.event_table
+        rows = np.flatnonzero(segment_table.reason >= 0)
         # What waited: the owner of a lag that ends in its own start, else whatever the path comes to next.
-        waits_itself = np.isin(ROLE[pieces.edge_kind[rows]], (EdgeRole.STREAM, EdgeRole.RESUMPTION))
-        next_owner = np.append(np.flatnonzero(first_of_runs(pieces.event)), len(pieces))[
-            np.cumsum(first_of_runs(pieces.event))[rows]
+        waits_itself = np.isin(ROLE[segment_table.edge_kind[rows]], (EdgeRole.STREAM, EdgeRole.RESUMPTION))
+        next_owner = np.append(np.flatnonzero(first_of_runs(segment_table.event)), len(segment_table))[
+            np.cumsum(first_of_runs(segment_table.event))[rows]
         ]
-        waiter = np.where(waits_itself, pieces.event[rows], np.append(pieces.event, -1)[next_owner])
+        waiter = np.where(waits_itself, segment_table.event[rows], np.append(segment_table.event, -1)[next_owner])
         names = self.graph.names
         return {
             "segment": rows,
-            "start_ns": pieces.start[rows],
-            "end_ns": pieces.end[rows],
-            "reason": labels(Reason, pieces.reason[rows]),
-            "while_in": texts_of_codes(names, take_or(events.name, pieces.open_call[rows])),
+            "start_ns": segment_table.start[rows],
+            "end_ns": segment_table.end[rows],
+            "reason": labels(Reason, segment_table.reason[rows]),
+            "while_in": texts_of_codes(names, take_or(events.name, segment_table.open_call[rows])),
             "before": texts_of_codes(names, take_or(events.name, waiter)),
             **self._replays_with_hole(rows),
         }
 
     def _replays_with_hole(self, rows: Ints) -> dict[str, Any]:
         """Count, of each hole in a graph's launch, the replays and those that show it; None for all other rows."""
-        in_graph = self.pieces.reason[rows] == Reason.MISSING_GRAPH_NODE
+        in_graph = self.segment_table.reason[rows] == Reason.MISSING_GRAPH_NODE
         own = rows[in_graph]
-        counts = replays_with_hole(self.graph, self.pieces.event[own], self.pieces.length[own]) if len(own) else ()
+        counts = (
+            replays_with_hole(self.graph, self.segment_table.event[own], self.segment_table.length[own])
+            if len(own)
+            else ()
+        )
         columns = {name: np.full(len(rows), None, object) for name in ("replays", "replays_with_hole")}
         for column, count in zip(columns.values(), counts, strict=False):
             column[in_graph] = count
@@ -238,7 +242,7 @@ class CriticalPath:
 
         Of a job each rank's own, with its ``rank``.
         """
-        columns = self._totals_by([self.pieces.lane, self.pieces.part])
+        columns = self._totals_by([self.segment_table.lane, self.segment_table.part])
         lane, part = columns["key"]
         return self._with_shares(
             {
@@ -251,8 +255,8 @@ class CriticalPath:
 
     def event_totals(self) -> dict[str, Any]:
         """Return the columns of :meth:`by_event` without pandas."""
-        names = take_or(self.graph.event_table.name, self.pieces.event)
-        columns = self._totals_by([names, self.pieces.bound, self.pieces.part])
+        names = take_or(self.graph.event_table.name, self.segment_table.event)
+        columns = self._totals_by([names, self.segment_table.bound, self.segment_table.part])
         name, bound, part = columns["key"]
         return {
             "name": texts_of_codes(self.graph.names, name),
@@ -270,9 +274,9 @@ class CriticalPath:
         """Sum durations over equal keys, longest first."""
         unique, group = np.unique(np.stack(keys).astype(np.int64), axis=1, return_inverse=True)
         group = group.reshape(-1)
-        time = summed_by(group, self.pieces.length, unique.shape[1])
+        time = summed_by(group, self.segment_table.length, unique.shape[1])
         # An event may own several segments of a group; it is one call.
-        pairs = np.unique(np.stack([group, self.pieces.event]), axis=1)
+        pairs = np.unique(np.stack([group, self.segment_table.event]), axis=1)
         calls = np.bincount(pairs[0], minlength=len(time))
         order = np.argsort(-time, kind="stable")
         segments = np.bincount(group, minlength=len(time))
@@ -300,8 +304,8 @@ class CriticalPath:
         Raises:
             DefectError: they do not.
         """
-        ends = np.concatenate([[self.window.start_ns], self.pieces.end])
-        starts = np.concatenate([self.pieces.start, [self.window.end_ns]])
+        ends = np.concatenate([[self.window.start_ns], self.segment_table.end])
+        starts = np.concatenate([self.segment_table.start, [self.window.end_ns]])
         if not np.array_equal(ends, starts):
             at = int(starts[ends != starts][0])
             raise DefectError(f"{self.graph.path}: the segments of {self.window.label} do not tile it at {at}")
@@ -379,8 +383,8 @@ def critical_paths(
     resolved = [window(graph) for window in windows]
     accounting = TimeAccounting(graph, data_load)
     chains = [walk_back(graph, window.sink.point, window.start_ns) for window in resolved]
-    pieces = segments_of_paths(graph, chains, resolved, accounting)
-    return [CriticalPath(graph, *of) for of in zip(resolved, chains, pieces, strict=True)]
+    segment_table = segments_of_paths(graph, chains, resolved, accounting)
+    return [CriticalPath(graph, *of) for of in zip(resolved, chains, segment_table, strict=True)]
 
 
 def _suggest_window(window: object) -> str:

@@ -162,8 +162,8 @@ def busiest_lanes(paths: Sequence[CriticalPath], rows: Ints, parts: Sequence[int
     lanes, events = len(graph.lanes.labels), graph.event_table
     on_path, running = np.zeros(lanes, np.int64), np.zeros(lanes, np.int64)
     for path in paths:
-        on_lane = path.pieces.lane >= 0
-        on_path += summed_by(path.pieces.lane[on_lane], path.pieces.length[on_lane], lanes)
+        on_lane = path.segment_table.lane >= 0
+        on_path += summed_by(path.segment_table.lane[on_lane], path.segment_table.length[on_lane], lanes)
     # One more than its length: what lasts no time is there too.
     running += summed_by(events.lane[rows], events.end[rows] - events.start[rows] + 1, lanes)
     used = np.flatnonzero(((on_path > 0) | (running > 0)) & np.isin(graph.rank_index_of_lane, parts))
@@ -234,5 +234,5 @@ def _events_on_paths(paths: Sequence[CriticalPath]) -> Bools:
     """Mark the events that own a part of a path."""
     found = np.zeros(len(paths[0].graph.event_table) + 1, np.bool_)  # the last place takes what nobody owns
     for path in paths:
-        found[path.pieces.event] = True
+        found[path.segment_table.event] = True
     return found

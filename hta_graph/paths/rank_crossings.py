@@ -157,7 +157,7 @@ def straggler_place(path: CriticalPath) -> int:
     held = held_up_by(path)
     totals = [found.total for found in held]
     largest = max(range(len(held)), key=totals.__getitem__)
-    lost = path.pieces.take(path.pieces.bound == BoundBy.UNEXPLAINED)
+    lost = path.segment_table.take(path.segment_table.bound == BoundBy.UNEXPLAINED)
     meanwhile = held[largest].covered_until(lost.end) - held[largest].covered_until(lost.start)
     others = sum(totals) - totals[largest] + int((lost.length - meanwhile).sum())
     stands_out = totals[largest] >= MIN_WAIT_SHARE * path.length_ns and totals[largest] > others

@@ -136,7 +136,7 @@ class AttainableWork:
 
     def on_path(self, path: CriticalPath) -> Ints:
         """Return how long each activity of the groups is on a path (ns)."""
-        pieces = path.pieces
+        pieces = path.segment_table
         runs = np.isin(pieces.bound, (BoundBy.GPU_COMPUTE_BOUND, BoundBy.GPU_MEMORY_BOUND)) & (pieces.event >= 0)
         sums = summed_by(pieces.event[runs], pieces.length[runs], len(self.graph.event_table))
         return sums[self.groups.work.row]

@@ -1,4 +1,4 @@
-"""The longest paths to all points of a graph at once: the latest of all that a point waits for decides its time.
+r"""The longest paths to all points of a graph at once: the latest of all that a point waits for decides its time.
 
 Most points have one cause; their times are sums along a lane, which is one cumulative sum. Only where ways meet a
 decision is due, one after the other:

@@ -36,7 +36,8 @@ LIST_HINT = Remedy("hg.opportunities lists what there is", "what-if without a ch
 class Selector:
     """A kind of thing (empty: any event) and a pattern: a name, whole or short, else a regular expression.
 
-    ``reading`` (of :data:`PATTERN_READINGS`) is how the pattern is meant; empty: the first way that names anything of the kind.
+    ``reading`` (of :data:`PATTERN_READINGS`) is how the pattern is meant; empty: the first way that names anything of
+    the kind.
     """
 
     kind: str
@@ -120,7 +121,7 @@ def selected_parts(base: ReplayGraph, what: Selector) -> Bools:
 
 
 def pattern_reading(base: ReplayGraph, what: Selector) -> str:
-    """Return how a pattern is to be read in a window (one of :data:`PATTERN_READINGS`); empty where nothing is called so."""
+    """Return how a pattern is read in a window (one of :data:`PATTERN_READINGS`); empty where nothing is called so."""
     if what.kind in ("class", "rank"):
         return ""
     codes = distinct(_name_codes_of_kind(base, what.kind))

@@ -1,4 +1,4 @@
-"""How the window's length depends on one thing's time: a convex line with corners where its path changes.
+r"""How the window's length depends on one thing's time: a convex line with corners where its path changes.
 
 length  |\\                       the steeper, the more of it lies on the path
         | \\______                corner: something else lies on the path from here on

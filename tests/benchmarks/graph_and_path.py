@@ -30,7 +30,7 @@ def main() -> None:
         cpus.append(time.process_time() - cpu)
     edges = path.graph.edge_table
     found = {"graph and path": [statistics.median(walls), statistics.median(cpus)], "text_bytes": text_bytes}
-    sizes = {"events": len(trace.events), "edges": len(edges), "segments": len(path.pieces)}
+    sizes = {"events": len(trace.events), "edges": len(edges), "segments": len(path.segment_table)}
     print(json.dumps({**found, **sizes, "edge_bytes": edge_bytes(edges)}))  # noqa: T201
 
 

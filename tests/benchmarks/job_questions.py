@@ -1,9 +1,9 @@
-"""What a question about a job costs, by how many ranks it has: ``python -m tests.benchmarks.job_questions --ranks 8 64 512``.
+"""What a question about a job costs, by ranks: ``python -m tests.benchmarks.job_questions --ranks 8 64 512``.
 
 Jobs are simulated, so the answers are known. Every run is a process of its own; beside each question stands `info`,
 which reads and builds the graph of every rank and does nothing more. What follows ``--`` is passed on to the questions:
-``python -m tests.benchmarks.job_questions --ranks 64 -- --cluster local``. With ``--write FOLDER`` jobs are kept in it; with
-``--corrupt 0.01`` so many files are broken too, with ``--kill`` one of the processes that read is killed.
+``python -m tests.benchmarks.job_questions --ranks 64 -- --cluster local``. With ``--write FOLDER`` jobs are kept in it;
+with ``--corrupt 0.01`` so many files are broken too, with ``--kill`` one of the processes that read is killed.
 """
 
 from __future__ import annotations

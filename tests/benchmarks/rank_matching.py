@@ -1,4 +1,4 @@
-"""The one step that looks at all ranks of a job, made ones: ``python -m tests.benchmarks.rank_matching --ranks 64 256``.
+"""The step that looks at all ranks of a made job: ``python -m tests.benchmarks.rank_matching --ranks 64 256``.
 
 Prints the time and the peak of memory of each stage. Every job is measured in a process of its own.
 """

@@ -175,14 +175,14 @@ def test_a_path_that_does_not_tile_is_refused(tmp_path: Path, fault: str) -> Non
     path = path_of_three(tmp_path)
     path.self_check()
     with pytest.raises(DefectError, match=r"segments of whole trace do not tile it at \d+; this is a defect"):
-        hg.CriticalPath(path.graph, path.window, path.chain, broken_pieces(path.pieces)[fault])
+        hg.CriticalPath(path.graph, path.window, path.chain, broken_pieces(path.segment_table)[fault])
 
 
 def test_a_hole_is_one_line_at_the_terminal_and_never_an_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = path_of_three(tmp_path)
-    monkeypatch.setattr(module, "segments_of_paths", lambda *_: [broken_pieces(path.pieces)["a hole"]])
+    monkeypatch.setattr(module, "segments_of_paths", lambda *_: [broken_pieces(path.segment_table)["a hole"]])
     assert main(["critical-path", str(path.graph.path), "--whole", "--json", "-"]) == 1
     shown = capsys.readouterr()
     assert shown.out == ""

@@ -20,7 +20,7 @@ def share_on_path(job: hg.JobGraph, path: hg.CriticalPath, delay: Injection) -> 
     at = job.rank_numbers.tolist().index(delay.rank)
     ahead = int(job.clock_table.offset[at])
     start, end = delay.start_ns - ahead, delay.end_ns - ahead
-    pieces = path.pieces.take(path.pieces.part == at)
+    pieces = path.segment_table.take(path.segment_table.part == at)
     inside = np.minimum(pieces.end, end) - np.maximum(pieces.start, start)
     return float(inside.clip(min=0).sum()) / (end - start)
 

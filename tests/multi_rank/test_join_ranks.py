@@ -133,7 +133,7 @@ def test_a_rank_whose_recording_begins_later_has_a_head_that_says_so(tmp_path: P
         paths.append(trace.write(tmp_path / f"rank{rank}.json"))
     path = hg.critical_path(hg.read_job(paths), hg.whole())
     assert path.by_reason_ns == {"before_recording": 30_000}
-    assert path.before_rank_began.tolist() == [True] + [False] * (len(path.pieces) - 1)
+    assert path.before_rank_began.tolist() == [True] + [False] * (len(path.segment_table) - 1)
     assert path.rank_of_segment(0) == 1
     assert "the recording of rank 1 begins only then" in " ".join(verdict_sentences(path))
 

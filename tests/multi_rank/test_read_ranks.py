@@ -86,7 +86,7 @@ def test_a_graph_survives_the_way_from_process_to_process(tmp_path: Path, seed: 
     assert same_graphs(found, graph)
     assert stream.read() == b""
     assert not found.trace.events.start.flags.writeable
-    assert hg.critical_path(found).pieces.start.tolist() == hg.critical_path(graph).pieces.start.tolist()
+    assert hg.critical_path(found).segment_table.start.tolist() == hg.critical_path(graph).segment_table.start.tolist()
 
 
 def test_odd_names_survive_it(tmp_path: Path) -> None:

@@ -108,13 +108,13 @@ def test_what_the_path_does_not_lead_through_holds_up_nobody(tmp_path: Path) -> 
 
 def test_what_is_unexplained_beside_it_could_be_anybody(tmp_path: Path) -> None:
     path = job_path(late_ranks(tmp_path, 10, 35))
-    beside = path.pieces.start - path.window.start_ns >= 35_000
+    beside = path.segment_table.start - path.window.start_ns >= 35_000
     classes = {
-        chosen: np.where(chosen_pieces, BoundBy.UNEXPLAINED, path.pieces.bound).astype(np.int8)
+        chosen: np.where(chosen_pieces, BoundBy.UNEXPLAINED, path.segment_table.bound).astype(np.int8)
         for chosen, chosen_pieces in (("beside", beside), ("meanwhile", ~beside))
     }
-    assert path.pieces.length[beside].sum() == 25_000
-    path.pieces = replace(path.pieces, bound=classes["beside"])
+    assert path.segment_table.length[beside].sum() == 25_000
+    path.segment_table = replace(path.segment_table, bound=classes["beside"])
     assert straggler_place(path) == -1
-    path.pieces = replace(path.pieces, bound=classes["meanwhile"])
+    path.segment_table = replace(path.segment_table, bound=classes["meanwhile"])
     assert straggler_place(path) == 1

@@ -56,7 +56,7 @@ def short_calls(*calls: str) -> TraceBuilder:
 
 def test_short_calls_are_not_told_apart_from_what_calls_them(tmp_path: Path) -> None:
     path = whole_path(short_calls("len", "isinstance", "len"), tmp_path)
-    assert len(path.pieces) == 9
+    assert len(path.segment_table) == 9
     gap = rows_of(path.run_columns())[1]
     assert (gap["bound_by"], gap["name"], gap["inside"], gap["segments"]) == ("cpu_gap", "forward", "forward", 7)
 
@@ -145,7 +145,7 @@ def test_an_edge_of_several_kinds_is_none(tmp_path: Path) -> None:
 
 def as_a_slow_loop(path: CriticalPath) -> list[tuple[int, int, int]]:
     """Return start, end and number of segments of each run."""
-    graph, pieces = path.graph, path.pieces
+    graph, pieces = path.graph, path.segment_table
     events, parent = graph.event_table, graph.nesting(*CALLS).parent
     found: list[tuple[int, int, int]] = []
     before: tuple[Any, ...] = ()
@@ -168,7 +168,7 @@ def as_a_slow_loop(path: CriticalPath) -> list[tuple[int, int, int]]:
 def largest_owner_ns(path: CriticalPath, first: int, count: int) -> Counter[int]:
     time: Counter[int] = Counter()
     for at in range(first, first + count):
-        time[int(path.pieces.event[at])] += int(path.pieces.length[at])
+        time[int(path.segment_table.event[at])] += int(path.segment_table.length[at])
     return time
 
 
@@ -183,7 +183,8 @@ def test_runs_are_those_of_a_slow_loop_and_keep_all_sums(graph: hg.DependencyGra
     for codes in (BoundBy, Reason):
         key = "bound" if codes is BoundBy else "reason"
         sums = [
-            summed_by(getattr(part, key) + 1, part.length, len(codes) + 1).tolist() for part in (path.pieces, path.runs)
+            summed_by(getattr(part, key) + 1, part.length, len(codes) + 1).tolist()
+            for part in (path.segment_table, path.runs)
         ]
         assert sums[0] == sums[1]
     for event, first, count in zip(runs.event.tolist(), runs.first.tolist(), runs.segments.tolist(), strict=True):
@@ -197,5 +198,5 @@ def test_traces_with_python_stacks(name: str) -> None:
     source = next(trace for trace in shared_traces() if trace.parent.name == name)
     path = hg.critical_path(graph_of_file(source), hg.whole())
     on_cpu = np.isin(path.runs.bound, (BoundBy.CPU_GAP, BoundBy.DATA_LOADING, BoundBy.CPU_BOUND))
-    before = np.isin(path.pieces.bound, (BoundBy.CPU_GAP, BoundBy.DATA_LOADING, BoundBy.CPU_BOUND))
+    before = np.isin(path.segment_table.bound, (BoundBy.CPU_GAP, BoundBy.DATA_LOADING, BoundBy.CPU_BOUND))
     assert 10 * np.count_nonzero(on_cpu) < np.count_nonzero(before)

@@ -8,7 +8,7 @@ from functools import cache
 from analyses.cli.all_commands import COMMANDS
 from analyses.cli.command import CommandGroup
 
-__all__ = ["parsers_by_command", "options_of", "positionals_of"]
+__all__ = ["options_of", "parsers_by_command", "positionals_of"]
 
 Words = tuple[str, ...]
 """What calls a command, such as ``("chakra", "convert")``."""

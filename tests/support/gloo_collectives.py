@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.gloo_builder import MAIN, WORKER, GlooRank
 
-__all__ = ["take_part", "ranks_with_a_propagated_wait"]
+__all__ = ["ranks_with_a_propagated_wait", "take_part"]
 
 
 def take_part(trace: GlooRank, arrival: float, end: float, *, tid: int = WORKER, waits: bool = True) -> None:

@@ -67,7 +67,7 @@ def _check_acyclic(graph: DependencyGraph, *, oracle: bool) -> None:
 def check_path(path: hg.CriticalPath) -> None:
     """Check that the segments tile the window to the nanosecond and that every breakdown sums to it."""
     path.self_check()
-    window, pieces = path.window, path.pieces
+    window, pieces = path.window, path.segment_table
     require(window.end_ns >= window.start_ns, "the window ends before it starts")
     require((pieces.end > pieces.start).all(), "a segment has no length")
     require(np.array_equal(pieces.start[1:], pieces.end[:-1]), "segments are not contiguous")

@@ -9,7 +9,7 @@ import numpy as np
 
 from hta_graph.what_if.longest_paths import LongestPaths
 
-__all__ = ["Edge", "as_paths", "reference_values", "random_edges"]
+__all__ = ["Edge", "as_paths", "random_edges", "reference_values"]
 
 Edge = tuple[int, int, int]
 """From which point to which, and how far (ns)."""

@@ -25,7 +25,7 @@ from tests.matching_accuracy import DAMAGES, SCENARIOS, random_shape
 from tests.simulator.ranks import record_job, simulate_job
 from tests.support.deep_tests import deep
 
-__all__ = ["ALL_KINDS", "SUMMARY_KINDS", "answer_or_error", "recorded_ranks", "path_json", "summary_job"]
+__all__ = ["ALL_KINDS", "SUMMARY_KINDS", "answer_or_error", "path_json", "recorded_ranks", "summary_job"]
 
 SUMMARY_KINDS = [
     ("fsdp", "nccl", "windows"),

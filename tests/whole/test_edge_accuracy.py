@@ -1,4 +1,4 @@
-"""What the graph finds, against what really happened in simulated programs; ``python -m tests.edge_accuracy`` runs deep."""
+"""What the graph finds against what happened in simulated programs; ``python -m tests.edge_accuracy`` runs deep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sample of ``python -m tests.resource_bombs``: bombs give one line, and what would be a success of theirs is told."""
+"""A sample of ``python -m tests.resource_bombs``: bombs give one line, and their success is reported."""
 
 from __future__ import annotations
 

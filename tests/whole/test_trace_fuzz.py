@@ -53,7 +53,7 @@ def test_a_broken_result_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert (name, examine(path, random.Random(1))) == ("pytorch 0", "analysed")
     graph = hg.build_graph(hg.read_trace(path))
     path_of = hg.critical_path(graph, hg.whole())
-    path_of.pieces = path_of.pieces.take(np.array([0, 2]))
+    path_of.segment_table = path_of.segment_table.take(np.array([0, 2]))
     with pytest.raises(DefectError, match="do not tile"):
         path_of.self_check()
     monkeypatch.setattr(hg, "read_trace", lambda *_args, **_options: (_ for _ in ()).throw(hg.HtaGraphError("no")))

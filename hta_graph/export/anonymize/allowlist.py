@@ -1,4 +1,4 @@
-"""Which arguments of rows and which keys of the header are kept, and in which form; what is not listed here is dropped."""
+"""Which arguments of rows and keys of the header are kept, and in which form; what is not listed is dropped."""
 
 from __future__ import annotations
 

@@ -417,7 +417,7 @@ def _start_overlay(path: CriticalPath, limit: int) -> tuple[Iterator[bytes], Ove
     else:
         content = original.with_rows(PathEvents(path, _target_of_rank(path, original), arrows).lines())
     size = len(arrows.to_events) + len(arrows.crossings)
-    return content, OverlayCounts(len(path.pieces), len(path.runs), size, len(wanted) + len(crossings) - size)
+    return content, OverlayCounts(len(path.segment_table), len(path.runs), size, len(wanted) + len(crossings) - size)
 
 
 def _target_of_rank(path: CriticalPath, original: OriginalTrace) -> OverlayTarget:

@@ -31,7 +31,7 @@ MAIN_SHARE = 0.9
 """Share of a box's time that makes a name stand for the box."""
 
 USUAL_LINES, MAX_LINES = 3, 7
-"""How many names a box of unlike events lists: a few, and more where they take more than ``SMALL_SHARE`` of the whole."""
+"""How many names a box of unlike events lists: a few, and those that take more than ``SMALL_SHARE`` of the whole."""
 
 IDLE_PREFIX = {
     BoundBy.GPU_KERNEL_KERNEL_OVERHEAD.label: "idle before",
@@ -151,7 +151,7 @@ def fold_boxes(boxes: Sequence[Box], limit: int) -> list[Box]:
 
 def _boxes_of_runs(path: CriticalPath) -> list[Box]:
     """Make a box of each run of alike segments and of small neighbours on one lane."""
-    pieces, graph = path.pieces, path.graph
+    pieces, graph = path.segment_table, path.graph
     if not len(pieces):
         return []
     names = _short_codes(graph, pieces.event)
@@ -260,7 +260,7 @@ class _LaneCrossings:
     """The edges of a path that lead from one event to another, found by the segment that they lead into."""
 
     def __init__(self, path: CriticalPath) -> None:
-        self._graph, self._pieces = path.graph, path.pieces
+        self._graph, self._pieces = path.graph, path.segment_table
         self._is_stream = path.graph.lanes.is_stream
         edges, back = path.graph.edges_at(path.chain.edges[::-1]), path.chain.times[::-1]
         # To a rendezvous and from it: the way from the rank that came last to one that waited, as one edge.

@@ -1,4 +1,4 @@
-"""Boxes and links → text for graphviz's ``dot``, and what that makes of it: lanes as clusters, rows of boxes, a legend."""
+"""Boxes and links → text for graphviz's ``dot``, and what that draws: lanes as clusters, rows of boxes, a legend."""
 
 from __future__ import annotations
 

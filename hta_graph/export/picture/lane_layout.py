@@ -136,12 +136,12 @@ class LaneChanges(Columns):
 
 def window_strip(path: CriticalPath, cells: int) -> PathStrips:
     """Return the classes of the whole window, cut into so many cells."""
-    return _strips_of(path, path.pieces, cells, 0.0)
+    return _strips_of(path, path.segment_table, cells, 0.0)
 
 
 def lane_strip(path: CriticalPath, lane: int, cells: int) -> PathStrips:
     """Return the classes of the path where it runs on a lane."""
-    return _strips_of(path, path.pieces.take(path.pieces.lane == lane), cells, MIN_CELL_SHARE)
+    return _strips_of(path, path.segment_table.take(path.segment_table.lane == lane), cells, MIN_CELL_SHARE)
 
 
 def _strips_of(path: CriticalPath, pieces: SegmentTable, cells: int, least: float) -> PathStrips:
@@ -171,7 +171,7 @@ def _time_in_cells(pieces: SegmentTable, start_ns: int, borders: Floats) -> Floa
 
 def lane_changes(path: CriticalPath, shown: Bools, cells: int) -> LaneChanges:
     """Return where the path goes from lane to lane, once for each cell and pair of lanes that are shown."""
-    pieces = path.pieces
+    pieces = path.segment_table
     at = np.flatnonzero(pieces.lane[1:] != pieces.lane[:-1])
     before, after = pieces.lane[at], pieces.lane[at + 1]
     drawn = (before >= 0) & (after >= 0) & shown[before] & shown[after]

@@ -45,9 +45,9 @@ from hta_graph.multi_rank.matching.sequence_alignment import MIN_PAIRS
 class Collectives:
     """Communications of several ranks that belong together: one entry per member, collectives in order of time.
 
-    ``place`` is the member's place in its rank's :class:`RankCommunications`; ``arrival`` (when its rank came), ``start``
-    and ``end`` of the work (ns) are in the job's time. ``wait`` is the time from its arrival until the last rank came
-    for whom it waits (ns), at most to its end; the rest is transfer.
+    ``place`` is the member's place in its rank's :class:`RankCommunications`; ``arrival`` (when its rank came),
+    ``start`` and ``end`` of the work (ns) are in the job's time. ``wait`` is the time from its arrival until the last
+    rank came for whom it waits (ns), at most to its end; the rest is transfer.
 
         rank 0    |wwwwwwwwtttt|        w: wait, t: transfer
         rank 1         |wwwtttt|

@@ -122,9 +122,9 @@ class RankCommunications:
 
     ``row`` did the work: a kernel, or a worker's row on the CPU; ``call`` asked for it (-1: not in the file).
     ``arrival`` is when the rank came, from which on it waits: a kernel's start, or the call on the CPU. ``needed`` is
-    whom it waits for: a rank, or :data:`ALL_RANKS`, :data:`NO_RANK`, :data:`UNKNOWN_RANK`. ``on_gpu`` tells the rows whose times
-    are the GPU's. ``group`` is the process group's name and ranks as text; a kernel without arguments is of the group
-    that all others on its stream are of. All times are as recorded.
+    whom it waits for: a rank, or :data:`ALL_RANKS`, :data:`NO_RANK`, :data:`UNKNOWN_RANK`. ``on_gpu`` tells the rows
+    whose times are the GPU's. ``group`` is the process group's name and ranks as text; a kernel without arguments is of
+    the group that all others on its stream are of. All times are as recorded.
     """
 
     row: Ids

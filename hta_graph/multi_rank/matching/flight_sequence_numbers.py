@@ -1,4 +1,4 @@
-"""Sequence numbers of the flight recorder assigned to a trace's communications, as if the profiler had recorded them."""
+"""Sequence numbers of the flight recorder for a trace's communications, as if the profiler had recorded them."""
 
 from __future__ import annotations
 

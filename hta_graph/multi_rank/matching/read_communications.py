@@ -165,7 +165,8 @@ class KernelGroup:
 def communication_kind(names: Sequence[object]) -> str:
     """Return what a kernel does, by the first name that tells: "all", a rooted collective, a message; "" if none does.
 
-    >>> communication_kind([None, "c10d::alltoall_base_"]), communication_kind(["_broadcast_oop"]), communication_kind(["fused"])
+    >>> names = ([None, "c10d::alltoall_base_"], ["_broadcast_oop"], ["fused"])
+    >>> tuple(communication_kind(of) for of in names)
     ('all', 'broadcast', '')
     >>> communication_kind(["", "nccl:send 0->1", "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"])
     'send'

@@ -160,7 +160,8 @@ def are_pairs_in_order(
 ) -> Bools:
     """Tell of each list of as many entries as the left one, one per row, whether its pairs are those of equal places.
 
-    That is where :func:`align_at_offset` looks no further; distances and slack of clocks are columns of one value per list.
+    That is where :func:`align_at_offset` looks no further; distances and slack of clocks are columns of one value per
+    list.
     """
     every = slice(None)
     in_order = _pair_scores(left, right, every, every, offset, slack).all(axis=-1)
@@ -287,7 +288,7 @@ def align_sequences(left: CommunicationSequence, right: CommunicationSequence) -
 
 
 def are_aligned_in_order(left: CommunicationSequence, right: CommunicationSequence) -> Bools:
-    """Mark the lists, one per row, of which :func:`align_sequences` says at its first try that they are the left one, surely.
+    """Mark the lists, one per row, that :func:`align_sequences` surely takes for the left one at its first try.
 
     What differs between ranks is usually times alone; of thousands that is asked at once.
     """

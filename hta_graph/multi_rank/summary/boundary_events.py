@@ -31,8 +31,8 @@ UNREACHED_NS = np.iinfo(np.int64).max
 class Contraction:
     """The edges that bind kept points, in points of the rows that are kept, and what is passed over on their way.
 
-    ``clock_dip`` is, for each kept point, by how much (ns) the way to it was stamped before where it comes from: clocks that
-    go wrong in between hide there. It is 0 nearly everywhere.
+    ``clock_dip`` is, for each kept point, by how much (ns) the way to it was stamped before where it comes from: clocks
+    that go wrong in between hide there. It is 0 nearly everywhere.
     """
 
     edges: EdgeTable

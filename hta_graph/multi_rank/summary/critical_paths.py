@@ -227,7 +227,7 @@ def _with_window(path: CriticalPath, window: Window) -> CriticalPath:
     """Return a path as that of a window that was asked for in another way."""
     if replace(path.window, sink=window.sink) == window:
         return path
-    return CriticalPath(path.graph, replace(window, sink=path.window.sink), path.chain, path.pieces)
+    return CriticalPath(path.graph, replace(window, sink=path.window.sink), path.chain, path.segment_table)
 
 
 def _segments_of_rank_in_job(pieces: SegmentTable, job: JobGraph, place: int) -> SegmentTable:

@@ -1,4 +1,4 @@
-"""The legs of a job's critical path: on which rank it is from when to when, found among boundary events.
+r"""The legs of a job's critical path: on which rank it is from when to when, found among boundary events.
 
 rank 0   a ═══════ b                        ═ leg: on one rank, from kept point to kept point
 \\                     \\ crossing: told by the job itself

@@ -125,8 +125,8 @@ class ReplayRequest:
     answers; ``is_last``: it ends on this rank as recorded. ``numbers`` are the collectives of its members, ``times``
     (ns) and ``names`` those of what comes from elsewhere and ``edges`` where that leads. ``awaited_rows`` are rows that
     others wait for, for their end if ``at_end``. ``drafts`` are lists of changes; each of ``groups`` are places of
-    drafts of one shape. ``wants_comparison_keys``: the rank is to be like the others, and tells what these are asked, who get
-    that as ``beside``.
+    drafts of one shape. ``wants_comparison_keys``: the rank is to be like the others, and tells what these are asked,
+    who get that as ``beside``.
     """
 
     window: dict[str, Any]

@@ -16,13 +16,13 @@ class ReplayAnswer:
 
     ``given`` are the places of what comes from elsewhere in the window. Of each group the contracted ways stand one
     behind the other: ``counts`` are its numbers of weights per edge, nodes and edges, ``columns`` tell which weight
-    each draft has; the other columns are those of :class:`BoundaryLongestPaths`. ``roots`` are on what the asked points and,
-    last, the end rest as recorded. ``until``: as :class:`Replayable` has it. ``meant`` are the drafts and places of
-    changes that concern anything here, ``readings`` tell of each how its pattern was read, ``refused`` what was said of
-    those that concern nothing, in Python and on the command line. ``unchanged`` are the drafts under which everything
-    here is as long as it was, ``added_ns`` tells how much time each draft adds at most. ``told`` is what paths pass, in
-    their order. ``asked`` is what others are asked if the rank is to be like them, ``taken`` what it takes for what
-    another one asks.
+    each draft has; the other columns are those of :class:`BoundaryLongestPaths`. ``roots`` are on what the asked points
+    and, last, the end rest as recorded. ``until``: as :class:`Replayable` has it. ``meant`` are the drafts and places
+    of changes that concern anything here, ``readings`` tell of each how its pattern was read, ``refused`` what was said
+    of those that concern nothing, in Python and on the command line. ``unchanged`` are the drafts under which
+    everything here is as long as it was, ``added_ns`` tells how much time each draft adds at most. ``told`` is what
+    paths pass, in their order. ``asked`` is what others are asked if the rank is to be like them, ``taken`` what it
+    takes for what another one asks.
     """
 
     until: int

@@ -43,7 +43,8 @@ MAIN_GUARD_HINT = Remedy("a script needs: if __name__ == '__main__'", "--jobs re
 def is_scheduler_address(text: str) -> bool:
     """Tell whether a text is an address that a scheduler can have.
 
-    >>> is_scheduler_address("tcp://10.0.0.7:8786"), is_scheduler_address("tls://[::1]:8786"), is_scheduler_address("10.0.0.7:8786")
+    >>> addresses = ("tcp://10.0.0.7:8786", "tls://[::1]:8786", "10.0.0.7:8786")
+    >>> tuple(map(is_scheduler_address, addresses))
     (True, True, False)
     """
     return ADDRESS.fullmatch(text) is not None

@@ -40,7 +40,8 @@ class Task:
     """One thing to do for one rank.
 
     Args:
-        function: which function of this package does it, such as ``hta_graph.multi_rank.rank_task:file_pieces``; it returns
+        function: which function of this package does it, such as ``hta_graph.multi_rank.rank_task:file_pieces``; it
+        returns
             bytes, or pieces of them one after the other.
         arguments: what it is given by name, as JSON values; ``path`` is the file that errors name.
         memory: how much memory (bytes) it may take, where somebody said so.

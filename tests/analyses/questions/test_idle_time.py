@@ -298,7 +298,7 @@ def check_against_paths(graph: hg.DependencyGraph, most: int) -> None:
     found = GapExplainer(graph).explain(gaps)
     for gap in alone.tolist():
         start, end = int(gaps.start[gap]), int(gaps.end[gap])
-        path = clipped(hg.critical_path(graph, between(start, end + 1)).pieces, start, end)
+        path = clipped(hg.critical_path(graph, between(start, end + 1)).segment_table, start, end)
         mine = found.take(found.gap == gap)
         kind = np.where(mine.edge >= 0, graph.edge_table.kind[mine.edge], -1)
         assert sums(kind, mine.length) == sums(path.edge_kind, path.end - path.start)

@@ -41,7 +41,7 @@ def test_else_the_first_cause_or_where_the_path_is(path: CriticalPath) -> None:
 
 @pytest.mark.usefixtures("nobody_holds_up")
 def test_a_rank_without_the_window_is_never_shown(path: CriticalPath) -> None:
-    lacks = CriticalPath(path.graph, replace(path.window, missing=(1, 2)), path.chain, path.pieces)
+    lacks = CriticalPath(path.graph, replace(path.window, missing=(1, 2)), path.chain, path.segment_table)
     assert representative_ranks(lacks, CAUSES, WAITS) == {3: "first_cause", 0: "typical"}
-    alone = CriticalPath(path.graph, replace(path.window, missing=(0, 1, 2)), path.chain, path.pieces)
+    alone = CriticalPath(path.graph, replace(path.window, missing=(0, 1, 2)), path.chain, path.segment_table)
     assert representative_ranks(alone, CAUSES, WAITS.iloc[:0]) == {3: "first_cause"}

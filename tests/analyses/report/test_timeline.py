@@ -91,7 +91,7 @@ def test_the_strip_tiles_the_window_with_the_classes(tmp_path: Path) -> None:
     assert strip[0].start == 0
     assert strip[-1].end == path.length_ns
     assert all(one.end == other.start for one, other in pairwise(strip))
-    assert sum(bar.rows for bar in strip) == len(path.pieces)
+    assert sum(bar.rows for bar in strip) == len(path.segment_table)
     times: Counter[str] = Counter()
     for bar in strip:
         times[bar.group] += bar.busy
@@ -102,7 +102,7 @@ def test_the_strip_tiles_the_window_with_the_classes(tmp_path: Path) -> None:
 def test_the_path_runs_along_its_lanes(tmp_path: Path) -> None:
     path = path_of(trace(), tmp_path)
     runs = [bar for bar in page_data(timeline_page(path).html()).bars if bar.group == "path"]
-    lanes = path.pieces.lane[[True, *(path.pieces.lane[1:] != path.pieces.lane[:-1])]]
+    lanes = path.segment_table.lane[[True, *(path.segment_table.lane[1:] != path.segment_table.lane[:-1])]]
     assert len(runs) == len(lanes) >= 3
     ordered = sorted(runs, key=lambda bar: bar.start)
     assert (ordered[0].start, ordered[-1].end) == (0, path.length_ns)

@@ -81,7 +81,7 @@ def test_overlay_arrives_whole_and_as_cleanly_as_the_original(ui: PerfettoUI, tr
     assert {int(depth) for name, length, depth in slices if int(length)} == {0, 1}
     assert {int(depth) for name, _, depth in slices if name in titles} == {0}
     shown = sum(int(length) for name, length, _ in slices if name in titles)
-    assert abs(shown - path.length_ns) <= 2 * ROUNDING_NS * len(path.pieces)
+    assert abs(shown - path.length_ns) <= 2 * ROUNDING_NS * len(path.segment_table)
 
 
 def test_a_job_arrives_as_cleanly_as_its_ranks_and_goes_from_rank_to_rank(ui: PerfettoUI, tmp_path: Path) -> None:

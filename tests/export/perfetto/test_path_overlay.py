@@ -410,7 +410,7 @@ def test_gzip_by_name(tmp_path: Path) -> None:
     path = path_through(tmp_path, text_of(step()))
     counts = write_overlay(path, tmp_path / "o.json")
     assert write_overlay(path, tmp_path / "o.json.gz") == counts
-    assert counts.segments == len(path.pieces)
+    assert counts.segments == len(path.segment_table)
     plain, packed = (tmp_path / "o.json").read_bytes(), (tmp_path / "o.json.gz").read_bytes()
     assert plain == overlay_bytes(path) == gzip.decompress(packed)
     write_overlay(path, tmp_path / "again.json.gz")

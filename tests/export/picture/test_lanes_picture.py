@@ -89,7 +89,7 @@ def test_each_lane_shows_where_the_path_runs_on_it(tmp_path: Path) -> None:
     path = path_of(trace(), tmp_path)
     strips = [shape for shape in bars_in(lanes_picture(path).source, of_events=False) if shape.height == 5]
     on_lanes = {shape.y for shape in strips}
-    assert len(on_lanes) == len({lane for lane in path.pieces.lane.tolist() if lane >= 0}) == 2
+    assert len(on_lanes) == len({lane for lane in path.segment_table.lane.tolist() if lane >= 0}) == 2
 
 
 def test_edges_between_lanes_are_arrows_in_their_colours(picture: Picture) -> None:
