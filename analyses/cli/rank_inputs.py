@@ -308,7 +308,7 @@ def cache_folder(name: str) -> Path:
         OutputError: it cannot be.
     """
     from hta_graph.errors import OutputError
-    from hta_graph.multi_rank.summary.summary_cache import import_parquet
+    from hta_graph.multi_rank.summary_cache import import_parquet
     from hta_graph.storage.location import is_remote, resolve_location
 
     import_parquet()

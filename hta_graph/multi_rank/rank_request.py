@@ -75,7 +75,7 @@ def read_rank_graph(file: RankFile, asked: RankRequest) -> DependencyGraph:
     """
     if asked.cache is None or asked.skeleton is None or file.error:
         return build_rank_graph(lambda: read_rank(file, salvage=asked.salvage), asked)
-    from hta_graph.multi_rank.summary.summary_cache import SummaryCache  # needs what writes Parquet
+    from hta_graph.multi_rank.summary_cache import SummaryCache  # needs what writes Parquet
 
     cache = SummaryCache(asked.cache, file, asked.as_record())
     return cache.known() or cache.keep(build_rank_graph(lambda: read_rank(file, salvage=asked.salvage), asked))

@@ -142,7 +142,7 @@ def _cached_summaries(files: Sequence[RankFile], asked: RequestOf, readers: Read
     first = asked(files[0]) if files else RankRequest()
     if first.cache is None or first.skeleton is None:
         return {}
-    from hta_graph.multi_rank.summary.summary_cache import cached_summaries  # needs what reads Parquet
+    from hta_graph.multi_rank.summary_cache import cached_summaries  # needs what reads Parquet
 
     return cached_summaries(first.cache, files, first.as_record(), readers.jobs or processor_count())
 

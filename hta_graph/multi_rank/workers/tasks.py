@@ -41,8 +41,7 @@ class Task:
 
     Args:
         function: which function of this package does it, such as ``hta_graph.multi_rank.rank_task:file_pieces``; it
-        returns
-            bytes, or pieces of them one after the other.
+            returns bytes, or pieces of them one after the other.
         arguments: what it is given by name, as JSON values; ``path`` is the file that errors name.
         memory: how much memory (bytes) it may take, where somebody said so.
     """
