@@ -26,8 +26,9 @@ from tests.simulator.program import (
     ThreadProgram,
     Wait,
 )
+from tests.support.samples import SAMPLES
 
-FOLDER = Path(__file__).parents[2] / "analyses" / "sample"
+FOLDER = SAMPLES
 SAMPLE = FOLDER / "sample_trace.json.gz"
 
 LAYERS = 4
