@@ -19,6 +19,8 @@ SHOWN = {"console": "a session elsewhere", "py": "a part of a program", "js": "a
 """Languages of blocks that hold code and are never run, and what they are for."""
 DATA = ("", "text", "json", "dot", "toml", "yaml", "diff", "{eval-rst}")
 """Languages of blocks that hold none."""
+PIECES = DOCS / "extending"
+"""Pages whose blocks are pieces of files; ``tests/whole/test_contributing.py`` follows them."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,13 @@ class Block:
     @property
     def why_not(self) -> str:
         """Why it is not run; nothing if it is."""
-        return self.not_run or SHOWN.get(self.language, "")
+        pieces = "pieces of files" if self.page.parent == PIECES else ""
+        return self.not_run or pieces or SHOWN.get(self.language, "")
 
     @property
     def is_run(self) -> bool:
         """Whether it is one that is run."""
-        return self.language in RUNNABLE and not self.not_run
+        return self.language in RUNNABLE and not self.why_not
 
 
 @cache

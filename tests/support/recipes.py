@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING.md as what can be followed: its steps on files, and the commands that check them."""
+"""The recipes of ``docs/extending/`` as what can be followed: its steps on files, and the commands that check them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 __all__ = ["Recipe", "Step", "StepError", "follow", "recipes"]
 
 FENCED = re.compile(r"^(````?)[^`\n]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
-SECTION = re.compile(r"^### (.+?)\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
+SECTION = re.compile(r"^# (.+?)\n(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^([^\n]+)\n\n(````?)(\w*)\n(.*?)^\2$", re.MULTILINE | re.DOTALL)
 INTRODUCED = re.compile(
     r"(?:.*\. )?(?:New file (?P<new>`.+`)|At the end of (?P<end>`.+`)"
@@ -68,7 +68,7 @@ class Recipe:
 
 
 def recipes(page: str) -> list[Recipe]:
-    """Return the recipes of a page: its sections of the third level that have steps.
+    """Return the recipes of a page: its sections of the first level that have steps.
 
     Raises:
         StepError: a section has a block that no words introduce which are understood.

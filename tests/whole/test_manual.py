@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.deep_tests import deep
-from tests.support.manual import DATA, DOCS, ROOT, Block, anchors, blocks, external_hosts, links, pages, prose
+from tests.support.manual import DATA, DOCS, PIECES, ROOT, Block, anchors, blocks, external_hosts, links, pages, prose
 from tests.support.manual_runs import PageError, check_page, demo_folder, difference_of_texts
 from tests.update_manual_outputs import cut_output, renewed_text
 
@@ -34,7 +34,7 @@ def name_of(page: Path) -> str:
 
 
 every_page = pytest.mark.parametrize("page", pages(), ids=name_of)
-BESIDE = [page for name in ("CHANGELOG.md", "CONTRIBUTING.md", "examples/*.md") for page in sorted(ROOT.glob(name))]
+BESIDE = [page for name in ("CHANGELOG.md", "CONTRIBUTING.md", "examples/*.md", "tests/README.md") for page in sorted(ROOT.glob(name))]
 """Pages that are no part of the manual, and whose links lead into it."""
 RUN = [page for page in pages() if any(block.is_run for block in blocks(page))]
 
@@ -51,6 +51,8 @@ def test_the_blocks_of_a_page_run_and_print_what_it_shows(page: Path, tmp_path: 
 @every_page
 def test_blocks_say_in_which_language_they_are_read(page: Path) -> None:
     for block in blocks(page):
+        if page.parent == PIECES:
+            continue
         assert block.is_code or block.language in DATA, (
             f"{block.place}: nobody runs {block.language!r}; say sh or python"
         )
@@ -62,7 +64,7 @@ def test_blocks_say_in_which_language_they_are_read(page: Path) -> None:
 
 
 def test_few_blocks_are_left_out() -> None:
-    code = [block for page in pages() for block in blocks(page) if block.is_code]
+    code = [block for page in pages() if page.parent != PIECES for block in blocks(page) if block.is_code]
     left_out = {block.place: block.why_not for block in code if block.why_not}
     print(f"{len(code) - len(left_out)} of {len(code)} blocks of code are run; not run: {left_out}")  # noqa: T201
     assert len(left_out) <= MOST_NOT_RUN * len(code), left_out
