@@ -18,7 +18,7 @@ from hta_graph.text.sanitize import encodable_path
 ADVICE_LISTED = 3
 """A text gives so much advice; JSON holds all."""
 
-ALIKE = 0.05
+SAME_LENGTH_SHARE = 0.05
 """Ranks are alike where their windows differ by less than this."""
 
 
@@ -41,13 +41,13 @@ def _replayed_verdict(facts: PathFacts) -> list[PathFinding]:
 
 
 def _finding_text(finding: PathFinding, facts: PathFacts) -> PathFinding:
-    if not finding.saves_ns or not facts.is_worth(finding.saves_ns):
+    if not finding.saves_ns or not facts.is_notable(finding.saves_ns):
         return finding
     gain = f"as fast as the others it would save {facts.told(finding.saves_ns)}"
-    return replace(finding, text=f"{finding.text}; {gain}{longer_text(finding, facts)}")
+    return replace(finding, text=f"{finding.text}; {gain}{takes_longer_text(finding, facts)}")
 
 
-def longer_text(finding: PathFinding, facts: PathFacts) -> str:
+def takes_longer_text(finding: PathFinding, facts: PathFacts) -> str:
     """Say what the late rank takes longer for, where it does something else when the others have come.
 
     A rank that loads data for too long computes as long as the others do, and later: they wait while it computes.
@@ -117,21 +117,21 @@ def advice_lines(path: CriticalPath) -> list[str]:
     overlap = (
         ["what these would save overlaps: it does not add up"] if sum(bool(one.saves_ns) for one in shown) > 1 else []
     )
-    return [*(f"{finding.text} [{_worth_text(finding, path)}]" for finding in shown), *overlap, *more]
+    return [*(f"{finding.text} [{_saving_text(finding, path)}]" for finding in shown), *overlap, *more]
 
 
-def _worth_text(finding: PathFinding, path: CriticalPath) -> str:
+def _saving_text(finding: PathFinding, path: CriticalPath) -> str:
     """Say what following a piece of advice would save, by replay and at most, and how sure it is."""
     sure = f"{finding.confidence} confidence"
     if finding.saves_at_most_ns is None:
         return sure
-    most = f"at most {_gain_text(finding.saves_at_most_ns, path)}"
+    most = f"at most {_saved_text(finding.saves_at_most_ns, path)}"
     if finding.saves_ns is None:
         return f"saves {most}; {sure}"
-    return f"would save {_gain_text(finding.saves_ns, path)} by replay, {most}; {sure}"
+    return f"would save {_saved_text(finding.saves_ns, path)} by replay, {most}; {sure}"
 
 
-def _gain_text(saved_ns: int, path: CriticalPath) -> str:
+def _saved_text(saved_ns: int, path: CriticalPath) -> str:
     return f"{brief_duration(saved_ns)} ({brief_share(saved_ns / max(path.length_ns, 1))})"
 
 
@@ -158,9 +158,9 @@ def _ranks_sentence(paths: Mapping[int, CriticalPath]) -> list[str]:
     lengths = sorted(path.length_ns for path in paths.values())
     shortest, second, longest = lengths[0], lengths[-2], lengths[-1]
     between = f"{brief_duration(shortest)} to {brief_duration(longest)}"
-    if longest - shortest <= ALIKE * longest:
+    if longest - shortest <= SAME_LENGTH_SHARE * longest:
         return [f"The {len(paths)} ranks are alike: {between}."]
-    if longest - second > ALIKE * longest:
+    if longest - second > SAME_LENGTH_SHARE * longest:
         others = brief_duration(lengths[(len(lengths) - 2) // 2])
         slowest = f"Rank {representative_rank(paths)} is the slowest of {len(paths)}"
         return [f"{slowest}: {brief_duration(longest)}, the others {others} (median)."]

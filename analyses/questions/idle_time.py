@@ -587,7 +587,7 @@ MEANINGS = {
         "The idle time, of all idle time of the scope; null where there is none", null=True
     ),
     "window_share": column_types.share("The idle time, of the scope", null=True),
-    "gaps": column_types.whole("How many gaps this is a part of."),
+    "gaps": column_types.integer("How many gaps this is a part of."),
     "median_gap_ns": column_types.ns("Its time in one of them, which half do not exceed"),
     "p95_gap_ns": column_types.ns("Its time in one of them, which 95 % do not exceed"),
     "evidence": column_types.one_of(
@@ -599,7 +599,7 @@ MEANINGS = {
     "edge": column_types.one_of(
         [kind.label for kind in EdgeKind], "The edge that bound the next activity's start; null: none.", null=True
     ),
-    "event_index": column_types.whole("The next activity; null: none follows.", null=True),
+    "event_index": column_types.integer("The next activity; null: none follows.", null=True),
     "kernel": column_types.text("The next activity's name; null: none follows.", null=True),
 }
 TABLES = {

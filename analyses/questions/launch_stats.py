@@ -305,10 +305,10 @@ MEANINGS = {
     "median_launch_delay_ns": column_types.ns("The delay that half do not exceed"),
     "p95_launch_delay_ns": column_types.ns("The delay that 95 % do not exceed"),
     "median_overhead_ns": column_types.ns("The rest of the delay that half do not exceed"),
-    "short_kernels": column_types.whole("How many kernels are shorter than their launch."),
-    "runtime_outliers": column_types.whole("How many calls take unusually long."),
-    "launch_delay_outliers": column_types.whole("How many delays are unusually long."),
-    "correlation": column_types.whole("The id that the profiler gave the call and its work; -1 without one."),
+    "short_kernels": column_types.integer("How many kernels are shorter than their launch."),
+    "runtime_outliers": column_types.integer("How many calls take unusually long."),
+    "launch_delay_outliers": column_types.integer("How many delays are unusually long."),
+    "correlation": column_types.integer("The id that the profiler gave the call and its work; -1 without one."),
     "cpu_duration_ns": column_types.ns("How long the call takes"),
     "gpu_duration_ns": column_types.ns("How long the activity takes"),
 }
@@ -320,9 +320,9 @@ TABLES = {
         (*COLUMNS, *OUTLIERS),
         {
             **MEANINGS,
-            "short_kernels": column_types.flag("Whether the kernel is shorter than its launch."),
-            "runtime_outliers": column_types.flag("Whether the call takes unusually long."),
-            "launch_delay_outliers": column_types.flag("Whether the delay is unusually long."),
+            "short_kernels": column_types.boolean("Whether the kernel is shorter than its launch."),
+            "runtime_outliers": column_types.boolean("Whether the call takes unusually long."),
+            "launch_delay_outliers": column_types.boolean("Whether the delay is unusually long."),
         },
     ),
 }

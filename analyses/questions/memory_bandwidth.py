@@ -147,9 +147,9 @@ def figure(found: Answer) -> Figure:
 
 MEANINGS = {
     "kind": column_types.text("The kind of copy or set."),
-    "events": column_types.whole("How many copies or sets there are."),
-    "without_bytes": column_types.whole("How many of them do not say what they moved."),
-    "bytes": column_types.size("What was moved"),
+    "events": column_types.integer("How many copies or sets there are."),
+    "without_bytes": column_types.integer("How many of them do not say what they moved."),
+    "bytes": column_types.byte_count("What was moved"),
     "duration_ns": column_types.ns("Their lengths added up"),
     "busy_ns": column_types.ns("When at least one runs"),
     "mean_gbps": column_types.rate("Bytes by added-up time; null: not known", null=True),

@@ -335,20 +335,22 @@ def figure(found: Answer) -> Figure:
 
 MEANINGS = {
     "device": column_types.text("The device."),
-    "allocations": column_types.whole("How many allocations there are."),
-    "frees": column_types.whole("How many releases there are."),
-    "peak_bytes": column_types.size("The total at its highest"),
-    "peak_reserved_bytes": column_types.size("What the allocator held of the driver; null: not recorded", null=True),
-    "peak_event_index": column_types.whole(
+    "allocations": column_types.integer("How many allocations there are."),
+    "frees": column_types.integer("How many releases there are."),
+    "peak_bytes": column_types.byte_count("The total at its highest"),
+    "peak_reserved_bytes": column_types.byte_count(
+        "What the allocator held of the driver; null: not recorded", null=True
+    ),
+    "peak_event_index": column_types.integer(
         "The allocation that reached the peak; null: that was the beginning.", null=True
     ),
     "peak_by": column_types.text("On whose behalf that was; null: that was the beginning.", null=True),
-    "alive_bytes": column_types.size("What was alive at the peak"),
+    "alive_bytes": column_types.byte_count("What was alive at the peak"),
     "alive_share": column_types.share("The same, of the peak", null=True),
     "time_ns": column_types.ns("When it happens, absolute"),
-    "bytes": column_types.size("What is allocated; negative: freed"),
-    "allocated_bytes": column_types.size("The total after it; -1: not recorded"),
-    "reserved_bytes": column_types.size("What the allocator held after it; -1: not recorded"),
+    "bytes": column_types.byte_count("What is allocated; negative: freed"),
+    "allocated_bytes": column_types.byte_count("The total after it; -1: not recorded"),
+    "reserved_bytes": column_types.byte_count("What the allocator held after it; -1: not recorded"),
 }
 TABLES = {
     "memory": Table(peaks, PEAKS, MEANINGS),
@@ -357,7 +359,7 @@ TABLES = {
         ALIVE,
         {
             **MEANINGS,
-            "allocations": column_types.whole(
+            "allocations": column_types.integer(
                 "How many allocations there are; null: of before the recording.", null=True
             ),
         },

@@ -12,7 +12,7 @@ from analyses import column_types
 from analyses.analysis import Analysis
 from analyses.answer import Answer, Note
 from analyses.description import Flag
-from analyses.display.charts import long_bars
+from analyses.display.charts import horizontal_bars
 from analyses.display.dataframes import ARROW
 from analyses.display.text_layout import clipped
 from analyses.display.window_text import clock_notes
@@ -157,13 +157,13 @@ def figure(found: Answer) -> Figure:
     frame = found.main.nlargest(SHOWN, "gpu_ns") if len(found.main) else found.main
     labels = [f"{clipped(name, 40)} ×{count:,}" for name, count in zip(frame["operator"], frame["count"], strict=True)]
     texts = [clipped(text, 300) for text in frame["kernel_sequence"]]
-    return long_bars(labels, frame["gpu_ns"].to_numpy() / 1e6, texts, title="GPU time of operators", x="ms")
+    return horizontal_bars(labels, frame["gpu_ns"].to_numpy() / 1e6, texts, title="GPU time of operators", x="ms")
 
 
 MEANINGS = {
     "operator": column_types.text("The operator's name."),
-    "count": column_types.whole("How often the operator occurs with this sequence."),
-    "kernels": column_types.whole("How many kernels one occurrence launches."),
+    "count": column_types.integer("How often the operator occurs with this sequence."),
+    "kernels": column_types.integer("How many kernels one occurrence launches."),
     "mean_launch_delay_ns": column_types.ns("Mean time from the operator's start to its first launch"),
     "median_launch_delay_ns": column_types.ns(
         "Time from the operator's start to its first launch, which half do not exceed"

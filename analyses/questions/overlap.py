@@ -325,9 +325,9 @@ MEANINGS = {
     "exposed_ns": column_types.ns("How much of that is not"),
     "shared_ns": column_types.ns("How much of the exposed time it shares with other such work"),
     "exposed_share": column_types.share("The exposed time, of the scope's", null=True),
-    "in_elements": column_types.whole("Elements of the input; null: not recorded.", null=True),
-    "out_elements": column_types.whole("Elements of the output; null: not recorded.", null=True),
-    "sequence": column_types.whole("The sequence number in its group; null: not recorded.", null=True),
+    "in_elements": column_types.integer("Elements of the input; null: not recorded.", null=True),
+    "out_elements": column_types.integer("Elements of the output; null: not recorded.", null=True),
+    "sequence": column_types.integer("The sequence number in its group; null: not recorded.", null=True),
 }
 TABLES = {
     "overlap": Table(comm_comp_overlap, OVERLAP_COLUMNS, MEANINGS),

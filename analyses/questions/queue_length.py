@@ -202,7 +202,7 @@ def figure(found: Answer) -> Figure:
 
 
 MEANINGS = {
-    "max_length": column_types.whole("The longest the queue gets, in launches."),
+    "max_length": column_types.integer("The longest the queue gets, in launches."),
     "mean_length": column_types.number("The mean length over the changes, in launches; null without any.", null=True),
     "median_length": column_types.number(
         "The median length over the changes, in launches; null without any.", null=True
@@ -214,11 +214,11 @@ MEANINGS = {
     "full_share": column_types.share(
         "The same, of the time from first change to last (of a window: of all of it)", null=True
     ),
-    "blocked_calls": column_types.whole("How many launches waited for a free slot."),
+    "blocked_calls": column_types.integer("How many launches waited for a free slot."),
     "blocked_ns": column_types.ns("The time inside them"),
     "time_ns": column_types.ns("When it changes, absolute"),
-    "queue_length": column_types.whole("How many launches wait from then on."),
-    "event_index": column_types.whole("The call or activity that changed it."),
+    "queue_length": column_types.integer("How many launches wait from then on."),
+    "event_index": column_types.integer("The call or activity that changed it."),
 }
 TABLES = {
     "queue_length": Table(queue_length, COLUMNS, MEANINGS),

@@ -11,7 +11,7 @@ from analyses import column_types
 from analyses.advice.format import brief_share
 from analyses.analysis import Analysis
 from analyses.answer import Answer
-from analyses.display.charts import bars_of_shares
+from analyses.display.charts import stacked_share_bars
 from analyses.headline import outlier
 from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, table_of
@@ -124,7 +124,7 @@ def _conclusion(frame: pd.DataFrame) -> list[str]:
 
 def figure(found: Answer) -> Figure:
     """Draw stacked bars, one a rank or step."""
-    return bars_of_shares(found.main, PARTS, title="Where the GPU's time goes")
+    return stacked_share_bars(found.main, PARTS, title="Where the GPU's time goes")
 
 
 MEANINGS = {
@@ -137,7 +137,7 @@ MEANINGS = {
         "Exposed copies and sets, of the window; null of an empty one", null=True
     ),
     "idle_share": column_types.share("Idle, of the window; null of an empty one", null=True),
-    "gpu": column_types.whole("The number of the GPU."),
+    "gpu": column_types.integer("The number of the GPU."),
 }
 TABLES = {
     "temporal_breakdown": Table(temporal_breakdown, COLUMNS, MEANINGS),

@@ -198,7 +198,7 @@ def _curve_record(curve: Curve) -> dict[str, Any]:
 ROWS_LISTED = 10
 LONGEST_NAME = 60
 FAR_MORE = 2
-WORTH_SAYING = 0.05
+LEAST_NAMED_SHARE = 0.05
 NEW_SILENCE = 0.1
 """The share of a window that new time without an operator is worth a warning."""
 IS_A_BOUND = "like_median"
@@ -288,7 +288,7 @@ def _best_scenario(found: WhatIf) -> str:
         for one in found.scenarios
         if one[0].asked != IS_A_BOUND and not (is_alone and one[0].asked.startswith("communication"))
     ]
-    if not told or told[0][1] < WORTH_SAYING * measured:
+    if not told or told[0][1] < LEAST_NAMED_SHARE * measured:
         return ""
     change, saved = told[0]
     return f" Of the named changes {change.asked} saves most: {_gain_text(saved, measured)}."
@@ -330,7 +330,7 @@ def _short_next(name: str) -> str:
     >>> _short_next("rank 2: nn.Module: Linear_0"), _short_next("aten::mm")
     ('rank 2: Linear_0', 'aten::mm')
     """
-    rank, own = _split_rank_and_name(name)
+    rank, own = _split_rank(name)
     return (
         f"rank {rank}: {shorten_middle(short_name(own), LONGEST_NAME)}"
         if rank
@@ -338,7 +338,7 @@ def _short_next(name: str) -> str:
     )
 
 
-def _split_rank_and_name(name: str | None) -> tuple[str, str]:
+def _split_rank(name: str | None) -> tuple[str, str]:
     """Divide what comes next into its rank and its name; what has no rank is one rank's."""
     match = OF_RANK.fullmatch(name or "")
     return (match[1], match[2]) if match else ("", name or "")
@@ -470,7 +470,7 @@ def _scenario_lines(found: WhatIf) -> list[Line]:
 
 
 def _opportunity_row(one: Opportunity, found: WhatIf) -> list[str]:
-    measured, (rank, following) = max(found.replayed.measured_ns, 1), _split_rank_and_name(one.next)
+    measured, (rank, following) = max(found.replayed.measured_ns, 1), _split_rank(one.next)
     return [
         duration_text(one.on_path_ns), duration_text(one.saved_half_ns), percent(one.saved_half_ns / measured),
         percent(one.saved_free_ns / measured), one.kind, one.name, *([rank] if len(found.graph.parts) > 1 else []),
@@ -493,7 +493,7 @@ def _curve_lines(curve: Curve) -> list[Line]:
     rows = [
         [
             f"{factor:.3f}", duration_text(predicted), percent((curve.measured_ns - predicted) / measured),
-            *([_split_rank_and_name(following)[0]] if several else []), _split_rank_and_name(following)[1],
+            *([_split_rank(following)[0]] if several else []), _split_rank(following)[1],
         ]
         for factor, predicted, _, following in curve.corners
     ]  # fmt: skip

@@ -8,7 +8,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from analyses.cli.command import Command
-from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_near, add_skeletons, add_window
+from analyses.cli.options import (
+    add_flight,
+    add_inputs,
+    add_jobs,
+    add_json,
+    add_near,
+    add_skeletons,
+    add_window_and_loading,
+)
 from analyses.cli.outputs import write_json
 from analyses.cli.path_args import OutputFile
 from analyses.cli.rank_inputs import RankInputs, print_lines
@@ -119,7 +127,7 @@ def _near_critical(path: CriticalPath, share: float) -> tuple[dict[str, Any], li
     return slack_record(found), slack_lines(found, path.graph)
 
 
-def say_default_window(path: CriticalPath, options: argparse.Namespace) -> None:
+def print_default_window(path: CriticalPath, options: argparse.Namespace) -> None:
     """Say on standard error which window was chosen, beside an answer that has no room for it."""
     from analyses.display.window_text import default_lines
 
@@ -164,6 +172,15 @@ CRITICAL_PATH = Command(
         "critical-path job --overlay overlay.json",
     ),
     page="windows.md",
-    options=(add_inputs, add_jobs, add_flight, add_skeletons, add_json, add_window, _add_path_outputs, add_near),
+    options=(
+        add_inputs,
+        add_jobs,
+        add_flight,
+        add_skeletons,
+        add_json,
+        add_window_and_loading,
+        _add_path_outputs,
+        add_near,
+    ),
     run=_run_critical_path,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from analyses.arg_types import factor_text
 from analyses.cli.command import Command
-from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_near, add_skeletons, add_stretch
+from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_near, add_skeletons, add_window
 from analyses.cli.outputs import write_json
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
@@ -123,6 +123,6 @@ WHAT_IF = Command(
         "what-if job --scenario cuda_graphs",
     ),
     page="what_if.md",
-    options=(add_inputs, add_jobs, add_flight, add_skeletons, add_json, add_stretch, _add_changes, add_near),
+    options=(add_inputs, add_jobs, add_flight, add_skeletons, add_json, add_window, _add_changes, add_near),
     run=_run_what_if,
 )
