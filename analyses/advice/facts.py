@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from analyses.advice.format import brief_duration, brief_share
+from analyses.display.sentence_format import brief_duration, brief_share
 from hta_graph.arrays import distinct, first_of_runs, last_of_runs, run_numbers, split_intervals, summed_by
 from hta_graph.gpu_activity import Activities, WorkType, activities
 from hta_graph.graph.dependency_graph import DependencyGraph

@@ -7,7 +7,7 @@ from math import ceil
 import numpy as np
 
 from analyses.advice.facts import TINY_KERNEL_NS, PathFacts, PathFinding
-from analyses.advice.format import brief_duration, brief_share, counted, quoted
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
 from hta_graph.arrays import first_of_runs
 from hta_graph.gpu_activity import WorkType
 from hta_graph.graph.job_graph import JobGraph

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, TINY_KERNEL_NS, Confidence, PathFacts, PathFinding
-from analyses.advice.format import brief_duration, brief_share, counted, quoted
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
 from hta_graph.arrays import Columns, distinct, first_of_runs, last_of_runs, take_or
 from hta_graph.graph.memo import memoized
 from hta_graph.model import RETURNS, ROLE, Bools, BoundBy, EdgeRole, EventKind, Ids, Ints

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
-from analyses.advice.format import brief_duration, brief_share, counted, quoted, window_name
 from analyses.display.labels import short_labels
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted, window_name
 from hta_graph.arrays import distinct, percentiles_by, summed_by
 from hta_graph.gpu_activity import WorkType, activities
 from hta_graph.graph.dependency_graph import DependencyGraph

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from analyses.advice.facts import PathFacts, PathFinding
-from analyses.advice.format import brief_duration, counted, quoted
 from analyses.advice.host_rules import may_be_polling
+from analyses.display.sentence_format import brief_duration, counted, quoted
 from hta_graph.arrays import distinct
 from hta_graph.model import BoundBy, EventKind, Reason
 

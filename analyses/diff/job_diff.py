@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_class, brief_duration, quoted
 from analyses.answer import Answer, Note, records
 from analyses.diff.change_tables import changed_rows
 from analyses.diff.comparison import Comparison, compare_lengths, repetition_noise
@@ -23,6 +22,7 @@ from analyses.diff.run_diff import TIMES, answer_of_comparison, comparison_keys
 from analyses.diff.sides import Side
 from analyses.display.dataframes import RANKS_LISTED
 from analyses.display.labels import MEANING_IN_JOBS
+from analyses.display.sentence_format import brief_class, brief_duration, quoted
 from analyses.tables import Table
 from hta_graph.errors import Remedy
 from hta_graph.graph.conversion import none_where

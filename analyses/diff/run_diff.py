@@ -14,9 +14,9 @@ from analyses.diff.environment import caveats, environment, environment_lines
 from analyses.diff.kernels_in_order import kernel_changes
 from analyses.diff.sides import Lengths, Side, side_of_path, side_of_window, sides_of_steps
 from analyses.display.charts import COLOUR, empty_figure, new_figure
-from analyses.display.window_text import rows_after_lines
 from analyses.scope import Scope
 from analyses.tables import Table
+from analyses.window_report import rows_after_lines
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.windows import WindowForm, WindowQuery

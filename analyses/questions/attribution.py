@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_duration, brief_share, quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.description import ATTRIBUTED_TO, Flag
 from analyses.display.charts import empty_figure, new_figure
-from analyses.headline import largest_item
+from analyses.display.headline import largest_item
+from analyses.display.sentence_format import brief_duration, brief_share, quoted
 from analyses.scope import Scope
 from analyses.tables import Table, event_indices, event_names, table_of
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, totals_by_label
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from hta_graph.graph.dependency_graph import DependencyGraph
 
 __all__ = ["BY", "TABLES", "activity_owners", "answer", "attribution", "figure"]
-
 
 BY = ATTRIBUTED_TO
 

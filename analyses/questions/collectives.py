@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_duration, brief_share, counted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure
+from analyses.display.sentence_format import brief_duration, brief_share, counted
 from analyses.matched_collectives import MatchedWindow, matched_collectives, matching_notes
 from analyses.scope import Scope, ranks_with_several_gpus
 from analyses.tables import Table, joined
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "collective_members", "collectives", "figure", "waits_by_rank"]
-
 
 WAITS = ("waited_ns", "longest_wait_ns", "transfer_ns")
 WORST = ("worst_rank", "worst_caused_ns")

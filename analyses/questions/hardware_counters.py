@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["KEYS", "TABLES", "answer", "counted_ranges", "figure", "hardware_counters"]
 
-
 KEYS = ("rank", "scope", "event_index", "name", "call_index", "operator", "operator_stack")
 COLUMNS = ("rank", "scope", "counter", "operator", "ranges", "value", "value_share")
 OPERATORS_SHOWN = 9

@@ -14,8 +14,8 @@ from analyses.answer import Answer, Note
 from analyses.description import Flag
 from analyses.display.charts import horizontal_bars
 from analyses.display.dataframes import ARROW
+from analyses.display.headline import sequence_headline
 from analyses.display.text_layout import clipped
-from analyses.headline import sequence_headline
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, scopes_in, table_of
 from hta_graph.alignment.sequence_patterns import SequencePatterns, outermost_roots, sequence_patterns
@@ -40,7 +40,6 @@ __all__ = [
     "sequences_under",
     "write_sequence_overlay",
 ]
-
 
 MIN_PATTERN_LEN = 3
 """Rows that launch less GPU work are left out."""

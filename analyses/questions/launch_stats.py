@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_duration, brief_share, counted, quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.description import Flag
 from analyses.display.charts import GRID, SERIES, empty_figure, new_figure
-from analyses.display.window_text import clock_notes
-from analyses.headline import Outlier, outlier, rows_at_outlier, sums_per_scope
+from analyses.display.headline import Outlier, outlier, rows_at_outlier, sums_per_scope
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, table_of
+from analyses.window_report import clock_notes
 from hta_graph.arrays import percentiles_by
 from hta_graph.gpu_activity import Activities, WorkType
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "launch_stats", "launched_work", "launches"]
-
 
 RUNTIME_CUTOFF_US: float = 50
 LAUNCH_DELAY_CUTOFF_US: float = 100

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.description import OWNER_KINDS, Flag
 from analyses.display.charts import step_lines
+from analyses.display.headline import outlier
+from analyses.display.sentence_format import quoted
 from analyses.display.text_layout import clipped
-from analyses.headline import outlier
 from analyses.scope import Scope
 from analyses.tables import Rows, Table, joined, labelled
 from hta_graph.arrays import freeze, last_of_runs, summed_by, take_or
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "Allocations", "alive_at_peak", "allocations", "answer", "figure", "memory_events", "peaks"]
-
 
 KEYS = ("Bytes", "Addr", "Device Type", "Device Id", "Total Allocated", "Total Reserved", "Ev Idx")
 DEVICES = {0: "CPU", 1: "GPU", 6: "GPU", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA"}

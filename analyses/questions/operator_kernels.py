@@ -14,11 +14,11 @@ from analyses.answer import Answer, Note
 from analyses.description import Flag
 from analyses.display.charts import horizontal_bars
 from analyses.display.dataframes import ARROW
+from analyses.display.headline import sequence_headline
 from analyses.display.text_layout import clipped
-from analyses.display.window_text import clock_notes
-from analyses.headline import sequence_headline
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, scopes_in, table_of
+from analyses.window_report import clock_notes
 from hta_graph.alignment.sequence_patterns import SequencePatterns, sequence_patterns
 from hta_graph.arrays import percentiles_by
 from hta_graph.errors import Remedy
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "joined_names", "launch_delays", "operator_kernels", "sequences_of_operators"]
-
 
 OPERATORS = "aten::"
 """How the names of operators start that are looked at."""

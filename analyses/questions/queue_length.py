@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_duration, counted
 from analyses.analysis import Analysis
 from analyses.answer import Answer, Note
 from analyses.description import Flag
 from analyses.display.charts import steps_by_group
-from analyses.headline import outlier
+from analyses.display.headline import outlier
+from analyses.display.sentence_format import brief_duration, counted
 from analyses.scope import Scope
 from analyses.tables import Table, table_of
 from hta_graph.errors import Remedy
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "queue_length", "queue_length_time_series", "queue_of"]
-
 
 MAX_QUEUE_LENGTH = 1024
 """When a queue is full: hardware queues of NVIDIA hold so many launches at most."""

@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_duration, brief_share, counted, quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer, Note
 from analyses.collective_rates import COLLECTIVE_RATES, collective_rates
 from analyses.description import Flag
 from analyses.display.charts import SERIES, empty_figure, new_figure
+from analyses.display.headline import largest_item, outlier, rows_at_outlier
 from analyses.display.labels import SHORT
-from analyses.headline import largest_item, outlier, rows_at_outlier
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
 from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, joined, labelled
 from hta_graph.arrays import summed_by, take_or
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "known_time", "limits_of", "losses", "operator_demands", "roofline"]
-
 
 FEWEST_REPLAYS, MOST_REPLAYS, REPLAYED_EDGES = 4, 24, 1_500_000
 """For so many groups it is asked what reaching the limit would save, those that could save most: as many as keeps the

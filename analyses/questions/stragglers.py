@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_class, brief_duration, brief_share, quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import GRID, empty_figure, new_figure
 from analyses.display.dataframes import MANY_RANKS, RANKS_LISTED
 from analyses.display.labels import MEANING_IN_JOBS, SHORT
+from analyses.display.sentence_format import brief_class, brief_duration, brief_share, quoted
 from analyses.matched_collectives import MatchedWindow, matched_collectives, matching_notes
 from analyses.scope import Scope
 from analyses.tables import Table, joined
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "stragglers"]
-
 
 NOTABLE = 0.1
 """A share of a rank's waiting that is worth saying."""

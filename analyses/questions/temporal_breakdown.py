@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_share
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import stacked_share_bars
-from analyses.headline import outlier
+from analyses.display.headline import outlier
+from analyses.display.sentence_format import brief_share
 from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, table_of
 from hta_graph.gpu_activity import WorkType
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "temporal_breakdown"]
-
 
 PARTS = ("compute", "exposed_communication", "exposed_memory", "idle")
 WITHOUT_COMPUTATION = {

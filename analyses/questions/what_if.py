@@ -1,4 +1,4 @@
-"""what-if: how long a window would be after changes, or which changes would be worth while."""
+"""what-if: how long a window would be after changes, or which changes would gain most."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from analyses.advice.format import brief_class, brief_duration
-from analyses.changes import NamedChange, scenario_change
 from analyses.display.dataframes import more_ranks
 from analyses.display.labels import class_meanings, short_labels
+from analyses.display.sentence_format import brief_class, brief_duration
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
-from analyses.display.window_text import default_lines, window_lines
-from analyses.slack_report import slack_lines, slack_record
-from analyses.window_report import missing_lines, step_records, time_by_host, window_record
+from analyses.window_report import (
+    default_lines,
+    missing_lines,
+    slack_lines,
+    slack_record,
+    step_records,
+    time_by_host,
+    window_lines,
+    window_record,
+)
 from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import BoundBy
@@ -25,13 +31,73 @@ from hta_graph.paths.step_table import StepRow, step_rows
 from hta_graph.paths.windows import Window, WindowQuery
 from hta_graph.text.sanitize import encodable_path
 from hta_graph.text.shorten import short_name, shorten_middle
+from hta_graph.what_if.changes import Change, remove, scale
 from hta_graph.what_if.modified_window import PathTotals
 from hta_graph.what_if.opportunities import MIN_SHARE, Opportunity, opportunity_rows
 from hta_graph.what_if.predict import JobPrediction, RankPathTotals, WindowReplay, summary_replay
 from hta_graph.what_if.replay import Replayed, replay
-from hta_graph.what_if.scenarios import COMPARES_RANKS, SCENARIOS
+from hta_graph.what_if.scenarios import COMPARES_RANKS, SCENARIOS, scenario
 from hta_graph.what_if.sensitivity import TOLERANCE_NS, Curve, next_on_path, sensitivity
 from hta_graph.what_if.slack import NearCritical, near_critical
+
+
+@dataclass(frozen=True)
+class NamedChange:
+    """A change, what it means in words, and what it assumes where that is not plain."""
+
+    change: Change
+    says: str
+    record: dict[str, Any]
+    assumes: str | None = None
+
+    @property
+    def asked(self) -> str:
+        """The change as it is written on the command line, without its option."""
+        return str(self.change)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the change as JSON lists it."""
+        return {**self.record, "says": self.says, "assumes": self.assumes}
+
+
+def scale_change(what: str, factor: float) -> NamedChange:
+    """Let something take another time.
+
+    Raises:
+        UsageError: see :func:`scale`.
+    """
+    says = f"{what} takes {f'{factor:g} × its time' if factor else 'no time'}"
+    return NamedChange(scale(what, factor), says, {"change": "scale", "what": what, "factor": factor})
+
+
+def removal_change(what: str) -> NamedChange:
+    """Let something not be there.
+
+    Raises:
+        UsageError: see :func:`remove`.
+    """
+    return NamedChange(remove(what), f"{what} is not there, nor what launches it", {"change": "remove", "what": what})
+
+
+def scenario_change(name: str, argument: str | None = None) -> NamedChange:
+    """Apply a named scenario.
+
+    Raises:
+        UsageError: see :func:`scenario`.
+    """
+    change, given = scenario(name, argument), f": {argument}" if argument else ""
+    record = {"change": "scenario", "name": name, "argument": argument}
+    return NamedChange(change, SCENARIOS[name].says + given, record, SCENARIOS[name].assumes)
+
+
+def scenario_lines() -> list[Line]:
+    """List the named scenarios: what each changes, and what that assumes."""
+    rows = [
+        [f"{name}={known.argument.split()[-1].upper()}" if known.argument else name, known.says, known.assumes]
+        for name, known in SCENARIOS.items()
+    ]
+    return ["named scenarios", *table(rows, ["--scenario", "what changes", "it assumes"], left=[0, 1, 2], words=[1, 2])]
+
 
 VISIBLE_BEND = 0.001
 """Corners that bend a curve by less than this share of the window are told only to who asks for the curve."""

@@ -63,8 +63,8 @@ def _run_report(options: argparse.Namespace) -> None:
 
 def _report_of_graphs(graphs: Mapping[int, DependencyGraph], stretch: WindowArgs, options: argparse.Namespace) -> None:
     """Write what all ranks tell that are held whole."""
+    from analyses.advice.verdict import representative_rank, verdict_document
     from analyses.scope import in_window
-    from analyses.verdict import representative_rank, verdict_document
     from hta_graph.paths.critical_path import critical_path
 
     window, patterns = stretch.window(job=list(graphs.values())), options.data_load
@@ -87,10 +87,10 @@ def _report_of_graphs(graphs: Mapping[int, DependencyGraph], stretch: WindowArgs
 
 def _report_of_summaries(job: JobGraph, stretch: WindowArgs, options: argparse.Namespace) -> None:
     """Write what the skeletons of all ranks tell, and what two ranks do that are read whole."""
+    from analyses.advice.verdict import verdict_document
     from analyses.report.large_job_report import large_job, large_job_page
     from analyses.report.report import steps_of_report
     from analyses.scope import in_window
-    from analyses.verdict import verdict_document
     from hta_graph.graph.job_graph import whole_ranks
     from hta_graph.paths.critical_path import critical_path
 

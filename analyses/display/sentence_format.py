@@ -1,4 +1,4 @@
-"""How findings print numbers and names: shorter than tables, for sentences that are forwarded."""
+"""Numbers and names as sentences print them: shorter than in tables, for what is forwarded."""
 
 from __future__ import annotations
 

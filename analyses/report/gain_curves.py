@@ -1,4 +1,4 @@
-"""Opportunities for people: those that differ, in words, with curves of the window over the time that things take."""
+"""The opportunities of a window that differ, in words, with curves of its length over the time that things take."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyses.advice.format import brief_class, brief_duration, brief_share, window_name
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.labels import SHORT, class_meanings
+from analyses.display.sentence_format import brief_class, brief_duration, brief_share, window_name
 from hta_graph.paths.windows import Window, resolved_window
 from hta_graph.text.shorten import short_name, shorten_middle
 from hta_graph.what_if.opportunities import Opportunity, opportunity_frame, opportunity_rows
