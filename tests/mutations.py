@@ -952,17 +952,17 @@ PAGES = (
     ),
     Mutation(
         "one gain under several names is drawn several times",
-        "analyses/opportunities.py",
+        "analyses/report/gain_curves.py",
         "if max(abs(half), abs(free)) <= alike_ns:",
         "if max(abs(half), abs(free)) < 0:",
-        ("tests/analyses/questions/test_opportunities.py",),
+        ("tests/analyses/report/test_gain_curves.py",),
     ),
     Mutation(
         "a sentence tells of a corner that hardly bends the curve",
-        "analyses/opportunities.py",
+        "analyses/report/gain_curves.py",
         "corner[2] <= steepest / 2 and",
         "corner[2] <= steepest and",
-        ("tests/analyses/questions/test_opportunities.py",),
+        ("tests/analyses/report/test_gain_curves.py",),
     ),
     Mutation(
         "curves are drawn from free to today",
@@ -1129,7 +1129,7 @@ COLUMNS = (
     ),
     Mutation(
         "a verdict's share of less than the path",
-        "analyses/verdict.py",
+        "analyses/advice/verdict.py",
         "brief_share(saved_ns / max(path.length_ns, 1))",
         "brief_share(saved_ns / min(path.length_ns, 1))",
         ("tests/analyses/advice/test_savings.py",),
@@ -1967,7 +1967,7 @@ OVERLAYS = (
     ),
     Mutation(
         "only exact names are repeated",
-        "analyses/display/window_text.py",
+        "analyses/window_report.py",
         'DIGITS.sub("#", graph.names[code])',
         "graph.names[code]",
         ("tests/paths/test_median_step.py",),

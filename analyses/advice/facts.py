@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from analyses.advice.format import brief_duration, brief_share
+from analyses.display.sentence_format import brief_duration, brief_share
 from hta_graph.arrays import distinct, first_of_runs, last_of_runs, run_numbers, split_intervals, summed_by
 from hta_graph.gpu_activity import Activities, WorkType, activities
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -17,13 +17,13 @@ from hta_graph.model import PAUSE_NS, Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.intervals import Intervals, union
 
-WORTH_SAYING = 0.05
+NOTABLE_SHARE = 0.05
 """Advice about less than this share of a window is not given: steps of one program differ by as much."""
 
-TINY_NS = 10_000
+TINY_KERNEL_NS = 10_000
 """A kernel below 10 µs takes little longer than its own start and end (3 to 5 µs on current GPUs)."""
 
-MOST_OF_IT = 0.8
+DOMINANT_SHARE = 0.8
 """A rank is named beside a time of which so much is its."""
 
 HOST_CLASSES = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.DATA_LOADING)
@@ -61,16 +61,16 @@ class PathFacts:
         parts = self.graph.parts
         sums = summed_by(self.path.segment_table.part[chosen], self.lengths[chosen], len(parts))
         most = int(sums.argmax())
-        is_one = len(parts) > 1 and sums[most] >= MOST_OF_IT * sums.sum() > 0
+        is_one = len(parts) > 1 and sums[most] >= DOMINANT_SHARE * sums.sum() > 0
         return f" on rank {parts[most].rank}" if is_one else ""
 
-    def is_worth(self, ns: int, least: float = WORTH_SAYING) -> bool:
+    def is_notable(self, ns: int, least: float = NOTABLE_SHARE) -> bool:
         """Tell whether a time is a share of the window that is worth saying."""
         return ns >= least * self.length_ns and ns > 0
 
     # -- the path's pieces ---------------------------------------------------------------------------------------------
 
-    def in_classes(self, *classes: BoundBy) -> Bools:
+    def segments_in_classes(self, *classes: BoundBy) -> Bools:
         """Mark the pieces of some classes."""
         bound = self.path.segment_table.bound
         found = np.zeros(len(bound), np.bool_)
@@ -91,7 +91,7 @@ class PathFacts:
     @cached_property
     def pauses(self) -> Bools:
         """Mark the pieces in which the host is in no operator for so long that it is no rhythm of launching."""
-        return self.in_classes(BoundBy.CPU_GAP) & (self.lengths > PAUSE_NS)
+        return self.segments_in_classes(BoundBy.CPU_GAP) & (self.lengths > PAUSE_NS)
 
     def time_of(self, chosen: Bools) -> int:
         """Add up some pieces (ns)."""
@@ -131,7 +131,7 @@ class PathFacts:
     @cached_property
     def other_threads_ns(self) -> int:
         """How much of the path's silence other threads fill with operators or collectives of Gloo (ns)."""
-        events, silent = self.graph.event_table, self.in_classes(BoundBy.CPU_GAP)
+        events, silent = self.graph.event_table, self.segments_in_classes(BoundBy.CPU_GAP)
         busy = self.graph.marks.gloo_collective | (events.kind == EventKind.CPU_OP)
         lanes = distinct(self.path.segment_table.lane[silent])
         # A thread that is silent has no operator open: its own ones, mostly nearly all, need not be looked at.
@@ -183,7 +183,7 @@ class PathFacts:
         """When the GPU works on anything."""
         return self.work.busy()
 
-    def beside_gpu(self, chosen: Bools) -> Ints:
+    def gpu_busy_during(self, chosen: Bools) -> Ints:
         """Return for how long the GPU works during each of some pieces (ns)."""
         pieces = self.path.segment_table
         return self.busy.covered_until(pieces.end[chosen]) - self.busy.covered_until(pieces.start[chosen])
@@ -194,25 +194,25 @@ class PathFacts:
         return self.path.length_ns - self.busy.total
 
     @cached_property
-    def standing_ns(self) -> int:
+    def busiest_stream_idle_ns(self) -> int:
         """How long the busiest stream, of a job that of the path's rank, has nothing to do.
 
         A faster host saves no more, since a stream is serial.
 
         Communication counts as work: that it waits for other ranks would not change.
         """
-        return self._standing_of(self.work)
+        return self._busiest_stream_idle(self.work)
 
     def work_ns(self, kind: WorkType) -> int:
         """Add up the GPU's work of a type (ns), whether it is on the path or not."""
         chosen = self.work.type == kind
         return int((self.work.end[chosen] - self.work.start[chosen]).sum())
 
-    def standing_without(self, left_out: WorkType) -> int:
+    def busiest_stream_idle_without(self, left_out: WorkType) -> int:
         """Return how long the busiest stream has nothing to do but work of some type (ns)."""
-        return self._standing_of(self.work.take(self.work.type != left_out))
+        return self._busiest_stream_idle(self.work.take(self.work.type != left_out))
 
-    def _standing_of(self, work: Activities) -> int:
+    def _busiest_stream_idle(self, work: Activities) -> int:
         totals = np.zeros(len(self.graph.parts), np.int64)
         for lane in distinct(work.lane).tolist():
             own = work.lane == lane

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
-from analyses.advice.format import brief_duration, brief_share, counted, quoted, window_name
 from analyses.display.labels import short_labels
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted, window_name
 from hta_graph.arrays import distinct, percentiles_by, summed_by
 from hta_graph.gpu_activity import WorkType, activities
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -111,7 +111,7 @@ def clocks_unsure(facts: PathFacts) -> PathFinding | None:
     if not isinstance(job, JobGraph) or not len(job.clock_table):
         return None
     error = int(job.clock_table.error.max())
-    if not facts.is_worth(2 * error):
+    if not facts.is_notable(2 * error):
         return None
     rank = int(job.clock_table.rank[int(job.clock_table.error.argmax())])
     text = (
@@ -124,7 +124,7 @@ def clocks_unsure(facts: PathFacts) -> PathFinding | None:
 SLOWER = 1.1
 """So much longer at least: clocks of sound GPUs differ by a few per cent, medians of operators by less than ten."""
 
-NEARLY_ALL = 0.8
+MOST_NAMES_SHARE = 0.8
 """More work makes some names longer, a slow machine nearly all of them."""
 
 FEWEST_NAMES = 5
@@ -145,17 +145,19 @@ def slow_gpu(facts: PathFacts) -> PathFinding | None:
     """The same kernels take longer on the rank that holds up the job than on every other one."""
     work = activities(facts.graph)
     rows = work.row[work.type == WorkType.COMPUTATION]
-    computes = facts.in_classes(BoundBy.GPU_COMPUTE_BOUND)
+    computes = facts.segments_in_classes(BoundBy.GPU_COMPUTE_BOUND)
     return _slow_rank(facts, rows, computes, "GPU", "kernels", "throttled (nvidia-smi -q -d PERFORMANCE)")
 
 
 def slow_host(facts: PathFacts) -> PathFinding | None:
     """The same operators that do not wait take longer on the rank that holds up the job than on every other one."""
-    works = facts.in_classes(*HOST_CLASSES)
-    return _slow_rank(facts, _own_operators(facts.graph), works, "host", "operators", "throttled or short of cores")
+    works = facts.segments_in_classes(*HOST_CLASSES)
+    return _slow_rank(
+        facts, _non_waiting_operators(facts.graph), works, "host", "operators", "throttled or short of cores"
+    )
 
 
-def _own_operators(graph: DependencyGraph) -> Ids:
+def _non_waiting_operators(graph: DependencyGraph) -> Ids:
     """Return the innermost operators that neither wait for a GPU nor for other ranks."""
     if not isinstance(graph, JobGraph):
         return np.empty(0, np.int32)
@@ -178,7 +180,7 @@ def _slow_rank(facts: PathFacts, rows: Ids, on_path: Bools, who: str, what: str,
         return None
     own_ns = facts.time_of(on_path & (facts.path.segment_table.part == place))
     saved = min(held_up_by(facts.path)[place].total, int(own_ns * (1 - 1 / found.ratio)))
-    if not facts.is_worth(saved):
+    if not facts.is_notable(saved):
         return None
     rank = facts.graph.parts[place].rank
     evidence = {"rank": rank, "ratio": round(found.ratio, 3), "names": found.names, "longer": found.longer}
@@ -200,7 +202,7 @@ def _slowdown(facts: PathFacts, rows: Ids, place: int) -> Slowdown | None:
         own, its = medians[both, place], medians[both, other]
         longer = int(np.count_nonzero(own > its))
         ratio = float((own * counts[both, place]).sum() / max((its * counts[both, place]).sum(), 1))
-        if len(own) < FEWEST_NAMES or ratio < SLOWER or longer < NEARLY_ALL * len(own):
+        if len(own) < FEWEST_NAMES or ratio < SLOWER or longer < MOST_NAMES_SHARE * len(own):
             return None
         found.append(Slowdown(ratio, len(own), longer))
     return min(found, key=lambda one: one.ratio, default=None)

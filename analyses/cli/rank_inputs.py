@@ -142,7 +142,7 @@ class RankInputs:
             repairs = found.trace.repairs
             repaired += bool(repairs)
             if repaired <= ERRORS_LISTED:
-                _say_all(repairs, line.say)
+                _print_each(repairs, line.say)
             yield found
         if repaired > ERRORS_LISTED:
             line.say(f"… and {repaired - ERRORS_LISTED:,} more traces were repaired; info tells of each")
@@ -158,7 +158,7 @@ class RankInputs:
             return self._job_of_summaries(few)
         graphs = list(self.together(members=True).values())
         if len(graphs) == 1:
-            self._say_alone(graphs[0])
+            self._report_single_rank(graphs[0])
             return graphs[0]
         from hta_graph.multi_rank.build_job import build_job
 
@@ -187,12 +187,12 @@ class RankInputs:
         if len(few) == 1:
             # Alone a rank is asked whole.
             (found,) = few.values()
-            self._say_alone(found)
+            self._report_single_rank(found)
             return replace(self, inputs=[found.path]).one_graph()
         few = self._numbered_by_flight(few)
         return self._job_reader(question).job(few)
 
-    def _say_alone(self, graph: DependencyGraph) -> None:
+    def _report_single_rank(self, graph: DependencyGraph) -> None:
         say(f"going on with {graph.path}, rank {graph.rank}, alone")
 
     def _job_reader(self, question: SummaryRequest) -> SummaryJobReader:
@@ -200,7 +200,7 @@ class RankInputs:
         from hta_graph.multi_rank.summary_job import SummaryJobReader
 
         readers = ReadOptions(self.jobs, self.memory, self.cluster)
-        return SummaryJobReader(readers, question, self.salvage, _progress_of)
+        return SummaryJobReader(readers, question, self.salvage, _progress_bar)
 
     def together(
         self, *, members: bool = False, few: Callable[[int], SummaryRequest] | None = None
@@ -242,7 +242,7 @@ class RankInputs:
         """Build the graph of the rank asked for, else of the lowest that can be read."""
         # One rank is read here: starting processes would take longer than reading it.
         found = next(self._started(ProgressLine(""), 1))
-        _say_all(found.trace.repairs, say)
+        _print_each(found.trace.repairs, say)
         if self.left_out:
             say(f"going on with {found.path}, rank {found.rank}")
         elif self.rank is None and (files := self.count_files()) > 1:
@@ -323,11 +323,11 @@ def cache_folder(name: str) -> Path:
 
 
 @contextmanager
-def _progress_of(doing: str) -> Iterator[Progress]:
+def _progress_bar(doing: str) -> Iterator[Progress]:
     with ProgressLine(doing) as line:
         yield line.update
 
 
-def _say_all(lines: Iterable[str], say: Callable[[str], None]) -> None:
+def _print_each(lines: Iterable[str], say: Callable[[str], None]) -> None:
     for line in lines:
         say(line)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from analyses import catalogue
-from analyses.cli.outputs import Outputs, say_open_in_browser, write_json
+from analyses.cli.outputs import Outputs, print_open_in_browser, write_json
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
 
@@ -58,7 +58,7 @@ def write_answer(
         write_file(outputs.csv, _frame_csv(found.main))
     if outputs.plot:
         write_file(outputs.plot, figure_html(figure(found), name))
-        say_open_in_browser(outputs.plot)
+        print_open_in_browser(outputs.plot)
     if outputs.is_terminal:
         print_lines(answer_lines(found), wide=outputs.wide)
 

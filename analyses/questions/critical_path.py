@@ -6,11 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from analyses.advice.verdict import advice_lines, verdict_records, verdict_sentences
 from analyses.display.labels import class_meanings, short_labels
 from analyses.display.text_layout import Line, duration_text, percent, table
-from analyses.display.window_text import default_lines, rows_after_lines, steps_in_columns, window_lines
-from analyses.verdict import advice_lines, verdict_records, verdict_sentences
-from analyses.window_report import job_record, missing_lines, rank_lines, step_records, window_record
+from analyses.window_report import (
+    default_lines,
+    job_record,
+    missing_lines,
+    rank_lines,
+    rows_after_lines,
+    step_records,
+    steps_in_columns,
+    window_lines,
+    window_record,
+)
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.step_table import StepRow

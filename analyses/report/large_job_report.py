@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyses import catalogue
+from analyses.advice.verdict import WHY_REPRESENTATIVE, representative_ranks, verdict
 from analyses.report.opportunities import gain_sections_of_summaries
 from analyses.report.page_tables import Section
 from analyses.report.report import page, rank_sections, steps_section
 from analyses.report.sections import job_section
 from analyses.report.wait_heatmap import wait_section
-from analyses.representative_ranks import WHY_REPRESENTATIVE, representative_ranks
 from analyses.scope import Scope, empty_scope, in_window
-from analyses.verdict import verdict
 from hta_graph.paths.critical_path import CriticalPath, critical_path
 from hta_graph.what_if.predict import WindowReplay, summary_replay
 

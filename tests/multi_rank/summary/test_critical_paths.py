@@ -16,14 +16,7 @@ from tests.simulator.ranks import record_job, simulate_job
 from tests.support.deep_tests import cases
 from tests.support.gloo_builder import MAIN, GlooRank
 from tests.support.shared_traces import SHARED
-from tests.support.summary_job import (
-    ALL_KINDS,
-    SUMMARY_KINDS,
-    answer_or_error,
-    path_json,
-    recorded_ranks,
-    summary_job,
-)
+from tests.support.summary_job import ALL_KINDS, SUMMARY_KINDS, answer_or_error, path_json, recorded_ranks, summary_job
 
 JOBS = ("nanogpt_ddp_8xh100", "dlrm_8xv100", "megatron_tp2_v100")
 

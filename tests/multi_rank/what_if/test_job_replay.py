@@ -20,13 +20,7 @@ from hta_graph.what_if.sensitivity import next_on_path
 from tests.support.deep_tests import cases, some_of
 from tests.support.random_jobs import random_ranks
 from tests.support.shared_traces import SHARED
-from tests.support.summary_job import (
-    ALL_KINDS,
-    SUMMARY_KINDS,
-    answer_or_error,
-    recorded_ranks,
-    summary_job,
-)
+from tests.support.summary_job import ALL_KINDS, SUMMARY_KINDS, answer_or_error, recorded_ranks, summary_job
 
 REAL = ("nanogpt_ddp_8xh100", "dlrm_8xv100", "megatron_tp2_v100")
 NAMED = {
