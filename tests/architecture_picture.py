@@ -20,31 +20,39 @@ PICTURE = ROOT / "docs" / "pictures" / "architecture"
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
 
 SAYS = {
-    "command_line": "arguments, commands,\nexit statuses",
+    "cli": "arguments, commands,\nexit statuses",
     "hta": "the names and shapes of\nHolistic Trace Analysis",
     "torch": "a handler for\ntorch.profiler",
-    "pages": "the report and the timeline",
+    "report": "the report and the timeline, as pages",
     "catalogue": "all questions",
-    "index": "their commands and flags",
-    "gpu_time": "one file per question, its figure beside it; none knows another",
+    "diff": "two runs or jobs\nside by side",
+    "index": "what the command line\nknows of each question",
+    "questions": "one file per question, its figure beside it;\nnone imports another",
     "analysis": "what answers share",
-    "export": "files for other programs: Chakra, Perfetto, pictures, Parquet",
-    "job": "many ranks: read in parallel, matched, joined; why they wait",
+    "chakra": "workloads for simulators: converted, checked, simulated",
+    "export": "files for other programs: Parquet, JSON, Perfetto, pictures, anonymized traces",
+    "multi_rank": "ranks are read in parallel,\nmatched and joined; why they wait",
+    "roofline": "what operators demand\nof the hardware",
     "build": "a trace and rules\nbecome a graph",
-    "frames": "DataFrames\nbecome a graph",
-    "links": "a rule for each reason to wait",
-    "algorithms": "what any graph can be asked",
-    "operators": "what operators demand of hardware",
-    "graph": "points, edges, and the facade DependencyGraph",
+    "dataframe_import": "DataFrames\nbecome a graph",
+    "gpu_activity": "kinds of GPU work,\nqueues, overlap",
+    "what_if": "replay with changes:\nscenarios, slack",
+    "attribution": "whose work\nit is",
+    "dependencies": "a rule for each reason to wait",
+    "paths": "windows, critical paths, idle gaps",
+    "alignment": "sequences of activities,\naligned",
+    "graph": "points, edges, and the facade\nDependencyGraph",
     "trace": "bytes become columns; alone knows JSON and the profiler's names",
-    "columns": "what all share",
+    "safe_regex": "patterns within\na time limit",
+    "storage": "local and remote files,\natomic writes",
+    "arrays": "what all share",
 }
 """Room → what it is, in few words; of rooms that are drawn as one box, the first one."""
-SHOWN_INSIDE = ("algorithms", "links")
+SHOWN_INSIDE = ("dependencies", "paths")
 """Rooms whose own rooms are listed, from the highest floor on."""
 PACKAGES = {
     "analyses": ("what one asks", "#dbe9f6", "analysis"),
-    "hta_graph": ("what a trace is", "#e3f1df", "columns"),
+    "hta_graph": ("what a trace is", "#e3f1df", "arrays"),
 }
 """Package → what it is, its colour, and the room from which floor on downwards all is drawn as one box."""
 LINE, SMALL, INK, FONT = "#7a8794", "#4a5560", "#1c2733", "Helvetica,Arial,sans-serif"
@@ -121,7 +129,7 @@ def outside() -> Iterator[str]:
     yield f'node [shape=note, fontcolor="{LINE}", color="{LINE}", margin="0.14,0.1"]'
     yield from ('"file" [label="a profiler\'s file"]', '"others" [label="traces, pictures,\\nworkloads, tables"]')
     yield '"person" [label="a person,\\na program"]'
-    ways = [("file", "trace"), ("export", "others"), ("command_line", "person")]
+    ways = [("file", "trace"), ("export", "others"), ("cli", "person")]
     yield from (f'"{one}" -> "{other}" [style=dashed, constraint=false]' for one, other in ways)
     yield from (f'{{rank=same; "{one}"; "{other}"}}' for one, other in ways)
 

@@ -28,7 +28,7 @@ def escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*")
 
 
-PART = GeneratedSection("demands.md", "models", table)
+PART = GeneratedSection("operator_costs.md", "models", table)
 
 
 if __name__ == "__main__":

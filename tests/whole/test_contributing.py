@@ -31,7 +31,7 @@ ROWS_OF_ROOMS = {
     "An export": "an output for another program",
     "A dialect": "a dialect of traces",
 }
-"""Recipe → the row of docs/rooms.md that names its places."""
+"""Recipe → the row of docs/architecture.md that names its places."""
 
 every_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
 
@@ -84,7 +84,7 @@ def test_a_recipe_is_numbered_step_by_step(recipe: Recipe) -> None:
 
 @every_recipe
 def test_the_page_of_rooms_names_the_places_of_a_recipe(recipe: Recipe) -> None:
-    rooms = (ROOT / "docs" / "rooms.md").read_text(encoding="utf-8")
+    rooms = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     (row,) = re.findall(rf"^\| {ROWS_OF_ROOMS[recipe.name]} \|.*$", rooms, re.MULTILINE)
     places = re.findall(r"`([\w./]+)`", row.replace("the README", "`README.md`"))
     folders = tuple(place for place in places if place.endswith("/"))

@@ -20,7 +20,7 @@ QUICK = {
     "README.md",
     "docs/start.md",
     "docs/asking_in_python.md",
-    "docs/frames.md",
+    "docs/dataframes.md",
     "docs/notebooks.md",
     "docs/tables.md",
 }

@@ -1,4 +1,4 @@
-"""The page of rooms is that of the folders, and its order that of the import contracts."""
+"""The page on the architecture names every folder, and its order is that of the import contracts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.architecture_picture import PICTURE, SAYS, dot_source, drawn_rooms
 pytestmark = pytest.mark.sources
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "rooms.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
 Row = list[str]
 """What a row of the page names, as paths from the root: folders end in a slash."""
@@ -59,7 +59,7 @@ def may_import(module: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 def test_what_the_page_names_exists() -> None:
     named = [name for row in rows_of_the_page() for name in row if not files_of(name)]
-    assert [name for name in named if not (ROOT / name / "__init__.py").exists()] == [], "a room of one file is its own"
+    assert [name for name in named if not (ROOT / name / "__init__.py").exists()] == [], "a folder of one file is its own"
 
 
 def test_every_file_stands_in_one_row() -> None:
@@ -84,7 +84,7 @@ def test_the_contract_of_questions_holds_each_of_them() -> None:
     assert {entry.module.rpartition(".")[0] for entry in CATALOGUE} == {"analyses.questions"}
 
 
-def test_every_room_of_the_picture_says_what_it_is() -> None:
+def test_every_box_of_the_picture_says_what_it_is() -> None:
     assert set(drawn_rooms()) == set(SAYS)
 
 
