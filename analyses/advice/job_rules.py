@@ -170,7 +170,7 @@ def _own_operators(graph: DependencyGraph) -> Ids:
 
 def _slow_rank(facts: PathFacts, rows: Ids, on_path: Bools, who: str, what: str, why: str) -> PathFinding | None:
     place = straggler_place(facts.path)
-    # Of a job of skeletons only what the path passes is there: nothing to compare all ranks by.
+    # Of a job of rank summaries only what the path passes is there: nothing to compare all ranks by.
     if place < 0 or has_partial_rows(facts.graph):
         return None
     found = _slowdown(facts, rows, place)

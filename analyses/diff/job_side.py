@@ -182,7 +182,7 @@ def side_of_job(
     """Tell of a job by all of its steps without the warm-up, by the whole trace if it has none, or by one window.
 
     Args:
-        job: the job, of whole ranks or of skeletons that know causes.
+        job: the job, of whole ranks or of summaries that know causes.
         window: the only stretch.
         data_load: that of :func:`critical_path`.
         form: take the steps' time on the CPU instead of their iterations.

@@ -42,7 +42,7 @@ class LargeJob:
 
 
 def large_job(job: JobGraph, window: WindowQuery, data_load: Sequence[str] = ()) -> LargeJob:
-    """Ask a job of skeletons.
+    """Ask a job of rank summaries.
 
     Raises:
         QueryError: it has no such window.

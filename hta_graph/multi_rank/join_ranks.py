@@ -51,7 +51,7 @@ def join_ranks(
 ) -> JobGraph:
     """Join ranks as :func:`build_job` does; ``clocks`` and ``matched`` are believed where somebody knows them.
 
-    Ranks of few rows (:mod:`hta_graph.algorithms.skeleton`) are joined as whole ones are; ``source`` answers what takes
+    Rank summaries (:mod:`hta_graph.multi_rank.summary`) are joined as whole ones are; ``source`` answers what takes
     all of their rows.
     """
     by_rank = graphs_by_rank(graphs)

@@ -18,11 +18,11 @@ RELEASES = edge_kinds(lambda meaning: meaning.role == EdgeRole.RELEASE)
 
 
 @dataclass(frozen=True, eq=False)
-class Stretches(Columns):
+class WalkSpans(Columns):
     """Times [start, end) that walks pass between two points, in no order; those of one walk tile what it passes.
 
     ``edge`` led from the point ``source`` to the point ``target``, and is of ``kind``; -1 where none is known. ``lane``
-    is where the walk was. Where ``pending`` is set, the stretch lies before the edge's source, GPU work that had yet to
+    is where the walk was. Where ``pending`` is set, the span lies before the edge's source, GPU work that had yet to
     get there.
     """
 

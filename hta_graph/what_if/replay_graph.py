@@ -29,7 +29,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, is_end
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, ROLE, Bools, BoundBy, Codes, EdgeKind, EdgeRole, Floats, Ids, Ints
-from hta_graph.paths.binding_edges import Stretches, binding_edges, lane_runs
+from hta_graph.paths.binding_edges import WalkSpans, binding_edges, lane_runs
 from hta_graph.paths.segments import OWNED_BY_SOURCE, lag_classes, owners_and_classes
 from hta_graph.paths.time_accounting import TimeAccounting, TimePart
 from hta_graph.paths.window_ends import NO_POINTS, issue_times
@@ -181,22 +181,22 @@ def _all_parts(graph: DependencyGraph, weight: Ints, binds: Bools, bound_by: Ids
 def _binding_parts(graph: DependencyGraph, rows: Ints) -> EdgeParts:
     """Divide what bound something as the accounting of a critical path does."""
     edges, times = graph.edge_table.take(rows), graph.timeline.times
-    stretches = Stretches.of(
+    spans = WalkSpans.of(
         walk=0, start=times[edges.source], end=times[edges.target], source=edges.source, target=edges.target,
         edge=rows, kind=edges.kind, lane=graph.event_table.lane[event_of(edges.target)], pending=False,
     )  # fmt: skip
-    return divide_into_parts(graph, stretches, rows)
+    return divide_into_parts(graph, spans, rows)
 
 
-def divide_into_parts(graph: DependencyGraph, stretches: Stretches, number: Ints) -> EdgeParts:
-    """Return the parts of stretches of time, in order of the numbers that these get as edges."""
-    span = (np.array([extreme], np.int64) for extreme in (np.iinfo(np.int64).min, np.iinfo(np.int64).max))
+def divide_into_parts(graph: DependencyGraph, spans: WalkSpans, number: Ints) -> EdgeParts:
+    """Return the parts of spans of time, in order of the numbers that these get as edges."""
+    ever = (np.array([extreme], np.int64) for extreme in (np.iinfo(np.int64).min, np.iinfo(np.int64).max))
     accounting = TimeAccounting(graph, ())
-    accounts = accounting.divide(stretches, *span)
-    owner, bound = owners_and_classes(graph, accounts, stretches)
+    accounts = accounting.divide(spans, *ever)
+    owner, bound = owners_and_classes(graph, accounts, spans)
     parts = EdgeParts.of(
-        edge=number[accounts.stretch], start=accounts.start, length=accounts.end - accounts.start, owner=owner,
-        lane=accounting.lanes(accounts, stretches), part=accounts.part, bound=bound,
+        edge=number[accounts.span], start=accounts.start, length=accounts.end - accounts.start, owner=owner,
+        lane=accounting.lanes(accounts, spans), part=accounts.part, bound=bound,
     )  # fmt: skip
     return parts.take(np.lexsort((parts.start, parts.edge)))
 
@@ -386,21 +386,21 @@ class ReplayGraph:
         """Divide the time from the window's start to the first causes, and from its ends to its end."""
         sink, lanes = self.window.sink, self.graph.event_table.lane
         target = self.edges.target[self._heads]
-        heads = Stretches.of(
+        heads = WalkSpans.of(
             walk=0, start=self.times[self.edges.source[self._heads]], end=self.times[target], source=-1, target=target,
             edge=-1, kind=-1, lane=lanes[event_of(target)], pending=False,
         )  # fmt: skip
         last = np.flatnonzero(sink.tails > 0)
         source = sink.ends[last]
         on_thread = ~self.graph.is_activity[event_of(source)]
-        tails = Stretches.of(
+        tails = WalkSpans.of(
             walk=0, start=self.times[source], end=self.times[source] + sink.tails[last],
             source=np.where(on_thread, source, -1), target=-1, edge=-1,
             kind=np.where(on_thread, EdgeKind.THREAD_ORDER, -1),
             lane=np.where(on_thread, lanes[event_of(source)], -1), pending=False,
         )  # fmt: skip
         number = np.append(self._heads, len(self.edges.row) + last)
-        return divide_into_parts(self.graph, Stretches.join([heads, tails]), number)
+        return divide_into_parts(self.graph, WalkSpans.join([heads, tails]), number)
 
     @cached_property
     def _heads(self) -> Ints:

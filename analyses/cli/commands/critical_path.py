@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from analyses.cli.command import Command
-from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_near, add_skeletons, add_window
+from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_near, add_summaries, add_window
 from analyses.cli.outputs import write_json
 from analyses.cli.path_args import OutputFile
 from analyses.cli.rank_inputs import RankInputs, print_lines
@@ -65,7 +65,7 @@ def path_of_window(options: argparse.Namespace) -> CriticalPath:
     from hta_graph.paths.critical_path import critical_path
 
     stretch = WindowArgs.of(options)
-    window, few = stretch.window(), stretch.skeleton() if hasattr(options, "skeletons") else None
+    window, few = stretch.window(), stretch.summary_request() if hasattr(options, "skeletons") else None
     return critical_path(RankInputs.of(options).job_or_graph(few), window, data_load=options.data_load)
 
 
@@ -80,7 +80,7 @@ def _path_per_step(options: argparse.Namespace) -> None:
         raise UsageError("--per-step asks about every step's usual window; leave other windows out")
     if options.overlay or options.dot or options.near is not None:
         raise UsageError("--overlay, --dot and --near are about one path; name a step instead of --per-step")
-    graph = RankInputs.of(options).job_or_graph(WindowArgs().skeleton())
+    graph = RankInputs.of(options).job_or_graph(WindowArgs().summary_request())
     # Of several ranks each alone, then the job; of many ranks the job.
     asked = [graph]
     if isinstance(graph, JobGraph) and not has_partial_rows(graph):
@@ -164,6 +164,6 @@ CRITICAL_PATH = Command(
         "critical-path job --overlay overlay.json",
     ),
     page="windows.md",
-    options=(add_inputs, add_jobs, add_flight, add_skeletons, add_json, add_window, _add_path_outputs, add_near),
+    options=(add_inputs, add_jobs, add_flight, add_summaries, add_json, add_window, _add_path_outputs, add_near),
     run=_run_critical_path,
 )

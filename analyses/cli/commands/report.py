@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from analyses.cli.command import Command
-from analyses.cli.options import add_flight, add_inputs, add_jobs, add_skeletons, add_window
+from analyses.cli.options import add_flight, add_inputs, add_jobs, add_summaries, add_window
 from analyses.cli.outputs import check_page_name, say_open_in_browser, write_json
 from analyses.cli.path_args import OutputFile
 from analyses.cli.rank_inputs import RankInputs
@@ -57,7 +57,7 @@ def _run_report(options: argparse.Namespace) -> None:
     if isinstance(few, JobGraph):
         _report_of_summaries(few, stretch, options)
     else:
-        graphs = asked.together(members=True) if few is None else {few.rank or 0: few}
+        graphs = asked.together(communications=True) if few is None else {few.rank or 0: few}
         _report_of_whole(graphs, stretch, options)
 
 
@@ -86,7 +86,7 @@ def _report_of_whole(graphs: Mapping[int, DependencyGraph], stretch: WindowArgs,
 
 
 def _report_of_summaries(job: JobGraph, stretch: WindowArgs, options: argparse.Namespace) -> None:
-    """Write what the skeletons of all ranks tell, and what two ranks do that are read whole."""
+    """Write what the summaries of all ranks tell, and what two ranks do that are read whole."""
     from analyses.report.large_job_report import large_job, large_job_page
     from analyses.report.report import steps_of_report
     from analyses.scope import in_window
@@ -160,6 +160,6 @@ REPORT = Command(
     more="The page needs no network: it can be sent to somebody.",
     examples=("report trace.json.gz -o report.html", "report job -o job.html"),
     page="pages.md",
-    options=(add_inputs, add_jobs, add_flight, add_skeletons, add_window, _add_report),
+    options=(add_inputs, add_jobs, add_flight, add_summaries, add_window, _add_report),
     run=_run_report,
 )
