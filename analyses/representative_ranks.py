@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hta_graph.paths.rank_crossings import straggler_place
+from hta_graph.paths.rank_crossings import straggler_index
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,7 @@ def representative_ranks(path: CriticalPath, causes: pd.DataFrame, waits: pd.Dat
         causes: the table of what ranks made others wait with, the largest first.
         waits: the table of how long each rank waited itself.
     """
-    ranks = [part.rank for part in path.graph.parts if part.rank not in path.window.missing]
+    ranks = [part.rank for part in path.graph.rank_graphs if part.rank not in path.window.missing]
     rank, shown_as = _rank_that_matters(path, ranks, causes)
     waited = dict(zip(waits["rank"].tolist(), waits["wait_ns"].tolist(), strict=True))
     others = sorted((one for one in ranks if one != rank), key=lambda one: (waited.get(one, 0), one))
@@ -39,9 +39,9 @@ def representative_ranks(path: CriticalPath, causes: pd.DataFrame, waits: pd.Dat
 
 
 def _rank_that_matters(path: CriticalPath, ranks: list[int], causes: pd.DataFrame) -> tuple[int, str]:
-    part = straggler_place(path)
-    if part >= 0 and path.graph.parts[part].rank in ranks:
-        return path.graph.parts[part].rank, "holds_up_the_job"
+    part = straggler_index(path)
+    if part >= 0 and path.graph.rank_graphs[part].rank in ranks:
+        return path.graph.rank_graphs[part].rank, "holds_up_the_job"
     known = causes[causes["name"].notna() & causes["rank"].isin(ranks)]
     if len(known):
         return int(known["rank"].iloc[0]), "first_cause"

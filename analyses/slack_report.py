@@ -26,7 +26,7 @@ def slack_lines(near: NearCritical, graph: DependencyGraph) -> list[Line]:
     """Say how much work would be critical if it took a little longer, and which other ways lead to the window's end."""
     within = f"within {duration_text(near.threshold_ns)} of being critical"
     ranks = near.by_rank.to_dict("records")
-    if len(graph.parts) == 1:
+    if len(graph.rank_graphs) == 1:
         head = f"{percent(ranks[0]['share'])} of the window, {duration_text(ranks[0]['near_ns'])}, has work {within}"
         return [head, *_alternative_lines(near, graph)]
     rows = [[duration_text(row["near_ns"]), percent(row["share"]), str(row["rank"])] for row in ranks]
@@ -37,7 +37,7 @@ def _alternative_lines(near: NearCritical, graph: DependencyGraph) -> list[Line]
     ways, words = records(near.alternatives), short_labels(graph)
     if not ways:
         return ["no other rank or class of work comes that close"]
-    several = len(graph.parts) > 1
+    several = len(graph.rank_graphs) > 1
     rows = [
         [
             duration_text(way["slack_ns"]), duration_text(way["near_ns"]), *([str(way["rank"])] if several else []),

@@ -12,7 +12,7 @@ from analyses.advice.rules import advice_of, verdict_of
 from analyses.display.labels import short_labels
 from analyses.window_report import job_record
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.rank_crossings import straggler_place
+from hta_graph.paths.rank_crossings import straggler_index
 from hta_graph.text.sanitize import encodable_path
 
 ADVICE_LISTED = 3
@@ -147,9 +147,9 @@ def verdict(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) 
 
 def representative_rank(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> int:
     """Return the rank that holds up the job, if one does, else that whose window is the longest."""
-    part = straggler_place(job) if job else -1
-    if job and part >= 0 and job.graph.parts[part].rank in paths:
-        return job.graph.parts[part].rank
+    part = straggler_index(job) if job else -1
+    if job and part >= 0 and job.graph.rank_graphs[part].rank in paths:
+        return job.graph.rank_graphs[part].rank
     return max(paths, key=lambda rank: paths[rank].length_ns)
 
 

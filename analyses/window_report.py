@@ -29,7 +29,7 @@ def window_record(window: Window, graph: DependencyGraph) -> dict[str, Any]:
         "cpu_ns": window.cpu_ns,
         "gpu_ns": window.gpu_ns,
         "rows_after": window.rows_after,
-        **({"missing_ranks": list(window.missing)} if len(graph.parts) > 1 else {}),
+        **({"missing_ranks": list(window.missing)} if len(graph.rank_graphs) > 1 else {}),
     }
 
 
@@ -37,7 +37,7 @@ def step_records(steps: Sequence[StepRow]) -> list[dict[str, Any]]:
     """Return the steps as JSON lists them (times in ns); those of a job with the rank that holds each up, or null."""
     shown = ("step", "iteration_ns", "latency_ns", "bound_by", "outlier")
     records = [{key: getattr(row, key) for key in shown} for row in steps]
-    of_job = [len(row.path.graph.parts) > 1 for row in steps]
+    of_job = [len(row.path.graph.rank_graphs) > 1 for row in steps]
     return [
         {**record, **({"held_up_by": row.held_up_by} if several else {})}
         for record, row, several in zip(records, steps, of_job, strict=True)
@@ -59,11 +59,11 @@ def job_record(path: CriticalPath) -> dict[str, Any]:
         return {}
     passed, held = crossings(path), held_up_by(path)
     return {
-        "ranks": [part.rank for part in job.parts],
+        "ranks": [part.rank for part in job.rank_graphs],
         "clocks": _clock_records(job),
         "by_rank_ns": {str(rank): ns for rank, ns in path.by_rank_ns.items()},
         **({"by_host_ns": time_by_host(job, path.by_rank_ns)} if job.hosts else {}),
-        "held_up_ns": {str(part.rank): own.total for part, own in zip(job.parts, held, strict=True)},
+        "held_up_ns": {str(part.rank): own.total for part, own in zip(job.rank_graphs, held, strict=True)},
         "crossings": {"count": len(passed), "corrected_ns": int(passed.corrected.sum())},
     }
 
@@ -82,7 +82,7 @@ def _clock_records(job: JobGraph) -> list[dict[str, Any]]:
 
 def rank_lines(path: CriticalPath) -> list[Line]:
     """List the ranks that the path goes through: its time there, how long the job waited for each alone, and why."""
-    parts, length = path.graph.parts, max(path.length_ns, 1)
+    parts, length = path.graph.rank_graphs, max(path.length_ns, 1)
     if len(parts) < 2:
         return []
     held, words = [found.total for found in held_up_by(path)], short_labels(path.graph)

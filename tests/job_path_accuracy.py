@@ -65,7 +65,7 @@ def _with_exact_clocks(graphs: list[hg.DependencyGraph]) -> hg.JobGraph:
 
 
 def _intervals(path: hg.CriticalPath) -> list[Interval]:
-    ranks = [part.rank for part in path.graph.parts]
+    ranks = [part.rank for part in path.graph.rank_graphs]
     pieces = path.segment_table
     return [
         (ranks[part], start, end)

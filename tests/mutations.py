@@ -380,8 +380,8 @@ MISTAKES = (
     of_advice(
         "every upload is pageable",
         "analyses/advice/host_rules.py",
-        "np.flatnonzero(graph.marks.pageable_upload)",
-        "np.flatnonzero(graph.marks.moves_memory)",
+        "np.flatnonzero(graph.event_flags.pageable_upload)",
+        "np.flatnonzero(graph.event_flags.moves_memory)",
     ),
     of_advice(
         "every kernel is tiny",
@@ -2219,8 +2219,8 @@ REPLAYS_OF_RANKS = (
     of_ranks(
         "a rank is asked about the others' places",
         "job/replays/beside_others",
-        "if part.place != place]",
-        "if part.place == place]",
+        "if part.index != place]",
+        "if part.index == place]",
     ),
     of_ranks(
         "a meeting is when the first one comes",
@@ -2327,8 +2327,8 @@ REPLAYS_OF_RANKS = (
     of_ranks(
         "what is usual is that of all ranks",
         "algorithms/replay/edge_times",
-        "zip(graph.parts, edges_of_ranks(graph), strict=True)",
-        "((part, np.concatenate(edges_of_ranks(graph))) for part in graph.parts)",
+        "zip(graph.rank_graphs, edges_of_ranks(graph), strict=True)",
+        "((part, np.concatenate(edges_of_ranks(graph))) for part in graph.rank_graphs)",
     ),
     of_ranks(
         "what a stream goes on with is not looked at",
@@ -2476,8 +2476,8 @@ REPLAYED = (
     Mutation(
         "the other ranks' median is one's own",
         "hta_graph/what_if/scenarios.py",
-        "for part in graph.parts if part.place != place]",
-        "for part in graph.parts if part.place == place]",
+        "for part in graph.rank_graphs if part.index != place]",
+        "for part in graph.rank_graphs if part.index == place]",
         REPLAY,
     ),
     Mutation(

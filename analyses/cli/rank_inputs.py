@@ -138,7 +138,9 @@ class RankInputs:
         self, line: ProgressLine, *, communications: bool = False, summary: SummaryRequest | None = None
     ) -> Iterator[DependencyGraph]:
         repaired = 0
-        started = self._started(line, self.jobs, self.cluster, progress=line.update, communications=communications, summary=summary)
+        started = self._started(
+            line, self.jobs, self.cluster, progress=line.update, communications=communications, summary=summary
+        )
         for found in started:
             repairs = found.trace.repairs
             repaired += bool(repairs)

@@ -118,8 +118,8 @@ def _numbered_by_dumps(
 
 def _with_remarks(job: JobGraph) -> JobGraph:
     """Say whose trace is missing, and how far clocks were put right."""
-    sizes = [size for part in job.parts if (size := part.graph.trace.world_size)]
-    if sizes and (missing := sizes[0] - len(job.parts)) > 0:
+    sizes = [size for part in job.rank_graphs if (size := part.graph.trace.world_size)]
+    if sizes and (missing := sizes[0] - len(job.rank_graphs)) > 0:
         log_warning(f"{job.path}: {missing:,} of {sizes[0]:,} ranks are not given; what they did is unknown")
     if moved := [abs(offset) for offset in job.clock_table.offset.tolist() if offset]:
         log_info(

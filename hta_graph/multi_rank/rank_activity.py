@@ -250,9 +250,9 @@ def _merge_smaller(walks: RankActivity, most: int) -> RankActivity:
 
 def walks_and_profiles(job: JobGraph, data_load: Sequence[str] = ()) -> tuple[LocalWalks, WalkProfiles]:
     """Return the walks of a job's ranks, and what they did on them; of ranks of few rows as it was found before."""
-    known = [job.graph(part.rank).attached(RankActivity) for part in job.parts]
+    known = [job.graph(part.rank).attached(RankActivity) for part in job.rank_graphs]
     if all(walks is not None for walks in known):
-        moved = zip(known, job.parts, job.clock_table.offset.tolist(), strict=True)
+        moved = zip(known, job.rank_graphs, job.clock_table.offset.tolist(), strict=True)
         every = [walks.moved(_clock_offset(part, offset)) for walks, part, offset in moved if walks is not None]
         return _join_walks(every, job.members.transfer)
     walks = rank_local_walks(job)

@@ -64,7 +64,7 @@ class SummarySource:
         self._matched, self._annotations = matched, annotations
         self._paths, self._replays, self._whole = SummaryPaths(self.job, matched, excerpts), replays, whole
 
-    def whole_ranks(self, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
+    def full_rank_graphs(self, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
         """Return the whole graphs of some ranks.
 
         Raises:

@@ -91,7 +91,7 @@ class LaneRuns:
     def __init__(self, timeline: Timeline, follows: Bools) -> None:
         """Make runs of all points; ``follows`` tells of each, lane by lane, whether the one before it binds it."""
         self.points = timeline.by_lane
-        self.place = timeline.place_by_lane
+        self.place = timeline.position_by_lane
         """Where each point of the trace stands in ``points``."""
         self.first = freeze(run_starts(follows))
         """Where each point's run begins."""

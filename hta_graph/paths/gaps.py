@@ -71,7 +71,7 @@ class _GapWalk:
         self._on_gpu = graph.is_gpu
         self._binding = binding_edges(graph)
         self._gap_start = gaps.start
-        self._place = graph.timeline.place_on_thread
+        self._place = graph.timeline.position_on_thread
         # Runs of threads only: a point of a stream is GPU work, where a walk ends.
         follows = ROLE[self._kind[self._binding[self._calls.points]]] == EdgeRole.THREAD
         self._first = run_starts(follows)
@@ -201,7 +201,7 @@ class GapExplainer:
         part, owner = accounts.part, accounts.owner
         # What the edge says holds, unless what the part is says more, and then who owns it.
         cause = np.append(CAUSE_OF_EDGE, np.int8(GapCause.UNKNOWN))[of.kind]
-        waits = (part == TimePart.PENDING) & self._graph.marks.waits_on_device[event_of(of.source)]
+        waits = (part == TimePart.PENDING) & self._graph.event_flags.waits_on_device[event_of(of.source)]
         cause[waits] = GapCause.EVENT_WAIT
         cause[part == TimePart.EXCESS] = GapCause.UNKNOWN
         cause[(part == TimePart.START) & (owner >= 0)] = GapCause.HOST_NO_OPERATOR
@@ -214,7 +214,7 @@ class GapExplainer:
     def _cause_of_work(self, owner: Ids) -> Codes:
         in_call = self._graph.event_table.kind[owner] == EventKind.RUNTIME
         cause = np.where(in_call, GapCause.HOST_CALL, GapCause.HOST_OPERATOR)
-        return np.where(self._graph.marks.blocking_call[owner], GapCause.HOST_BLOCKED, cause).astype(np.int8)
+        return np.where(self._graph.event_flags.blocking_call[owner], GapCause.HOST_BLOCKED, cause).astype(np.int8)
 
     def _events_behind(self, accounts: AccountedTime, of: WalkSpans) -> Ids:
         """Return after whom each part is named: its owner, or one side of the edge; of an excess what came late."""

@@ -38,7 +38,7 @@ from hta_graph.paths.windows import Window
 class SegmentTable(Columns):
     """Spans of time; ``edge_kind``, ``event`` and ``lane`` are -1 where there is none.
 
-    ``part`` is the place of its rank among ``graph.parts``. ``reason`` says why an unexplained one is that (-1 for all
+    ``part`` is the place of its rank among ``graph.rank_graphs``. ``reason`` says why an unexplained one is that (-1 for all
     others), ``open_call`` what the host stood in meanwhile.
     """
 
@@ -179,8 +179,7 @@ def owners_and_classes(graph: DependencyGraph, accounts: AccountedTime, spans: W
 def _rank_of_spans(graph: DependencyGraph, spans: WalkSpans, windows: Sequence[Window]) -> Ids:
     """Return the place of the rank that each span is on: where it leads, else where it comes from, else the sink."""
     leads, comes = (
-        graph.rank_index_of(np.where(points >= 0, event_of(points), -1))
-        for points in (spans.target, spans.source)
+        graph.rank_index_of(np.where(points >= 0, event_of(points), -1)) for points in (spans.target, spans.source)
     )
     points = np.array([window.sink.point for window in windows])
     sink = np.where(points >= 0, graph.rank_index_of(event_of(points)), 0)[spans.walk]
@@ -203,7 +202,7 @@ def _reasons_by_rank(graph: DependencyGraph, holes: UnexplainedTimes) -> tuple[C
     """Ask each rank about its own holes: what was enqueued when, what it stood in, is known of one rank alone."""
     reason, open_call = np.full(len(holes), Reason.UNKNOWN, np.int8), np.full(len(holes), -1, np.int32)
     rank = graph.rank_index_of(np.where(holes.target >= 0, event_of(holes.target), event_of(holes.source)))
-    for place, part in enumerate(graph.parts):
+    for place, part in enumerate(graph.rank_graphs):
         here = np.flatnonzero(rank == place)
         if len(here):
             own = holes.take(here).of_rank(part)
@@ -240,11 +239,11 @@ def _segment_classes(graph: DependencyGraph, accounts: AccountedTime, kind: Code
 @memoized
 def _activity_classes(graph: DependencyGraph) -> Codes:
     """Return the class of each activity's own time, by event."""
-    marks = graph.marks
+    flags = graph.event_flags
     classes = np.full(len(graph.event_table), BoundBy.GPU_COMPUTE_BOUND, np.int8)
-    classes[marks.communicates | graph.lanes.is_communication[graph.event_table.lane]] = BoundBy.GPU_COMMUNICATION_BOUND
-    classes[marks.moves_memory] = BoundBy.GPU_MEMORY_BOUND
-    classes[marks.waits_on_device] = BoundBy.GPU_KERNEL_KERNEL_OVERHEAD
+    classes[flags.communicates | graph.lanes.is_communication[graph.event_table.lane]] = BoundBy.GPU_COMMUNICATION_BOUND
+    classes[flags.moves_memory] = BoundBy.GPU_MEMORY_BOUND
+    classes[flags.waits_on_device] = BoundBy.GPU_KERNEL_KERNEL_OVERHEAD
     return classes
 
 
@@ -255,14 +254,14 @@ def _blocks_without_source(graph: DependencyGraph) -> Bools:
     A short one with all its work done before it began had nothing left to wait for.
     """
     events = graph.event_table
-    blind = graph.marks.blocking_call.copy()
+    blind = graph.event_flags.blocking_call.copy()
     returns = graph.edges_of(*RETURNS)
     ended_inside = returns.source_ns >= events.start[returns.target]
     short = events.end[returns.target] - events.start[returns.target] <= ALWAYS_EXPLAINED_NS
     blind[returns.target[ended_inside | short]] = False
     # A synchronous copy needs no edge of its own: its call is known to have waited for what it launched.
     calls = graph.edges_of(EdgeKind.LAUNCH).source
-    blind[calls[graph.marks.synchronous_copy_call[calls]]] = False
+    blind[calls[graph.event_flags.synchronous_copy_call[calls]]] = False
     return blind
 
 

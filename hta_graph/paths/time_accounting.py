@@ -101,7 +101,7 @@ def explained_lags(graph: DependencyGraph) -> Ints:
     by as much: that part is believed besides.
 
     Returns:
-        A row per rank (``graph.parts``), a column per kind.
+        A row per rank (``graph.rank_graphs``), a column per kind.
     """
     if (rank_known := graph.attached(RankSummary)) is not None:
         return rank_known.limits.reshape(1, -1)
@@ -116,7 +116,7 @@ def explained_lags(graph: DependencyGraph) -> Ints:
     returned = graph.event_table.end[event_of(edges.source[launched])]
     lags[launched] = np.maximum(times[edges.target[launched]] - returned, 0)
     returns = np.isin(ROLE[:-1], EdgeRole.RETURN)
-    clocks = np.array([part.graph.diagnostics["gpu_clock_behind_ns"] for part in graph.parts], np.int64)
+    clocks = np.array([part.graph.diagnostics["gpu_clock_behind_ns"] for part in graph.rank_graphs], np.int64)
     behind = np.where(returns, clocks[:, None], 0)
     limits = ALWAYS_EXPLAINED_NS + behind
     rank = graph.rank_index_of(event_of(edges.target)).astype(np.int64)
@@ -161,7 +161,7 @@ class TimeAccounting:
         self._events = graph.event_table
         # One kind more for kind -1: where no edge is known nothing counts as an explained lag.
         self._limits = np.pad(explained_lags(graph), ((0, 0), (0, 1)))
-        self._loads_data = graph.marks.loads_data(data_load)
+        self._loads_data = graph.event_flags.loads_data(data_load)
 
     def divide(self, spans: WalkSpans, start: Ints, end: Ints) -> AccountedTime:
         """Return the parts of spans that lie between the start and the end (ns) of their walks."""
@@ -202,10 +202,10 @@ class TimeAccounting:
         transfers = ROLE[spans.kind[runs]] == EdgeRole.TRANSFER
         owner[runs] = event_of(np.where(transfers, spans.target[runs], spans.source[runs]))
         # Who is open is noted at each point for the time up to the next: the span that begins there.
-        place = self._graph.timeline.place_on_thread(spans.source[on_thread])
+        place = self._graph.timeline.position_on_thread(spans.source[on_thread])
         # A thread that was let go is where it was before its next point.
         awakes = ROLE[spans.kind[on_thread]] == EdgeRole.AWAKENING
-        place[awakes] = self._graph.timeline.place_on_thread(spans.target[on_thread][awakes]) - 1
+        place[awakes] = self._graph.timeline.position_on_thread(spans.target[on_thread][awakes]) - 1
         owner[on_thread] = take_or(self._graph.calls.owner, place)
         # Nothing is open from this point on: a thread between two operators.
         part[on_thread & (owner < 0)] = TimePart.IDLE

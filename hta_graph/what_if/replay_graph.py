@@ -133,10 +133,10 @@ def _usual_lags(graph: DependencyGraph, measured: Ints, binds: Bools) -> Ints:
     of its role (10 µs where these bound nothing either).
     """
     # One more for rank -1: only what leads to a rendezvous is of no rank, and that weighs nothing.
-    usual = np.zeros((len(graph.parts) + 1, len(EdgeKind)), np.int64)
-    for part, rows in zip(graph.parts, edges_by_rank(graph), strict=True):
+    usual = np.zeros((len(graph.rank_graphs) + 1, len(EdgeKind)), np.int64)
+    for part, rows in zip(graph.rank_graphs, edges_by_rank(graph), strict=True):
         own = rows[measured[rows] >= 0]
-        usual[part.place] = _usual_lags_of_rank(graph.edge_table.kind[own], measured[own], binds[own])
+        usual[part.index] = _usual_lags_of_rank(graph.edge_table.kind[own], measured[own], binds[own])
     return usual
 
 
@@ -145,7 +145,7 @@ def edges_by_rank(graph: DependencyGraph) -> list[Ints]:
     """Return the edges (rows) that lead to events of each rank."""
     rank = graph.rank_index_of(event_of(graph.edge_table.target))
     order = np.argsort(rank, kind="stable")
-    first = np.searchsorted(rank[order], np.arange(len(graph.parts) + 1))
+    first = np.searchsorted(rank[order], np.arange(len(graph.rank_graphs) + 1))
     return np.split(order[first[0] : first[-1]], first[1:-1] - first[0])
 
 
@@ -468,8 +468,8 @@ def _busiest_threads(graph: DependencyGraph) -> list[Ids]:
     calls = graph.calls
     count = np.diff(calls.first)
     threads = []
-    for part in graph.parts:
-        own = np.where(graph.rank_index_of_lane == part.place, count[: len(graph.rank_index_of_lane)], 0)
+    for part in graph.rank_graphs:
+        own = np.where(graph.rank_index_of_lane == part.index, count[: len(graph.rank_index_of_lane)], 0)
         lane = int(np.argmax(own)) if len(own) else 0
         threads.append(calls.points[calls.lane_slice(lane)] if len(own) and own[lane] else calls.points[:0])
     return threads

@@ -19,8 +19,8 @@ from analyses.cli.options import (
     add_inputs,
     add_jobs,
     add_json,
-    add_summaries,
     add_stretch,
+    add_summaries,
     add_tables,
 )
 from analyses.cli.outputs import Outputs

@@ -84,7 +84,7 @@ def _path_per_step(options: argparse.Namespace) -> None:
     # Of several ranks each alone, then the job; of many ranks the job.
     asked = [graph]
     if isinstance(graph, JobGraph) and not has_partial_rows(graph):
-        asked = [*(graph.graph(part.rank) for part in graph.parts), graph]
+        asked = [*(graph.graph(part.rank) for part in graph.rank_graphs), graph]
     # Nobody reads thousands of lines: a terminal gets those that tell most.
     listed = [None if options.json else notable_steps(found, None, STEPS_LISTED) for found in asked]
     ranks = [

@@ -91,12 +91,12 @@ def _report_of_summaries(job: JobGraph, stretch: WindowArgs, options: argparse.N
     from analyses.report.report import steps_of_report
     from analyses.scope import in_window
     from analyses.verdict import verdict_document
-    from hta_graph.graph.job_graph import whole_ranks
+    from hta_graph.graph.job_graph import full_rank_graphs
     from hta_graph.paths.critical_path import critical_path
 
-    window, patterns = stretch.window(job=[job.graph(part.rank) for part in job.parts]), options.data_load
+    window, patterns = stretch.window(job=[job.graph(part.rank) for part in job.rank_graphs]), options.data_load
     many = large_job(job, window, patterns)
-    graphs = whole_ranks(job, many.shown_as)
+    graphs = full_rank_graphs(job, many.shown_as)
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
     if options.json:
         write_json(options.json, verdict_document(paths, many.path, many.shown_as), options.left_out)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from analyses.arg_types import factor_text
 from analyses.cli.command import Command
-from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_near, add_summaries, add_stretch
+from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_near, add_stretch, add_summaries
 from analyses.cli.outputs import write_json
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
