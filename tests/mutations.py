@@ -473,7 +473,7 @@ MISTAKES = (
     of_advice(
         "no operator reads values",
         "analyses/advice/host_rules.py",
-        "reads |= (level >= 0) & marks.reads_values[level]",
+        "reads |= (level >= 0) & flags.reads_values[level]",
         "reads = np.zeros_like(reads)",
     ),
     Mutation(
@@ -1323,7 +1323,7 @@ COLUMNS = (
     ),
     Mutation(
         "a wait without a record is never believed",
-        "hta_graph/graph/chance.py",
+        "hta_graph/graph/significance.py",
         "(lag_ns <= within_ns)",
         "(lag_ns < 0)",
         ("tests/paths/test_unexplained_reasons.py",),
@@ -1435,7 +1435,7 @@ COLUMNS = (
     ),
     Mutation(
         "late streams are never believed",
-        "hta_graph/graph/chance.py",
+        "hta_graph/graph/significance.py",
         "lag_ns <= within_ns",
         "lag_ns <= 10_000",
         ("tests/dependencies/test_inferred_waits.py",),
@@ -1463,7 +1463,7 @@ COLUMNS = (
     ),
     Mutation(
         "every coincidence is a wait",
-        "hta_graph/graph/chance.py",
+        "hta_graph/graph/significance.py",
         "return soon & rare",
         "return soon",
         ("tests/paths/test_unexplained_reasons.py",),

@@ -37,7 +37,9 @@ def held_up_by_rank(facts: PathFacts) -> PathFinding | None:
     evidence: dict[str, Any] = {
         "rank": rank, "held_up_ns": held[place].total, "path_ns": own_ns, "meanwhile": meanwhile,
         "held_up_by_others_ns": {
-            str(part.rank): found.total for part, found in zip(graph.rank_graphs, held, strict=True) if part.index != place
+            str(part.rank): found.total
+            for part, found in zip(graph.rank_graphs, held, strict=True)
+            if part.index != place
         },
     }  # fmt: skip
     text = (

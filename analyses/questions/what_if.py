@@ -473,8 +473,8 @@ def _opportunity_row(one: Opportunity, found: WhatIf) -> list[str]:
     measured, (rank, following) = max(found.replayed.measured_ns, 1), _split_rank_and_name(one.next)
     return [
         duration_text(one.on_path_ns), duration_text(one.saved_half_ns), percent(one.saved_half_ns / measured),
-        percent(one.saved_free_ns / measured), one.kind, one.name, *([rank] if len(found.graph.rank_graphs) > 1 else []),
-        following,
+        percent(one.saved_free_ns / measured), one.kind, one.name,
+        *([rank] if len(found.graph.rank_graphs) > 1 else []), following,
     ]  # fmt: skip
 
 

@@ -31,7 +31,8 @@ def longest_common_subsequence(left: Ints, right: Ints, limit: int) -> tuple[Int
     Returns:
         places in ``left`` and in ``right``, both ascending; ``None`` beyond the limit.
 
-    >>> [places.tolist() for places in longest_common_subsequence(np.array([7, 1, 2, 3]), np.array([1, 2, 5, 3]), limit=2) or ()]
+    >>> found = longest_common_subsequence(np.array([7, 1, 2, 3]), np.array([1, 2, 5, 3]), limit=2)
+    >>> [places.tolist() for places in found or ()]
     [[1, 2, 3], [0, 1, 3]]
     >>> longest_common_subsequence(np.array([7, 1, 2, 3]), np.array([1, 2, 5, 3]), limit=1)
     """

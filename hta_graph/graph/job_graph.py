@@ -185,8 +185,9 @@ class JobGraph(DependencyGraph):
         """The same job as each rank saw it: neither another rank binds anything, nor a queue of collectives."""
         between = np.isin(self._edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))
         return JobGraph(
-            self._trace, self._timeline, self._edges, self._rank_graphs, self._originals, self.members, self.clock_table,
-            doubtful=np.flatnonzero(between | self._is_queue), notes=self._notes, wait_calls=self._wait_calls,
+            self._trace, self._timeline, self._edges, self._rank_graphs, self._originals, self.members,
+            self.clock_table, doubtful=np.flatnonzero(between | self._is_queue),
+            notes=self._notes, wait_calls=self._wait_calls,
         )  # fmt: skip
 
     @cached_property

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class RankRequest:
     """What is asked of a rank's file: its whole graph, a summary of it, an excerpt, or what its job's replay needs.
 
-    ``salvage``: the whole events of a file that breaks off are read. ``communications``: what the rank did with others is read
-    too, while the text is at hand. ``cache`` is where summaries are kept.
+    ``salvage``: the whole events of a file that breaks off are read. ``communications``: what the rank did with others
+    is read too, while the text is at hand. ``cache`` is where summaries are kept.
     """
 
     salvage: bool = False

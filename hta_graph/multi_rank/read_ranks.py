@@ -73,7 +73,7 @@ def read_graphs(
         memory: how many bytes reading may take; by default a share of what is available. A file that needs more is read
             alone, and is an error if that does not fit either.
         salvage: read the whole events of files that break off.
-        communications: also read what each rank did together with others, so that ``read_communications`` need not open its
+        communications: also read what each rank did with others, so that ``read_communications`` need not open its
             file again: the text is at hand, and this too is done in parallel.
         summary: of several files give graphs of few rows, which answer this as whole ones do
             (``hta_graph.multi_rank.summary``).

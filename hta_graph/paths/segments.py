@@ -38,8 +38,8 @@ from hta_graph.paths.windows import Window
 class SegmentTable(Columns):
     """Spans of time; ``edge_kind``, ``event`` and ``lane`` are -1 where there is none.
 
-    ``part`` is the place of its rank among ``graph.rank_graphs``. ``reason`` says why an unexplained one is that (-1 for all
-    others), ``open_call`` what the host stood in meanwhile.
+    ``part`` is the index of its rank in ``graph.rank_graphs``. ``reason`` says why an unexplained one is that (-1 for
+    all others), ``open_call`` what the host stood in meanwhile.
     """
 
     start: Ints

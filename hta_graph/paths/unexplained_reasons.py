@@ -20,11 +20,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hta_graph.arrays import Columns, distinct, first_of_runs, last_at_most, run_numbers, take_or
-from hta_graph.graph.chance import is_improbable
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.launches import launched_before_recording
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import event_of, start_point
+from hta_graph.graph.significance import is_improbable
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, ROLE, Bools, Codes, EdgeRole, Ids, Ints, Reason
 from hta_graph.paths.binding_edges import binding_edges
 from hta_graph.paths.time_accounting import ALWAYS_EXPLAINED_NS
