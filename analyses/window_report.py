@@ -59,7 +59,7 @@ def window_lines(window: Window, graph: DependencyGraph) -> list[str]:
         # The recording may be longer on both sides: rows without work before it, polls behind it.
         extent = ", from the first row to the end of the work" if window.label == "whole trace" else ""
         return [f"{label}: {length}{extent}" + ("" if graph.is_gpu.any() else "; the trace holds no GPU work")]
-    if window.step is not None and window.form == "gpu" and len(graph.parts) > 1:
+    if window.step is not None and window.form == "gpu" and len(graph.rank_graphs) > 1:
         return [
             f"{label}: iteration {length}, from the latest end of the step before over all ranks to that of its own"
         ]
@@ -155,7 +155,7 @@ def steps_in_columns(
 
     ``ranks`` names each one's rank where the steps are of several.
     """
-    of_job = any(len(row.path.graph.parts) > 1 for row in steps)
+    of_job = any(len(row.path.graph.rank_graphs) > 1 for row in steps)
     lengths = ["iteration", "latency"] if on_gpu or of_job else ["on the CPU"]
     columns: dict[str, list[str]] = {
         # Of right-aligned numbers only the chosen one has a mark.
@@ -214,7 +214,7 @@ def window_record(window: Window, graph: DependencyGraph) -> dict[str, Any]:
         "cpu_ns": window.cpu_ns,
         "gpu_ns": window.gpu_ns,
         "rows_after": window.rows_after,
-        **({"missing_ranks": list(window.missing)} if len(graph.parts) > 1 else {}),
+        **({"missing_ranks": list(window.missing)} if len(graph.rank_graphs) > 1 else {}),
     }
 
 
@@ -222,7 +222,7 @@ def step_records(steps: Sequence[StepRow]) -> list[dict[str, Any]]:
     """Return the steps as JSON lists them (times in ns); those of a job with the rank that holds each up, or null."""
     shown = ("step", "iteration_ns", "latency_ns", "bound_by", "outlier")
     records = [{key: getattr(row, key) for key in shown} for row in steps]
-    of_job = [len(row.path.graph.parts) > 1 for row in steps]
+    of_job = [len(row.path.graph.rank_graphs) > 1 for row in steps]
     return [
         {**record, **({"held_up_by": row.held_up_by} if several else {})}
         for record, row, several in zip(records, steps, of_job, strict=True)
@@ -244,11 +244,11 @@ def job_record(path: CriticalPath) -> dict[str, Any]:
         return {}
     passed, held = crossings(path), held_up_by(path)
     return {
-        "ranks": [part.rank for part in job.parts],
+        "ranks": [part.rank for part in job.rank_graphs],
         "clocks": _clock_records(job),
         "by_rank_ns": {str(rank): ns for rank, ns in path.by_rank_ns.items()},
         **({"by_host_ns": time_by_host(job, path.by_rank_ns)} if job.hosts else {}),
-        "held_up_ns": {str(part.rank): own.total for part, own in zip(job.parts, held, strict=True)},
+        "held_up_ns": {str(part.rank): own.total for part, own in zip(job.rank_graphs, held, strict=True)},
         "crossings": {"count": len(passed), "corrected_ns": int(passed.corrected.sum())},
     }
 
@@ -267,7 +267,7 @@ def _clock_records(job: JobGraph) -> list[dict[str, Any]]:
 
 def rank_lines(path: CriticalPath) -> list[Line]:
     """List the ranks that the path goes through: its time there, how long the job waited for each alone, and why."""
-    parts, length = path.graph.parts, max(path.length_ns, 1)
+    parts, length = path.graph.rank_graphs, max(path.length_ns, 1)
     if len(parts) < 2:
         return []
     held, words = [found.total for found in held_up_by(path)], short_labels(path.graph)
@@ -349,7 +349,7 @@ def slack_lines(near: NearCritical, graph: DependencyGraph) -> list[Line]:
     """Say how much work would be critical if it took a little longer, and which other ways lead to the window's end."""
     within = f"within {duration_text(near.threshold_ns)} of being critical"
     ranks = near.by_rank.to_dict("records")
-    if len(graph.parts) == 1:
+    if len(graph.rank_graphs) == 1:
         head = f"{percent(ranks[0]['share'])} of the window, {duration_text(ranks[0]['near_ns'])}, has work {within}"
         return [head, *_alternative_lines(near, graph)]
     rows = [[duration_text(row["near_ns"]), percent(row["share"]), str(row["rank"])] for row in ranks]
@@ -362,7 +362,7 @@ def _alternative_lines(near: NearCritical, graph: DependencyGraph) -> list[Line]
     ways, words = records(near.alternatives), short_labels(graph)
     if not ways:
         return ["no other rank or class of work comes that close"]
-    several = len(graph.parts) > 1
+    several = len(graph.rank_graphs) > 1
     rows = [
         [
             duration_text(way["slack_ns"]), duration_text(way["near_ns"]), *([str(way["rank"])] if several else []),

@@ -423,8 +423,8 @@ MISTAKES = (
     of_advice(
         "every upload is pageable",
         "analyses/advice/host_rules.py",
-        "np.flatnonzero(graph.marks.pageable_upload)",
-        "np.flatnonzero(graph.marks.moves_memory)",
+        "np.flatnonzero(graph.event_flags.pageable_upload)",
+        "np.flatnonzero(graph.event_flags.moves_memory)",
     ),
     of_advice(
         "every kernel is tiny",
@@ -516,7 +516,7 @@ MISTAKES = (
     of_advice(
         "no operator reads values",
         "analyses/advice/host_rules.py",
-        "reads |= (level >= 0) & marks.reads_values[level]",
+        "reads |= (level >= 0) & flags.reads_values[level]",
         "reads = np.zeros_like(reads)",
     ),
     Mutation(
@@ -1366,7 +1366,7 @@ COLUMNS = (
     ),
     Mutation(
         "a wait without a record is never believed",
-        "hta_graph/graph/chance.py",
+        "hta_graph/graph/significance.py",
         "(lag_ns <= within_ns)",
         "(lag_ns < 0)",
         ("tests/paths/test_unexplained_reasons.py",),
@@ -1478,7 +1478,7 @@ COLUMNS = (
     ),
     Mutation(
         "late streams are never believed",
-        "hta_graph/graph/chance.py",
+        "hta_graph/graph/significance.py",
         "lag_ns <= within_ns",
         "lag_ns <= 10_000",
         ("tests/dependencies/test_inferred_waits.py",),
@@ -1506,7 +1506,7 @@ COLUMNS = (
     ),
     Mutation(
         "every coincidence is a wait",
-        "hta_graph/graph/chance.py",
+        "hta_graph/graph/significance.py",
         "return soon & rare",
         "return soon",
         ("tests/paths/test_unexplained_reasons.py",),
@@ -2261,8 +2261,8 @@ REPLAYS_OF_RANKS = (
     of_ranks(
         "a rank is asked about the others' places",
         "hta_graph/multi_rank/what_if/job_replay.py",
-        "if part.place != place]",
-        "if part.place == place]",
+        "if part.index != place]",
+        "if part.index == place]",
     ),
     of_ranks(
         "a meeting is when the first one comes",
@@ -2369,8 +2369,8 @@ REPLAYS_OF_RANKS = (
     of_ranks(
         "what is usual is that of all ranks",
         "hta_graph/what_if/replay_graph.py",
-        "zip(graph.parts, edges_by_rank(graph), strict=True)",
-        "((part, np.concatenate(edges_by_rank(graph))) for part in graph.parts)",
+        "zip(graph.rank_graphs, edges_by_rank(graph), strict=True)",
+        "((part, np.concatenate(edges_by_rank(graph))) for part in graph.rank_graphs)",
     ),
     of_ranks(
         "what a stream goes on with is not looked at",
@@ -2518,8 +2518,8 @@ REPLAYED = (
     Mutation(
         "the other ranks' median is one's own",
         "hta_graph/what_if/scenarios.py",
-        "for part in graph.parts if part.place != place]",
-        "for part in graph.parts if part.place == place]",
+        "for part in graph.rank_graphs if part.index != place]",
+        "for part in graph.rank_graphs if part.index == place]",
         REPLAY,
     ),
     Mutation(

@@ -58,7 +58,7 @@ class PathFacts:
 
     def where(self, chosen: Bools) -> str:
         """Say of a job on which rank most of some pieces are, if that is so: ``" on rank 3"``."""
-        parts = self.graph.parts
+        parts = self.graph.rank_graphs
         sums = summed_by(self.path.segment_table.part[chosen], self.lengths[chosen], len(parts))
         most = int(sums.argmax())
         is_one = len(parts) > 1 and sums[most] >= DOMINANT_SHARE * sums.sum() > 0
@@ -132,7 +132,7 @@ class PathFacts:
     def other_threads_ns(self) -> int:
         """How much of the path's silence other threads fill with operators or collectives of Gloo (ns)."""
         events, silent = self.graph.event_table, self.segments_in_classes(BoundBy.CPU_GAP)
-        busy = self.graph.marks.gloo_collective | (events.kind == EventKind.CPU_OP)
+        busy = self.graph.event_flags.gloo_collective | (events.kind == EventKind.CPU_OP)
         lanes = distinct(self.path.segment_table.lane[silent])
         # A thread that is silent has no operator open: its own ones, mostly nearly all, need not be looked at.
         if len(lanes) == 1:
@@ -144,7 +144,7 @@ class PathFacts:
         events, pieces = self.graph.event_table, self.path.segment_table
         marked, total = np.flatnonzero(rows), 0
         part = self.graph.rank_index_of(marked)
-        for place in range(len(self.graph.parts)):
+        for place in range(len(self.graph.rank_graphs)):
             own, here = marked[part == place], chosen & (pieces.part == place)
             inside = union(events.start[own], events.end[own])
             total += int((inside.covered_until(pieces.end[here]) - inside.covered_until(pieces.start[here])).sum())
@@ -157,7 +157,7 @@ class PathFacts:
         """The GPU activities that run in the window, cut to it; of a job while the path is on their rank."""
         every, window = activities(self.graph), self.path.window
         inside = every.take((every.end > window.start_ns) & (every.start < window.end_ns))
-        if len(self.graph.parts) > 1:
+        if len(self.graph.rank_graphs) > 1:
             return self._on_rank_of_path(inside)
         start, end = (times.clip(window.start_ns, window.end_ns) for times in (inside.start, inside.end))
         return Activities(inside.row, start, end, inside.lane, inside.type, inside.call)
@@ -165,7 +165,7 @@ class PathFacts:
     def _on_rank_of_path(self, every: Activities) -> Activities:
         """Cut activities to the times in which the path is on their rank: what another GPU does relieves nobody."""
         part, pieces, found = self.graph.rank_index_of(every.row), self.path.segment_table, []
-        for place in range(len(self.graph.parts)):
+        for place in range(len(self.graph.rank_graphs)):
             when, own = self.when(pieces.part == place), every.take(part == place)
             row, start, end = split_intervals(own.start, own.end, np.sort(np.concatenate([when.start, when.end])))
             on_path = when.covered_until(end) > when.covered_until(start)
@@ -213,7 +213,7 @@ class PathFacts:
         return self._busiest_stream_idle(self.work.take(self.work.type != left_out))
 
     def _busiest_stream_idle(self, work: Activities) -> int:
-        totals = np.zeros(len(self.graph.parts), np.int64)
+        totals = np.zeros(len(self.graph.rank_graphs), np.int64)
         for lane in distinct(work.lane).tolist():
             own = work.lane == lane
             place = self.graph.rank_index_of(work.row[own][:1])
@@ -255,7 +255,7 @@ class PathFacts:
             return ""
         frames = self.graph.nesting(EventKind.PYTHON_FUNCTION)
         at = int(self.graph.enclosing(np.array([call], np.int32), EventKind.PYTHON_FUNCTION)[0])
-        while at >= 0 and not self.graph.marks.own_frame[at]:
+        while at >= 0 and not self.graph.event_flags.own_frame[at]:
             at = int(frames.parent[at])
         return self.graph.name_of(at) if at >= 0 else ""
 

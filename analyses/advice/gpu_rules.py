@@ -76,7 +76,7 @@ def _saved_without_communication(facts: PathFacts, on_path_ns: int) -> int:
 
 def gloo_communication(facts: PathFacts) -> PathFinding | None:
     """The path's thread is silent while a collective of Gloo runs on another one: communication through the CPU."""
-    silent, rows = facts.segments_in_classes(BoundBy.CPU_GAP), facts.graph.marks.gloo_collective
+    silent, rows = facts.segments_in_classes(BoundBy.CPU_GAP), facts.graph.event_flags.gloo_collective
     if isinstance(facts.graph, JobGraph):
         # Edges tell who waits for what was matched.
         rows = rows & ~facts.marked(facts.graph.members.row[facts.graph.members.number >= 0])

@@ -189,7 +189,7 @@ def _times_until_waits(facts: PathFacts) -> tuple[Ints, Ints, Ints]:
     """Return the host's time, the GPU's, and that of the waits themselves (ns) until each wait and the window's end."""
     moments = np.append(host_waits(facts).begin, facts.path.window.end_ns)
     copied = facts.segments_in_classes(BoundBy.GPU_MEMORY_BOUND, BoundBy.GPU_KERNEL_KERNEL_OVERHEAD)
-    copied &= facts.owned_by(facts.graph.marks.copies_to_host)
+    copied &= facts.owned_by(facts.graph.event_flags.copies_to_host)
     gone = facts.segments_in_classes(*WAIT_LAGS) | copied
     kinds = (facts.segments_in_classes(*HOST_CLASSES), facts.segments_in_classes(*GPU_WORK_CLASSES) & ~copied, gone)
     host, gpu, itself = (facts.when(chosen).covered_until(moments) for chosen in kinds)
@@ -205,10 +205,10 @@ def _first_after(times: Ints, moments: Ints, otherwise: int) -> Ints:
 
 def classify_waits(facts: PathFacts, calls: Ids) -> tuple[Bools, Bools]:
     """Mark the calls with which the host gets values, and the other ones that hold a copy."""
-    marks, reads = facts.graph.marks, _copies_to_host(facts, calls)
+    flags, reads = facts.graph.event_flags, _copies_to_host(facts, calls)
     for level in facts.operators_around(calls):
-        reads |= (level >= 0) & marks.reads_values[level]
-    synchronises = marks.blocking_call[calls] & ~marks.synchronous_copy_call[calls]
+        reads |= (level >= 0) & flags.reads_values[level]
+    synchronises = flags.blocking_call[calls] & ~flags.synchronous_copy_call[calls]
     inside_operator = facts.graph.operator_around[calls] >= 0
     return reads, ~reads & (inside_operator | ~synchronises)
 
@@ -216,7 +216,7 @@ def classify_waits(facts: PathFacts, calls: Ids) -> tuple[Bools, Bools]:
 def _copies_to_host(facts: PathFacts, calls: Ids) -> Bools:
     """Mark the calls that copy from a GPU to the host, or whose operator made such a copy before."""
     launching, around = facts.graph.launching_call, facts.graph.operator_around
-    copying = launching[facts.graph.marks.copies_to_host]
+    copying = launching[facts.graph.event_flags.copies_to_host]
     makers = around[copying[copying >= 0]]
     return facts.marked(copying)[calls] | (facts.marked(makers)[around[calls]] & (around[calls] >= 0))
 
@@ -224,7 +224,7 @@ def _copies_to_host(facts: PathFacts, calls: Ids) -> Bools:
 def blocks_on_upload(facts: PathFacts, calls: Ids) -> Bools:
     """Mark the calls that copy to a GPU from pageable memory, or whose operator made such a copy before."""
     around = facts.graph.operator_around
-    copying = facts.graph.launching_call[facts.graph.marks.pageable_upload]
+    copying = facts.graph.launching_call[facts.graph.event_flags.pageable_upload]
     copying = copying[copying >= 0]
     operators = around[calls]
     return facts.marked(copying)[calls] | (facts.marked(around[copying])[operators] & (operators >= 0))
@@ -335,7 +335,7 @@ def tiny_kernels(facts: PathFacts) -> PathFinding | None:
         pieces.event >= 0
     )
     owner = pieces.event[chosen]
-    tiny = (events.kind[owner] == EventKind.KERNEL) & ~facts.graph.marks.communicates[owner]
+    tiny = (events.kind[owner] == EventKind.KERNEL) & ~facts.graph.event_flags.communicates[owner]
     chosen[chosen] = tiny & (events.end[owner] - events.start[owner] < TINY_KERNEL_NS)
     time_ns = facts.time_of(chosen)
     owners = distinct(pieces.event[chosen])
@@ -398,7 +398,7 @@ def waits_of_all_kinds(facts: PathFacts) -> PathFinding | None:
 def pageable_copies(facts: PathFacts) -> PathFinding | None:
     """Copies to the GPU from pageable memory hold the host: pinned memory and ``non_blocking=True`` let both go on."""
     graph, pieces, every = facts.graph, facts.path.segment_table, host_waits(facts)
-    copies = np.flatnonzero(graph.marks.pageable_upload)
+    copies = np.flatnonzero(graph.event_flags.pageable_upload)
     calls = graph.launching_call[copies]
     involved = facts.marked(np.append(copies, calls))
     # A lag of the launch is no copying.
@@ -477,7 +477,7 @@ def data_loading_exposed(facts: PathFacts) -> PathFinding | None:
     }  # fmt: skip
     remedy = (
         "It runs in the measured process itself: num_workers > 0 moves it to others"
-        if facts.graph.marks.loads_in_process.any()
+        if facts.graph.event_flags.loads_in_process.any()
         else "More worker processes or prefetching (num_workers, prefetch_factor) have the next batch there in time"
     )
     text = (
@@ -492,7 +492,7 @@ def driver_allocations(facts: PathFacts) -> PathFinding | None:
     pieces, events, steps = facts.path.segment_table, facts.graph.event_table, facts.graph.steps()
     if not steps:  # nothing tells where the warm-up ends
         return None
-    chosen = facts.owned_by(facts.graph.marks.allocation_call)
+    chosen = facts.owned_by(facts.graph.event_flags.allocation_call)
     chosen &= pieces.start >= steps[0].end_ns
     time_ns = facts.time_of(chosen)
     saved = min(time_ns, facts.busiest_stream_idle_ns)
@@ -557,7 +557,7 @@ def _between_steps(facts: PathFacts) -> tuple[int, int] | None:
     launched = take_or(graph.event_table.start, calls, otherwise=0)
     own = facts.work.start[(calls >= 0) & (launched >= item.start_ns) & (launched < item.end_ns)]
     # Of a job the window begins where the last rank's earlier work ends.
-    of_job = len(graph.parts) > 1
+    of_job = len(graph.rank_graphs) > 1
     before = window.start_ns if of_job else int(step_work_ends(graph)[: place[0]].max())
     begun, first = max(before, window.start_ns), int(own.min(initial=window.end_ns))
     return (begun, first) if window.end_ns > first > begun else None

@@ -17,7 +17,7 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.intervals import Intervals
-from hta_graph.paths.rank_crossings import held_up_by, straggler_place
+from hta_graph.paths.rank_crossings import held_up_by, straggler_index
 
 NAMES_LISTED = 3
 
@@ -28,16 +28,18 @@ FROZEN_SHARE = 0.01
 def held_up_by_rank(facts: PathFacts) -> PathFinding | None:
     """Name the rank that the job waits for, and what it does while all others are there."""
     path, graph = facts.path, facts.graph
-    place = straggler_place(path)
+    place = straggler_index(path)
     if place < 0:
         return None
     held = held_up_by(path)
-    rank, own_ns = graph.parts[place].rank, path.by_rank_ns[graph.parts[place].rank]
+    rank, own_ns = graph.rank_graphs[place].rank, path.by_rank_ns[graph.rank_graphs[place].rank]
     meanwhile = _concurrent_work(facts, place, held[place])
     evidence: dict[str, Any] = {
         "rank": rank, "held_up_ns": held[place].total, "path_ns": own_ns, "meanwhile": meanwhile,
         "held_up_by_others_ns": {
-            str(part.rank): found.total for part, found in zip(graph.parts, held, strict=True) if part.place != place
+            str(part.rank): found.total
+            for part, found in zip(graph.rank_graphs, held, strict=True)
+            if part.index != place
         },
     }  # fmt: skip
     text = (
@@ -164,15 +166,15 @@ def _non_waiting_operators(graph: DependencyGraph) -> Ids:
     own = graph.event_table.kind == EventKind.CPU_OP
     around = graph.operator_around
     own[distinct(around[own & (around >= 0)])] = False
-    waiting = around[graph.marks.blocking_call]
+    waiting = around[graph.event_flags.blocking_call]
     own[waiting[waiting >= 0]] = False
     own[graph.members.call[graph.members.call >= 0]] = False
     return np.flatnonzero(own).astype(np.int32)
 
 
 def _slow_rank(facts: PathFacts, rows: Ids, on_path: Bools, who: str, what: str, why: str) -> PathFinding | None:
-    place = straggler_place(facts.path)
-    # Of a job of skeletons only what the path passes is there: nothing to compare all ranks by.
+    place = straggler_index(facts.path)
+    # Of a job of rank summaries only what the path passes is there: nothing to compare all ranks by.
     if place < 0 or has_partial_rows(facts.graph):
         return None
     found = _slowdown(facts, rows, place)
@@ -182,7 +184,7 @@ def _slow_rank(facts: PathFacts, rows: Ids, on_path: Bools, who: str, what: str,
     saved = min(held_up_by(facts.path)[place].total, int(own_ns * (1 - 1 / found.ratio)))
     if not facts.is_notable(saved):
         return None
-    rank = facts.graph.parts[place].rank
+    rank = facts.graph.rank_graphs[place].rank
     evidence = {"rank": rank, "ratio": round(found.ratio, 3), "names": found.names, "longer": found.longer}
     text = (
         f"Rank {rank}'s {who} is slow: the same {what} take {found.ratio:.2f} × as long there as on any other rank "
@@ -210,7 +212,7 @@ def _slowdown(facts: PathFacts, rows: Ids, place: int) -> Slowdown | None:
 
 def _medians(facts: PathFacts, rows: Ids) -> tuple[Ints, Ints]:
     """Return the lower median duration (ns), and the number, of each name on each rank."""
-    events, parts = facts.graph.event_table, len(facts.graph.parts)
+    events, parts = facts.graph.event_table, len(facts.graph.rank_graphs)
     names = distinct(events.name[rows])
     key = np.searchsorted(names, events.name[rows]) * parts + facts.graph.rank_index_of(rows)
     medians = percentiles_by(key, events.end[rows] - events.start[rows], len(names) * parts, 50)

@@ -46,7 +46,7 @@ def no_sync_records(facts: PathFacts) -> PathFinding | None:
         return None
     waits &= ~facts.owned_by(facts.graph.is_gpu)
     time_ns = facts.time_of(waits)
-    if not facts.is_notable(time_ns) or len(facts.graph.trace.syncs) or facts.graph.marks.amd_call.any():
+    if not facts.is_notable(time_ns) or len(facts.graph.trace.syncs) or facts.graph.event_flags.amd_call.any():
         return None
     evidence = {"unexplained_ns": time_ns, "waits": int(waits.sum())}
     text = (
@@ -72,7 +72,7 @@ def begun_too_late(facts: PathFacts) -> PathFinding | None:
 
 def no_gpu_rows(facts: PathFacts) -> PathFinding | None:
     """The host launches work, and the trace holds no row of a GPU."""
-    calls = 0 if facts.has_gpu_rows else int(facts.graph.marks.enqueueing_call.sum())
+    calls = 0 if facts.has_gpu_rows else int(facts.graph.event_flags.enqueueing_call.sum())
     if not calls:
         return None
     text = (
@@ -88,10 +88,10 @@ def start_up_recorded(facts: PathFacts) -> PathFinding | None:
     steps = graph.steps()
     if steps and path.window.step != steps[0].number and not path.window.is_whole:
         return None
-    events, marks = graph.event_table, graph.marks
+    events, flags = graph.event_table, graph.event_flags
     once = np.flatnonzero(events.end - events.start >= START_UP_CALL_NS)
     once = once[events.kind[once] == EventKind.RUNTIME]
-    once = once[~(marks.blocking_call[once] | marks.enqueueing_call[once])]
+    once = once[~(flags.blocking_call[once] | flags.enqueueing_call[once])]
     if not len(once):
         return None
     chosen = facts.segments_in_classes(BoundBy.CPU_BOUND) & facts.owned_by(facts.marked(once))

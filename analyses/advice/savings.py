@@ -109,7 +109,7 @@ def _rank_as_fast(*classes: BoundBy) -> Remedy:
 
 def _without_allocations(facts: PathFacts, _: PathFinding) -> Change:
     after = facts.graph.steps()[0].end_ns
-    allocates = facts.graph.marks.allocation_call
+    allocates = facts.graph.event_flags.allocation_call
     return _with_factor(
         lambda base: take_or(allocates, base.parts.owner, otherwise=False) & (base.parts.start >= after)
     )

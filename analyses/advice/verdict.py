@@ -15,7 +15,7 @@ from analyses.display.labels import short_labels
 from analyses.display.sentence_format import brief_duration, brief_share, quoted
 from analyses.window_report import job_record
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.rank_crossings import straggler_place
+from hta_graph.paths.rank_crossings import straggler_index
 from hta_graph.text.sanitize import encodable_path
 
 if TYPE_CHECKING:
@@ -154,9 +154,9 @@ def verdict(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) 
 
 def representative_rank(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> int:
     """Return the rank that holds up the job, if one does, else that whose window is the longest."""
-    part = straggler_place(job) if job else -1
-    if job and part >= 0 and job.graph.parts[part].rank in paths:
-        return job.graph.parts[part].rank
+    part = straggler_index(job) if job else -1
+    if job and part >= 0 and job.graph.rank_graphs[part].rank in paths:
+        return job.graph.rank_graphs[part].rank
     return max(paths, key=lambda rank: paths[rank].length_ns)
 
 
@@ -191,7 +191,7 @@ def representative_ranks(path: CriticalPath, causes: pd.DataFrame, waits: pd.Dat
         causes: the table of what ranks made others wait with, the largest first.
         waits: the table of how long each rank waited itself.
     """
-    ranks = [part.rank for part in path.graph.parts if part.rank not in path.window.missing]
+    ranks = [part.rank for part in path.graph.rank_graphs if part.rank not in path.window.missing]
     rank, shown_as = _rank_that_matters(path, ranks, causes)
     waited = dict(zip(waits["rank"].tolist(), waits["wait_ns"].tolist(), strict=True))
     others = sorted((one for one in ranks if one != rank), key=lambda one: (waited.get(one, 0), one))
@@ -200,9 +200,9 @@ def representative_ranks(path: CriticalPath, causes: pd.DataFrame, waits: pd.Dat
 
 
 def _rank_that_matters(path: CriticalPath, ranks: list[int], causes: pd.DataFrame) -> tuple[int, str]:
-    part = straggler_place(path)
-    if part >= 0 and path.graph.parts[part].rank in ranks:
-        return path.graph.parts[part].rank, "holds_up_the_job"
+    part = straggler_index(path)
+    if part >= 0 and path.graph.rank_graphs[part].rank in ranks:
+        return path.graph.rank_graphs[part].rank, "holds_up_the_job"
     known = causes[causes["name"].notna() & causes["rank"].isin(ranks)]
     if len(known):
         return int(known["rank"].iloc[0]), "first_cause"

@@ -45,7 +45,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_skeletons(parser: argparse.ArgumentParser) -> None:
+def add_summaries(parser: argparse.ArgumentParser) -> None:
     """Add how much of each rank of a job is held at once."""
     parser.add_argument(
         "--skeletons",

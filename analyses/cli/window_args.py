@@ -92,8 +92,8 @@ class WindowArgs:
             return median_step_of_job(job, cpu_window=self.cpu_window, gpu_window=self.gpu_window)
         return median_step(cpu_window=self.cpu_window, gpu_window=self.gpu_window)
 
-    def skeleton(self, doings: int = 0) -> SummaryRequest:
-        """Return what skeletons must answer about the stretch; ``doings`` as :class:`SummaryRequest` has it.
+    def summary_request(self, doings: int = 0) -> SummaryRequest:
+        """Return what summaries must answer about the stretch; ``doings`` as :class:`SummaryRequest` has it.
 
         Raises:
             UsageError: instances are not written as numbers.
@@ -114,7 +114,7 @@ class WindowArgs:
         """
         from hta_graph.multi_rank.summary_job import activities_per_rank
 
-        return self.skeleton(activities_per_rank(ranks))
+        return self.summary_request(activities_per_rank(ranks))
 
     def scopes(self, rank: int, graph: DependencyGraph, job: Sequence[DependencyGraph] = ()) -> list[Scope]:
         """Cut a rank's trace into the stretches asked about; without a window it is one, the whole trace."""

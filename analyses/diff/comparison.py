@@ -70,7 +70,7 @@ def _common_kernels(control: Scope, test: Scope, *, communication: bool) -> tupl
     paths = CallPaths()
     left, right = EnqueuedWork.of(control, paths), EnqueuedWork.of(test, paths)
     codes = common_codes(left, right, control, test)
-    tells = np.full(len(left.row), communication) | ~control.graph.marks.communicates[left.row]
+    tells = np.full(len(left.row), communication) | ~control.graph.event_flags.communicates[left.row]
     return _matched_repetitions(codes, left.length, right.length, tells), (
         (codes[0], left.length),
         (codes[1], right.length),

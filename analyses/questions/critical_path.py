@@ -78,7 +78,7 @@ class RankSteps:
     def of(cls, graph: DependencyGraph, rows: Sequence[StepRow]) -> RankSteps:
         """Return a rank's steps beside what its graph says of it."""
         on_gpu, hidden = bool(graph.is_gpu.any()), len(step_lengths(graph)) - len(rows)
-        return cls(graph.path, graph.rank, graph.diagnostics, on_gpu, len(graph.parts) > 1, rows, hidden)
+        return cls(graph.path, graph.rank, graph.diagnostics, on_gpu, len(graph.rank_graphs) > 1, rows, hidden)
 
 
 def per_step_document(every: Sequence[RankSteps]) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[Line]:
         "time on the critical path",
         *_class_lines(path),
         "",
-        *(line for line in (*rank_lines(path), "") if len(path.graph.parts) > 1),
+        *(line for line in (*rank_lines(path), "") if len(path.graph.rank_graphs) > 1),
         *_event_lines(path),
     ]
 
@@ -172,8 +172,8 @@ def _verdict_lines(path: CriticalPath) -> list[str]:
 
 
 def _owner_text(graph: DependencyGraph) -> str:
-    if len(graph.parts) > 1:
-        return f", {len(graph.parts)} ranks"
+    if len(graph.rank_graphs) > 1:
+        return f", {len(graph.rank_graphs)} ranks"
     return "" if graph.rank is None else f", rank {graph.rank}"
 
 

@@ -85,7 +85,7 @@ def _causes_in_window(item: MatchedWindow, job: JobGraph, found: WaitCauses) -> 
 
 def _members_in_window(item: MatchedWindow, job: JobGraph) -> Bools:
     """Mark the members of the job that take part in a stretch's collectives."""
-    first_row = {part.rank: part.first_row for part in job.parts}
+    first_row = {part.rank: part.first_row for part in job.rank_graphs}
     first = np.array([first_row[rank] for rank in item.found.rank.tolist()], np.int64)
     every: Ints = np.arange(len(item.found.number))
     return np.isin(job.members.row, first + item.rows(every))

@@ -209,7 +209,7 @@ def _named_changes(
 def what_if_document(found: WhatIf) -> dict[str, Any]:
     """Return the answer as ``hta-graph/what-if/1`` (times in ns, names whole)."""
     replayed, graph = found.replayed, found.graph
-    ranks = [part.rank for part in graph.parts]
+    ranks = [part.rank for part in graph.rank_graphs]
     return {
         "schema": "hta-graph/what-if/1",
         "file": encodable_path(graph.path),
@@ -416,7 +416,7 @@ def _split_rank(name: str | None) -> tuple[str, str]:
 def _window_lines(found: WhatIf) -> list[Line]:
     graph, window = found.graph, found.replayed.window
     rank = "" if graph.rank is None else f", rank {graph.rank}"
-    whose = f", {len(graph.parts)} ranks" if len(graph.parts) > 1 else rank
+    whose = f", {len(graph.rank_graphs)} ranks" if len(graph.rank_graphs) > 1 else rank
     chosen = default_lines(window, graph, ())[:1]
     return [f"{graph.path.name}{whose}", *window_lines(window, graph), *missing_lines(window), *chosen]
 
@@ -490,7 +490,7 @@ def _rank_lines(found: WhatIf) -> list[Line]:
 def _event_lines(found: WhatIf) -> list[Line]:
     """List what takes most of the path after the changes."""
     graph, words = found.graph, short_labels(found.graph)
-    several, length = len(graph.parts) > 1, max(found.replayed.predicted_ns, 1)
+    several, length = len(graph.rank_graphs) > 1, max(found.replayed.predicted_ns, 1)
     columns = found.replayed.path_after.by_name()
     rows = [
         [
@@ -508,7 +508,7 @@ def _opportunity_lines(found: WhatIf) -> list[Line]:
     """List what would gain most, what is one thing under several names once."""
     shown = _without_duplicates(found.opportunities)
     rows = [_opportunity_row(one, found) for one in shown[:ROWS_LISTED]]
-    several = len(found.graph.parts) > 1
+    several = len(found.graph.rank_graphs) > 1
     header = [
         "on the path", "saved at half", "share", "saved if free", "kind", "what", *(["next rank"] if several else []),
         "next",
@@ -539,8 +539,8 @@ def _opportunity_row(one: Opportunity, found: WhatIf) -> list[str]:
     measured, (rank, following) = max(found.replayed.measured_ns, 1), _split_rank(one.next)
     return [
         duration_text(one.on_path_ns), duration_text(one.saved_half_ns), percent(one.saved_half_ns / measured),
-        percent(one.saved_free_ns / measured), one.kind, one.name, *([rank] if len(found.graph.parts) > 1 else []),
-        following,
+        percent(one.saved_free_ns / measured), one.kind, one.name,
+        *([rank] if len(found.graph.rank_graphs) > 1 else []), following,
     ]  # fmt: skip
 
 

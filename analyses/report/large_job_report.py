@@ -41,7 +41,7 @@ class LargeJob:
 
 
 def large_job(job: JobGraph, window: WindowQuery, data_load: Sequence[str] = ()) -> LargeJob:
-    """Ask a job of skeletons.
+    """Ask a job of rank summaries.
 
     Raises:
         QueryError: it has no such window.
@@ -60,7 +60,7 @@ def large_job(job: JobGraph, window: WindowQuery, data_load: Sequence[str] = ())
 
 def _scopes(job: JobGraph, window: WindowQuery, missing: Collection[int]) -> list[Scope]:
     """Return the window of each rank; those that lack it are there, so that what ranks did together stays known."""
-    graphs = {part.rank: job.graph(part.rank) for part in job.parts}
+    graphs = {part.rank: job.graph(part.rank) for part in job.rank_graphs}
     found = {rank: in_window(rank, graph, window) for rank, graph in graphs.items() if rank not in missing}
     label = next(iter(found.values())).label
     return [found.get(rank) or empty_scope(rank, graph, label) for rank, graph in graphs.items()]
@@ -96,12 +96,12 @@ def large_job_page(
         _representative_ranks_section(many),
         *of_ranks,
     ]
-    title = f"Report of {path.graph.path.name}, {len(path.graph.parts):,} ranks"
+    title = f"Report of {path.graph.path.name}, {len(path.graph.rank_graphs):,} ranks"
     return page(title, verdict(paths, path), sections, timeline, overlay)
 
 
 def _representative_ranks_section(many: LargeJob) -> Section:
     """Say which ranks follow, and why these."""
     told = "; ".join(f"rank {rank}, {WHY_REPRESENTATIVE[reason]}" for rank, reason in many.shown_as.items())
-    of_all = f"Of {len(many.path.graph.parts):,} ranks these are shown with all their rows: {told}."
+    of_all = f"Of {len(many.path.graph.rank_graphs):,} ranks these are shown with all their rows: {told}."
     return Section("Ranks in detail", f"{of_all} Another one: hta-graph report INPUT --rank N -o FILE.html.")

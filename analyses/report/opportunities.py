@@ -177,7 +177,7 @@ def gain_sections(path: CriticalPath) -> list[Section]:
         gains = find_gains(path.graph, path.window)
         if not gains.drawn:
             return []
-        near = [] if len(path.graph.parts) < 2 else _near_tables(path)
+        near = [] if len(path.graph.rank_graphs) < 2 else _near_tables(path)
         assumed = _assumptions(replay(path.graph, window=resolved_window(path.window)))
     # A window that cannot be replayed must not cost the reader all the rest.
     except HtaGraphError as error:

@@ -59,7 +59,9 @@ def may_import(module: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 def test_what_the_page_names_exists() -> None:
     named = [name for row in rows_of_the_page() for name in row if not files_of(name)]
-    assert [name for name in named if not (ROOT / name / "__init__.py").exists()] == [], "a folder of one file is its own"
+    assert [name for name in named if not (ROOT / name / "__init__.py").exists()] == [], (
+        "a folder of one file is its own"
+    )
 
 
 def test_every_file_stands_in_one_row() -> None:

@@ -19,7 +19,7 @@ from analyses.cli.options import (
     add_inputs,
     add_jobs,
     add_json,
-    add_skeletons,
+    add_summaries,
     add_tables,
     add_window,
 )
@@ -101,7 +101,7 @@ def analysis_commands() -> dict[str, Command]:
 def analysis_command(entry: IndexEntry) -> Command:
     """Make the command of an analysis: what all share, then its own flags."""
     # The order is that of the help: what is read, how, what is written, then the analysis' own flags.
-    between_ranks = () if entry.from_summaries == "no" else (add_flight, add_skeletons)
+    between_ranks = () if entry.from_summaries == "no" else (add_flight, add_summaries)
     shared = (add_inputs, add_jobs, *between_ranks, add_json, add_window, add_tables)
     return Command(
         name=entry.name,

@@ -14,7 +14,7 @@ from analyses.cli.options import (
     add_jobs,
     add_json,
     add_near,
-    add_skeletons,
+    add_summaries,
     add_window_and_loading,
 )
 from analyses.cli.outputs import write_json
@@ -73,7 +73,7 @@ def path_of_window(options: argparse.Namespace) -> CriticalPath:
     from hta_graph.paths.critical_path import critical_path
 
     stretch = WindowArgs.of(options)
-    window, few = stretch.window(), stretch.skeleton() if hasattr(options, "skeletons") else None
+    window, few = stretch.window(), stretch.summary_request() if hasattr(options, "skeletons") else None
     return critical_path(RankInputs.of(options).job_or_graph(few), window, data_load=options.data_load)
 
 
@@ -88,11 +88,11 @@ def _path_per_step(options: argparse.Namespace) -> None:
         raise UsageError("--per-step asks about every step's usual window; leave other windows out")
     if options.overlay or options.dot or options.near is not None:
         raise UsageError("--overlay, --dot and --near are about one path; name a step instead of --per-step")
-    graph = RankInputs.of(options).job_or_graph(WindowArgs().skeleton())
+    graph = RankInputs.of(options).job_or_graph(WindowArgs().summary_request())
     # Of several ranks each alone, then the job; of many ranks the job.
     asked = [graph]
     if isinstance(graph, JobGraph) and not has_partial_rows(graph):
-        asked = [*(graph.graph(part.rank) for part in graph.parts), graph]
+        asked = [*(graph.graph(part.rank) for part in graph.rank_graphs), graph]
     # Nobody reads thousands of lines: a terminal gets those that tell most.
     listed = [None if options.json else notable_steps(found, None, STEPS_LISTED) for found in asked]
     ranks = [
@@ -176,7 +176,7 @@ CRITICAL_PATH = Command(
         add_inputs,
         add_jobs,
         add_flight,
-        add_skeletons,
+        add_summaries,
         add_json,
         add_window_and_loading,
         _add_path_outputs,

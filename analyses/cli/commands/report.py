@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from analyses.cli.command import Command
-from analyses.cli.options import add_flight, add_inputs, add_jobs, add_skeletons, add_window_and_loading
+from analyses.cli.options import add_flight, add_inputs, add_jobs, add_summaries, add_window_and_loading
 from analyses.cli.outputs import check_page_name, print_open_in_browser, write_json
 from analyses.cli.path_args import OutputFile
 from analyses.cli.rank_inputs import RankInputs
@@ -57,7 +57,7 @@ def _run_report(options: argparse.Namespace) -> None:
     if isinstance(few, JobGraph):
         _report_of_summaries(few, stretch, options)
     else:
-        graphs = asked.together(members=True) if few is None else {few.rank or 0: few}
+        graphs = asked.together(communications=True) if few is None else {few.rank or 0: few}
         _report_of_graphs(graphs, stretch, options)
 
 
@@ -91,12 +91,12 @@ def _report_of_summaries(job: JobGraph, stretch: WindowArgs, options: argparse.N
     from analyses.report.large_job_report import large_job, large_job_page
     from analyses.report.report import steps_of_report
     from analyses.scope import in_window
-    from hta_graph.graph.job_graph import whole_ranks
+    from hta_graph.graph.job_graph import full_rank_graphs
     from hta_graph.paths.critical_path import critical_path
 
-    window, patterns = stretch.window(job=[job.graph(part.rank) for part in job.parts]), options.data_load
+    window, patterns = stretch.window(job=[job.graph(part.rank) for part in job.rank_graphs]), options.data_load
     many = large_job(job, window, patterns)
-    graphs = whole_ranks(job, many.shown_as)
+    graphs = full_rank_graphs(job, many.shown_as)
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
     if options.json:
         write_json(options.json, verdict_document(paths, many.path, many.shown_as), options.left_out)
@@ -160,6 +160,6 @@ REPORT = Command(
     more="The page needs no network: it can be sent to somebody.",
     examples=("report trace.json.gz -o report.html", "report job -o job.html"),
     page="pages.md",
-    options=(add_inputs, add_jobs, add_flight, add_skeletons, add_window_and_loading, _add_report),
+    options=(add_inputs, add_jobs, add_flight, add_summaries, add_window_and_loading, _add_report),
     run=_run_report,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from analyses.arg_types import factor_text
 from analyses.cli.command import Command
-from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_near, add_skeletons, add_window
+from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_near, add_summaries, add_window
 from analyses.cli.outputs import write_json
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
@@ -70,7 +70,7 @@ def _run_what_if(options: argparse.Namespace) -> None:
     ranks = RankInputs.of(options)
     if (options.near is not None or options.curve is not None) and ranks.many_ranks:
         raise UsageError("--near and --curve take all rows of all ranks; name one with --rank, or --skeletons never")
-    graph = ranks.job_or_graph(stretch.skeleton())
+    graph = ranks.job_or_graph(stretch.summary_request())
     found = asking.what_if(graph, window, asked, curve=options.curve, near=options.near)
     if options.json:
         write_json(options.json, asking.what_if_document(found), options.left_out)
@@ -123,6 +123,6 @@ WHAT_IF = Command(
         "what-if job --scenario cuda_graphs",
     ),
     page="what_if.md",
-    options=(add_inputs, add_jobs, add_flight, add_skeletons, add_json, add_window, _add_changes, add_near),
+    options=(add_inputs, add_jobs, add_flight, add_summaries, add_json, add_window, _add_changes, add_near),
     run=_run_what_if,
 )

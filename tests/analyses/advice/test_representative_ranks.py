@@ -24,7 +24,7 @@ def path() -> CriticalPath:
 
 @pytest.fixture
 def nobody_holds_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shown_ranks_module, "straggler_place", lambda _: -1)
+    monkeypatch.setattr(shown_ranks_module, "straggler_index", lambda _: -1)
 
 
 def test_who_holds_up_the_job_stands_first(path: CriticalPath) -> None:
