@@ -333,7 +333,7 @@ ORACLE = (
     ),
     of_oracle(
         "groups do not meet",
-        "tests/support/straggler_replay.py",
+        "tests/support/pipeline_step_replay.py",
         "        if members.size > 1 if group.on_all else len(group.members) > 1:",
         "        if False:",
     ),
