@@ -1,6 +1,6 @@
 """All commands, and the groups in which the help lists them.
 
-A command is declared in its own file in ``commands``, a line here names it; the commands of analyses are made of how
+A command is declared in its own file in ``commands``, its group here names it; the commands of analyses are made of how
 :mod:`analyses.catalogue` describes each.
 """
 
@@ -23,42 +23,32 @@ from analyses.cli.commands.strip_and_counters import COUNTERS, STRIP
 from analyses.cli.commands.what_if import WHAT_IF
 
 ANALYSES = analysis_commands()
-KERNEL_SEQUENCES = ANALYSES.pop("kernel-sequences")
+COMMAND_GROUPS: Mapping[str, tuple[Command | CommandGroup, ...]] = {
+    "start": (DEMO, CRITICAL_PATH, INFO, COMPLETION),
+    "one rank, or each of several": (
+        WHAT_IF,
+        *(ANALYSES[one.name] for one in CATALOGUE if one.from_summaries == "no"),
+    ),
+    "several ranks": tuple(ANALYSES[one.name] for one in CATALOGUE if one.from_summaries != "no"),
+    "compare": (DIFF,),
+    "pages and pictures": (REPORT, TIMELINE, RENDER, COUNTERS),
+    "simulators": (CHAKRA, SYNC_DEPS),
+    "files": (GRAPH, STRIP, SCHEMA),
+}
+"""What people want, in the order of the help → the commands for that."""
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    group: tuple(command.name for command in commands) for group, commands in COMMAND_GROUPS.items()
+}
+
 LISTED_FIRST = (
+    *("demo", "info", "critical-path", "what-if", "graph", "sync-deps", "render", "timeline", "kernel-sequences"),
+    *("counters", "strip", "diff", "report", "schema", "completion", "chakra"),
     *("temporal-breakdown", "kernel-breakdown", "overlap", "idle-time", "queue-length", "memory-bandwidth"),
     *("launch-stats", "annotations", "attribution", "collectives", "stragglers", "memory-timeline"),
     *("operator-kernels", "hardware-counters", "roofline"),
 )
-"""In which order errors and completion scripts list analyses; the help has that of the catalogue."""
-
-COMMANDS: tuple[Command | CommandGroup, ...] = (
-    DEMO,
-    INFO,
-    CRITICAL_PATH,
-    WHAT_IF,
-    GRAPH,
-    SYNC_DEPS,
-    RENDER,
-    TIMELINE,
-    KERNEL_SEQUENCES,
-    COUNTERS,
-    STRIP,
-    DIFF,
-    REPORT,
-    SCHEMA,
-    COMPLETION,
-    CHAKRA,
-    *(ANALYSES.pop(name) for name in LISTED_FIRST),
-    *ANALYSES.values(),
+"""In which order errors and completion scripts list commands, all others behind them."""
+_BY_NAME = {command.name: command for commands in COMMAND_GROUPS.values() for command in commands}
+COMMANDS: tuple[Command | CommandGroup, ...] = tuple(
+    _BY_NAME[name] for name in dict.fromkeys([*LISTED_FIRST, *_BY_NAME])
 )
-
-GROUPS: Mapping[str, tuple[str, ...]] = {
-    "start": ("demo", "critical-path", "info", "completion"),
-    "one rank, or each of several": ("what-if", *(one.name for one in CATALOGUE if one.from_summaries == "no")),
-    "several ranks": tuple(one.name for one in CATALOGUE if one.from_summaries != "no"),
-    "compare": ("diff",),
-    "pages and pictures": ("report", "timeline", "render", "counters"),
-    "simulators": ("chakra", "sync-deps"),
-    "files": ("graph", "strip", "schema"),
-}
-"""What people want, in the order of the help → the commands for that; what stands in none is listed in the last."""

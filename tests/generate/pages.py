@@ -7,13 +7,18 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 
 from analyses.analysis import Analysis
+from analyses.cli.all_commands import COMMAND_GROUPS
+from analyses.cli.command import Command
+from hta_graph.model import EDGE_MEANING, EdgeKind
 from tests.generate.index import every_analysis
+from tests.support.cli_parsers import options_of, positionals_of
 
 __all__ = ["PAGES"]
 
 ROW_OF_COMMAND = re.compile(r"^\| `hta-graph ([a-z-]+) INPUT[^|]*` \|.*\n", re.MULTILINE)
 SEVERAL_RANKS = "## Several ranks\n\n| command | what it answers |\n|---|---|\n"
 ROWS_OF_TABLES = re.compile(r"(?<=^\| schema \| tables \|\n\|---\|---\|\n)(\|.*\n)*", re.MULTILINE)
+TABLE = re.compile(r"^(\|.*\n)+", re.MULTILINE)
 SECTION = re.compile(r"^## `(\w+)`\n", re.MULTILINE)
 TABLES = "What tables an answer has: their names, their columns, and the functions that explain these."
 
@@ -26,7 +31,33 @@ def _commands(page: str) -> str:
     ranks = [one for one in analyses if one.from_summaries != "no"]
     page = page.replace(SEVERAL_RANKS, SEVERAL_RANKS + _rows(ranks))
     alone = [one for one in analyses if one.from_summaries == "no"]
-    return ROW_OF_COMMAND.sub(lambda row: row[0] + (_rows(alone) if row[1] == "what-if" else ""), page)
+    page = ROW_OF_COMMAND.sub(lambda row: row[0] + (_rows(alone) if row[1] == "what-if" else ""), page)
+    for group, commands in COMMAND_GROUPS.items():
+        missing = [one for one in commands if isinstance(one, Command) and f"| `hta-graph {one.name}" not in page]
+        page = _behind_table(page, f"## {group.capitalize()}\n", map(_row_of_command, missing))
+    return page
+
+
+def _behind_table(page: str, before: str, rows: Iterable[str]) -> str:
+    """Add rows to the first table behind a text."""
+    start, mark, rest = page.partition(before)
+    return start + mark + TABLE.sub(lambda table: table[0] + "".join(rows), rest, count=1)
+
+
+def _row_of_command(command: Command) -> str:
+    """Return a command's row: what must be given, and its help; another text, written by hand, stays."""
+    words = (command.name,)
+    options = (f"{one.option_strings[0]} {one.metavar}" for one in options_of(words) if one.required)
+    call = ["hta-graph", command.name, *(str(one.metavar) for one in positionals_of(words)), *options]
+    return f"| `{' '.join(call)}` | {command.help[:1].lower()}{command.help[1:].rstrip('.')} |\n"
+
+
+def _edges(page: str) -> str:
+    """Add the rows of edge kinds that have none."""
+    missing = [kind for kind in EdgeKind if f"`{kind.label}`" not in page.partition("\n\nHow many")[0]]
+    return _behind_table(
+        page, "# The edges of the graph\n", (f"| `{kind.label}` | {EDGE_MEANING[kind].says} |\n" for kind in missing)
+    )
 
 
 def _rows(analyses: Iterable[Analysis]) -> str:
@@ -74,6 +105,7 @@ def _section(name: str, module: str) -> str:
 
 PAGES: Mapping[str, Callable[[str], str]] = {
     "commands.md": _commands,
+    "reading/edges.md": _edges,
     "machine_output.md": _machine_output,
     "reference/questions.md": _reference,
 }

@@ -28,6 +28,7 @@ from tests.simulator.program import Launch
 from tests.simulator.programs import Family
 from tests.simulator.run import Run
 from tests.support.manual_pages import page_with
+from tests.support.rule_programs import rule_programs
 from tests.support.trace_builder import TraceBuilder
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +45,7 @@ def programs() -> list[Program]:
     return [
         *(random_program(seed, family, 2_000) for seed, family in FAMILIES),
         Program.of(*[Launch(Stream(), 30_000)] * 1_500),  # fills the queue of its stream
+        *rule_programs().values(),
     ]
 
 

@@ -11,6 +11,7 @@ from tests.manual_pictures.programs import FORWARD, GEMM, Drawing, end_of, job_p
 from tests.simulator.program import Gap, Launch, Op, Poll, Program, Stream
 from tests.support.gloo_builder import MAIN, GlooRank, late_ranks
 from tests.support.rank_builder import RankBuilder
+from tests.support.rule_programs import rule_programs
 from tests.support.trace_builder import TraceBuilder
 
 __all__ = ["EDGES"]
@@ -197,24 +198,11 @@ def collective_wait(folder: Path) -> hg.CriticalPath:
     return hg.critical_path(hg.read_job(late_ranks(folder, 10, 35)), hg.whole())
 
 
-EDGES: Mapping[EdgeKind, Drawing] = {
-    EdgeKind.THREAD_ORDER: thread_order,
-    EdgeKind.EXECUTION: execution,
-    EdgeKind.LAUNCH: launch,
-    EdgeKind.STREAM_ORDER: stream_order,
-    EdgeKind.GRAPH_ORDER: graph_order,
-    EdgeKind.EVENT_WAIT: event_wait,
-    EdgeKind.STREAM_SYNC: stream_sync,
-    EdgeKind.DEVICE_SYNC: device_sync,
-    EdgeKind.EVENT_SYNC: event_sync,
-    EdgeKind.BLOCKING_COPY: blocking_copy,
-    EdgeKind.THREAD_HANDOFF: thread_handoff,
-    EdgeKind.FORWARD_BACKWARD: forward_backward,
-    EdgeKind.RUNTIME_LOCK: runtime_lock,
-    EdgeKind.QUEUE_FULL: queue_full,
-    EdgeKind.HOST_POLL: host_poll,
-    EdgeKind.COLLECTIVE: collective,
-    EdgeKind.POINT_TO_POINT: point_to_point,
-    EdgeKind.COLLECTIVE_WAIT: collective_wait,
-}
+def _drawing(kind: EdgeKind) -> Drawing:
+    """Return what is drawn of a kind: the function of its name here, else the program that its rule's test brings."""
+    here: Drawing | None = globals().get(kind.label)
+    return here or (lambda _: hg.critical_path(simulated(rule_programs()[kind.label]), hg.whole()))
+
+
+EDGES: Mapping[EdgeKind, Drawing] = {kind: _drawing(kind) for kind in EdgeKind}
 """What is drawn of each kind; only its own arrows are."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from tests.simulator.program import (
     Call,
     Copy,
+    CustomStatement,
     GraphLaunch,
     Latencies,
     Launch,
@@ -79,19 +80,19 @@ class Driver:
         """Launch a kernel."""
         name = "cudaLaunchKernelExC" if statement.overlap_ns else "cudaLaunchKernel"
         work = Work("kernel", statement.name, statement.ns, statement.overlap_ns)
-        self._submit(thread, name, statement.stream, work, statement.call_ns)
+        self.submit(thread, name, statement.stream, work, statement.call_ns)
 
     def set(self, thread: HostThread, statement: Set) -> None:
         """Fill memory."""
         work = Work("memset", "Memset (Device)", statement.ns)
-        self._submit(thread, "cudaMemsetAsync", statement.stream, work, statement.call_ns)
+        self.submit(thread, "cudaMemsetAsync", statement.stream, work, statement.call_ns)
 
     def copy(self, thread: HostThread, statement: Copy) -> None:
         """Copy memory; a call that its copy holds back does not hold the lock meanwhile."""
         work = Work("memcpy", COPY_NAMES[statement.direction].format(host=statement.host.title()), statement.ns)
         name = "cudaMemcpy" if statement.blocking else "cudaMemcpyAsync"
         if not statement.holds_the_caller:
-            self._submit(thread, name, statement.stream, work, statement.call_ns)
+            self.submit(thread, name, statement.stream, work, statement.call_ns)
             return
         call = self._begin(thread, name)
         activity = self._enqueue(thread, call, statement.stream, work)
@@ -112,6 +113,10 @@ class Driver:
             self._end_locked(thread, call, statement.ns)
         else:
             self._end(thread, call, statement.ns)
+
+    def custom(self, thread: HostThread, statement: CustomStatement) -> None:
+        """Do what a statement says itself."""
+        statement.execute(self, thread)
 
     def poll(self, thread: HostThread, statement: Poll) -> None:
         """Spin until the latest kernel lets the host go on; nothing is waited for where nothing runs."""
@@ -166,7 +171,8 @@ class Driver:
         self._note_event("Event Sync", call, statement.event)
         self._end(thread, call, statement.call_ns)
 
-    def _submit(self, thread: HostThread, name: str, stream: Stream, work: Work, call_ns: int) -> None:
+    def submit(self, thread: HostThread, name: str, stream: Stream, work: Work, call_ns: int) -> None:
+        """Make a call that enqueues work and holds the lock meanwhile."""
         call = self._begin(thread, name)
         freeing = self.gpu.slot_freed_by(stream, call.start_ns)
         self._enqueue(thread, call, stream, work)

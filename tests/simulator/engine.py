@@ -102,16 +102,19 @@ class Simulator:
         if statement is None:
             self._close(thread)
             return
-        self.handlers[type(statement)](thread, statement)
+        self._do(thread, statement)
         if not isinstance(statement, Backward):
             self._schedule(thread)
+
+    def _do(self, thread: HostThread, statement: Statement) -> None:
+        self.handlers.get(type(statement), self.driver.custom)(thread, statement)
 
     def _idle(self, thread: HostThread, gap: Gap) -> None:
         thread.work(gap.ns)
 
     def _lag(self, thread: HostThread, lagging: Lagging) -> None:
         self.driver.use(lagging.latencies)
-        self.handlers[type(lagging.statement)](thread, lagging.statement)
+        self._do(thread, lagging.statement)
         self.driver.use(self.driver.program.latencies)
 
     def _open(self, thread: HostThread, scope: Scope) -> None:

@@ -50,6 +50,14 @@ class Statement(Shown):
     """Something that a host thread does."""
 
 
+class CustomStatement(Statement):
+    """A statement that says itself what it does: one that a test brings for a wait of its own."""
+
+    def execute(self, driver: Any, thread: Any) -> None:
+        """Do it by a driver, on a thread."""
+        raise NotImplementedError
+
+
 Body = tuple[Statement, ...]
 
 

@@ -21,6 +21,8 @@ class Work(NamedTuple):
     name: str
     ns: int | None
     overlap_ns: int = 0
+    after: tuple[Cause, ...] = ()
+    """What it waits for besides its launch, its stream and events."""
 
 
 @dataclass
@@ -79,7 +81,7 @@ class Gpu:
     def enqueue(self, call: SimEvent, stream: Stream, work: Work) -> SimEvent:
         """Enqueue one activity."""
         queue = self.queue(stream)
-        causes = [self._launch(call), *self._after_queue(queue, stream)]
+        causes = [self._launch(call), *self._after_queue(queue, stream), *work.after]
         causes += self._after_lane(stream, work, max(cause.allows_ns for cause in causes))
         event = self._place(call, stream, stream, work, causes)
         queue.tail, queue.pending = [event], {}

@@ -81,8 +81,7 @@ def test_the_rows_stand_in_the_order_of_the_import_contracts() -> None:
 
 
 def test_the_contract_of_questions_holds_each_of_them() -> None:
-    (contract,) = (contract for contract in CONTRACTS if contract["type"] == "independence")
-    assert contract["modules"] == ["analyses.questions.*"]
+    assert any(contract.get("modules") == ["analyses.questions.*"] for contract in CONTRACTS)
     assert {entry.module.rpartition(".")[0] for entry in CATALOGUE} == {"analyses.questions"}
 
 
