@@ -8,11 +8,11 @@ from collections.abc import Iterable
 import numpy as np
 
 from hta_graph.dependencies.context import RuleContext
-from hta_graph.dependencies.cycle_removal import edges_that_close_cycles
 from hta_graph.dependencies.rules import DEFAULT_RULES, DependencyRule
 from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS, DependencyGraph
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.timeline import Timeline
+from hta_graph.graph.validate import edges_that_close_cycles
 from hta_graph.log import log_info, log_warning
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS
 from hta_graph.trace.table import Trace

@@ -80,8 +80,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage again, but never look through what is there by now: that takes a tenth of a run."""
-    gc.freeze()
+    """Collect garbage again, but seldom: most of what there is was imported or collected, and stays."""
     gc.set_threshold(10_000, 20, 20)
     gc.enable()
 

@@ -99,47 +99,47 @@ def of_advice(name: str, file: str, old: str, new: str) -> Mutation:
 
 def of_jobs(name: str, file: str, old: str, new: str, test: str) -> Mutation:
     """Make a mistake in what is written of a job."""
-    return Mutation(name, file, old, new, (f"tests/{test}.py",))
+    return Mutation(name, file, old, new, (test,))
 
 
 def of_oracle(name: str, file: str, old: str, new: str) -> Mutation:
     """Make a mistake in the rules of the straggler analysis."""
-    return Mutation(name, f"tests/support/straggler_{file}.py", old, new, ("tests/whole/test_straggler_oracle.py",))
+    return Mutation(name, file, old, new, ("tests/whole/test_straggler_oracle.py",))
 
 
 def of_sharing(name: str, file: str, old: str, new: str, test: str) -> Mutation:
     """Make a mistake in what others may see of a trace."""
-    return Mutation(name, f"hta_graph/export/anonymize/{file}.py", old, new, (f"tests/export/anonymize/{test}.py",))
+    return Mutation(name, file, old, new, (test,))
 
 
 SHARING = (
     of_sharing(
         "arguments that nobody knows stay",
-        "kept_arguments",
+        "hta_graph/export/anonymize/allowlist.py",
         "kept = None if rule is None or value is None else rule(value)",
         "kept = value if rule is None else rule(value)",
-        "test_leaks",
+        "tests/export/anonymize/test_leaks.py",
     ),
     of_sharing(
         "versions are any text",
-        "kept_header",
-        "return value if VERSION.fullmatch(value) else None",
+        "hta_graph/export/anonymize/allowlist.py",
+        "return value if VERSION_NUMBER.fullmatch(value) else None",
         "return value",
-        "test_leaks",
+        "tests/export/anonymize/test_leaks.py",
     ),
     of_sharing(
         "pseudonyms lose what autograd is told by",
-        "pseudonyms",
+        "hta_graph/export/anonymize/pseudonyms.py",
         'yield f"{plain}{middle}{ending}"\n            yield f"aten',
         'yield f"{plain}{middle}"\n            yield f"aten',
-        "test_pseudonyms",
+        "tests/export/anonymize/test_pseudonyms.py",
     ),
     of_sharing(
         "processes and threads keep their numbers and names",
-        "stripped_rows",
+        "hta_graph/export/anonymize/anonymize_trace.py",
         "found |= {key: change(value)",
         "found |= {key: value",
-        "test_leaks",
+        "tests/export/anonymize/test_leaks.py",
     ),
     Mutation(
         "a wait for another device may have ended later",
@@ -246,51 +246,94 @@ SIMULATORS = (
 """Mistakes in what a simulator's user reads and changes."""
 
 ORACLE = (
-    of_oracle("messages of nothing count", "rules", "if not _is_outside(operation, way, work.values())]", "]"),
-    of_oracle("a missing first receive shifts nothing", "rules", "shift = int(way ==", "shift = 0 * int(way =="),
+    of_oracle(
+        "messages of nothing count",
+        "tests/support/straggler_rules.py",
+        "if not _is_outside(operation, way, work.values())]",
+        "]",
+    ),
+    of_oracle(
+        "a missing first receive shifts nothing",
+        "tests/support/straggler_rules.py",
+        "shift = int(way ==",
+        "shift = 0 * int(way ==",
+    ),
     of_oracle(
         "messages out of the job have another side",
-        "rules",
+        "tests/support/straggler_rules.py",
         "own is not None and 0 <= own",
         "own is not None or 0 <= own",
     ),
     of_oracle(
-        "receives do not wait for the work before", "rules", "            if before:\n", "            if False:\n"
+        "receives do not wait for the work before",
+        "tests/support/straggler_rules.py",
+        "            if before:\n",
+        "            if False:\n",
     ),
-    of_oracle("first backward messages wait for the work before", "rules", "work[first - 2]", "work[first - 1]"),
+    of_oracle(
+        "first backward messages wait for the work before",
+        "tests/support/straggler_rules.py",
+        "work[first - 2]",
+        "work[first - 1]",
+    ),
     of_oracle(
         "the first gather of a chunk counts",
-        "rules",
+        "tests/support/straggler_rules.py",
         "for one in stage.in_sequence(GATHER)}",
         "for one in reversed(stage.in_sequence(GATHER))}",
     ),
     of_oracle(
         "the last scatter of a chunk counts",
-        "rules",
+        "tests/support/straggler_rules.py",
         "for one in reversed(stage.in_sequence(SCATTER))}",
         "for one in stage.in_sequence(SCATTER)}",
     ),
     of_oracle(
         "layernorm does not wait for scatters",
-        "rules",
+        "tests/support/straggler_rules.py",
         "    if is_shared and is_overlapped and scatters:",
         "    if False:",
     ),
-    of_oracle("a job without partners shares parameters", "rules", "dp * dsp > 1, any", "dp * dsp > 0, any"),
-    of_oracle("shards are no partners", "rules", "dp * dsp > 1, any", "dp > 1, any"),
-    of_oracle("clipping is not synchronised", "rules", "(CLIP, stages, True)", "(CLIP, stages, False)"),
+    of_oracle(
+        "a job without partners shares parameters",
+        "tests/support/straggler_rules.py",
+        "dp * dsp > 1, any",
+        "dp * dsp > 0, any",
+    ),
+    of_oracle("shards are no partners", "tests/support/straggler_rules.py", "dp * dsp > 1, any", "dp > 1, any"),
+    of_oracle(
+        "clipping is not synchronised",
+        "tests/support/straggler_rules.py",
+        "(CLIP, stages, True)",
+        "(CLIP, stages, False)",
+    ),
     of_oracle(
         "embeddings of inner stages count",
-        "rules",
+        "tests/support/straggler_rules.py",
         "is_outer = stage.number in (0, stage.pp - 1)",
         "is_outer = stage.number == 0",
     ),
-    of_oracle("faults of clocks are transfers", "job", "NOT_BEFORE_NS = -10e6", "NOT_BEFORE_NS = -10e9"),
-    of_oracle("ideal communication is a mean", "job", "np.mean if kind in COMPUTE else np.median", "np.mean"),
-    of_oracle("ideal work is a median", "job", "np.mean if kind in COMPUTE else np.median", "np.median"),
+    of_oracle(
+        "faults of clocks are transfers",
+        "tests/support/pipeline_job.py",
+        "NOT_BEFORE_NS = -10e6",
+        "NOT_BEFORE_NS = -10e9",
+    ),
+    of_oracle(
+        "ideal communication is a mean",
+        "tests/support/pipeline_job.py",
+        "np.mean if kind in COMPUTE else np.median",
+        "np.mean",
+    ),
+    of_oracle(
+        "ideal work is a median",
+        "tests/support/pipeline_job.py",
+        "np.mean if kind in COMPUTE else np.median",
+        "np.median",
+    ),
     of_oracle(
         "groups do not meet",
-        "replay",
+        "tests/support/straggler_replay.py",
         "        if members.size > 1 if group.on_all else len(group.members) > 1:",
         "        if False:",
     ),
@@ -303,49 +346,49 @@ MISTAKES = (
         "hta_graph/export/perfetto/rewrite_rows.py",
         "        while number in self.processes:\n",
         "        while False:\n",
-        "export/perfetto/test_job_overlay",
+        "tests/export/perfetto/test_job_overlay.py",
     ),
     of_jobs(
         "arrows stay where a clock moves their events",
         "hta_graph/export/perfetto/rewrite_rows.py",
         "        found[mine] = shift[order[at.clip(min=0)]]\n",
         "        found[mine] = 0\n",
-        "export/perfetto/test_job_overlay",
+        "tests/export/perfetto/test_job_overlay.py",
     ),
     of_jobs(
         "a rank's base time is forgotten",
         "hta_graph/export/perfetto/rewrite_rows.py",
         "alone, moved) + own_base - base_ns",
         "alone, moved)",
-        "export/perfetto/test_job_overlay",
+        "tests/export/perfetto/test_job_overlay.py",
     ),
     of_jobs(
         "the wrong rank waits in a picture",
         "hta_graph/export/picture/boxes.py",
         "came_last, waited = (",
         "waited, came_last = (",
-        "export/picture/test_job_pictures",
+        "tests/export/picture/test_job_pictures.py",
     ),
     of_jobs(
         "waits are drawn as communication",
         "hta_graph/paths/level_of_detail.py",
         "    if isinstance(graph, JobGraph):\n",
         "    if False:\n",
-        "analyses/report/test_job_timeline",
+        "tests/analyses/report/test_job_timeline.py",
     ),
     of_jobs(
         "a saved job forgets its rendezvous",
         "hta_graph/export/parquet.py",
         '    return EventTable.join([tables["events"], added])',
         '    return EventTable.join([tables["events"], added.take(slice(0, 0))])',
-        "export/test_job_parquet",
+        "tests/export/test_job_parquet.py",
     ),
     of_jobs(
         "a filter forgets the rank",
         "hta_graph/graph/dependency_graph.py",
         "        if rank is not None:\n",
         "        if False:\n",
-        "graph/test_job_queries",
+        "tests/graph/test_job_graph_queries.py",
     ),
     of_advice(
         "no launches are enough",
@@ -861,8 +904,8 @@ PAGES = (
     Mutation(
         "bars of several series are merged",
         "hta_graph/paths/level_of_detail.py",
-        "return numbered_runs(series, stretch)",
-        "return numbered_runs(stretch)",
+        "return run_numbers(series, stretch)",
+        "return run_numbers(stretch)",
         ON_PAGES,
     ),
     Mutation(
@@ -1247,15 +1290,15 @@ COLUMNS = (
     Mutation(
         "a record without a call captures nothing",
         "hta_graph/dependencies/wait_resolution.py",
-        "start_position(picked(calls, lower)) + 1",
-        "start_position(picked(calls, lower)) * 0",
+        "start_position(take_or(calls, lower)) + 1",
+        "start_position(take_or(calls, lower)) * 0",
         ("tests/dependencies/test_wait_order.py",),
     ),
     Mutation(
         "a record without a call captures all",
         "hta_graph/dependencies/wait_resolution.py",
-        "start_position(picked(calls, lower)) + 1",
-        "start_position(picked(calls, lower)) + 10**6",
+        "start_position(take_or(calls, lower)) + 1",
+        "start_position(take_or(calls, lower)) + 10**6",
         ("tests/dependencies/test_wait_order.py",),
     ),
     Mutation(
@@ -1344,24 +1387,24 @@ COLUMNS = (
     ),
     Mutation(
         "an id that several have shows a launch",
-        "hta_graph/trace/external_id_launches.py",
+        "hta_graph/trace/read.py",
         "first[count == 1]",
         "first[count >= 1]",
-        ("tests/trace/test_external_id_launches.py",),
+        ("tests/trace/test_launches_by_external_id.py",),
     ),
     Mutation(
         "a call launches a kernel of another name",
-        "hta_graph/trace/external_id_launches.py",
+        "hta_graph/trace/read.py",
         "at >= 0 and name == trace.name_of(kernels[at])",
         "at >= 0",
-        ("tests/trace/test_external_id_launches.py",),
+        ("tests/trace/test_launches_by_external_id.py",),
     ),
     Mutation(
         "launches by External id count as recorded",
         "hta_graph/dependencies/streams.py",
         "Rule.SAME_EXTERNAL_ID if by_name else Rule.RECORDED",
         "Rule.RECORDED",
-        ("tests/trace/test_external_id_launches.py",),
+        ("tests/trace/test_launches_by_external_id.py",),
     ),
     Mutation(
         "a full device is never waited for",
@@ -1394,8 +1437,8 @@ COLUMNS = (
     Mutation(
         "an event captures some nodes of a graph",
         "hta_graph/dependencies/inferred_waits.py",
-        "np.where(whole, picked(latest, at), -1)",
-        "np.where(True, picked(latest, at), -1)",
+        "np.where(whole, take_or(latest, at), -1)",
+        "np.where(True, take_or(latest, at), -1)",
         ("tests/dependencies/test_inferred_waits.py",),
     ),
     Mutation(
@@ -1660,14 +1703,14 @@ COLUMNS = (
     Mutation(
         "lines leave as they are",
         "analyses/display/stderr.py",
-        "{printable(line)}",
+        "{sanitize(line)}",
         "{line}",
         ("tests/analyses/cli/test_hostile_text.py",),
     ),
     Mutation(
         "cells leave as they are",
         "analyses/display/console.py",
-        "Text(printable(text), style",
+        "Text(sanitize(text), style",
         "Text(text, style",
         ("tests/analyses/cli/test_hostile_text.py",),
     ),
@@ -1879,7 +1922,7 @@ COLUMNS = (
         "analyses/cli/commands/diff.py",
         "found.change_share > share:",
         "abs(found.change_share) > share:",
-        ("tests/analyses/cli/test_diff.py",),
+        ("tests/analyses/cli/commands/test_diff.py",),
     ),
 )
 RUNS = tuple(
@@ -1894,7 +1937,7 @@ RUNS = tuple(
             "(_is_never_merged(graph, pieces), pieces.event, inside)",
             "(False, 0, inside)",
         ),
-        ("unexplained waits are one", "(pieces.bound == BoundBy.UNEXPLAINED) | picked", "picked"),
+        ("unexplained waits are one", "(pieces.bound == BoundBy.UNEXPLAINED) | take_or", "picked"),
         ("a run belongs to its smallest owner", "np.lexsort((-time, run))", "np.lexsort((time, run))"),
         ("a run has the edge of its first segment", "len(first)) > 0", "len(first)) < 0"),
         ("a thousandth and one more", "-(-window_ns // MERGE_RESOLUTION)", "window_ns // MERGE_RESOLUTION + 1"),
@@ -1992,7 +2035,7 @@ JOBS = (
     Mutation(
         "of a job transfer is another rank's",
         "analyses/questions/idle_time.py",
-        "until = np.minimum(pieces.end, picked(waits.end, place, otherwise=0))",
+        "until = np.minimum(pieces.end, take_or(waits.end, place, otherwise=0))",
         "until = np.where(place >= 0, pieces.end, 0)",
         ("tests/analyses/questions/test_blame_ranks.py",),
     ),
@@ -2037,8 +2080,8 @@ JOINED = (
     Mutation(
         "an operation more anywhere makes places unlike",
         "hta_graph/what_if/rank_normalization.py",
-        "_paths_around(graph, call), picked",
-        "np.zeros(len(events), np.int64), picked",
+        "_call_path_keys(graph, call), take_or",
+        "np.zeros(len(events), np.int64), take_or",
         ("tests/what_if/test_edge_correspondence.py",),
     ),
     Mutation(
@@ -2091,108 +2134,107 @@ SKELETON_TESTS = ("tests/multi_rank/summary/test_critical_paths.py", "tests/mult
 
 def of_skeletons(name: str, file: str, old: str, new: str) -> Mutation:
     """Make a mistake in what stands for a rank."""
-    return Mutation(name, f"hta_graph/{file}.py", old, new, SKELETON_TESTS)
+    return Mutation(name, file, old, new, SKELETON_TESTS)
 
 
 SKELETONS = (
     of_skeletons(
         "what binds a thread is not compared with its communication",
-        "algorithms/skeleton/kept_rows",
+        "hta_graph/multi_rank/summary/boundary_events.py",
         "        kept[fresh] = True\n",
         "        break\n",
     ),
     of_skeletons(
         "the next kept point is one round away",
-        "algorithms/skeleton/contraction",
+        "hta_graph/multi_rank/summary/boundary_events.py",
         "while (leads != (further := leads[leads])).any():",
         "for further in [leads[leads]]:",
     ),
     of_skeletons(
         "clocks that go wrong between kept points are forgotten",
-        "algorithms/skeleton/contraction",
+        "hta_graph/multi_rank/summary/boundary_events.py",
         "since - np.minimum(lowest[bound], since)",
         "0",
     ),
     of_skeletons(
         "the end of a window on a thread is nobody's",
-        "algorithms/skeleton/job_hops",
-        "WindowHops.join([behind.take(behind.end > behind.start), back])",
-        "WindowHops.join([behind.take(behind.end < behind.start), back])",
+        "hta_graph/multi_rank/summary/path_legs.py",
+        "WindowLegs.join([behind.take(behind.end > behind.start), back])",
+        "WindowLegs.join([behind.take(behind.end < behind.start), back])",
     ),
     of_skeletons(
         "time between ranks is lost",
-        "algorithms/skeleton/job_hops",
+        "hta_graph/multi_rank/summary/path_legs.py",
         "        if end > start:\n",
         "        if start > end:\n",
     ),
     of_skeletons(
         "windows of a skeleton are in the rank's own time",
-        "graph/rank_summary",
+        "hta_graph/graph/rank_summary.py",
         '"start_ns": record["start_ns"] - ahead,',
         '"start_ns": record["start_ns"],',
     ),
     of_skeletons(
         "ways of a skeleton are in the rank's own time",
-        "job/causes/rank_ways",
+        "hta_graph/multi_rank/rank_activity.py",
         "self.walks.before_ns - ahead",
         "self.walks.before_ns",
     ),
     of_skeletons(
         "ways lead to those of other ranks",
-        "job/causes/rank_ways",
+        "hta_graph/multi_rank/rank_activity.py",
         "np.where(own < size, own + first, own - size + further)",
         "np.where(own < size, own + first, own - size + further - 1)",
     ),
     of_skeletons(
         "a clock that drifts is one that is ahead",
-        "job/matching/clocks/rank_clocks",
+        "hta_graph/multi_rank/matching/job_clocks.py",
         "return not self.line.drift and not self.gpu_ahead",
         "return True",
     ),
     of_skeletons(
         "communication on the CPU is on a lane of its rank",
-        "job/skeletons/job_paths",
-        "lane = picked(np.concatenate([own, further]), pieces.lane)",
-        "lane = picked(own, pieces.lane)",
+        "hta_graph/multi_rank/summary/critical_paths.py",
+        "lane = take_or(np.concatenate([own, further]), pieces.lane)",
+        "lane = take_or(own, pieces.lane)",
     ),
 )
 """What stands for ranks where there are many."""
 
-RANK_REPLAY_TESTS = tuple(
-    f"tests/{name}.py"
-    for name in (
-        "algorithms/skeleton/test_ways_between", "job/replays/test_meeting_points", "job/replays/test_job_replay",
-    )
-)  # fmt: skip
+RANK_REPLAY_TESTS = (
+    "tests/multi_rank/what_if/test_boundary_longest_paths.py",
+    "tests/multi_rank/what_if/test_job_longest_paths.py",
+    "tests/multi_rank/what_if/test_job_replay.py",
+)
 
 
 def of_ranks(name: str, file: str, old: str, new: str) -> Mutation:
     """Make a mistake in the replay of ranks one by one."""
-    return Mutation(name, f"hta_graph/{file}.py", old, new, RANK_REPLAY_TESTS)
+    return Mutation(name, file, old, new, RANK_REPLAY_TESTS)
 
 
 REPLAYS_OF_RANKS = (
     of_ranks(
         "every draft has a rank's first weights",
-        "job/replays/job_ways",
+        "hta_graph/multi_rank/what_if/job_longest_paths.py",
         "own = [ways.weights[:, of[drafts]] for",
         "own = [ways.weights[:, 0 * of[drafts]] for",
     ),
     of_ranks(
         "a change that concerns nothing here is one of its own",
-        "job/replays/make_replay",
+        "hta_graph/multi_rank/what_if/rank_replay.py",
         "if at in concerned and",
         "if at not in concerned and",
     ),
     of_ranks(
         "changes that add years are made",
-        "job/replays/job_replay",
-        "refuse_too_long(solved.added_ns(1), self.job.path, self.window)",
-        "refuse_too_long(0.0, self.job.path, self.window)",
+        "hta_graph/multi_rank/what_if/job_replay.py",
+        "check_added_time(solved.added_ns(1), self.job.path, self.window)",
+        "check_added_time(0.0, self.job.path, self.window)",
     ),
     of_ranks(
         "a change is unchanged if it is on one rank",
-        "job/replays/solved_drafts",
+        "hta_graph/multi_rank/what_if/job_longest_paths.py",
         "return all(draft in answer.unchanged",
         "return any(draft in answer.unchanged",
     ),
@@ -2212,127 +2254,127 @@ REPLAYS_OF_RANKS = (
     ),
     of_ranks(
         "a message's place is that of any other",
-        "job/replays/meeting_points",
+        "hta_graph/multi_rank/what_if/job_longest_paths.py",
         "names = [job.name_of(row) for row in",
         'names = ["message" for row in',
     ),
     of_ranks(
         "a rank is asked about the others' places",
-        "job/replays/beside_others",
+        "hta_graph/multi_rank/what_if/job_replay.py",
         "if part.index != place]",
         "if part.index == place]",
     ),
     of_ranks(
         "a meeting is when the first one comes",
-        "job/replays/job_ways",
+        "hta_graph/multi_rank/what_if/job_longest_paths.py",
         "np.maximum.reduceat(reached, begins, axis=0)",
         "np.minimum.reduceat(reached, begins, axis=0)",
     ),
     of_ranks(
         "of two ways the first one counts",
-        "algorithms/skeleton/ways_between",
+        "hta_graph/multi_rank/what_if/boundary_longest_paths.py",
         "np.maximum(weight, known[0]), np.where",
         "known[0], np.where",
     ),
     of_ranks(
         "what is passed over weighs nothing",
-        "algorithms/skeleton/ways_between",
+        "hta_graph/multi_rank/what_if/boundary_longest_paths.py",
         "yield source, weight + more, among",
         "yield source, weight, among",
     ),
     of_ranks(
         "a tie is broken by what counts under another draft",
-        "algorithms/skeleton/ways_between",
+        "hta_graph/multi_rank/what_if/boundary_longest_paths.py",
         "np.where(wins, order, known[1])",
         "known[1]",
     ),
     of_ranks(
         "what is passed over stands behind all others",
-        "algorithms/skeleton/ways_between",
+        "hta_graph/multi_rank/what_if/boundary_longest_paths.py",
         "among + order * span",
         "among + own.span * span",
     ),
     of_ranks(
         "of equally late ends the last one is preferred",
-        "algorithms/skeleton/ways_between",
-        "    last = len(asked) + _deciding(head[len(asked) :], behind[len(asked) :])\n",
-        "    last = len(asked) + _deciding(head[len(asked) :], behind[len(asked) :])[::-1]\n",
+        "hta_graph/multi_rank/what_if/boundary_longest_paths.py",
+        "    last = len(asked) + _deciding_ends(head[len(asked) :], behind[len(asked) :])\n",
+        "    last = len(asked) + _deciding_ends(head[len(asked) :], behind[len(asked) :])[::-1]\n",
     ),
     of_ranks(
         "every node goes",
-        "algorithms/skeleton/ways_between",
+        "hta_graph/multi_rank/what_if/boundary_longest_paths.py",
         "if not kept[node] or len(before) * len(after) > len(before) + len(after):",
         "if not kept[node]:",
     ),
     of_ranks(
         "edges from elsewhere lead there",
-        "job/joining/rank_of_job",
+        "hta_graph/multi_rank/join_ranks.py",
         "EdgeTable.between(kind, own.instant + first, own.row, from_end=False, to_end=True, rule=own.rule)",
         "EdgeTable.between(kind, own.row, own.instant + first, from_end=True, to_end=False, rule=own.rule)",
     ),
     of_ranks(
         "a wait below the clocks' error is one",
-        "job/replays/meeting_points",
+        "hta_graph/multi_rank/what_if/job_longest_paths.py",
         "is_doubtful=doubtful[edges.row[at]],",
         "is_doubtful=False,",
     ),
     of_ranks(
         "of equally late ranks the earliest is preferred",
-        "job/replays/meeting_points",
+        "hta_graph/multi_rank/what_if/job_longest_paths.py",
         "np.lexsort((-position, number))",
         "np.lexsort((position, number))",
     ),
     of_ranks(
         "what is preferred comes last",
-        "job/replays/job_ways",
+        "hta_graph/multi_rank/what_if/job_longest_paths.py",
         "np.argmin(order[late])",
         "np.argmax(order[late])",
     ),
     of_ranks(
         "what others decide is that of the first draft",
-        "job/replays/job_ways",
-        "self.values(draft)[self._nodes_of_given(place)] + start_ns",
-        "self.values(0)[self._nodes_of_given(place)] + start_ns",
+        "hta_graph/multi_rank/what_if/job_longest_paths.py",
+        "self.values(draft)[self._nodes_of_incoming(place)] + start_ns",
+        "self.values(0)[self._nodes_of_incoming(place)] + start_ns",
     ),
     of_ranks(
         "a path is that of the first draft",
-        "job/replays/job_ways",
+        "hta_graph/multi_rank/what_if/job_longest_paths.py",
         "edges, values = self._edges, self.values(draft)",
         "edges, draft, values = self._edges, 0, self.values(0)",
     ),
     of_ranks(
         "a path is told of what was recorded",
-        "job/replays/make_replay",
+        "hta_graph/multi_rank/what_if/rank_replay.py",
         "self._replay.passed(self._draft(path.draft), given, ways)",
         "self._replay.passed(self._draft(-1), given, ways)",
     ),
     of_ranks(
         "ranks do not agree how a pattern is read",
-        "job/replays/job_replay",
+        "hta_graph/multi_rank/what_if/job_replay.py",
         "if until <= self._until and agreed is None:",
         "if until <= self._until:",
     ),
     of_ranks(
         "any rank is the last one",
-        "job/replays/solved_drafts",
+        "hta_graph/multi_rank/what_if/job_longest_paths.py",
         "last = self._usual if self._usual in latest else latest[0]",
         "last = latest[0]",
     ),
     of_ranks(
         "a window ends on each rank as on the last one",
-        "job/replays/make_replay",
+        "hta_graph/multi_rank/what_if/rank_replay.py",
         "    if not asked.is_last:\n",
         "    if False:\n",
     ),
     of_ranks(
         "what is usual is that of all ranks",
-        "algorithms/replay/edge_times",
-        "zip(graph.rank_graphs, edges_of_ranks(graph), strict=True)",
-        "((part, np.concatenate(edges_of_ranks(graph))) for part in graph.rank_graphs)",
+        "hta_graph/what_if/replay_graph.py",
+        "zip(graph.rank_graphs, edges_by_rank(graph), strict=True)",
+        "((part, np.concatenate(edges_by_rank(graph))) for part in graph.rank_graphs)",
     ),
     of_ranks(
         "what a stream goes on with is not looked at",
-        "algorithms/skeleton/rank_replay",
+        "hta_graph/multi_rank/what_if/rank_replay.py",
         "return np.flatnonzero(~(keeps & counts)[sink.ends])",
         "return np.flatnonzero(~counts[sink.ends])",
     ),
@@ -2357,7 +2399,7 @@ CHANGES = (
     Mutation(
         "edges with own weights keep the lengths of their parts",
         "hta_graph/what_if/modified_window.py",
-        "        return _stretched(parts.length, parts.edge, change)",
+        "        return _lengthened_parts(parts.length, parts.edge, change)",
         "        return parts.length",
         ("tests/what_if/test_replay.py",),
     ),
@@ -2399,8 +2441,8 @@ REPLAYED = (
     Mutation(
         "waits are replayed twice",
         "hta_graph/what_if/replay_graph.py",
-        "np.isin(role, OF_ITS_LANE), measured[bound_by],",
-        "np.isin(role, OF_ITS_LANE), measured,",
+        "np.isin(role, SAME_LANE_ROLES), measured[bound_by],",
+        "np.isin(role, SAME_LANE_ROLES), measured,",
         REPLAY,
     ),
     Mutation(
@@ -2413,7 +2455,7 @@ REPLAYED = (
     Mutation(
         "a point without a cause keeps its time",
         "hta_graph/what_if/replay_graph.py",
-        "source = self._what_came_before(target)",
+        "source = self._preceding_points(target)",
         "source = np.full(len(target), self.start_point, np.int32)",
         REPLAY,
     ),
@@ -2483,8 +2525,8 @@ REPLAYED = (
     Mutation(
         "steps of other shapes are compared",
         "hta_graph/what_if/rank_normalization.py",
-        "mixed_key(alike, among, nth)",
-        "mixed_key(alike, nth)",
+        "hash_rows(alike, among, nth)",
+        "hash_rows(alike, nth)",
         REPLAY,
     ),
 )
@@ -2565,7 +2607,7 @@ MEETINGS = (
     of_meetings(
         "a caller never waits for its collective",
         "hta_graph/multi_rank/join_ranks.py",
-        "EdgeTable.join([host_work_edges(graph, work), collective_wait(graph, work)])",
+        "EdgeTable.join([host_communication_edges(graph, work), collective_wait_edges(graph, work)])",
         "host_work_edges(graph, work)",
     ),
     of_meetings(
@@ -2753,14 +2795,14 @@ WRITING = (
     Mutation(
         "dumps beside the traces are no inputs",
         "analyses/cli/path_args.py",
-        'f"{FOLDER}/*"',
-        'f"{FOLDER}"',
+        'f"{FLIGHT_FOLDER}/*"',
+        'f"{FLIGHT_FOLDER}"',
         NAMED,
     ),
     Mutation(
         "counters replace what is in their folder",
         "analyses/cli/commands/strip_and_counters.py",
-        "    check_targets(targets, input_files(options))\n",
+        "    check_outputs(targets, input_files(options))\n",
         "",
         NAMED,
     ),
@@ -2795,7 +2837,7 @@ WRITING = (
     Mutation(
         "two names that a disk takes for one",
         "hta_graph/storage/output_paths.py",
-        "mine.name == yours.name or _is_one_name(mine.name, yours.name, mine.parent)",
+        "mine.name == yours.name or _is_same_name(mine.name, yours.name, mine.parent)",
         "mine.name == yours.name",
         TARGETS,
     ),

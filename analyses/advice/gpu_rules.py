@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import ceil
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,10 +14,12 @@ from hta_graph.gpu_activity import WorkType
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import BoundBy, Floats
-from hta_graph.roofline.attainable import AttainableWork, gpu_name
 from hta_graph.roofline.demand import Unit
-from hta_graph.roofline.devices import find_device, is_tf32
-from hta_graph.roofline.recorded_calls import RecordedCall
+from hta_graph.roofline.devices import find_device, gpu_name, is_tf32
+
+if TYPE_CHECKING:
+    from hta_graph.roofline.attainable import AttainableWork
+    from hta_graph.roofline.recorded_calls import RecordedCall
 
 CAUSES = {
     "computation": "they start after computation that they wait for, and nothing is left to run beside them",
@@ -133,7 +136,11 @@ def limited_work(facts: PathFacts) -> AttainableWork | None:
         return None
     gpus = [gpu for gpu in np.unique(graph.lanes.device[facts.work.lane]).tolist() if gpu >= 0]
     device = find_device(gpu_name(graph, gpus))
-    return AttainableWork(graph, facts.work, device) if device else None
+    if device is None:
+        return None
+    from hta_graph.roofline.attainable import AttainableWork  # late: most answers need no cost models
+
+    return AttainableWork(graph, facts.work, device)
 
 
 def far_from_limit(facts: PathFacts) -> PathFinding | None:

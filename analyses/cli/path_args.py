@@ -10,8 +10,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Self
 
-from hta_graph.storage.file_lists import expand_file_lists
-from hta_graph.storage.location import Location, resolve_location
+from hta_graph.storage.location import Location, expand_file_lists, resolve_location
 
 
 class PathArgument(str):

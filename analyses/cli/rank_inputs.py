@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from analyses.display.stderr import ProgressLine, say
-from hta_graph.storage.file_lists import expand_file_lists
-from hta_graph.storage.location import Location
+from hta_graph.storage.location import Location, expand_file_lists
 
 if TYPE_CHECKING:
     from analyses.display.text_layout import Line

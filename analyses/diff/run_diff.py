@@ -24,6 +24,8 @@ from hta_graph.paths.windows import WindowForm, WindowQuery
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+__all__ = ["TABLES", "TIMES", "answer", "answer_of_comparison", "between_runs", "comparison_keys", "figure"]
+
 
 def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]) -> Answer:
     """Return what changed between one stretch of a run and one of another.

@@ -31,10 +31,10 @@ from hta_graph.model import Codes, Floats, GapCause, Ints
 from hta_graph.paths.critical_path import CriticalPath, critical_path
 from hta_graph.paths.gaps import GapExplainer
 from hta_graph.paths.intervals import union
-from hta_graph.roofline.attainable import ATTAINABLE_SHARE, AttainableWork, gpu_name
+from hta_graph.roofline.attainable import ATTAINABLE_SHARE, AttainableWork
 from hta_graph.roofline.cost_models.table import MAX_WORK
 from hta_graph.roofline.demand import Unit
-from hta_graph.roofline.devices import Device, find_device, resolve_peaks
+from hta_graph.roofline.devices import Device, find_device, gpu_name, resolve_peaks
 from hta_graph.text.shorten import short_name, shorten_middle
 from hta_graph.what_if.changes import scale_activities
 from hta_graph.what_if.modified_window import ModifiedWindow

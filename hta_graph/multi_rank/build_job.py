@@ -16,8 +16,7 @@ from hta_graph.multi_rank.matching.flight_sequence_numbers import with_assigned_
 from hta_graph.multi_rank.read_ranks import Progress, ReadOptions, Report, read_graphs
 from hta_graph.multi_rank.summary.summarize import SummaryRequest
 from hta_graph.multi_rank.summary_job import SummaryJobReader
-from hta_graph.storage.file_lists import expand_file_lists
-from hta_graph.storage.location import Location, RemotePath, is_remote, resolve_location
+from hta_graph.storage.location import Location, RemotePath, expand_file_lists, is_remote, resolve_location
 from hta_graph.text.formatting import milliseconds
 from hta_graph.trace.memory_limit import limit_memory
 from hta_graph.trace.read import Say

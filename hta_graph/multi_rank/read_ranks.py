@@ -25,8 +25,7 @@ from hta_graph.multi_rank.read_engine import (
     processor_count,
 )
 from hta_graph.multi_rank.summary.summarize import SummaryRequest
-from hta_graph.storage.file_lists import expand_file_lists
-from hta_graph.storage.location import Location, parallel_map
+from hta_graph.storage.location import Location, expand_file_lists, parallel_map
 from hta_graph.trace.header import text_size
 from hta_graph.trace.memory_limit import limit_memory, out_of_memory_error
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand_inputs

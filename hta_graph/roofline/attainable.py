@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -162,10 +162,3 @@ def _binding_limit(compute_ns: float, memory_ns: float, share: float) -> str | N
     if np.isnan(share):
         return None
     return "compute" if np.isnan(memory_ns) or compute_ns > memory_ns else "memory"
-
-
-def gpu_name(graph: DependencyGraph, gpus: Collection[int]) -> str:
-    """Return the name of the GPUs that work; empty where the header does not tell, or several differ."""
-    names = graph.trace.gpu_names
-    used = {names[gpu] for gpu in gpus if gpu < len(names)} or set(names)
-    return used.pop() if len(used) == 1 else ""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hta_graph.errors import TraceError, UsageError
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.roofline.demand import Unit
 from hta_graph.storage.location import Location, resolve_location
 from hta_graph.text.sanitize import one_line
@@ -243,3 +244,10 @@ def _check_number(path: Location, key: str, value: Any) -> None:
 
 def _refuse(path: Location, cause: str, remedy: str = "") -> NoReturn:
     raise UsageError(f"{path}: {cause}", remedy or REMEDY)
+
+
+def gpu_name(graph: DependencyGraph, gpus: Collection[int]) -> str:
+    """Return the name of the GPUs that work; empty where the header does not tell, or several differ."""
+    names = graph.trace.gpu_names
+    used = {names[gpu] for gpu in gpus if gpu < len(names)} or set(names)
+    return used.pop() if len(used) == 1 else ""

@@ -48,7 +48,7 @@ class Selector:
     def of(cls, text: str) -> Selector:
         """Read ``KIND:PATTERN`` or a bare pattern.
 
-        >>> [(what.kind, what.pattern) for what in map(What.of, ("kernel:gemm", "aten::mm"))]
+        >>> [(what.kind, what.pattern) for what in map(Selector.of, ("kernel:gemm", "aten::mm"))]
         [('kernel', 'gemm'), ('', 'aten::mm')]
 
         Raises:

@@ -457,7 +457,7 @@ def test_a_group_needs_a_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_plain_installation_writes_workloads() -> None:
     """What the exports for simulators need comes without an extra."""
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert [line for line in project["dependencies"] if line.startswith("protobuf")]
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from hta_graph.gpu_activity import activities
 from hta_graph.roofline.activity_groups import activity_groups, operator_activities
-from hta_graph.roofline.attainable import AttainableWork, attainable, gpu_name
+from hta_graph.roofline.attainable import AttainableWork, attainable
 from hta_graph.roofline.cost_models.table import demand_of
-from hta_graph.roofline.devices import Device
+from hta_graph.roofline.devices import Device, gpu_name
 from hta_graph.roofline.recorded_calls import RecordedCall
 from tests.roofline.recorded_inputs import recorded
 from tests.support.trace_builder import TraceBuilder

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from hta_graph.storage.file_lists import expand_file_lists
-from hta_graph.storage.location import is_remote, name_with_secrets, resolve_location
+from hta_graph.storage.location import expand_file_lists, is_remote, name_with_secrets, resolve_location
 from hta_graph.trace.rank_files import expand_inputs
 from tests.support.two_rank_job import small_job
 

@@ -83,7 +83,7 @@ def test_a_header_of_a_large_object_costs_little(bucket: Bucket) -> None:
 
 @pytest.mark.slow
 def test_a_folder_of_many_is_listed_once(bucket: Bucket) -> None:
-    from hta_graph.storage.file_lists import expand_file_lists
+    from hta_graph.storage.location import expand_file_lists
     from hta_graph.trace.rank_files import expand_inputs
 
     for at in range(40):

@@ -16,8 +16,9 @@ from typing import Any
 
 from tests.simulator import Dialect, Program, Run, pytorch_idioms, simulate, to_bytes, write
 from tests.simulator.program import Frame, Gap, Launch, Op, Statement, Stream, SyncDevice, ThreadProgram, Wait
+from tests.support.samples import SAMPLES
 
-FOLDER = Path(__file__).parents[2] / "analyses" / "sample"
+FOLDER = SAMPLES
 SAMPLE = FOLDER / "sample_trace.json.gz"
 
 LAYERS = 4

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 import hta_graph as hg
 from hta_graph import DependencyGraph
-from hta_graph.dependencies.cycle_removal import edges_that_close_cycles
 from hta_graph.dependencies.stream_queues import rows_with_latest_end
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.timeline import Nesting
+from hta_graph.graph.validate import edges_that_close_cycles
 from hta_graph.model import CPU_KINDS, GPU_KINDS, WALKABLE, EdgeKind, EventKind
 from hta_graph.paths.binding_edges import binding_edges, walk_back
 from hta_graph.trace.table import EventTable, canonical_order, refined_order

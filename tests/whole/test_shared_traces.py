@@ -18,9 +18,9 @@ import pytest
 import hta_graph as hg
 from hta_graph import DependencyGraph
 from hta_graph.dependencies.context import RuleContext
-from hta_graph.dependencies.cycle_removal import edges_that_close_cycles
 from hta_graph.dependencies.host import forward_backward
 from hta_graph.graph.timeline import Timeline
+from hta_graph.graph.validate import edges_that_close_cycles
 from hta_graph.paths.binding_edges import binding_edges
 from hta_graph.paths.windows import WindowQuery
 from hta_graph.trace.decompress import read_bytes

@@ -31,7 +31,7 @@ from analyses.cli.window_args import WindowArgs
 from analyses.description import IndexEntry
 from analyses.display.stderr import say
 from hta_graph.errors import UsageError
-from hta_graph.storage.file_lists import expand_file_lists
+from hta_graph.storage.location import expand_file_lists
 
 
 def _add_overlay(parser: argparse.ArgumentParser) -> None:

@@ -16,8 +16,7 @@ from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.display.stderr import say
 from hta_graph.chakra.convert_options import CHOICES
 from hta_graph.errors import HtaGraphError, OutputError, UsageError
-from hta_graph.storage.file_lists import expand_file_lists
-from hta_graph.storage.location import Location, resolve_location
+from hta_graph.storage.location import Location, expand_file_lists, resolve_location
 
 if TYPE_CHECKING:
     from analyses.display.text_layout import Line

@@ -18,8 +18,7 @@ import numpy as np
 from hta_graph.errors import TraceError
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.matching.communications import count_elements
-from hta_graph.storage.file_lists import expand_file_lists
-from hta_graph.storage.location import Location
+from hta_graph.storage.location import Location, expand_file_lists
 from hta_graph.trace.decompress import read_bytes, text_head
 from hta_graph.trace.memory_limit import out_of_memory_error
 from hta_graph.trace.profiler_names import RANK_IN_FILE_NAME
