@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from analyses.hta.trace import Trace
     from analyses.hta.trace_analysis import TraceAnalysis
     from analyses.hta.trace_diff import DeviceType, LabeledTrace, TraceDiff
-    from analyses.opportunities import gain_curves
     from analyses.questions import (
         annotation_times,
         attribution,
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
         stragglers,
         temporal_breakdown,
     )
+    from analyses.report.gain_curves import gain_curves
     from analyses.report.timeline import timeline_page
     from analyses.scope import Scope, in_window, per_step, whole
 
@@ -112,7 +112,7 @@ _HOME = {
     "ZeroDurationFilter": "analyses.hta.filters",
     "add_et_column": "analyses.hta.execution_trace",
     "correlate_execution_trace": "analyses.hta.execution_trace",
-    "gain_curves": "analyses.opportunities",
+    "gain_curves": "analyses.report.gain_curves",
     "in_window": "analyses.scope",
     "load_execution_trace": "analyses.hta.execution_trace",
     "per_step": "analyses.scope",

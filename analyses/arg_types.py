@@ -8,23 +8,23 @@ from collections.abc import Callable
 from typing import TypeVar
 
 Number = TypeVar("Number", int, float)
-GREATEST = 10**18 - 1
+GREATEST_INTEGER = 10**18 - 1
 """What the names of steps and events can say; it fits 64 bits, as does the sum of nine."""
 LARGEST_SIZE = 1 << 60
 LARGEST_FACTOR = 10**6
-WHOLE = re.compile(r"[+-]?[0-9]{1,30}")
+INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 REAL = re.compile(r"[+-]?([0-9]{1,30}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]?[0-9]{1,3})?")
 SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGT]?)(?:i?B)?", re.IGNORECASE)
 SHARE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,9})?|\.[0-9]{1,9})( ?%)?")
 
 
-def whole_number(least: int = -GREATEST, most: int = GREATEST) -> Callable[[str], int]:
+def whole_number(least: int = -GREATEST_INTEGER, most: int = GREATEST_INTEGER) -> Callable[[str], int]:
     """Return what reads a whole number of a range.
 
     >>> whole_number(0, 99)("7"), whole_number()("-1")
     (7, -1)
     """
-    return _number(WHOLE, int, "a whole number", least, most)
+    return _number(INTEGER, int, "a whole number", least, most)
 
 
 def real_number(least: float, most: float) -> Callable[[str], float]:

@@ -24,9 +24,9 @@ from hta_graph.roofline.devices import Device, find_device
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.profiler_names import element_bytes
 
-ALIKE = ["collective", "group", "ranks", "bytes", "dtype"]
-WHOLE, REAL = ("ranks", "bytes", "count", "gpu_ns"), ("algorithm_gbps", "bus_gbps", "best_bus_gbps", "link_gbps")
-COLLECTIVE_RATES = ["rank", "scope", *ALIKE, "count", "gpu_ns", *REAL, "link_share"]
+SAME_CALL = ["collective", "group", "ranks", "bytes", "dtype"]
+INTEGERS, REALS = ("ranks", "bytes", "count", "gpu_ns"), ("algorithm_gbps", "bus_gbps", "best_bus_gbps", "link_gbps")
+COLLECTIVE_RATES = ["rank", "scope", *SAME_CALL, "count", "gpu_ns", *REALS, "link_share"]
 """The columns of :func:`collective_rates`."""
 SPLITS = ("In split size", "Out split size")
 
@@ -53,7 +53,7 @@ def collective_rates(scopes: Sequence[Scope], peaks: Device | None = None) -> pd
     # Several scopes may be steps of one trace, whose file is read once.
     said = {graph: _recorded_calls(graph) for graph in dict.fromkeys(scope.graph for scope in scopes)}
     frame = table_of(scopes, lambda scope: _rates_of_scope(scope, said[scope.graph], peaks), COLLECTIVE_RATES)
-    types = dict.fromkeys(WHOLE, "Int64") | dict.fromkeys((*REAL, "link_share"), "Float64")
+    types = dict.fromkeys(INTEGERS, "Int64") | dict.fromkeys((*REALS, "link_share"), "Float64")
     return frame.astype(types)
 
 
@@ -64,7 +64,7 @@ def _rates_of_scope(scope: Scope, said: pd.DataFrame, peaks: Device | None) -> p
     kernels = said.iloc[at].reset_index(drop=True)
     links = np.array(_link_rates(scope.graph, work, peaks), np.float64)
     kernels = kernels.assign(ns=work.end - work.start, link_gbps=links)
-    keys = [*ALIKE, "factor", "link_gbps"]
+    keys = [*SAME_CALL, "factor", "link_gbps"]
     groups = kernels.groupby(keys, dropna=False, sort=False)["ns"].agg(["size", "sum", "min"]).reset_index()
     groups = groups.rename(columns={"size": "count", "sum": "gpu_ns"})
     return _with_rates(groups).sort_values("gpu_ns", ascending=False, kind="stable", ignore_index=True)
@@ -94,9 +94,11 @@ def _recorded_calls(graph: DependencyGraph) -> pd.DataFrame:
     All of them are objects: a missing number would make floats of others.
     """
     members = read_communication_kernels(graph)
-    uneven = _uneven(graph, members)
+    uneven = _uneven_all_to_alls(graph, members)
     rows = [_recorded_on_kernel(members, at) | {"uneven": at in uneven} for at in range(len(members))]
-    frame = pd.DataFrame([one | {"factor": _bus_factor(one)} for one in rows], columns=[*ALIKE, "factor"], dtype=object)
+    frame = pd.DataFrame(
+        [one | {"factor": _bus_factor(one)} for one in rows], columns=[*SAME_CALL, "factor"], dtype=object
+    )
     return frame.assign(row=members.row.astype(np.int64))
 
 
@@ -119,7 +121,7 @@ def _text(value: Any) -> str | None:
 
 def _message_bytes(said: Mapping[str, Any]) -> int | None:
     """Return the bytes of a call as nccl-tests count them; None where what they count is not recorded."""
-    name = _squeezed(said["Collective name"])
+    name = _letters_of(said["Collective name"])
     width = element_bytes(said["dtype"])
     sent, received = (_count(said[key]) for key in ("In msg nelems", "Out msg nelems"))
     # One side of these is a part alone.
@@ -138,13 +140,13 @@ def _bus_factor(one: Mapping[str, Any]) -> float | None:
     return bus_factor(name, ranks) if ranks is not None and not one["uneven"] else None
 
 
-def _squeezed(name: Any) -> str:
+def _letters_of(name: Any) -> str:
     return str(name or "").lower().replace("_", "")
 
 
-def _uneven(graph: DependencyGraph, members: RankCommunications) -> set[int]:
+def _uneven_all_to_alls(graph: DependencyGraph, members: RankCommunications) -> set[int]:
     """Return the places of the all-to-alls whose parts are unequal, or may be: the kernel does not tell."""
-    may_be = [at for at, name in enumerate(members.arguments["Collective name"]) if "alltoallv" in _squeezed(name)]
+    may_be = [at for at, name in enumerate(members.arguments["Collective name"]) if "alltoallv" in _letters_of(name)]
     if not may_be:
         return set()
     rows: Ids = members.row[may_be]

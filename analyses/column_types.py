@@ -14,19 +14,19 @@ Column = dict[str, Any]
 """A JSON Schema of the values in a column."""
 
 
-def whole(meaning: str, *, null: bool = False) -> Column:
+def integer(meaning: str, *, null: bool = False) -> Column:
     """Describe an integer."""
     return _described("integer", meaning, null=null)
 
 
 def ns(meaning: str, *, null: bool = False) -> Column:
     """Describe a time in integer nanoseconds."""
-    return whole(f"{meaning} (ns)", null=null)
+    return integer(f"{meaning} (ns)", null=null)
 
 
-def size(meaning: str, *, null: bool = False) -> Column:
+def byte_count(meaning: str, *, null: bool = False) -> Column:
     """Describe a number of bytes."""
-    return whole(f"{meaning} (bytes)", null=null)
+    return integer(f"{meaning} (bytes)", null=null)
 
 
 def share(meaning: str, *, null: bool = False) -> Column:
@@ -49,7 +49,7 @@ def text(meaning: str, *, null: bool = False) -> Column:
     return _described("string", meaning, null=null)
 
 
-def flag(meaning: str) -> Column:
+def boolean(meaning: str) -> Column:
     """Describe what is true or false."""
     return _described("boolean", meaning)
 
@@ -64,7 +64,7 @@ def bound_by(meaning: str, *, null: bool = False) -> Column:
     return one_of([kind.label for kind in BoundBy], meaning, null=null)
 
 
-def listed(of: Column, meaning: str) -> Column:
+def list_of(of: Column, meaning: str) -> Column:
     """Describe a list."""
     return {"type": "array", "description": meaning, "items": of}
 
@@ -79,10 +79,10 @@ PATH_OF_CALLS = "The operators and frames around it, outermost first, joined wit
 
 SHARED: Mapping[str, Column] = {
     # -- where
-    "rank": whole("The rank that the row is about."),
+    "rank": integer("The rank that the row is about."),
     "scope": text("The stretch of time that the row is about, as in scopes."),
     "stream": text("The stream: stream DEVICE:CONTEXT:STREAM."),
-    "event_index": whole("The event, by its place in traceEvents."),
+    "event_index": integer("The event, by its place in traceEvents."),
     # -- names
     "name": text("The name; null: nobody's.", null=True),
     "operator": text("The operator; null: none is open.", null=True),
@@ -93,7 +93,7 @@ SHARED: Mapping[str, Column] = {
     "call_path": text(f"{PATH_OF_CALLS}; null: not known.", null=True),
     "bound_by": bound_by("The class of the time."),
     # -- event indices
-    "call_index": whole("The event index of the runtime call; null: not in the file.", null=True),
+    "call_index": integer("The event index of the runtime call; null: not in the file.", null=True),
     # -- the GPU's time
     "window_ns": ns("How long the stretch is"),
     "exposed_communication_ns": ns("How long communication runs and nothing computes"),
@@ -101,7 +101,7 @@ SHARED: Mapping[str, Column] = {
     "idle_ns": ns("How long nothing runs"),
     "time_ns": ns("The time"),
     # -- statistics
-    "count": whole("How many there are."),
+    "count": integer("How many there are."),
     "sum_ns": ns("Their lengths added up"),
     "min_ns": ns("The shortest"),
     "max_ns": ns("The longest"),
@@ -113,30 +113,30 @@ SHARED: Mapping[str, Column] = {
     "start_ns": ns("Where it begins, absolute"),
     "duration_ns": ns("How long it takes, added up"),
     # -- launches and queues
-    "launches": whole("How many activities are launched."),
-    "calls": whole("How many calls there are."),
+    "launches": integer("How many activities are launched."),
+    "calls": integer("How many calls there are."),
     "cpu_ns": ns("Time on the CPU, added up"),
     "gpu_ns": ns("Time on the GPU, added up"),
     # -- owners
-    "activities": whole("How many GPU activities there are."),
+    "activities": integer("How many GPU activities there are."),
     "gpu_self_ns": ns("GPU time of which it is the innermost owner"),
     # -- memory
-    "first_bytes": size("The total before the first event"),
-    "last_bytes": size("The total after the last event"),
+    "first_bytes": byte_count("The total before the first event"),
+    "last_bytes": byte_count("The total after the last event"),
     # -- ranks
     "bus_gbps": rate("The same with nccl-tests' factor for the kind; null: not recorded", null=True),
-    "times_last": whole("In how many collectives it came last."),
+    "times_last": integer("In how many collectives it came last."),
     "wait_caused_ns": ns("The waiting of others in collectives to which it came last"),
-    "groups": whole("How many groups there are."),
+    "groups": integer("How many groups there are."),
     "worst_group": text("The group whose ranks wait longest."),
-    "worst_rank": whole("The rank for which the others wait longest; null: nobody waits.", null=True),
+    "worst_rank": integer("The rank for which the others wait longest; null: nobody waits.", null=True),
     "host": text("The host; null: not recorded.", null=True),
     # -- two runs
     "control_ns": ns("The control's median"),
     "test_ns": ns("The test's median"),
     "diff_ns": ns("The test's minus the control's"),
     "noise_ns": ns("How much of that chance may do"),
-    "control_calls": whole("How many calls the control has."),
-    "test_calls": whole("How many calls the test has."),
+    "control_calls": integer("How many calls the control has."),
+    "test_calls": integer("How many calls the test has."),
 }
 """Column → what it means in every table that does not declare a meaning of its own."""

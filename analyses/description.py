@@ -34,7 +34,7 @@ READERS: Mapping[Reader, Callable[[str], Any]] = {
 }
 
 FromSummaries = Literal["no", "yes", "with causes"]
-"""Whether skeletons of ranks answer a question, and whether they must tell why ranks waited."""
+"""Whether summaries of ranks answer a question, and whether they must tell why ranks waited."""
 
 
 # Nobody compares or prints these, and the methods for that would take a millisecond to make at each start.

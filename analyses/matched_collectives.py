@@ -16,14 +16,14 @@ from hta_graph.multi_rank.matching.communications import UNKNOWN_RANK, Match, Ra
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.text.formatting import milliseconds, signed_milliseconds
 
-CLOCKS = "times of ranks are compared as recorded: nothing that they did together contradicts their clocks"
-ALONE = (
+CLOCKS_NOTE = "times of ranks are compared as recorded: nothing that they did together contradicts their clocks"
+UNMATCHED_NOTE = (
     "communications of single ranks are left out: not every rank of their group recorded them, in this order and at "
     "this time; recordings begin and end in different places, lose some, or are of several jobs"
 )
 
 
-NAMED = 3
+MISFITS_NAMED = 3
 """How many collectives that fit no clocks are named."""
 
 
@@ -112,12 +112,12 @@ def matching_notes(scopes: Sequence[Scope], matched: Sequence[MatchedWindow]) ->
             alone,
             f"{alone:,} sends, receives and rooted collectives do not say whom they concern: they count no wait",
         ),
-        (found.without_partner, f"{found.without_partner:,} {ALONE}"),
+        (found.without_partner, f"{found.without_partner:,} {UNMATCHED_NOTE}"),
         (not compared, "no collective is recorded on all ranks of its group here; record the same steps on all ranks"),
     )
     clocks = _clocks_set_back(found.offsets)
-    clocks += [_misfit_names(meeting, scopes, own) for meeting in found.rejected[:NAMED]]
-    return [text for holds, text in said if holds] + clocks + [CLOCKS] * bool(compared and not found.offsets)
+    clocks += [_misfit_names(meeting, scopes, own) for meeting in found.rejected[:MISFITS_NAMED]]
+    return [text for holds, text in said if holds] + clocks + [CLOCKS_NOTE] * bool(compared and not found.offsets)
 
 
 def _clocks_set_back(offsets: Mapping[int, int]) -> list[str]:

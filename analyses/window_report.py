@@ -1,9 +1,15 @@
-"""What answers say of a window for people and for programs: its steps, its ranks and hosts, what is missing."""
+"""What answers say of a window, for people and for programs: its steps, ranks, hosts and near-critical work.
+
+Sentences on the command line and records in JSON stand side by side, so that both tell the same.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from shlex import quote
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,11 +19,190 @@ from analyses.display.text_layout import Line, clipped, duration_text, percent, 
 from hta_graph.arrays import summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.model import BoundBy
+from hta_graph.model import BoundBy, EventKind
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.rank_crossings import crossings, held_up_by
-from hta_graph.paths.step_table import StepRow
-from hta_graph.paths.windows import Window
+from hta_graph.paths.step_table import StepRow, notable_steps, step_rows
+from hta_graph.paths.windows import StepLength, Window, step_lengths
+
+if TYPE_CHECKING:
+    from hta_graph.what_if.slack import NearCritical
+
+
+def clock_lines(diagnostics: Mapping[str, int]) -> list[str]:
+    """Say it where the GPU's clock is behind the host's."""
+    behind = diagnostics["gpu_clock_behind_ns"]
+    if not behind:
+        return []
+    said = f"clocks: the GPU's is at least {duration_text(behind)} behind the host's (work starts before its launch)"
+    return [f"{said}; recorded times are left as they are"]
+
+
+def clock_notes(diagnostics_of: Mapping[int, Mapping[str, int]]) -> list[str]:
+    """Say of which ranks the GPU's clock is behind: delays from launch to start are then too short, or negative."""
+    found = ((rank, line) for rank, diagnostics in diagnostics_of.items() for line in clock_lines(diagnostics))
+    return [f"rank {rank}: {line}, so delays from launch to start are too short" for rank, line in found]
+
+
+STEPS_LISTED = 24
+ALIKE = 0.05
+"""Latency and iteration are told apart where they differ by more than this."""
+
+DIGITS = re.compile(r"\d+")
+
+
+def window_lines(window: Window, graph: DependencyGraph) -> list[str]:
+    """Name a window and its lengths: iteration, latency and time on the CPU are different things."""
+    label, length = clipped(window.label, 60), duration_text(window.end_ns - window.start_ns)
+    on_cpu = f"{duration_text(window.cpu_ns)} on the CPU"
+    if not window.is_named:
+        # The recording may be longer on both sides: rows without work before it, polls behind it.
+        extent = ", from the first row to the end of the work" if window.label == "whole trace" else ""
+        return [f"{label}: {length}{extent}" + ("" if graph.is_gpu.any() else "; the trace holds no GPU work")]
+    if window.step is not None and window.form == "gpu" and len(graph.rank_graphs) > 1:
+        return [
+            f"{label}: iteration {length}, from the latest end of the step before over all ranks to that of its own"
+        ]
+    if not graph.is_gpu.any():
+        return [f"{label}: {on_cpu}; the trace holds no GPU work"]
+    latency = f"latency {length}, from its start to the end of its last work"
+    iteration = f"iteration {duration_text(window.gpu_ns)}, from the end of the work before it to that of its own"
+    if window.step is None:
+        return [f"{label}: {latency}; {on_cpu}" if window.form == "usual" else f"{label}: {on_cpu}"]
+    if window.form == "usual":
+        of_latency = ["  shares are of the latency; those of the iteration: --gpu-window"]
+        return [
+            f"{label}: {latency}",
+            f"  {iteration}; {on_cpu}",
+            *(of_latency if has_iteration(window, graph) else []),
+        ]
+    return (
+        [f"{label}: {on_cpu}", f"  {iteration}"] if window.form == "cpu" else [f"{label}: {iteration}", f"  {on_cpu}"]
+    )
+
+
+def has_iteration(window: Window, graph: DependencyGraph) -> bool:
+    """Tell whether a step's latency is asked about and its iteration is not as long: only iterations tile the run."""
+    if window.step is None or window.form != "usual" or not graph.is_gpu.any():
+        return False
+    length_ns = window.end_ns - window.start_ns
+    return abs(window.gpu_ns - length_ns) > ALIKE * length_ns
+
+
+def rows_after_lines(window: Window) -> list[str]:
+    """Say what was recorded after the end of the work, if anything was."""
+    count = window.rows_after
+    if not count:
+        return []
+    rows = "1 row begins" if count == 1 else f"{count:,} rows begin"
+    return [f"the window ends where the work ends; {rows} later, up to {duration_text(window.after_ns)} after it"]
+
+
+def default_lines(window: Window, graph: DependencyGraph, steps: Sequence[StepRow]) -> list[Line]:
+    """Say which window was chosen where nobody named one, with the table of steps; nothing about a named one.
+
+    ``steps`` are those to list, at least :func:`listed_steps`; without any the table is left out.
+    """
+    if not window.is_default:
+        return []
+    lengths = step_lengths(graph)
+    count = len(lengths)
+    if not count:
+        return [f"no steps in this trace, so the window is all of it{_suggested_annotation(graph)}"]
+    if count == 1:
+        return [f"{window.label} is the only step"]
+    return [
+        f"{window.label} is the median of {_candidates_text(lengths)}; --step N asks about another",
+        *(_steps_table(steps, graph, window.step, count) if steps else []),
+    ]
+
+
+def _candidates_text(lengths: Sequence[StepLength]) -> str:
+    """Say of how many steps one is the median, and that others are no candidates."""
+    asked = sum(one.is_candidate for one in lengths)
+    if asked == len(lengths):
+        return f"{asked} steps"
+    beside = all(one.is_candidate for one in lengths[1:])
+    without = "the first is" if beside else "the first, and such without GPU work or on few ranks, are"
+    return f"{asked} of {len(lengths)} steps ({without} left out)"
+
+
+def listed_steps(window: Window, graph: DependencyGraph, data_load: Sequence[str] = ()) -> list[StepRow]:
+    """Return the steps that are printed beside a window that nobody named; none beside one that was named."""
+    if not window.is_default:
+        return []
+    return step_rows(graph, data_load, notable_steps(graph, window.step, STEPS_LISTED))
+
+
+def _steps_table(steps: Sequence[StepRow], graph: DependencyGraph, chosen: int | None, count: int) -> list[Line]:
+    """List the steps, of many the chosen one, the outliers and the first others."""
+    shown = notable_steps(graph, chosen, STEPS_LISTED)
+    kept = [row for row in steps if row.step in shown]
+    hidden = count - len(kept)
+    more = [f"  and {hidden:,} usual steps more; --json FILE lists all"] if hidden else []
+    return [*steps_in_columns(kept, on_gpu=bool(graph.is_gpu.any()), chosen=chosen), *more]
+
+
+def steps_in_columns(
+    steps: Sequence[StepRow],
+    *,
+    on_gpu: bool,
+    chosen: int | None = None,
+    coverage: bool = False,
+    ranks: Sequence[str] = (),
+) -> list[Line]:
+    """List steps: their lengths (without GPU work there is one, on the CPU), what bounds them, what is unusual.
+
+    ``ranks`` names each one's rank where the steps are of several.
+    """
+    of_job = any(len(row.path.graph.rank_graphs) > 1 for row in steps)
+    lengths = ["iteration", "latency"] if on_gpu or of_job else ["on the CPU"]
+    columns: dict[str, list[str]] = {
+        # Of right-aligned numbers only the chosen one has a mark.
+        "step": [f"{row.step}" + (" *" if row.step == chosen else "  " * (chosen is not None)) for row in steps],
+        "rank": list(ranks),
+        "iteration": [duration_text(row.iteration_ns) for row in steps],
+        "latency": [duration_text(row.latency_ns) for row in steps],
+        "on the CPU": [duration_text(row.latency_ns) for row in steps],
+        "explained": [percent(row.coverage) for row in steps],
+        "bound by": [short_labels(row.path.graph)[row.bound_by] for row in steps],
+        "held up by": ["" if row.held_up_by is None else f"rank {row.held_up_by}" for row in steps],
+        "outlier": [row.outlier or "" for row in steps],
+    }
+    beside = [*(["rank"] if ranks else []), *lengths, *(["explained"] if coverage else [])]
+    held_up = ["held up by"] if any(columns["held up by"]) else []
+    header = ["step", *beside, *held_up, "bound by", "outlier"]
+    rows = list(zip(*(columns[name] for name in header), strict=True))
+    texts = [len(header) - 2, len(header) - 1]
+    return table(rows, header, left=texts, words=texts[1:])
+
+
+def _suggested_annotation(graph: DependencyGraph) -> str:
+    """Offer the top-level annotation of the CPU that is repeated most, of equals the first; nothing if none is.
+
+    Names that differ by numbers only are one: a server writes the sizes of a batch into them.
+    """
+    events = graph.event_table
+    rows = np.flatnonzero(events.kind == EventKind.ANNOTATION)
+    top = events.name[rows[graph.nesting(EventKind.ANNOTATION).parent[rows] < 0]].tolist()
+    spelled = {code: DIGITS.sub("#", graph.names[code]) for code in dict.fromkeys(top)}
+    (name, count), *_ = Counter(spelled[code] for code in top).most_common(1) or [("", 0)]
+    if count < 2:
+        return ""
+    exact = [graph.names[code] for code in spelled if spelled[code] == name]
+    flags = quote(exact[0]) if len(exact) == 1 else f"{quote(_with_any_number(exact[0]))} --regex"
+    return (
+        f"; one of {count:,} × {clipped(exact[0] if len(exact) == 1 else name, 60)}: --annotation {flags} --instance I"
+    )
+
+
+def _with_any_number(name: str) -> str:
+    r"""Return an expression of a name and of those that differ from it by their numbers.
+
+    >>> _with_any_number("execute_3(sq17)")
+    'execute_\\d+\\(sq\\d+\\)'
+    """
+    return r"\d+".join(re.escape(part) for part in DIGITS.split(name))
 
 
 def window_record(window: Window, graph: DependencyGraph) -> dict[str, Any]:
@@ -29,7 +214,7 @@ def window_record(window: Window, graph: DependencyGraph) -> dict[str, Any]:
         "cpu_ns": window.cpu_ns,
         "gpu_ns": window.gpu_ns,
         "rows_after": window.rows_after,
-        **({"missing_ranks": list(window.missing)} if len(graph.parts) > 1 else {}),
+        **({"missing_ranks": list(window.missing)} if len(graph.rank_graphs) > 1 else {}),
     }
 
 
@@ -37,7 +222,7 @@ def step_records(steps: Sequence[StepRow]) -> list[dict[str, Any]]:
     """Return the steps as JSON lists them (times in ns); those of a job with the rank that holds each up, or null."""
     shown = ("step", "iteration_ns", "latency_ns", "bound_by", "outlier")
     records = [{key: getattr(row, key) for key in shown} for row in steps]
-    of_job = [len(row.path.graph.parts) > 1 for row in steps]
+    of_job = [len(row.path.graph.rank_graphs) > 1 for row in steps]
     return [
         {**record, **({"held_up_by": row.held_up_by} if several else {})}
         for record, row, several in zip(records, steps, of_job, strict=True)
@@ -59,11 +244,11 @@ def job_record(path: CriticalPath) -> dict[str, Any]:
         return {}
     passed, held = crossings(path), held_up_by(path)
     return {
-        "ranks": [part.rank for part in job.parts],
+        "ranks": [part.rank for part in job.rank_graphs],
         "clocks": _clock_records(job),
         "by_rank_ns": {str(rank): ns for rank, ns in path.by_rank_ns.items()},
         **({"by_host_ns": time_by_host(job, path.by_rank_ns)} if job.hosts else {}),
-        "held_up_ns": {str(part.rank): own.total for part, own in zip(job.parts, held, strict=True)},
+        "held_up_ns": {str(part.rank): own.total for part, own in zip(job.rank_graphs, held, strict=True)},
         "crossings": {"count": len(passed), "corrected_ns": int(passed.corrected.sum())},
     }
 
@@ -82,7 +267,7 @@ def _clock_records(job: JobGraph) -> list[dict[str, Any]]:
 
 def rank_lines(path: CriticalPath) -> list[Line]:
     """List the ranks that the path goes through: its time there, how long the job waited for each alone, and why."""
-    parts, length = path.graph.parts, max(path.length_ns, 1)
+    parts, length = path.graph.rank_graphs, max(path.length_ns, 1)
     if len(parts) < 2:
         return []
     held, words = [found.total for found in held_up_by(path)], short_labels(path.graph)
@@ -144,3 +329,53 @@ def rank_names(ranks: tuple[int, ...]) -> str:
     listed = ", ".join(map(str, ranks[:RANKS_LISTED]))
     hidden = len(ranks) - RANKS_LISTED
     return ("rank " if len(ranks) == 1 else "ranks ") + listed + (f" and {hidden} more" if hidden > 0 else "")
+
+
+ALTERNATIVES_SHOWN = 10
+
+
+def slack_record(near: NearCritical) -> dict[str, Any]:
+    """Return near-critical work as JSON has it (times in ns)."""
+    from analyses.answer import records  # late: most windows are told without slack
+
+    return {
+        "threshold_ns": near.threshold_ns,
+        "by_rank": records(near.by_rank),
+        "alternatives": records(near.alternatives),
+    }
+
+
+def slack_lines(near: NearCritical, graph: DependencyGraph) -> list[Line]:
+    """Say how much work would be critical if it took a little longer, and which other ways lead to the window's end."""
+    within = f"within {duration_text(near.threshold_ns)} of being critical"
+    ranks = near.by_rank.to_dict("records")
+    if len(graph.rank_graphs) == 1:
+        head = f"{percent(ranks[0]['share'])} of the window, {duration_text(ranks[0]['near_ns'])}, has work {within}"
+        return [head, *_alternative_lines(near, graph)]
+    rows = [[duration_text(row["near_ns"]), percent(row["share"]), str(row["rank"])] for row in ranks]
+    return [f"work {within}, by rank", *table(rows, ["time", "share", "rank"]), "", *_alternative_lines(near, graph)]
+
+
+def _alternative_lines(near: NearCritical, graph: DependencyGraph) -> list[Line]:
+    from analyses.answer import records
+
+    ways, words = records(near.alternatives), short_labels(graph)
+    if not ways:
+        return ["no other rank or class of work comes that close"]
+    several = len(graph.rank_graphs) > 1
+    rows = [
+        [
+            duration_text(way["slack_ns"]), duration_text(way["near_ns"]), *([str(way["rank"])] if several else []),
+            words[way["bound_by"]], way["name"] or "(nothing recorded)",
+        ]
+        for way in ways[:ALTERNATIVES_SHOWN]
+    ]  # fmt: skip
+    header = ["spare", "such work", *(["rank"] if several else []), "class", "leads over"]
+    texts = [len(header) - 2, len(header) - 1]
+    hidden = len(ways) - ALTERNATIVES_SHOWN
+    more = [f"  and {hidden} more; --json FILE lists all"] if hidden > 0 else []
+    return [
+        "other ways to the end of the window, of each kind that is not on the path the longest",
+        *table(rows, header, left=texts, names=texts[1:]),
+        *more,
+    ]

@@ -53,11 +53,11 @@ def activities(graph: DependencyGraph) -> Activities:
 
     MTIA writes the waits of its streams and its copies among the kernels: those are no work, these are memory.
     """
-    marks, events = graph.marks, graph.event_table
-    rows = np.flatnonzero(graph.is_gpu & ~marks.waits_on_device).astype(np.int32)
+    flags, events = graph.event_flags, graph.event_table
+    rows = np.flatnonzero(graph.is_gpu & ~flags.waits_on_device).astype(np.int32)
     types = np.full(len(rows), WorkType.COMPUTATION, np.int8)
-    types[marks.moves_memory[rows]] = WorkType.MEMORY
-    types[marks.communicates[rows]] = WorkType.COMMUNICATION
+    types[flags.moves_memory[rows]] = WorkType.MEMORY
+    types[flags.communicates[rows]] = WorkType.COMMUNICATION
     calls = graph.launching_call[rows]
     return Activities(rows, events.start[rows], events.end[rows], events.lane[rows], types, calls)
 
@@ -154,7 +154,7 @@ class RateSteps(Columns):
 def copies_of(graph: DependencyGraph, work: Activities) -> Copies:
     """Pick the copies and sets among activities."""
     chosen = work.take(work.type == WorkType.MEMORY)
-    kinds, kind = graph.marks.copy_kinds(chosen.row)
+    kinds, kind = graph.event_flags.copy_kinds(chosen.row)
     recorded, size = graph.trace.copies, len(graph.event_table)
     moved, rate = np.full(size, -1, np.int64), np.full(size, np.nan)
     moved[recorded.event], rate[recorded.event] = recorded.bytes, recorded.bandwidth

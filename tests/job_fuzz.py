@@ -21,17 +21,7 @@ import networkx as nx
 
 import hta_graph as hg
 from hta_graph.errors import DefectError
-from tests.simulator.ranks import (
-    JobShape,
-    Recording,
-    ddp,
-    experts,
-    fsdp,
-    pipeline,
-    record_job,
-    rooted,
-    simulate_job,
-)
+from tests.simulator.ranks import JobShape, Recording, ddp, experts, fsdp, pipeline, record_job, rooted, simulate_job
 from tests.support.fuzzed_command import run_fuzzed
 from tests.support.invariants import require
 from tests.trace_fuzz import BYTES, ODD_VALUES, STRUCTURAL, as_bytes, rows_of

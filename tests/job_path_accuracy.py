@@ -47,7 +47,7 @@ def proven(scenario: str, backend: str, seeds: range) -> PathFigures:
         job = simulate_job(SCENARIOS[scenario](random_shape(scenario, backend, seed)))
         with tempfile.TemporaryDirectory() as folder:
             recorded = record_job(job, Recording(ids=True), Path(folder))
-            graphs = list(hg.read_graphs(recorded.paths, members=True))
+            graphs = list(hg.read_graphs(recorded.paths, communications=True))
         truth = [(piece.rank, piece.start_ns + EPOCH_NS, piece.end_ns + EPOCH_NS) for piece in true_path(recorded)]
         exact = hg.critical_path(_with_exact_clocks(graphs), hg.whole())
         figures.shares.append(_common(truth, _intervals(exact)) / max(sum(end - start for _, start, end in truth), 1))
@@ -65,7 +65,7 @@ def _with_exact_clocks(graphs: list[hg.DependencyGraph]) -> hg.JobGraph:
 
 
 def _intervals(path: hg.CriticalPath) -> list[Interval]:
-    ranks = [part.rank for part in path.graph.parts]
+    ranks = [part.rank for part in path.graph.rank_graphs]
     pieces = path.segment_table
     return [
         (ranks[part], start, end)

@@ -333,7 +333,7 @@ ORACLE = (
     ),
     of_oracle(
         "groups do not meet",
-        "tests/support/straggler_replay.py",
+        "tests/support/pipeline_step_replay.py",
         "        if members.size > 1 if group.on_all else len(group.members) > 1:",
         "        if False:",
     ),
@@ -423,8 +423,8 @@ MISTAKES = (
     of_advice(
         "every upload is pageable",
         "analyses/advice/host_rules.py",
-        "np.flatnonzero(graph.marks.pageable_upload)",
-        "np.flatnonzero(graph.marks.moves_memory)",
+        "np.flatnonzero(graph.event_flags.pageable_upload)",
+        "np.flatnonzero(graph.event_flags.moves_memory)",
     ),
     of_advice(
         "every kernel is tiny",
@@ -516,7 +516,7 @@ MISTAKES = (
     of_advice(
         "no operator reads values",
         "analyses/advice/host_rules.py",
-        "reads |= (level >= 0) & marks.reads_values[level]",
+        "reads |= (level >= 0) & flags.reads_values[level]",
         "reads = np.zeros_like(reads)",
     ),
     Mutation(
@@ -952,17 +952,17 @@ PAGES = (
     ),
     Mutation(
         "one gain under several names is drawn several times",
-        "analyses/opportunities.py",
+        "analyses/report/gain_curves.py",
         "if max(abs(half), abs(free)) <= alike_ns:",
         "if max(abs(half), abs(free)) < 0:",
-        ("tests/analyses/questions/test_opportunities.py",),
+        ("tests/analyses/report/test_gain_curves.py",),
     ),
     Mutation(
         "a sentence tells of a corner that hardly bends the curve",
-        "analyses/opportunities.py",
+        "analyses/report/gain_curves.py",
         "corner[2] <= steepest / 2 and",
         "corner[2] <= steepest and",
-        ("tests/analyses/questions/test_opportunities.py",),
+        ("tests/analyses/report/test_gain_curves.py",),
     ),
     Mutation(
         "curves are drawn from free to today",
@@ -1129,7 +1129,7 @@ COLUMNS = (
     ),
     Mutation(
         "a verdict's share of less than the path",
-        "analyses/verdict.py",
+        "analyses/advice/verdict.py",
         "brief_share(saved_ns / max(path.length_ns, 1))",
         "brief_share(saved_ns / min(path.length_ns, 1))",
         ("tests/analyses/advice/test_savings.py",),
@@ -1366,7 +1366,7 @@ COLUMNS = (
     ),
     Mutation(
         "a wait without a record is never believed",
-        "hta_graph/graph/chance.py",
+        "hta_graph/graph/significance.py",
         "(lag_ns <= within_ns)",
         "(lag_ns < 0)",
         ("tests/paths/test_unexplained_reasons.py",),
@@ -1478,7 +1478,7 @@ COLUMNS = (
     ),
     Mutation(
         "late streams are never believed",
-        "hta_graph/graph/chance.py",
+        "hta_graph/graph/significance.py",
         "lag_ns <= within_ns",
         "lag_ns <= 10_000",
         ("tests/dependencies/test_inferred_waits.py",),
@@ -1506,7 +1506,7 @@ COLUMNS = (
     ),
     Mutation(
         "every coincidence is a wait",
-        "hta_graph/graph/chance.py",
+        "hta_graph/graph/significance.py",
         "return soon & rare",
         "return soon",
         ("tests/paths/test_unexplained_reasons.py",),
@@ -1967,7 +1967,7 @@ OVERLAYS = (
     ),
     Mutation(
         "only exact names are repeated",
-        "analyses/display/window_text.py",
+        "analyses/window_report.py",
         'DIGITS.sub("#", graph.names[code])',
         "graph.names[code]",
         ("tests/paths/test_median_step.py",),
@@ -2261,8 +2261,8 @@ REPLAYS_OF_RANKS = (
     of_ranks(
         "a rank is asked about the others' places",
         "hta_graph/multi_rank/what_if/job_replay.py",
-        "if part.place != place]",
-        "if part.place == place]",
+        "if part.index != place]",
+        "if part.index == place]",
     ),
     of_ranks(
         "a meeting is when the first one comes",
@@ -2369,8 +2369,8 @@ REPLAYS_OF_RANKS = (
     of_ranks(
         "what is usual is that of all ranks",
         "hta_graph/what_if/replay_graph.py",
-        "zip(graph.parts, edges_by_rank(graph), strict=True)",
-        "((part, np.concatenate(edges_by_rank(graph))) for part in graph.parts)",
+        "zip(graph.rank_graphs, edges_by_rank(graph), strict=True)",
+        "((part, np.concatenate(edges_by_rank(graph))) for part in graph.rank_graphs)",
     ),
     of_ranks(
         "what a stream goes on with is not looked at",
@@ -2518,8 +2518,8 @@ REPLAYED = (
     Mutation(
         "the other ranks' median is one's own",
         "hta_graph/what_if/scenarios.py",
-        "for part in graph.parts if part.place != place]",
-        "for part in graph.parts if part.place == place]",
+        "for part in graph.rank_graphs if part.index != place]",
+        "for part in graph.rank_graphs if part.index == place]",
         REPLAY,
     ),
     Mutation(

@@ -156,10 +156,10 @@ def _job_edits(job: JobProgram, case: str) -> Iterator[tuple[str, JobEdit]]:
 def _without_delay(graph: hg.JobGraph, delay: TrueDelay) -> hg.Change:
     """Let the edges around a delay, of a kernel or of a thread, weigh so much less."""
     edges, events, times = graph.edge_table, graph.event_table, graph.timeline.times
-    part = graph.parts[graph.index_of_rank(delay.rank)]
+    part = graph.rank_graphs[graph.index_of_rank(delay.rank)]
     start, end = delay.start_ns + EPOCH_NS, delay.end_ns + EPOCH_NS
     around = (times[edges.source] <= start) & (times[edges.target] >= end)
-    own = graph.rank_index_of(edges.target >> 1) == part.place
+    own = graph.rank_index_of(edges.target >> 1) == part.index
     if delay.event_index is not None:
         own &= events.lane[edges.target >> 1] == events.lane[graph.row_of((delay.rank, delay.event_index))]
     rows = np.flatnonzero(around & own & np.isin(edges.kind, (EdgeKind.THREAD_ORDER, EdgeKind.EXECUTION)))

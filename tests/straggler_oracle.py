@@ -20,7 +20,7 @@ import numpy as np
 from hta_graph.errors import HtaGraphError
 from hta_graph.model import Bools, Floats
 from tests.support.pipeline_job import StragglerJob, read_straggler_job
-from tests.support.straggler_replay import StragglerReplay
+from tests.support.pipeline_step_replay import StragglerReplay
 
 WORTH_ASKING = 1.03
 """Of a job that is slower than ideal by less than this, nobody is asked why."""

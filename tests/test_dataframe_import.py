@@ -70,7 +70,7 @@ def test_frames_of_shared_traces_give_their_graphs_back(path: Path) -> None:
 def test_frames_of_random_ranks_give_their_graphs_back(seed: int) -> None:
     with TemporaryDirectory() as folder:
         job = random_job(Path(folder), seed)
-        for part in job.parts:
+        for part in job.rank_graphs:
             graph = job.graph(part.rank)
             again = hg.from_dataframes(graph.events, graph.edges, rank=part.rank)
             same_graph(graph, again)
@@ -106,7 +106,7 @@ def test_one_ranks_rows_of_a_job_are_a_graph_of_that_rank(tmp_path: Path) -> Non
         job.events[job.events["rank"] == 1], edges[(edges.source_rank == 1) & (edges.target_rank == 1)]
     )
     assert graph.rank == 1
-    pd.testing.assert_frame_equal(graph.edges, job.parts[1].graph.edges)
+    pd.testing.assert_frame_equal(graph.edges, job.rank_graphs[1].graph.edges)
 
 
 # -- what is filled in -------------------------------------------------------------------------------------------------

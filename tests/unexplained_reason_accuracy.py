@@ -17,17 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import hta_graph as hg
 from tests.simulator import Dialect, Run, random_program, simulate, to_bytes, write
-from tests.simulator.program import (
-    Gap,
-    Graph,
-    GraphLaunch,
-    GraphNode,
-    Launch,
-    Program,
-    Stream,
-    SyncDevice,
-    SyncStream,
-)
+from tests.simulator.program import Gap, Graph, GraphLaunch, GraphNode, Launch, Program, Stream, SyncDevice, SyncStream
 from tests.simulator.programs import Family
 
 Poverty = Literal[

@@ -14,15 +14,8 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.support.manual import Block, blocks, external_hosts, pages
-from tests.support.manual_runs import (
-    CUT,
-    demo_folder,
-    difference_of_texts,
-    parts_of,
-    run_page,
-    trimmed_lines,
-)
+from tests.support.manual_pages import Block, blocks, external_hosts, pages
+from tests.support.manual_runs import CUT, demo_folder, difference_of_texts, parts_of, run_page, trimmed_lines
 
 
 def renewed_pages(chosen: Sequence[Path], *, write: bool) -> list[str]:

@@ -23,7 +23,7 @@ import hta_graph as hg
 from analyses.advice.facts import PathFacts
 from analyses.advice.rules import verdict_of
 from analyses.advice.savings import with_savings
-from analyses.verdict import longer_text
+from analyses.advice.verdict import takes_longer_text
 from hta_graph.multi_rank.wait_causes import WaitCauses
 from tests.matching_accuracy import SCENARIOS, random_shape
 from tests.simulator.ranks import Fault, JobRun, JobShape, Recording, record_job, simulate_job
@@ -118,7 +118,7 @@ def said_of(scenario: str, backend: str, seed: int) -> Counter[str]:
         facts = PathFacts(hg.critical_path(job, hg.step(shape.faults[0].step)))
         said = with_savings(facts, verdict_of(facts)[:1])[0]
         counts = Counter(jobs=1)
-        if said.rule != "held_up_by_rank" or not names or not facts.is_worth(said.saves_ns or 0):
+        if said.rule != "held_up_by_rank" or not names or not facts.is_notable(said.saves_ns or 0):
             return counts
         rank, meanwhile = said.evidence["rank"], said.evidence["meanwhile"]
         causes = WaitCauses(job)
@@ -127,7 +127,7 @@ def said_of(scenario: str, backend: str, seed: int) -> Counter[str]:
     cause = (int(attributed.rank[0]), first) if len(attributed) else None
     counts.update(["told", f"meanwhile {_judged(meanwhile and (rank, meanwhile[0]['name']), names)}"])
     counts.update([f"first cause {_judged(cause, names)}"])
-    if longer_text(said, facts):
+    if takes_longer_text(said, facts):
         assert said.takes_longer
         counts.update([f"longer {_judged((rank, said.takes_longer[0]), names)}"])
     return counts

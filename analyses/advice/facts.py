@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from analyses.advice.format import brief_duration, brief_share
+from analyses.display.sentence_format import brief_duration, brief_share
 from hta_graph.arrays import distinct, first_of_runs, last_of_runs, run_numbers, split_intervals, summed_by
 from hta_graph.gpu_activity import Activities, WorkType, activities
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -17,13 +17,13 @@ from hta_graph.model import PAUSE_NS, Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.intervals import Intervals, union
 
-WORTH_SAYING = 0.05
+NOTABLE_SHARE = 0.05
 """Advice about less than this share of a window is not given: steps of one program differ by as much."""
 
-TINY_NS = 10_000
+TINY_KERNEL_NS = 10_000
 """A kernel below 10 µs takes little longer than its own start and end (3 to 5 µs on current GPUs)."""
 
-MOST_OF_IT = 0.8
+DOMINANT_SHARE = 0.8
 """A rank is named beside a time of which so much is its."""
 
 HOST_CLASSES = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.DATA_LOADING)
@@ -58,19 +58,19 @@ class PathFacts:
 
     def where(self, chosen: Bools) -> str:
         """Say of a job on which rank most of some pieces are, if that is so: ``" on rank 3"``."""
-        parts = self.graph.parts
+        parts = self.graph.rank_graphs
         sums = summed_by(self.path.segment_table.part[chosen], self.lengths[chosen], len(parts))
         most = int(sums.argmax())
-        is_one = len(parts) > 1 and sums[most] >= MOST_OF_IT * sums.sum() > 0
+        is_one = len(parts) > 1 and sums[most] >= DOMINANT_SHARE * sums.sum() > 0
         return f" on rank {parts[most].rank}" if is_one else ""
 
-    def is_worth(self, ns: int, least: float = WORTH_SAYING) -> bool:
+    def is_notable(self, ns: int, least: float = NOTABLE_SHARE) -> bool:
         """Tell whether a time is a share of the window that is worth saying."""
         return ns >= least * self.length_ns and ns > 0
 
     # -- the path's pieces ---------------------------------------------------------------------------------------------
 
-    def in_classes(self, *classes: BoundBy) -> Bools:
+    def segments_in_classes(self, *classes: BoundBy) -> Bools:
         """Mark the pieces of some classes."""
         bound = self.path.segment_table.bound
         found = np.zeros(len(bound), np.bool_)
@@ -91,7 +91,7 @@ class PathFacts:
     @cached_property
     def pauses(self) -> Bools:
         """Mark the pieces in which the host is in no operator for so long that it is no rhythm of launching."""
-        return self.in_classes(BoundBy.CPU_GAP) & (self.lengths > PAUSE_NS)
+        return self.segments_in_classes(BoundBy.CPU_GAP) & (self.lengths > PAUSE_NS)
 
     def time_of(self, chosen: Bools) -> int:
         """Add up some pieces (ns)."""
@@ -131,8 +131,8 @@ class PathFacts:
     @cached_property
     def other_threads_ns(self) -> int:
         """How much of the path's silence other threads fill with operators or collectives of Gloo (ns)."""
-        events, silent = self.graph.event_table, self.in_classes(BoundBy.CPU_GAP)
-        busy = self.graph.marks.gloo_collective | (events.kind == EventKind.CPU_OP)
+        events, silent = self.graph.event_table, self.segments_in_classes(BoundBy.CPU_GAP)
+        busy = self.graph.event_flags.gloo_collective | (events.kind == EventKind.CPU_OP)
         lanes = distinct(self.path.segment_table.lane[silent])
         # A thread that is silent has no operator open: its own ones, mostly nearly all, need not be looked at.
         if len(lanes) == 1:
@@ -144,7 +144,7 @@ class PathFacts:
         events, pieces = self.graph.event_table, self.path.segment_table
         marked, total = np.flatnonzero(rows), 0
         part = self.graph.rank_index_of(marked)
-        for place in range(len(self.graph.parts)):
+        for place in range(len(self.graph.rank_graphs)):
             own, here = marked[part == place], chosen & (pieces.part == place)
             inside = union(events.start[own], events.end[own])
             total += int((inside.covered_until(pieces.end[here]) - inside.covered_until(pieces.start[here])).sum())
@@ -157,7 +157,7 @@ class PathFacts:
         """The GPU activities that run in the window, cut to it; of a job while the path is on their rank."""
         every, window = activities(self.graph), self.path.window
         inside = every.take((every.end > window.start_ns) & (every.start < window.end_ns))
-        if len(self.graph.parts) > 1:
+        if len(self.graph.rank_graphs) > 1:
             return self._on_rank_of_path(inside)
         start, end = (times.clip(window.start_ns, window.end_ns) for times in (inside.start, inside.end))
         return Activities(inside.row, start, end, inside.lane, inside.type, inside.call)
@@ -165,7 +165,7 @@ class PathFacts:
     def _on_rank_of_path(self, every: Activities) -> Activities:
         """Cut activities to the times in which the path is on their rank: what another GPU does relieves nobody."""
         part, pieces, found = self.graph.rank_index_of(every.row), self.path.segment_table, []
-        for place in range(len(self.graph.parts)):
+        for place in range(len(self.graph.rank_graphs)):
             when, own = self.when(pieces.part == place), every.take(part == place)
             row, start, end = split_intervals(own.start, own.end, np.sort(np.concatenate([when.start, when.end])))
             on_path = when.covered_until(end) > when.covered_until(start)
@@ -183,7 +183,7 @@ class PathFacts:
         """When the GPU works on anything."""
         return self.work.busy()
 
-    def beside_gpu(self, chosen: Bools) -> Ints:
+    def gpu_busy_during(self, chosen: Bools) -> Ints:
         """Return for how long the GPU works during each of some pieces (ns)."""
         pieces = self.path.segment_table
         return self.busy.covered_until(pieces.end[chosen]) - self.busy.covered_until(pieces.start[chosen])
@@ -194,26 +194,26 @@ class PathFacts:
         return self.path.length_ns - self.busy.total
 
     @cached_property
-    def standing_ns(self) -> int:
+    def busiest_stream_idle_ns(self) -> int:
         """How long the busiest stream, of a job that of the path's rank, has nothing to do.
 
         A faster host saves no more, since a stream is serial.
 
         Communication counts as work: that it waits for other ranks would not change.
         """
-        return self._standing_of(self.work)
+        return self._busiest_stream_idle(self.work)
 
     def work_ns(self, kind: WorkType) -> int:
         """Add up the GPU's work of a type (ns), whether it is on the path or not."""
         chosen = self.work.type == kind
         return int((self.work.end[chosen] - self.work.start[chosen]).sum())
 
-    def standing_without(self, left_out: WorkType) -> int:
+    def busiest_stream_idle_without(self, left_out: WorkType) -> int:
         """Return how long the busiest stream has nothing to do but work of some type (ns)."""
-        return self._standing_of(self.work.take(self.work.type != left_out))
+        return self._busiest_stream_idle(self.work.take(self.work.type != left_out))
 
-    def _standing_of(self, work: Activities) -> int:
-        totals = np.zeros(len(self.graph.parts), np.int64)
+    def _busiest_stream_idle(self, work: Activities) -> int:
+        totals = np.zeros(len(self.graph.rank_graphs), np.int64)
         for lane in distinct(work.lane).tolist():
             own = work.lane == lane
             place = self.graph.rank_index_of(work.row[own][:1])
@@ -255,7 +255,7 @@ class PathFacts:
             return ""
         frames = self.graph.nesting(EventKind.PYTHON_FUNCTION)
         at = int(self.graph.enclosing(np.array([call], np.int32), EventKind.PYTHON_FUNCTION)[0])
-        while at >= 0 and not self.graph.marks.own_frame[at]:
+        while at >= 0 and not self.graph.event_flags.own_frame[at]:
             at = int(frames.parent[at])
         return self.graph.name_of(at) if at >= 0 else ""
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analyses.advice.facts import TINY_NS, PathFacts, PathFinding
-from analyses.advice.format import brief_duration, brief_share, counted, quoted
+from analyses.advice.facts import TINY_KERNEL_NS, PathFacts, PathFinding
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
 from hta_graph.arrays import first_of_runs
 from hta_graph.gpu_activity import WorkType
 from hta_graph.graph.job_graph import JobGraph
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hta_graph.roofline.attainable import AttainableWork
     from hta_graph.roofline.recorded_calls import RecordedCall
 
-CAUSES = {
+COMMUNICATION_CAUSES = {
     "computation": "they start after computation that they wait for, and nothing is left to run beside them",
     "communication": "they queue behind other communication",
     "host": "the host launches them late",
@@ -32,12 +32,12 @@ CAUSES = {
 def exposed_communication(facts: PathFacts) -> PathFinding | None:
     """Communication that no computation hides: start it earlier, or make it smaller; it may be waiting for others."""
     pieces = facts.path.segment_table
-    talks = facts.in_classes(BoundBy.GPU_COMMUNICATION_BOUND)
+    talks = facts.segments_in_classes(BoundBy.GPU_COMMUNICATION_BOUND)
     computing = facts.work.busy(WorkType.COMPUTATION)
     hidden = computing.covered_until(pieces.end[talks]) - computing.covered_until(pieces.start[talks])
     on_path_ns = facts.time_of(talks)
     exposed_ns = on_path_ns - int(hidden.sum())
-    if not facts.is_worth(exposed_ns):
+    if not facts.is_notable(exposed_ns):
         return None
     after = _time_by_cause(facts)
     cause, cause_ns = max(after.items(), key=lambda item: item[1])
@@ -47,7 +47,9 @@ def exposed_communication(facts: PathFacts) -> PathFinding | None:
         "largest": facts.largest_records(talks),
     }  # fmt: skip
     # Where no cause has most of the time none is told; Gloo's has no launch.
-    why = f"; for the most part {CAUSES[cause]}" if 2 * cause_ns > on_path_ns and facts.has_gpu_rows else ""
+    why = (
+        f"; for the most part {COMMUNICATION_CAUSES[cause]}" if 2 * cause_ns > on_path_ns and facts.has_gpu_rows else ""
+    )
     saved = _saved_without_communication(facts, on_path_ns)
     beside = " What could be saved counts communication beside the path, too." if saved > on_path_ns else ""
     waiting = (
@@ -69,17 +71,17 @@ def _saved_without_communication(facts: PathFacts, on_path_ns: int) -> int:
     if isinstance(facts.graph, JobGraph):
         return on_path_ns
     # All communication counts, also what is beside the path; all else stays, and its busiest stream is serial.
-    return min(facts.work_ns(WorkType.COMMUNICATION), facts.standing_without(WorkType.COMMUNICATION))
+    return min(facts.work_ns(WorkType.COMMUNICATION), facts.busiest_stream_idle_without(WorkType.COMMUNICATION))
 
 
 def gloo_communication(facts: PathFacts) -> PathFinding | None:
     """The path's thread is silent while a collective of Gloo runs on another one: communication through the CPU."""
-    silent, rows = facts.in_classes(BoundBy.CPU_GAP), facts.graph.marks.gloo_collective
+    silent, rows = facts.segments_in_classes(BoundBy.CPU_GAP), facts.graph.event_flags.gloo_collective
     if isinstance(facts.graph, JobGraph):
         # Edges tell who waits for what was matched.
         rows = rows & ~facts.marked(facts.graph.members.row[facts.graph.members.number >= 0])
     time_ns = facts.time_during(silent, rows)
-    if not facts.is_worth(time_ns):
+    if not facts.is_notable(time_ns):
         return None
     events, window = facts.graph.event_table, facts.path.window
     found = np.flatnonzero(rows & (events.end > window.start_ns) & (events.start < window.end_ns))
@@ -95,11 +97,11 @@ def gloo_communication(facts: PathFacts) -> PathFinding | None:
 
 
 def _time_by_cause(facts: PathFacts) -> dict[str, int]:
-    """Add up the collectives' time on the path (ns) by what the path comes from: see :data:`CAUSES`."""
+    """Add up the collectives' time on the path (ns) by what the path comes from: see :data:`COMMUNICATION_CAUSES`."""
     pieces = facts.path.segment_table
-    talks = facts.in_classes(BoundBy.GPU_COMMUNICATION_BOUND)
+    talks = facts.segments_in_classes(BoundBy.GPU_COMMUNICATION_BOUND)
     # A collective's own pieces, cut by others or not, are one; lags between it and its cause tell nothing.
-    lags = facts.in_classes(BoundBy.GPU_KERNEL_KERNEL_OVERHEAD, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
+    lags = facts.segments_in_classes(BoundBy.GPU_KERNEL_KERNEL_OVERHEAD, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
     told = pieces.take(~lags)
     talks = talks[~lags]
     begins = np.flatnonzero(first_of_runs(np.where(talks, told.event, -1)) & talks)
@@ -118,18 +120,18 @@ def _time_by_cause(facts: PathFacts) -> dict[str, int]:
 
 COMPUTES = 0.25
 """Shapes are read from the file only where the GPU computes for so much of the path."""
-FAR = 0.5
+FAR_FROM_LIMIT = 0.5
 """Kernels of libraries reach more than this on anything large; what is above is not worth a person's time."""
-SMALL = 64
+SMALL_WORK = 64
 """A side of a product that is smaller leaves most of a tile of the matrix units empty."""
-ALIGNED = 8
+ALIGNED_SIZE = 8
 """Rows of 16-bit numbers that are no multiple of 16 bytes cannot be read in whole pieces (NVIDIA's guide to matrix
 multiplication for deep learning)."""
-NARROW = ("half", "bfloat16")
+NARROW_SIZE = ("half", "bfloat16")
 
 
 @memoized
-def limited_work(facts: PathFacts) -> AttainableWork | None:
+def work_limits(facts: PathFacts) -> AttainableWork | None:
     """Return the window's work beside the limits of the GPU; ``None`` where these are not known, and of a job."""
     graph = facts.graph
     if isinstance(graph, JobGraph) or facts.share(facts.class_ns(BoundBy.GPU_COMPUTE_BOUND)) < COMPUTES:
@@ -145,16 +147,16 @@ def limited_work(facts: PathFacts) -> AttainableWork | None:
 
 def far_from_limit(facts: PathFacts) -> PathFinding | None:
     """An operator of one shape takes much of the path and is far below its limit: another shape, or fusing it."""
-    limited = limited_work(facts)
+    limited = work_limits(facts)
     if limited is None or limited.device is None:
         return None
     number, count = limited.groups.number, len(limited.groups)
     work, on_path = limited.groups.work, limited.on_path(facts.path)
     # No limit explains what tiny kernels take.
-    could = np.where(work.end - work.start >= TINY_NS, on_path * (1 - limited.near_limit), 0)
+    could = np.where(work.end - work.start >= TINY_KERNEL_NS, on_path * (1 - limited.near_limit), 0)
     lost = np.bincount(number, weights=could, minlength=count)
-    lost = np.where(limited.limit_share < FAR, lost, 0)
-    if not count or not facts.is_worth(int(lost.max())):
+    lost = np.where(limited.limit_share < FAR_FROM_LIMIT, lost, 0)
+    if not count or not facts.is_notable(int(lost.max())):
         return None
     at = int(lost.argmax())
     group, share = limited.groups.groups[at], float(limited.limit_share[at])
@@ -179,22 +181,24 @@ def _reason_text(limited: AttainableWork, at: int) -> str:
         return "; fuse it with what is before or behind it (torch.compile), or look at the layout of its inputs"
     sides = {name: demand.sizes[name] for name in ("M", "N", "K") if name in demand.sizes}
     small = min(sides, key=lambda name: sides[name], default="")
-    if small and sides[small] < SMALL:
+    if small and sides[small] < SMALL_WORK:
         return f": {small} = {sides[small]} leaves its units empty; batch more of them, or merge products"
-    odd = next((name for name in sides if sides[name] % ALIGNED and demand.dtype in NARROW), "")
+    odd = next((name for name in sides if sides[name] % ALIGNED_SIZE and demand.dtype in NARROW_SIZE), "")
     return (
-        f": {odd} = {sides[odd]} is no multiple of {ALIGNED}, which its units need to read whole; pad it" if odd else ""
+        f": {odd} = {sides[odd]} is no multiple of {ALIGNED_SIZE}, which its units need to read whole; pad it"
+        if odd
+        else ""
     )
 
 
 def float32_products(facts: PathFacts) -> PathFinding | None:
     """Products of 32-bit floats without TF32, on a GPU whose units for that are several times as fast."""
-    limited = limited_work(facts)
+    limited = work_limits(facts)
     if limited is None or limited.device is None:
         return None
-    on_path, factor = limited.on_path(facts.path), faster_precision(limited)
+    on_path, factor = limited.on_path(facts.path), tf32_factors(limited)
     saved = ceil((on_path * (1 - factor)).sum())
-    if not facts.is_worth(saved):
+    if not facts.is_notable(saved):
         return None
     on_path_ns, device = int(on_path[factor < 1].sum()), limited.device
     times = device.matrix_tflops["tf32"] / device.matrix_tflops["float"]
@@ -207,12 +211,12 @@ def float32_products(facts: PathFacts) -> PathFinding | None:
     return PathFinding(text, evidence, "medium", saved)
 
 
-def faster_precision(limited: AttainableWork) -> Floats:
+def tf32_factors(limited: AttainableWork) -> Floats:
     """Return what each activity's time would be multiplied with in TF32, as near to its limit as it is now."""
     rates = limited.device.matrix_tflops if limited.device else {}
     if "tf32" not in rates or "float" not in rates:
         return np.ones(len(limited.groups.work))
-    plain = np.array([_is_plain(one) for one in limited.found.calls] or [False])
+    plain = np.array([_is_float32_matmul(one) for one in limited.found.calls] or [False])
     calls = limited.calls
     limit = np.fmax(calls.compute_ns * (rates["float"] / rates["tf32"]), calls.memory_ns) / calls.limit_ns
     per_call = np.where(plain & (limit < 1), limit, 1.0)
@@ -220,7 +224,7 @@ def faster_precision(limited: AttainableWork) -> Floats:
     return np.where(number >= 0, per_call[number], 1.0) if len(per_call) else np.ones(len(number))
 
 
-def _is_plain(one: RecordedCall) -> bool:
+def _is_float32_matmul(one: RecordedCall) -> bool:
     """Tell whether a call multiplies 32-bit floats, and its kernel says that it does not round them."""
     is_product = one.demand is not None and one.demand.unit == Unit.MATRIX and one.demand.dtype == "float"
     return is_product and is_tf32(one.call.kernel) is False

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from analyses.advice.facts import HOST_CLASSES, TINY_NS, Confidence, PathFacts, PathFinding
-from analyses.advice.format import brief_duration, brief_share, counted, quoted
+from analyses.advice.facts import HOST_CLASSES, TINY_KERNEL_NS, Confidence, PathFacts, PathFinding
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
 from hta_graph.arrays import Columns, distinct, first_of_runs, last_of_runs, take_or
 from hta_graph.graph.memo import memoized
 from hta_graph.model import RETURNS, ROLE, Bools, BoundBy, EdgeRole, EventKind, Ids, Ints
@@ -31,7 +31,7 @@ from hta_graph.paths.window_ends import step_work_ends
 SHORTEST_SILENCE_NS = 100_000
 """Python between two operators of a loop takes less, mostly 2 to 50 µs."""
 
-COVERED = 0.9
+GPU_BUSY_SHARE = 0.9
 """A silence is covered where the GPU works during so much of it: a host that waits goes on at the work's end, so that
 only its own return is outside."""
 
@@ -44,7 +44,7 @@ FEWEST_SILENCES = 3
 HOST_SHARE = 0.3
 """The GPU's idle time is compared with that of the host from so much of the window on the host on."""
 
-IDLE_OF_HOST = 1 / 3
+GPU_IDLE_SHARE = 1 / 3
 """The GPU is idle "for far less" where that is less than a third of the host's time on the path."""
 
 
@@ -52,7 +52,7 @@ IDLE_OF_HOST = 1 / 3
 def host_may_poll(facts: PathFacts) -> PathFinding | None:
     """Long silences of the host end with the GPU's work, again and again: it may wait in a way that leaves no row."""
     silent_ns, covered_ns, count = _silences(facts)
-    if not facts.is_worth(covered_ns, POLLING_SHARE) or 2 * covered_ns < silent_ns or count < FEWEST_SILENCES:
+    if not facts.is_notable(covered_ns, POLLING_SHARE) or 2 * covered_ns < silent_ns or count < FEWEST_SILENCES:
         return None
     evidence = {
         "covered_silence_ns": covered_ns, "covered_silences": count, "silence_ns": silent_ns,
@@ -66,7 +66,7 @@ def host_may_poll(facts: PathFacts) -> PathFinding | None:
     return PathFinding(text, evidence, "low")
 
 
-def may_poll(facts: PathFacts) -> bool:
+def may_be_polling(facts: PathFacts) -> bool:
     """Tell whether advice about the host's own work would be doubtful."""
     return host_may_poll(facts) is not None
 
@@ -75,9 +75,9 @@ def may_poll(facts: PathFacts) -> bool:
 def gpu_busy_meanwhile(facts: PathFacts) -> PathFinding | None:
     """The path is on the host, and yet the GPU is idle for far less: a faster host gains that much only."""
     host_ns, idle_ns = facts.host_ns, facts.gpu_idle_ns
-    if not facts.is_worth(host_ns, HOST_SHARE) or idle_ns >= IDLE_OF_HOST * host_ns or host_may_poll(facts):
+    if not facts.is_notable(host_ns, HOST_SHARE) or idle_ns >= GPU_IDLE_SHARE * host_ns or host_may_poll(facts):
         return None
-    beside_ns = int(facts.beside_gpu(facts.in_classes(*HOST_CLASSES)).sum())
+    beside_ns = int(facts.gpu_busy_during(facts.segments_in_classes(*HOST_CLASSES)).sum())
     evidence = {
         "host_ns": host_ns, "gpu_busy_meanwhile_ns": beside_ns, "gpu_idle_ns": idle_ns,
     }  # fmt: skip
@@ -92,24 +92,24 @@ def gpu_busy_meanwhile(facts: PathFacts) -> PathFinding | None:
 def _silences(facts: PathFacts) -> tuple[int, int, int]:
     """Return how long the host's long silences on the path are, those during which the GPU works, and their number."""
     pieces = facts.path.segment_table
-    is_silent = facts.in_classes(BoundBy.CPU_GAP)
+    is_silent = facts.segments_in_classes(BoundBy.CPU_GAP)
     # Its owner may change in the middle: it is one silence as long as nothing else comes between.
     first = np.flatnonzero(first_of_runs(is_silent) & is_silent)
     last = np.flatnonzero(last_of_runs(is_silent) & is_silent)
     start, end = pieces.start[first], pieces.end[last]
     is_long = end - start >= SHORTEST_SILENCE_NS
     start, end = start[is_long], end[is_long]
-    covered = facts.busy.covered_until(end) - facts.busy.covered_until(start) >= COVERED * (end - start)
+    covered = facts.busy.covered_until(end) - facts.busy.covered_until(start) >= GPU_BUSY_SHARE * (end - start)
     return int((end - start).sum()), int((end - start)[covered].sum()), int(covered.sum())
 
 
-WORK_OF_GPU = (
+GPU_WORK_CLASSES = (
     BoundBy.GPU_COMPUTE_BOUND,
     BoundBy.GPU_COMMUNICATION_BOUND,
     BoundBy.GPU_MEMORY_BOUND,
     BoundBy.GPU_KERNEL_KERNEL_OVERHEAD,
 )
-LAGS_OF_WAITS = (BoundBy.SYNC_OVERHEAD, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
+WAIT_LAGS = (BoundBy.SYNC_OVERHEAD, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
 """A call that does not wait returns at once, and what was launched ahead begins without the lag of its launch."""
 
 
@@ -140,14 +140,14 @@ def host_waits(facts: PathFacts) -> HostWaits:
     waits = waits.take((waits.target_ns > window.start_ns) & (waits.target_ns <= window.end_ns))
     if not len(waits):
         return HostWaits.empty()
-    works = facts.when(facts.in_classes(*HOST_CLASSES, BoundBy.SYNC_OVERHEAD))
+    works = facts.when(facts.segments_in_classes(*HOST_CLASSES, BoundBy.SYNC_OVERHEAD))
     begin = np.minimum(waits.source_ns, waits.target_ns).clip(min=window.start_ns)
     launched = facts.graph.edges_at(chain.edges[ROLE[kinds] == EdgeRole.LAUNCH]).target_ns
     back_on_gpu = _first_after(waits.target_ns, launched, window.end_ns)
     resumed = np.minimum(_first_after(waits.target_ns, facts.work.start, window.end_ns), back_on_gpu)
     before = works.covered_until(begin)
     idle, host = works.covered_until(resumed) - before, works.covered_until(back_on_gpu) - before
-    return HostWaits(waits.target, waits.inferred, begin, idle, host, *kinds_of_waits(facts, waits.target))
+    return HostWaits(waits.target, waits.inferred, begin, idle, host, *classify_waits(facts, waits.target))
 
 
 def saved_by_running_ahead(facts: PathFacts, removed: Bools) -> int:
@@ -164,21 +164,21 @@ def saved_by_running_ahead(facts: PathFacts, removed: Bools) -> int:
         return 0
     host, gpu, _ = _times_until_waits(facts)
     gpu_before = np.append(0, gpu[:-1])
-    first, last = _gaps_between_kept_waits(removed)
+    first, last = _work_between_remaining_waits(removed)
     longest = np.maximum.reduceat(host - gpu_before, first)
     saved = int((host[last] - gpu_before[first] - longest).sum())
-    return min(saved, facts.standing_ns)
+    return min(saved, facts.busiest_stream_idle_ns)
 
 
 def saved_without_waits(facts: PathFacts, removed: Bools) -> int:
     """Return :func:`saved_by_running_ahead` and what goes with the waits (ns): lags, values that are copied."""
     *_, gone = _times_until_waits(facts)
-    first, last = _gaps_between_kept_waits(removed)
+    first, last = _work_between_remaining_waits(removed)
     itself = np.where(last > first, gone[last] - np.append(0, gone[:-1])[first], 0)
-    return min(saved_by_running_ahead(facts, removed) + int(itself.sum()), facts.standing_ns)
+    return min(saved_by_running_ahead(facts, removed) + int(itself.sum()), facts.busiest_stream_idle_ns)
 
 
-def _gaps_between_kept_waits(removed: Bools) -> tuple[Ints, Ints]:
+def _work_between_remaining_waits(removed: Bools) -> tuple[Ints, Ints]:
     """Return the first and the last work of each stretch that waits which stay divide."""
     first = np.flatnonzero(np.append(True, ~removed))
     return first, np.append(first[1:], len(removed) + 1) - 1
@@ -188,10 +188,10 @@ def _gaps_between_kept_waits(removed: Bools) -> tuple[Ints, Ints]:
 def _times_until_waits(facts: PathFacts) -> tuple[Ints, Ints, Ints]:
     """Return the host's time, the GPU's, and that of the waits themselves (ns) until each wait and the window's end."""
     moments = np.append(host_waits(facts).begin, facts.path.window.end_ns)
-    copied = facts.in_classes(BoundBy.GPU_MEMORY_BOUND, BoundBy.GPU_KERNEL_KERNEL_OVERHEAD)
-    copied &= facts.owned_by(facts.graph.marks.copies_to_host)
-    gone = facts.in_classes(*LAGS_OF_WAITS) | copied
-    kinds = (facts.in_classes(*HOST_CLASSES), facts.in_classes(*WORK_OF_GPU) & ~copied, gone)
+    copied = facts.segments_in_classes(BoundBy.GPU_MEMORY_BOUND, BoundBy.GPU_KERNEL_KERNEL_OVERHEAD)
+    copied &= facts.owned_by(facts.graph.event_flags.copies_to_host)
+    gone = facts.segments_in_classes(*WAIT_LAGS) | copied
+    kinds = (facts.segments_in_classes(*HOST_CLASSES), facts.segments_in_classes(*GPU_WORK_CLASSES) & ~copied, gone)
     host, gpu, itself = (facts.when(chosen).covered_until(moments) for chosen in kinds)
     return host, gpu, itself
 
@@ -203,12 +203,12 @@ def _first_after(times: Ints, moments: Ints, otherwise: int) -> Ints:
     return found
 
 
-def kinds_of_waits(facts: PathFacts, calls: Ids) -> tuple[Bools, Bools]:
+def classify_waits(facts: PathFacts, calls: Ids) -> tuple[Bools, Bools]:
     """Mark the calls with which the host gets values, and the other ones that hold a copy."""
-    marks, reads = facts.graph.marks, _copies_to_host(facts, calls)
+    flags, reads = facts.graph.event_flags, _copies_to_host(facts, calls)
     for level in facts.operators_around(calls):
-        reads |= (level >= 0) & marks.reads_values[level]
-    synchronises = marks.blocking_call[calls] & ~marks.synchronous_copy_call[calls]
+        reads |= (level >= 0) & flags.reads_values[level]
+    synchronises = flags.blocking_call[calls] & ~flags.synchronous_copy_call[calls]
     inside_operator = facts.graph.operator_around[calls] >= 0
     return reads, ~reads & (inside_operator | ~synchronises)
 
@@ -216,15 +216,15 @@ def kinds_of_waits(facts: PathFacts, calls: Ids) -> tuple[Bools, Bools]:
 def _copies_to_host(facts: PathFacts, calls: Ids) -> Bools:
     """Mark the calls that copy from a GPU to the host, or whose operator made such a copy before."""
     launching, around = facts.graph.launching_call, facts.graph.operator_around
-    copying = launching[facts.graph.marks.copies_to_host]
+    copying = launching[facts.graph.event_flags.copies_to_host]
     makers = around[copying[copying >= 0]]
     return facts.marked(copying)[calls] | (facts.marked(makers)[around[calls]] & (around[calls] >= 0))
 
 
-def holds_upload(facts: PathFacts, calls: Ids) -> Bools:
+def blocks_on_upload(facts: PathFacts, calls: Ids) -> Bools:
     """Mark the calls that copy to a GPU from pageable memory, or whose operator made such a copy before."""
     around = facts.graph.operator_around
-    copying = facts.graph.launching_call[facts.graph.marks.pageable_upload]
+    copying = facts.graph.launching_call[facts.graph.event_flags.pageable_upload]
     copying = copying[copying >= 0]
     operators = around[calls]
     return facts.marked(copying)[calls] | (facts.marked(around[copying])[operators] & (operators >= 0))
@@ -246,11 +246,11 @@ FEWEST_TINY = 100
 def launch_bound(facts: PathFacts) -> PathFinding | None:
     """The host launches work more slowly than the GPU does it: CUDA graphs, torch.compile, larger batches."""
     pieces, graph = facts.path.segment_table, facts.graph
-    on_host = facts.in_classes(BoundBy.CPU_BOUND, BoundBy.CPU_GAP) & ~facts.pauses
+    on_host = facts.segments_in_classes(BoundBy.CPU_BOUND, BoundBy.CPU_GAP) & ~facts.pauses
     # After a wait the GPU is idle for another reason; other rules tell it.
     host_ns = facts.time_of(on_host) - int(host_waits(facts).idle.sum())
-    saved = min(host_ns, facts.standing_ns)
-    if not facts.is_worth(host_ns, LAUNCHING_SHARE) or not facts.is_worth(saved) or may_poll(facts):
+    saved = min(host_ns, facts.busiest_stream_idle_ns)
+    if not facts.is_notable(host_ns, LAUNCHING_SHARE) or not facts.is_notable(saved) or may_be_polling(facts):
         return None
     own = facts.work.take(facts.work.call >= 0)
     when, events = facts.when(on_host), graph.event_table
@@ -268,15 +268,15 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
     text = (
         f"The GPU waits for launches{facts.where(on_host)}: the host needs {brief_duration(per_launch)} for each of "
         f"{calls:,} launches, and what it launches takes {brief_duration(typical)} (median). CUDA graphs, "
-        f"torch.compile, larger batches, or fewer and larger operators relieve the host.{_host_work_text(facts)}"
+        f"torch.compile, larger batches, or fewer and larger operators relieve the host.{_graph_capture_text(facts)}"
     )
     # Who relieves the host does it after waits, too, and launches that wait for nothing have no lag.
     most = facts.time_of(on_host) + facts.class_ns(BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
     confidence: Confidence = "low" if gpu_busy_meanwhile(facts) else "medium" if facts.has_stacks else "high"
-    return PathFinding(text, evidence, confidence, min(most, facts.standing_ns))
+    return PathFinding(text, evidence, confidence, min(most, facts.busiest_stream_idle_ns))
 
 
-def _host_work_text(facts: PathFacts) -> str:
+def _graph_capture_text(facts: PathFacts) -> str:
     """Say what has to go before a graph can be captured: calls in which the host waits for the GPU."""
     waits = len(host_waits(facts))
     return f" Its {counted(waits, 'wait')} for the GPU have to go before a graph can be captured." if waits else ""
@@ -285,8 +285,8 @@ def _host_work_text(facts: PathFacts) -> str:
 def host_pauses(facts: PathFacts) -> PathFinding | None:
     """The host stands in no operator for long while the GPU has nothing to do: no launch comes sooner by any graph."""
     pauses = facts.pauses
-    saved = min(facts.time_of(pauses), facts.standing_ns)
-    if not facts.is_worth(saved) or may_poll(facts):
+    saved = min(facts.time_of(pauses), facts.busiest_stream_idle_ns)
+    if not facts.is_notable(saved) or may_be_polling(facts):
         return None
     lengths = facts.lengths[pauses]
     shortest, longest = brief_duration(int(lengths.min())), brief_duration(int(lengths.max()))
@@ -309,14 +309,14 @@ def host_pauses(facts: PathFacts) -> PathFinding | None:
 
 def python_bound(facts: PathFacts) -> PathFinding | None:
     """Python that runs between operators holds the GPU up: named by its frames, where they are recorded."""
-    if not facts.has_stacks or may_poll(facts):
+    if not facts.has_stacks or may_be_polling(facts):
         return None
     pieces, kind = facts.path.segment_table, facts.graph.event_table.kind
-    in_python = facts.in_classes(BoundBy.CPU_GAP) & (pieces.event >= 0)
+    in_python = facts.segments_in_classes(BoundBy.CPU_GAP) & (pieces.event >= 0)
     in_python &= kind[pieces.event] == EventKind.PYTHON_FUNCTION
     time_ns = facts.time_of(in_python)
-    saved = min(time_ns, facts.standing_ns)
-    if not facts.is_worth(saved):
+    saved = min(time_ns, facts.busiest_stream_idle_ns)
+    if not facts.is_notable(saved):
         return None
     evidence = {"python_ns": time_ns, "gpu_idle_ns": facts.gpu_idle_ns, "largest": facts.largest_records(in_python)}
     name, largest_ns, _ = facts.largest_names(in_python, 1)[0]
@@ -331,23 +331,25 @@ def python_bound(facts: PathFacts) -> PathFinding | None:
 def tiny_kernels(facts: PathFacts) -> PathFinding | None:
     """Many kernels of a few µs follow each other on the path: fuse them (torch.compile, foreach optimizers)."""
     events, pieces = facts.graph.event_table, facts.path.segment_table
-    chosen = facts.in_classes(BoundBy.GPU_COMPUTE_BOUND, BoundBy.GPU_KERNEL_KERNEL_OVERHEAD) & (pieces.event >= 0)
+    chosen = facts.segments_in_classes(BoundBy.GPU_COMPUTE_BOUND, BoundBy.GPU_KERNEL_KERNEL_OVERHEAD) & (
+        pieces.event >= 0
+    )
     owner = pieces.event[chosen]
-    tiny = (events.kind[owner] == EventKind.KERNEL) & ~facts.graph.marks.communicates[owner]
-    chosen[chosen] = tiny & (events.end[owner] - events.start[owner] < TINY_NS)
+    tiny = (events.kind[owner] == EventKind.KERNEL) & ~facts.graph.event_flags.communicates[owner]
+    chosen[chosen] = tiny & (events.end[owner] - events.start[owner] < TINY_KERNEL_NS)
     time_ns = facts.time_of(chosen)
     owners = distinct(pieces.event[chosen])
     count = len(owners)
-    if not facts.is_worth(time_ns) or count < FEWEST_TINY:
+    if not facts.is_notable(time_ns) or count < FEWEST_TINY:
         return None
-    between_ns = facts.time_of(chosen & facts.in_classes(BoundBy.GPU_KERNEL_KERNEL_OVERHEAD))
+    between_ns = facts.time_of(chosen & facts.segments_in_classes(BoundBy.GPU_KERNEL_KERNEL_OVERHEAD))
     lengths = (events.end - events.start)[owners]
     evidence = {
         "kernels": count, "time_ns": time_ns, "between_ns": between_ns, "median_kernel_ns": int(np.median(lengths)),
         "largest": facts.largest_records(chosen),
     }  # fmt: skip
     text = (
-        f"{counted(count, 'kernel')} of less than {brief_duration(TINY_NS)} take {facts.told(time_ns)}"
+        f"{counted(count, 'kernel')} of less than {brief_duration(TINY_KERNEL_NS)} take {facts.told(time_ns)}"
         f" of the path, {brief_duration(between_ns)} of it between them. Fusing them "
         "(torch.compile, foreach or fused optimizers) saves part of it."
     )
@@ -382,7 +384,7 @@ def waits_of_all_kinds(facts: PathFacts) -> PathFinding | None:
     """No kind of wait alone costs much, since the others stay, but all together do."""
     every = host_waits(facts)
     kinds = (every.reads, every.copies, ~every.reads & ~every.copies)
-    if any(facts.is_worth(saved_by_running_ahead(facts, kind)) for kind in kinds):
+    if any(facts.is_notable(saved_by_running_ahead(facts, kind)) for kind in kinds):
         return None
     return _waiting_finding(
         facts,
@@ -396,16 +398,16 @@ def waits_of_all_kinds(facts: PathFacts) -> PathFinding | None:
 def pageable_copies(facts: PathFacts) -> PathFinding | None:
     """Copies to the GPU from pageable memory hold the host: pinned memory and ``non_blocking=True`` let both go on."""
     graph, pieces, every = facts.graph, facts.path.segment_table, host_waits(facts)
-    copies = np.flatnonzero(graph.marks.pageable_upload)
+    copies = np.flatnonzero(graph.event_flags.pageable_upload)
     calls = graph.launching_call[copies]
     involved = facts.marked(np.append(copies, calls))
     # A lag of the launch is no copying.
-    copying = facts.in_classes(BoundBy.GPU_MEMORY_BOUND, BoundBy.CPU_BOUND, BoundBy.SYNC_OVERHEAD)
+    copying = facts.segments_in_classes(BoundBy.GPU_MEMORY_BOUND, BoundBy.CPU_BOUND, BoundBy.SYNC_OVERHEAD)
     copying &= facts.owned_by(involved)
-    held = every.copies & holds_upload(facts, every.call)
+    held = every.copies & blocks_on_upload(facts, every.call)
     waits, copying_ns = every.take(held), facts.time_of(copying)
-    worth = min(copying_ns + saved_by_running_ahead(facts, held), facts.standing_ns)
-    if not facts.is_worth(worth) or may_poll(facts):
+    worth = min(copying_ns + saved_by_running_ahead(facts, held), facts.busiest_stream_idle_ns)
+    if not facts.is_notable(worth) or may_be_polling(facts):
         return None
     host_ns = int(waits.host.sum())
     # A copy and its call are one copy; calls that are not in the file are -1.
@@ -421,13 +423,13 @@ def pageable_copies(facts: PathFacts) -> PathFinding | None:
         "the host, which had to wait for the copy. Pin the memory and copy with non_blocking=True, or keep the data "
         "on the GPU."
     )
-    saved = min(copying_ns + saved_without_waits(facts, held), facts.standing_ns)
+    saved = min(copying_ns + saved_without_waits(facts, held), facts.busiest_stream_idle_ns)
     return PathFinding(text, evidence, _confidence(waits), saved)
 
 
 def _waiting_finding(facts: PathFacts, every: HostWaits, chosen: Bools, what: str, remedy: str) -> PathFinding | None:
     """Tell of waits without which the host could launch ahead, where that would hide enough of its work."""
-    if not facts.is_worth(saved_by_running_ahead(facts, chosen)) or may_poll(facts):
+    if not facts.is_notable(saved_by_running_ahead(facts, chosen)) or may_be_polling(facts):
         return None
     waits = every.take(chosen)
     host_ns = int(waits.host.sum())
@@ -463,19 +465,19 @@ UNLIKE_OTHERS = 5
 
 def data_loading_exposed(facts: PathFacts) -> PathFinding | None:
     """The path waits for data: more worker processes, prefetching, cheaper transforms."""
-    loads = facts.in_classes(BoundBy.DATA_LOADING)
+    loads = facts.segments_in_classes(BoundBy.DATA_LOADING)
     time_ns = facts.time_of(loads)
-    saved = min(time_ns, facts.standing_ns)
-    if not facts.is_worth(saved):
+    saved = min(time_ns, facts.busiest_stream_idle_ns)
+    if not facts.is_notable(saved):
         return None
     largest = facts.largest_names(loads)
     evidence = {
-        "loading_ns": time_ns, "gpu_busy_meanwhile_ns": int(facts.beside_gpu(loads).sum()),
+        "loading_ns": time_ns, "gpu_busy_meanwhile_ns": int(facts.gpu_busy_during(loads).sum()),
         "largest": facts.largest_records(loads),
     }  # fmt: skip
     remedy = (
         "It runs in the measured process itself: num_workers > 0 moves it to others"
-        if facts.graph.marks.loads_in_process.any()
+        if facts.graph.event_flags.loads_in_process.any()
         else "More worker processes or prefetching (num_workers, prefetch_factor) have the next batch there in time"
     )
     text = (
@@ -490,11 +492,11 @@ def driver_allocations(facts: PathFacts) -> PathFinding | None:
     pieces, events, steps = facts.path.segment_table, facts.graph.event_table, facts.graph.steps()
     if not steps:  # nothing tells where the warm-up ends
         return None
-    chosen = facts.owned_by(facts.graph.marks.allocation_call)
+    chosen = facts.owned_by(facts.graph.event_flags.allocation_call)
     chosen &= pieces.start >= steps[0].end_ns
     time_ns = facts.time_of(chosen)
-    saved = min(time_ns, facts.standing_ns)
-    if not facts.is_worth(saved):
+    saved = min(time_ns, facts.busiest_stream_idle_ns)
+    if not facts.is_notable(saved):
         return None
     largest = facts.largest_names(chosen)
     rows = distinct(pieces.event[chosen])
@@ -521,9 +523,13 @@ def idle_between_steps(facts: PathFacts) -> PathFinding | None:
     others = facts.busy.gaps(first, facts.path.window.end_ns)
     usual_ns = int(np.median(others.end - others.start)) if len(others.start) else 0
     pieces = facts.path.segment_table
-    inside = facts.in_classes(*HOST_CLASSES) & (pieces.start < first) & (pieces.end > begun)
-    loads = facts.in_classes(BoundBy.DATA_LOADING)
-    if not facts.is_worth(idle_ns) or idle_ns < UNLIKE_OTHERS * usual_ns or 2 * facts.time_of(inside & loads) > idle_ns:
+    inside = facts.segments_in_classes(*HOST_CLASSES) & (pieces.start < first) & (pieces.end > begun)
+    loads = facts.segments_in_classes(BoundBy.DATA_LOADING)
+    if (
+        not facts.is_notable(idle_ns)
+        or idle_ns < UNLIKE_OTHERS * usual_ns
+        or 2 * facts.time_of(inside & loads) > idle_ns
+    ):
         return None
     largest = facts.largest_names(inside & ~loads)
     if not largest:
@@ -537,7 +543,7 @@ def idle_between_steps(facts: PathFacts) -> PathFinding | None:
         f"{quoted(largest[0][0])}. Move what is done there (logging, evaluation, preparation) behind the step's "
         "launches, or to another thread."
     )
-    return PathFinding(text, evidence, "medium", min(idle_ns, facts.standing_ns))
+    return PathFinding(text, evidence, "medium", min(idle_ns, facts.busiest_stream_idle_ns))
 
 
 def _between_steps(facts: PathFacts) -> tuple[int, int] | None:
@@ -551,7 +557,7 @@ def _between_steps(facts: PathFacts) -> tuple[int, int] | None:
     launched = take_or(graph.event_table.start, calls, otherwise=0)
     own = facts.work.start[(calls >= 0) & (launched >= item.start_ns) & (launched < item.end_ns)]
     # Of a job the window begins where the last rank's earlier work ends.
-    of_job = len(graph.parts) > 1
+    of_job = len(graph.rank_graphs) > 1
     before = window.start_ns if of_job else int(step_work_ends(graph)[: place[0]].max())
     begun, first = max(before, window.start_ns), int(own.min(initial=window.end_ns))
     return (begun, first) if window.end_ns > first > begun else None

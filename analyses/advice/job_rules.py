@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
-from analyses.advice.format import brief_duration, brief_share, counted, quoted, window_name
 from analyses.display.labels import short_labels
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted, window_name
 from hta_graph.arrays import distinct, percentiles_by, summed_by
 from hta_graph.gpu_activity import WorkType, activities
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -17,7 +17,7 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.intervals import Intervals
-from hta_graph.paths.rank_crossings import held_up_by, straggler_place
+from hta_graph.paths.rank_crossings import held_up_by, straggler_index
 
 NAMES_LISTED = 3
 
@@ -28,16 +28,18 @@ FROZEN_SHARE = 0.01
 def held_up_by_rank(facts: PathFacts) -> PathFinding | None:
     """Name the rank that the job waits for, and what it does while all others are there."""
     path, graph = facts.path, facts.graph
-    place = straggler_place(path)
+    place = straggler_index(path)
     if place < 0:
         return None
     held = held_up_by(path)
-    rank, own_ns = graph.parts[place].rank, path.by_rank_ns[graph.parts[place].rank]
+    rank, own_ns = graph.rank_graphs[place].rank, path.by_rank_ns[graph.rank_graphs[place].rank]
     meanwhile = _concurrent_work(facts, place, held[place])
     evidence: dict[str, Any] = {
         "rank": rank, "held_up_ns": held[place].total, "path_ns": own_ns, "meanwhile": meanwhile,
         "held_up_by_others_ns": {
-            str(part.rank): found.total for part, found in zip(graph.parts, held, strict=True) if part.place != place
+            str(part.rank): found.total
+            for part, found in zip(graph.rank_graphs, held, strict=True)
+            if part.index != place
         },
     }  # fmt: skip
     text = (
@@ -111,7 +113,7 @@ def clocks_unsure(facts: PathFacts) -> PathFinding | None:
     if not isinstance(job, JobGraph) or not len(job.clock_table):
         return None
     error = int(job.clock_table.error.max())
-    if not facts.is_worth(2 * error):
+    if not facts.is_notable(2 * error):
         return None
     rank = int(job.clock_table.rank[int(job.clock_table.error.argmax())])
     text = (
@@ -124,7 +126,7 @@ def clocks_unsure(facts: PathFacts) -> PathFinding | None:
 SLOWER = 1.1
 """So much longer at least: clocks of sound GPUs differ by a few per cent, medians of operators by less than ten."""
 
-NEARLY_ALL = 0.8
+MOST_NAMES_SHARE = 0.8
 """More work makes some names longer, a slow machine nearly all of them."""
 
 FEWEST_NAMES = 5
@@ -145,32 +147,34 @@ def slow_gpu(facts: PathFacts) -> PathFinding | None:
     """The same kernels take longer on the rank that holds up the job than on every other one."""
     work = activities(facts.graph)
     rows = work.row[work.type == WorkType.COMPUTATION]
-    computes = facts.in_classes(BoundBy.GPU_COMPUTE_BOUND)
+    computes = facts.segments_in_classes(BoundBy.GPU_COMPUTE_BOUND)
     return _slow_rank(facts, rows, computes, "GPU", "kernels", "throttled (nvidia-smi -q -d PERFORMANCE)")
 
 
 def slow_host(facts: PathFacts) -> PathFinding | None:
     """The same operators that do not wait take longer on the rank that holds up the job than on every other one."""
-    works = facts.in_classes(*HOST_CLASSES)
-    return _slow_rank(facts, _own_operators(facts.graph), works, "host", "operators", "throttled or short of cores")
+    works = facts.segments_in_classes(*HOST_CLASSES)
+    return _slow_rank(
+        facts, _non_waiting_operators(facts.graph), works, "host", "operators", "throttled or short of cores"
+    )
 
 
-def _own_operators(graph: DependencyGraph) -> Ids:
+def _non_waiting_operators(graph: DependencyGraph) -> Ids:
     """Return the innermost operators that neither wait for a GPU nor for other ranks."""
     if not isinstance(graph, JobGraph):
         return np.empty(0, np.int32)
     own = graph.event_table.kind == EventKind.CPU_OP
     around = graph.operator_around
     own[distinct(around[own & (around >= 0)])] = False
-    waiting = around[graph.marks.blocking_call]
+    waiting = around[graph.event_flags.blocking_call]
     own[waiting[waiting >= 0]] = False
     own[graph.members.call[graph.members.call >= 0]] = False
     return np.flatnonzero(own).astype(np.int32)
 
 
 def _slow_rank(facts: PathFacts, rows: Ids, on_path: Bools, who: str, what: str, why: str) -> PathFinding | None:
-    place = straggler_place(facts.path)
-    # Of a job of skeletons only what the path passes is there: nothing to compare all ranks by.
+    place = straggler_index(facts.path)
+    # Of a job of rank summaries only what the path passes is there: nothing to compare all ranks by.
     if place < 0 or has_partial_rows(facts.graph):
         return None
     found = _slowdown(facts, rows, place)
@@ -178,9 +182,9 @@ def _slow_rank(facts: PathFacts, rows: Ids, on_path: Bools, who: str, what: str,
         return None
     own_ns = facts.time_of(on_path & (facts.path.segment_table.part == place))
     saved = min(held_up_by(facts.path)[place].total, int(own_ns * (1 - 1 / found.ratio)))
-    if not facts.is_worth(saved):
+    if not facts.is_notable(saved):
         return None
-    rank = facts.graph.parts[place].rank
+    rank = facts.graph.rank_graphs[place].rank
     evidence = {"rank": rank, "ratio": round(found.ratio, 3), "names": found.names, "longer": found.longer}
     text = (
         f"Rank {rank}'s {who} is slow: the same {what} take {found.ratio:.2f} × as long there as on any other rank "
@@ -200,7 +204,7 @@ def _slowdown(facts: PathFacts, rows: Ids, place: int) -> Slowdown | None:
         own, its = medians[both, place], medians[both, other]
         longer = int(np.count_nonzero(own > its))
         ratio = float((own * counts[both, place]).sum() / max((its * counts[both, place]).sum(), 1))
-        if len(own) < FEWEST_NAMES or ratio < SLOWER or longer < NEARLY_ALL * len(own):
+        if len(own) < FEWEST_NAMES or ratio < SLOWER or longer < MOST_NAMES_SHARE * len(own):
             return None
         found.append(Slowdown(ratio, len(own), longer))
     return min(found, key=lambda one: one.ratio, default=None)
@@ -208,7 +212,7 @@ def _slowdown(facts: PathFacts, rows: Ids, place: int) -> Slowdown | None:
 
 def _medians(facts: PathFacts, rows: Ids) -> tuple[Ints, Ints]:
     """Return the lower median duration (ns), and the number, of each name on each rank."""
-    events, parts = facts.graph.event_table, len(facts.graph.parts)
+    events, parts = facts.graph.event_table, len(facts.graph.rank_graphs)
     names = distinct(events.name[rows])
     key = np.searchsorted(names, events.name[rows]) * parts + facts.graph.rank_index_of(rows)
     medians = percentiles_by(key, events.end[rows] - events.start[rows], len(names) * parts, 50)

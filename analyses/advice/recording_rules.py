@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from analyses.advice.facts import PathFacts, PathFinding
-from analyses.advice.format import brief_duration, counted, quoted
-from analyses.advice.host_rules import may_poll
+from analyses.advice.host_rules import may_be_polling
+from analyses.display.sentence_format import brief_duration, counted, quoted
 from hta_graph.arrays import distinct
 from hta_graph.model import BoundBy, EventKind, Reason
 
@@ -22,12 +22,12 @@ START_UP_CALL_NS = 10_000_000
 
 def no_python_stacks(facts: PathFacts) -> PathFinding | None:
     """Much time passes outside of operators, and no Python stacks tell in what."""
-    silent = facts.in_classes(BoundBy.CPU_GAP)
-    if facts.has_stacks or not facts.is_worth(facts.time_of(silent), SILENT_SHARE) or may_poll(facts):
+    silent = facts.segments_in_classes(BoundBy.CPU_GAP)
+    if facts.has_stacks or not facts.is_notable(facts.time_of(silent), SILENT_SHARE) or may_be_polling(facts):
         return None
     # On the path's own thread no operator is open then: what is open is another one's.
     time_ns = facts.time_of(silent) - facts.other_threads_ns
-    if not facts.is_worth(time_ns, SILENT_SHARE) or time_ns < LEAST_SILENT_NS:
+    if not facts.is_notable(time_ns, SILENT_SHARE) or time_ns < LEAST_SILENT_NS:
         return None
     largest = facts.largest_names(silent)
     evidence = {"cpu_gap_ns": time_ns, "largest": facts.largest_records(silent)}
@@ -42,11 +42,11 @@ def no_python_stacks(facts: PathFacts) -> PathFinding | None:
 def no_sync_records(facts: PathFacts) -> PathFinding | None:
     """Calls wait for something that the trace does not name, and it holds no records of synchronisation."""
     waits = facts.path.segment_table.reason == Reason.WAIT_WITHOUT_RECORD
-    if not facts.is_worth(facts.time_of(waits)):
+    if not facts.is_notable(facts.time_of(waits)):
         return None
     waits &= ~facts.owned_by(facts.graph.is_gpu)
     time_ns = facts.time_of(waits)
-    if not facts.is_worth(time_ns) or len(facts.graph.trace.syncs) or facts.graph.marks.amd_call.any():
+    if not facts.is_notable(time_ns) or len(facts.graph.trace.syncs) or facts.graph.event_flags.amd_call.any():
         return None
     evidence = {"unexplained_ns": time_ns, "waits": int(waits.sum())}
     text = (
@@ -61,7 +61,7 @@ def begun_too_late(facts: PathFacts) -> PathFinding | None:
     # A rank of a job whose recording begins later may have had nothing to wait for.
     head_ns = int(facts.path.segment_table.length[facts.path.before_rank_began].sum())
     time_ns = facts.path.by_reason_ns.get(Reason.BEFORE_RECORDING.label, 0) - head_ns
-    if not facts.is_worth(time_ns):
+    if not facts.is_notable(time_ns):
         return None
     text = (
         f"{facts.told(time_ns)} go to work that was enqueued before the recording "
@@ -72,7 +72,7 @@ def begun_too_late(facts: PathFacts) -> PathFinding | None:
 
 def no_gpu_rows(facts: PathFacts) -> PathFinding | None:
     """The host launches work, and the trace holds no row of a GPU."""
-    calls = 0 if facts.has_gpu_rows else int(facts.graph.marks.enqueueing_call.sum())
+    calls = 0 if facts.has_gpu_rows else int(facts.graph.event_flags.enqueueing_call.sum())
     if not calls:
         return None
     text = (
@@ -88,15 +88,15 @@ def start_up_recorded(facts: PathFacts) -> PathFinding | None:
     steps = graph.steps()
     if steps and path.window.step != steps[0].number and not path.window.is_whole:
         return None
-    events, marks = graph.event_table, graph.marks
+    events, flags = graph.event_table, graph.event_flags
     once = np.flatnonzero(events.end - events.start >= START_UP_CALL_NS)
     once = once[events.kind[once] == EventKind.RUNTIME]
-    once = once[~(marks.blocking_call[once] | marks.enqueueing_call[once])]
+    once = once[~(flags.blocking_call[once] | flags.enqueueing_call[once])]
     if not len(once):
         return None
-    chosen = facts.in_classes(BoundBy.CPU_BOUND) & facts.owned_by(facts.marked(once))
+    chosen = facts.segments_in_classes(BoundBy.CPU_BOUND) & facts.owned_by(facts.marked(once))
     time_ns = facts.time_of(chosen)
-    if not facts.is_worth(time_ns):
+    if not facts.is_notable(time_ns):
         return None
     largest = facts.largest_names(chosen)
     evidence = {

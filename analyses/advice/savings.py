@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
-from analyses.advice.gpu_rules import faster_precision, limited_work
-from analyses.advice.host_rules import holds_upload, kinds_of_waits
+from analyses.advice.gpu_rules import tf32_factors, work_limits
+from analyses.advice.host_rules import blocks_on_upload, classify_waits
 from hta_graph.arrays import take_or
 from hta_graph.errors import QueryError
 from hta_graph.model import RETURNS, Bools, BoundBy, EventKind, Ids
@@ -91,7 +91,7 @@ def _named_scenario(name: str) -> Remedy:
     return lambda _, __: scenario(name)
 
 
-def _like_other_ranks(_: PathFacts, finding: PathFinding) -> Change:
+def _rank_like_others(_: PathFacts, finding: PathFinding) -> Change:
     return scenario("rank_like_others", finding.evidence["rank"])
 
 
@@ -109,7 +109,7 @@ def _rank_as_fast(*classes: BoundBy) -> Remedy:
 
 def _without_allocations(facts: PathFacts, _: PathFinding) -> Change:
     after = facts.graph.steps()[0].end_ns
-    allocates = facts.graph.marks.allocation_call
+    allocates = facts.graph.event_flags.allocation_call
     return _with_factor(
         lambda base: take_or(allocates, base.parts.owner, otherwise=False) & (base.parts.start >= after)
     )
@@ -127,25 +127,25 @@ def _without_pauses(_: PathFacts, __: PathFinding) -> Change:
 
 
 def _without_reads(facts: PathFacts, _: PathFinding) -> Change:
-    return _without_waits(facts, lambda calls: kinds_of_waits(facts, calls)[0])
+    return _without_waits(facts, lambda calls: classify_waits(facts, calls)[0])
 
 
 def _without_synchronisation(facts: PathFacts, _: PathFinding) -> Change:
     def synchronises(calls: Ids) -> Bools:
-        reads, copies = kinds_of_waits(facts, calls)
+        reads, copies = classify_waits(facts, calls)
         return ~reads & ~copies
 
     return _without_waits(facts, synchronises)
 
 
-def _without_held_uploads(facts: PathFacts, _: PathFinding) -> Change:
+def _without_blocking_uploads(facts: PathFacts, _: PathFinding) -> Change:
     """Let calls that copy from pageable memory return at once; the copies still take their time on the GPU."""
-    return _without_waits(facts, lambda calls: kinds_of_waits(facts, calls)[1] & holds_upload(facts, calls))
+    return _without_waits(facts, lambda calls: classify_waits(facts, calls)[1] & blocks_on_upload(facts, calls))
 
 
 def _near_limit(facts: PathFacts, finding: PathFinding) -> Change:
     """Let the calls of the finding's operator and shape reach what is possible."""
-    limited = limited_work(facts)
+    limited = work_limits(facts)
     if limited is None:
         raise QueryError("the limits of the GPU are not known")
     told = (finding.evidence["operator"], finding.evidence["inputs"])
@@ -154,14 +154,14 @@ def _near_limit(facts: PathFacts, finding: PathFinding) -> Change:
 
 
 def _in_tf32(facts: PathFacts, _: PathFinding) -> Change:
-    limited = limited_work(facts)
+    limited = work_limits(facts)
     if limited is None:
         raise QueryError("the limits of the GPU are not known")
-    return scale_activities(limited.groups.work.row, faster_precision(limited))
+    return scale_activities(limited.groups.work.row, tf32_factors(limited))
 
 
 REMEDIES: Mapping[str, Remedy] = {
-    "held_up_by_rank": _like_other_ranks,
+    "held_up_by_rank": _rank_like_others,
     "slow_gpu": _rank_as_fast(BoundBy.GPU_COMPUTE_BOUND),
     "slow_host": _rank_as_fast(*HOST_CLASSES),
     "host_pauses": _without_pauses,
@@ -172,7 +172,7 @@ REMEDIES: Mapping[str, Remedy] = {
     "waits_of_all_kinds": _named_scenario("no_host_syncs"),
     "data_loading_exposed": _named_scenario("data_loading_free"),
     "exposed_communication": _named_scenario("communication_free"),
-    "pageable_copies": _without_held_uploads,
+    "pageable_copies": _without_blocking_uploads,
     "python_bound": _without_python,
     "far_from_limit": _near_limit,
     "float32_products": _in_tf32,

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from analyses.advice.facts import Confidence, PathFacts, PathFinding
-from analyses.advice.format import brief_class, brief_duration, brief_share, counted, window_name
 from analyses.advice.host_rules import gpu_busy_meanwhile, host_may_poll
 from analyses.display.labels import REASON, class_meanings, short_labels
+from analyses.display.sentence_format import brief_class, brief_duration, brief_share, counted, window_name
 from analyses.display.text_layout import clipped, duration_text, percent
-from analyses.display.window_text import clock_lines, has_iteration
+from analyses.window_report import clock_lines, has_iteration
 from hta_graph.arrays import distinct, summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 
 from analyses.arg_types import RANK, share_of_one, size_in_bytes, whole_number
-from analyses.cli.path_args import CacheFolder, InputFile, InputTraces, OutputFile, OutputPlace
+from analyses.cli.path_args import CacheFolder, InputFile, InputTraces, OutputFile, OutputFileOrFolder
 from analyses.description import Flag
 
 
@@ -45,7 +45,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_skeletons(parser: argparse.ArgumentParser) -> None:
+def add_summaries(parser: argparse.ArgumentParser) -> None:
     """Add how much of each rank of a job is held at once."""
     parser.add_argument(
         "--skeletons",
@@ -92,13 +92,13 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wide", action="store_true", help="cut nothing to fit the terminal")
 
 
-def add_window(parser: argparse.ArgumentParser) -> None:
+def add_window_and_loading(parser: argparse.ArgumentParser) -> None:
     """Add the ways to name a stretch of time, and what counts as data loading in it."""
-    add_stretch(parser)
+    add_window(parser)
     parser.add_argument("--data-load", nargs="+", metavar="PATTERN", help="regular expressions of data-loading rows")
 
 
-def add_stretch(parser: argparse.ArgumentParser) -> None:
+def add_window(parser: argparse.ArgumentParser) -> None:
     """Add the ways to name a stretch of time."""
     window = parser.add_mutually_exclusive_group()
     window.add_argument("--step", type=whole_number(), metavar="N", help="the step ProfilerStep#N")
@@ -124,18 +124,18 @@ def add_near(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_output_place(parser: argparse.ArgumentParser, what: str) -> None:
+def add_trace_output(parser: argparse.ArgumentParser, what: str) -> None:
     """Add where the traces that a command writes go: a file, of several ranks a folder."""
-    parser.add_argument("-o", "--output", type=OutputPlace, required=True, metavar="OUT", help=what)
+    parser.add_argument("-o", "--output", type=OutputFileOrFolder, required=True, metavar="OUT", help=what)
 
 
 def add_tables(parser: argparse.ArgumentParser) -> None:
     """Add the ways to ask per step, and to write tables and a figure."""
     parser.add_argument("--per-step", action="store_true", help="one row per profiler step instead of one per rank")
-    add_written(parser)
+    add_table_outputs(parser)
 
 
-def add_written(parser: argparse.ArgumentParser) -> None:
+def add_table_outputs(parser: argparse.ArgumentParser) -> None:
     """Add what an answer can be written as."""
     parser.add_argument(
         "--csv", type=OutputFile, metavar="FILE", help="write the main table as CSV (- for standard output)"

@@ -61,7 +61,7 @@ def check_page_name(target: str) -> None:
         raise UsageError(f"{target}: a page is written as .html or .htm")
 
 
-def say_open_in_browser(target: str) -> None:
+def print_open_in_browser(target: str) -> None:
     """Tell what to do with a page, unless it went to standard output."""
     if target != "-":
         say(f"{target}: open it in a browser")

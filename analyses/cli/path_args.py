@@ -63,7 +63,7 @@ class CacheFolder(PathArgument):
     __slots__ = ()
 
 
-class OutputPlace(OutputFile):
+class OutputFileOrFolder(OutputFile):
     """A file that is written, or a folder that is there and into which files are put."""
 
     __slots__ = ()
@@ -82,7 +82,8 @@ def check_paths(options: argparse.Namespace) -> None:
     files = [
         item
         for item in named
-        if isinstance(item, OutputFile) and not (isinstance(item, OutputPlace) and resolve_location(item).is_dir())
+        if isinstance(item, OutputFile)
+        and not (isinstance(item, OutputFileOrFolder) and resolve_location(item).is_dir())
     ]
     # Folders are expanded only where something is written: for a table on the terminal nothing can be in the way.
     if files or folders:

@@ -82,7 +82,7 @@ class RankInputs:
     all_needed: bool = False
     cluster: str | None = None
     cache: Path | None = None
-    skeletons: str | None = None
+    use_summaries: str | None = None
 
     @classmethod
     def of(cls, options: argparse.Namespace, inputs: Sequence[str | Location] | None = None) -> RankInputs:
@@ -93,7 +93,7 @@ class RankInputs:
         jobs, memory = getattr(options, "jobs", None), getattr(options, "memory", None)
         flight = getattr(options, "flight", None) or ()
         cluster = getattr(options, "cluster", None)
-        kept, skeletons = getattr(options, "cache", None), getattr(options, "skeletons", None)
+        kept, use_summaries = getattr(options, "cache", None), getattr(options, "skeletons", None)
         return cls(
             options.inputs if inputs is None else inputs,
             options.rank,
@@ -104,7 +104,7 @@ class RankInputs:
             flight,
             cluster=cluster,
             cache=None if kept is None else cache_folder(kept),
-            skeletons=skeletons,
+            use_summaries=use_summaries,
         )
 
     def count_files(self) -> int:
@@ -122,27 +122,29 @@ class RankInputs:
                 yield found
 
     def graphs_by_rank(
-        self, *, members: bool = False, skeleton: SummaryRequest | None = None
+        self, *, communications: bool = False, summary: SummaryRequest | None = None
     ) -> Iterator[tuple[int, DependencyGraph]]:
         """Build the graph of each rank, lowest rank first; the bar stays until all are there.
 
-        ``members`` tells that what ranks did together will be asked, so that it is read with the rest; with
-        ``skeleton`` graphs are of few rows, which answer that.
+        ``communications`` tells that what ranks did together will be asked, so that it is read with the rest; with
+        ``summary`` graphs are of few rows, which answer that.
         """
         with ProgressLine("reading traces") as line:
-            for found in self._with_progress(line, members=members, skeleton=skeleton):
+            for found in self._with_progress(line, communications=communications, summary=summary):
                 yield found.rank or 0, found
 
     def _with_progress(
-        self, line: ProgressLine, *, members: bool = False, skeleton: SummaryRequest | None = None
+        self, line: ProgressLine, *, communications: bool = False, summary: SummaryRequest | None = None
     ) -> Iterator[DependencyGraph]:
         repaired = 0
-        started = self._started(line, self.jobs, self.cluster, progress=line.update, members=members, skeleton=skeleton)
+        started = self._started(
+            line, self.jobs, self.cluster, progress=line.update, communications=communications, summary=summary
+        )
         for found in started:
             repairs = found.trace.repairs
             repaired += bool(repairs)
             if repaired <= ERRORS_LISTED:
-                _say_all(repairs, line.say)
+                _print_each(repairs, line.say)
             yield found
         if repaired > ERRORS_LISTED:
             line.say(f"… and {repaired - ERRORS_LISTED:,} more traces were repaired; info tells of each")
@@ -150,15 +152,15 @@ class RankInputs:
     def job_or_graph(self, few: SummaryRequest | None = None) -> DependencyGraph:
         """Join the ranks of several files to the job's graph; of one file or one rank asked for it is that rank's.
 
-        ``few`` is what skeletons of many ranks must answer; without it every rank is held whole.
+        ``few`` is what summaries of many ranks must answer; without it every rank is held whole.
         """
         if self.rank is not None or self.count_files() == 1:
             return self.one_graph()
         if few is not None and self.many_ranks:
             return self._job_of_summaries(few)
-        graphs = list(self.together(members=True).values())
+        graphs = list(self.together(communications=True).values())
         if len(graphs) == 1:
-            self._say_alone(graphs[0])
+            self._report_single_rank(graphs[0])
             return graphs[0]
         from hta_graph.multi_rank.build_job import build_job
 
@@ -167,32 +169,32 @@ class RankInputs:
     @cached_property
     def many_ranks(self) -> int:
         """How many ranks are asked about where few rows are held of each; 0 where they are held whole."""
-        if self.rank is not None or self.skeletons == "never":
+        if self.rank is not None or self.use_summaries == "never":
             return 0
         from hta_graph.multi_rank.summary_job import MANY_RANKS
 
         count = self.count_files()
-        is_asked = self.skeletons == "always" or self.cache is not None
+        is_asked = self.use_summaries == "always" or self.cache is not None
         return count if count > (1 if is_asked else MANY_RANKS) else 0
 
     def job_of_summaries(self, few: Callable[[int], SummaryRequest]) -> DependencyGraph | None:
-        """Join skeletons of many ranks to the job's graph; None where ranks are held whole.
+        """Join the summaries of many ranks to the job's graph; None where ranks are held whole.
 
         ``few`` is what they must answer, given how many ranks there are. Of one rank that is left it is that, whole.
         """
         return self._job_of_summaries(few(self.many_ranks)) if self.many_ranks else None
 
     def _job_of_summaries(self, question: SummaryRequest) -> DependencyGraph:
-        few = dict(self.graphs_by_rank(skeleton=question))
+        few = dict(self.graphs_by_rank(summary=question))
         if len(few) == 1:
             # Alone a rank is asked whole.
             (found,) = few.values()
-            self._say_alone(found)
+            self._report_single_rank(found)
             return replace(self, inputs=[found.path]).one_graph()
         few = self._numbered_by_flight(few)
         return self._job_reader(question).job(few)
 
-    def _say_alone(self, graph: DependencyGraph) -> None:
+    def _report_single_rank(self, graph: DependencyGraph) -> None:
         say(f"going on with {graph.path}, rank {graph.rank}, alone")
 
     def _job_reader(self, question: SummaryRequest) -> SummaryJobReader:
@@ -200,20 +202,20 @@ class RankInputs:
         from hta_graph.multi_rank.summary_job import SummaryJobReader
 
         readers = ReadOptions(self.jobs, self.memory, self.cluster)
-        return SummaryJobReader(readers, question, self.salvage, _progress_of)
+        return SummaryJobReader(readers, question, self.salvage, _progress_bar)
 
     def together(
-        self, *, members: bool = False, few: Callable[[int], SummaryRequest] | None = None
+        self, *, communications: bool = False, few: Callable[[int], SummaryRequest] | None = None
     ) -> dict[int, DependencyGraph]:
         """Build the graphs of all ranks; what they did together has the numbers of the flight recorder, where known.
 
-        ``few`` is what skeletons must answer, given how many ranks there are, where many are asked about.
+        ``few`` is what summaries must answer, given how many ranks there are, where many are asked about.
 
         Raises:
             TraceError: a dump that was named is none.
         """
         question = few(self.many_ranks) if few is not None and self.many_ranks else None
-        graphs = dict(self.graphs_by_rank(members=members, skeleton=question))
+        graphs = dict(self.graphs_by_rank(communications=communications, summary=question))
         if len(graphs) > 1:
             graphs = self._numbered_by_flight(graphs)
         return graphs if question is None else self._job_reader(question).align_summaries(graphs)[0]
@@ -242,7 +244,7 @@ class RankInputs:
         """Build the graph of the rank asked for, else of the lowest that can be read."""
         # One rank is read here: starting processes would take longer than reading it.
         found = next(self._started(ProgressLine(""), 1))
-        _say_all(found.trace.repairs, say)
+        _print_each(found.trace.repairs, say)
         if self.left_out:
             say(f"going on with {found.path}, rank {found.rank}")
         elif self.rank is None and (files := self.count_files()) > 1:
@@ -261,8 +263,8 @@ class RankInputs:
         cluster: str | None = None,
         *,
         progress: Progress = lambda *_: None,
-        members: bool = False,
-        skeleton: SummaryRequest | None = None,
+        communications: bool = False,
+        summary: SummaryRequest | None = None,
     ) -> Iterator[DependencyGraph]:
         from hta_graph.multi_rank.read_ranks import read_graphs
 
@@ -272,8 +274,8 @@ class RankInputs:
             jobs=jobs,
             memory=self.memory,
             salvage=self.salvage,
-            members=members,
-            skeleton=skeleton,
+            communications=communications,
+            summary=summary,
             cache=self.cache,
             report=None if self.all_needed else partial(self.leave_out, tell=line.say),
             say=line.say,
@@ -301,7 +303,7 @@ class RankInputs:
 
 
 def cache_folder(name: str) -> Path:
-    """Return the folder where skeletons are kept, which is made if it is not there.
+    """Return the folder where summaries are kept, which is made if it is not there.
 
     Raises:
         OutputError: it cannot be.
@@ -323,11 +325,11 @@ def cache_folder(name: str) -> Path:
 
 
 @contextmanager
-def _progress_of(doing: str) -> Iterator[Progress]:
+def _progress_bar(doing: str) -> Iterator[Progress]:
     with ProgressLine(doing) as line:
         yield line.update
 
 
-def _say_all(lines: Iterable[str], say: Callable[[str], None]) -> None:
+def _print_each(lines: Iterable[str], say: Callable[[str], None]) -> None:
     for line in lines:
         say(line)

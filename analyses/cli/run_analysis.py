@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from analyses import catalogue
-from analyses.cli.outputs import Outputs, say_open_in_browser, write_json
+from analyses.cli.outputs import Outputs, print_open_in_browser, write_json
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
 
@@ -32,12 +32,12 @@ def run_analysis(entry: IndexEntry, options: argparse.Namespace) -> None:
 def read_scopes(ranks: RankInputs, stretch: WindowArgs, from_summaries: FromSummaries = "no") -> list[Scope]:
     """Return the stretches of all ranks: whole traces, a window of each, or every step.
 
-    ``from_summaries`` tells whether skeletons of many ranks answer what is asked.
+    ``from_summaries`` tells whether summaries of many ranks answer what is asked.
     """
     if not stretch.per_step and not stretch.names_nothing:
         stretch.window()  # what is written wrongly is refused before anything is read
     # Which step is the median is known when all ranks are.
-    few = {"no": None, "yes": lambda _: stretch.skeleton(), "with causes": stretch.summary_with_causes}
+    few = {"no": None, "yes": lambda _: stretch.summary_request(), "with causes": stretch.summary_with_causes}
     graphs = ranks.together(few=few[from_summaries])
     job = list(graphs.values())
     return [scope for rank, graph in graphs.items() for scope in stretch.scopes(rank, graph, job)]
@@ -58,7 +58,7 @@ def write_answer(
         write_file(outputs.csv, _frame_csv(found.main))
     if outputs.plot:
         write_file(outputs.plot, figure_html(figure(found), name))
-        say_open_in_browser(outputs.plot)
+        print_open_in_browser(outputs.plot)
     if outputs.is_terminal:
         print_lines(answer_lines(found), wide=outputs.wide)
 

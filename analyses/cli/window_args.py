@@ -58,20 +58,20 @@ class WindowArgs:
             raise UsageError("--gpu-window goes with steps only")
         if self.cpu_window and (self.times is not None or self.whole):
             raise UsageError("--cpu-window goes with steps and annotations only")
-        if self.per_step and (self.names_a_window or self.whole):
+        if self.per_step and (self.names_window or self.whole):
             raise UsageError("--per-step asks about every step; leave the other window out")
 
     @property
-    def names_a_window(self) -> bool:
+    def names_window(self) -> bool:
         """Whether a step, an annotation or times are named."""
         return self.step is not None or self.annotation is not None or self.times is not None
 
     @property
     def names_nothing(self) -> bool:
         """Whether the command chooses for itself."""
-        return not (self.names_a_window or self.cpu_window or self.gpu_window)
+        return not (self.names_window or self.cpu_window or self.gpu_window)
 
-    def window(self, *, otherwise_whole: bool = False, job: Sequence[DependencyGraph] = ()) -> WindowQuery:
+    def window(self, *, whole_by_default: bool = False, job: Sequence[DependencyGraph] = ()) -> WindowQuery:
         """Return the window; without any the median step (that of a job's ranks where these are given) or the whole.
 
         Raises:
@@ -84,7 +84,7 @@ class WindowArgs:
             return annotation(self.annotation, regex=self.regex, first=first, last=last, cpu_window=self.cpu_window)
         if self.times is not None:
             return between(*_times_of(self.times))
-        if self.whole or (otherwise_whole and self.names_nothing):
+        if self.whole or (whole_by_default and self.names_nothing):
             return whole()
         if self.step is not None:
             return step(self.step, cpu_window=self.cpu_window, gpu_window=self.gpu_window)
@@ -92,8 +92,8 @@ class WindowArgs:
             return median_step_of_job(job, cpu_window=self.cpu_window, gpu_window=self.gpu_window)
         return median_step(cpu_window=self.cpu_window, gpu_window=self.gpu_window)
 
-    def skeleton(self, doings: int = 0) -> SummaryRequest:
-        """Return what skeletons must answer about the stretch; ``doings`` as :class:`SummaryRequest` has it.
+    def summary_request(self, doings: int = 0) -> SummaryRequest:
+        """Return what summaries must answer about the stretch; ``doings`` as :class:`SummaryRequest` has it.
 
         Raises:
             UsageError: instances are not written as numbers.
@@ -114,7 +114,7 @@ class WindowArgs:
         """
         from hta_graph.multi_rank.summary_job import activities_per_rank
 
-        return self.skeleton(activities_per_rank(ranks))
+        return self.summary_request(activities_per_rank(ranks))
 
     def scopes(self, rank: int, graph: DependencyGraph, job: Sequence[DependencyGraph] = ()) -> list[Scope]:
         """Cut a rank's trace into the stretches asked about; without a window it is one, the whole trace."""

@@ -70,8 +70,11 @@ def _common_kernels(control: Scope, test: Scope, *, communication: bool) -> tupl
     paths = CallPaths()
     left, right = EnqueuedWork.of(control, paths), EnqueuedWork.of(test, paths)
     codes = common_codes(left, right, control, test)
-    tells = np.full(len(left.row), communication) | ~control.graph.marks.communicates[left.row]
-    return _matched(codes, left.length, right.length, tells), ((codes[0], left.length), (codes[1], right.length))
+    tells = np.full(len(left.row), communication) | ~control.graph.event_flags.communicates[left.row]
+    return _matched_repetitions(codes, left.length, right.length, tells), (
+        (codes[0], left.length),
+        (codes[1], right.length),
+    )
 
 
 def _common_operators(control: Scope, test: Scope) -> tuple[Repetitions, Codes]:
@@ -87,10 +90,15 @@ def _common_operators(control: Scope, test: Scope) -> tuple[Repetitions, Codes]:
             code[name] = number.setdefault(names[name], len(number))
         codes.append(code[events.name[rows]])
         lengths.append(events.end[rows] - events.start[rows])
-    return _matched((codes[0], codes[1]), lengths[0], lengths[1]), ((codes[0], lengths[0]), (codes[1], lengths[1]))
+    return _matched_repetitions((codes[0], codes[1]), lengths[0], lengths[1]), (
+        (codes[0], lengths[0]),
+        (codes[1], lengths[1]),
+    )
 
 
-def _matched(codes: tuple[Ints, Ints], left_ns: Ints, right_ns: Ints, tells: Bools | None = None) -> Repetitions:
+def _matched_repetitions(
+    codes: tuple[Ints, Ints], left_ns: Ints, right_ns: Ints, tells: Bools | None = None
+) -> Repetitions:
     left, right = align(*codes)
     if tells is not None:
         left, right = left[tells[left]], right[tells[left]]
@@ -183,15 +191,15 @@ def compare_lengths(control: SideT, test: SideT, repeated: Callable[[], Repetiti
     sides = (control, test)
     if min(len(side.lengths_ns) for side in sides) >= ENOUGH_STEPS:
         noise = band_of_steps(control.lengths_ns, test.lengths_ns)
-        return Comparison(control, test, noise, None, _why_refused(control, test, None))
+        return Comparison(control, test, noise, None, _refusal_reason(control, test, None))
     repeats = repeated()
     # Steps of one side are repetitions too: a difference as large as between them is none.
     own = max(float(side.lengths_ns.max() - side.lengths_ns.min()) / max(side.median_ns, 1) for side in sides)
     noise = max(LEAST_OF_WINDOWS, NORMAL_99 * repeats.noise_share, own)
-    return Comparison(control, test, noise, repeats, _why_refused(control, test, repeats))
+    return Comparison(control, test, noise, repeats, _refusal_reason(control, test, repeats))
 
 
-def _why_refused(control: Lengths, test: Lengths, repeats: RepetitionNoise | None) -> str:
+def _refusal_reason(control: Lengths, test: Lengths, repeats: RepetitionNoise | None) -> str:
     """Say why lengths say nothing about speed; empty where they do."""
     if "whole trace" in (control.measure, test.measure) and control.has_steps != test.has_steps:
         with_steps, without = ("control", "test") if control.has_steps else ("test", "control")

@@ -24,7 +24,7 @@ LONGEST_NAME = 60
 FORM_OF_LABEL = re.compile(r" \((?:GPU|CPU) window\)$")
 """The measure says it already."""
 CLASSES_NAMED = 3
-SURELY_OF_A_PART = 1.5
+CERTAIN_PART_SHARE = 1.5
 """Of many parts one leaves its band by chance: so many bands have to be left where the whole does not differ."""
 WIDE_NOISE = 0.1
 """A band above this is said to hide differences that people care for."""
@@ -166,7 +166,7 @@ def _class_words(bound: str) -> str:
 def _changed_rows_lines(by_name: pd.DataFrame, least_ns: float) -> list[str]:
     """Name what changed by as much as the whole would have to, although the whole did not."""
     size = by_name["diff_ns"].abs()
-    large = by_name[(size > least_ns) & (size > SURELY_OF_A_PART * by_name["noise_ns"])]
+    large = by_name[(size > least_ns) & (size > CERTAIN_PART_SHARE * by_name["noise_ns"])]
     said = "Yet a part of the critical path changed by more than its own noise, which the whole does not show"
     return [f"{said}: {_first_row(large)}, noise ±{noise / 1e6:,.3f} ms." for noise in large["noise_ns"].tolist()[:1]]
 

@@ -98,14 +98,14 @@ def _floating_type(types: list[object]) -> str:
     return WORDS.get(found, found.lower())
 
 
-def _tells_enough(told: Counter[Any], side: Inputs) -> bool:
+def _covers_most(told: Counter[Any], side: Inputs) -> bool:
     """Tell whether most of a side's time has a known input."""
     return 0 < side.time_ns <= 2 * told.total()
 
 
 def _other_type(control: Inputs, test: Inputs) -> list[Fact]:
     """Tell the type of most work where it is another one."""
-    if not all(_tells_enough(side.by_type, side) for side in (control, test)):
+    if not all(_covers_most(side.by_type, side) for side in (control, test)):
         return []
     was, now = (max(side.by_type, key=lambda kind: (side.by_type[kind], kind)) for side in (control, test))
     # Two types that share the work about equally may swap places between recordings of one program.
@@ -115,7 +115,7 @@ def _other_type(control: Inputs, test: Inputs) -> list[Fact]:
 
 def _other_shapes(control: Inputs, test: Inputs) -> list[Fact]:
     """Tell the operator that most of the differing shapes' time belongs to."""
-    if not all(_tells_enough(side.by_shape, side) for side in (control, test)):
+    if not all(_covers_most(side.by_shape, side) for side in (control, test)):
         return []
     sides = (control.by_shape, test.by_shape)
     names = [{name for name, _ in shapes} for shapes in sides]
@@ -168,7 +168,9 @@ def environment(control: Scope, test: Scope) -> pd.DataFrame:
     sides = [_facts_of_run(scope.graph) for scope in (control, test)]
     rows = [(what, sides[0].get(what), sides[1].get(what)) for what in sides[0] | sides[1]]
     rows[2:2] = inputs_that_differ(control, test)
-    listed = [(what, was or NOT_RECORDED, now or NOT_RECORDED) for what, was, now in rows if _differ(what, was, now)]
+    listed = [
+        (what, was or NOT_RECORDED, now or NOT_RECORDED) for what, was, now in rows if _is_different(what, was, now)
+    ]
     return pd.DataFrame(listed, columns=["what", "control", "test"], dtype=object)
 
 
@@ -184,7 +186,7 @@ def environment_lines(frame: pd.DataFrame) -> list[str]:
     return [f"The environment differs: {'; '.join([*listed[:FACTS_LISTED], *more])}."] if listed else []
 
 
-def _differ(what: str, was: str | None, now: str | None) -> bool:
+def _is_different(what: str, was: str | None, now: str | None) -> bool:
     """Tell whether a fact differs; a side that does not tell is not held against the other, unless one has no GPU."""
     return was != now and (bool(was and now) or (what == "GPU" and NO_GPU in (was, now)))
 

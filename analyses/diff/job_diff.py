@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_class, brief_duration, quoted
 from analyses.answer import Answer, Note, records
 from analyses.diff.change_tables import changed_rows
 from analyses.diff.comparison import Comparison, compare_lengths, repetition_noise
@@ -23,6 +22,7 @@ from analyses.diff.run_diff import TIMES, answer_of_comparison, comparison_keys
 from analyses.diff.sides import Side
 from analyses.display.dataframes import RANKS_LISTED
 from analyses.display.labels import MEANING_IN_JOBS
+from analyses.display.sentence_format import brief_class, brief_duration, quoted
 from analyses.tables import Table
 from hta_graph.errors import Remedy
 from hta_graph.graph.conversion import none_where
@@ -249,7 +249,7 @@ def _none_for_nothing(frame: pd.DataFrame, column: str, text: pd.Series[Any]) ->
 
 BETWEEN = " / "
 """What stands between the names of a call path."""
-MOST_OF_IT = 0.5
+DOMINANT_SHARE = 0.5
 CAUSE_COLUMNS = ["rank", "name", "call_path", "bound_by", "diff_ns"]
 
 
@@ -276,7 +276,7 @@ def _where_lines(change_ns: int, tables: Mapping[str, pd.DataFrame]) -> list[str
     """Name the rank that most of the difference lies on, else the host."""
     for name, key in (("job_ranks", "rank"), ("job_hosts", "host")):
         rows = beyond_noise(tables[name])
-        for row in rows[rows["diff_ns"] / change_ns >= MOST_OF_IT].head(1).to_dict("records"):
+        for row in rows[rows["diff_ns"] / change_ns >= DOMINANT_SHARE].head(1).to_dict("records"):
             where = f"host {one_line(row['host'])}" if key == "host" else f"rank {row['rank']}{_on_host(row['host'])}"
             longer = "longer" if change_ns > 0 else "shorter"
             return [f"The path is {longer} on {where}: {signed_milliseconds(row['diff_ns'])} ms."]
@@ -407,7 +407,7 @@ MEANINGS = {
     "control_host": column_types.text("The host of the control; null: not recorded, or several.", null=True),
     "control_caused_ns": column_types.ns("The waiting of others that it causes in the control"),
     "test_caused_ns": column_types.ns("The waiting of others that it causes in the test"),
-    "ranks": column_types.whole("How many ranks each of the groups has."),
+    "ranks": column_types.integer("How many ranks each of the groups has."),
     "kind": column_types.GROUP_KIND,
     "worst_diff_ns": column_types.ns("By how much that group's waiting changed"),
 }
@@ -426,7 +426,11 @@ TABLES = {
     "job_hosts": Table(
         job_hosts,
         ["host", "control_host", "ranks", *WAITS, *CAUSED],
-        {**MEANINGS, "ranks": column_types.whole("How many ranks are on it."), "host": column_types.text("The host.")},
+        {
+            **MEANINGS,
+            "ranks": column_types.integer("How many ranks are on it."),
+            "host": column_types.text("The host."),
+        },
     ),
     "job_groups": Table(job_groups, ["kind", "ranks", "groups", *WAITS, "worst_group", "worst_diff_ns"], MEANINGS),
     "job_causes": Table(

@@ -27,7 +27,7 @@ from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.wait_causes import WaitCauses
 from hta_graph.paths.critical_path import CriticalPath, critical_paths
-from hta_graph.paths.rank_crossings import straggler_place
+from hta_graph.paths.rank_crossings import straggler_index
 from hta_graph.paths.windows import StepLength, Window, WindowForm, WindowQuery, step, step_lengths, whole
 from hta_graph.storage.location import Location
 
@@ -113,9 +113,9 @@ def _group_rows(job: JobGraph, every: Sequence[Bools]) -> pd.DataFrame:
 def _groups_of(job: JobGraph, last: Ints) -> tuple[pd.DataFrame, Ints]:
     """Return the groups of what ranks did together, as the rank says that came last, and the row of each."""
     members = job.members
-    first = np.searchsorted(members.part, np.arange(len(job.parts)))
+    first = np.searchsorted(members.part, np.arange(len(job.rank_graphs)))
     part = members.part[last]
-    said = {place: read_communications(job.graph(job.parts[place].rank)) for place in np.unique(part).tolist()}
+    said = {place: read_communications(job.graph(job.rank_graphs[place].rank)) for place in np.unique(part).tolist()}
     told = [
         (*said[of].group_at(place), said[of].group[place] or "")
         for of, place in zip(part.tolist(), (last - first[part]).tolist(), strict=True)
@@ -182,7 +182,7 @@ def side_of_job(
     """Tell of a job by all of its steps without the warm-up, by the whole trace if it has none, or by one window.
 
     Args:
-        job: the job, of whole ranks or of skeletons that know causes.
+        job: the job, of whole ranks or of summaries that know causes.
         window: the only stretch.
         data_load: that of :func:`critical_path`.
         form: take the steps' time on the CPU instead of their iterations.
@@ -238,10 +238,10 @@ def _side(
     warms_up: bool,
     steps: Sequence[Mapping[str, Any]] = (),
 ) -> JobSide:
-    hosts = {part.rank: read_communications(job.graph(part.rank)).recording.host for part in job.parts}
-    sizes = [part.graph.trace.world_size for part in job.parts]
+    hosts = {part.rank: read_communications(job.graph(part.rank)).recording.host for part in job.rank_graphs}
+    sizes = [part.graph.trace.world_size for part in job.rank_graphs]
     return JobSide(
-        files={part.rank: job.graph(part.rank).path for part in job.parts},
+        files={part.rank: job.graph(part.rank).path for part in job.rank_graphs},
         hosts={rank: host for rank, host in hosts.items() if host},
         world_size=next((size for size in sizes if size is not None), None),
         measure=measure,
@@ -274,6 +274,6 @@ def _step_records(job: JobGraph, compared: set[int], paths: Sequence[CriticalPat
 def _bounds_of(path: CriticalPath | None) -> dict[str, Any]:
     if path is None:
         return {"bound_by": None, "held_up_by": None}
-    part = straggler_place(path)
+    part = straggler_index(path)
     bound_by = max(path.by_bound_ns.items(), key=lambda item: item[1])[0]
-    return {"bound_by": bound_by, "held_up_by": path.graph.parts[part].rank if part >= 0 else None}
+    return {"bound_by": bound_by, "held_up_by": path.graph.rank_graphs[part].rank if part >= 0 else None}

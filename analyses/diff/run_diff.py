@@ -14,9 +14,9 @@ from analyses.diff.environment import caveats, environment, environment_lines
 from analyses.diff.kernels_in_order import kernel_changes
 from analyses.diff.sides import Lengths, Side, side_of_path, side_of_window, sides_of_steps
 from analyses.display.charts import COLOUR, empty_figure, new_figure
-from analyses.display.window_text import rows_after_lines
 from analyses.scope import Scope
 from analyses.tables import Table
+from analyses.window_report import rows_after_lines
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.windows import WindowForm, WindowQuery
@@ -159,15 +159,15 @@ def figure(found: Answer) -> Figure:
 TIMES = ["control_ns", "test_ns", "diff_ns"]
 COUNTED = ["control_count", "test_count", *TIMES, "noise_ns"]
 MEANINGS = {
-    "control_count": column_types.whole("How many the control has."),
-    "test_count": column_types.whole("How many the test has."),
+    "control_count": column_types.integer("How many the control has."),
+    "test_count": column_types.integer("How many the test has."),
     "change": column_types.one_of(["added", "removed", "replaced", "slower", "faster"], "What changed."),
     "kernels": column_types.text("The first names; control ⇒ test where they differ."),
-    "times": column_types.whole("How often."),
-    "control_index": column_types.whole("The first such event of the control; null: none.", null=True),
-    "test_index": column_types.whole("The first such event of the test; null: none.", null=True),
+    "times": column_types.integer("How often."),
+    "control_index": column_types.integer("The first such event of the control; null: none.", null=True),
+    "test_index": column_types.integer("The first such event of the test; null: none.", null=True),
     "side": column_types.one_of(["control", "test"], "The run."),
-    "step": column_types.whole("The number of the profiler step."),
+    "step": column_types.integer("The number of the profiler step."),
     "iteration_ns": column_types.ns("From the end of earlier work to that of its own"),
     "latency_ns": column_types.ns("From its start to the end of its last work"),
     "outlier": column_types.text("What an unusual step contains; else empty."),

@@ -84,7 +84,7 @@ def empty_figure(title: str, why: str) -> Figure:
     return made
 
 
-def bars_of_shares(frame: pd.DataFrame, parts: Sequence[str], *, title: str) -> Figure:
+def stacked_share_bars(frame: pd.DataFrame, parts: Sequence[str], *, title: str) -> Figure:
     """Draw one stacked bar per row of a table with ``rank``, ``scope``, ``{part}_ns`` and ``{part}_share`` columns."""
     if frame.empty or not frame["window_ns"].any():
         return empty_figure(title, "no GPU activity was recorded")
@@ -118,7 +118,7 @@ def step_lines(lines: Mapping[str, tuple[Numbers, Numbers]], *, title: str, x: s
         lines = {label: line for label, line in lines.items() if label in most}
     made = new_figure(title=title, x=x, y=y)
     for label, (places, values) in lines.items():
-        kept = thinned(places, values, POINTS // len(lines))
+        kept = downsample(places, values, POINTS // len(lines))
         shape = {"shape": "hv", "width": 1.3}
         made.add_scatter(name=label, x=places[kept], y=values[kept], mode="lines", line=shape)
     made.update_layout(showlegend=True, hovermode="x")
@@ -135,7 +135,7 @@ def steps_by_group(frame: pd.DataFrame, group: str, value: str, *, title: str, y
     return step_lines(lines, title=title, x="ms", y=y)
 
 
-def long_bars(labels: Sequence[str], values: Numbers, texts: Sequence[str], *, title: str, x: str) -> Figure:
+def horizontal_bars(labels: Sequence[str], values: Numbers, texts: Sequence[str], *, title: str, x: str) -> Figure:
     """Draw one horizontal bar per label, the first on top; the texts show where the pointer is."""
     if not len(values):
         return empty_figure(title, "nothing was recorded")
@@ -148,10 +148,10 @@ def long_bars(labels: Sequence[str], values: Numbers, texts: Sequence[str], *, t
     return made
 
 
-def thinned(x: Numbers, y: Numbers, limit: int) -> Numbers:
+def downsample(x: Numbers, y: Numbers, limit: int) -> Numbers:
     """Choose about ``limit`` of many points in order: the first, last, lowest and highest of each stretch of ``x``.
 
-    >>> thinned(np.arange(9), np.array([0, 0, 5, 0, 0, 0, 0, -3, 0]), 8).tolist()
+    >>> downsample(np.arange(9), np.array([0, 0, 5, 0, 0, 0, 0, -3, 0]), 8).tolist()
     [0, 2, 3, 4, 7, 8]
     """
     if len(x) <= limit:

@@ -35,15 +35,15 @@ def print_lines(lines: Sequence[Line], *, wide: bool = False, to: TextIO | None 
         write_lines(texts, file)
         return
     room = max(shutil.get_terminal_size().columns, NARROWEST) if on_terminal and not wide else None
-    file.write(_written(lines, room, file))
+    file.write(_rendered(lines, room, file))
 
 
 def text_of(lines: Sequence[Line], room: int | None = None) -> str:
     """Return lines as plain text, cut to a width if there is one."""
-    return _written(lines, room, io.StringIO())
+    return _rendered(lines, room, io.StringIO())
 
 
-def _written(lines: Sequence[Line], room: int | None, file: TextIO) -> str:
+def _rendered(lines: Sequence[Line], room: int | None, file: TextIO) -> str:
     """Write lines for a file: its console knows whether it takes colour."""
     from rich.console import Console
 

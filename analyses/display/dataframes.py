@@ -55,7 +55,7 @@ def display(frame: pd.DataFrame, limit: int) -> Display:
 
     The longest texts come last, a rank and a scope that all rows share stand apart.
     """
-    shown = _whole_display(frame, limit)
+    shown = _uncut_display(frame, limit)
     columns = [
         short_names(column) if name in NAMES and at in shown.texts else column
         for at, (name, column) in enumerate(zip(shown.columns, _columns_of(shown.cells), strict=False))
@@ -68,7 +68,7 @@ def _columns_of(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     return list(map(list, zip(*rows, strict=True)))
 
 
-def _whole_display(frame: pd.DataFrame, limit: int) -> Display:
+def _uncut_display(frame: pd.DataFrame, limit: int) -> Display:
     """Return the first rows of a table as text, nothing of which is cut."""
     # A rank and a scope that all rows share stand in the title, which saves two columns.
     common = [name for name in SHARED if name in frame and len(frame) and (frame[name] == frame[name].iloc[0]).all()]
@@ -98,7 +98,7 @@ def _with_labels(frame: pd.DataFrame) -> pd.DataFrame:
 
 def table_lines(title: str, frame: pd.DataFrame, limit: int) -> list[Line]:
     """Return the first rows of a table for whoever prints it: a title, the whole cells, how many rows are left out."""
-    shown = _whole_display(frame, limit)
+    shown = _uncut_display(frame, limit)
     names = [at for at in shown.texts if shown.columns[at] in NAMES]
     keys = [shown.columns.index(name) for name in _key_columns(frame) if name in shown.columns]
     made = TextTable(shown.headings, shown.cells, shown.texts, names, keys=keys or [0])

@@ -64,12 +64,12 @@ MEANING_IN_JOBS: Mapping[str, str] = {**MEANING, **{key: long for key, (long, _)
 
 def class_meanings(graph: DependencyGraph) -> Mapping[str, str]:
     """Return what each class means on a path of a graph, that of a rank or of a job."""
-    return MEANING if len(graph.parts) < 2 else MEANING_IN_JOBS
+    return MEANING if len(graph.rank_graphs) < 2 else MEANING_IN_JOBS
 
 
 def short_labels(graph: DependencyGraph) -> Mapping[str, str]:
     """Return the same in two or three words."""
-    return SHORT if len(graph.parts) < 2 else {**SHORT, **{key: short for key, (_, short) in OF_JOBS.items()}}
+    return SHORT if len(graph.rank_graphs) < 2 else {**SHORT, **{key: short for key, (_, short) in OF_JOBS.items()}}
 
 
 CAUSE: Mapping[str, str] = {

@@ -47,7 +47,7 @@ def window_lines(window: Window, graph: DependencyGraph) -> list[str]:
         # The recording may be longer on both sides: rows without work before it, polls behind it.
         extent = ", from the first row to the end of the work" if window.label == "whole trace" else ""
         return [f"{label}: {length}{extent}" + ("" if graph.is_gpu.any() else "; the trace holds no GPU work")]
-    if window.step is not None and window.form == "gpu" and len(graph.parts) > 1:
+    if window.step is not None and window.form == "gpu" and len(graph.rank_graphs) > 1:
         return [
             f"{label}: iteration {length}, from the latest end of the step before over all ranks to that of its own"
         ]
@@ -143,7 +143,7 @@ def steps_in_columns(
 
     ``ranks`` names each one's rank where the steps are of several.
     """
-    of_job = any(len(row.path.graph.parts) > 1 for row in steps)
+    of_job = any(len(row.path.graph.rank_graphs) > 1 for row in steps)
     lengths = ["iteration", "latency"] if on_gpu or of_job else ["on the CPU"]
     columns: dict[str, list[str]] = {
         # Of right-aligned numbers only the chosen one has a mark.

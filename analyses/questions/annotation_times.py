@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_duration, brief_share, quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import empty_figure, new_figure
-from analyses.headline import largest_item, rows_at_outlier
+from analyses.display.headline import largest_item, rows_at_outlier
+from analyses.display.sentence_format import brief_duration, brief_share, quoted
 from analyses.scope import Scope
 from analyses.tables import Table, event_indices, event_names, table_of
 from hta_graph.attribution.owners import (
@@ -38,7 +38,6 @@ __all__ = [
     "answer",
     "figure",
 ]
-
 
 NONE = "(none)"
 BARS = 25

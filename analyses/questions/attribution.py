@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_duration, brief_share, quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.description import ATTRIBUTED_TO, Flag
 from analyses.display.charts import empty_figure, new_figure
-from analyses.headline import largest_item
+from analyses.display.headline import largest_item
+from analyses.display.sentence_format import brief_duration, brief_share, quoted
 from analyses.scope import Scope
 from analyses.tables import Table, event_indices, event_names, table_of
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, totals_by_label
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from hta_graph.graph.dependency_graph import DependencyGraph
 
 __all__ = ["BY", "TABLES", "activity_owners", "answer", "attribution", "figure"]
-
 
 BY = ATTRIBUTED_TO
 
@@ -219,16 +218,16 @@ def figure(found: Answer) -> Figure:
 
 
 MEANINGS = {
-    "instances": column_types.whole("How many owners have GPU work."),
+    "instances": column_types.integer("How many owners have GPU work."),
     "gpu_total_ns": column_types.ns("GPU time of what it and what is inside it launch"),
     "gpu_self_share": column_types.share("The same, of all activities' time", null=True),
     "gpu_total_share": column_types.share("The same, of all activities' time", null=True),
-    "operator_index": column_types.whole("The event index of the operator; null: none.", null=True),
+    "operator_index": column_types.integer("The event index of the operator; null: none.", null=True),
     "frame": column_types.text("The innermost Python frame; null: not recorded.", null=True),
-    "frame_index": column_types.whole("The event index of the frame; null: none.", null=True),
+    "frame_index": column_types.integer("The event index of the frame; null: none.", null=True),
     "module": column_types.text("The innermost nn.Module; null: not recorded.", null=True),
-    "module_index": column_types.whole("The event index of the module; null: none.", null=True),
-    "annotation_index": column_types.whole("The event index of the annotation; null: none.", null=True),
+    "module_index": column_types.integer("The event index of the module; null: none.", null=True),
+    "annotation_index": column_types.integer("The event index of the annotation; null: none.", null=True),
 }
 TABLES = {_table_name(by): Table(attribution, COLUMNS, MEANINGS) for by in BY[:-1]} | {
     _table_name("activity"): Table(activity_owners, ACTIVITY_COLUMNS, MEANINGS)

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_duration, brief_share, counted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure
+from analyses.display.sentence_format import brief_duration, brief_share, counted
 from analyses.matched_collectives import MatchedWindow, matched_collectives, matching_notes
 from analyses.scope import Scope, ranks_with_several_gpus
 from analyses.tables import Table, joined
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "collective_members", "collectives", "figure", "waits_by_rank"]
-
 
 WAITS = ("waited_ns", "longest_wait_ns", "transfer_ns")
 WORST = ("worst_rank", "worst_caused_ns")
@@ -342,26 +341,26 @@ def figure(found: Answer) -> Figure:
 
 
 MEANINGS = {
-    "number": column_types.whole("Its number in order of time."),
-    "ranks": column_types.whole("How many ranks each of the groups has."),
-    "last_rank": column_types.whole("The rank that came last."),
+    "number": column_types.integer("Its number in order of time."),
+    "ranks": column_types.integer("How many ranks each of the groups has."),
+    "last_rank": column_types.integer("The rank that came last."),
     "waited_ns": column_types.ns("How long all others waited, added up"),
     "median_wait_ns": column_types.ns("The wait that half of the others do not exceed"),
     "longest_wait_ns": column_types.ns("The longest wait"),
     "transfer_ns": column_types.ns("From when all came to the end; null: matched with nobody", null=True),
-    "bytes": column_types.size("The larger of input and output; null: not recorded", null=True),
+    "bytes": column_types.byte_count("The larger of input and output; null: not recorded", null=True),
     "algorithm_gbps": column_types.rate("Bytes by transfer; null: not recorded", null=True),
-    "missing": column_types.whole("How many ranks of the group are not given; null: not known.", null=True),
-    "elements": column_types.whole("Elements, as recorded; null: not recorded.", null=True),
+    "missing": column_types.integer("How many ranks of the group are not given; null: not known.", null=True),
+    "elements": column_types.integer("Elements, as recorded; null: not recorded.", null=True),
     "matched_by": column_types.one_of(["comms id", "sequence number", "order"], "By what its members were found."),
-    "kernels": column_types.whole("In how many matched collectives it took part."),
+    "kernels": column_types.integer("In how many matched collectives it took part."),
     "wait_ns": column_types.ns("How long it waited in them"),
     "p95_wait_ns": column_types.ns("The wait that 95 % do not exceed"),
     "kind": column_types.GROUP_KIND,
-    "collectives": column_types.whole("How many collectives there are."),
+    "collectives": column_types.integer("How many collectives there are."),
     "worst_caused_ns": column_types.ns("And how long they wait for it"),
     "arrival_ns": column_types.ns("When the rank came, in its own file's time"),
-    "is_last": column_types.flag("Whether the rank came last."),
+    "is_last": column_types.boolean("Whether the rank came last."),
 }
 TABLES = {
     "collectives": Table(
@@ -369,7 +368,7 @@ TABLES = {
         COLLECTIVES,
         {
             **MEANINGS,
-            "ranks": column_types.whole("How many ranks took part."),
+            "ranks": column_types.integer("How many ranks took part."),
             "transfer_ns": column_types.ns("From the last start to the last end"),
         },
     ),
@@ -389,7 +388,7 @@ TABLES = {
         {
             **MEANINGS,
             "group": column_types.text("Its name and ranks."),
-            "ranks": column_types.whole("How many ranks are in it."),
+            "ranks": column_types.integer("How many ranks are in it."),
         },
     ),
     "members": Table(
@@ -399,7 +398,7 @@ TABLES = {
             **MEANINGS,
             "duration_ns": column_types.ns("How long its row is"),
             "wait_ns": column_types.ns("How long it waited; null: matched with nobody", null=True),
-            "number": column_types.whole(
+            "number": column_types.integer(
                 "The collective's number in order of time; null: matched with nobody.", null=True
             ),
         },

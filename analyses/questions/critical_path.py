@@ -6,11 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from analyses.advice.verdict import advice_lines, verdict_records, verdict_sentences
 from analyses.display.labels import class_meanings, short_labels
 from analyses.display.text_layout import Line, duration_text, percent, table
-from analyses.display.window_text import default_lines, rows_after_lines, steps_in_columns, window_lines
-from analyses.verdict import advice_lines, verdict_records, verdict_sentences
-from analyses.window_report import job_record, missing_lines, rank_lines, step_records, window_record
+from analyses.window_report import (
+    default_lines,
+    job_record,
+    missing_lines,
+    rank_lines,
+    rows_after_lines,
+    step_records,
+    steps_in_columns,
+    window_lines,
+    window_record,
+)
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.step_table import StepRow
@@ -69,7 +78,7 @@ class RankSteps:
     def of(cls, graph: DependencyGraph, rows: Sequence[StepRow]) -> RankSteps:
         """Return a rank's steps beside what its graph says of it."""
         on_gpu, hidden = bool(graph.is_gpu.any()), len(step_lengths(graph)) - len(rows)
-        return cls(graph.path, graph.rank, graph.diagnostics, on_gpu, len(graph.parts) > 1, rows, hidden)
+        return cls(graph.path, graph.rank, graph.diagnostics, on_gpu, len(graph.rank_graphs) > 1, rows, hidden)
 
 
 def per_step_document(every: Sequence[RankSteps]) -> dict[str, Any]:
@@ -140,7 +149,7 @@ def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[Line]:
         "time on the critical path",
         *_class_lines(path),
         "",
-        *(line for line in (*rank_lines(path), "") if len(path.graph.parts) > 1),
+        *(line for line in (*rank_lines(path), "") if len(path.graph.rank_graphs) > 1),
         *_event_lines(path),
     ]
 
@@ -163,8 +172,8 @@ def _verdict_lines(path: CriticalPath) -> list[str]:
 
 
 def _owner_text(graph: DependencyGraph) -> str:
-    if len(graph.parts) > 1:
-        return f", {len(graph.parts)} ranks"
+    if len(graph.rank_graphs) > 1:
+        return f", {len(graph.rank_graphs)} ranks"
     return "" if graph.rank is None else f", rank {graph.rank}"
 
 

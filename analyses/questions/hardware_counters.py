@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["KEYS", "TABLES", "answer", "counted_ranges", "figure", "hardware_counters"]
 
-
 KEYS = ("rank", "scope", "event_index", "name", "call_index", "operator", "operator_stack")
 COLUMNS = ("rank", "scope", "counter", "operator", "ranges", "value", "value_share")
 OPERATORS_SHOWN = 9
@@ -179,11 +178,11 @@ def figure(found: Answer) -> Figure:
 MEANINGS = {
     "counter": column_types.text("The counter's name."),
     "operator": column_types.text("The operator that launched the kernels."),
-    "ranges": column_types.whole("How many kernels were counted."),
+    "ranges": column_types.integer("How many kernels were counted."),
     "value": column_types.number("The sum over them of counters that end in .sum, else the mean."),
     "value_share": column_types.share("Of all operators, of counters that end in .sum; else null", null=True),
-    "call_index": column_types.whole("The event index of the launch; -1: not known."),
-    "operator_stack": column_types.listed(
+    "call_index": column_types.integer("The event index of the launch; -1: not known."),
+    "operator_stack": column_types.list_of(
         column_types.text("An operator."), "The operators that are open, outermost first."
     ),
 }

@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_share, quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.description import Flag
 from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
+from analyses.display.headline import outlier, rows_at_outlier, sums_per_scope
 from analyses.display.labels import CAUSE
-from analyses.headline import outlier, rows_at_outlier, sums_per_scope
+from analyses.display.sentence_format import brief_share, quoted
 from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, event_indices, event_names, joined, table_of
 from hta_graph.arrays import find_sorted, percentiles_by, summed_by, take_or
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "idle_time", "idle_waits", "longest_gaps", "stream_idle_time"]
-
 
 LAUNCH_GAP_US = 30.0
 """A gap shorter than this after a launch in time is usual."""
@@ -587,7 +586,7 @@ MEANINGS = {
         "The idle time, of all idle time of the scope; null where there is none", null=True
     ),
     "window_share": column_types.share("The idle time, of the scope", null=True),
-    "gaps": column_types.whole("How many gaps this is a part of."),
+    "gaps": column_types.integer("How many gaps this is a part of."),
     "median_gap_ns": column_types.ns("Its time in one of them, which half do not exceed"),
     "p95_gap_ns": column_types.ns("Its time in one of them, which 95 % do not exceed"),
     "evidence": column_types.one_of(
@@ -599,7 +598,7 @@ MEANINGS = {
     "edge": column_types.one_of(
         [kind.label for kind in EdgeKind], "The edge that bound the next activity's start; null: none.", null=True
     ),
-    "event_index": column_types.whole("The next activity; null: none follows.", null=True),
+    "event_index": column_types.integer("The next activity; null: none follows.", null=True),
     "kernel": column_types.text("The next activity's name; null: none follows.", null=True),
 }
 TABLES = {

@@ -11,7 +11,7 @@ import numpy as np
 
 from analyses.display.labels import EDGE
 from analyses.display.text_layout import Line, clipped, duration_text, table
-from analyses.display.window_text import clock_lines
+from analyses.window_report import clock_lines
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind
 from hta_graph.text.sanitize import encodable_path

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_duration, brief_share, counted, quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.description import Flag
 from analyses.display.charts import COLOUR, GRID, SERIES, empty_figure, new_figure, row_labels
-from analyses.headline import largest_item, rows_at_outlier
+from analyses.display.headline import largest_item, rows_at_outlier
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
 from analyses.scope import Scope
 from analyses.tables import Table, joined, rows_to_share, table_of
 from hta_graph.arrays import summed_by
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["OVERLAPPING", "TABLES", "answer", "figure", "kernel_breakdown", "kernel_statistics", "kernel_types"]
-
 
 TITLE = "What the GPU does while it is busy"
 KERNELS_SHOWN = 12

@@ -12,10 +12,10 @@ from analyses import column_types
 from analyses.analysis import Analysis
 from analyses.answer import Answer, Note
 from analyses.description import Flag
-from analyses.display.charts import long_bars
+from analyses.display.charts import horizontal_bars
 from analyses.display.dataframes import ARROW
+from analyses.display.headline import sequence_headline
 from analyses.display.text_layout import clipped
-from analyses.headline import sequence_headline
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, scopes_in, table_of
 from hta_graph.alignment.sequence_patterns import SequencePatterns, outermost_roots, sequence_patterns
@@ -40,7 +40,6 @@ __all__ = [
     "sequences_under",
     "write_sequence_overlay",
 ]
-
 
 MIN_PATTERN_LEN = 3
 """Rows that launch less GPU work are left out."""
@@ -146,7 +145,9 @@ def figure(found: Answer, top_k: int = 20) -> Figure:
         for rank, name, size in rows
     ]
     texts = [clipped(text, 300) for text in frame["kernel_sequence"]]
-    return long_bars(labels, frame["count"].to_numpy(), texts, title="Most frequent kernel sequences", x="occurrences")
+    return horizontal_bars(
+        labels, frame["count"].to_numpy(), texts, title="Most frequent kernel sequences", x="occurrences"
+    )
 
 
 def write_sequence_overlay(
@@ -226,8 +227,8 @@ def pattern_texts(graph: DependencyGraph, found: SequencePatterns) -> list[str]:
 
 MEANINGS = {
     "operator": column_types.text("The operator's full name."),
-    "count": column_types.whole("How often the operator occurs with this sequence."),
-    "kernels": column_types.whole("How many kernels one of them has."),
+    "count": column_types.integer("How often the operator occurs with this sequence."),
+    "kernels": column_types.integer("How many kernels one of them has."),
     "operator_ns": column_types.ns("The operators' time on the CPU, added up"),
 }
 TABLES = {"kernel_sequences": Table(kernel_sequences, COLUMNS, MEANINGS)}

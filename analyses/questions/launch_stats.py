@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_duration, brief_share, counted, quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.description import Flag
 from analyses.display.charts import GRID, SERIES, empty_figure, new_figure
-from analyses.display.window_text import clock_notes
-from analyses.headline import Outlier, outlier, rows_at_outlier, sums_per_scope
+from analyses.display.headline import Outlier, outlier, rows_at_outlier, sums_per_scope
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, table_of
+from analyses.window_report import clock_notes
 from hta_graph.arrays import percentiles_by
 from hta_graph.gpu_activity import Activities, WorkType
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "launch_stats", "launched_work", "launches"]
-
 
 RUNTIME_CUTOFF_US: float = 50
 LAUNCH_DELAY_CUTOFF_US: float = 100
@@ -305,10 +304,10 @@ MEANINGS = {
     "median_launch_delay_ns": column_types.ns("The delay that half do not exceed"),
     "p95_launch_delay_ns": column_types.ns("The delay that 95 % do not exceed"),
     "median_overhead_ns": column_types.ns("The rest of the delay that half do not exceed"),
-    "short_kernels": column_types.whole("How many kernels are shorter than their launch."),
-    "runtime_outliers": column_types.whole("How many calls take unusually long."),
-    "launch_delay_outliers": column_types.whole("How many delays are unusually long."),
-    "correlation": column_types.whole("The id that the profiler gave the call and its work; -1 without one."),
+    "short_kernels": column_types.integer("How many kernels are shorter than their launch."),
+    "runtime_outliers": column_types.integer("How many calls take unusually long."),
+    "launch_delay_outliers": column_types.integer("How many delays are unusually long."),
+    "correlation": column_types.integer("The id that the profiler gave the call and its work; -1 without one."),
     "cpu_duration_ns": column_types.ns("How long the call takes"),
     "gpu_duration_ns": column_types.ns("How long the activity takes"),
 }
@@ -320,9 +319,9 @@ TABLES = {
         (*COLUMNS, *OUTLIERS),
         {
             **MEANINGS,
-            "short_kernels": column_types.flag("Whether the kernel is shorter than its launch."),
-            "runtime_outliers": column_types.flag("Whether the call takes unusually long."),
-            "launch_delay_outliers": column_types.flag("Whether the delay is unusually long."),
+            "short_kernels": column_types.boolean("Whether the kernel is shorter than its launch."),
+            "runtime_outliers": column_types.boolean("Whether the call takes unusually long."),
+            "launch_delay_outliers": column_types.boolean("Whether the delay is unusually long."),
         },
     ),
 }

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_duration, brief_share, quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import steps_by_group
-from analyses.headline import largest_item, rows_at_outlier
+from analyses.display.headline import largest_item, rows_at_outlier
+from analyses.display.sentence_format import brief_duration, brief_share, quoted
 from analyses.scope import Scope
 from analyses.tables import Table, scopes_in, table_of
 from hta_graph.gpu_activity import Copies, copies_of, rate_steps
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "memory_bandwidth", "memory_bandwidth_time_series"]
-
 
 COLUMNS = [
     *("rank", "scope", "kind", "events", "without_bytes", "bytes", "duration_ns", "busy_ns"),
@@ -147,9 +146,9 @@ def figure(found: Answer) -> Figure:
 
 MEANINGS = {
     "kind": column_types.text("The kind of copy or set."),
-    "events": column_types.whole("How many copies or sets there are."),
-    "without_bytes": column_types.whole("How many of them do not say what they moved."),
-    "bytes": column_types.size("What was moved"),
+    "events": column_types.integer("How many copies or sets there are."),
+    "without_bytes": column_types.integer("How many of them do not say what they moved."),
+    "bytes": column_types.byte_count("What was moved"),
     "duration_ns": column_types.ns("Their lengths added up"),
     "busy_ns": column_types.ns("When at least one runs"),
     "mean_gbps": column_types.rate("Bytes by added-up time; null: not known", null=True),

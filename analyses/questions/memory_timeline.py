@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.description import OWNER_KINDS, Flag
 from analyses.display.charts import step_lines
+from analyses.display.headline import outlier
+from analyses.display.sentence_format import quoted
 from analyses.display.text_layout import clipped
-from analyses.headline import outlier
 from analyses.scope import Scope
 from analyses.tables import Rows, Table, joined, labelled
 from hta_graph.arrays import freeze, last_of_runs, summed_by, take_or
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "Allocations", "alive_at_peak", "allocations", "answer", "figure", "memory_events", "peaks"]
-
 
 KEYS = ("Bytes", "Addr", "Device Type", "Device Id", "Total Allocated", "Total Reserved", "Ev Idx")
 DEVICES = {0: "CPU", 1: "GPU", 6: "GPU", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA"}
@@ -335,20 +334,22 @@ def figure(found: Answer) -> Figure:
 
 MEANINGS = {
     "device": column_types.text("The device."),
-    "allocations": column_types.whole("How many allocations there are."),
-    "frees": column_types.whole("How many releases there are."),
-    "peak_bytes": column_types.size("The total at its highest"),
-    "peak_reserved_bytes": column_types.size("What the allocator held of the driver; null: not recorded", null=True),
-    "peak_event_index": column_types.whole(
+    "allocations": column_types.integer("How many allocations there are."),
+    "frees": column_types.integer("How many releases there are."),
+    "peak_bytes": column_types.byte_count("The total at its highest"),
+    "peak_reserved_bytes": column_types.byte_count(
+        "What the allocator held of the driver; null: not recorded", null=True
+    ),
+    "peak_event_index": column_types.integer(
         "The allocation that reached the peak; null: that was the beginning.", null=True
     ),
     "peak_by": column_types.text("On whose behalf that was; null: that was the beginning.", null=True),
-    "alive_bytes": column_types.size("What was alive at the peak"),
+    "alive_bytes": column_types.byte_count("What was alive at the peak"),
     "alive_share": column_types.share("The same, of the peak", null=True),
     "time_ns": column_types.ns("When it happens, absolute"),
-    "bytes": column_types.size("What is allocated; negative: freed"),
-    "allocated_bytes": column_types.size("The total after it; -1: not recorded"),
-    "reserved_bytes": column_types.size("What the allocator held after it; -1: not recorded"),
+    "bytes": column_types.byte_count("What is allocated; negative: freed"),
+    "allocated_bytes": column_types.byte_count("The total after it; -1: not recorded"),
+    "reserved_bytes": column_types.byte_count("What the allocator held after it; -1: not recorded"),
 }
 TABLES = {
     "memory": Table(peaks, PEAKS, MEANINGS),
@@ -357,7 +358,7 @@ TABLES = {
         ALIVE,
         {
             **MEANINGS,
-            "allocations": column_types.whole(
+            "allocations": column_types.integer(
                 "How many allocations there are; null: of before the recording.", null=True
             ),
         },

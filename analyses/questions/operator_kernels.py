@@ -12,13 +12,13 @@ from analyses import column_types
 from analyses.analysis import Analysis
 from analyses.answer import Answer, Note
 from analyses.description import Flag
-from analyses.display.charts import long_bars
+from analyses.display.charts import horizontal_bars
 from analyses.display.dataframes import ARROW
+from analyses.display.headline import sequence_headline
 from analyses.display.text_layout import clipped
-from analyses.display.window_text import clock_notes
-from analyses.headline import sequence_headline
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, scopes_in, table_of
+from analyses.window_report import clock_notes
 from hta_graph.alignment.sequence_patterns import SequencePatterns, sequence_patterns
 from hta_graph.arrays import percentiles_by
 from hta_graph.errors import Remedy
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "joined_names", "launch_delays", "operator_kernels", "sequences_of_operators"]
-
 
 OPERATORS = "aten::"
 """How the names of operators start that are looked at."""
@@ -157,13 +156,13 @@ def figure(found: Answer) -> Figure:
     frame = found.main.nlargest(SHOWN, "gpu_ns") if len(found.main) else found.main
     labels = [f"{clipped(name, 40)} ×{count:,}" for name, count in zip(frame["operator"], frame["count"], strict=True)]
     texts = [clipped(text, 300) for text in frame["kernel_sequence"]]
-    return long_bars(labels, frame["gpu_ns"].to_numpy() / 1e6, texts, title="GPU time of operators", x="ms")
+    return horizontal_bars(labels, frame["gpu_ns"].to_numpy() / 1e6, texts, title="GPU time of operators", x="ms")
 
 
 MEANINGS = {
     "operator": column_types.text("The operator's name."),
-    "count": column_types.whole("How often the operator occurs with this sequence."),
-    "kernels": column_types.whole("How many kernels one occurrence launches."),
+    "count": column_types.integer("How often the operator occurs with this sequence."),
+    "kernels": column_types.integer("How many kernels one occurrence launches."),
     "mean_launch_delay_ns": column_types.ns("Mean time from the operator's start to its first launch"),
     "median_launch_delay_ns": column_types.ns(
         "Time from the operator's start to its first launch, which half do not exceed"

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_duration, brief_share, quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
-from analyses.headline import outlier, rows_at_outlier
+from analyses.display.headline import outlier, rows_at_outlier
+from analyses.display.sentence_format import brief_duration, brief_share, quoted
 from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, event_names, table_of
 from hta_graph.arrays import find_sorted, take_or
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "comm_comp_overlap", "communication_kernels", "exposed_copies", "figure"]
-
 
 TITLE = "Communication and copies: hidden behind other work, or exposed"
 PARTS = {
@@ -325,9 +324,9 @@ MEANINGS = {
     "exposed_ns": column_types.ns("How much of that is not"),
     "shared_ns": column_types.ns("How much of the exposed time it shares with other such work"),
     "exposed_share": column_types.share("The exposed time, of the scope's", null=True),
-    "in_elements": column_types.whole("Elements of the input; null: not recorded.", null=True),
-    "out_elements": column_types.whole("Elements of the output; null: not recorded.", null=True),
-    "sequence": column_types.whole("The sequence number in its group; null: not recorded.", null=True),
+    "in_elements": column_types.integer("Elements of the input; null: not recorded.", null=True),
+    "out_elements": column_types.integer("Elements of the output; null: not recorded.", null=True),
+    "sequence": column_types.integer("The sequence number in its group; null: not recorded.", null=True),
 }
 TABLES = {
     "overlap": Table(comm_comp_overlap, OVERLAP_COLUMNS, MEANINGS),

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_duration, counted
 from analyses.analysis import Analysis
 from analyses.answer import Answer, Note
 from analyses.description import Flag
 from analyses.display.charts import steps_by_group
-from analyses.headline import outlier
+from analyses.display.headline import outlier
+from analyses.display.sentence_format import brief_duration, counted
 from analyses.scope import Scope
 from analyses.tables import Table, table_of
 from hta_graph.errors import Remedy
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "queue_length", "queue_length_time_series", "queue_of"]
-
 
 MAX_QUEUE_LENGTH = 1024
 """When a queue is full: hardware queues of NVIDIA hold so many launches at most."""
@@ -202,7 +201,7 @@ def figure(found: Answer) -> Figure:
 
 
 MEANINGS = {
-    "max_length": column_types.whole("The longest the queue gets, in launches."),
+    "max_length": column_types.integer("The longest the queue gets, in launches."),
     "mean_length": column_types.number("The mean length over the changes, in launches; null without any.", null=True),
     "median_length": column_types.number(
         "The median length over the changes, in launches; null without any.", null=True
@@ -214,11 +213,11 @@ MEANINGS = {
     "full_share": column_types.share(
         "The same, of the time from first change to last (of a window: of all of it)", null=True
     ),
-    "blocked_calls": column_types.whole("How many launches waited for a free slot."),
+    "blocked_calls": column_types.integer("How many launches waited for a free slot."),
     "blocked_ns": column_types.ns("The time inside them"),
     "time_ns": column_types.ns("When it changes, absolute"),
-    "queue_length": column_types.whole("How many launches wait from then on."),
-    "event_index": column_types.whole("The call or activity that changed it."),
+    "queue_length": column_types.integer("How many launches wait from then on."),
+    "event_index": column_types.integer("The call or activity that changed it."),
 }
 TABLES = {
     "queue_length": Table(queue_length, COLUMNS, MEANINGS),

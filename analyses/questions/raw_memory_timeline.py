@@ -12,7 +12,7 @@ import pandas as pd
 
 from analyses import column_types
 from analyses.answer import Answer
-from analyses.display.charts import SERIES, empty_figure, new_figure, thinned
+from analyses.display.charts import SERIES, downsample, empty_figure, new_figure
 from analyses.tables import Table
 from hta_graph.arrays import last_of_runs
 from hta_graph.errors import TraceError
@@ -144,7 +144,7 @@ def figure(found: Answer) -> Figure:
     title = "Memory by what tensors are for"
     if not len(frame):
         return empty_figure(title, "the memory timeline is empty")
-    kept = thinned(frame["time_ns"].to_numpy(), frame["all_bytes"].to_numpy(), POINTS // len(CATEGORIES))
+    kept = downsample(frame["time_ns"].to_numpy(), frame["all_bytes"].to_numpy(), POINTS // len(CATEGORIES))
     shown = frame.iloc[kept]
     made = new_figure(title=title, x="ms since the first event", y="GiB")
     x = (shown["time_ns"] - frame["time_ns"].min()) / 1e6
@@ -158,12 +158,12 @@ def figure(found: Answer) -> Figure:
 
 MEANINGS = {
     "category": column_types.text("What tensors are for."),
-    "at_peak_bytes": column_types.size("When all categories together take most"),
+    "at_peak_bytes": column_types.byte_count("When all categories together take most"),
     "at_peak_share": column_types.share("The same, of all", null=True),
-    "own_peak_bytes": column_types.size("Its own highest total"),
+    "own_peak_bytes": column_types.byte_count("Its own highest total"),
     "time_ns": column_types.ns("When it changes, absolute; -1: before the recording"),
     **{
-        f"{name}_bytes": column_types.size(f"The total of {name.replace('_', ' ')} from then on")
+        f"{name}_bytes": column_types.byte_count(f"The total of {name.replace('_', ' ')} from then on")
         for name in (*CATEGORIES, "all")
     },
 }

@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_duration, brief_share, counted, quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer, Note
 from analyses.collective_rates import COLLECTIVE_RATES, collective_rates
 from analyses.description import Flag
 from analyses.display.charts import SERIES, empty_figure, new_figure
+from analyses.display.headline import largest_item, outlier, rows_at_outlier
 from analyses.display.labels import SHORT
-from analyses.headline import largest_item, outlier, rows_at_outlier
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
 from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, joined, labelled
 from hta_graph.arrays import summed_by, take_or
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "known_time", "limits_of", "losses", "operator_demands", "roofline"]
-
 
 FEWEST_REPLAYS, MOST_REPLAYS, REPLAYED_EDGES = 4, 24, 1_500_000
 """For so many groups it is asked what reaching the limit would save, those that could save most: as many as keeps the
@@ -240,7 +239,7 @@ LEAST_SHARE_UNKNOWN = 0.5
 """Where more is unknown nothing is said of the peak."""
 OPERATORS_NAMED = 3
 """So many operators without a model are named."""
-OVER = 1.02
+OVER_PEAK = 1.02
 """What is faster than its limit by more than the clock's ticks."""
 
 
@@ -294,7 +293,7 @@ def roofline_notes(scopes: Sequence[Scope], looked: Sequence[ScopeLimits]) -> li
     first = {limits.scope.rank: limits for limits in reversed(looked)}
     for rank in sorted(first):
         told += _notes_on_rank(first[rank])
-    faster = sum(int((limits.limit_share > OVER).sum()) for limits in looked)
+    faster = sum(int((limits.limit_share > OVER_PEAK).sum()) for limits in looked)
     if faster:
         rows = counted(faster, "row is", "rows are")
         told.append(
@@ -457,7 +456,7 @@ ROOFLINE = ["rank", "scope", "operator", "calls", "gpu_ns", "gpu_share", "path_n
 ROOFLINE += ["peak_share", "bound", "saves_ns", "unknown", "inputs"]
 LIMITS = ["rank", "scope", "device", "window_ns", "gpu_ns", "unknown_share", "matrix_flops", "mfu_share", "saves_ns"]
 LOSSES = ["rank", "scope", "part", "cause", "time_ns", "window_share"]
-KNOWN = ["rank", "scope", "known", "activities", "gpu_ns", "gpu_share"]
+KNOWN_TIME = ["rank", "scope", "known", "activities", "gpu_ns", "gpu_share"]
 DEMANDS = ["rank", "scope", "operator", "inputs", "dtype", "unit", "flops", "bytes", "intensity", "at_least", "kernel"]
 
 
@@ -587,7 +586,7 @@ def known_time(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
         its model needs, ``no operator`` launched it, ``a copy from or to outside``, ``communication``), activities,
         gpu_ns, gpu_share; most time first.
     """
-    return joined([labelled(_known_time_rows(limits), limits.scope) for limits in looked], KNOWN)
+    return joined([labelled(_known_time_rows(limits), limits.scope) for limits in looked], KNOWN_TIME)
 
 
 def _known_time_rows(limits: ScopeLimits) -> pd.DataFrame:
@@ -657,7 +656,7 @@ MEANINGS = {
     ),
     "device": column_types.text("The device whose limits count; null: not known.", null=True),
     "unknown_share": column_types.share("Computation of which the demand is not known, of gpu_ns"),
-    "matrix_flops": column_types.whole(
+    "matrix_flops": column_types.integer(
         "The FLOPs of matrix work in the window; null: more than there can be.", null=True
     ),
     "mfu_share": column_types.share(
@@ -667,17 +666,17 @@ MEANINGS = {
     "cause": column_types.one_of(column_types.GAP_CAUSES, "Why nothing ran; null: something did.", null=True),
     "window_share": column_types.share("Of the window"),
     "known": column_types.text("yes, or why it is not known what it demands."),
-    "ranks": column_types.whole("How many ranks the group has; null: not recorded.", null=True),
-    "bytes": column_types.size("Of one call, as nccl-tests count; null: not recorded", null=True),
-    "count": column_types.whole("How many calls there are."),
+    "ranks": column_types.integer("How many ranks the group has; null: not recorded.", null=True),
+    "bytes": column_types.byte_count("Of one call, as nccl-tests count; null: not recorded", null=True),
+    "count": column_types.integer("How many calls there are."),
     "algorithm_gbps": column_types.rate("Bytes by time, over all calls; null: not recorded", null=True),
     "best_bus_gbps": column_types.rate("The bus bandwidth of the fastest single one; null: not known", null=True),
     "link_gbps": column_types.rate("What all links of the GPU carry in one direction; null: not known", null=True),
     "link_share": column_types.share("The best rate, of that; null: not known", null=True),
     "unit": column_types.one_of([unit.value for unit in Unit], "Which units of the GPU do its arithmetic."),
-    "flops": column_types.whole("The FLOPs of one call."),
+    "flops": column_types.integer("The FLOPs of one call."),
     "intensity": column_types.number("FLOP per byte; null: no traffic is known.", null=True),
-    "at_least": column_types.flag("Whether the arithmetic may be more."),
+    "at_least": column_types.boolean("Whether the arithmetic may be more."),
     "kernel": column_types.text("The kernel in which most time of a call is spent."),
 }
 TABLES = {
@@ -693,7 +692,7 @@ TABLES = {
         },
     ),
     "losses": Table(losses, LOSSES, MEANINGS),
-    "known_time": Table(known_time, KNOWN, MEANINGS),
+    "known_time": Table(known_time, KNOWN_TIME, MEANINGS),
     "collective_rates": Table(
         collective_rates,
         COLLECTIVE_RATES,
@@ -706,7 +705,7 @@ TABLES = {
             **MEANINGS,
             "dtype": column_types.text("The type that is computed in."),
             "operator": column_types.text("The operator."),
-            "bytes": column_types.size("The least traffic of one call; null: not known", null=True),
+            "bytes": column_types.byte_count("The least traffic of one call; null: not known", null=True),
         },
     ),
 }

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_class, brief_duration, brief_share, quoted
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import GRID, empty_figure, new_figure
 from analyses.display.dataframes import MANY_RANKS, RANKS_LISTED
 from analyses.display.labels import MEANING_IN_JOBS, SHORT
+from analyses.display.sentence_format import brief_class, brief_duration, brief_share, quoted
 from analyses.matched_collectives import MatchedWindow, matched_collectives, matching_notes
 from analyses.scope import Scope
 from analyses.tables import Table, joined
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "stragglers"]
-
 
 NOTABLE = 0.1
 """A share of a rank's waiting that is worth saying."""
@@ -86,7 +85,7 @@ def _causes_in_window(item: MatchedWindow, job: JobGraph, found: WaitCauses) -> 
 
 def _members_in_window(item: MatchedWindow, job: JobGraph) -> Bools:
     """Mark the members of the job that take part in a stretch's collectives."""
-    first_row = {part.rank: part.first_row for part in job.parts}
+    first_row = {part.rank: part.first_row for part in job.rank_graphs}
     first = np.array([first_row[rank] for rank in item.found.rank.tolist()], np.int64)
     every: Ints = np.arange(len(item.found.number))
     return np.isin(job.members.row, first + item.rows(every))
@@ -215,7 +214,7 @@ def hosts(caused: pd.DataFrame, charged: pd.DataFrame, matched: Sequence[Matched
             wait_caused_share=("wait_caused_share", "sum"),
         )
     )
-    for name, rows in (("caused_ns", charged), ("wait_ns", _own_waits(matched))):
+    for name, rows in (("caused_ns", charged), ("wait_ns", _waits_of_members(matched))):
         sums = _with_hosts(rows, names).groupby(BY_HOST)[name].sum()
         frame[name] = sums.reindex(frame.index, fill_value=0)
     stretches = [own for _, own in frame.reset_index().groupby("scope", sort=False)]
@@ -228,7 +227,7 @@ def _with_hosts(rows: pd.DataFrame, names: Mapping[int, str]) -> pd.DataFrame:
     return known.assign(host=known["rank"].map(names))
 
 
-def _own_waits(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
+def _waits_of_members(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
     """List how long each member waited."""
     return pd.concat(
         pd.DataFrame({"rank": item.found.rank, "scope": item.label, "wait_ns": item.found.wait}) for item in matched
@@ -407,10 +406,10 @@ def figure(found: Answer) -> Figure:
 
 
 MEANINGS = {
-    "collectives": column_types.whole("How many collectives it took part in."),
+    "collectives": column_types.integer("How many collectives it took part in."),
     "last_share": column_types.share("The same, of those that it took part in", null=True),
     "wait_caused_share": column_types.share("The same, of all ranks' waiting", null=True),
-    "ranks": column_types.whole("How many ranks there are."),
+    "ranks": column_types.integer("How many ranks there are."),
     "caused_ns": column_types.ns("The waiting of others that it caused"),
     "wait_ns": column_types.ns("How long its own ranks waited"),
     "name": column_types.text("What it did more of; null: what cannot be charged to anything.", null=True),
@@ -421,7 +420,7 @@ TABLES = {
     "stragglers": Table(stragglers, COLUMNS, MEANINGS),
     "hosts": Table(hosts, HOSTS, MEANINGS),
     "causes": Table(
-        causes, CAUSES, {**MEANINGS, "collectives": column_types.whole("In how many collectives they waited.")}
+        causes, CAUSES, {**MEANINGS, "collectives": column_types.integer("In how many collectives they waited.")}
     ),
 }
 

@@ -35,7 +35,7 @@ def sync_document(found: SyncDependencies) -> dict[str, Any]:
         "schema": "hta-graph/sync-deps/1",
         "file": encodable_path(found.graph.path),
         "rank": found.graph.rank,
-        **({"ranks": [part.rank for part in found.graph.parts]} if len(found.graph.parts) > 1 else {}),
+        **({"ranks": [part.rank for part in found.graph.rank_graphs]} if len(found.graph.rank_graphs) > 1 else {}),
         "window": {
             "start_ns": window.start_ns,
             "end_ns": window.end_ns,
@@ -59,7 +59,7 @@ def sync_lines(found: SyncDependencies) -> list[Line]:
     """Render the dependencies: how many of each kind, the longest waits, and what remains unknown."""
     graph = found.graph
     rank = "" if graph.rank is None else f", rank {graph.rank}"
-    rank = f", {len(graph.parts):,} ranks" if len(graph.parts) > 1 else rank
+    rank = f", {len(graph.rank_graphs):,} ranks" if len(graph.rank_graphs) > 1 else rank
     label = clipped(found.window.label, 60)
     lines: list[Line] = [f"{graph.path.name}{rank}", f"{label}: {_counted_dependencies(found)}"]
     if len(found.to_cpu) or len(found.to_gpu):
@@ -115,9 +115,10 @@ def _longest_waits(found: SyncDependencies) -> list[Line]:
     longest = np.argsort(-waited, kind="stable")[:WAITS_LISTED]
     rows = [_wait_row(found, part, int(binding[at]), int(waited[at])) for at in longest.tolist()]
     header = ["waited", "event", "call", "next operator", "for"]
-    if len(found.graph.parts) > 1:
+    if len(found.graph.rank_graphs) > 1:
         ranks = [
-            found.graph.parts[place].rank for place in found.graph.rank_index_of(part.call[binding[longest]]).tolist()
+            found.graph.rank_graphs[place].rank
+            for place in found.graph.rank_index_of(part.call[binding[longest]]).tolist()
         ]
         header.insert(1, "rank")
         rows = [[row[0], str(rank), *row[1:]] for rank, row in zip(ranks, rows, strict=True)]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from analyses import column_types
-from analyses.advice.format import brief_share
 from analyses.analysis import Analysis
 from analyses.answer import Answer
-from analyses.display.charts import bars_of_shares
-from analyses.headline import outlier
+from analyses.display.charts import stacked_share_bars
+from analyses.display.headline import outlier
+from analyses.display.sentence_format import brief_share
 from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, table_of
 from hta_graph.gpu_activity import WorkType
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "temporal_breakdown"]
-
 
 PARTS = ("compute", "exposed_communication", "exposed_memory", "idle")
 WITHOUT_COMPUTATION = {
@@ -124,7 +123,7 @@ def _conclusion(frame: pd.DataFrame) -> list[str]:
 
 def figure(found: Answer) -> Figure:
     """Draw stacked bars, one a rank or step."""
-    return bars_of_shares(found.main, PARTS, title="Where the GPU's time goes")
+    return stacked_share_bars(found.main, PARTS, title="Where the GPU's time goes")
 
 
 MEANINGS = {
@@ -137,7 +136,7 @@ MEANINGS = {
         "Exposed copies and sets, of the window; null of an empty one", null=True
     ),
     "idle_share": column_types.share("Idle, of the window; null of an empty one", null=True),
-    "gpu": column_types.whole("The number of the GPU."),
+    "gpu": column_types.integer("The number of the GPU."),
 }
 TABLES = {
     "temporal_breakdown": Table(temporal_breakdown, COLUMNS, MEANINGS),

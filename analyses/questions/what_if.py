@@ -1,4 +1,4 @@
-"""what-if: how long a window would be after changes, or which changes would be worth while."""
+"""what-if: how long a window would be after changes, or which changes would gain most."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from analyses.advice.format import brief_class, brief_duration
-from analyses.changes import NamedChange, scenario_change
 from analyses.display.dataframes import more_ranks
 from analyses.display.labels import class_meanings, short_labels
+from analyses.display.sentence_format import brief_class, brief_duration
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
-from analyses.display.window_text import default_lines, window_lines
-from analyses.slack_report import slack_lines, slack_record
-from analyses.window_report import missing_lines, step_records, time_by_host, window_record
+from analyses.window_report import (
+    default_lines,
+    missing_lines,
+    slack_lines,
+    slack_record,
+    step_records,
+    time_by_host,
+    window_lines,
+    window_record,
+)
 from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import BoundBy
@@ -25,13 +31,73 @@ from hta_graph.paths.step_table import StepRow, step_rows
 from hta_graph.paths.windows import Window, WindowQuery
 from hta_graph.text.sanitize import encodable_path
 from hta_graph.text.shorten import short_name, shorten_middle
+from hta_graph.what_if.changes import Change, remove, scale
 from hta_graph.what_if.modified_window import PathTotals
 from hta_graph.what_if.opportunities import MIN_SHARE, Opportunity, opportunity_rows
 from hta_graph.what_if.predict import JobPrediction, RankPathTotals, WindowReplay, summary_replay
 from hta_graph.what_if.replay import Replayed, replay
-from hta_graph.what_if.scenarios import COMPARES_RANKS, SCENARIOS
+from hta_graph.what_if.scenarios import COMPARES_RANKS, SCENARIOS, scenario
 from hta_graph.what_if.sensitivity import TOLERANCE_NS, Curve, next_on_path, sensitivity
 from hta_graph.what_if.slack import NearCritical, near_critical
+
+
+@dataclass(frozen=True)
+class NamedChange:
+    """A change, what it means in words, and what it assumes where that is not plain."""
+
+    change: Change
+    says: str
+    record: dict[str, Any]
+    assumes: str | None = None
+
+    @property
+    def asked(self) -> str:
+        """The change as it is written on the command line, without its option."""
+        return str(self.change)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the change as JSON lists it."""
+        return {**self.record, "says": self.says, "assumes": self.assumes}
+
+
+def scale_change(what: str, factor: float) -> NamedChange:
+    """Let something take another time.
+
+    Raises:
+        UsageError: see :func:`scale`.
+    """
+    says = f"{what} takes {f'{factor:g} × its time' if factor else 'no time'}"
+    return NamedChange(scale(what, factor), says, {"change": "scale", "what": what, "factor": factor})
+
+
+def removal_change(what: str) -> NamedChange:
+    """Let something not be there.
+
+    Raises:
+        UsageError: see :func:`remove`.
+    """
+    return NamedChange(remove(what), f"{what} is not there, nor what launches it", {"change": "remove", "what": what})
+
+
+def scenario_change(name: str, argument: str | None = None) -> NamedChange:
+    """Apply a named scenario.
+
+    Raises:
+        UsageError: see :func:`scenario`.
+    """
+    change, given = scenario(name, argument), f": {argument}" if argument else ""
+    record = {"change": "scenario", "name": name, "argument": argument}
+    return NamedChange(change, SCENARIOS[name].says + given, record, SCENARIOS[name].assumes)
+
+
+def scenario_lines() -> list[Line]:
+    """List the named scenarios: what each changes, and what that assumes."""
+    rows = [
+        [f"{name}={known.argument.split()[-1].upper()}" if known.argument else name, known.says, known.assumes]
+        for name, known in SCENARIOS.items()
+    ]
+    return ["named scenarios", *table(rows, ["--scenario", "what changes", "it assumes"], left=[0, 1, 2], words=[1, 2])]
+
 
 VISIBLE_BEND = 0.001
 """Corners that bend a curve by less than this share of the window are told only to who asks for the curve."""
@@ -143,7 +209,7 @@ def _named_changes(
 def what_if_document(found: WhatIf) -> dict[str, Any]:
     """Return the answer as ``hta-graph/what-if/1`` (times in ns, names whole)."""
     replayed, graph = found.replayed, found.graph
-    ranks = [part.rank for part in graph.parts]
+    ranks = [part.rank for part in graph.rank_graphs]
     return {
         "schema": "hta-graph/what-if/1",
         "file": encodable_path(graph.path),
@@ -198,7 +264,7 @@ def _curve_record(curve: Curve) -> dict[str, Any]:
 ROWS_LISTED = 10
 LONGEST_NAME = 60
 FAR_MORE = 2
-WORTH_SAYING = 0.05
+LEAST_NAMED_SHARE = 0.05
 NEW_SILENCE = 0.1
 """The share of a window that new time without an operator is worth a warning."""
 IS_A_BOUND = "like_median"
@@ -288,7 +354,7 @@ def _best_scenario(found: WhatIf) -> str:
         for one in found.scenarios
         if one[0].asked != IS_A_BOUND and not (is_alone and one[0].asked.startswith("communication"))
     ]
-    if not told or told[0][1] < WORTH_SAYING * measured:
+    if not told or told[0][1] < LEAST_NAMED_SHARE * measured:
         return ""
     change, saved = told[0]
     return f" Of the named changes {change.asked} saves most: {_gain_text(saved, measured)}."
@@ -330,7 +396,7 @@ def _short_next(name: str) -> str:
     >>> _short_next("rank 2: nn.Module: Linear_0"), _short_next("aten::mm")
     ('rank 2: Linear_0', 'aten::mm')
     """
-    rank, own = _split_rank_and_name(name)
+    rank, own = _split_rank(name)
     return (
         f"rank {rank}: {shorten_middle(short_name(own), LONGEST_NAME)}"
         if rank
@@ -338,7 +404,7 @@ def _short_next(name: str) -> str:
     )
 
 
-def _split_rank_and_name(name: str | None) -> tuple[str, str]:
+def _split_rank(name: str | None) -> tuple[str, str]:
     """Divide what comes next into its rank and its name; what has no rank is one rank's."""
     match = OF_RANK.fullmatch(name or "")
     return (match[1], match[2]) if match else ("", name or "")
@@ -350,7 +416,7 @@ def _split_rank_and_name(name: str | None) -> tuple[str, str]:
 def _window_lines(found: WhatIf) -> list[Line]:
     graph, window = found.graph, found.replayed.window
     rank = "" if graph.rank is None else f", rank {graph.rank}"
-    whose = f", {len(graph.parts)} ranks" if len(graph.parts) > 1 else rank
+    whose = f", {len(graph.rank_graphs)} ranks" if len(graph.rank_graphs) > 1 else rank
     chosen = default_lines(window, graph, ())[:1]
     return [f"{graph.path.name}{whose}", *window_lines(window, graph), *missing_lines(window), *chosen]
 
@@ -424,7 +490,7 @@ def _rank_lines(found: WhatIf) -> list[Line]:
 def _event_lines(found: WhatIf) -> list[Line]:
     """List what takes most of the path after the changes."""
     graph, words = found.graph, short_labels(found.graph)
-    several, length = len(graph.parts) > 1, max(found.replayed.predicted_ns, 1)
+    several, length = len(graph.rank_graphs) > 1, max(found.replayed.predicted_ns, 1)
     columns = found.replayed.path_after.by_name()
     rows = [
         [
@@ -442,7 +508,7 @@ def _opportunity_lines(found: WhatIf) -> list[Line]:
     """List what would gain most, what is one thing under several names once."""
     shown = _without_duplicates(found.opportunities)
     rows = [_opportunity_row(one, found) for one in shown[:ROWS_LISTED]]
-    several = len(found.graph.parts) > 1
+    several = len(found.graph.rank_graphs) > 1
     header = [
         "on the path", "saved at half", "share", "saved if free", "kind", "what", *(["next rank"] if several else []),
         "next",
@@ -470,11 +536,11 @@ def _scenario_lines(found: WhatIf) -> list[Line]:
 
 
 def _opportunity_row(one: Opportunity, found: WhatIf) -> list[str]:
-    measured, (rank, following) = max(found.replayed.measured_ns, 1), _split_rank_and_name(one.next)
+    measured, (rank, following) = max(found.replayed.measured_ns, 1), _split_rank(one.next)
     return [
         duration_text(one.on_path_ns), duration_text(one.saved_half_ns), percent(one.saved_half_ns / measured),
-        percent(one.saved_free_ns / measured), one.kind, one.name, *([rank] if len(found.graph.parts) > 1 else []),
-        following,
+        percent(one.saved_free_ns / measured), one.kind, one.name,
+        *([rank] if len(found.graph.rank_graphs) > 1 else []), following,
     ]  # fmt: skip
 
 
@@ -493,7 +559,7 @@ def _curve_lines(curve: Curve) -> list[Line]:
     rows = [
         [
             f"{factor:.3f}", duration_text(predicted), percent((curve.measured_ns - predicted) / measured),
-            *([_split_rank_and_name(following)[0]] if several else []), _split_rank_and_name(following)[1],
+            *([_split_rank(following)[0]] if several else []), _split_rank(following)[1],
         ]
         for factor, predicted, _, following in curve.corners
     ]  # fmt: skip

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyses import catalogue
+from analyses.advice.verdict import WHY_REPRESENTATIVE, representative_ranks, verdict
 from analyses.report.opportunities import gain_sections_of_summaries
 from analyses.report.page_tables import Section
 from analyses.report.report import page, rank_sections, steps_section
 from analyses.report.sections import job_section
 from analyses.report.wait_heatmap import wait_section
-from analyses.representative_ranks import WHY_REPRESENTATIVE, representative_ranks
 from analyses.scope import Scope, empty_scope, in_window
-from analyses.verdict import verdict
 from hta_graph.paths.critical_path import CriticalPath, critical_path
 from hta_graph.what_if.predict import WindowReplay, summary_replay
 
@@ -42,7 +41,7 @@ class LargeJob:
 
 
 def large_job(job: JobGraph, window: WindowQuery, data_load: Sequence[str] = ()) -> LargeJob:
-    """Ask a job of skeletons.
+    """Ask a job of rank summaries.
 
     Raises:
         QueryError: it has no such window.
@@ -61,7 +60,7 @@ def large_job(job: JobGraph, window: WindowQuery, data_load: Sequence[str] = ())
 
 def _scopes(job: JobGraph, window: WindowQuery, missing: Collection[int]) -> list[Scope]:
     """Return the window of each rank; those that lack it are there, so that what ranks did together stays known."""
-    graphs = {part.rank: job.graph(part.rank) for part in job.parts}
+    graphs = {part.rank: job.graph(part.rank) for part in job.rank_graphs}
     found = {rank: in_window(rank, graph, window) for rank, graph in graphs.items() if rank not in missing}
     label = next(iter(found.values())).label
     return [found.get(rank) or empty_scope(rank, graph, label) for rank, graph in graphs.items()]
@@ -97,12 +96,12 @@ def large_job_page(
         _representative_ranks_section(many),
         *of_ranks,
     ]
-    title = f"Report of {path.graph.path.name}, {len(path.graph.parts):,} ranks"
+    title = f"Report of {path.graph.path.name}, {len(path.graph.rank_graphs):,} ranks"
     return page(title, verdict(paths, path), sections, timeline, overlay)
 
 
 def _representative_ranks_section(many: LargeJob) -> Section:
     """Say which ranks follow, and why these."""
     told = "; ".join(f"rank {rank}, {WHY_REPRESENTATIVE[reason]}" for rank, reason in many.shown_as.items())
-    of_all = f"Of {len(many.path.graph.parts):,} ranks these are shown with all their rows: {told}."
+    of_all = f"Of {len(many.path.graph.rank_graphs):,} ranks these are shown with all their rows: {told}."
     return Section("Ranks in detail", f"{of_all} Another one: hta-graph report INPUT --rank N -o FILE.html.")

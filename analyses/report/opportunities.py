@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from analyses.advice.format import brief_share
 from analyses.display.charts import SERIES
-from analyses.opportunities import Gain, SavedTick, conclusion_without_curves, corner_text, find_gains, saved_ticks
+from analyses.display.sentence_format import brief_share
+from analyses.report.gain_curves import Gain, SavedTick, conclusion_without_curves, corner_text, find_gains, saved_ticks
 from analyses.report.page_tables import Bar, Section, SectionTable, time_bar
 from hta_graph.errors import HtaGraphError, QueryError
 from hta_graph.paths.windows import resolved_window
@@ -177,7 +177,7 @@ def gain_sections(path: CriticalPath) -> list[Section]:
         gains = find_gains(path.graph, path.window)
         if not gains.drawn:
             return []
-        near = [] if len(path.graph.parts) < 2 else _near_tables(path)
+        near = [] if len(path.graph.rank_graphs) < 2 else _near_tables(path)
         assumed = _assumptions(replay(path.graph, window=resolved_window(path.window)))
     # A window that cannot be replayed must not cost the reader all the rest.
     except HtaGraphError as error:

@@ -7,16 +7,16 @@ from typing import Any
 
 import pandas as pd
 
+from analyses.advice.verdict import representative_rank, verdict
 from analyses.display.labels import MEANING
 from analyses.display.page import page_of
-from analyses.display.window_text import default_lines, rows_after_lines
 from analyses.report import sections
 from analyses.report.opportunities import gain_sections
 from analyses.report.page_tables import Section, SectionTable, class_bar
 from analyses.report.sections import PARTS, ReportPart, job_section, part_section
 from analyses.report.timeline import SCRIPTS, TimelinePage, steps_on_page, timeline_page
 from analyses.scope import Scope
-from analyses.verdict import representative_rank, verdict
+from analyses.window_report import default_lines, rows_after_lines
 from hta_graph.colours import BOUND_COLOUR
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.step_table import StepRow, notable_steps, step_rows

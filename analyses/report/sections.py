@@ -315,7 +315,7 @@ def _class_table(path: CriticalPath, drawn: Collection[str]) -> SectionTable:
 
 def _rank_tables(path: CriticalPath) -> list[SectionTable]:
     """List the ranks: the path's time there, how long the job waited for each alone; of many the most, and hosts."""
-    parts, classes, pieces = path.graph.parts, len(BoundBy), path.segment_table
+    parts, classes, pieces = path.graph.rank_graphs, len(BoundBy), path.segment_table
     sums = summed_by(pieces.part.astype("int64") * classes + pieces.bound, pieces.length, len(parts) * classes)
     by_class = sums.reshape(-1, classes)
     hosts = path.graph.hosts if isinstance(path.graph, JobGraph) else {}

@@ -137,7 +137,7 @@ def scene_of(paths: Sequence[CriticalPath], limit: int) -> Scene:
         bars += [_class_bars(path, number), _lane_bars(path, first_track + number, shown_lanes)]
     every = TimelineBars.join(bars).in_order()
     merged, resolution = merge_to_limit(every, limit)
-    ranks = [graph.parts[part].rank for part in parts]
+    ranks = [graph.rank_graphs[part].rank for part in parts]
     return Scene(paths, lanes, merged, resolution, int(every.count.sum()), len(rows) - len(kept), ranks, lanes_left)
 
 
@@ -150,7 +150,7 @@ def _stacked_lanes(paths: Sequence[CriticalPath], rows: Ints, depth: Ints, shown
         np.maximum.at(size, path.segment_table.lane[path.segment_table.lane >= 0], 1)
     size[~shown] = 0
     first, at, lanes = np.zeros(len(size) + 1, np.int64), len(paths), []
-    ranks, part = graph.parts, graph.rank_index_of_lane
+    ranks, part = graph.rank_graphs, graph.rank_index_of_lane
     order = lane_order(graph)
     for lane in order[size[order] > 0].tolist():
         first[lane] = at
@@ -257,7 +257,7 @@ class TimelinePage:
         if start_ns > end_ns or start_ns < first or end_ns > last:
             return ""
         # A number alone names no event of a job.
-        named = event_index is not None and len(self._path.graph.parts) == 1
+        named = event_index is not None and len(self._path.graph.rank_graphs) == 1
         return f"#t={start_ns},{end_ns}" + (f"&row={event_index}" if named else "")
 
     @cached_property
@@ -292,7 +292,7 @@ class TimelinePage:
                 f"To keep the page small, rows shorter than {duration_text(scene.resolution_ns)} are merged with their "
                 f"neighbours of the same kind: {scene.rows:,} rows became {len(scene.bars):,}."
             )
-        ranks = len(self._path.graph.parts)
+        ranks = len(self._path.graph.rank_graphs)
         if len(scene.ranks) < ranks:
             shown = ", ".join(map(str, scene.ranks))
             notes.append(
@@ -326,7 +326,7 @@ class TimelinePage:
     @property
     def _title(self) -> str:
         rank = self._path.graph.rank
-        ranks = len(self._path.graph.parts)
+        ranks = len(self._path.graph.rank_graphs)
         of_whom = f", {ranks:,} ranks" if ranks > 1 else f", rank {rank}" if rank is not None else ""
         return f"Timeline of {clipped(self._path.window.label, 60)}{of_whom}"
 

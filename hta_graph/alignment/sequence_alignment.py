@@ -20,7 +20,7 @@ UNREACHED = -(2**40)
 Hashes = NDArray[np.uint64]
 
 
-def common_places(left: Ints, right: Ints, limit: int) -> tuple[Ints, Ints] | None:
+def longest_common_subsequence(left: Ints, right: Ints, limit: int) -> tuple[Ints, Ints] | None:
     """Return a longest common subsequence, in time about edits² + n log n.
 
     Args:
@@ -31,9 +31,10 @@ def common_places(left: Ints, right: Ints, limit: int) -> tuple[Ints, Ints] | No
     Returns:
         places in ``left`` and in ``right``, both ascending; ``None`` beyond the limit.
 
-    >>> [places.tolist() for places in common_places(np.array([7, 1, 2, 3]), np.array([1, 2, 5, 3]), limit=2) or ()]
+    >>> found = longest_common_subsequence(np.array([7, 1, 2, 3]), np.array([1, 2, 5, 3]), limit=2)
+    >>> [places.tolist() for places in found or ()]
     [[1, 2, 3], [0, 1, 3]]
-    >>> common_places(np.array([7, 1, 2, 3]), np.array([1, 2, 5, 3]), limit=1)
+    >>> longest_common_subsequence(np.array([7, 1, 2, 3]), np.array([1, 2, 5, 3]), limit=1)
     """
     agreement = _AgreementLengths(left, right)
     reached: list[Ints] = []
@@ -45,7 +46,7 @@ def common_places(left: Ints, right: Ints, limit: int) -> tuple[Ints, Ints] | No
         # Every round is kept: the way back is read off them, about edits² / 2 numbers.
         reached.append(place)
         if (possible & (place == len(left)) & (place - diagonal == len(right))).any():
-            return _places_walked_back(reached, len(left), len(right))
+            return _backtrack_matches(reached, len(left), len(right))
     return None
 
 
@@ -60,7 +61,7 @@ def _one_edit_on(reached: list[Ints], diagonal: Ints, left: int, right: int) -> 
     return np.maximum(inserted, deleted), inserted >= deleted
 
 
-def _places_walked_back(reached: list[Ints], left: int, right: int) -> tuple[Ints, Ints]:
+def _backtrack_matches(reached: list[Ints], left: int, right: int) -> tuple[Ints, Ints]:
     """Walk the shortest script back and collect what it leaves alone."""
     runs: list[Ints] = []
     partners: list[Ints] = []
@@ -179,7 +180,7 @@ class _Matches:
         budget = MAX_EDITS
         for left, right in self._unmatched_gaps():
             limit = min(budget, MAX_EDITS // 2)
-            found = common_places(self.left[left], self.right[right], limit)
+            found = longest_common_subsequence(self.left[left], self.right[right], limit)
             kept = 0 if found is None else len(found[0])
             # A stretch given up costs all that was tried; one that was matched costs its insertions and deletions.
             budget -= limit if found is None else left.stop - left.start + right.stop - right.start - 2 * kept

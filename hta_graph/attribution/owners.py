@@ -32,7 +32,7 @@ class AutogradBursts:
     @cached_property
     def _autograd_count(self) -> Ints:
         """How many autograd operators each lane ran: of two threads the engine's has more."""
-        lanes = self._graph.event_table.lane[self._graph.marks.autograd]
+        lanes = self._graph.event_table.lane[self._graph.event_flags.autograd]
         return np.bincount(lanes, minlength=len(self._graph.lanes.labels))
 
     def waiting_lane(self, rows: Ids) -> Ids:
@@ -50,12 +50,12 @@ class AutogradBursts:
         finish, ended_for = self._of_lane(self._finish, lane)
         last = np.searchsorted(begin, time, side="right") - 1
         coming = np.searchsorted(finish, time, side="right")
-        began, ended_before = _picked_else(begin, last, EARLIEST), _picked_else(finish, coming - 1, EARLIEST)
-        ends, begins_after = _picked_else(finish, coming, LATEST), _picked_else(begin, last + 1, LATEST)
+        began, ended_before = _take_or_else(begin, last, EARLIEST), _take_or_else(finish, coming - 1, EARLIEST)
+        ends, begins_after = _take_or_else(finish, coming, LATEST), _take_or_else(begin, last + 1, LATEST)
         # A burst's end without its begin: the profiler was switched on in the middle of it.
-        before_recording = np.where(ends <= begins_after, _picked_else(ended_for, coming, -1), -1)
+        before_recording = np.where(ends <= begins_after, _take_or_else(ended_for, coming, -1), -1)
         inside = (last >= 0) & (began >= ended_before)
-        return np.where(inside, _picked_else(begun_for, last, -1), before_recording).astype(np.int32)
+        return np.where(inside, _take_or_else(begun_for, last, -1), before_recording).astype(np.int32)
 
     @staticmethod
     def _of_lane(side: tuple[Ids, Ints, Ids], lane: int) -> tuple[Ints, Ids]:
@@ -64,7 +64,7 @@ class AutogradBursts:
         return side[1][order], side[2][order]
 
 
-def _picked_else(values: Ids | Ints, at: Ints, otherwise: int) -> Ints:
+def _take_or_else(values: Ids | Ints, at: Ints, otherwise: int) -> Ints:
     """Take values; another one where the place is outside."""
     known = (at >= 0) & (at < len(values))
     return np.append(values.astype(np.int64), otherwise)[np.where(known, at, len(values))]
@@ -191,7 +191,7 @@ def _frame_owners(graph: DependencyGraph) -> Owners:
 
 def _module_owners(graph: DependencyGraph) -> Owners:
     look = _EnclosingRows(graph, graph.nesting(EventKind.PYTHON_FUNCTION))
-    is_module = graph.marks.module_frame
+    is_module = graph.event_flags.module_frame
     above = look.parents()
     modules = np.flatnonzero(is_module).astype(np.int32)
     next_module = np.full(len(is_module), -1, np.int32)

@@ -227,7 +227,7 @@ def gpu_communications(
         details: where arguments of events come from.
     """
     events = graph.event_table
-    kernels = np.flatnonzero(graph.marks.communicates)
+    kernels = np.flatnonzero(graph.event_flags.communicates)
     calls = graph.launching_call[kernels]
     order = np.lexsort((events.start[kernels], events.start[calls], calls >= 0))
     kernels, calls = kernels[order], calls[order]

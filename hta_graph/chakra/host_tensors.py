@@ -98,15 +98,15 @@ class HostTensors:
         return pairs[:, 0].astype(np.int32), pairs[:, 1]
 
     def _on_gpu(self, nodes: Nodes, writer: Ids, reader: Ids) -> Pairs:
-        place_on_lane = self._graph.place_on_lane
+        lane_key = self._graph.lane_key
         activities = np.flatnonzero(nodes.slot != CPU)
         calls = self._graph.launching_call[nodes.row[activities]]
         activities, calls = activities[calls >= 0], calls[calls >= 0]
-        launched = place_on_lane(calls)
+        launched = lane_key(calls)
         order = np.lexsort((activities, launched))
         # An operator's last launch is the last one before its end, if that is not before its start.
-        last = np.searchsorted(launched[order], place_on_lane(writer, at_end=True)) - 1
-        inside = (last >= 0) & (np.append(launched[order], -1)[last] >= place_on_lane(writer))
+        last = np.searchsorted(launched[order], lane_key(writer, at_end=True)) - 1
+        inside = (last >= 0) & (np.append(launched[order], -1)[last] >= lane_key(writer))
         source, reader = activities[order][last[inside]], reader[inside]
         # It goes to all activities that the reader launched.
         operator = nodes.operator[activities]

@@ -92,17 +92,17 @@ class NodePlacement:
         """The operators with a node in order of thread and start, and their keys."""
         events = self.graph.event_table
         rows = np.flatnonzero(self.has_node & (events.kind == EventKind.CPU_OP)).astype(np.int32)
-        key = self.graph.place_on_lane(rows)
+        key = self.graph.lane_key(rows)
         order = np.argsort(key)
         return rows[order], key[order]
 
     def operators_from(self, events: Ids, *, at_end: Bools) -> Ids:
         """Return the first operator with a node that starts with or after each event's start or end; -1: none."""
-        return self._adjacent_operator(events, self.graph.place_on_lane(events, at_end) - 1, ahead=True)
+        return self._adjacent_operator(events, self.graph.lane_key(events, at_end) - 1, ahead=True)
 
     def operators_before(self, events: Ids, *, at_end: Bools) -> Ids:
         """Return the last operator with a node that has started by each event's start or end; -1: none."""
-        return self._adjacent_operator(events, self.graph.place_on_lane(events, at_end), ahead=False)
+        return self._adjacent_operator(events, self.graph.lane_key(events, at_end), ahead=False)
 
     def operators_after(self, calls: Ids) -> Ids:
         """Return the first operator with a node that starts when or after a call of its thread returns; -1: none."""

@@ -96,7 +96,7 @@ class CpuSegments:
     def place(self) -> Ints:
         """The place, in the order of all that happened, from which on each segment can work: where its wait ends."""
         first = self._first + (self._wait_ends[self._first + 1] > NO_WAIT)
-        return self._graph.place(self._event[first], self._is_end[first])
+        return self._graph.position(self._event[first], self._is_end[first])
 
     @property
     def row(self) -> Ids:
@@ -312,12 +312,12 @@ def _activities_in_causal_order(graph: DependencyGraph, cpu: CpuSegments) -> Int
     stream, and wait for itself; so causes come first. Every dependency between nodes leads forward in this order.
     """
     activities = np.flatnonzero(graph.is_activity)
-    activities = activities[np.argsort(graph.place(activities))]
+    activities = activities[np.argsort(graph.position(activities))]
     everything = np.arange(len(cpu) + len(activities))
     on_threads = np.flatnonzero(np.diff(cpu.lane) == 0)
     pairs = [(on_threads, on_threads + 1), *_edge_dependencies(graph, cpu, activities, everything)]
     source, target = (np.concatenate(sides) for sides in zip(*pairs, strict=True))
-    by_place = np.argsort(np.append(cpu.place, graph.place(activities)), kind="stable")
+    by_place = np.argsort(np.append(cpu.place, graph.position(activities)), kind="stable")
     order = dependencies_first(by_place, source, target)
     if len(order) < len(everything):
         # What waits for itself has no place; why will be told of the nodes, and which.

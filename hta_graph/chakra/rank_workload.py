@@ -64,13 +64,13 @@ class RankWorkload:
         self.graph = graph = rank_input.graph
         self.communications = gpu_communications(graph, world, rank_input.details)
         self.on_cpu = np.zeros(len(graph.event_table), np.bool_)
-        if graph.marks.gloo_collective.any():
+        if graph.event_flags.gloo_collective.any():
             self.graph = graph = with_host_communications(graph, self.members)
             self.communications = self.communications.merged_with(
                 gloo_communications(graph, self.members, rank_input.details)
             )
             self.on_cpu = graph.lanes.is_communication[graph.event_table.lane]
-        nodes = nodes_from_graph(graph, graph.marks.communicates | self.on_cpu)
+        nodes = nodes_from_graph(graph, graph.event_flags.communicates | self.on_cpu)
         nodes = remove_nodes(nodes, (nodes.slot == CPU) & np.isin(nodes.lane, self._gloo_worker_lanes()))
         nodes = self._messages_from_calls(nodes)
         self.nodes = nodes.with_dependencies(rank_input.tensors.dependencies(nodes)) if rank_input.tensors else nodes

@@ -6,5 +6,4 @@ wait_resolution   for which record each wait of a stream is; by timing where the
 inferred_waits    waits of which the file has no record at all
 host, streams, synchronization    the rules, one function for each kind of edge
 rules             the list of all rules
-cycle_removal     which edges to drop so that none is on a cycle
 """

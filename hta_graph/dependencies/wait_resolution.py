@@ -26,8 +26,8 @@ import numpy as np
 from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs, last_of_runs, take_or
 from hta_graph.dependencies.context import RuleContext, SyncKind, SyncRows
 from hta_graph.dependencies.stream_queues import ResolvedWaits, StreamWaits
-from hta_graph.graph.chance import LEAST_LAG_NS
 from hta_graph.graph.memo import memoized
+from hta_graph.graph.significance import LEAST_LAG_NS
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints, Rule
 from hta_graph.trace.profiler_names import EVENT_RECORD_CALL, STREAM_WAIT_CALL
 

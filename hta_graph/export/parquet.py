@@ -192,7 +192,7 @@ def save_graph(graph: DependencyGraph, folder: str | Location) -> None:
         MissingExtraError: pyarrow is not installed.
     """
     target = resolve_location(folder)
-    check_folder(target, [part.graph.path for part in graph.parts])
+    check_folder(target, [part.graph.path for part in graph.rank_graphs])
     with new_folder(target, lambda: check_folder(target), [HEADER_FILE]) as new:
         _write_graph(graph, new)
         if isinstance(graph, JobGraph):
@@ -338,7 +338,7 @@ def _load_job(folder: Location, header: SavedHeader) -> JobGraph:
     job = job_from_tables(trace, ranks, originals, rows, header.building)
     check_edges(SavedTable(tables["edges"].path, job.edge_table), header, trace, job.timeline, [*EdgeKind])
     check_calls(tables["wait_calls"], trace)
-    check_members(tables["members"], trace, job.parts)
+    check_members(tables["members"], trace, job.rank_graphs)
     return job
 
 

@@ -105,7 +105,10 @@ class SyncDependencies:
     def _edges_by_target(self, kinds: tuple[EdgeKind, ...]) -> EventEdges:
         """Return edges in the order of their targets, then of their sources."""
         edges = self.graph.edges_of(*kinds)
-        source, target = self.graph.place(edges.source, edges.from_end), self.graph.place(edges.target, edges.to_end)
+        source, target = (
+            self.graph.position(edges.source, edges.from_end),
+            self.graph.position(edges.target, edges.to_end),
+        )
         return edges.take(np.lexsort((edges.kind, source, target)))
 
     def _before_end(self, times: Ints) -> Bools:
@@ -167,7 +170,7 @@ class SyncDependencies:
         Raises:
             QueryError: the graph is that of several ranks, each of which numbers its operators by itself.
         """
-        if len(self.graph.parts) > 1:
+        if len(self.graph.rank_graphs) > 1:
             raise QueryError(
                 f"{self.graph.path}: external ids name operators of one rank only",
                 Remedy("ask job.graph(rank)", "--rank N asks one rank alone"),
@@ -230,10 +233,10 @@ def next_operators(graph: DependencyGraph, calls: Ids, among: Bools | None = Non
     events = graph.event_table
     is_operator = events.kind == EventKind.CPU_OP
     operators = np.flatnonzero(is_operator if among is None else is_operator & among)
-    key = pair_key(events.lane[operators], graph.place(operators))
+    key = pair_key(events.lane[operators], graph.position(operators))
     order = np.argsort(key)
     # Never before the call itself, which may have no length.
-    after = np.maximum(graph.place_before(events.end[calls]), graph.place(calls))
+    after = np.maximum(graph.position_before(events.end[calls]), graph.position(calls))
     at = np.searchsorted(key[order], pair_key(events.lane[calls], after), side="right")
     following = np.append(operators[order], -1)[at]
     same_thread = (following >= 0) & (events.lane[following] == events.lane[calls])

@@ -72,7 +72,7 @@ Table = TypeVar("Table")
 class RankGraph:
     """One rank of a graph: its own graph in the same time, and where its rows and lanes begin among all."""
 
-    place: int
+    index: int
     rank: int
     graph: DependencyGraph
     first_row: int
@@ -93,7 +93,7 @@ class RankSource(Protocol):
     What else it is asked stands where the answers are known: critical paths, replay.
     """
 
-    def whole_ranks(self, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
+    def full_rank_graphs(self, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
         """Return the whole graphs of some ranks.
 
         Raises:
@@ -179,28 +179,28 @@ class DependencyGraph:
         return self._trace.rank
 
     @property
-    def parts(self) -> tuple[RankGraph, ...]:
+    def rank_graphs(self) -> tuple[RankGraph, ...]:
         """The ranks that the graph consists of, in the same time: itself, unless it is that of a job."""
         return (RankGraph(0, self.rank or 0, self, 0, 0),)
 
     def rank_index_of(self, rows: Ids | Ints) -> Ids:
-        """Return the place among ``parts`` of the rank whose each row is; -1 for row -1."""
+        """Return the index in ``rank_graphs`` of the rank of each row; -1 for row -1."""
         return np.where(rows >= 0, 0, -1).astype(np.int32)
 
     @cached_property
     def rank_index_of_lane(self) -> Ids:
-        """For every lane the place among ``parts`` of the rank whose it is; -1 where nothing is on it."""
+        """For every lane the index in ``rank_graphs`` of its rank; -1 where nothing is on it."""
         parts = np.full(len(self.lanes.labels), -1, np.int32)
         parts[self.event_table.lane] = self.rank_index_of(np.arange(len(self.event_table)))
         return freeze(parts)
 
     def index_of_rank(self, rank: int) -> int:
-        """Return the place of a rank among ``parts``.
+        """Return the index of a rank in ``rank_graphs``.
 
         Raises:
             QueryError: there is no such rank.
         """
-        places = {part.rank: part.place for part in self.parts}
+        places = {part.rank: part.index for part in self.rank_graphs}
         if rank not in places:
             known = ", ".join(map(str, [*places][:20]))
             raise QueryError(f"{self.path}: there is no rank {rank}; there are: {known}")
@@ -241,7 +241,7 @@ class DependencyGraph:
         return self._trace.name_of(row)
 
     @cached_property
-    def marks(self) -> EventFlags:
+    def event_flags(self) -> EventFlags:
         """What names and categories tell of the events."""
         return EventFlags(self._trace)
 
@@ -270,18 +270,18 @@ class DependencyGraph:
         events = self._trace.events
         return self.nesting(*kinds).open_at(take_or(events.lane, rows), events.start[rows])
 
-    def place(self, rows: Ids | Ints, at_end: Bools | bool = False) -> Ints:  # noqa: FBT001, FBT002 - a column
-        """Return the places of events' starts, or of their ends, in the one order of all; -1 for row -1."""
+    def position(self, rows: Ids | Ints, at_end: Bools | bool = False) -> Ints:  # noqa: FBT001, FBT002 - a column
+        """Return the positions of events' starts, or of their ends, in the global order; -1 for row -1."""
         point = np.where(rows >= 0, np.where(at_end, end_point(rows), start_point(rows)), -1)
         places: Ints = take_or(self._timeline.position, point).astype(np.int64)
         return places
 
-    def place_on_lane(self, rows: Ids | Ints, at_end: Bools | bool = False) -> Ints:  # noqa: FBT001, FBT002 - a column
-        """Return each event's lane and its :meth:`place` as one number, which sorts by lane and then by time."""
-        return pair_key(take_or(self._trace.events.lane, rows), self.place(rows, at_end))
+    def lane_key(self, rows: Ids | Ints, at_end: Bools | bool = False) -> Ints:  # noqa: FBT001, FBT002 - a column
+        """Return each event's lane and its :meth:`position` as one number, which sorts by lane and then by time."""
+        return pair_key(take_or(self._trace.events.lane, rows), self.position(rows, at_end))
 
-    def place_before(self, times: Ints) -> Ints:
-        """Return the place of the last start or end before each time (ns) in the one order of all; -1 if none is."""
+    def position_before(self, times: Ints) -> Ints:
+        """Return the position in the global order of the last start or end before each time (ns); -1 if none is."""
         return np.searchsorted(self._timeline.times[self._timeline.order], times, side="left") - 1
 
     @cached_property

@@ -80,7 +80,7 @@ class Clocks(Columns):
 class JobGraph(DependencyGraph):
     """The events of all ranks and the reasons why each could not have happened earlier, in one time.
 
-    An event is named by its rank and its ``event_index``. What each rank's graph knows alone is asked of ``parts``.
+    An event is named by its rank and its ``event_index``. What each rank's graph alone knows stands in ``rank_graphs``.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class JobGraph(DependencyGraph):
     ) -> None:
         super().__init__(trace, timeline, edges, notes, wait_calls, attached)
         self.source = source
-        self._parts = tuple(parts)
+        self._rank_graphs = tuple(parts)
         self._originals = tuple(originals)
         self.members = members
         """What ranks did with each other, as columns."""
@@ -113,14 +113,14 @@ class JobGraph(DependencyGraph):
         meetings = len(self.rendezvous_rows)
         events, edges = len(self.event_table) - meetings, len(self.edge_table)
         said = f"{events:,} events, {edges:,} edges, {meetings:,} rendezvous"
-        return f"<JobGraph {self._trace.path}: {len(self._parts)} ranks, {said}>"
+        return f"<JobGraph {self._trace.path}: {len(self._rank_graphs)} ranks, {said}>"
 
     # -- its ranks -----------------------------------------------------------------------------------------------------
 
     @property
-    def parts(self) -> tuple[RankGraph, ...]:
+    def rank_graphs(self) -> tuple[RankGraph, ...]:
         """The ranks' graphs in job time, in order of rank."""
-        return self._parts
+        return self._rank_graphs
 
     @property
     def ranks(self) -> pd.DataFrame:
@@ -136,7 +136,7 @@ class JobGraph(DependencyGraph):
                 "start_ns": int(part.graph.event_table.start.min(initial=np.iinfo(np.int64).max)),
                 "end_ns": int(part.graph.event_table.end.max(initial=np.iinfo(np.int64).min)),
             }
-            for part in self._parts
+            for part in self._rank_graphs
         ]
         return pd.DataFrame(rows)
 
@@ -149,26 +149,26 @@ class JobGraph(DependencyGraph):
         return self._originals[self.index_of_rank(rank)]
 
     def rank_index_of(self, rows: Ids | Ints) -> Ids:
-        """Return the place among ``parts`` of the rank whose each row is; -1 for rendezvous and for row -1."""
+        """Return the index in ``rank_graphs`` of the rank of each row; -1 for rendezvous and for row -1."""
         found: Ids = take_or(self._part_of_row, rows)
         return found
 
     @cached_property
     def _part_of_row(self) -> Ids:
         part = np.full(len(self.event_table), -1, np.int32)
-        for place, own in enumerate(self._parts):
+        for place, own in enumerate(self._rank_graphs):
             part[own.first_row : own.first_row + len(own.graph.event_table)] = place
         return freeze(part)
 
     @cached_property
     def hosts(self) -> dict[int, str]:
         """Each rank's host; of none if a rank's trace does not tell it, or all are on one."""
-        return distinct_hosts({part.rank: part.graph.trace.settings.get("host_name") for part in self._parts})
+        return distinct_hosts({part.rank: part.graph.trace.settings.get("host_name") for part in self._rank_graphs})
 
     @cached_property
     def rank_numbers(self) -> Ints:
         """The number of each rank."""
-        return freeze(np.array([part.rank for part in self._parts], np.int64))
+        return freeze(np.array([part.rank for part in self._rank_graphs], np.int64))
 
     def rank_of(self, rows: Ids | Ints) -> Ints:
         """Return the rank of each row; -1 for rendezvous and for row -1."""
@@ -185,8 +185,9 @@ class JobGraph(DependencyGraph):
         """The same job as each rank saw it: neither another rank binds anything, nor a queue of collectives."""
         between = np.isin(self._edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))
         return JobGraph(
-            self._trace, self._timeline, self._edges, self._parts, self._originals, self.members, self.clock_table,
-            doubtful=np.flatnonzero(between | self._is_queue), notes=self._notes, wait_calls=self._wait_calls,
+            self._trace, self._timeline, self._edges, self._rank_graphs, self._originals, self.members,
+            self.clock_table, doubtful=np.flatnonzero(between | self._is_queue),
+            notes=self._notes, wait_calls=self._wait_calls,
         )  # fmt: skip
 
     @cached_property
@@ -219,7 +220,7 @@ class JobGraph(DependencyGraph):
         table = self.clock_table
         return pd.DataFrame({
             "rank": table.rank,
-            "host": [part.graph.trace.settings.get("host_name") for part in self._parts],
+            "host": [part.graph.trace.settings.get("host_name") for part in self._rank_graphs],
             "offset_ns": table.offset,
             "gpu_offset_ns": table.gpu_offset,
             "drift_ppm": table.drift_ppm,
@@ -256,14 +257,14 @@ class JobGraph(DependencyGraph):
     @cached_property
     def launching_call(self) -> Ids:
         """For every event the call that launched it: correlations count within a rank."""
-        calls = [part.of_job(part.graph.launching_call) for part in self._parts]
+        calls = [part.of_job(part.graph.launching_call) for part in self._rank_graphs]
         missing = len(self.event_table) - sum(map(len, calls))
         return freeze(np.concatenate([*calls, np.full(missing, -1)]).astype(np.int32))
 
     def steps(self) -> list[Step]:
         """List the steps of all ranks: each spans from where the first rank begins it to where the last one ends."""
         found: dict[int, Step] = {}
-        for part in self._parts:
+        for part in self._rank_graphs:
             for own in part.graph.steps():
                 row = int(part.of_job(own.event))
                 known = found.get(own.number, Step(own.number, row, own.start_ns, own.end_ns))
@@ -368,7 +369,7 @@ class JobGraph(DependencyGraph):
                 Remedy(f"such as (0, {event})", f"such as 0:{event}; --rank N asks one rank alone"),
             )
         rank, index = event
-        part = self._parts[self.index_of_rank(rank)]
+        part = self._rank_graphs[self.index_of_rank(rank)]
         return int(part.of_job(part.graph.row_of(index)))
 
     def _induced_subgraph(self, rows: Ints) -> DependencyGraph:
@@ -381,7 +382,7 @@ class JobGraph(DependencyGraph):
         inside[np.concatenate([target[inside[source] & meets[target]], source[inside[target] & meets[source]]])] = True
         kept = self.rows_and_edges(np.flatnonzero(inside))
         parts, originals, first_row = [], [], 0
-        for part, original in zip(self._parts, self._originals, strict=True):
+        for part, original in zip(self._rank_graphs, self._originals, strict=True):
             mine = np.flatnonzero(inside[part.first_row : part.first_row + len(part.graph.event_table)])
             own = part.graph._induced_subgraph(mine)  # noqa: SLF001 - the same question to one rank
             originals.append(own if original is part.graph else original._induced_subgraph(mine))  # noqa: SLF001
@@ -404,10 +405,10 @@ class JobGraph(DependencyGraph):
         )
 
 
-def whole_ranks(job: JobGraph, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
+def full_rank_graphs(job: JobGraph, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
     """Return the whole graphs of some ranks of a job; where it holds few rows their files are read once more.
 
     Raises:
         HtaGraphError: a file cannot be read once more, or has changed.
     """
-    return {rank: job.graph(rank) for rank in ranks} if job.source is None else job.source.whole_ranks(ranks)
+    return {rank: job.graph(rank) for rank in ranks} if job.source is None else job.source.full_rank_graphs(ranks)

@@ -252,15 +252,15 @@ class Timeline:
         return freeze(np.concatenate([self.calls.points, on_stream[stable_order(lane)], not_walked]))
 
     @cached_property
-    def place_by_lane(self) -> Ids:
+    def position_by_lane(self) -> Ids:
         """Where each point stands in :attr:`by_lane`."""
         place = np.empty(len(self.times), np.int32)
         place[self.by_lane] = np.arange(len(self.by_lane), dtype=np.int32)
         return freeze(place)
 
-    def place_on_thread(self, points: Ids) -> Ids:
+    def position_on_thread(self, points: Ids) -> Ids:
         """Return where points stand among those of :attr:`calls`; -1 for what is on no thread and for point -1."""
-        place: Ids = take_or(self.place_by_lane, points)
+        place: Ids = take_or(self.position_by_lane, points)
         return np.where(place < len(self.calls.points), place, np.int32(-1))
 
     def _in_order(self, rows: Ints) -> Ids:

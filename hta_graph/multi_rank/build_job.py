@@ -52,27 +52,27 @@ def read_job(
     say: Say = log_warning,
     progress: Progress = lambda *_: None,
     cluster: str | None = None,
-    skeletons: bool = False,
+    summaries: bool = False,
     cache: str | Path | None = None,
 ) -> JobGraph:
     """Read the ranks behind files or folders and join them; arguments and errors are those of :func:`read_graphs`.
 
     ``flight`` are dumps of the flight recorder; those beside the traces if none are given, nothing if it is empty. With
-    ``skeletons`` the job holds few rows of each rank: it tells the paths of steps and of the whole trace as ever, for
+    ``summaries`` the job holds few rows of each rank: it tells the paths of steps and of the whole trace as ever, for
     which it reads files once more, and refuses windows that take all rows; queries see the rows that are there.
 
     >>> callable(read_job)
     True
     """
-    question = SummaryRequest() if skeletons else None
+    question = SummaryRequest() if summaries else None
     graphs = read_graphs(
         inputs,
         ranks=ranks,
         jobs=jobs,
         memory=memory,
         salvage=salvage,
-        members=True,
-        skeleton=question,
+        communications=True,
+        summary=question,
         cache=None if cache is None else _folder_here(cache),
         report=report,
         say=say,
@@ -117,8 +117,8 @@ def _numbered_by_dumps(
 
 def _with_remarks(job: JobGraph) -> JobGraph:
     """Say whose trace is missing, and how far clocks were put right."""
-    sizes = [size for part in job.parts if (size := part.graph.trace.world_size)]
-    if sizes and (missing := sizes[0] - len(job.parts)) > 0:
+    sizes = [size for part in job.rank_graphs if (size := part.graph.trace.world_size)]
+    if sizes and (missing := sizes[0] - len(job.rank_graphs)) > 0:
         log_warning(f"{job.path}: {missing:,} of {sizes[0]:,} ranks are not given; what they did is unknown")
     if moved := [abs(offset) for offset in job.clock_table.offset.tolist() if offset]:
         log_info(

@@ -48,7 +48,7 @@ class JoinedColumns:
     trace: Trace
     edges: EdgeTable
     wait_calls: WaitCalls
-    parts: tuple[RankGraph, ...]
+    rank_graphs: tuple[RankGraph, ...]
     first_rendezvous: int
     descriptions: tuple[Ids, ...]
 

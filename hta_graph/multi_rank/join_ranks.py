@@ -51,7 +51,7 @@ def join_ranks(
 ) -> JobGraph:
     """Join ranks as :func:`build_job` does; ``clocks`` and ``matched`` are believed where somebody knows them.
 
-    Ranks of few rows (:mod:`hta_graph.algorithms.skeleton`) are joined as whole ones are; ``source`` answers what takes
+    Rank summaries (:mod:`hta_graph.multi_rank.summary`) are joined as whole ones are; ``source`` answers what takes
     all of their rows.
     """
     by_rank = graphs_by_rank(graphs)
@@ -71,10 +71,10 @@ def join_ranks(
     rendezvous = dict(
         zip(meetings.number.tolist(), range(joined.first_rendezvous, len(joined.trace.events)), strict=True)
     )
-    first = np.array([part.first_row for part in joined.parts], np.int64)
+    first = np.array([part.first_row for part in joined.rank_graphs], np.int64)
     added = [
         rule(part.graph, work).shifted(part.first_row)
-        for part, work in zip(joined.parts, host, strict=True)
+        for part, work in zip(joined.rank_graphs, host, strict=True)
         if part.graph.attached(RankSummary) is None  # what ran on the CPU of others is among their edges already
         for rule in (host_communication_edges, collective_wait_edges)
     ]
@@ -86,14 +86,14 @@ def join_ranks(
         joined.trace,
         timeline,
         edges,
-        joined.parts,
+        joined.rank_graphs,
         tuple(by_rank.values()),
         _member_table(found, members, joined),
         table,
         doubtful=_doubtful_edges(edges, joined, timeline.times, table),
         notes=_summed_diagnostics(by_rank.values(), notes),
         wait_calls=joined.wait_calls,
-        attached=_known_limits(joined.parts),
+        attached=_known_limits(joined.rank_graphs),
         source=source,
     )
 
@@ -207,7 +207,7 @@ def _summed_diagnostics(graphs: Iterable[DependencyGraph], joining: Mapping[str,
 def _member_table(found: Collectives, members: Mapping[int, RankCommunications], joined: JoinedColumns) -> Members:
     """Lay out all members, in order of rank and time, those without a partner too."""
     tables = []
-    ranks = zip(joined.parts, members.values(), joined.descriptions, strict=True)
+    ranks = zip(joined.rank_graphs, members.values(), joined.descriptions, strict=True)
     is_last = np.zeros(len(found.number), np.bool_)
     is_last[found.last] = True
     for place, (part, own, codes) in enumerate(ranks):
@@ -249,7 +249,7 @@ def _clock_table(found: Collectives) -> Clocks:
 def _doubtful_edges(edges: EdgeTable, joined: JoinedColumns, times: Ints, clocks: Clocks) -> Ints:
     """Find the edges between ranks that tell of a wait no longer than the clocks are uncertain."""
     error = np.zeros(len(joined.trace.events), np.int64)
-    for part, own in zip(joined.parts, clocks.error.clip(min=0).tolist(), strict=True):
+    for part, own in zip(joined.rank_graphs, clocks.error.clip(min=0).tolist(), strict=True):
         error[part.first_row : part.first_row + len(part.graph.event_table)] = own
     between = EventEdges.of_rows(
         edges, np.flatnonzero(np.isin(edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))), times
@@ -335,7 +335,7 @@ def single_rank_job(
         joined.trace,
         timeline,
         table,
-        joined.parts,
+        joined.rank_graphs,
         (graph,),
         _members_of_rank(members, number, joined.descriptions[0]),
         _exact_clock(graph.rank or 0),

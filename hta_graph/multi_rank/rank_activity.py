@@ -15,7 +15,7 @@ from hta_graph.graph.event_flags import is_step
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import Bools, BoundBy, Codes, Ids, Ints, kind_mask
-from hta_graph.paths.binding_edges import Stretches
+from hta_graph.paths.binding_edges import WalkSpans
 from hta_graph.paths.rank_local_walks import LocalWalks, rank_local_walks
 from hta_graph.paths.segments import owners_and_classes
 from hta_graph.paths.time_accounting import TimeAccounting
@@ -83,16 +83,16 @@ def walk_profiles(job: JobGraph, walks: LocalWalks, data_load: Sequence[str] = (
     """
     graph, count = job.independent_ranks, len(walks.member)
     walk_count = count + len(job.members)
-    stretches = Stretches.join([walks.since, replace(walks.lag, walk=walks.lag.walk + count)])
+    spans = WalkSpans.join([walks.since, replace(walks.lag, walk=walks.lag.walk + count)])
     ever = np.iinfo(np.int64)
     accounts = TimeAccounting(graph, data_load).divide(
-        stretches, np.full(walk_count, ever.min), np.full(walk_count, ever.max)
+        spans, np.full(walk_count, ever.min), np.full(walk_count, ever.max)
     )
-    owner, bound = owners_and_classes(graph, accounts, stretches)
+    owner, bound = owners_and_classes(graph, accounts, spans)
     transfers = np.full(len(job.members), BoundBy.GPU_COMMUNICATION_BOUND, np.int8)
     activities, activity = _numbered_activities(job, np.append(owner, job.members.row), np.append(bound, transfers))
     members: Ints = np.arange(len(job.members))
-    walk = np.append(stretches.walk[accounts.stretch], walk_count + members)
+    walk = np.append(spans.walk[accounts.span], walk_count + members)
     time = np.append(accounts.end - accounts.start, job.members.transfer)
     rows, group = unique_pairs(walk, activity)
     summed = ActivityTimes(activity[rows], summed_by(group, time, len(rows)))
@@ -250,9 +250,9 @@ def _merge_smaller(walks: RankActivity, most: int) -> RankActivity:
 
 def walks_and_profiles(job: JobGraph, data_load: Sequence[str] = ()) -> tuple[LocalWalks, WalkProfiles]:
     """Return the walks of a job's ranks, and what they did on them; of ranks of few rows as it was found before."""
-    known = [job.graph(part.rank).attached(RankActivity) for part in job.parts]
+    known = [job.graph(part.rank).attached(RankActivity) for part in job.rank_graphs]
     if all(walks is not None for walks in known):
-        moved = zip(known, job.parts, job.clock_table.offset.tolist(), strict=True)
+        moved = zip(known, job.rank_graphs, job.clock_table.offset.tolist(), strict=True)
         every = [walks.moved(_clock_offset(part, offset)) for walks, part, offset in moved if walks is not None]
         return _join_walks(every, job.members.transfer)
     walks = rank_local_walks(job)
@@ -287,7 +287,7 @@ def _join_walks(ranks: Sequence[RankActivity], transfer_ns: Ints) -> tuple[Local
         for rank, at in zip(ranks, first.tolist(), strict=False)
     ]
     walks = LocalWalks(
-        columns.member, columns.before, columns.resumed, columns.before_ns, Stretches.empty(), Stretches.empty(),
+        columns.member, columns.before, columns.resumed, columns.before_ns, WalkSpans.empty(), WalkSpans.empty(),
         np.concatenate([np.empty(0, np.int32), *queued]),
     )  # fmt: skip
     count = int(further[-1])

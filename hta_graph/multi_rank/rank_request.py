@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 class RankRequest:
     """What is asked of a rank's file: its whole graph, a summary of it, an excerpt, or what its job's replay needs.
 
-    ``salvage``: the whole events of a file that breaks off are read. ``members``: what the rank did with others is read
-    too, while the text is at hand. ``cache`` is where summaries are kept.
+    ``salvage``: the whole events of a file that breaks off are read. ``communications``: what the rank did with others
+    is read too, while the text is at hand. ``cache`` is where summaries are kept.
     """
 
     salvage: bool = False
-    members: bool = False
-    skeleton: SummaryRequest | None = None
+    communications: bool = False
+    summary: SummaryRequest | None = None
     excerpt: ExcerptRequest | None = None
     replay: ReplayRequest | None = None
     cache: Path | None = None
@@ -41,8 +41,8 @@ class RankRequest:
         """Return it as JSON."""
         return {
             "salvage": self.salvage,
-            "members": self.members,
-            "skeleton": self.skeleton and asdict(self.skeleton),
+            "communications": self.communications,
+            "summary": self.summary and asdict(self.summary),
             "excerpt": self.excerpt and self.excerpt.as_record(),
             "replay": self.replay and self.replay.as_record(),
             "cache": self.cache and name_with_secrets(self.cache),
@@ -51,7 +51,7 @@ class RankRequest:
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> RankRequest:
         """Undo :meth:`as_record`."""
-        few, more, cache = record["skeleton"], record["excerpt"], record["cache"]
+        few, more, cache = record["summary"], record["excerpt"], record["cache"]
         replay = None
         if record["replay"]:
             from hta_graph.multi_rank.what_if.rank_replay import ReplayRequest
@@ -59,7 +59,7 @@ class RankRequest:
             replay = ReplayRequest.of_record(record["replay"])
         return cls(
             record["salvage"],
-            record["members"],
+            record["communications"],
             few and SummaryRequest.of_record(few),
             more and ExcerptRequest.of_record(more),
             replay,
@@ -73,7 +73,7 @@ def read_rank_graph(file: RankFile, asked: RankRequest) -> DependencyGraph:
     Raises:
         HtaGraphError: the file cannot be read.
     """
-    if asked.cache is None or asked.skeleton is None or file.error:
+    if asked.cache is None or asked.summary is None or file.error:
         return build_rank_graph(lambda: read_rank(file, salvage=asked.salvage), asked)
     from hta_graph.multi_rank.summary_cache import SummaryCache  # needs what writes Parquet
 
@@ -87,13 +87,13 @@ def build_rank_graph(read: Callable[[], Trace], asked: RankRequest) -> Dependenc
     Raises:
         HtaGraphError: the file cannot be read.
     """
-    if not (asked.members or asked.skeleton or asked.excerpt or asked.replay):
+    if not (asked.communications or asked.summary or asked.excerpt or asked.replay):
         return build_without_log(read())
     with cached_text():
         graph = build_without_log(read())
         graph = graph.with_attached(read_communications(graph))
-        if asked.skeleton:
-            return summarize_rank(graph, asked.skeleton)
+        if asked.summary:
+            return summarize_rank(graph, asked.summary)
         if asked.replay:
             from hta_graph.multi_rank.what_if.rank_replay import answer_replay_request
 

@@ -52,8 +52,8 @@ def read_graphs(
     jobs: int | None = None,
     memory: int | None = None,
     salvage: bool = False,
-    members: bool = False,
-    skeleton: SummaryRequest | None = None,
+    communications: bool = False,
+    summary: SummaryRequest | None = None,
     cache: Path | None = None,
     report: Report | None = None,
     say: Say = log_warning,
@@ -72,11 +72,11 @@ def read_graphs(
         memory: how many bytes reading may take; by default a share of what is available. A file that needs more is read
             alone, and is an error if that does not fit either.
         salvage: read the whole events of files that break off.
-        members: also read what each rank did together with others, so that ``read_communications`` need not open its
+        communications: also read what each rank did with others, so that ``read_communications`` need not open its
             file again: the text is at hand, and this too is done in parallel.
-        skeleton: of several files give graphs of few rows, which answer this as whole ones do
+        summary: of several files give graphs of few rows, which answer this as whole ones do
             (``hta_graph.multi_rank.summary``).
-        cache: a folder where skeletons are kept, and taken from where the file is the same.
+        cache: a folder where summaries are kept, and taken from where the file is the same.
         report: is called with the error of each file that cannot be read, which is left out then; without it the error
             is raised. If no file can be read an error is raised in any case.
         say: is called with a line about the files that are skipped, and one about those numbered by order; by default
@@ -91,9 +91,9 @@ def read_graphs(
     """
     listed = expand_file_lists(inputs)
     paths = expand_inputs(listed)
-    asked = RankRequest(salvage, members or skeleton is not None, skeleton, cache=cache)
+    asked = RankRequest(salvage, communications or summary is not None, summary, cache=cache)
     if len(paths) == 1:
-        yield _with_warnings(_read_alone(paths[0], ranks, memory, replace(asked, skeleton=None)))
+        yield _with_warnings(_read_alone(paths[0], ranks, memory, replace(asked, summary=None)))
         return
     with limit_memory(memory):
         files = choose_ranks(find_ranks(listed, salvage=salvage, say=say), ranks)
@@ -139,7 +139,7 @@ def read_files(
 def _cached_summaries(files: Sequence[RankFile], asked: RequestOf, readers: ReadOptions) -> dict[int, DependencyGraph]:
     """Return the summaries that are kept: reading them takes less than asking others for them does."""
     first = asked(files[0]) if files else RankRequest()
-    if first.cache is None or first.skeleton is None:
+    if first.cache is None or first.summary is None:
         return {}
     from hta_graph.multi_rank.summary_cache import cached_summaries  # needs what reads Parquet
 

@@ -64,7 +64,7 @@ class SummarySource:
         self._matched, self._annotations = matched, annotations
         self._paths, self._replays, self._whole = SummaryPaths(self.job, matched, excerpts), replays, whole
 
-    def whole_ranks(self, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
+    def full_rank_graphs(self, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
         """Return the whole graphs of some ranks.
 
         Raises:
@@ -122,7 +122,7 @@ class SummaryJobReader:
         again = self._read_again(
             "reading ranks whose clocks differ",
             {rank: summaries[rank] for rank in questions},
-            lambda rank: RankRequest(self.salvage, members=True, skeleton=questions[rank]),
+            lambda rank: RankRequest(self.salvage, communications=True, summary=questions[rank]),
         )
         for rank, graph in again.items():
             _refuse_changed(summaries[rank], graph)
@@ -145,7 +145,7 @@ class SummaryJobReader:
             return self._read_again(
                 "reading where the path leads",
                 {rank: timed[rank] for rank in questions},
-                lambda rank: RankRequest(self.salvage, members=True, excerpt=questions[rank]),
+                lambda rank: RankRequest(self.salvage, communications=True, excerpt=questions[rank]),
             )
 
         def ask_replay(
@@ -154,7 +154,7 @@ class SummaryJobReader:
             return self._read_again(
                 doing,
                 {rank: timed[rank] for rank in ranks},
-                lambda rank: RankRequest(self.salvage, members=True, replay=question(rank)),
+                lambda rank: RankRequest(self.salvage, communications=True, replay=question(rank)),
             )
 
         def read_whole(ranks: Iterable[int]) -> dict[int, DependencyGraph]:
@@ -166,7 +166,7 @@ class SummaryJobReader:
         return source.job
 
     def _whole(self, summaries: Mapping[int, DependencyGraph], matched: Collectives) -> dict[int, DependencyGraph]:
-        asked = RankRequest(self.salvage, members=True)
+        asked = RankRequest(self.salvage, communications=True)
         found = self._read_again("reading ranks whole", summaries, lambda _: asked)
         for rank, graph in found.items():
             _refuse_changed(summaries[rank], graph)

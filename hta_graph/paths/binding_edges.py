@@ -18,11 +18,11 @@ RELEASES = edge_kinds(lambda meaning: meaning.role == EdgeRole.RELEASE)
 
 
 @dataclass(frozen=True, eq=False)
-class Stretches(Columns):
+class WalkSpans(Columns):
     """Times [start, end) that walks pass between two points, in no order; those of one walk tile what it passes.
 
     ``edge`` led from the point ``source`` to the point ``target``, and is of ``kind``; -1 where none is known. ``lane``
-    is where the walk was. Where ``pending`` is set, the stretch lies before the edge's source, GPU work that had yet to
+    is where the walk was. Where ``pending`` is set, the span lies before the edge's source, GPU work that had yet to
     get there.
     """
 
@@ -91,7 +91,7 @@ class LaneRuns:
     def __init__(self, timeline: Timeline, follows: Bools) -> None:
         """Make runs of all points; ``follows`` tells of each, lane by lane, whether the one before it binds it."""
         self.points = timeline.by_lane
-        self.place = timeline.place_by_lane
+        self.place = timeline.position_by_lane
         """Where each point of the trace stands in ``points``."""
         self.first = freeze(run_starts(follows))
         """Where each point's run begins."""

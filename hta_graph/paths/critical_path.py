@@ -83,9 +83,9 @@ class CriticalPath:
     @cached_property
     def by_rank_ns(self) -> dict[int, int]:
         """Time (ns) on each rank, in order of rank; they sum to the window."""
-        parts = self.graph.parts
+        parts = self.graph.rank_graphs
         sums = summed_by(self.segment_table.part, self.segment_table.length, len(parts))
-        return {part.rank: int(sums[part.place]) for part in parts}
+        return {part.rank: int(sums[part.index]) for part in parts}
 
     @cached_property
     def by_reason_ns(self) -> dict[str, int]:
@@ -97,7 +97,7 @@ class CriticalPath:
     @cached_property
     def before_rank_began(self) -> Bools:
         """Mark the segments of a job's path on a rank whose recording had not begun."""
-        begins = [int(part.graph.event_table.start.min(initial=self.window.end_ns)) for part in self.graph.parts]
+        begins = [int(part.graph.event_table.start.min(initial=self.window.end_ns)) for part in self.graph.rank_graphs]
         is_early = self.segment_table.start < np.array(begins, np.int64)[self.segment_table.part]
         found: Bools = is_early & (self.segment_table.reason == Reason.BEFORE_RECORDING) & (len(begins) > 1)
         return found
@@ -157,7 +157,7 @@ class CriticalPath:
 
     def _rank_names(self) -> list[int | None]:
         """Return the number of each rank; of one alone it may not be known."""
-        parts = self.graph.parts
+        parts = self.graph.rank_graphs
         return [self.graph.rank] if len(parts) == 1 else [part.rank for part in parts]
 
     def unexplained_columns(self) -> dict[str, Any]:
@@ -268,7 +268,7 @@ class CriticalPath:
 
     def _ranks_of(self, part: Ids) -> dict[str, Any]:
         """Return of a job the ranks at some places, as the column ``rank``."""
-        return {"rank": np.array(self._rank_names(), object)[part]} if len(self.graph.parts) > 1 else {}
+        return {"rank": np.array(self._rank_names(), object)[part]} if len(self.graph.rank_graphs) > 1 else {}
 
     def _totals_by(self, keys: list[Any]) -> dict[str, Any]:
         """Sum durations over equal keys, longest first."""

@@ -11,7 +11,7 @@ from hta_graph.arrays import Columns, expand_ranges, last_at_most, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.points import event_of, start_point
 from hta_graph.model import EDGE_MEANING, ROLE, Codes, EdgeEnd, EdgeKind, EdgeRole, EventKind, GapCause, Ids, Ints
-from hta_graph.paths.binding_edges import Stretches, binding_edges, run_starts
+from hta_graph.paths.binding_edges import WalkSpans, binding_edges, run_starts
 from hta_graph.paths.time_accounting import AccountedTime, TimeAccounting, TimePart
 
 
@@ -33,30 +33,30 @@ class _WalkHeads(Columns):
     time: Ints
 
 
-def walk_gaps(graph: DependencyGraph, gaps: Gaps) -> Stretches:
+def walk_gaps(graph: DependencyGraph, gaps: Gaps) -> WalkSpans:
     r"""Follow binding edges back from the start of what ends each gap, as far as the gap's start.
 
     A walk also ends where it meets GPU work (an activity of another stream), or a point without a known predecessor.
-    The stretches of one gap (``walk``) tile it, and may reach beyond its end.
+    The spans of one gap (``walk``) tile it, and may reach beyond its end.
 
         gap            |=======================|
         thread      ...──a──────b───────────c          c launched the activity
         stream                               \_[kernel  after
-        stretches      |--------|-----------|--|
+        spans          |--------|-----------|--|
 
-    Stretches on one thread are taken in one go, so that the cost grows with what happens in the gaps.
+    Spans on one thread are taken in one go, so that the cost grows with what happens in the gaps.
     """
     walk = _GapWalk(graph, gaps)
     known = np.flatnonzero(gaps.after >= 0)
     point = start_point(gaps.after[known])
     heads = _WalkHeads(known, point, graph.timeline.times[point])
-    parts: list[Stretches] = []
+    parts: list[WalkSpans] = []
     # A round takes every walk along its thread and over one edge: as many rounds as the longest walk has hand-overs.
     while len(heads):
         heads, along = walk.along_threads(heads)
         heads, across = walk.across_edges(heads)
         parts += [along, *across]
-    found = Stretches.join(parts)
+    found = WalkSpans.join(parts)
     return found.take(found.end > found.start)
 
 
@@ -71,16 +71,16 @@ class _GapWalk:
         self._on_gpu = graph.is_gpu
         self._binding = binding_edges(graph)
         self._gap_start = gaps.start
-        self._place = graph.timeline.place_on_thread
+        self._place = graph.timeline.position_on_thread
         # Runs of threads only: a point of a stream is GPU work, where a walk ends.
         follows = ROLE[self._kind[self._binding[self._calls.points]]] == EdgeRole.THREAD
         self._first = run_starts(follows)
 
-    def along_threads(self, heads: _WalkHeads) -> tuple[_WalkHeads, Stretches]:
+    def along_threads(self, heads: _WalkHeads) -> tuple[_WalkHeads, WalkSpans]:
         """Follow each walk's thread to the gap's start, or to a point that something else binds."""
         place = self._place(heads.point)
         if (place < 0).all():
-            return heads, Stretches.empty()
+            return heads, WalkSpans.empty()
         until, lane, on_thread = place.copy(), self._lane[event_of(heads.point)], place >= 0
         first, past = (self._calls.first[lane[on_thread] + further] for further in (0, 1))
         until[on_thread] = last_at_most(self._calls.time, first, past, self._gap_start[heads.gap[on_thread]])
@@ -91,17 +91,17 @@ class _GapWalk:
         moved = _WalkHeads(heads.gap, point, np.minimum(heads.time, self._times[point]))
         return moved.take(moved.time > self._gap_start[heads.gap]), found
 
-    def _between_neighbours(self, heads: _WalkHeads, first: Ids, last: Ids) -> Stretches:
-        """Return the stretches between neighbouring points from place ``first`` to place ``last`` of each walk."""
+    def _between_neighbours(self, heads: _WalkHeads, first: Ids, last: Ids) -> WalkSpans:
+        """Return the spans between neighbouring points from place ``first`` to place ``last`` of each walk."""
         walk, place = expand_ranges(first + 1, np.maximum(last - first, 0))
         source, target = self._calls.points[place - 1], self._calls.points[place]
         gap = heads.gap[walk]
         # A head may be earlier than its own point: time had been pulled back by a clock fault.
         latest = np.minimum(heads.time[walk], self._times[target])
         start = np.maximum(np.minimum(self._times[source], latest), self._gap_start[gap])
-        return self._stretches_on_edges(gap, start, latest, source, target, self._binding[target])
+        return self._spans_on_edges(gap, start, latest, source, target, self._binding[target])
 
-    def across_edges(self, heads: _WalkHeads) -> tuple[_WalkHeads, list[Stretches]]:
+    def across_edges(self, heads: _WalkHeads) -> tuple[_WalkHeads, list[WalkSpans]]:
         """Follow each walk over one edge from elsewhere."""
         edge = self._binding[heads.point]
         lost = heads.take(edge < 0)
@@ -110,7 +110,7 @@ class _GapWalk:
         source = self._source[edge]
         time = np.minimum(heads.time, self._times[source])
         since = np.maximum(time, self._gap_start[heads.gap])
-        parts.append(self._stretches_on_edges(heads.gap, since, heads.time, source, heads.point, edge))
+        parts.append(self._spans_on_edges(heads.gap, since, heads.time, source, heads.point, edge))
         inside = time > self._gap_start[heads.gap]
         # On GPU work a walk ends: why that was late is the question of another gap, of its own stream.
         meets_work = inside & self._on_gpu[event_of(source)]
@@ -118,17 +118,17 @@ class _GapWalk:
         parts.append(self._rest_of_gaps(waiting, edge[meets_work], pending=True))
         return _WalkHeads(heads.gap, source, time).take(inside & ~meets_work), parts
 
-    def _rest_of_gaps(self, heads: _WalkHeads, edge: Ids, *, pending: bool = False) -> Stretches:
+    def _rest_of_gaps(self, heads: _WalkHeads, edge: Ids, *, pending: bool = False) -> WalkSpans:
         """Return what is left of gaps in which a walk ends."""
         start = np.minimum(self._gap_start[heads.gap], heads.time)
-        return self._stretches_on_edges(
+        return self._spans_on_edges(
             heads.gap, start, heads.time, self._source[edge], heads.point, edge, pending=pending
         )
 
-    def _stretches_on_edges(
+    def _spans_on_edges(
         self, gap: Ints, start: Ints, end: Ints, source: Ids, target: Ids, edge: Ids, *, pending: bool = False
-    ) -> Stretches:
-        return Stretches.of(
+    ) -> WalkSpans:
+        return WalkSpans.of(
             walk=gap, start=start, end=end, source=source, target=target, edge=edge, kind=self._kind[edge],
             lane=self._lane[event_of(target)], pending=pending,
         )  # fmt: skip
@@ -183,9 +183,9 @@ class GapExplainer:
 
     def explain(self, gaps: Gaps) -> GapSegments:
         """Return the parts of gaps with their causes, in order of gap and time."""
-        stretches = walk_gaps(self._graph, gaps)
-        accounts = self._accounting.divide(stretches, gaps.start, gaps.end)
-        of = stretches.take(accounts.stretch)
+        spans = walk_gaps(self._graph, gaps)
+        accounts = self._accounting.divide(spans, gaps.start, gaps.end)
+        of = spans.take(accounts.span)
         cause, event = self._cause_of_pieces(accounts, of), self._events_behind(accounts, of)
         # Before an activity whose launch is not in the file, stream order may hide that the host was late.
         after = gaps.after[of.walk]
@@ -197,11 +197,11 @@ class GapExplainer:
         pieces = GapSegments.join([_gaps_without_successor(gaps), known])
         return pieces.take(np.lexsort((pieces.start, pieces.gap)))
 
-    def _cause_of_pieces(self, accounts: AccountedTime, of: Stretches) -> Codes:
+    def _cause_of_pieces(self, accounts: AccountedTime, of: WalkSpans) -> Codes:
         part, owner = accounts.part, accounts.owner
         # What the edge says holds, unless what the part is says more, and then who owns it.
         cause = np.append(CAUSE_OF_EDGE, np.int8(GapCause.UNKNOWN))[of.kind]
-        waits = (part == TimePart.PENDING) & self._graph.marks.waits_on_device[event_of(of.source)]
+        waits = (part == TimePart.PENDING) & self._graph.event_flags.waits_on_device[event_of(of.source)]
         cause[waits] = GapCause.EVENT_WAIT
         cause[part == TimePart.EXCESS] = GapCause.UNKNOWN
         cause[(part == TimePart.START) & (owner >= 0)] = GapCause.HOST_NO_OPERATOR
@@ -214,9 +214,9 @@ class GapExplainer:
     def _cause_of_work(self, owner: Ids) -> Codes:
         in_call = self._graph.event_table.kind[owner] == EventKind.RUNTIME
         cause = np.where(in_call, GapCause.HOST_CALL, GapCause.HOST_OPERATOR)
-        return np.where(self._graph.marks.blocking_call[owner], GapCause.HOST_BLOCKED, cause).astype(np.int8)
+        return np.where(self._graph.event_flags.blocking_call[owner], GapCause.HOST_BLOCKED, cause).astype(np.int8)
 
-    def _events_behind(self, accounts: AccountedTime, of: Stretches) -> Ids:
+    def _events_behind(self, accounts: AccountedTime, of: WalkSpans) -> Ids:
         """Return after whom each part is named: its owner, or one side of the edge; of an excess what came late."""
         by_source = np.append(NAMED_BY_SOURCE, False)[of.kind] & (accounts.part != TimePart.EXCESS)
         side = event_of(np.where(by_source, of.source, of.target))

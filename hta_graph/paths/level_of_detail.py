@@ -150,7 +150,7 @@ def _ends_so_far(end: Ints, lane: Ids) -> Ints:
 
 def ranks_on_paths(paths: Sequence[CriticalPath], limit: int) -> list[int]:
     """Choose ranks, by their places in order: those that the paths run on longest, then the lowest."""
-    parts = paths[0].graph.parts
+    parts = paths[0].graph.rank_graphs
     on_path = [sum(path.by_rank_ns[part.rank] for path in paths) for part in parts]
     chosen = sorted(range(len(parts)), key=lambda part: (-on_path[part], part))[:limit]
     return sorted(chosen)
@@ -201,7 +201,7 @@ def _whole_bars(paths: Sequence[CriticalPath], rows: Ints, track: Ints) -> Timel
     at = len(BoundBy)
     group_of = [at + EVENT_GROUPS.index(kind.label if kind.label in EVENT_GROUPS else "other") for kind in EventKind]
     group = np.array(group_of)[events.kind[rows]]
-    communicates = graph.marks.communicates[rows] | graph.lanes.is_communication[events.lane[rows]]
+    communicates = graph.event_flags.communicates[rows] | graph.lanes.is_communication[events.lane[rows]]
     group[communicates] = BAR_GROUPS.index("communication")
     on_path = _events_on_paths(paths)[rows]
     start, end = events.start[rows], events.end[rows]

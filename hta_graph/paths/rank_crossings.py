@@ -103,7 +103,7 @@ def held_up_by(path: CriticalPath) -> tuple[Intervals, ...]:
     part = np.append(late.part, last)
     end = np.append(late.arrival, path.window.end_ns)
     start = end - np.append(late.margin, margin)
-    places = range(len(path.graph.parts))
+    places = range(len(path.graph.rank_graphs))
     return tuple(union(start[part == place], end[part == place]) for place in places)
 
 
@@ -131,12 +131,12 @@ def _unmatched_share(path: CriticalPath, job: JobGraph) -> float:
 def _last_rank_to_end(path: CriticalPath) -> tuple[int, int]:
     """Return which rank ends a job's step last, and how long after the next one (ns)."""
     window = path.window
-    if window.step is None or window.form != "gpu" or len(path.graph.parts) < 2:
+    if window.step is None or window.form != "gpu" or len(path.graph.rank_graphs) < 2:
         return 0, 0
     ends = []
-    for part in path.graph.parts:
+    for part in path.graph.rank_graphs:
         try:
-            ends.append((step(window.step)(part.graph).end_ns, part.place))
+            ends.append((step(window.step)(part.graph).end_ns, part.index))
         except QueryError:  # a rank without the step holds up nobody
             continue
     if len(ends) < 2:
@@ -145,7 +145,7 @@ def _last_rank_to_end(path: CriticalPath) -> tuple[int, int]:
     return last, max(min(end, window.end_ns) - max(before, window.start_ns), 0)
 
 
-def straggler_place(path: CriticalPath) -> int:
+def straggler_index(path: CriticalPath) -> int:
     """Return the place of the rank that holds up a job, for which it waits more than for all others together; else -1.
 
     Silent where that is less than 5 % of the window, by which steps of one program differ, where what is unexplained

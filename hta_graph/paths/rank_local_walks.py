@@ -20,7 +20,7 @@ from hta_graph.arrays import Columns, expand_ranges, take_or
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import Bools, Ids, Ints, Rule
-from hta_graph.paths.binding_edges import Stretches, binding_edges, lane_runs
+from hta_graph.paths.binding_edges import WalkSpans, binding_edges, lane_runs
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class LocalWalks:
     a GPU has another from the first point on a thread that its way comes to, since ways of the next members join there;
     ``member`` says whose each is. ``before`` is the way that goes on (-1: none), met at ``before_ns``: at the end of
     its member where ``resumed`` is set (the rank had waited for it), else on the way to its arrival. ``since`` are the
-    stretches of the ways; ``lag`` those from what let a member arrive to its arrival, by member. That a kernel stood
+    spans of the ways; ``lag`` those from what let a member arrive to its arrival, by member. That a kernel stood
     behind another communication on its stream is no part of its way, since the rank went on meanwhile: ``queued`` is
     that one, where nothing else let the kernel arrive later (-1: none).
     """
@@ -61,8 +61,8 @@ class LocalWalks:
     before: Ids
     resumed: Bools
     before_ns: Ints
-    since: Stretches
-    lag: Stretches
+    since: WalkSpans
+    lag: WalkSpans
     queued: Ids
 
 
@@ -129,7 +129,7 @@ class _RankLocalWalk:
         return found
 
     def from_members(self) -> LocalWalks:
-        count, stops, parts = len(self._member), self._stops, [Stretches.empty()]
+        count, stops, parts = len(self._member), self._stops, [WalkSpans.empty()]
         before, resumed = np.full(count, -1, np.int32), np.zeros(count, np.bool_)
         before_ns = np.zeros(count, np.int64)
         own = np.flatnonzero(~stops.is_end)
@@ -143,7 +143,7 @@ class _RankLocalWalk:
             before_ns[met.way] = self._times[self._runs.points[stops.place[met.stop]]]
             heads, across = self._across_edges(stops, heads.take(~ends_here), first[~ends_here])
             parts.append(across)
-        return LocalWalks(self._member, before, resumed, before_ns, Stretches.join(parts), self._lags(), self._queued())
+        return LocalWalks(self._member, before, resumed, before_ns, WalkSpans.join(parts), self._lags(), self._queued())
 
     def _until(self, stops: _WalkEnds, heads: _WalkHeads) -> tuple[Ids, Ids, Bools]:
         """Return where each head's run begins, how far back it goes on that, and whether a stop ends it there."""
@@ -151,25 +151,25 @@ class _RankLocalWalk:
         stop = np.append(stops.place, np.int32(-1))[heads.stop]
         return first, np.maximum(stop, first), stop >= first
 
-    def _along_lanes(self, heads: _WalkHeads, until: Ids) -> Stretches:
+    def _along_lanes(self, heads: _WalkHeads, until: Ids) -> WalkSpans:
         head, place = expand_ranges(until + 1, heads.place - until)
         target = self._runs.points[place]
-        return self._stretches_into(heads.way[head], target, self._binding[target])
+        return self._spans_into(heads.way[head], target, self._binding[target])
 
-    def _across_edges(self, stops: _WalkEnds, heads: _WalkHeads, first: Ids) -> tuple[_WalkHeads, Stretches]:
+    def _across_edges(self, stops: _WalkEnds, heads: _WalkHeads, first: Ids) -> tuple[_WalkHeads, WalkSpans]:
         edge = self._binding[self._runs.points[first]]
         known = np.flatnonzero(edge >= 0)
         way, target, edge = heads.way[known], self._runs.points[first[known]], edge[known]
         place = self._runs.place[self._graph.edge_table.source[edge]]
         crossed = _WalkHeads.of(way=way, place=place, stop=_last_walk_end(stops, place))
-        return crossed, self._stretches_into(way, target, edge)
+        return crossed, self._spans_into(way, target, edge)
 
-    def _lags(self) -> Stretches:
-        """Return the stretch from what let each member arrive to its start; a call arrives by itself."""
+    def _lags(self) -> WalkSpans:
+        """Return the span from what let each member arrive to its start; a call arrives by itself."""
         members = self._graph.members
         called = (members.call >= 0) & ~self._graph.is_gpu[members.row]
         member = np.flatnonzero((self._cause >= 0) & ~called)
-        return self._stretches_into(member, start_point(members.row[member]), self._cause[member])
+        return self._spans_into(member, start_point(members.row[member]), self._cause[member])
 
     def _queued(self) -> Ids:
         members, behind = self._graph.members, self._graph.queue_predecessor
@@ -178,12 +178,12 @@ class _RankLocalWalk:
         ended = take_or(self._graph.event_table.end, take_or(members.row, behind))
         return np.where((behind >= 0) & (ended >= let_arrive), behind, -1).astype(np.int32)
 
-    def _stretches_into(self, walk: Ints, target: Ids, edge: Ids) -> Stretches:
+    def _spans_into(self, walk: Ints, target: Ids, edge: Ids) -> WalkSpans:
         edges = self._graph.edge_table
         source = edges.source[edge]
         # A clock fault may stamp a cause after its effect.
         start = np.minimum(self._times[source], self._times[target])
-        return Stretches.of(
+        return WalkSpans.of(
             walk=walk, start=start, end=self._times[target], source=source, target=target, edge=edge,
             kind=edges.kind[edge], lane=self._graph.event_table.lane[event_of(target)], pending=False,
         )  # fmt: skip

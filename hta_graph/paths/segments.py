@@ -28,7 +28,7 @@ from hta_graph.model import (
     Ints,
     Reason,
 )
-from hta_graph.paths.binding_edges import Chain, Stretches
+from hta_graph.paths.binding_edges import Chain, WalkSpans
 from hta_graph.paths.time_accounting import ALWAYS_EXPLAINED_NS, AccountedTime, TimeAccounting, TimePart
 from hta_graph.paths.unexplained_reasons import UnexplainedTimes, open_calls, unexplained_reasons
 from hta_graph.paths.windows import Window
@@ -36,10 +36,10 @@ from hta_graph.paths.windows import Window
 
 @dataclass(frozen=True, eq=False)
 class SegmentTable(Columns):
-    """Stretches of time; ``edge_kind``, ``event`` and ``lane`` are -1 where there is none.
+    """Spans of time; ``edge_kind``, ``event`` and ``lane`` are -1 where there is none.
 
-    ``part`` is the place of its rank among ``graph.parts``. ``reason`` says why an unexplained one is that (-1 for all
-    others), ``open_call`` what the host stood in meanwhile.
+    ``part`` is the index of its rank in ``graph.rank_graphs``. ``reason`` says why an unexplained one is that (-1 for
+    all others), ``open_call`` what the host stood in meanwhile.
     """
 
     start: Ints
@@ -71,10 +71,10 @@ class SegmentTable(Columns):
         return [every.take(slice(*of)) for of in pairwise(bounds)]
 
 
-def path_stretches(graph: DependencyGraph, chains: Sequence[Chain], windows: Sequence[Window]) -> Stretches:
-    """Return the stretches that tile each window, from the walk back from its sink; ``walk`` is the window's place."""
+def path_spans(graph: DependencyGraph, chains: Sequence[Chain], windows: Sequence[Window]) -> WalkSpans:
+    """Return the spans that tile each window, from the walk back from its sink; ``walk`` is the window's place."""
     walked = _WalkedPoints(graph, chains, windows)
-    return Stretches.join([walked.after_the_paths(), walked.between_points(), walked.before_the_paths()])
+    return WalkSpans.join([walked.after_the_paths(), walked.between_points(), walked.before_the_paths()])
 
 
 class _WalkedPoints:
@@ -91,33 +91,33 @@ class _WalkedPoints:
         self._end: Ints = np.array([window.end_ns for window in windows], np.int64)
         self._sink_lane: Ids = np.array([window.sink.lane for window in windows], np.int32)
 
-    def after_the_paths(self) -> Stretches:
+    def after_the_paths(self) -> WalkSpans:
         """What lies between the last point of a path and the window's end: its thread's, where that is known."""
         last = np.flatnonzero(first_of_runs(self._walk))
         walk = self._walk[last]
         on_thread = self._sink_lane[walk] >= 0
-        return Stretches.of(
+        return WalkSpans.of(
             walk=walk, start=self._times[last], end=self._end[walk], source=np.where(on_thread, self._points[last], -1),
             target=-1, edge=-1, kind=np.where(on_thread, EdgeKind.THREAD_ORDER, -1), lane=self._sink_lane[walk],
             pending=False,
         )  # fmt: skip
 
-    def between_points(self) -> Stretches:
+    def between_points(self) -> WalkSpans:
         """The times between the points, latest first."""
         later = np.flatnonzero(~last_of_runs(self._walk))
-        return Stretches.of(
+        return WalkSpans.of(
             walk=self._walk[later], start=self._times[later + 1], end=self._times[later],
             source=self._points[later + 1], target=self._points[later], edge=self._edges,
             kind=self._graph.edge_table.kind[self._edges], lane=self._lane[later], pending=False,
         )  # fmt: skip
 
-    def before_the_paths(self) -> Stretches:
+    def before_the_paths(self) -> WalkSpans:
         """What lies before the first recorded cause; of a walk without points the whole window."""
         first = np.flatnonzero(last_of_runs(self._walk))
         end, lane, target = self._end.copy(), self._sink_lane.copy(), np.full(len(self._end), -1, np.int32)
         walk = self._walk[first]
         end[walk], lane[walk], target[walk] = self._times[first], self._lane[first], self._points[first]
-        return Stretches.of(
+        return WalkSpans.of(
             walk=np.arange(len(end)), start=self._start, end=end, source=-1, target=target, edge=-1, kind=-1, lane=lane,
             pending=False,
         )  # fmt: skip
@@ -148,48 +148,47 @@ def segments_of_paths(
     graph: DependencyGraph, chains: Sequence[Chain], windows: Sequence[Window], accounting: TimeAccounting
 ) -> list[SegmentTable]:
     """Return the pieces that tile each window, from the walk back from its sink."""
-    stretches = path_stretches(graph, chains, windows)
+    spans = path_spans(graph, chains, windows)
     bounds = ([window.start_ns for window in windows], [window.end_ns for window in windows])
-    accounts = accounting.divide(stretches, *(np.array(times, np.int64) for times in bounds))
-    kind = stretches.kind[accounts.stretch]
-    owner, bound = owners_and_classes(graph, accounts, stretches)
+    accounts = accounting.divide(spans, *(np.array(times, np.int64) for times in bounds))
+    kind = spans.kind[accounts.span]
+    owner, bound = owners_and_classes(graph, accounts, spans)
     # A lag is shown where its owner is; time before the first cause has a lane only where somebody owns it.
-    lane = accounting.lanes(accounts, stretches)
+    lane = accounting.lanes(accounts, spans)
     lagging, begins = np.isin(accounts.part, (TimePart.LAG, TimePart.EXCESS)), accounts.part == TimePart.START
     lane[lagging] = graph.event_table.lane[owner[lagging]]
     lane[begins & (owner < 0)] = -1
     kind[begins & (owner >= 0)] = EdgeKind.THREAD_ORDER
-    inferred = take_or(graph.edge_table.inferred, stretches.edge[accounts.stretch], otherwise=False)
+    inferred = take_or(graph.edge_table.inferred, spans.edge[accounts.span], otherwise=False)
     reason, open_call = np.full(len(bound), -1, np.int8), np.full(len(bound), -1, np.int32)
     unknown = np.flatnonzero(bound == BoundBy.UNEXPLAINED)
     if len(unknown):
-        holes = _unexplained_times(graph, accounts.take(unknown), stretches)
+        holes = _unexplained_times(graph, accounts.take(unknown), spans)
         reason[unknown], open_call[unknown] = _reasons_by_rank(graph, holes)
-    part = _rank_of_stretches(graph, stretches, windows)[accounts.stretch]
+    part = _rank_of_spans(graph, spans, windows)[accounts.span]
     every = SegmentTable(accounts.start, accounts.end, kind, inferred, bound, owner, lane, part, reason, open_call)
-    return every.merged(stretches.walk[accounts.stretch], len(windows))
+    return every.merged(spans.walk[accounts.span], len(windows))
 
 
-def owners_and_classes(graph: DependencyGraph, accounts: AccountedTime, stretches: Stretches) -> tuple[Ids, Codes]:
+def owners_and_classes(graph: DependencyGraph, accounts: AccountedTime, spans: WalkSpans) -> tuple[Ids, Codes]:
     """Return whose the time of each part is (canonical row; -1: nobody's), and of what class."""
-    kind = stretches.kind[accounts.stretch]
-    return _segment_owners(accounts, stretches, kind), _segment_classes(graph, accounts, kind)
+    kind = spans.kind[accounts.span]
+    return _segment_owners(accounts, spans, kind), _segment_classes(graph, accounts, kind)
 
 
-def _rank_of_stretches(graph: DependencyGraph, stretches: Stretches, windows: Sequence[Window]) -> Ids:
-    """Return the place of the rank that each stretch is on: where it leads, else where it comes from, else the sink."""
+def _rank_of_spans(graph: DependencyGraph, spans: WalkSpans, windows: Sequence[Window]) -> Ids:
+    """Return the place of the rank that each span is on: where it leads, else where it comes from, else the sink."""
     leads, comes = (
-        graph.rank_index_of(np.where(points >= 0, event_of(points), -1))
-        for points in (stretches.target, stretches.source)
+        graph.rank_index_of(np.where(points >= 0, event_of(points), -1)) for points in (spans.target, spans.source)
     )
     points = np.array([window.sink.point for window in windows])
-    sink = np.where(points >= 0, graph.rank_index_of(event_of(points)), 0)[stretches.walk]
+    sink = np.where(points >= 0, graph.rank_index_of(event_of(points)), 0)[spans.walk]
     return np.where(leads >= 0, leads, np.where(comes >= 0, comes, sink)).astype(np.int32)
 
 
-def _unexplained_times(graph: DependencyGraph, unknown: AccountedTime, stretches: Stretches) -> UnexplainedTimes:
+def _unexplained_times(graph: DependencyGraph, unknown: AccountedTime, spans: WalkSpans) -> UnexplainedTimes:
     """Describe unexplained parts in full: what a window cuts off still tells why."""
-    of = stretches.take(unknown.stretch)
+    of = spans.take(unknown.span)
     inside = unknown.part == TimePart.WORK
     launched = ROLE[of.kind] == EdgeRole.LAUNCH
     returned = np.where(launched, take_or(graph.event_table.end, np.where(launched, event_of(of.source), -1)), of.start)
@@ -203,7 +202,7 @@ def _reasons_by_rank(graph: DependencyGraph, holes: UnexplainedTimes) -> tuple[C
     """Ask each rank about its own holes: what was enqueued when, what it stood in, is known of one rank alone."""
     reason, open_call = np.full(len(holes), Reason.UNKNOWN, np.int8), np.full(len(holes), -1, np.int32)
     rank = graph.rank_index_of(np.where(holes.target >= 0, event_of(holes.target), event_of(holes.source)))
-    for place, part in enumerate(graph.parts):
+    for place, part in enumerate(graph.rank_graphs):
         here = np.flatnonzero(rank == place)
         if len(here):
             own = holes.take(here).of_rank(part)
@@ -212,11 +211,11 @@ def _reasons_by_rank(graph: DependencyGraph, holes: UnexplainedTimes) -> tuple[C
     return reason, open_call
 
 
-def _segment_owners(accounts: AccountedTime, stretches: Stretches, kind: Codes) -> Ids:
+def _segment_owners(accounts: AccountedTime, spans: WalkSpans, kind: Codes) -> Ids:
     """Return whose the time is: of a lag the waiting event's, of a launch the call's."""
     owner = accounts.owner.copy()
     lags = np.isin(accounts.part, (TimePart.LAG, TimePart.EXCESS, TimePart.CALL))
-    of = stretches.take(accounts.stretch[lags])
+    of = spans.take(accounts.span[lags])
     owner[lags] = event_of(np.where(OWNED_BY_SOURCE[kind[lags]], of.source, of.target))
     return owner
 
@@ -240,11 +239,11 @@ def _segment_classes(graph: DependencyGraph, accounts: AccountedTime, kind: Code
 @memoized
 def _activity_classes(graph: DependencyGraph) -> Codes:
     """Return the class of each activity's own time, by event."""
-    marks = graph.marks
+    flags = graph.event_flags
     classes = np.full(len(graph.event_table), BoundBy.GPU_COMPUTE_BOUND, np.int8)
-    classes[marks.communicates | graph.lanes.is_communication[graph.event_table.lane]] = BoundBy.GPU_COMMUNICATION_BOUND
-    classes[marks.moves_memory] = BoundBy.GPU_MEMORY_BOUND
-    classes[marks.waits_on_device] = BoundBy.GPU_KERNEL_KERNEL_OVERHEAD
+    classes[flags.communicates | graph.lanes.is_communication[graph.event_table.lane]] = BoundBy.GPU_COMMUNICATION_BOUND
+    classes[flags.moves_memory] = BoundBy.GPU_MEMORY_BOUND
+    classes[flags.waits_on_device] = BoundBy.GPU_KERNEL_KERNEL_OVERHEAD
     return classes
 
 
@@ -255,14 +254,14 @@ def _blocks_without_source(graph: DependencyGraph) -> Bools:
     A short one with all its work done before it began had nothing left to wait for.
     """
     events = graph.event_table
-    blind = graph.marks.blocking_call.copy()
+    blind = graph.event_flags.blocking_call.copy()
     returns = graph.edges_of(*RETURNS)
     ended_inside = returns.source_ns >= events.start[returns.target]
     short = events.end[returns.target] - events.start[returns.target] <= ALWAYS_EXPLAINED_NS
     blind[returns.target[ended_inside | short]] = False
     # A synchronous copy needs no edge of its own: its call is known to have waited for what it launched.
     calls = graph.edges_of(EdgeKind.LAUNCH).source
-    blind[calls[graph.marks.synchronous_copy_call[calls]]] = False
+    blind[calls[graph.event_flags.synchronous_copy_call[calls]]] = False
     return blind
 
 

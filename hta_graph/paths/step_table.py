@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_warm_up
 from hta_graph.paths.critical_path import CriticalPath, critical_paths
-from hta_graph.paths.rank_crossings import straggler_place
+from hta_graph.paths.rank_crossings import straggler_index
 from hta_graph.paths.window_ends import steps_by_number
 from hta_graph.paths.windows import StepLength, median_step, step, step_lengths
 from hta_graph.text.formatting import milliseconds
@@ -80,8 +80,8 @@ def _step_row(one: StepLength, path: CriticalPath, outlier: str | None) -> StepR
 
 
 def _straggler_rank(path: CriticalPath) -> int | None:
-    part = straggler_place(path)
-    return path.graph.parts[part].rank if part >= 0 else None
+    part = straggler_index(path)
+    return path.graph.rank_graphs[part].rank if part >= 0 else None
 
 
 def _outlier_texts(
@@ -91,7 +91,7 @@ def _outlier_texts(
     found = [_unusual_without_path(graph, one, median) for one in steps]
     longer = [at for at, one in enumerate(steps) if found[at] is None and _is_longer(graph, one, median)]
     # The path of an iteration is as long as that, so the growth of its parts is all of the step's. A job has no other.
-    on_gpu = median.launches_work or len(graph.parts) > 1
+    on_gpu = median.launches_work or len(graph.rank_graphs) > 1
     windows = []
     for at in longer:
         form = {"cpu_window": not on_gpu, "gpu_window": on_gpu and not _is_first(graph, steps[at])}
@@ -127,7 +127,7 @@ def _growth_text(graph: DependencyGraph, was: Mapping[tuple[int, str], int], now
     """Say which name on which rank a step has more of than the median one."""
     most = max(now, key=lambda who: (now[who] - was.get(who, 0), who))
     rank, name = most
-    where = f" on rank {rank}" if len(graph.parts) > 1 else ""
+    where = f" on rank {rank}" if len(graph.rank_graphs) > 1 else ""
     if not name:
         return f"{milliseconds(now[most])} ms of nothing recorded{where}"
     return f"{name} {milliseconds(now[most])} ms{where}" + (": warm-up" if is_warm_up(name) else "")

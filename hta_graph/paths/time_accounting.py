@@ -1,10 +1,10 @@
 """The one accounting of time: what a walk passes, divided into parts that each have an owner.
 
-A critical path and the causes of idle gaps ask the same questions of the stretches between the points of a walk; they
+A critical path and the causes of idle gaps ask the same questions of the spans between the points of a walk; they
 differ only in the words for the answers (:mod:`hta_graph.paths.segments`, :mod:`hta_graph.paths.gaps`).
 
     edge of role    THREAD    |   LAUNCH                           |  STREAM, RETURN, HOLD, RESUMPTION
-    stretch         |---------|---------------------------|        |--------------------------|
+    span            |---------|---------------------------|        |--------------------------|
     parts           WORK/IDLE   CALL       | EXCESS | LAG          | EXCESS           | LAG   |
                                            returns    limit          (never without a limit)    target
 """
@@ -34,7 +34,7 @@ from hta_graph.graph.points import event_of, is_end
 from hta_graph.graph.rank_summary import JobLimits, RankSummary
 from hta_graph.graph.timeline import Innermost, innermost_of
 from hta_graph.model import EDGE_MEANING, ROLE, Bools, Codes, EdgeKind, EdgeRole, EventKind, Ids, Ints
-from hta_graph.paths.binding_edges import Stretches, binding_edges
+from hta_graph.paths.binding_edges import WalkSpans, binding_edges
 from hta_graph.paths.intervals import Intervals, union
 
 ALWAYS_EXPLAINED_NS = 50_000
@@ -68,13 +68,13 @@ class TimePart(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class AccountedTime(Columns):
-    """Parts of stretches [start, end) (ns), in no order.
+    """Parts of spans [start, end) (ns), in no order.
 
-    ``stretch`` is the row of the stretch that a part comes from, ``owner`` the event behind it (canonical row; -1:
+    ``span`` is the row of the span that a part comes from, ``owner`` the event behind it (canonical row; -1:
     none). ``is_loading`` marks time inside data-loading rows of the part's lane.
     """
 
-    stretch: Ids
+    span: Ids
     start: Ints
     end: Ints
     part: Codes
@@ -101,7 +101,7 @@ def explained_lags(graph: DependencyGraph) -> Ints:
     by as much: that part is believed besides.
 
     Returns:
-        A row per rank (``graph.parts``), a column per kind.
+        A row per rank (``graph.rank_graphs``), a column per kind.
     """
     if (rank_known := graph.attached(RankSummary)) is not None:
         return rank_known.limits.reshape(1, -1)
@@ -116,7 +116,7 @@ def explained_lags(graph: DependencyGraph) -> Ints:
     returned = graph.event_table.end[event_of(edges.source[launched])]
     lags[launched] = np.maximum(times[edges.target[launched]] - returned, 0)
     returns = np.isin(ROLE[:-1], EdgeRole.RETURN)
-    clocks = np.array([part.graph.diagnostics["gpu_clock_behind_ns"] for part in graph.parts], np.int64)
+    clocks = np.array([part.graph.diagnostics["gpu_clock_behind_ns"] for part in graph.rank_graphs], np.int64)
     behind = np.where(returns, clocks[:, None], 0)
     limits = ALWAYS_EXPLAINED_NS + behind
     rank = graph.rank_index_of(event_of(edges.target)).astype(np.int64)
@@ -151,7 +151,7 @@ def _under_frames(graph: DependencyGraph, accounts: AccountedTime, thread: Ids) 
 
 
 class TimeAccounting:
-    """Divides the stretches of walks through one graph.
+    """Divides the spans of walks through one graph.
 
     ``data_load`` are expressions of operators and annotations that mean data loading, PyTorch's if none are given.
     """
@@ -161,60 +161,60 @@ class TimeAccounting:
         self._events = graph.event_table
         # One kind more for kind -1: where no edge is known nothing counts as an explained lag.
         self._limits = np.pad(explained_lags(graph), ((0, 0), (0, 1)))
-        self._loads_data = graph.marks.loads_data(data_load)
+        self._loads_data = graph.event_flags.loads_data(data_load)
 
-    def divide(self, stretches: Stretches, start: Ints, end: Ints) -> AccountedTime:
-        """Return the parts of stretches that lie between the start and the end (ns) of their walks."""
-        part = self._part_by_edge(stretches)
+    def divide(self, spans: WalkSpans, start: Ints, end: Ints) -> AccountedTime:
+        """Return the parts of spans that lie between the start and the end (ns) of their walks."""
+        part = self._part_by_edge(spans)
         accounts = AccountedTime.of(
-            stretch=np.arange(len(part)),
-            start=stretches.start,
-            end=stretches.end,
+            span=np.arange(len(part)),
+            start=spans.start,
+            end=spans.end,
             part=part,
-            owner=self._who_works(stretches, part),
+            owner=self._who_works(spans, part),
             is_loading=False,
         )
-        accounts = self._with_long_lags(accounts, stretches)
-        walk = stretches.walk[accounts.stretch]
+        accounts = self._with_long_lags(accounts, spans)
+        walk = spans.walk[accounts.span]
         # Only now: how much of a lag is explained depends on its whole length, also beyond the window.
         accounts = accounts.clip(start[walk], end[walk])
-        return self._mark_loading(self._with_frames(accounts, stretches), stretches)
+        return self._mark_loading(self._with_frames(accounts, spans), spans)
 
     @staticmethod
-    def _part_by_edge(stretches: Stretches) -> Codes:
-        """Tell what each stretch is, as far as its edge tells; time of threads is taken for work."""
-        role = ROLE[stretches.kind]
+    def _part_by_edge(spans: WalkSpans) -> Codes:
+        """Tell what each span is, as far as its edge tells; time of threads is taken for work."""
+        role = ROLE[spans.kind]
         part = np.full(len(role), TimePart.LAG, np.int8)
         part[np.isin(role, (EdgeRole.THREAD, EdgeRole.AWAKENING))] = TimePart.WORK
         # Between activities that overlap an edge leads from the earlier one's start, which still runs.
-        overlaps = (role == EdgeRole.STREAM) & ~is_end(stretches.source)
+        overlaps = (role == EdgeRole.STREAM) & ~is_end(spans.source)
         part[np.isin(role, (EdgeRole.ACTIVITY, EdgeRole.RELEASE, EdgeRole.TRANSFER)) | overlaps] = TimePart.ACTIVITY
         part[role < 0] = TimePart.START
         # Whatever the edge means: before its source the work was still on its way.
-        part[stretches.pending] = TimePart.PENDING
+        part[spans.pending] = TimePart.PENDING
         return part
 
-    def _who_works(self, stretches: Stretches, part: Codes) -> Ids:
+    def _who_works(self, spans: WalkSpans, part: Codes) -> Ids:
         """Return who works: the activity, or the innermost open row of a thread; where none is the part is idle."""
         owner = np.full(len(part), -1, np.int32)
         runs, on_thread = part == TimePart.ACTIVITY, part == TimePart.WORK
         # From where ranks met on, what takes part runs for itself.
-        transfers = ROLE[stretches.kind[runs]] == EdgeRole.TRANSFER
-        owner[runs] = event_of(np.where(transfers, stretches.target[runs], stretches.source[runs]))
-        # Who is open is noted at each point for the time up to the next: the stretch that begins there.
-        place = self._graph.timeline.place_on_thread(stretches.source[on_thread])
+        transfers = ROLE[spans.kind[runs]] == EdgeRole.TRANSFER
+        owner[runs] = event_of(np.where(transfers, spans.target[runs], spans.source[runs]))
+        # Who is open is noted at each point for the time up to the next: the span that begins there.
+        place = self._graph.timeline.position_on_thread(spans.source[on_thread])
         # A thread that was let go is where it was before its next point.
-        awakes = ROLE[stretches.kind[on_thread]] == EdgeRole.AWAKENING
-        place[awakes] = self._graph.timeline.place_on_thread(stretches.target[on_thread][awakes]) - 1
+        awakes = ROLE[spans.kind[on_thread]] == EdgeRole.AWAKENING
+        place[awakes] = self._graph.timeline.position_on_thread(spans.target[on_thread][awakes]) - 1
         owner[on_thread] = take_or(self._graph.calls.owner, place)
         # Nothing is open from this point on: a thread between two operators.
         part[on_thread & (owner < 0)] = TimePart.IDLE
         return owner
 
-    def _with_long_lags(self, accounts: AccountedTime, stretches: Stretches) -> AccountedTime:
+    def _with_long_lags(self, accounts: AccountedTime, spans: WalkSpans) -> AccountedTime:
         """Of a lag explain only the part next to the target; of a launch the call's own time is no lag."""
         lagging = accounts.part == TimePart.LAG
-        lags, of = accounts.take(lagging), stretches.take(lagging)
+        lags, of = accounts.take(lagging), spans.take(lagging)
         launched = ROLE[of.kind] == EdgeRole.LAUNCH
         returned = np.where(launched, self._events.end[event_of(of.source)], of.start).clip(of.start, of.end)
         rank = self._graph.rank_index_of(event_of(of.target))
@@ -228,17 +228,17 @@ class TimeAccounting:
             replace(lags, start=returned, end=known_from, part=excess).take(known_from > returned),
         ])  # fmt: skip
 
-    def lanes(self, accounts: AccountedTime, stretches: Stretches) -> Ids:
-        """Return the lane of each part: that of its stretch, of a launching call the call's own."""
+    def lanes(self, accounts: AccountedTime, spans: WalkSpans) -> Ids:
+        """Return the lane of each part: that of its span, of a launching call the call's own."""
         calls = accounts.part == TimePart.CALL
-        lane = stretches.lane[accounts.stretch]
-        # The stretch lies on the stream where the walk was; the call ran on its thread.
-        lane[calls] = self._events.lane[event_of(stretches.source[accounts.stretch[calls]])]
+        lane = spans.lane[accounts.span]
+        # The span lies on the stream where the walk was; the call ran on its thread.
+        lane[calls] = self._events.lane[event_of(spans.source[accounts.span[calls]])]
         return lane
 
-    def _with_frames(self, accounts: AccountedTime, stretches: Stretches) -> AccountedTime:
+    def _with_frames(self, accounts: AccountedTime, spans: WalkSpans) -> AccountedTime:
         """Give a thread's time without an operator to the innermost Python frame over it, else annotation."""
-        lane = self.lanes(accounts, stretches)
+        lane = self.lanes(accounts, spans)
         free = (accounts.part == TimePart.IDLE) | (accounts.part == TimePart.START)
         free &= (lane >= 0) & ~self._graph.lanes.is_stream[lane]
         if not free.any():
@@ -247,10 +247,10 @@ class TimeAccounting:
         rows = rows[np.argsort(lane[rows], kind="stable")]
         return AccountedTime.join([accounts.take(~free), _under_frames(self._graph, accounts.take(rows), lane[rows])])
 
-    def _mark_loading(self, accounts: AccountedTime, stretches: Stretches) -> AccountedTime:
+    def _mark_loading(self, accounts: AccountedTime, spans: WalkSpans) -> AccountedTime:
         """Mark what lies inside data-loading rows; what is nested in them inherits."""
         for thread, loading in self._loading_times.items():
-            here = self.lanes(accounts, stretches) == thread
+            here = self.lanes(accounts, spans) == thread
             # Cut at the edges of the loading rows, each part lies inside them or outside.
             own = accounts.take(here).cut(distinct(np.concatenate([loading.start, loading.end])))
             inside = loading.covered_until(own.end) > loading.covered_until(own.start)

@@ -20,11 +20,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hta_graph.arrays import Columns, distinct, first_of_runs, last_at_most, run_numbers, take_or
-from hta_graph.graph.chance import is_improbable
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.launches import launched_before_recording
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import event_of, start_point
+from hta_graph.graph.significance import is_improbable
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, ROLE, Bools, Codes, EdgeRole, Ids, Ints, Reason
 from hta_graph.paths.binding_edges import binding_edges
 from hta_graph.paths.time_accounting import ALWAYS_EXPLAINED_NS
@@ -157,7 +157,7 @@ def open_calls(graph: DependencyGraph, holes: UnexplainedTimes) -> Ids:
 def _before_any_launch(graph: DependencyGraph, calls: Ids) -> Bools:
     """Mark calls before the first one in the file that enqueues work: what they waited for is older."""
     # Without any launch in the file the GPU's rows may just not be there.
-    enqueues = graph.event_table.start[graph.marks.enqueueing_call]
+    enqueues = graph.event_table.start[graph.event_flags.enqueueing_call]
     first = enqueues.min() if len(enqueues) else np.iinfo(np.int64).min
     early: Bools = take_or(graph.event_table.start, calls, otherwise=np.iinfo(np.int64).max) < first
     return early
@@ -184,14 +184,14 @@ def _is_graph_node(graph: DependencyGraph, work: Ids) -> Bools:
     """Mark work that a graph launch, or one call together with other work, launched: nodes wait for each other only."""
     call = graph.launching_call
     together = np.bincount(call[call >= 0], minlength=1)
-    node: Bools = take_or(graph.marks.graph_launch_call, call[work], otherwise=False)
+    node: Bools = take_or(graph.event_flags.graph_launch_call, call[work], otherwise=False)
     several: Bools = take_or(together, call[work], otherwise=0) > 1
     return node | several
 
 
 def _released_by_other_stream(graph: DependencyGraph, holes: UnexplainedTimes) -> Bools:
     """Mark work that was enqueued in time and started so soon after another stream's work that chance is improbable."""
-    events, lanes, marks = graph.event_table, graph.lanes, graph.marks
+    events, lanes, flags = graph.event_table, graph.lanes, graph.event_flags
     found = np.zeros(len(holes), np.bool_)
     lane, call = events.lane[holes.work], graph.launching_call[holes.work]
     returned = take_or(events.end, call, otherwise=np.iinfo(np.int64).max)
@@ -201,7 +201,7 @@ def _released_by_other_stream(graph: DependencyGraph, holes: UnexplainedTimes) -
     if not len(here):
         return found
     start, end = holes.start[here], holes.end[here]
-    work = np.flatnonzero(graph.is_gpu & ~marks.waits_on_device)
+    work = np.flatnonzero(graph.is_gpu & ~flags.waits_on_device)
     on_device = _WorkEnds(lanes.device[events.lane[work]], events.end[work], events.lane[work])
     on_stream = _WorkEnds(events.lane[work], events.end[work], events.lane[work])
     device = lanes.device[lane[here]]

@@ -20,7 +20,7 @@ from hta_graph.trace.table import Step
 def working_threads(graph: DependencyGraph) -> Bools:
     """Mark the lanes that are threads which run operators, launch, or synchronise; a watchdog's polls are no work."""
     events = graph.event_table
-    works = (events.kind == EventKind.CPU_OP) | graph.marks.blocking_call
+    works = (events.kind == EventKind.CPU_OP) | graph.event_flags.blocking_call
     works[graph.edges_of(EdgeKind.LAUNCH).source] = True
     lanes = np.zeros(len(graph.lanes.labels), np.bool_)
     lanes[events.lane[works & kind_mask(events.kind, CPU_KINDS)]] = True

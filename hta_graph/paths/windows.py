@@ -398,7 +398,7 @@ def job_iteration(job: JobGraph, resolve: Resolve, *, number: int, cpu_window: b
 def _windows_of_ranks(job: JobGraph, resolve: Resolve) -> list[tuple[RankGraph, Window]]:
     """Ask each rank; one that has no such window contributes nothing."""
     found, errors = [], []
-    for part in job.parts:
+    for part in job.rank_graphs:
         try:
             found.append((part, resolve(part.graph)))
         except QueryError as error:
@@ -410,7 +410,7 @@ def _windows_of_ranks(job: JobGraph, resolve: Resolve) -> list[tuple[RankGraph, 
 
 def _missing_ranks(job: JobGraph, found: Sequence[tuple[RankGraph, Window]]) -> tuple[int, ...]:
     there = {part.rank for part, _ in found}
-    return tuple(part.rank for part in job.parts if part.rank is not None and part.rank not in there)
+    return tuple(part.rank for part in job.rank_graphs if part.rank is not None and part.rank not in there)
 
 
 def _latest_sink(job: JobGraph, found: Sequence[tuple[RankGraph, Window]]) -> Sink:
@@ -472,7 +472,7 @@ def _with_host_communication(job: JobGraph, part: RankGraph, sink: Sink, span: t
 def job_step_ends(job: JobGraph) -> dict[int, int]:
     """Return when the work of each step ends on the last rank (ns), by number: the GPU's, and what ran on CPUs."""
     found: dict[int, int] = {}
-    for part in job.parts:
+    for part in job.rank_graphs:
         ends = _ends_on_rank(job, part)
         for item, end in zip(part.graph.steps(), ends.tolist(), strict=True):
             found[item.number] = max(end, found.get(item.number, end))
@@ -503,7 +503,7 @@ def _collective_wait_edges(job: JobGraph) -> Ints:
 def _host_members_of(job: JobGraph, part: RankGraph) -> Members:
     """Select what a rank called for that ran on its CPU."""
     every, first = _host_members(job)
-    return every.take(slice(int(first[part.place]), int(first[part.place + 1])))
+    return every.take(slice(int(first[part.index]), int(first[part.index + 1])))
 
 
 @memoized
@@ -511,7 +511,7 @@ def _host_members(job: JobGraph) -> tuple[Members, Ints]:
     """Return what ranks called for that ran on their CPUs, rank by rank, and where each rank's begin."""
     members = job.members.take((job.members.call >= 0) & ~job.is_gpu[job.members.row])
     members = members.take(np.argsort(members.part, kind="stable"))
-    return members, np.searchsorted(members.part, np.arange(len(job.parts) + 1))
+    return members, np.searchsorted(members.part, np.arange(len(job.rank_graphs) + 1))
 
 
 @dataclass(frozen=True)
@@ -568,7 +568,7 @@ def _known_lengths(steps: StepColumns) -> tuple[StepLength, ...]:
 
 def _job_step_lengths(job: JobGraph) -> tuple[StepLength, ...]:
     """Measure every iteration of a job; candidates are the steps that most ranks have and propose."""
-    of_ranks = [length for part in job.parts for length in step_lengths(part.graph)]
+    of_ranks = [length for part in job.rank_graphs for length in step_lengths(part.graph)]
     proposed = Counter(length.number for length in of_ranks if length.is_candidate)
     busy = {length.number for length in of_ranks if length.launches_work}
     ends, found = job_step_ends(job), []
@@ -625,7 +625,7 @@ def _step_query(chosen_number: int | None, question: str, *, cpu_window: bool, g
     def resolve(graph: DependencyGraph) -> Window:
         number = chosen_number
         if isinstance(graph, JobGraph):
-            number = _median_step_number([part.graph for part in graph.parts])
+            number = _median_step_number([part.graph for part in graph.rank_graphs])
         lengths = step_lengths(graph)
         if not lengths and (cpu_window or gpu_window):
             raise QueryError(f"{graph.path}: it has no steps; ask for the whole trace, an annotation or times")

@@ -81,7 +81,7 @@ def _host_copies(graph: DependencyGraph, every: Activities) -> Bools:
     """Mark the copies that leave the GPU's memory or come from outside; the others are work as any."""
     found = np.zeros(len(every), np.bool_)
     moves = np.flatnonzero(every.type == WorkType.MEMORY)
-    kinds, kind = graph.marks.copy_kinds(every.row[moves])
+    kinds, kind = graph.event_flags.copy_kinds(every.row[moves])
     inside = np.array([name.endswith("DtoD") or "Memset" in name for name in kinds] or [False])
     found[moves] = ~inside[kind]
     return found
@@ -94,7 +94,7 @@ def _operators_with_inputs(graph: DependencyGraph, every: Activities, host_copy:
     """
     found = graph.launching_operator[every.row]
     silent = (every.type == WorkType.COMMUNICATION) | host_copy
-    silent |= take_or(graph.marks.graph_launch_call, every.call, otherwise=False)
+    silent |= take_or(graph.event_flags.graph_launch_call, every.call, otherwise=False)
     return np.where(silent, -1, found).astype(np.int32)
 
 

@@ -377,7 +377,7 @@ def _assemble_trace(
     threads, thread = _keep_used(list(collected.threads), columns["thread"])
     streams, stream = _keep_used(list(collected.streams), columns["stream"])
     lanes, of_thread, of_stream, lane_code = build_lanes(threads, streams)
-    lane = np.where(thread >= 0, _picked_or_any(of_thread, thread), _picked_or_any(of_stream, stream)).astype(np.int32)
+    lane = np.where(thread >= 0, _take_or_any(of_thread, thread), _take_or_any(of_stream, stream)).astype(np.int32)
     columns = {**columns, "name": name, "lane": lane, "kind": _final_kinds(columns, names, name)}
     # Old profilers spelt it "external id"; a file has one spelling or the other.
     if (columns["external_id"] == -1).all():
@@ -409,7 +409,7 @@ def _keep_used(keys: list[Any], code: Ids) -> tuple[list[Any], Ids]:
     return [keys[at] for at in used.tolist()], number[code]
 
 
-def _picked_or_any(values: Ids, at: Ids) -> Ids:
+def _take_or_any(values: Ids, at: Ids) -> Ids:
     """Take values; any one where the place is -1."""
     return values[at] if len(values) else at
 

@@ -71,7 +71,7 @@ class LongestPaths:
         self._points = lane_order[~self.is_root[lane_order]]
         self._make_runs()
         self._joins = used[self._meets[target[used]]]
-        self.meetings = self._ordered_meetings()
+        self.meetings = self._ordered_joins()
 
     def _make_runs(self) -> None:
         """Cut the points into runs in which each follows its only cause, and find the node that each hangs on."""
@@ -102,7 +102,7 @@ class LongestPaths:
             hanging = hanging[~ready]
         self.head[points] = head_of_run[run]
 
-    def _ordered_meetings(self) -> JoinNodes:
+    def _ordered_joins(self) -> JoinNodes:
         joins = self._joins
         head = self.head[self.source[joins]]
         meeting = np.unique(self.target[joins])

@@ -211,10 +211,10 @@ class PathTotals:
     @cached_property
     def by_rank_ns(self) -> dict[int, int]:
         """Time (ns) on each rank."""
-        parts = self.base.graph.parts
+        parts = self.base.graph.rank_graphs
         sums = summed_by(self.base.part_rank[self.rows], self.length, len(parts))
         sums[0] += self.unowned_ns
-        return {part.rank: int(sums[part.place]) for part in parts}
+        return {part.rank: int(sums[part.index]) for part in parts}
 
     def time_of(self, meant: Bools) -> int:
         """Return how much time (ns) of the path is in some parts."""
@@ -226,13 +226,13 @@ class PathTotals:
         chosen = slice(None) if meant is None else meant[self.rows]
         rows, length = self.rows[chosen], self.length[chosen]
         names = take_or(graph.event_table.name, base.parts.owner[rows])
-        ranks = len(graph.parts)
+        ranks = len(graph.rank_graphs)
         key = ((names + 1).astype(np.int64) * len(BoundBy) + base.parts.bound[rows]) * ranks + base.part_rank[rows]
         time = summed_by(key, length, (len(graph.names) + 1) * len(BoundBy) * ranks)
         found = np.flatnonzero(time)
         bound = labels(BoundBy, (found // ranks % len(BoundBy)).astype(np.int8))
         names = texts_of_codes(graph.names, found // ranks // len(BoundBy) - 1)
-        of_rank = np.array([part.rank for part in graph.parts], object)[found % ranks]
+        of_rank = np.array([part.rank for part in graph.rank_graphs], object)[found % ranks]
         return path_columns(zip(names, bound, of_rank, time[found].tolist(), strict=True))
 
 
@@ -355,7 +355,7 @@ def frozen_time(path: PathTotals) -> int:
 
 def communicates_without_partner(graph: DependencyGraph) -> Bools:
     """Mark the activities that communicate and were matched with nobody."""
-    alone: Bools = graph.marks.communicates | graph.lanes.is_communication[graph.event_table.lane]
+    alone: Bools = graph.event_flags.communicates | graph.lanes.is_communication[graph.event_table.lane]
     if isinstance(graph, JobGraph):
         alone = alone.copy()
         alone[graph.members.row[graph.members.number >= 0]] = False

@@ -151,7 +151,7 @@ def _next_after_change(base: ReplayGraph, path: PathTotals, meant: Bools) -> str
 def _candidates(base: ReplayGraph, path: PathTotals) -> Iterator[tuple[Selector, Bools]]:
     """Yield what takes most of the path, kind by kind, with the parts of time that are meant."""
     for what in candidate_selectors(path_times_by_name(path)):
-        if what.kind != "rank" or len(base.graph.parts) > 1:
+        if what.kind != "rank" or len(base.graph.rank_graphs) > 1:
             yield what, selected_parts(base, what)
 
 
@@ -192,9 +192,9 @@ def path_times_by_name(path: PathTotals) -> TimesByKind:
         shared = np.isin(parts.bound, (BoundBy.GPU_COMMUNICATION_BOUND, BoundBy.UNEXPLAINED))
         here, own = base.part_rank[rows][~shared], length[~shared]
         found["rank"] = {
-            str(part.rank): int(own[here == part.place].sum())
-            for part in base.graph.parts
-            if (here == part.place).any()
+            str(part.rank): int(own[here == part.index].sum())
+            for part in base.graph.rank_graphs
+            if (here == part.index).any()
         }
     return found
 
@@ -204,8 +204,8 @@ def _innermost_owners(base: ReplayGraph, kind: str, owner: Ids) -> Ids:
     graph = base.graph
     on_cpu = issuing_rows(graph, owner)
     found = np.full(len(owner), -1, np.int32)
-    for part in graph.parts:
-        here = np.flatnonzero(graph.rank_index_of(on_cpu) == part.place)
+    for part in graph.rank_graphs:
+        here = np.flatnonzero(graph.rank_index_of(on_cpu) == part.index)
         own = part.of_rank(on_cpu[here])
         innermost = take_or(OWNER_LOOKUPS[kind](part.graph)[0], own)
         if kind == "operator":

@@ -116,7 +116,7 @@ def predict(
     """Predict a window after changes as :func:`replay` does, also of a job that holds few rows of its ranks.
 
     Args:
-        graph: one rank's or a job's; of a job of few rows (``read_job(…, skeletons=True)``) the ranks' files are read
+        graph: one rank's or a job's; of a job of few rows (``read_job(…, summaries=True)``) the ranks' files are read
             once more.
         changes: those of :func:`replay`; of a job of few rows :func:`scale`, :func:`remove` and :func:`scenario`, but
             for ``like_median``.

@@ -121,7 +121,7 @@ def _event_keys(graph: DependencyGraph, step: Ints, names: Ints) -> tuple[Ints, 
 def _issuing_steps(graph: DependencyGraph) -> Ints:
     """Return for each event the number of the step in which its rank issued it; -1: in none."""
     issued, found = issue_times(graph), np.full(len(graph.event_table), -1, np.int64)
-    for part in graph.parts:
+    for part in graph.rank_graphs:
         rows = slice(part.first_row, part.first_row + len(part.graph.event_table))
         steps = part.graph.steps()
         if not steps:
@@ -154,8 +154,8 @@ def _comparable_lanes(graph: DependencyGraph) -> Ints:
     """
     lanes, alike = graph.lanes, np.zeros(len(graph.lanes.labels), np.int64)
     points = np.bincount(graph.event_table.lane, minlength=len(alike))
-    for part in graph.parts:
-        threads = np.flatnonzero((graph.rank_index_of_lane == part.place) & ~lanes.is_stream)
+    for part in graph.rank_graphs:
+        threads = np.flatnonzero((graph.rank_index_of_lane == part.index) & ~lanes.is_stream)
         alike[threads[np.argsort(-points[threads], kind="stable")]] = np.arange(len(threads))
     return np.where(lanes.is_stream, 1_000_000 + lanes.stream, np.where(lanes.is_communication, 999_999, alike))
 

@@ -29,7 +29,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, is_end
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, ROLE, Bools, BoundBy, Codes, EdgeKind, EdgeRole, Floats, Ids, Ints
-from hta_graph.paths.binding_edges import Stretches, binding_edges, lane_runs
+from hta_graph.paths.binding_edges import WalkSpans, binding_edges, lane_runs
 from hta_graph.paths.segments import OWNED_BY_SOURCE, lag_classes, owners_and_classes
 from hta_graph.paths.time_accounting import TimeAccounting, TimePart
 from hta_graph.paths.window_ends import NO_POINTS, issue_times
@@ -133,10 +133,10 @@ def _usual_lags(graph: DependencyGraph, measured: Ints, binds: Bools) -> Ints:
     of its role (10 µs where these bound nothing either).
     """
     # One more for rank -1: only what leads to a rendezvous is of no rank, and that weighs nothing.
-    usual = np.zeros((len(graph.parts) + 1, len(EdgeKind)), np.int64)
-    for part, rows in zip(graph.parts, edges_by_rank(graph), strict=True):
+    usual = np.zeros((len(graph.rank_graphs) + 1, len(EdgeKind)), np.int64)
+    for part, rows in zip(graph.rank_graphs, edges_by_rank(graph), strict=True):
         own = rows[measured[rows] >= 0]
-        usual[part.place] = _usual_lags_of_rank(graph.edge_table.kind[own], measured[own], binds[own])
+        usual[part.index] = _usual_lags_of_rank(graph.edge_table.kind[own], measured[own], binds[own])
     return usual
 
 
@@ -145,7 +145,7 @@ def edges_by_rank(graph: DependencyGraph) -> list[Ints]:
     """Return the edges (rows) that lead to events of each rank."""
     rank = graph.rank_index_of(event_of(graph.edge_table.target))
     order = np.argsort(rank, kind="stable")
-    first = np.searchsorted(rank[order], np.arange(len(graph.parts) + 1))
+    first = np.searchsorted(rank[order], np.arange(len(graph.rank_graphs) + 1))
     return np.split(order[first[0] : first[-1]], first[1:-1] - first[0])
 
 
@@ -181,22 +181,22 @@ def _all_parts(graph: DependencyGraph, weight: Ints, binds: Bools, bound_by: Ids
 def _binding_parts(graph: DependencyGraph, rows: Ints) -> EdgeParts:
     """Divide what bound something as the accounting of a critical path does."""
     edges, times = graph.edge_table.take(rows), graph.timeline.times
-    stretches = Stretches.of(
+    spans = WalkSpans.of(
         walk=0, start=times[edges.source], end=times[edges.target], source=edges.source, target=edges.target,
         edge=rows, kind=edges.kind, lane=graph.event_table.lane[event_of(edges.target)], pending=False,
     )  # fmt: skip
-    return divide_into_parts(graph, stretches, rows)
+    return divide_into_parts(graph, spans, rows)
 
 
-def divide_into_parts(graph: DependencyGraph, stretches: Stretches, number: Ints) -> EdgeParts:
-    """Return the parts of stretches of time, in order of the numbers that these get as edges."""
-    span = (np.array([extreme], np.int64) for extreme in (np.iinfo(np.int64).min, np.iinfo(np.int64).max))
+def divide_into_parts(graph: DependencyGraph, spans: WalkSpans, number: Ints) -> EdgeParts:
+    """Return the parts of spans of time, in order of the numbers that these get as edges."""
+    ever = (np.array([extreme], np.int64) for extreme in (np.iinfo(np.int64).min, np.iinfo(np.int64).max))
     accounting = TimeAccounting(graph, ())
-    accounts = accounting.divide(stretches, *span)
-    owner, bound = owners_and_classes(graph, accounts, stretches)
+    accounts = accounting.divide(spans, *ever)
+    owner, bound = owners_and_classes(graph, accounts, spans)
     parts = EdgeParts.of(
-        edge=number[accounts.stretch], start=accounts.start, length=accounts.end - accounts.start, owner=owner,
-        lane=accounting.lanes(accounts, stretches), part=accounts.part, bound=bound,
+        edge=number[accounts.span], start=accounts.start, length=accounts.end - accounts.start, owner=owner,
+        lane=accounting.lanes(accounts, spans), part=accounts.part, bound=bound,
     )  # fmt: skip
     return parts.take(np.lexsort((parts.start, parts.edge)))
 
@@ -386,21 +386,21 @@ class ReplayGraph:
         """Divide the time from the window's start to the first causes, and from its ends to its end."""
         sink, lanes = self.window.sink, self.graph.event_table.lane
         target = self.edges.target[self._heads]
-        heads = Stretches.of(
+        heads = WalkSpans.of(
             walk=0, start=self.times[self.edges.source[self._heads]], end=self.times[target], source=-1, target=target,
             edge=-1, kind=-1, lane=lanes[event_of(target)], pending=False,
         )  # fmt: skip
         last = np.flatnonzero(sink.tails > 0)
         source = sink.ends[last]
         on_thread = ~self.graph.is_activity[event_of(source)]
-        tails = Stretches.of(
+        tails = WalkSpans.of(
             walk=0, start=self.times[source], end=self.times[source] + sink.tails[last],
             source=np.where(on_thread, source, -1), target=-1, edge=-1,
             kind=np.where(on_thread, EdgeKind.THREAD_ORDER, -1),
             lane=np.where(on_thread, lanes[event_of(source)], -1), pending=False,
         )  # fmt: skip
         number = np.append(self._heads, len(self.edges.row) + last)
-        return divide_into_parts(self.graph, Stretches.join([heads, tails]), number)
+        return divide_into_parts(self.graph, WalkSpans.join([heads, tails]), number)
 
     @cached_property
     def _heads(self) -> Ints:
@@ -468,8 +468,8 @@ def _busiest_threads(graph: DependencyGraph) -> list[Ids]:
     calls = graph.calls
     count = np.diff(calls.first)
     threads = []
-    for part in graph.parts:
-        own = np.where(graph.rank_index_of_lane == part.place, count[: len(graph.rank_index_of_lane)], 0)
+    for part in graph.rank_graphs:
+        own = np.where(graph.rank_index_of_lane == part.index, count[: len(graph.rank_index_of_lane)], 0)
         lane = int(np.argmax(own)) if len(own) else 0
         threads.append(calls.points[calls.lane_slice(lane)] if len(own) and own[lane] else calls.points[:0])
     return threads

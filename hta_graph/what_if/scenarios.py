@@ -129,10 +129,10 @@ def _like_median(draft: ModifiedWindow, _: str) -> None:
 def _rank_like_others(draft: ModifiedWindow, rank: str) -> None:
     graph = _require_job(draft, "rank_like_others")
     place = graph.index_of_rank(int(rank))
-    if len(graph.parts) < 2:
+    if len(graph.rank_graphs) < 2:
         raise QueryError(f"{graph.path}: rank_like_others compares ranks; there is only one")
     asked = comparison_keys(draft.base, place)
-    taken = [comparison_times(graph, part.place, asked) for part in graph.parts if part.place != place]
+    taken = [comparison_times(graph, part.index, asked) for part in graph.rank_graphs if part.index != place]
     RankNormalization.of(int(rank), asked, taken)(draft)
 
 

@@ -224,7 +224,7 @@ def issuing_calls(graph: DependencyGraph) -> Ids:
 def rows_within(graph: DependencyGraph, what: Selector) -> Bools:
     """Mark the CPU rows that lie inside operators, modules or annotations of a name, those themselves included."""
     found = np.zeros(len(graph.event_table), np.bool_)
-    for part in graph.parts:
+    for part in graph.rank_graphs:
         innermost, above = OWNER_LOOKUPS[what.kind](part.graph)
         inside = _inside_marked(_selected_rows(part.graph, what), above)
         of_rows = inside | take_or(inside, innermost, otherwise=False)
@@ -253,7 +253,9 @@ OWNER_EVENT_KIND = {
 
 
 def _rows_of_kind(graph: DependencyGraph, kind: str) -> Bools:
-    found: Bools = graph.marks.module_frame if kind == "module" else graph.event_table.kind == OWNER_EVENT_KIND[kind]
+    found: Bools = (
+        graph.event_flags.module_frame if kind == "module" else graph.event_table.kind == OWNER_EVENT_KIND[kind]
+    )
     return found
 
 

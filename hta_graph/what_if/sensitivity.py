@@ -155,7 +155,7 @@ def _longest_lines_between(
 
 def next_on_path(before: PathTotals, after: PathTotals, meant: Bools) -> str | None:
     """Name what most time is spent with on a path that was not on another one; None where nothing came onto it."""
-    several = len(before.base.graph.parts) > 1
+    several = len(before.base.graph.rank_graphs) > 1
     return next_in_columns(before.by_name(~meant), after.by_name(~meant), several=several)
 
 

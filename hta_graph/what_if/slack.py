@@ -114,8 +114,8 @@ def near_critical(graph: DependencyGraph, window: WindowQuery | None = None, *, 
     spare = edge_slack(base)[base.parts.edge]
     near = (spare >= 0) & (spare <= threshold)
     rows = []
-    for part in graph.parts:
-        own = base.parts.take(near & (base.part_rank == part.place))
+    for part in graph.rank_graphs:
+        own = base.parts.take(near & (base.part_rank == part.index))
         covered = union(own.start, own.start + own.length)
         time = int((covered.end - covered.start).sum())
         rows.append({"rank": part.rank, "near_ns": time, "share": time / max(length, 1)})
@@ -137,7 +137,7 @@ def _alternative_paths(base: ReplayGraph, spare: Ints, near: Bools) -> dict[str,
     columns = graph.event_columns(np.where(owner >= 0, owner, 0))
     time = np.bincount(kind[rows], weights=parts.length[rows], minlength=int(kind.max(initial=0)) + 1)
     return {
-        "rank": [graph.parts[place].rank for place in base.part_rank[chosen].tolist()],
+        "rank": [graph.rank_graphs[place].rank for place in base.part_rank[chosen].tolist()],
         "bound_by": labels(BoundBy, parts.bound[chosen]),
         "event_index": [
             index if row >= 0 else None

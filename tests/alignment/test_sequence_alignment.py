@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from hta_graph.alignment.sequence_alignment import align, common_places
+from hta_graph.alignment.sequence_alignment import align, longest_common_subsequence
 from hta_graph.model import Ints
 from tests.support.deep_tests import deep, for_all
 
@@ -33,7 +33,7 @@ def assert_valid(left: Ints, right: Ints, found: tuple[Ints, Ints]) -> None:
 
 @for_all(CODES, CODES, examples=400)
 def test_the_fewest_edits_leave_a_longest_common_subsequence(left: Ints, right: Ints) -> None:
-    found = common_places(left, right, len(left) + len(right))
+    found = longest_common_subsequence(left, right, len(left) + len(right))
     assert found is not None
     assert_valid(left, right, found)
     assert len(found[0]) == longest_common(left, right)
@@ -42,9 +42,9 @@ def test_the_fewest_edits_leave_a_longest_common_subsequence(left: Ints, right: 
 @for_all(CODES, CODES, examples=400)
 def test_the_limit_is_the_number_of_edits(left: Ints, right: Ints) -> None:
     edits = len(left) + len(right) - 2 * longest_common(left, right)
-    assert common_places(left, right, edits) is not None
+    assert longest_common_subsequence(left, right, edits) is not None
     if edits:
-        assert common_places(left, right, edits - 1) is None
+        assert longest_common_subsequence(left, right, edits - 1) is None
 
 
 @for_all(CODES, CODES, examples=400)

@@ -20,12 +20,12 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
+from analyses.advice.verdict import verdict
 from analyses.catalogue import CATALOGUE
 from analyses.cli.main import main
 from analyses.questions.raw_memory_timeline import CATEGORIES, RawTimeline, peak_table
 from analyses.report.report import report_page
 from analyses.scope import in_window
-from analyses.verdict import verdict
 from tests.support.two_rank_job import ALL_REDUCE, COPY, one_rank, small_job
 
 ANSWERS = Path(__file__).parent / "small_job_answers.txt"

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import hta_graph as hg
 from hta_graph.errors import HtaGraphError
-from tests.astra_sweep.measured import MeasuredSet, measured
-from tests.astra_sweep.sets import sets_in
+from tests.astra_sweep.recorded_sets import sets_in
+from tests.astra_sweep.simulated_set import MeasuredSet, measured
 from tests.astra_sweep.tables import report
 from tests.support.astra_sim import why_absent
 from tests.support.shared_traces import SHARED

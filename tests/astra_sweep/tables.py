@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from tests.astra_sweep.measured import CASES, MeasuredSet, RecordedTimes, relative
+from tests.astra_sweep.simulated_set import CASES, MeasuredSet, RecordedTimes, relative
 from tests.support.astra_sim import BACK_ENDS
 
 __all__ = ["report"]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.cold_process import run_cold
-from tests.benchmarks.machine import machine, versions
-from tests.benchmarks.method_process import CALLS, arguments_of
+from tests.benchmarks.hta_method_process import CALLS, arguments_of
+from tests.benchmarks.machine_description import machine, versions
 from tests.support.shared_traces import SHARED
 
 FOLDER = SHARED / "traces" / "nanogpt_ddp_8xh100"

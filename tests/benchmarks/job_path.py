@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from tests.benchmarks.cold_process import Run, run_cold
-from tests.benchmarks.machine import machine
+from tests.benchmarks.machine_description import machine
 
 GRAPHS = "import hta_graph as hg, sys; graphs = list(hg.read_graphs(sys.argv[1], jobs=1))"
 PATH = "import hta_graph as hg, sys; path = hg.critical_path(hg.read_job(sys.argv[1], jobs=1))"

@@ -21,17 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.job_answers import Verdict, checked, corrupted, is_same_answer
-from tests.benchmarks.machine import machine, versions
+from tests.benchmarks.machine_description import machine, versions
 from tests.benchmarks.process_usage import Watched, kill_one, run_watched
-from tests.simulator.large import (
-    MESHES,
-    LargeShape,
-    job_times,
-    large_job,
-    read_truth,
-    truth_path,
-    write_large_job,
-)
+from tests.simulator.large import MESHES, LargeShape, job_times, large_job, read_truth, truth_path, write_large_job
 
 INFO = "info"
 ROUNDS = 5

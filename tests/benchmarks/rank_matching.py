@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hta_graph.multi_rank.matching import collectives
-from tests.benchmarks.machine import machine
+from tests.benchmarks.machine_description import machine
 from tests.support.generated_communications import GeneratedJob, generated_communications
 
 MATCHING = (

@@ -12,7 +12,7 @@ from pathlib import Path
 import hta_graph as hg
 from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.replay import replay_graph
-from tests.benchmarks.machine import machine
+from tests.benchmarks.machine_description import machine
 
 MANY = 50
 

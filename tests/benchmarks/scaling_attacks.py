@@ -20,7 +20,7 @@ from pathlib import Path
 from analyses.cli.all_commands import COMMANDS
 from analyses.cli.command import Command, CommandGroup
 from analyses.cli.main import main as run_command
-from tests.benchmarks.machine import machine, versions
+from tests.benchmarks.machine_description import machine, versions
 from tests.benchmarks.scaling_traces import FOLDERS, SHAPES, write_folder, write_shape
 from tests.same_outputs import preload
 

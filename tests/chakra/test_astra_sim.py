@@ -14,16 +14,9 @@ from hta_graph.chakra.astra_sim import DELAY
 from hta_graph.chakra.et_files import read_folder
 from hta_graph.chakra.scale import scale_workload
 from hta_graph.errors import TraceError
-from tests.astra_sweep.measured import CASES, MeasuredSet, convert_somehow, measured
-from tests.astra_sweep.sets import device_traces, sets_in
-from tests.support.astra_sim import (
-    BACK_ENDS,
-    Settings,
-    needs_astra_sim,
-    programs_in,
-    run_astra_sim,
-    with_second_rank,
-)
+from tests.astra_sweep.recorded_sets import device_traces, sets_in
+from tests.astra_sweep.simulated_set import CASES, MeasuredSet, convert_somehow, measured
+from tests.support.astra_sim import BACK_ENDS, Settings, needs_astra_sim, programs_in, run_astra_sim, with_second_rank
 from tests.support.deep_tests import deep
 from tests.support.make_samples import FOLDER, SAMPLE
 from tests.support.rank_builder import RankBuilder, converted

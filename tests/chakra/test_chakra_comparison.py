@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.beside_chakra import Pair, linked_figures, run, sync_deps
+from tests.benchmarks.chakra_tools_comparison import Pair, linked_figures, run, sync_deps
 from tests.benchmarks.generated_host_trace import pair
 from tests.support.trace_builder import TraceBuilder
 

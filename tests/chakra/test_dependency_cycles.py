@@ -42,7 +42,7 @@ TRACES = [*shared_traces(), *sorted((SHARED / "traces_more").rglob("*.json.gz"))
 
 def check_order(graph: DependencyGraph) -> Nodes:
     """Check that nodes can be put in an order, and that those of a thread or stream follow each other in it."""
-    found = nodes_from_graph(graph, graph.marks.communicates)
+    found = nodes_from_graph(graph, graph.event_flags.communicates)
     assert min(found.source.min(initial=0), found.target.min(initial=0)) == 0
     order = issue_order(found)
     assert len(order) == len(found)
@@ -109,7 +109,7 @@ def test_tensors_close_no_circle(first: int, count: int) -> None:
     for number in range(first, first + count):
         with contextlib.suppress(hg.HtaGraphError):
             graph = graph_of(in_disorder(number))
-            found = nodes_from_graph(graph, graph.marks.communicates)
+            found = nodes_from_graph(graph, graph.event_flags.communicates)
             tensors = HostTensors(graph, RandomTensors(random.Random(number)), np.arange(len(graph.event_table)))
             with_tensors = found.with_dependencies(tensors.dependencies(found))
             assert len(issue_order(with_tensors)) == len(found)

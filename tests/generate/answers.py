@@ -13,22 +13,22 @@ from analyses.tables import MORE, Table
 from tests.generate.index import every_analysis
 from tests.generate.properties import (
     Schema,
+    boolean,
     bound_by,
     document,
-    flag,
-    listed,
+    integer,
+    list_of,
     ns,
     number,
     one_of,
     record,
     share,
     text,
-    whole,
 )
 from tests.generate.shared_parts import EXTENT, FILE, HELD_UP_BY, NOTES, STEP_LENGTHS, UNREAD
 
-SCOPES = listed(
-    record({"file": FILE, "rank": whole("The rank."), "window": EXTENT}, "A stretch of one rank."),
+SCOPES = list_of(
+    record({"file": FILE, "rank": integer("The rank."), "window": EXTENT}, "A stretch of one rank."),
     "Where the answer looked: each rank, or each step of each rank.",
 )
 CONCLUSION = text("What the tables come to, in a sentence or two; empty where nothing is sure.")
@@ -60,7 +60,7 @@ def _answer(analysis: Analysis) -> Schema:
 
 
 def _tables(name: str, tables: Mapping[str, Table]) -> Schema:
-    listed_tables = {of: listed(_row(table), f"The table {of.replace('_', ' ')}.") for of, table in tables.items()}
+    listed_tables = {of: list_of(_row(table), f"The table {of.replace('_', ' ')}.") for of, table in tables.items()}
     return record(listed_tables, "The tables, each a list of rows.", NOT_ALWAYS.get(name, ()))
 
 
@@ -74,7 +74,7 @@ MORE_COLUMNS = number("What the counter that the column is named after counted; 
 
 def diff() -> Schema:
     """Return the schema of a comparison of two runs or jobs."""
-    of_run = {**STEP_LENGTHS, "compared": flag("Whether it was compared.")}
+    of_run = {**STEP_LENGTHS, "compared": boolean("Whether it was compared.")}
     of_job = {
         **{name: of_run[name] for name in ("step", "iteration_ns", "latency_ns")},
         "bound_by": bound_by("The class that most of its path belongs to; null where the path is not told.", null=True),
@@ -84,14 +84,16 @@ def diff() -> Schema:
     lengths = _lengths()
     job = {
         **lengths,
-        "ranks": _both(listed(whole("A rank."), "The ranks."), "The ranks of each side."),
-        "missing_ranks": _both(listed(whole("A rank."), "Ranks."), "The ranks that lack a stretch that is compared."),
-        "stretches_told": _both(whole("How many."), "Of how many stretches the tables are."),
+        "ranks": _both(list_of(integer("A rank."), "The ranks."), "The ranks of each side."),
+        "missing_ranks": _both(
+            list_of(integer("A rank."), "Ranks."), "The ranks that lack a stretch that is compared."
+        ),
+        "stretches_told": _both(integer("How many."), "Of how many stretches the tables are."),
         "steps": _both(_steps(of_job), "The steps of each job."),
     }
     properties = {
         "scopes": SCOPES,
-        "environment": listed(_row(run_diff.TABLES["environment"]), "What differs around the runs."),
+        "environment": list_of(_row(run_diff.TABLES["environment"]), "What differs around the runs."),
         **lengths,
         "steps": _both(_steps(of_run), "The steps of each run; empty for named windows."),
         "job": record(
@@ -107,13 +109,13 @@ def diff() -> Schema:
 def _lengths() -> dict[str, Schema]:
     return {
         "conclusion": CONCLUSION,
-        "caveats": listed(text("A sentence."), "What speaks against it."),
+        "caveats": list_of(text("A sentence."), "What speaks against it."),
         "measure": one_of(get_args(Measure), "What was compared."),
         "control_ns": ns("The control's median"),
         "test_ns": ns("The test's median"),
         "difference_share": share("The difference, of the control; null where nothing is concluded", null=True),
         "noise_share": share("How much of that chance may do; null where it cannot be told", null=True),
-        "beyond_noise": flag("Whether the difference is larger than that."),
+        "beyond_noise": boolean("Whether the difference is larger than that."),
     }
 
 
@@ -122,4 +124,4 @@ def _both(of: Schema, says: str) -> Schema:
 
 
 def _steps(of: Mapping[str, Schema]) -> Schema:
-    return listed(record(of, "A step."), "Its steps.")
+    return list_of(record(of, "A step."), "Its steps.")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from analyses.representative_ranks import WHY_REPRESENTATIVE
+from analyses.advice.verdict import WHY_REPRESENTATIVE
 from hta_graph.model import EdgeKind, Evidence
 from tests.generate.properties import (
     Schema,
+    boolean,
     bound_by,
     by_rank,
     document,
-    flag,
-    listed,
+    integer,
+    list_of,
     ns,
     number,
     one_of,
@@ -18,7 +19,6 @@ from tests.generate.properties import (
     record,
     share,
     text,
-    whole,
 )
 from tests.generate.shared_parts import (
     BY_BOUND,
@@ -55,13 +55,13 @@ SEGMENT = record(
             null=True,
         ),
         "bound_by": bound_by("The class of the time."),
-        "event_index": whole("The event whose time it is, by its place in traceEvents; null: nobody's.", null=True),
+        "event_index": integer("The event whose time it is, by its place in traceEvents; null: nobody's.", null=True),
         "name": text("That event's name; null: nobody's.", null=True),
         "lane": text("Its thread (thread PID:TID) or stream (stream DEVICE:CONTEXT:STREAM); null: none.", null=True),
-        "carried_over": flag("Whether it is work of before the window."),
-        "rank": whole("Its rank; null where the file does not tell it.", null=True),
+        "carried_over": boolean("Whether it is work of before the window."),
+        "rank": integer("Its rank; null where the file does not tell it.", null=True),
         "reason": reason("Why it is unexplained; null in all other segments.", null=True),
-        "segments": whole("With --merge-runs: how many segments were merged into this one."),
+        "segments": integer("With --merge-runs: how many segments were merged into this one."),
         "inside": text("With --merge-runs: the call around them; null where none is open.", null=True),
     },
     "A stretch of the path: segments are in time order, contiguous, and cover the window.",
@@ -69,14 +69,14 @@ SEGMENT = record(
 )  # fmt: skip
 UNEXPLAINED = record(
     {
-        "segment": whole("Its place in segments, from 0."),
+        "segment": integer("Its place in segments, from 0."),
         "start_ns": ns("Where it begins, absolute"),
         "end_ns": ns("Where it ends, absolute"),
         "reason": reason("Why it is unexplained."),
         "while_in": text("The operator or call that the host stood in; null: none.", null=True),
         "before": text("What the path comes to next; null: nothing.", null=True),
-        "replays": whole("Of a graph's node without a row: how many replays the graph has; else null.", null=True),
-        "replays_with_hole": whole("And in how many of them the row is missing; else null.", null=True),
+        "replays": integer("Of a graph's node without a row: how many replays the graph has; else null.", null=True),
+        "replays_with_hole": integer("And in how many of them the row is missing; else null.", null=True),
     },
     "An unexplained segment, and what stood open.",
 )
@@ -93,9 +93,9 @@ def critical_path() -> Schema:
         "steps": STEPS,
         "coverage": share("How much of the window has a known cause"),
         "by_bound_ns": BY_BOUND,
-        "segments_merged": whole("With --merge-runs: how many segments there were in all."),
-        "segments": listed(SEGMENT, "The path, in time order."),
-        "unexplained": listed(UNEXPLAINED, "The unexplained segments again, with what stood open."),
+        "segments_merged": integer("With --merge-runs: how many segments there were in all."),
+        "segments": list_of(SEGMENT, "The path, in time order."),
+        "unexplained": list_of(UNEXPLAINED, "The unexplained segments again, with what stood open."),
         "diagnostics": DIAGNOSTICS_PART,
         "near": NEAR,
         "unread": UNREAD,
@@ -117,13 +117,13 @@ def per_step() -> Schema:
     properties = {
         "file": text("The trace, as it was named; null of several ranks.", null=True),
         "rank": RANK,
-        "ranks": listed(rank_of_file, "Of several ranks: their files."),
+        "ranks": list_of(rank_of_file, "Of several ranks: their files."),
         "diagnostics": DIAGNOSTICS_PART,
-        "job_steps": listed(
+        "job_steps": list_of(
             record({**STEP_LENGTHS, "held_up_by": HELD_UP_BY, "coverage": coverage}, "An iteration of all ranks."),
             "Of several ranks: the iterations of all together.",
         ),
-        "steps": listed(
+        "steps": list_of(
             record({**STEP_LENGTHS, "coverage": coverage, "rank": RANK}, "A step of one rank."),
             "Every step of every rank, by number, then rank; of many ranks empty.",
         ),
@@ -141,7 +141,7 @@ def report() -> Schema:
     """Return the schema of the verdicts of a report."""
     shown = one_of(WHY_REPRESENTATIVE, "Of many ranks: why this one is among the few that are shown.")
     rank = record(
-        {"file": FILE, "rank": whole("The rank."), "shown_as": shown, "window": EXTENT, "verdict": VERDICT},
+        {"file": FILE, "rank": integer("The rank."), "shown_as": shown, "window": EXTENT, "verdict": VERDICT},
         "One rank's verdict.",
         ["shown_as"],
     )
@@ -151,7 +151,7 @@ def report() -> Schema:
     return document(
         "report",
         "The verdict of a job and of each of its ranks: report --json.",
-        {"verdict": VERDICT, "job": job, "ranks": listed(rank, "The verdict of each rank alone."), "unread": UNREAD},
+        {"verdict": VERDICT, "job": job, "ranks": list_of(rank, "The verdict of each rank alone."), "unread": UNREAD},
         ["job", "unread"],
         definitions={"finding": FINDING, "clock": CLOCK},
     )
@@ -185,12 +185,12 @@ PATH_TOTALS = record(
         "by_bound_ns": BY_BOUND,
         "by_rank_ns": by_rank("Of a job: the path's time on each rank."),
         "by_host_ns": BY_HOST,
-        "events": listed(
+        "events": list_of(
             record(
                 {
                     "name": text("Whose the time is; null: nobody's.", null=True),
                     "bound_by": bound_by("Its class."),
-                    "rank": whole("The rank.", null=True),
+                    "rank": integer("The rank.", null=True),
                     "time_ns": ns("Its time on the path"),
                 },
                 "What the path consists of.",
@@ -229,17 +229,17 @@ def what_if() -> Schema:
         "saved_ns": ns("How much shorter that is"),
         "frozen_share": share("How much of the recorded path stays as it is whatever else changes"),
         "inferred_share": share("How much of the recorded path lies on inferred edges"),
-        "changes": listed(
+        "changes": list_of(
             record(CHANGE, "A change that was asked for.", BY_KIND_OF_CHANGE),
             "The changes that were asked for, in order.",
         ),
         "next": NEXT,
-        "opportunities": listed(OPPORTUNITY, "Without a change: what would gain most, the largest first."),
-        "scenarios": listed(scenario, "Without a change: what the named changes that apply would save."),
+        "opportunities": list_of(OPPORTUNITY, "Without a change: what would gain most, the largest first."),
+        "scenarios": list_of(scenario, "Without a change: what the named changes that apply would save."),
         "path_before": PATH_TOTALS,
         "path_after": PATH_TOTALS,
         "curve": record(
-            {"what": text("What is scaled."), "corners": listed(CORNER, "From factor 1 to 0.")},
+            {"what": text("What is scaled."), "corners": list_of(CORNER, "From factor 1 to 0.")},
             "Where asked: the window's length for every factor of one thing.",
         ),
         "near": NEAR,

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from analyses.column_types import bound_by, flag, listed, ns, number, one_of, rate, share, size, text, whole
+from analyses.column_types import boolean, bound_by, byte_count, integer, list_of, ns, number, one_of, rate, share, text
 from hta_graph.model import Reason
 
 __all__ = [
     "Schema",
+    "boolean",
     "bound_by",
     "by_key",
     "by_rank",
+    "byte_count",
     "defined",
     "document",
-    "flag",
-    "listed",
+    "integer",
+    "list_of",
     "ns",
     "number",
     "one_of",
@@ -24,9 +26,7 @@ __all__ = [
     "reason",
     "record",
     "share",
-    "size",
     "text",
-    "whole",
 ]
 
 Schema = dict[str, Any]

@@ -10,27 +10,27 @@ from tests.generate.properties import (
     by_key,
     by_rank,
     defined,
-    listed,
+    integer,
+    list_of,
     ns,
     number,
     one_of,
     record,
     share,
     text,
-    whole,
 )
 
 FILE = text("The trace, as it was named; of a job the folder or the first file.")
-RANK = whole("The rank; null where the file does not tell it, and of a job.", null=True)
-RANKS = listed(whole("A rank."), "Of a job: its ranks.")
-UNREAD = listed(
+RANK = integer("The rank; null where the file does not tell it, and of a job.", null=True)
+RANKS = list_of(integer("A rank."), "Of a job: its ranks.")
+UNREAD = list_of(
     text("Why one file was left out."),
     "Only where files could not be read: a line for each; the answer is without them.",
 )
-NOTES = listed(text("A sentence."), "What is to be said about the answer, and what is missing.")
+NOTES = list_of(text("A sentence."), "What is to be said about the answer, and what is missing.")
 
 DIAGNOSTICS_PART = record(
-    {key: whole(f"Counts {says}.") for key, says in DIAGNOSTICS.items()},
+    {key: integer(f"Counts {says}.") for key, says in DIAGNOSTICS.items()},
     "What was dropped, repaired or left unresolved; empty where each rank has its own.",
     DIAGNOSTICS,
 )
@@ -47,22 +47,22 @@ WINDOW = record(
         **EXTENT["properties"],
         "cpu_ns": ns("How long the step or annotation takes on the CPU"),
         "gpu_ns": ns("How long its GPU window is"),
-        "rows_after": whole("How many rows of the trace begin after the window's end; counted for the whole trace."),
-        "missing_ranks": listed(whole("A rank."), "Of a job: the ranks that have no such window."),
+        "rows_after": integer("How many rows of the trace begin after the window's end; counted for the whole trace."),
+        "missing_ranks": list_of(integer("A rank."), "Of a job: the ranks that have no such window."),
     },
     EXTENT["description"],
     ["missing_ranks"],
 )
 STEP_LENGTHS = {
-    "step": whole("The number of the profiler step."),
+    "step": integer("The number of the profiler step."),
     "iteration_ns": ns("From the end of the previous step's work to that of its own; iterations tile the run"),
     "latency_ns": ns("From the step's start on the CPU to the end of its last work"),
     "bound_by": bound_by("The class that most of its path belongs to."),
     "outlier": text("What an unusual step contains; null of usual ones.", null=True),
 }
-HELD_UP_BY = whole("Of a job: the rank that holds the step up; null where none does.", null=True)
+HELD_UP_BY = integer("Of a job: the rank that holds the step up; null where none does.", null=True)
 STEP = record({**STEP_LENGTHS, "held_up_by": HELD_UP_BY}, "A step beside the one that was chosen.", ["held_up_by"])
-STEPS = listed(defined("step"), "Of a default window: the steps of which it is the median.")
+STEPS = list_of(defined("step"), "Of a default window: the steps of which it is the median.")
 FINDING = record(
     {
         "rule": one_of([rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES)], "The rule that speaks."),
@@ -80,16 +80,16 @@ FINDING = record(
     },
     "What a rule says of the path.",
 )
-VERDICT = listed(defined("finding"), "The verdict first, then advice, what saves most first.")
+VERDICT = list_of(defined("finding"), "The verdict first, then advice, what saves most first.")
 
 CLOCK = record(
     {
-        "rank": whole("The rank."),
+        "rank": integer("The rank."),
         "offset_ns": ns("How far its CPU clock is ahead of the lowest rank's, at the middle of the recording"),
         "gpu_offset_ns": ns("What its GPU's rows are ahead of that"),
         "drift_ppm": number("How fast it moves away from the lowest rank's (parts per million)."),
         "error_ns": ns("How far the offset may be off"),
-        "collectives": whole("How many collectives and messages the offset rests on."),
+        "collectives": integer("How many collectives and messages the offset rests on."),
     },
     "The clocks of one rank.",
 )
@@ -98,13 +98,13 @@ BY_HOST = by_key(
 )
 JOB_PARTS = {
     "ranks": RANKS,
-    "clocks": listed(defined("clock"), "Of a job: the clocks of each rank."),
+    "clocks": list_of(defined("clock"), "Of a job: the clocks of each rank."),
     "by_rank_ns": by_rank("Of a job: the path's time on each rank; they add up to the window."),
     "by_host_ns": BY_HOST,
     "held_up_ns": by_rank("Of a job: how long all others waited for each rank alone."),
     "crossings": record(
         {
-            "count": whole("How often the path goes from one rank to another."),
+            "count": integer("How often the path goes from one rank to another."),
             "corrected_ns": ns("By how much causes are stamped after their effects there, added up"),
         },
         "Of a job: where its path changes ranks.",
@@ -115,10 +115,10 @@ JOB_PARTS = {
 NEAR = record(
     {
         "threshold_ns": ns("How much longer work may take before it is critical, to count as nearly critical"),
-        "by_rank": listed(
+        "by_rank": list_of(
             record(
                 {
-                    "rank": whole("The rank; null where the file does not tell it.", null=True),
+                    "rank": integer("The rank; null where the file does not tell it.", null=True),
                     "near_ns": ns("Time of the window in which it does such work"),
                     "share": share("The same, of the window"),
                 },
@@ -126,12 +126,12 @@ NEAR = record(
             ),
             "Each rank's nearly critical work.",
         ),
-        "alternatives": listed(
+        "alternatives": list_of(
             record(
                 {
-                    "rank": whole("The rank; null where the file does not tell it.", null=True),
+                    "rank": integer("The rank; null where the file does not tell it.", null=True),
                     "bound_by": bound_by("The class of the work that the way leads over."),
-                    "event_index": whole("The event that it leads over; null where it is nobody's time.", null=True),
+                    "event_index": integer("The event that it leads over; null where it is nobody's time.", null=True),
                     "name": text("That event's name; null where it is nobody's time.", null=True),
                     "slack_ns": ns("By how much the way is shorter than the critical path"),
                     "near_ns": ns("Time of the window in which such work runs"),

@@ -14,14 +14,7 @@ from typing import Any
 import pandas as pd
 
 import analyses
-from analyses import (
-    DeviceType,
-    LabeledTrace,
-    MemoryAnalysis,
-    Trace,
-    TraceAnalysis,
-    TraceDiff,
-)
+from analyses import DeviceType, LabeledTrace, MemoryAnalysis, Trace, TraceAnalysis, TraceDiff
 from analyses.hta.filters import Filter
 from tests.golden_table.golden_files import Golden
 from tests.golden_table.golden_form import encoded, highest

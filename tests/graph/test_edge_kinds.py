@@ -27,7 +27,7 @@ from tests.simulator import Dialect, Program, Stream, random_program, simulate, 
 from tests.simulator.program import Launch
 from tests.simulator.programs import Family
 from tests.simulator.run import Run
-from tests.support.manual import page_with
+from tests.support.manual_pages import page_with
 from tests.support.rule_programs import rule_programs
 from tests.support.trace_builder import TraceBuilder
 

@@ -407,12 +407,12 @@ def test_places_on_a_lane_sort_by_lane_and_then_by_time(graph: hg.DependencyGrap
     rows = np.flatnonzero(graph.event_table.kind <= EventKind.MEMSET)
     both = np.concatenate([rows, rows])
     at_end = np.repeat([False, True], len(rows))
-    order = np.argsort(graph.place_on_lane(both, at_end))
+    order = np.argsort(graph.lane_key(both, at_end))
     lane, time = (
         graph.event_table.lane[both],
         np.where(at_end, graph.event_table.end[both], graph.event_table.start[both]),
     )
-    assert order.tolist() == np.lexsort((graph.place(both, at_end), lane)).tolist()
+    assert order.tolist() == np.lexsort((graph.position(both, at_end), lane)).tolist()
     assert all(np.diff(time[order][lane[order] == each]).min() >= 0 for each in np.unique(lane))
 
 

@@ -103,7 +103,7 @@ def test_communications_go_with_the_graph_and_the_file_is_not_opened_again(tmp_p
     trace.launch("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", (2, 4), (10, 20), 1)
     path = trace.write(tmp_path / "trace.json")
     for jobs in (1, 2):
-        (graph,) = hg.read_graphs(path, members=True, jobs=jobs)
+        (graph,) = hg.read_graphs(path, communications=True, jobs=jobs)
         own = read_communications(graph)
         stream = BytesIO(b"".join(encode_graph(graph)))
         found = decode_graph(json.loads(stream.readline()), stream)
@@ -118,7 +118,7 @@ def test_communications_go_with_the_graph_and_the_file_is_not_opened_again(tmp_p
 def test_processes_send_communications_only_where_they_are_wanted(tmp_path: Path) -> None:
     folder = job_folder(tmp_path, 0, 1)
     for members in (False, True):
-        for graph in hg.read_graphs(folder, jobs=2, members=members):
+        for graph in hg.read_graphs(folder, jobs=2, communications=members):
             assert bool(graph.attached_tables) == members
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from hta_graph.multi_rank import summary_cache
 from hta_graph.multi_rank.rank_request import RankRequest, read_rank_graph
 from hta_graph.multi_rank.read_engine import RankReading
-from hta_graph.multi_rank.summary import summary_cache
 from hta_graph.multi_rank.worker_readers import ProcessReader
 from hta_graph.trace.rank_files import RankFile
 from tests.support.command_line import PROGRAM, one_error, run_command

@@ -17,14 +17,7 @@ from tests.simulator.large import read_truth
 from tests.support.command_line import PROGRAM, run_command
 from tests.support.dask_cluster import cluster
 from tests.support.deep_tests import deep
-from tests.support.large_jobs import (
-    JobOf,
-    asked_with,
-    comparable,
-    generated_job,
-    jobs_written_once,
-    only_difference,
-)
+from tests.support.large_jobs import JobOf, asked_with, comparable, generated_job, jobs_written_once, only_difference
 from tests.support.worker_tasks import working_children
 
 COMMANDS = ("stragglers", "collectives", "critical-path", "what-if")

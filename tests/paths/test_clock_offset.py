@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
+from analyses.advice.verdict import verdict
 from analyses.display.console import text_of
 from analyses.questions.critical_path import path_lines
 from analyses.questions.info import info_document, info_lines
-from analyses.verdict import verdict
 from hta_graph.model import EdgeKind
 from hta_graph.paths.time_accounting import explained_lags
 from tests.simulator import Dialect, random_program, simulate, write

@@ -47,7 +47,7 @@ def as_pieces(rows: list[Piece]) -> SegmentTable:
 
 def as_accounts(rows: list[Piece]) -> AccountedTime:
     start, end, part, owner = (np.array(column) for column in zip(*rows, strict=True))
-    return AccountedTime.of(stretch=0, start=start, end=end, part=part, owner=owner, is_loading=False)
+    return AccountedTime.of(span=0, start=start, end=end, part=part, owner=owner, is_loading=False)
 
 
 def as_rows(parts: SegmentTable | AccountedTime) -> list[Piece]:

@@ -9,16 +9,7 @@ import pytest
 import hta_graph as hg
 from hta_graph.paths.windows import whole
 from tests.edge_accuracy import read
-from tests.simulator import (
-    Dialect,
-    Program,
-    Run,
-    Stream,
-    ThreadProgram,
-    random_program,
-    simulate,
-    write,
-)
+from tests.simulator import Dialect, Program, Run, Stream, ThreadProgram, random_program, simulate, write
 from tests.simulator.program import Gap, Launch, Record, SyncDevice
 from tests.simulator.pytorch_idioms import watchdog
 from tests.simulator.run import ACTIVITIES, WALKABLE

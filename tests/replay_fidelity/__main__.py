@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import hta_graph as hg
+from tests.replay_fidelity.ab_pairs import Compared, compared
 from tests.replay_fidelity.held_out import HeldOut, held_out
-from tests.replay_fidelity.injected import Injected, base_lengths, injected, kind_of
-from tests.replay_fidelity.pairs import Compared, compared
+from tests.replay_fidelity.injected_delays import Injected, base_lengths, injected, kind_of
 from tests.replay_fidelity.tables import (
     by_kind,
     by_trace,

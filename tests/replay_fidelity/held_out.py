@@ -74,7 +74,7 @@ def held_out(name: str, graph: DependencyGraph, length: Length) -> Iterator[Held
 
     The first step's iteration is left out: nothing tells when the work before it ended.
     """
-    numbers = sorted({item.number for part in graph.parts for item in part.graph.steps()})
+    numbers = sorted({item.number for part in graph.rank_graphs for item in part.graph.steps()})
     known = numbers[1:] if length == "iteration" else numbers
     done = {number: _names_of_step(graph, number) for number in known}
     for at, step in enumerate(known[1:], 1):
@@ -96,12 +96,12 @@ def _names_of_step(graph: DependencyGraph, number: int) -> Counter[tuple[int, st
     issued, names = issue_times(graph), graph.event_table.name
     meant = graph.is_gpu if graph.is_gpu.any() else graph.event_table.kind == EventKind.CPU_OP
     found: Counter[tuple[int, str]] = Counter()
-    for part in graph.parts:
+    for part in graph.rank_graphs:
         for item in part.graph.steps():
             if item.number == number:
                 own = meant & (issued >= item.start_ns) & (issued < item.end_ns)
-                own &= graph.rank_index_of(np.arange(len(own), dtype=np.int32)) == part.place
-                found.update((part.place, graph.names[code]) for code in names[own].tolist())
+                own &= graph.rank_index_of(np.arange(len(own), dtype=np.int32)) == part.index
+                found.update((part.index, graph.names[code]) for code in names[own].tolist())
     return found
 
 
@@ -123,7 +123,7 @@ def _prediction(
 
 
 def _where(graph: DependencyGraph) -> str:
-    return f"{'GPU' if graph.is_gpu.any() else 'CPU'}, {'job' if len(graph.parts) > 1 else 'one rank'}"
+    return f"{'GPU' if graph.is_gpu.any() else 'CPU'}, {'job' if len(graph.rank_graphs) > 1 else 'one rank'}"
 
 
 def edges_of_other_step(graph: DependencyGraph, further: int) -> Ints:

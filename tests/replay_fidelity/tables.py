@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
+from tests.replay_fidelity.ab_pairs import Compared
 from tests.replay_fidelity.held_out import HeldOut
-from tests.replay_fidelity.injected import Injected
-from tests.replay_fidelity.pairs import Compared
+from tests.replay_fidelity.injected_delays import Injected
 
 Groups = dict[str, list[HeldOut]]
 

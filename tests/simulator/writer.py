@@ -8,15 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.simulator.dialect import BASE_NS, Dialect, Number
-from tests.simulator.run import (
-    ACTIVITIES,
-    Constraint,
-    EventKind,
-    Run,
-    SimEvent,
-    SyncRow,
-    constraints_without,
-)
+from tests.simulator.run import ACTIVITIES, Constraint, EventKind, Run, SimEvent, SyncRow, constraints_without
 
 Row = dict[str, Any]
 CATEGORIES: dict[EventKind, str] = {

@@ -11,13 +11,7 @@ from typing import Any
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import (
-    HtaGraphError,
-    LocationError,
-    MissingExtraError,
-    TooLargeError,
-    TraceError,
-)
+from hta_graph.errors import HtaGraphError, LocationError, MissingExtraError, TooLargeError, TraceError
 from hta_graph.storage import remote_errors, remote_files
 from hta_graph.storage.location import resolve_location
 from hta_graph.storage.urls import parse_url

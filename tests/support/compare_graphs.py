@@ -22,7 +22,7 @@ def differences(one: DependencyGraph, other: DependencyGraph) -> Iterator[str]:
     if left != right:
         yield f"edges: {len(left)} and {len(right)}, {len(left ^ right)} only in one"
     for mark in MARKS:
-        mine, yours = getattr(one.marks, mark), getattr(other.marks, mark)
+        mine, yours = getattr(one.event_flags, mark), getattr(other.event_flags, mark)
         if isinstance(mine, np.ndarray) and not np.array_equal(_by_index(one, mine), _by_index(other, yours)):
             yield f"marks: {mark}"
     yield from _paths(one, other)

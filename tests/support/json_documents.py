@@ -15,14 +15,7 @@ from tests.simulator import Dialect
 from tests.support.astra_log import Ran, log_text, write_workload
 from tests.support.cuda_graph_replay import replayed_graph
 from tests.support.fixed_length_steps import recorded
-from tests.support.incomplete_traces import (
-    broken_off,
-    cpu_only,
-    no_events,
-    only_instants,
-    saved_file,
-    simulated_bytes,
-)
+from tests.support.incomplete_traces import broken_off, cpu_only, no_events, only_instants, saved_file, simulated_bytes
 from tests.support.job_pairs import DELAY_NS, job_of_steps
 from tests.support.large_jobs import generated_job
 from tests.support.trace_builder import PID, TraceBuilder

@@ -23,7 +23,7 @@ from typing import Any
 from unittest.mock import patch
 
 from analyses.cli.main import main
-from tests.support.manual import ROOT, Block, blocks
+from tests.support.manual_pages import ROOT, Block, blocks
 from tests.support.samples import SAMPLES
 
 CUT = "…"

@@ -22,8 +22,8 @@ from analyses.cli.path_args import (
     InputFolder,
     InputTraces,
     OutputFile,
+    OutputFileOrFolder,
     OutputFolder,
-    OutputPlace,
     PathArgument,
 )
 from tests.support.astra_log import Ran, log_text
@@ -144,7 +144,7 @@ def names_a_file(action: argparse.Action) -> bool:
 
 def _output(command: str, action: argparse.Action) -> Output:
     flag = action.option_strings[-1]
-    if action.type is OutputPlace and command != "strip":  # which makes folders itself
+    if action.type is OutputFileOrFolder and command != "strip":  # which makes folders itself
         return Output(flag, is_folder=False, given="place", path="place/rank0_with_counters.json")
     is_folder = action.type is OutputFolder
     suffix = "" if is_folder else SUFFIX.get(flag) or (SUFFIX.get(command, ".json") if flag == "--output" else ".json")

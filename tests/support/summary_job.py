@@ -46,7 +46,7 @@ def recorded_ranks(folder: Path, scenario: str, backend: str, damage: str, seed:
     """Record the ranks of a random job of a kind, with a kind of damage."""
     job = simulate_job(SCENARIOS[scenario](random_shape(scenario, backend, seed)))
     recording = DAMAGES[damage].recording(job, random.Random(seed))
-    return list(hg.read_graphs(record_job(job, recording, folder).paths, members=True))
+    return list(hg.read_graphs(record_job(job, recording, folder).paths, communications=True))
 
 
 def answer_or_error(question: Callable[..., Any], *given: Any) -> Any:

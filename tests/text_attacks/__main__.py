@@ -12,10 +12,9 @@ from itertools import chain
 from pathlib import Path
 
 from tests.support.trace_builder import TraceBuilder
+from tests.text_attacks.absurd_numbers import attack_options, attack_values
 from tests.text_attacks.command_lines import Asked, ask_in_process
-from tests.text_attacks.numbers import attack_options, attack_values
-from tests.text_attacks.own_patterns import growing_patterns, own_patterns
-from tests.text_attacks.texts import (
+from tests.text_attacks.hostile_texts import (
     ALL_AT_ONCE,
     TEXTS,
     WHERE,
@@ -24,6 +23,7 @@ from tests.text_attacks.texts import (
     attack_by_options,
     written_material,
 )
+from tests.text_attacks.regex_cost import growing_patterns, own_patterns
 
 Outcome = tuple[Asked, list[str]]
 ENDLESS = ("(a+)+$", "(.*a){25}", "(a|a)*$", "(a+a+)+y", "(", "x{99999999999}", "[[a]", "(" * 3_000)

@@ -14,13 +14,7 @@ from hta_graph.errors import NotATraceError, TooLargeError
 from hta_graph.trace import json_reader, memory_limit
 from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.header import peek_header, text_size
-from hta_graph.trace.memory_limit import (
-    GrowthCheck,
-    available_memory,
-    limit_memory,
-    limited_data,
-    within_memory,
-)
+from hta_graph.trace.memory_limit import GrowthCheck, available_memory, limit_memory, limited_data, within_memory
 from tests.support.command_line import run_command
 
 MIB = 1 << 20

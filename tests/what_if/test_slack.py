@@ -75,7 +75,7 @@ def test_near_critical_work_is_found_per_rank() -> None:
     path = hg.critical_path(job)
     assert none.by_rank.near_ns.sum() >= path.length_ns
     assert (all_of_it.by_rank.near_ns >= none.by_rank.near_ns).all()
-    assert set(all_of_it.by_rank["rank"]) == {part.rank for part in job.parts}
+    assert set(all_of_it.by_rank["rank"]) == {part.rank for part in job.rank_graphs}
     assert (all_of_it.alternatives.slack_ns > 0).all()
     with pytest.raises(UsageError, match="is no share of a window"):
         hg.near_critical(job, share=2)

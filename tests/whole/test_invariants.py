@@ -24,17 +24,7 @@ from hta_graph import DEFAULT_RULES, CriticalPath, DependencyGraph
 from hta_graph.errors import QueryError
 from hta_graph.model import EdgeKind
 from hta_graph.paths.binding_edges import Chain, binding_edges, walk_back
-from tests.simulator import (
-    Constraint,
-    Dialect,
-    Program,
-    Run,
-    SimEvent,
-    random_program,
-    simulate,
-    to_bytes,
-    write,
-)
+from tests.simulator import Constraint, Dialect, Program, Run, SimEvent, random_program, simulate, to_bytes, write
 from tests.simulator.program import (
     Copy,
     Gap,
@@ -261,7 +251,7 @@ def stored_arrays(graph: DependencyGraph) -> Iterator[tuple[str, np.ndarray[Any,
     yield "Timeline.order", timeline.order
     yield "Timeline.position", timeline.position
     yield "Timeline.by_lane", timeline.by_lane
-    yield "Timeline.place_by_lane", timeline.place_by_lane
+    yield "Timeline.position_by_lane", timeline.position_by_lane
     for name in ("launching_call", "operator_around", "launching_operator", "outermost_operator"):
         yield f"DependencyGraph.{name}", getattr(graph, name)
     for name in ("event", "is_end", "time"):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.deep_tests import deep
-from tests.support.manual import DATA, DOCS, PIECES, ROOT, Block, anchors, blocks, external_hosts, links, pages, prose
+from tests.support.manual_pages import DATA, DOCS, PIECES, ROOT, Block, anchors, blocks, external_hosts, links, pages, prose
 from tests.support.manual_runs import PageError, check_page, demo_folder, difference_of_texts
 from tests.update_manual_outputs import cut_output, renewed_text
 
@@ -84,7 +84,7 @@ def test_few_blocks_are_left_out() -> None:
 def test_a_page_that_shows_what_is_not_so_is_told(
     text: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.support.manual.text_of", lambda _: text)
+    monkeypatch.setattr("tests.support.manual_pages.text_of", lambda _: text)
     with pytest.raises(PageError, match=re.escape(fault)):
         check_page(DOCS / "made_up.md", demo_folder(tmp_path / "demo"))
 
@@ -93,7 +93,7 @@ def test_what_is_said_not_to_be_run_is_not_run(tmp_path: Path, monkeypatch: pyte
     text = (
         "<!-- not run: it needs a GPU -->\n```sh\nfalse\n```\n```text\nnothing\n```\n```python\nx = [\n    1,\n]\n```\n"
     )
-    monkeypatch.setattr("tests.support.manual.text_of", lambda _: text)
+    monkeypatch.setattr("tests.support.manual_pages.text_of", lambda _: text)
     assert [block.not_run for block in blocks(DOCS / "made_up.md")] == ["it needs a GPU", "", ""]
     check_page(DOCS / "made_up.md", demo_folder(tmp_path / "demo"))
 
@@ -142,7 +142,7 @@ def test_links_lead_to_pages_and_headings_that_are_there(page: Path) -> None:
     ],
 )
 def test_a_link_that_leads_nowhere_is_told(text: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.support.manual.text_of", lambda _: text)
+    monkeypatch.setattr("tests.support.manual_pages.text_of", lambda _: text)
     anchors.cache_clear()
     with pytest.raises(AssertionError, match=re.escape(fault)):
         test_links_lead_to_pages_and_headings_that_are_there(DOCS / "made_up.md")
@@ -151,7 +151,7 @@ def test_a_link_that_leads_nowhere_is_told(text: str, fault: str, monkeypatch: p
 
 def test_links_in_code_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "# A\n```\n[x](y)\n```\n`[x](z)` [x](#a)\n[x](http://a.b)\n"
-    monkeypatch.setattr("tests.support.manual.text_of", lambda _: text)
+    monkeypatch.setattr("tests.support.manual_pages.text_of", lambda _: text)
     assert links(DOCS / "made_up.md") == ["#a", "http://a.b"]
     with pytest.raises(AssertionError, match="no https addresses"):
         external_hosts(DOCS / "made_up.md")

@@ -140,7 +140,7 @@ def test_where_ranks_are_compared_a_path_goes_to_the_late_one_and_says_no_reason
 
 def scopes_of(path: hg.CriticalPath) -> list[Scope]:
     window = between(path.window.start_ns, path.window.end_ns)
-    return [in_window(part.rank, part.graph, window) for part in path.graph.parts]
+    return [in_window(part.rank, part.graph, window) for part in path.graph.rank_graphs]
 
 
 def causes_of(*frames: pd.DataFrame) -> set[str]:

@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 import analyses
 import hta_graph as hg
 from analyses.cli.main import main
-from tests import users_script
+from tests import public_api_script
 from tests.package_files import Archive, sdist_faults, wheel_faults
 from tests.supply_chain import OLDEST
 
@@ -87,7 +87,7 @@ def test_a_users_script_runs(
 ) -> None:
     assert main(["demo", "--traces", str(tmp_path / "traces")]) == 0
     monkeypatch.setattr(sys, "argv", ["users_script.py", str(tmp_path / "traces")])
-    users_script.main()
+    public_api_script.main()
     assert "asked everything; TraceError is an HtaGraphError\n" in capsys.readouterr().out
 
 
@@ -96,7 +96,7 @@ def test_strict_mypy_finds_the_types_of_a_users_script(tmp_path: Path) -> None:
     """As ``.ci/package`` does with the wheel; here the repository stands on the path of a user without settings."""
     pytest.importorskip("mypy")
     script = tmp_path / "users_script.py"
-    script.write_bytes(Path(users_script.__file__).read_bytes())
+    script.write_bytes(Path(public_api_script.__file__).read_bytes())
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--follow-imports=silent", script.name]
     # A user has the package installed, where what its own files need without stubs is nobody's error.
     done = subprocess.run(

@@ -17,7 +17,7 @@ import pytest
 
 import analyses
 import hta_graph as hg
-from tests.support.manual import DOCS, ROOT, blocks, pages, text_of
+from tests.support.manual_pages import DOCS, ROOT, blocks, pages, text_of
 
 REFERENCE = "\n".join(text_of(page) for page in sorted((DOCS / "reference").glob("*.md")))
 DIRECTIVE = re.compile(r"^\.\. (?:auto(?:function|class|module)|py:data):: ([\w.]+)$", re.MULTILINE)

@@ -17,7 +17,7 @@ from analyses.cli.main import main
 from hta_graph.graph.dependency_graph import DIAGNOSTICS
 from hta_graph.model import BoundBy
 from tests.support.make_samples import SAMPLE, sample
-from tests.support.manual import PIECES, blocks, page_with, pages, text_of
+from tests.support.manual_pages import PIECES, blocks, page_with, pages, text_of
 from tests.support.manual_runs import run_here
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from analyses.hta.frame import name_without_arguments
 from hta_graph.text.sanitize import one_line
 from hta_graph.text.shorten import demangle, short_name, short_names, shorten_middle
 from tests.support.deep_tests import deep
-from tests.text_attacks.own_patterns import growing_patterns, own_patterns
+from tests.text_attacks.regex_cost import growing_patterns, own_patterns
 
 
 @cache

@@ -9,8 +9,8 @@ import pytest
 
 import hta_graph as hg
 from tests.replay_fidelity.__main__ import Fidelity, main, measured
+from tests.replay_fidelity.ab_pairs import compared
 from tests.replay_fidelity.held_out import held_out
-from tests.replay_fidelity.pairs import compared
 from tests.support.shared_traces import SHARED
 
 pytestmark = pytest.mark.shared

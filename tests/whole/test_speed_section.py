@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.beside_hta import HTA, HTA_ALONE, HTA_LOAD, IN_PROCESS, LOADS, OURS, Measured
-from tests.benchmarks.speed_section import BEGIN, END, speed_section, write_speed_section
+from tests.benchmarks.hta_comparison import HTA, HTA_ALONE, HTA_LOAD, IN_PROCESS, LOADS, OURS, Measured
+from tests.benchmarks.manual_speed_section import BEGIN, END, speed_section, write_speed_section
 
 PAGE = Path(__file__).parents[2] / "docs" / "proof.md"
 SECONDS = {LOADS: 2.0, OURS: 1.0, HTA: 19.0, HTA_LOAD: 6.0, HTA_ALONE: 8.0, IN_PROCESS: 0.1}

@@ -19,9 +19,9 @@ from analyses.cli.options import (
     add_inputs,
     add_jobs,
     add_json,
-    add_skeletons,
-    add_stretch,
+    add_summaries,
     add_tables,
+    add_window,
 )
 from analyses.cli.outputs import Outputs
 from analyses.cli.path_args import OutputFile
@@ -81,7 +81,7 @@ def run_memory_timeline(entry: IndexEntry, options: argparse.Namespace) -> None:
     if len(expand_file_lists(options.inputs)) > 1:
         raise UsageError("a raw memory timeline is given alone")
     stretch = WindowArgs.of(options)
-    if stretch.per_step or stretch.names_a_window:
+    if stretch.per_step or stretch.names_window:
         raise UsageError("a raw memory timeline has no steps and annotations; leave the window out")
     outputs = Outputs.of(options)
     found = raw_memory_timeline.answer(raw_memory_timeline.read_raw_timeline(expand_file_lists(options.inputs)[0]))
@@ -101,8 +101,8 @@ def analysis_commands() -> dict[str, Command]:
 def analysis_command(entry: IndexEntry) -> Command:
     """Make the command of an analysis: what all share, then its own flags."""
     # The order is that of the help: what is read, how, what is written, then the analysis' own flags.
-    between_ranks = () if entry.from_summaries == "no" else (add_flight, add_skeletons)
-    shared = (add_inputs, add_jobs, *between_ranks, add_json, add_stretch, add_tables)
+    between_ranks = () if entry.from_summaries == "no" else (add_flight, add_summaries)
+    shared = (add_inputs, add_jobs, *between_ranks, add_json, add_window, add_tables)
     return Command(
         name=entry.name,
         help=entry.help,

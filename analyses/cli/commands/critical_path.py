@@ -8,7 +8,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from analyses.cli.command import Command
-from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_near, add_skeletons, add_window
+from analyses.cli.options import (
+    add_flight,
+    add_inputs,
+    add_jobs,
+    add_json,
+    add_near,
+    add_summaries,
+    add_window_and_loading,
+)
 from analyses.cli.outputs import write_json
 from analyses.cli.path_args import OutputFile
 from analyses.cli.rank_inputs import RankInputs, print_lines
@@ -65,7 +73,7 @@ def path_of_window(options: argparse.Namespace) -> CriticalPath:
     from hta_graph.paths.critical_path import critical_path
 
     stretch = WindowArgs.of(options)
-    window, few = stretch.window(), stretch.skeleton() if hasattr(options, "skeletons") else None
+    window, few = stretch.window(), stretch.summary_request() if hasattr(options, "skeletons") else None
     return critical_path(RankInputs.of(options).job_or_graph(few), window, data_load=options.data_load)
 
 
@@ -80,11 +88,11 @@ def _path_per_step(options: argparse.Namespace) -> None:
         raise UsageError("--per-step asks about every step's usual window; leave other windows out")
     if options.overlay or options.dot or options.near is not None:
         raise UsageError("--overlay, --dot and --near are about one path; name a step instead of --per-step")
-    graph = RankInputs.of(options).job_or_graph(WindowArgs().skeleton())
+    graph = RankInputs.of(options).job_or_graph(WindowArgs().summary_request())
     # Of several ranks each alone, then the job; of many ranks the job.
     asked = [graph]
     if isinstance(graph, JobGraph) and not has_partial_rows(graph):
-        asked = [*(graph.graph(part.rank) for part in graph.parts), graph]
+        asked = [*(graph.graph(part.rank) for part in graph.rank_graphs), graph]
     # Nobody reads thousands of lines: a terminal gets those that tell most.
     listed = [None if options.json else notable_steps(found, None, STEPS_LISTED) for found in asked]
     ranks = [
@@ -101,7 +109,7 @@ def _path_per_step(options: argparse.Namespace) -> None:
 
 def _steps_of_default_window(path: CriticalPath, options: argparse.Namespace, *, every: bool) -> list[StepRow]:
     """Return the table of steps that goes with a window that nobody named: all, or those that are printed."""
-    from analyses.display.window_text import listed_steps
+    from analyses.window_report import listed_steps
     from hta_graph.paths.step_table import step_rows
 
     if every and path.window.is_default:
@@ -111,7 +119,7 @@ def _steps_of_default_window(path: CriticalPath, options: argparse.Namespace, *,
 
 def _near_critical(path: CriticalPath, share: float) -> tuple[dict[str, Any], list[Line]]:
     """Return what is nearly critical in a path's window, for other programs and for a person."""
-    from analyses.slack_report import slack_lines, slack_record
+    from analyses.window_report import slack_lines, slack_record
     from hta_graph.paths.windows import resolved_window
     from hta_graph.what_if.slack import near_critical
 
@@ -119,9 +127,9 @@ def _near_critical(path: CriticalPath, share: float) -> tuple[dict[str, Any], li
     return slack_record(found), slack_lines(found, path.graph)
 
 
-def say_default_window(path: CriticalPath, options: argparse.Namespace) -> None:
+def print_default_window(path: CriticalPath, options: argparse.Namespace) -> None:
     """Say on standard error which window was chosen, beside an answer that has no room for it."""
-    from analyses.display.window_text import default_lines
+    from analyses.window_report import default_lines
 
     lines = default_lines(path.window, path.graph, _steps_of_default_window(path, options, every=False))
     with suppress(OSError):  # where standard error takes no more, nobody can be told
@@ -164,6 +172,15 @@ CRITICAL_PATH = Command(
         "critical-path job --overlay overlay.json",
     ),
     page="windows.md",
-    options=(add_inputs, add_jobs, add_flight, add_skeletons, add_json, add_window, _add_path_outputs, add_near),
+    options=(
+        add_inputs,
+        add_jobs,
+        add_flight,
+        add_summaries,
+        add_json,
+        add_window_and_loading,
+        _add_path_outputs,
+        add_near,
+    ),
     run=_run_critical_path,
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from analyses.arg_types import RANK, share_of_one, whole_number
 from analyses.cli.command import Command
-from analyses.cli.options import add_jobs, add_json, add_skeletons, add_window, add_written
+from analyses.cli.options import add_jobs, add_json, add_summaries, add_table_outputs, add_window_and_loading
 from analyses.cli.outputs import Outputs
 from analyses.cli.path_args import InputTraces
 from analyses.cli.rank_inputs import RankInputs
@@ -55,7 +55,7 @@ def _run_diff(options: argparse.Namespace) -> None:
     outputs, sides = Outputs.of(options), _inputs_of_sides(options)
     windows, form = _windows_of_sides(options)
     runs = _read_runs(sides, windows, form, options)
-    control, test = _one_rank_of_each(sides, runs)
+    control, test = _lowest_common_rank(sides, runs)
     ranks = run_diff.between_runs(control, test, windows, options.data_load or (), form)
     judged: Comparison[Lengths] = ranks
     if isinstance(runs[0], JobSide) and isinstance(runs[1], JobSide):
@@ -95,7 +95,7 @@ def _run_of(graph: DependencyGraph, window: WindowQuery | None, data_load: Seque
     return side_of_job(graph, window, data_load, form) if isinstance(graph, JobGraph) else graph
 
 
-def _one_rank_of_each(sides: Sequence[RankInputs], runs: Sequence[Run]) -> list[DependencyGraph]:
+def _lowest_common_rank(sides: Sequence[RankInputs], runs: Sequence[Run]) -> list[DependencyGraph]:
     """Return the graphs of the lowest rank that both sides have, else of the lowest of each."""
     from analyses.diff.job_diff import common_rank
     from analyses.diff.job_side import JobSide
@@ -114,7 +114,7 @@ def _one_rank_of_each(sides: Sequence[RankInputs], runs: Sequence[Run]) -> list[
 def _windows_of_sides(options: argparse.Namespace) -> tuple[tuple[WindowQuery, WindowQuery] | None, WindowForm]:
     """Return the windows of both sides where one is named, and the form of all steps otherwise."""
     stretch = WindowArgs.of(options)
-    if stretch.names_a_window or stretch.whole or options.test_step is not None:
+    if stretch.names_window or stretch.whole or options.test_step is not None:
         other = stretch if options.test_step is None else replace(stretch, step=options.test_step)
         return (stretch.window(), other.window()), "usual"
     return None, "cpu" if stretch.cpu_window else "gpu"
@@ -156,6 +156,6 @@ DIFF = Command(
     ),
     examples=("diff trace.json.gz slower.json.gz", "diff trace.json.gz slower.json.gz --step 2 --fail-above 80%"),
     page="comparing.md",
-    options=(_add_pair, add_jobs, add_skeletons, add_json, add_window, add_written),
+    options=(_add_pair, add_jobs, add_summaries, add_json, add_window_and_loading, add_table_outputs),
     run=_run_diff,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from analyses.cli.command import Command
-from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_stretch
+from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_window
 from analyses.cli.outputs import write_json
 from analyses.cli.path_args import OutputFile, OutputFolder
 from analyses.cli.rank_inputs import RankInputs, print_lines
@@ -93,7 +93,7 @@ def _run_sync_deps(options: argparse.Namespace) -> None:
     from hta_graph.export.sync_dependencies import SyncDependencies, external_ids_json, sync_csv
     from hta_graph.storage.atomic_write import write_file
 
-    window = WindowArgs.of(options).window(otherwise_whole=True)
+    window = WindowArgs.of(options).window(whole_by_default=True)
     found = SyncDependencies(RankInputs.of(options).job_or_graph(), window)
     # A job has none: that is said before anything is written.
     ids = found.external_ids() if options.external_ids else None
@@ -115,6 +115,6 @@ SYNC_DEPS = Command(
     more="Both directions: calls on the CPU that wait for GPU work, and streams that wait for each other.",
     examples=("sync-deps trace.json.gz", "sync-deps trace.json.gz --external-ids waits.json"),
     page="simulators.md",
-    options=(add_inputs, add_jobs, add_json, add_stretch, _add_sync_outputs),
+    options=(add_inputs, add_jobs, add_json, add_window, _add_sync_outputs),
     run=_run_sync_deps,
 )

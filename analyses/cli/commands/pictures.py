@@ -7,8 +7,8 @@ import re
 
 from analyses.arg_types import whole_number
 from analyses.cli.command import Command
-from analyses.cli.commands.critical_path import path_of_window, say_default_window
-from analyses.cli.options import add_flight, add_inputs, add_jobs, add_window
+from analyses.cli.commands.critical_path import path_of_window, print_default_window
+from analyses.cli.options import add_flight, add_inputs, add_jobs, add_window_and_loading
 from analyses.cli.path_args import OutputFile
 from analyses.cli.rank_inputs import RankInputs
 from analyses.display.stderr import say
@@ -57,7 +57,7 @@ def _run_render(options: argparse.Namespace) -> None:
     drawn.check_picture(options.output, lanes=options.lanes)
     if options.path or options.lanes:
         path = path_of_window(options)
-        say_default_window(path, options)
+        print_default_window(path, options)
         picture = drawn.lanes_picture(path) if options.lanes else drawn.path_picture(path)
     elif options.around is not None:
         picture = drawn.around_picture(RankInputs.of(options).job_or_graph(), options.around, options.depth)
@@ -74,7 +74,7 @@ RENDER = Command(
     more="SVG and PNG need graphviz' dot; a .dot file is its source. EVENT_INDEX is the position in traceEvents.",
     examples=("render trace.json.gz --path -o path.dot", "render trace.json.gz --around 100 --depth 2 -o around.dot"),
     page="notebooks.md",
-    options=(add_inputs, add_jobs, add_flight, add_window, _add_picture),
+    options=(add_inputs, add_jobs, add_flight, add_window_and_loading, _add_picture),
     run=_run_render,
 )
 
@@ -93,7 +93,7 @@ def _run_timeline(options: argparse.Namespace) -> None:
 
     check_page_name(options.output)
     path = path_of_window(options)
-    say_default_window(path, options)
+    print_default_window(path, options)
     # A page about a step can turn to those around it, whoever named it.
     steps = step_rows(path.graph, options.data_load, steps_on_page(path))
     write_file(options.output, timeline_page(path, steps).html())
@@ -105,6 +105,6 @@ TIMELINE = Command(
     more="The lanes of CPU threads and streams, with what waited for what along the path.",
     examples=("timeline trace.json.gz -o timeline.html",),
     page="pages.md",
-    options=(add_inputs, add_jobs, add_flight, add_window, _add_page),
+    options=(add_inputs, add_jobs, add_flight, add_window_and_loading, _add_page),
     run=_run_timeline,
 )

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from analyses.cli.command import Command
-from analyses.cli.options import add_flight, add_inputs, add_jobs, add_skeletons, add_window
-from analyses.cli.outputs import check_page_name, say_open_in_browser, write_json
+from analyses.cli.options import add_flight, add_inputs, add_jobs, add_summaries, add_window_and_loading
+from analyses.cli.outputs import check_page_name, print_open_in_browser, write_json
 from analyses.cli.path_args import OutputFile
 from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
@@ -57,14 +57,14 @@ def _run_report(options: argparse.Namespace) -> None:
     if isinstance(few, JobGraph):
         _report_of_summaries(few, stretch, options)
     else:
-        graphs = asked.together(members=True) if few is None else {few.rank or 0: few}
-        _report_of_whole(graphs, stretch, options)
+        graphs = asked.together(communications=True) if few is None else {few.rank or 0: few}
+        _report_of_graphs(graphs, stretch, options)
 
 
-def _report_of_whole(graphs: Mapping[int, DependencyGraph], stretch: WindowArgs, options: argparse.Namespace) -> None:
+def _report_of_graphs(graphs: Mapping[int, DependencyGraph], stretch: WindowArgs, options: argparse.Namespace) -> None:
     """Write what all ranks tell that are held whole."""
+    from analyses.advice.verdict import representative_rank, verdict_document
     from analyses.scope import in_window
-    from analyses.verdict import representative_rank, verdict_document
     from hta_graph.paths.critical_path import critical_path
 
     window, patterns = stretch.window(job=list(graphs.values())), options.data_load
@@ -80,23 +80,23 @@ def _report_of_whole(graphs: Mapping[int, DependencyGraph], stretch: WindowArgs,
     scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
     slowest = representative_rank(paths, job)
     steps = {slowest: steps_of_report(paths[slowest], patterns)}
-    link = _written_overlay(paths[slowest], options)
+    link = _write_overlay(paths[slowest], options)
     causes = stragglers(scopes).tables["causes"] if job else None
     _write_page(report_page(scopes, paths, overlay=link, steps=steps, job=job, causes=causes), options)
 
 
 def _report_of_summaries(job: JobGraph, stretch: WindowArgs, options: argparse.Namespace) -> None:
     """Write what the skeletons of all ranks tell, and what two ranks do that are read whole."""
+    from analyses.advice.verdict import verdict_document
     from analyses.report.large_job_report import large_job, large_job_page
     from analyses.report.report import steps_of_report
     from analyses.scope import in_window
-    from analyses.verdict import verdict_document
-    from hta_graph.graph.job_graph import whole_ranks
+    from hta_graph.graph.job_graph import full_rank_graphs
     from hta_graph.paths.critical_path import critical_path
 
-    window, patterns = stretch.window(job=[job.graph(part.rank) for part in job.parts]), options.data_load
+    window, patterns = stretch.window(job=[job.graph(part.rank) for part in job.rank_graphs]), options.data_load
     many = large_job(job, window, patterns)
-    graphs = whole_ranks(job, many.shown_as)
+    graphs = full_rank_graphs(job, many.shown_as)
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
     if options.json:
         write_json(options.json, verdict_document(paths, many.path, many.shown_as), options.left_out)
@@ -105,12 +105,12 @@ def _report_of_summaries(job: JobGraph, stretch: WindowArgs, options: argparse.N
     scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
     first = paths[next(iter(many.shown_as))]
     steps, own_steps = (steps_of_report(path, patterns) for path in (many.path, first))
-    link = _written_overlay(first, options)
+    link = _write_overlay(first, options)
     page = large_job_page(many, scopes, paths, steps=steps, own_steps=own_steps, overlay=link)
     _write_page(page, options)
 
 
-def _written_overlay(path: CriticalPath, options: argparse.Namespace) -> str:
+def _write_overlay(path: CriticalPath, options: argparse.Namespace) -> str:
     """Write the overlay that is asked for; return where it is."""
     from hta_graph.export.perfetto.path_overlay import write_overlay
 
@@ -125,7 +125,7 @@ def _write_page(page: bytes, options: argparse.Namespace) -> None:
     from hta_graph.storage.atomic_write import write_file
 
     write_file(options.output, page)
-    say_open_in_browser(options.output)
+    print_open_in_browser(options.output)
 
 
 def _relative_link(overlay: str, page: str) -> str:
@@ -160,6 +160,6 @@ REPORT = Command(
     more="The page needs no network: it can be sent to somebody.",
     examples=("report trace.json.gz -o report.html", "report job -o job.html"),
     page="pages.md",
-    options=(add_inputs, add_jobs, add_flight, add_skeletons, add_window, _add_report),
+    options=(add_inputs, add_jobs, add_flight, add_summaries, add_window_and_loading, _add_report),
     run=_run_report,
 )

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from analyses.cli.command import Command
-from analyses.cli.options import add_inputs, add_output_place
+from analyses.cli.options import add_inputs, add_trace_output
 from analyses.cli.path_args import input_files
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.description import COUNTER_SERIES
@@ -33,10 +33,10 @@ KEYS_LISTED = 8
 
 def _add_strip(parser: argparse.ArgumentParser) -> None:
     """Add where the traces go, and what stays in them."""
-    add_output_place(parser, "a .json, .json.gz or .json.zst file; of several ranks a new folder")
+    add_trace_output(parser, "a .json, .json.gz or .json.zst file; of several ranks a new folder")
     parser.add_argument(
         "--keep",
-        type=_keep_list,
+        type=_parse_kept_names,
         default=(),
         metavar="WHAT[,WHAT]",
         help=f"keep these too: {', '.join(KEEP_OPTIONS)} (names are those of operators and kernels)",
@@ -45,10 +45,10 @@ def _add_strip(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="list every name that stays, to be looked through")
 
 
-def _keep_list(text: str) -> tuple[str, ...]:
+def _parse_kept_names(text: str) -> tuple[str, ...]:
     """Read what is kept.
 
-    >>> _keep_list("shapes,frames")
+    >>> _parse_kept_names("shapes,frames")
     ('shapes', 'frames')
     """
     words = tuple(dict.fromkeys(text.split(",")))
@@ -69,7 +69,7 @@ def _run_strip(options: argparse.Namespace) -> None:
     )
     found = TraceAnonymizer(options.keep, keep_times=options.keep_times)
     if len(files) == 1:
-        _write_one(found, files[0], options.output, asked)
+        _write_single_rank(found, files[0], options.output, asked)
     else:
         _write_folder(found, files, resolve_location(options.output), asked, input_files(options))
     is_piped = options.output == "-"  # what is said must not stand in the trace
@@ -77,7 +77,7 @@ def _run_strip(options: argparse.Namespace) -> None:
     print_lines(lines, to=sys.stderr if is_piped else None)
 
 
-def _write_one(found: TraceAnonymizer, file: RankFile, target: str, asked: RankInputs) -> None:
+def _write_single_rank(found: TraceAnonymizer, file: RankFile, target: str, asked: RankInputs) -> None:
     """Write the only rank to a file.
 
     Raises:
@@ -185,7 +185,7 @@ STRIP = Command(
 
 def _add_counters(parser: argparse.ArgumentParser) -> None:
     """Add where the trace goes, and which counters it gets."""
-    add_output_place(parser, "a .json or .json.gz file; of several ranks a folder")
+    add_trace_output(parser, "a .json or .json.gz file; of several ranks a folder")
     parser.add_argument("--only", choices=COUNTER_SERIES, help="only this counter")
 
 

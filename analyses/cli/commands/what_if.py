@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from analyses.arg_types import factor_text
 from analyses.cli.command import Command
-from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_near, add_skeletons, add_stretch
+from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_near, add_summaries, add_window
 from analyses.cli.outputs import write_json
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
@@ -16,7 +16,7 @@ from analyses.display.text_layout import clipped
 from hta_graph.errors import UsageError
 
 if TYPE_CHECKING:
-    from analyses.changes import NamedChange
+    from analyses.questions.what_if import NamedChange
 
 
 WHAT = "WHAT is KIND:PATTERN, KIND one of kernel, operator, module, annotation, collective, class, rank; or a PATTERN"
@@ -36,7 +36,7 @@ class _ScenarioList(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         """Print them."""
-        from analyses.changes import scenario_lines
+        from analyses.questions.what_if import scenario_lines
 
         print_lines(scenario_lines())
         parser.exit()
@@ -70,7 +70,7 @@ def _run_what_if(options: argparse.Namespace) -> None:
     ranks = RankInputs.of(options)
     if (options.near is not None or options.curve is not None) and ranks.many_ranks:
         raise UsageError("--near and --curve take all rows of all ranks; name one with --rank, or --skeletons never")
-    graph = ranks.job_or_graph(stretch.skeleton())
+    graph = ranks.job_or_graph(stretch.summary_request())
     found = asking.what_if(graph, window, asked, curve=options.curve, near=options.near)
     if options.json:
         write_json(options.json, asking.what_if_document(found), options.left_out)
@@ -79,7 +79,7 @@ def _run_what_if(options: argparse.Namespace) -> None:
 
 
 def _read_changes(changes: Sequence[tuple[str, str]]) -> list[NamedChange]:
-    from analyses.changes import removal_change, scenario_change
+    from analyses.questions.what_if import removal_change, scenario_change
 
     found = []
     for option, text in changes:
@@ -99,7 +99,7 @@ def _read_scale(text: str) -> NamedChange:
     Raises:
         UsageError: the factor is missing or no number.
     """
-    from analyses.changes import scale_change
+    from analyses.questions.what_if import scale_change
 
     what, equals, factor = text.rpartition("=")
     if not equals or not what:
@@ -123,6 +123,6 @@ WHAT_IF = Command(
         "what-if job --scenario cuda_graphs",
     ),
     page="what_if.md",
-    options=(add_inputs, add_jobs, add_flight, add_skeletons, add_json, add_stretch, _add_changes, add_near),
+    options=(add_inputs, add_jobs, add_flight, add_summaries, add_json, add_window, _add_changes, add_near),
     run=_run_what_if,
 )

@@ -98,7 +98,7 @@ def runs_before_crossings(path: CriticalPath, base_ns: int) -> Ints:
 
 def _viewer_lanes(graph: DependencyGraph) -> Ids:
     """Return the lane on which each event is drawn: what a thread does with other ranks lies among its other rows."""
-    lanes = [part.graph.event_table.lane + part.first_lane for part in graph.parts]
+    lanes = [part.graph.event_table.lane + part.first_lane for part in graph.rank_graphs]
     missing = len(graph.event_table) - sum(map(len, lanes))
     return np.concatenate([*lanes, np.full(missing, -1)]).astype(np.int32)
 
@@ -267,7 +267,7 @@ class PathEvents:
 
     def _track_name(self, part: int) -> str:
         graph = self.path.graph
-        rank = graph.parts[part].rank if len(graph.parts) > 1 else graph.rank
+        rank = graph.rank_graphs[part].rank if len(graph.rank_graphs) > 1 else graph.rank
         return TRACK_PREFIX + _shortened_name(self.path.window.label) + ("" if rank is None else f", rank {rank}")
 
     def _arrow_records(self, run: int) -> Iterator[str]:
@@ -400,7 +400,7 @@ def write_overlay(path: CriticalPath, target: str | Location, *, arrows: int = A
         TraceError: a trace's file is gone or has changed.
         OutputError: the file cannot be written or is a trace itself.
     """
-    check_output(target, [part.graph.path for part in path.graph.parts])
+    check_output(target, [part.graph.path for part in path.graph.rank_graphs])
     content, counts = _start_overlay(path, arrows)
     write_trace(target, content)
     return counts
@@ -408,11 +408,11 @@ def write_overlay(path: CriticalPath, target: str | Location, *, arrows: int = A
 
 def _start_overlay(path: CriticalPath, limit: int) -> tuple[Iterator[bytes], OverlayCounts]:
     graph = path.graph
-    lowest = graph.parts[0].graph.trace if len(graph.parts) > 1 else graph.trace
+    lowest = graph.rank_graphs[0].graph.trace if len(graph.rank_graphs) > 1 else graph.trace
     original = read_original(lowest)
     wanted, crossings = runs_with_arrows(path, original.base_ns), runs_before_crossings(path, original.base_ns)
     arrows = PathArrows(wanted[: max(limit, 0)], crossings[: max(limit, 0)])
-    if isinstance(graph, JobGraph) and len(graph.parts) > 1:
+    if isinstance(graph, JobGraph) and len(graph.rank_graphs) > 1:
         content = _job_chunks(path, graph, original, arrows)
     else:
         content = original.with_rows(PathEvents(path, _target_of_rank(path, original), arrows).lines())
@@ -444,11 +444,11 @@ def _job_chunks(path: CriticalPath, job: JobGraph, first: OriginalTrace, arrows:
     events = np.unique(path.runs.event[arrows.to_events])
     yield first.text[: first.first + 1]
     between = b""
-    for part in job.parts:
+    for part in job.rank_graphs:
         # One rank's text at a time is in memory, beside the first one's, which frames all.
-        original = first if part.place == 0 else read_original(part.graph.trace)
+        original = first if part.index == 0 else read_original(part.graph.trace)
         alone = job.graph(part.rank)
-        moved = rewrite_rows(original, alone, part.graph, part.place, part.rank, first.base_ns, numbers)
+        moved = rewrite_rows(original, alone, part.graph, part.index, part.rank, first.base_ns, numbers)
         inside = original.text[original.first + 1 : original.end].strip()
         yield between if inside else b""
         yield from moved.text(original.first + 1, original.end)
@@ -456,7 +456,7 @@ def _job_chunks(path: CriticalPath, job: JobGraph, first: OriginalTrace, arrows:
         for record in moved.added:
             yield between + orjson.dumps(record)
             between = b",\n"
-        own = events[job.rank_index_of(events) == part.place]
+        own = events[job.rank_index_of(events) == part.index]
         rows = zip(own.tolist(), job.event_table.index[own].tolist(), strict=True)
         places.update((row, moved.place_of(index)) for row, index in rows)
     canvas = OverlayTarget(

@@ -304,7 +304,7 @@ class _LaneCrossings:
         """Say how long the rank waited that a crossing from another one leads to."""
         if self._parts[0, at] == self._parts[1, at] or not isinstance(self._graph, JobGraph):
             return ""
-        came_last, waited = (self._graph.parts[place].rank for place in self._parts[:, at].tolist())
+        came_last, waited = (self._graph.rank_graphs[place].rank for place in self._parts[:, at].tolist())
         time_ns = int(self._graph.waited(self._target[at : at + 1])[0])
         return f"rank {waited} waited {format_duration(time_ns)} for rank {came_last}"
 

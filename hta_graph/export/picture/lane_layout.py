@@ -246,7 +246,7 @@ def lane_scene(path: CriticalPath, finest_ns: int, kinds: Collection[EdgeKind] |
     else:
         arrows, left = arrows_of_kinds(path, shown, kinds), 0
     lanes = [code for code in lane_order(graph).tolist() if shown[code]]
-    ranks_left = len(graph.parts) - len(parts)
+    ranks_left = len(graph.rank_graphs) - len(parts)
     return LaneScene(
         path, lanes, tracks, depth, shown, merged, arrows, resolution, len(rows), ranks_left, lanes_left, left
     )
@@ -255,7 +255,9 @@ def lane_scene(path: CriticalPath, finest_ns: int, kinds: Collection[EdgeKind] |
 def lane_label(path: CriticalPath, lane: int, size: int) -> str:
     """Name a lane, of a job with its rank."""
     graph = path.graph
-    of_rank = f"rank {graph.parts[int(graph.rank_index_of_lane[lane])].rank}: " if len(graph.parts) > 1 else ""
+    of_rank = (
+        f"rank {graph.rank_graphs[int(graph.rank_index_of_lane[lane])].rank}: " if len(graph.rank_graphs) > 1 else ""
+    )
     return of_rank + short_label(graph.lanes.labels[lane], size - len(of_rank))
 
 

@@ -30,13 +30,7 @@ from hta_graph.multi_rank.matching.match_checks import (
     summarize_unmatched,
     unmatched_reasons,
 )
-from hta_graph.multi_rank.matching.match_ranks import (
-    ORDER,
-    MatchedChannel,
-    MatchKey,
-    match_ranks,
-    rank_records,
-)
+from hta_graph.multi_rank.matching.match_ranks import ORDER, MatchedChannel, MatchKey, match_ranks, rank_records
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.matching.sequence_alignment import MIN_PAIRS
 

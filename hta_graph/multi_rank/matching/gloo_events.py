@@ -62,7 +62,7 @@ def read_gloo_events(graph: DependencyGraph, calls: Collection[str]) -> GlooEven
     Raises:
         TraceError: the file, which is read once more where there are such rows, is gone or has changed.
     """
-    rows = _rows_by_start(graph, graph.marks.gloo_collective)
+    rows = _rows_by_start(graph, graph.event_flags.gloo_collective)
     if not len(rows):
         return None
     is_call = np.array([name in calls for name in graph.names])[graph.event_table.name]

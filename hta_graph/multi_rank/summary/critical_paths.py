@@ -15,7 +15,7 @@ import numpy as np
 from hta_graph.arrays import column_types, distinct, freeze, take_or
 from hta_graph.errors import QueryError, TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph, whole_ranks
+from hta_graph.graph.job_graph import JobGraph, full_rank_graphs
 from hta_graph.graph.rank_summary import RankSummary, StepColumns, fingerprint, summary_rows
 from hta_graph.model import Ids
 from hta_graph.multi_rank.join_ranks import join_ranks
@@ -130,13 +130,13 @@ class SummaryPaths:
         self._job, self._matched, self._ask = job, matched, ask
         self._known: dict[tuple[tuple[int, int, int], tuple[str, ...]], CriticalPath] = {}
 
-    def whole_ranks(self, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
+    def full_rank_graphs(self, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
         """Return the whole graphs of some ranks.
 
         Raises:
             HtaGraphError: a file cannot be read once more, or has changed.
         """
-        return whole_ranks(self._job, ranks)
+        return full_rank_graphs(self._job, ranks)
 
     def paths(self, windows: Sequence[WindowQuery], data_load: Sequence[str]) -> list[CriticalPath]:
         """Return the paths of windows.
@@ -173,11 +173,11 @@ class SummaryPaths:
         job = self._with_excerpts(excerpts)
         moved = [window_in_job(window, self._job, job) for window in windows]
         pieces, number = [segments_in_job(hops.between, self._job, job)], [hops.between_window]
-        for part in job.parts:
+        for part in job.rank_graphs:
             if part.rank in excerpts:
                 told = _leg_segments_of(excerpts[part.rank])
-                pieces.append(_segments_of_rank_in_job(told.pieces, job, part.place))
-                number.append(hops.hops.window[hops.hops.part == part.place][told.hop])
+                pieces.append(_segments_of_rank_in_job(told.pieces, job, part.index))
+                number.append(hops.hops.window[hops.hops.part == part.index][told.hop])
         merged = SegmentTable.join(pieces).merged(np.concatenate(number), len(windows))
         chains = [walk_back(job, window.sink.point, window.start_ns) for window in moved]
         return [CriticalPath(job, *of) for of in zip(moved, chains, merged, strict=True)]
@@ -185,7 +185,7 @@ class SummaryPaths:
     def _questions(self, hops: JobLegs, data_load: tuple[str, ...]) -> dict[int, ExcerptRequest]:
         found, clocks = dict[int, ExcerptRequest](), self._matched.clocks.by_rank
         for place in np.unique(hops.hops.part).tolist():
-            part = self._job.parts[place]
+            part = self._job.rank_graphs[place]
             answers = part.graph.attached(RankSummary)
             whole = (len(part.graph.event_table), fingerprint(self._job.graph(part.rank)))
             size, content = whole if answers is None else (answers.size, answers.content)
@@ -197,7 +197,7 @@ class SummaryPaths:
     def _with_excerpts(self, excerpts: Mapping[int, DependencyGraph]) -> JobGraph:
         """Join the ranks again, with more rows of those that the paths come by."""
         graphs = []
-        for part in self._job.parts:
+        for part in self._job.rank_graphs:
             own = self._job.graph(part.rank)
             more, answers = excerpts.get(part.rank), own.attached(RankSummary)
             if more is not None and answers is not None:
@@ -232,7 +232,7 @@ def _with_window(path: CriticalPath, window: Window) -> CriticalPath:
 
 def _segments_of_rank_in_job(pieces: SegmentTable, job: JobGraph, place: int) -> SegmentTable:
     """Return pieces of one rank's rows and lanes as the job's."""
-    part = job.parts[place]
+    part = job.rank_graphs[place]
     event, call = (part.of_job(column).astype(np.int32) for column in (pieces.event, pieces.open_call))
     # Lanes of communication on CPUs stand behind those of all ranks, in the same order as behind those of one.
     members = job.members.take(job.members.part == place)

@@ -137,7 +137,7 @@ def job_path_legs(job: JobGraph, windows: Sequence[Window], data_load: Sequence[
 def _with_clock_faults(job: JobGraph, chain: Chain) -> Chain:
     """Let time fall to where what is passed over falls: on a walk back it never rises."""
     dips = np.zeros(len(job.timeline.times), np.int64)
-    for part in job.parts:
+    for part in job.rank_graphs:
         answers = part.graph.attached(RankSummary)
         if answers is not None and len(answers.clock_dip):
             dips[2 * part.first_row : 2 * part.first_row + len(answers.clock_dip)] = answers.clock_dip
@@ -164,7 +164,7 @@ def _legs_of_path(job: JobGraph, number: int, chain: Chain, window: Window) -> W
         end=chain.times, lane=-1,
     ).take(told)  # fmt: skip
     # Behind the last point the window may go on, on a thread: a lane is the rank's own, as the point is.
-    lane = window.sink.lane - job.parts[int(part[0])].first_lane if window.sink.lane >= 0 else -1
+    lane = window.sink.lane - job.rank_graphs[int(part[0])].first_lane if window.sink.lane >= 0 else -1
     behind = WindowLegs.of(
         window=number, part=part[:1], point=points[:1], stop=points[:1], start=chain.times[:1],
         end=window.end_ns, lane=lane,
@@ -178,7 +178,7 @@ def _points_in_ranks(job: JobGraph, points: Ids, part: Ids) -> Ids:
     rows = event_of(points)
     for place in np.unique(part[part >= 0]).tolist():
         here = np.flatnonzero(part == place)
-        own = summary_rows(job.parts[place].graph)[job.parts[place].of_rank(rows[here])]
+        own = summary_rows(job.rank_graphs[place].graph)[job.rank_graphs[place].of_rank(rows[here])]
         found[here] = np.where(is_end(points[here]), end_point(own), start_point(own))
     return found
 
@@ -216,7 +216,7 @@ def segments_in_job(pieces: SegmentTable, job: JobGraph, other: JobGraph) -> Seg
 def _rows_in_job(rows: Ids | Ints, job: JobGraph, other: JobGraph) -> Ints:
     """Return rows of one job as those of another; -1 stays."""
     number = np.full(len(job.event_table), -1, np.int64)
-    for part, its in zip(job.parts, other.parts, strict=True):
+    for part, its in zip(job.rank_graphs, other.rank_graphs, strict=True):
         kept, more = summary_rows(part.graph), summary_rows(its.graph)
         number[part.first_row : part.first_row + len(kept)] = its.first_row + np.searchsorted(more, kept)
     meets = job.rendezvous_rows

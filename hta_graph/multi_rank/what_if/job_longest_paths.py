@@ -101,7 +101,7 @@ class _AwaitedPoints:
         self.part = (known >> 40).astype(np.int32)
         self.row = ((known & ((1 << 40) - 1)) >> 1).astype(np.int32)
         self.at_end = (known & 1).astype(np.bool_)
-        first = np.searchsorted(self.part, np.arange(len(job.parts) + 1))
+        first = np.searchsorted(self.part, np.arange(len(job.rank_graphs) + 1))
         self.of_rank = [slice(*bounds) for bounds in zip(first[:-1].tolist(), first[1:].tolist(), strict=True)]
         self.place = at.reshape(-1) - first[self.part[at.reshape(-1)]]
         """For each edge the place of its source among the points of its rank."""
@@ -127,9 +127,9 @@ def _rank_boundaries(
     goes = np.flatnonzero(~meets[edges.target])
     part = job.rank_index_of(edges.target[goes])
     order = np.argsort(part, kind="stable")
-    first = np.searchsorted(part[order], np.arange(len(job.parts) + 1))
+    first = np.searchsorted(part[order], np.arange(len(job.rank_graphs) + 1))
     instants, ranks = [], []
-    for own, begins, past in zip(job.parts, first[:-1].tolist(), first[1:].tolist(), strict=True):
+    for own, begins, past in zip(job.rank_graphs, first[:-1].tolist(), first[1:].tolist(), strict=True):
         kept = summary_rows(own.graph)
         at = goes[order[begins:past]]
         is_message = ~meets[edges.source[at]]
@@ -149,7 +149,7 @@ def _rank_boundaries(
             instant=number.reshape(-1), row=kept[own.of_rank(edges.target[at])], is_message=is_message,
             rule=job.edge_table.rule[edges.row[at]], is_doubtful=doubtful[edges.row[at]],
         )  # fmt: skip
-        mine = asked.of_rank[own.place]
+        mine = asked.of_rank[own.index]
         rows = take_or(kept, own.of_rank(asked.row[mine]))
         names = [job.name_of(row) for row in edges.source[told].tolist()]
         ranks.append(RankBoundary(given, names, rows.astype(np.int32), asked.at_end[mine]))
@@ -376,7 +376,7 @@ class JobSolutions:
         self.answers = answers
         self.drafts = drafts
         self._window, self._points = window, points
-        self._ranks = [part.rank for part in job.parts]
+        self._ranks = [part.rank for part in job.rank_graphs]
         self._place = {rank: place for place, rank in enumerate(self._ranks)}
         self._usual = last_rank(job, window)
         self._at = {

@@ -69,7 +69,7 @@ def with_normalized_ranks(job: JobGraph, changes: Sequence[Change], ask: ReadRep
 def _normalization_of(job: JobGraph, rank: int, ask: ReadReplayAnswers) -> RankNormalization:
     place = job.index_of_rank(rank)
     asked = ask("reading the rank that is compared", [rank], None)[rank].asked
-    others = [part.rank for part in job.parts if part.place != place]
+    others = [part.rank for part in job.rank_graphs if part.index != place]
     most = max(MIN_COMPARED_RANKS, min(MAX_COMPARED_RANKS, MAX_COMPARED_WEIGHTS // max(len(asked.place), 1)))
     if len(others) > most:
         others = [others[at * len(others) // most] for at in range(most)]
@@ -153,7 +153,7 @@ class JobReplay:
     def __post_init__(self) -> None:
         self._until = self.window.end_ns
         self._points = job_boundary(self.job)
-        self._rank = [part.rank for part in self.job.parts]
+        self._rank = [part.rank for part in self.job.rank_graphs]
         self._place = {rank: place for place, rank in enumerate(self._rank)}
 
     # -- predictions ---------------------------------------------------------------------------------------------------
@@ -345,21 +345,21 @@ class JobReplay:
     ) -> Callable[[int], ReplayRequest]:
         members, clocks = self.job.members, self.matched.clocks.by_rank
         last = last_rank(self.job, self.window)
-        first = np.searchsorted(members.part, np.arange(len(self.job.parts) + 1)).tolist()
+        first = np.searchsorted(members.part, np.arange(len(self.job.rank_graphs) + 1)).tolist()
 
         def question(rank: int) -> ReplayRequest:
-            part = self.job.parts[self._place[rank]]
-            answers, told = part.graph.attached(RankSummary), self._points.ranks[part.place]
+            part = self.job.rank_graphs[self._place[rank]]
+            answers, told = part.graph.attached(RankSummary), self._points.ranks[part.index]
             content = fingerprint(self.job.graph(rank)) if answers is None else answers.content
             return ReplayRequest(
                 window=ReplayRequest.window_record(self.window, self.asked),
-                is_last=part.place == last,
+                is_last=part.index == last,
                 annotations=self.annotations,
                 until=self._until,
                 clock=SummaryRequest.clock_record(clocks[rank]),
                 content=content,
-                numbers=members.number[first[part.place] : first[part.place + 1]].tolist(),
-                times=self._points.instants[part.place].time.tolist(),
+                numbers=members.number[first[part.index] : first[part.index + 1]].tolist(),
+                times=self._points.instants[part.index].time.tolist(),
                 names=told.names,
                 edges=told.edges,
                 awaited_rows=told.awaited_rows.tolist(),

@@ -345,7 +345,7 @@ def _rank_window(job: JobGraph, asked: ReplayRequest) -> Window:
     """
     given = dict(asked.window)
     question = given.pop("asked")
-    known = {window.asked: window for window in SummaryRequest(asked.annotations).windows(job.parts[0].graph)}
+    known = {window.asked: window for window in SummaryRequest(asked.annotations).windows(job.rank_graphs[0].graph)}
     # What nobody named is a step, or all where there are none.
     default = whole() if given["step"] is None else step(given["step"], cpu_window=given["form"] == "cpu")
     sink = Sink(-1, given["end_ns"])

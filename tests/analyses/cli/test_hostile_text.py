@@ -20,16 +20,9 @@ from hta_graph.text.sanitize import sanitize
 from tests.support.cli_parsers import parsers_by_command
 from tests.support.command_line import run_command
 from tests.support.deep_tests import deep
+from tests.text_attacks.absurd_numbers import NUMBERS, attack_options, numeric_options
 from tests.text_attacks.command_lines import Material, Screen, ask_in_process, stray_characters
-from tests.text_attacks.numbers import NUMBERS, attack_options, numeric_options
-from tests.text_attacks.texts import (
-    ALL_AT_ONCE,
-    TEXTS,
-    attack,
-    faults_on_terminal,
-    lines_of,
-    written_material,
-)
+from tests.text_attacks.hostile_texts import ALL_AT_ONCE, TEXTS, attack, faults_on_terminal, lines_of, written_material
 
 ROOT = Path(__file__).parents[3]
 COMMANDS = list(parsers_by_command())

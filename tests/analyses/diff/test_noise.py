@@ -7,13 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from analyses.diff.noise import (
-    LEAST_OF_STEPS,
-    Repetitions,
-    band_of_medians,
-    band_of_steps,
-    noise_of_repetitions,
-)
+from analyses.diff.noise import LEAST_OF_STEPS, Repetitions, band_of_medians, band_of_steps, noise_of_repetitions
 from hta_graph.model import Floats
 
 RECORDINGS = 4_000

@@ -14,14 +14,7 @@ import pandas as pd
 import pytest
 
 import analyses
-from analyses import (
-    DeviceType,
-    LabeledTrace,
-    TimeSeriesTypes,
-    Trace,
-    TraceAnalysis,
-    TraceDiff,
-)
+from analyses import DeviceType, LabeledTrace, TimeSeriesTypes, Trace, TraceAnalysis, TraceDiff
 from hta_graph.errors import OutputError, QueryError, UsageError
 from tests.support.deep_tests import deep
 from tests.support.host_builder import host_of

@@ -9,10 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analyses.hta.breakdowns import (
-    hta_gpu_kernels_with_user_annotations,
-    hta_gpu_user_annotation_breakdown,
-)
+from analyses.hta.breakdowns import hta_gpu_kernels_with_user_annotations, hta_gpu_user_annotation_breakdown
 from analyses.hta.frame import hta_scopes, hta_trace_frames
 from analyses.questions.annotation_times import (
     annotated_activities,

@@ -245,9 +245,9 @@ def test_every_trace_is_an_identity_and_its_communication_is_known_by_name(real_
     for path in real_traces:
         graph = graph_of_file(path)
         check_identities(graph)
-        codes = graph.event_table.name[graph.marks.communicates]
+        codes = graph.event_table.name[graph.event_flags.communicates]
         found |= {graph.names[code].partition("(")[0] for code in codes.tolist()}
-        assert len(activities(graph)) == (graph.is_gpu & ~graph.marks.waits_on_device).sum()
+        assert len(activities(graph)) == (graph.is_gpu & ~graph.event_flags.waits_on_device).sum()
     known = {
         "_combine_all_to_all_kernel",
         "_mxfp8_all_to_all_expert_major_kernel",

@@ -16,14 +16,7 @@ from analyses.scope import Scope, in_window, whole
 from hta_graph.paths.windows import between, step
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.deep_tests import deep
-from tests.support.golden_graphs import (
-    NANOSECONDS,
-    TRACES,
-    answered,
-    exact_scopes,
-    graphs,
-    kept_as_documented,
-)
+from tests.support.golden_graphs import NANOSECONDS, TRACES, answered, exact_scopes, graphs, kept_as_documented
 from tests.support.reference_percentile import percentile
 from tests.support.shared_traces import graph_of_file
 from tests.support.trace_builder import TraceBuilder

@@ -25,14 +25,7 @@ from hta_graph.errors import QueryError
 from hta_graph.paths.windows import between
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.deep_tests import deep
-from tests.support.golden_graphs import (
-    TRACES,
-    WHOLE_MICROSECONDS,
-    answered,
-    exact_scopes,
-    graphs,
-    kept_as_documented,
-)
+from tests.support.golden_graphs import TRACES, WHOLE_MICROSECONDS, answered, exact_scopes, graphs, kept_as_documented
 from tests.support.shared_traces import graph_of_file
 from tests.support.trace_builder import TraceBuilder
 

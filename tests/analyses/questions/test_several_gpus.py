@@ -8,13 +8,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.answer import Answer
-from analyses.questions import (
-    collectives,
-    idle_time,
-    memory_bandwidth,
-    overlap,
-    temporal_breakdown,
-)
+from analyses.questions import collectives, idle_time, memory_bandwidth, overlap, temporal_breakdown
 from analyses.questions.info import info_document, info_lines
 from analyses.questions.temporal_breakdown import breakdown_by_gpu
 from analyses.scope import Scope, in_window, per_step, several_gpus, whole

@@ -230,9 +230,8 @@ def test_the_answer_states_assumptions_and_what_is_frozen(capsys: pytest.Capture
 
 @pytest.mark.slow
 def test_a_pipe_gets_whole_names_and_a_terminal_lines_that_fit(capsys: pytest.CaptureFixture[str]) -> None:
-    from analyses.changes import scale_change
     from analyses.display.console import text_of
-    from analyses.questions.what_if import what_if, what_if_lines
+    from analyses.questions.what_if import scale_change, what_if, what_if_lines
 
     job = hg.read_job(JOB)
     for changes in ([], [scale_change("kernel:sgemm", 0.5)]):

@@ -71,8 +71,8 @@ def test_of_many_lanes_those_on_the_path_and_the_busiest_are_drawn(
     time_on = Counter[int]()
     for lane, ns in zip(path.segment_table.lane.tolist(), path.segment_table.length.tolist(), strict=True):
         time_on[lane] += ns
-    labels = {f"rank {path.graph.parts[path.graph.rank_index_of_lane[lane]].rank}: {path.graph.lanes.labels[lane]}"
-              for lane, _ in time_on.most_common(2)}  # fmt: skip
+    rank_of_lane = [path.graph.rank_graphs[at].rank for at in path.graph.rank_index_of_lane]
+    labels = {f"rank {rank_of_lane[lane]}: {path.graph.lanes.labels[lane]}" for lane, _ in time_on.most_common(2)}
     assert {lane.label for lane in page.scene.lanes} == labels
     assert page.scene.lanes_left == len(every.lanes) - 2
     assert f"2 of {len(every.lanes)} threads and streams are drawn" in page.notes[-1]

@@ -11,8 +11,8 @@ import pytest
 
 import hta_graph as hg
 from analyses.cli.main import main
-from analyses.opportunities import Gain
 from analyses.report import opportunities
+from analyses.report.gain_curves import Gain
 from analyses.report.opportunities import BOTTOM, RIGHT, ROOM, TOP, GainSection, gain_figure, gain_sections
 from analyses.report.report import page
 from hta_graph.errors import QueryError

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
+from analyses.advice.verdict import verdict
 from analyses.cli.main import main
 from analyses.report import sections
 from analyses.report.page_tables import Bar, BarPart, Section, SectionTable
@@ -19,7 +20,6 @@ from analyses.report.report import page, report_page
 from analyses.report.sections import PARTS, job_section
 from analyses.report.timeline import timeline_page
 from analyses.scope import in_window
-from analyses.verdict import verdict
 from hta_graph.colours import BOUND_COLOUR
 from tests.support.samples import FOUR_RANKS, ONE_RANK
 from tests.support.shared_traces import SHARED

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.manual import ROOT, blocks, pages
+from tests.support.manual_pages import ROOT, blocks, pages
 
 # Looked for without importing it: what trains is another process.
 pytest.importorskip("torch", reason="PyTorch is absent; pip install torch runs them")

@@ -203,7 +203,7 @@ def test_the_table_of_clocks_says_what_to_subtract() -> None:
 @pytest.mark.slow
 @pytest.mark.shared
 def test_five_milliseconds_written_into_the_files_are_found() -> None:
-    graphs = hg.read_graphs(SHARED / "traces" / "nanogpt_ddp_8xh100", members=True)
+    graphs = hg.read_graphs(SHARED / "traces" / "nanogpt_ddp_8xh100", communications=True)
     ranks = {graph.trace.rank or 0: read_communications(graph) for graph in graphs}
     shift = {rank: 5_000 * US * (-1) ** rank if rank else 0 for rank in ranks}
     moved = {

@@ -16,14 +16,7 @@ from tests.simulator.ranks import record_job, simulate_job
 from tests.support.deep_tests import cases
 from tests.support.gloo_builder import MAIN, GlooRank
 from tests.support.shared_traces import SHARED
-from tests.support.summary_job import (
-    ALL_KINDS,
-    SUMMARY_KINDS,
-    answer_or_error,
-    path_json,
-    recorded_ranks,
-    summary_job,
-)
+from tests.support.summary_job import ALL_KINDS, SUMMARY_KINDS, answer_or_error, path_json, recorded_ranks, summary_job
 
 JOBS = ("nanogpt_ddp_8xh100", "dlrm_8xv100", "megatron_tp2_v100")
 
@@ -68,7 +61,7 @@ def ranks_with_a_backward_pass(folder: Path) -> list[hg.DependencyGraph]:
         trace.worked("all_reduce", 63, 70, elements=9)
         trace.op("aten::add", 78, 83, tid=MAIN)
         paths.append(trace.write(folder / f"rank{rank}.json"))
-    return list(hg.read_graphs(paths, members=True))
+    return list(hg.read_graphs(paths, communications=True))
 
 
 def test_what_a_thread_waited_for_is_compared_with_its_communication(tmp_path: Path) -> None:
@@ -92,7 +85,7 @@ def drifting_ranks(folder: Path, count: int = 60) -> list[hg.DependencyGraph]:
                 "all_reduce", shown(come + 3), shown(begin + 50_000 + (7 * at + 3 * rank) % 11), elements=8 + at
             )
         paths.append(trace.write(folder / f"rank{rank}.json"))
-    return list(hg.read_graphs(paths, members=True))
+    return list(hg.read_graphs(paths, communications=True))
 
 
 def _drifted(ahead: float, drift: float, time: float) -> float:
@@ -119,7 +112,7 @@ def test_jobs_of_all_kinds_say_the_same(tmp_path: Path, scenario: str, backend: 
 @pytest.mark.parametrize("job", [*sorted(path.name for path in (SHARED / "gloo").glob("*_*r_*")), *JOBS])
 def test_real_jobs_say_the_same(job: str) -> None:
     folder = SHARED / ("traces" if job in JOBS else "gloo") / job
-    assert_same(list(hg.read_graphs(folder, members=True)))
+    assert_same(list(hg.read_graphs(folder, communications=True)))
 
 
 def test_what_a_rank_did_least_of_is_added_up_by_class(tmp_path: Path) -> None:
@@ -142,8 +135,8 @@ def test_a_window_that_takes_all_rows_is_refused(tmp_path: Path) -> None:
 def test_a_job_of_files_holds_skeletons_where_that_is_asked_for(tmp_path: Path) -> None:
     job = simulate_job(SCENARIOS["ddp"](random_shape("ddp", "nccl", 1)))
     paths = record_job(job, DAMAGES["clocks"].recording(job, random.Random(1)), tmp_path).paths
-    whole, few = hg.read_job(paths), hg.read_job(paths, skeletons=True, cache=tmp_path / "cache")
+    whole, few = hg.read_job(paths), hg.read_job(paths, summaries=True, cache=tmp_path / "cache")
     assert len(few.event_table) < len(whole.event_table)
     assert path_json(few, hg.whole()) == path_json(whole, hg.whole())
-    again = hg.read_job(paths, skeletons=True, cache=tmp_path / "cache")
+    again = hg.read_job(paths, summaries=True, cache=tmp_path / "cache")
     assert path_json(again, None) == path_json(whole, None)

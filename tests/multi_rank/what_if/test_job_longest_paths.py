@@ -28,7 +28,7 @@ US = 1000
 
 
 def few_rows(paths: list[Path]) -> hg.JobGraph:
-    return summary_job(hg.read_graphs(paths, members=True))
+    return summary_job(hg.read_graphs(paths, communications=True))
 
 
 def rows_of(table: Arrivals | IncomingTimes) -> list[tuple[int, ...]]:
@@ -82,7 +82,7 @@ def test_a_message_is_no_rendezvous_but_a_point_of_the_other_rank(tmp_path: Path
 
 def predictions(paths: list[Path], *changes: hg.Change) -> tuple[JobPrediction, hg.Replayed]:
     """Predict the whole trace, asked rank by rank and as one graph."""
-    graphs = list(hg.read_graphs(paths, members=True))
+    graphs = list(hg.read_graphs(paths, communications=True))
     few = summary_job(graphs)
     elsewhere = summary_replay(few)
     assert elsewhere is not None

@@ -20,13 +20,7 @@ from hta_graph.what_if.sensitivity import next_on_path
 from tests.support.deep_tests import cases, some_of
 from tests.support.random_jobs import random_ranks
 from tests.support.shared_traces import SHARED
-from tests.support.summary_job import (
-    ALL_KINDS,
-    SUMMARY_KINDS,
-    answer_or_error,
-    recorded_ranks,
-    summary_job,
-)
+from tests.support.summary_job import ALL_KINDS, SUMMARY_KINDS, answer_or_error, recorded_ranks, summary_job
 
 REAL = ("nanogpt_ddp_8xh100", "dlrm_8xv100", "megatron_tp2_v100")
 NAMED = {
@@ -98,7 +92,7 @@ def assert_same(graphs: list[hg.DependencyGraph], *, most_windows: int = 3) -> N
 
 def random_graphs(folder: Path, seed: int) -> list[hg.DependencyGraph]:
     paths = [trace.write(folder / f"rank{at}.json") for at, trace in enumerate(random_ranks(seed))]
-    return list(hg.read_graphs(paths, members=True))
+    return list(hg.read_graphs(paths, communications=True))
 
 
 def assert_same_of_equals(graphs: list[hg.DependencyGraph], *texts: str) -> None:
@@ -155,7 +149,7 @@ def test_jobs_of_all_kinds_predict_the_same(tmp_path: Path, scenario: str, backe
 @pytest.mark.parametrize("job", some_of([*REAL[::-1], *sorted(path.name for path in (SHARED / "gloo").glob("*_*r_*"))]))
 def test_real_jobs_predict_the_same(job: str) -> None:
     folder = SHARED / ("traces" if job in REAL else "gloo") / job
-    assert_same(list(hg.read_graphs(folder, members=True)), most_windows=1)
+    assert_same(list(hg.read_graphs(folder, communications=True)), most_windows=1)
 
 
 @pytest.mark.slow

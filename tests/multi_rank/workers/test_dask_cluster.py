@@ -25,15 +25,7 @@ from tests.support.child_processes import child_processes, is_running, wait_unti
 from tests.support.command_line import folder_contents, one_error, run_command
 from tests.support.dask_cluster import cluster
 from tests.support.deep_tests import deep
-from tests.support.worker_tasks import (
-    BROKEN,
-    as_text,
-    kill_next,
-    rank_file,
-    reading,
-    slow_file,
-    working_children,
-)
+from tests.support.worker_tasks import BROKEN, as_text, kill_next, rank_file, reading, slow_file, working_children
 
 pytest.importorskip("distributed")
 

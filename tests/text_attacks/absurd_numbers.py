@@ -12,7 +12,7 @@ from typing import Any
 from tests.support.cli_parsers import options_of, parsers_by_command
 from tests.support.output_commands import names_a_file
 from tests.text_attacks.command_lines import Asked, Material, ask_in_process
-from tests.text_attacks.texts import lines_of, with_labels, written_material
+from tests.text_attacks.hostile_texts import lines_of, with_labels, written_material
 
 NUMBERS = (
     "1e308", "-1e308", "nan", "inf", "-inf", "Infinity", "-1", "0", "-0", "1e-308", "1e400", "1e5", "0.5", "1.5", "+1",

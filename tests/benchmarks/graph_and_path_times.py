@@ -1,4 +1,4 @@
-"""Graph and path of a trace that has been read: ``python -m tests.benchmarks.graph_and_path TRACE``; prints JSON."""
+"""Graph and path of a trace in memory: ``python -m tests.benchmarks.graph_and_path_times TRACE``; prints JSON."""
 
 from __future__ import annotations
 

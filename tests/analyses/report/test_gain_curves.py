@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from analyses.opportunities import (
+from analyses.report.gain_curves import (
     Gain,
     Gains,
     conclusion_without_curves,

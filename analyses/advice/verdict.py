@@ -1,24 +1,31 @@
-"""The verdict as answers print it: what a run is bound by, what is doubtful, what an expert would do about it."""
+"""The verdict as answers print it: what a run is bound by, what is doubtful, what an expert would do about it.
+
+Of a large job it also chooses the ranks that represent it: the one that matters, and a typical one to compare it with.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from analyses.advice.facts import PathFacts, PathFinding
-from analyses.advice.format import brief_duration, brief_share, quoted
 from analyses.advice.rules import advice_of, verdict_of
 from analyses.display.labels import short_labels
+from analyses.display.sentence_format import brief_duration, brief_share, quoted
 from analyses.window_report import job_record
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.rank_crossings import straggler_place
+from hta_graph.paths.rank_crossings import straggler_index
 from hta_graph.text.sanitize import encodable_path
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 ADVICE_LISTED = 3
 """A text gives so much advice; JSON holds all."""
 
-ALIKE = 0.05
+SAME_LENGTH_SHARE = 0.05
 """Ranks are alike where their windows differ by less than this."""
 
 
@@ -41,13 +48,13 @@ def _replayed_verdict(facts: PathFacts) -> list[PathFinding]:
 
 
 def _finding_text(finding: PathFinding, facts: PathFacts) -> PathFinding:
-    if not finding.saves_ns or not facts.is_worth(finding.saves_ns):
+    if not finding.saves_ns or not facts.is_notable(finding.saves_ns):
         return finding
     gain = f"as fast as the others it would save {facts.told(finding.saves_ns)}"
-    return replace(finding, text=f"{finding.text}; {gain}{longer_text(finding, facts)}")
+    return replace(finding, text=f"{finding.text}; {gain}{takes_longer_text(finding, facts)}")
 
 
-def longer_text(finding: PathFinding, facts: PathFacts) -> str:
+def takes_longer_text(finding: PathFinding, facts: PathFacts) -> str:
     """Say what the late rank takes longer for, where it does something else when the others have come.
 
     A rank that loads data for too long computes as long as the others do, and later: they wait while it computes.
@@ -117,21 +124,21 @@ def advice_lines(path: CriticalPath) -> list[str]:
     overlap = (
         ["what these would save overlaps: it does not add up"] if sum(bool(one.saves_ns) for one in shown) > 1 else []
     )
-    return [*(f"{finding.text} [{_worth_text(finding, path)}]" for finding in shown), *overlap, *more]
+    return [*(f"{finding.text} [{_saving_text(finding, path)}]" for finding in shown), *overlap, *more]
 
 
-def _worth_text(finding: PathFinding, path: CriticalPath) -> str:
+def _saving_text(finding: PathFinding, path: CriticalPath) -> str:
     """Say what following a piece of advice would save, by replay and at most, and how sure it is."""
     sure = f"{finding.confidence} confidence"
     if finding.saves_at_most_ns is None:
         return sure
-    most = f"at most {_gain_text(finding.saves_at_most_ns, path)}"
+    most = f"at most {_saved_text(finding.saves_at_most_ns, path)}"
     if finding.saves_ns is None:
         return f"saves {most}; {sure}"
-    return f"would save {_gain_text(finding.saves_ns, path)} by replay, {most}; {sure}"
+    return f"would save {_saved_text(finding.saves_ns, path)} by replay, {most}; {sure}"
 
 
-def _gain_text(saved_ns: int, path: CriticalPath) -> str:
+def _saved_text(saved_ns: int, path: CriticalPath) -> str:
     return f"{brief_duration(saved_ns)} ({brief_share(saved_ns / max(path.length_ns, 1))})"
 
 
@@ -147,9 +154,9 @@ def verdict(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) 
 
 def representative_rank(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> int:
     """Return the rank that holds up the job, if one does, else that whose window is the longest."""
-    part = straggler_place(job) if job else -1
-    if job and part >= 0 and job.graph.parts[part].rank in paths:
-        return job.graph.parts[part].rank
+    part = straggler_index(job) if job else -1
+    if job and part >= 0 and job.graph.rank_graphs[part].rank in paths:
+        return job.graph.rank_graphs[part].rank
     return max(paths, key=lambda rank: paths[rank].length_ns)
 
 
@@ -158,10 +165,45 @@ def _ranks_sentence(paths: Mapping[int, CriticalPath]) -> list[str]:
     lengths = sorted(path.length_ns for path in paths.values())
     shortest, second, longest = lengths[0], lengths[-2], lengths[-1]
     between = f"{brief_duration(shortest)} to {brief_duration(longest)}"
-    if longest - shortest <= ALIKE * longest:
+    if longest - shortest <= SAME_LENGTH_SHARE * longest:
         return [f"The {len(paths)} ranks are alike: {between}."]
-    if longest - second > ALIKE * longest:
+    if longest - second > SAME_LENGTH_SHARE * longest:
         others = brief_duration(lengths[(len(lengths) - 2) // 2])
         slowest = f"Rank {representative_rank(paths)} is the slowest of {len(paths)}"
         return [f"{slowest}: {brief_duration(longest)}, the others {others} (median)."]
     return [f"The {len(paths)} ranks take {between}; none stands out as the slowest."]
+
+
+WHY_REPRESENTATIVE: Mapping[str, str] = {
+    "holds_up_the_job": "which holds up the job",
+    "first_cause": "which makes the others wait most by one thing",
+    "most_of_the_path": "which most of the job's path is on",
+    "typical": "a typical one: half of the others wait no longer for other ranks",
+}
+"""Why a rank is shown, in words."""
+
+
+def representative_ranks(path: CriticalPath, causes: pd.DataFrame, waits: pd.DataFrame) -> dict[int, str]:
+    """Choose two ranks that have a job's window, and say as what, by keys of :data:`WHY_REPRESENTATIVE`.
+
+    Args:
+        path: the job's.
+        causes: the table of what ranks made others wait with, the largest first.
+        waits: the table of how long each rank waited itself.
+    """
+    ranks = [part.rank for part in path.graph.rank_graphs if part.rank not in path.window.missing]
+    rank, shown_as = _rank_that_matters(path, ranks, causes)
+    waited = dict(zip(waits["rank"].tolist(), waits["wait_ns"].tolist(), strict=True))
+    others = sorted((one for one in ranks if one != rank), key=lambda one: (waited.get(one, 0), one))
+    typical = {others[(len(others) - 1) // 2]: "typical"} if others else {}
+    return {rank: shown_as, **typical}
+
+
+def _rank_that_matters(path: CriticalPath, ranks: list[int], causes: pd.DataFrame) -> tuple[int, str]:
+    part = straggler_index(path)
+    if part >= 0 and path.graph.rank_graphs[part].rank in ranks:
+        return path.graph.rank_graphs[part].rank, "holds_up_the_job"
+    known = causes[causes["name"].notna() & causes["rank"].isin(ranks)]
+    if len(known):
+        return int(known["rank"].iloc[0]), "first_cause"
+    return max(ranks, key=path.by_rank_ns.__getitem__), "most_of_the_path"

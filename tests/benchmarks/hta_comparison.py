@@ -1,4 +1,4 @@
-"""Beside HTA and beside ``json.loads``, in one run: ``python -m tests.benchmarks.beside_hta --hta-python PYTHON``.
+"""Beside HTA and beside ``json.loads``, in one run: ``python -m tests.benchmarks.hta_comparison --hta-python PYTHON``.
 
 PYTHON belongs to an environment with ``traceinsight`` and ``pandas<3``; ``--make-hta-venv DIR`` makes one. Whole
 processes take turns in every round, after one that does not count; ratios are medians of the rounds' own ratios, so
@@ -19,9 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import hta_process
+from tests.benchmarks import hta_critical_path_process
 from tests.benchmarks.cold_process import Run, run_cold
-from tests.benchmarks.machine import machine, versions
+from tests.benchmarks.machine_description import machine, versions
 from tests.support.shared_traces import SHARED
 
 TRACES = (SHARED / "traces" / "ddp_v100" / "rank1.json.gz", SHARED / "traces" / "sam_eager_a100" / "rank0.json.gz")
@@ -133,9 +133,9 @@ def measure(trace: Path, hta_python: str, rounds: int, scratch: Path) -> Measure
     commands = {
         LOADS: [sys.executable, "-c", JSON_LOADS, str(trace)],
         OURS: our_command(trace, scratch / "path.json"),
-        HTA: [hta_python, str(Path(hta_process.__file__)), str(trace)],
+        HTA: [hta_python, str(Path(hta_critical_path_process.__file__)), str(trace)],
     }
-    inside = [sys.executable, "-m", "tests.benchmarks.graph_and_path", str(trace)]
+    inside = [sys.executable, "-m", "tests.benchmarks.graph_and_path_times", str(trace)]
     for number in range(rounds + 1):
         say(f"{measured.name}: round {number} of {rounds}")
         runs = {row: run_cold(command) for row, command in commands.items()}
@@ -155,7 +155,7 @@ def measure_repeated(trace: Path, times: int, rounds: int, scratch: Path) -> Mea
         [sys.executable, "-m", "tests.benchmarks.repeat_trace", str(trace), str(times), str(large)], check=True
     )
     measured = Measured(f"{trace.parent.name} × {times}")
-    inside = [sys.executable, "-m", "tests.benchmarks.graph_and_path", str(large), "--runs", "1"]
+    inside = [sys.executable, "-m", "tests.benchmarks.graph_and_path_times", str(large), "--runs", "1"]
     measured.add_stages(run_cold(inside).printed, {"graph and path": IN_PROCESS})
     for number in range(1 if times == LARGE_TIMES else rounds):
         say(f"{measured.name}: round {number + 1}")
@@ -279,7 +279,7 @@ def main() -> None:
         options.json.write_text(json.dumps([asdict(measured) for measured in results], indent=1), encoding="utf-8")
     if options.page:
         # It imports this module for the names of the rows.
-        from tests.benchmarks.speed_section import speed_section, write_speed_section
+        from tests.benchmarks.manual_speed_section import speed_section, write_speed_section
 
         lines = speed_section(beside, repeated, options.rounds, datetime.now(tz=UTC).date())
         write_speed_section(options.page, lines)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 
-from tests.benchmarks.beside_hta import HTA, HTA_ALONE, HTA_LOAD, IN_PROCESS, LOADS, OURS, Measured, ratio
-from tests.benchmarks.machine import machine
+from tests.benchmarks.hta_comparison import HTA, HTA_ALONE, HTA_LOAD, IN_PROCESS, LOADS, OURS, Measured, ratio
+from tests.benchmarks.machine_description import machine
 
 __all__ = ["BEGIN", "END", "speed_section", "write_speed_section"]
 
@@ -20,7 +20,7 @@ def speed_section(beside: Sequence[Measured], repeated: Sequence[Measured], roun
         "The critical path of a whole trace from a cold process to the written JSON, beside a process that only does",
         f"`json.loads(gzip.open(FILE).read())`, and beside HTA {_hta(beside)} loading the trace and running its",
         f"`critical_path_analysis`; cold processes in turn in one run, medians of {rounds} rounds, {day.isoformat()},",
-        f"on {machine()} (`python -m tests.benchmarks.beside_hta`):",
+        f"on {machine()} (`python -m tests.benchmarks.hta_comparison`):",
         "",
         f"| | {' | '.join(_trace(measured) for measured in beside)} |",
         "|---" * (1 + len(beside)) + "|",

@@ -1,4 +1,4 @@
-"""How findings print numbers and names: shorter than tables, for sentences that are forwarded."""
+"""Numbers and names as sentences print them: shorter than in tables, for what is forwarded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from analyses.display.text_layout import clipped
 from hta_graph.paths.windows import Window
 
 UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
-LONGEST_NAME = 60
+NAME_SIZE = 60
 
 
 def brief_duration(ns: int) -> str:
@@ -49,7 +49,7 @@ def counted(count: int, one: str, many: str = "") -> str:
 
 def quoted(name: str) -> str:
     """Return a name of the trace as a sentence holds it."""
-    return clipped(name, LONGEST_NAME)
+    return clipped(name, NAME_SIZE)
 
 
 def window_name(window: Window) -> str:

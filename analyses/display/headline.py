@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analyses.advice.format import brief_duration, brief_share, counted, quoted
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
 
 SCOPE = ["rank", "scope"]
 

@@ -1,4 +1,4 @@
-"""Link and convert beside the public tool chain: ``python -m tests.benchmarks.beside_chakra --chakra-python PYTHON``.
+"""Link and convert beside public tools: ``python -m tests.benchmarks.chakra_tools_comparison --chakra-python PYTHON``.
 
 PYTHON belongs to an environment with ``mlc-chakra``, ``traceinsight``, ``pandas<3`` and ``et_replay`` (which is not on
 PyPI; ``parambench-train`` has a copy in ``param_bench``). Measured are whole processes: wall time and peak memory. A

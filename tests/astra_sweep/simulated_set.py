@@ -26,14 +26,7 @@ from hta_graph.errors import HtaGraphError
 from hta_graph.gpu_activity import WorkType, activities
 from hta_graph.model import EventKind, Ints
 from hta_graph.paths.intervals import Intervals, union
-from tests.support.astra_sim import (
-    BACK_ENDS,
-    BANDWIDTH_GBPS,
-    Settings,
-    programs_in,
-    run_astra_sim,
-    with_second_rank,
-)
+from tests.support.astra_sim import BACK_ENDS, BANDWIDTH_GBPS, Settings, programs_in, run_astra_sim, with_second_rank
 
 __all__ = [
     "CASES",

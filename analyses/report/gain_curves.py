@@ -1,4 +1,4 @@
-"""Opportunities for people: those that differ, in words, with curves of the window over the time that things take."""
+"""The opportunities of a window that differ, in words, with curves of its length over the time that things take."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyses.advice.format import brief_class, brief_duration, brief_share, window_name
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.labels import SHORT, class_meanings
+from analyses.display.sentence_format import brief_class, brief_duration, brief_share, window_name
 from hta_graph.paths.windows import Window, resolved_window
 from hta_graph.text.shorten import short_name, shorten_middle
 from hta_graph.what_if.opportunities import Opportunity, opportunity_frame, opportunity_rows
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
     from hta_graph.what_if.predict import JobOpportunities
 
 
-CURVES = 5
+MAX_CURVES = 5
 """So many opportunities are drawn."""
 
-ALIKE = 0.005
+SAME_GAIN_SHARE = 0.005
 """Opportunities whose gains differ by less than this share of the window are one, under several names."""
 
-WORTH = 0.01
+LEAST_DRAWN_SHARE = 0.01
 """What saves less than this share of the window at half its time is drawn only where nothing saves more."""
 
-BENT = 0.005
+LEAST_BEND_SHARE = 0.005
 """A corner that bends a curve by less than this share of the window is not drawn."""
 
-NEARLY_FREE = 0.05
+LEAST_TURN_FACTOR = 0.05
 """What happens below this share of a thing's time is nothing that a sentence tells."""
 
-PREFERRED = ("collective", "operator", "module", "kernel", "rank", "class")
+PREFERRED_KINDS = ("collective", "operator", "module", "kernel", "rank", "class")
 """Of one gain under several names the first of these kinds is shown: what a person can change."""
 
-BROAD = ("class:cpu_bound", "class:cpu_gap", "class:gpu_compute_bound")
+TOO_BROAD = ("class:cpu_bound", "class:cpu_gap", "class:gpu_compute_bound")
 """What no one change could halve."""
 
 LONGEST_NAME = 40
 OF_RANK = re.compile(r"rank (\d+): ")
-STEPS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
+TICK_STEPS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 """Shares of a window between the ticks of an axis."""
 TICKS = 6
 
@@ -79,7 +79,7 @@ class Gains:
     @property
     def conclusion(self) -> str:
         """What the largest one would gain that is neither too broad nor mere waiting, and what decides then."""
-        one = _preferred([gain.chosen for gain in self.drawn])
+        one = _first_actionable([gain.chosen for gain in self.drawn])
         said = _half_text(one, self.graph, self.window)
         turn = _turning_point(next(gain.curve for gain in self.drawn if gain.chosen is one))
         if turn is None:
@@ -94,8 +94,8 @@ def find_gains(graph: DependencyGraph, window: Window) -> Gains:
     """Find what a window would gain, and choose what is worth a curve."""
     listed, length = opportunity_rows(replay_graph(graph, resolved_window(window))), window.end_ns - window.start_ns
     drawn = []
-    for chosen, *others in _worth_a_curve(listed, length):
-        curve = sensitivity(graph, chosen.what, resolved_window(window), within_ns=round(BENT * length))
+    for chosen, *others in _opportunities_to_draw(listed, length):
+        curve = sensitivity(graph, chosen.what, resolved_window(window), within_ns=round(LEAST_BEND_SHARE * length))
         drawn.append(Gain(chosen, tuple(others), curve))
     return Gains(graph, window, opportunity_frame(listed), drawn)
 
@@ -103,26 +103,26 @@ def find_gains(graph: DependencyGraph, window: Window) -> Gains:
 def conclusion_without_curves(outlook: JobOpportunities) -> str:
     """Say the same of a job whose ranks were asked one by one, which tell no curves; nothing if nothing would gain."""
     graph, window = outlook.recorded.graph, outlook.recorded.window
-    chosen = [one for one, *_ in _worth_a_curve(outlook.opportunities, window.end_ns - window.start_ns)]
+    chosen = [one for one, *_ in _opportunities_to_draw(outlook.opportunities, window.end_ns - window.start_ns)]
     if not chosen:
         return ""
-    one = _preferred(chosen)
+    one = _first_actionable(chosen)
     decides = f": then {_next_text(one.next)} decides" if one.next else ""
     return f"{_half_text(one, graph, window)} {_free_text(one, window)}{decides}."
 
 
-def _worth_a_curve(listed: Sequence[Opportunity], length_ns: int) -> list[list[Opportunity]]:
+def _opportunities_to_draw(listed: Sequence[Opportunity], length_ns: int) -> list[list[Opportunity]]:
     """Choose the opportunities that differ and are worth a curve, each with those alike behind it."""
-    groups = _groups_alike(listed, ALIKE * length_ns)
-    worth = [group for group in groups if group[0].saved_half_ns >= WORTH * length_ns]
-    chosen = (worth or [group for group in groups[:1] if group[0].saved_half_ns])[:CURVES]
-    return [sorted(group, key=lambda one: PREFERRED.index(one.kind)) for group in chosen]
+    groups = _group_equal_gains(listed, SAME_GAIN_SHARE * length_ns)
+    worth = [group for group in groups if group[0].saved_half_ns >= LEAST_DRAWN_SHARE * length_ns]
+    chosen = (worth or [group for group in groups[:1] if group[0].saved_half_ns])[:MAX_CURVES]
+    return [sorted(group, key=lambda one: PREFERRED_KINDS.index(one.kind)) for group in chosen]
 
 
-def _preferred(chosen: Sequence[Opportunity]) -> Opportunity:
+def _first_actionable(chosen: Sequence[Opportunity]) -> Opportunity:
     """Return the first one that is neither too broad nor mere waiting."""
     told = [one for one in chosen if not one.may_be_waiting] or chosen
-    return next((one for one in told if one.what not in BROAD), told[0])
+    return next((one for one in told if one.what not in TOO_BROAD), told[0])
 
 
 def _gain_name(one: Opportunity) -> str:
@@ -133,10 +133,10 @@ def _gain_name(one: Opportunity) -> str:
 
 def _half_text(one: Opportunity, graph: DependencyGraph, window: Window) -> str:
     saved = saved_text(one.saved_half_ns, window.end_ns - window.start_ns)
-    return f"If {_halved(one, graph)}, {window_name(window)} would be {saved} shorter."
+    return f"If {_halved_text(one, graph)}, {window_name(window)} would be {saved} shorter."
 
 
-def _halved(one: Opportunity, graph: DependencyGraph) -> str:
+def _halved_text(one: Opportunity, graph: DependencyGraph) -> str:
     if one.kind == "class":
         return f"the time in which {brief_class(one.name, class_meanings(graph))} were halved"
     subject = f"all that rank {one.name} does by itself" if one.kind == "rank" else _gain_name(one)
@@ -147,7 +147,7 @@ def _free_text(one: Opportunity, window: Window) -> str:
     return f"Without it {saved_text(one.saved_free_ns, window.end_ns - window.start_ns)} would be saved"
 
 
-def _groups_alike(found: Iterable[Opportunity], alike_ns: float) -> list[list[Opportunity]]:
+def _group_equal_gains(found: Iterable[Opportunity], alike_ns: float) -> list[list[Opportunity]]:
     """Put together what would gain as much, at half and if free; the order stays."""
     groups: list[list[Opportunity]] = []
     for one in found:
@@ -165,7 +165,7 @@ def _turning_point(curve: Curve) -> Corner | None:
     """Return the corner below which a part of the thing's time saves at most half as much as at first; None: none."""
     steepest = curve.corners[0][2]
     return next(
-        (corner for corner in curve.corners[1:-1] if corner[2] <= steepest / 2 and corner[0] > NEARLY_FREE), None
+        (corner for corner in curve.corners[1:-1] if corner[2] <= steepest / 2 and corner[0] > LEAST_TURN_FACTOR), None
     )
 
 
@@ -202,7 +202,7 @@ def saved_ticks(curves: Sequence[Curve]) -> list[SavedTick]:
     """Return ticks from the measured length down to one that no curve falls below."""
     measured = max(*(curve.measured_ns for curve in curves), 1)
     most = 1 - min(curve.corners[-1][1] for curve in curves) / measured
-    step = next((step for step in STEPS if most <= step * (TICKS - 1)), STEPS[-1])
+    step = next((step for step in TICK_STEPS if most <= step * (TICKS - 1)), TICK_STEPS[-1])
     shares = [at * step for at in range(-int(-most // step) + 1)]
     digits = max(2 - math.floor(math.log10(step * measured / 1e6)), 0)
     return [

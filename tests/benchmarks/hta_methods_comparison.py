@@ -1,4 +1,4 @@
-"""Method by method beside HTA: ``python -m tests.benchmarks.methods_beside_hta --hta-python PYTHON``.
+"""Method by method beside HTA: ``python -m tests.benchmarks.hta_methods_comparison --hta-python PYTHON``.
 
 PYTHON belongs to an environment with ``traceinsight`` and ``pandas<3``; ``--make-hta-venv DIR`` makes one. Both sides
 load the same trace in a process of their own; then each method is called on either side in turn, and the medians of
@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import method_process
-from tests.benchmarks.beside_hta import make_hta_venv, markdown
-from tests.benchmarks.machine import machine, versions
+from tests.benchmarks import hta_method_process
+from tests.benchmarks.hta_comparison import make_hta_venv, markdown
+from tests.benchmarks.machine_description import machine, versions
 from tests.support.shared_traces import SHARED
 
 TRACES = (("ddp_v100", 1), ("owlv2_pystack_h100", 0))
@@ -71,7 +71,7 @@ def started(python: str, side: str, trace: Path, rank: int, folder: Path) -> Sid
     """Start one side with a copy of the trace, beside which HTA may write."""
     folder.mkdir()
     own = Path(shutil.copy(trace, folder / "trace.json.gz"))
-    script = [python, method_process.__file__, side, str(own), str(rank), str(folder)]
+    script = [python, hta_method_process.__file__, side, str(own), str(rank), str(folder)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     return Side(subprocess.Popen(script, text=True, **pipes))  # type: ignore[call-overload]
 
@@ -82,7 +82,7 @@ def measure(trace: Path, rank: int, python: str, rounds: int, folder: Path) -> t
         started(python, "hta", trace, rank, folder / "hta"),
         started(sys.executable, "ours", trace, rank, folder / "ours"),
     )
-    for number in range(len(method_process.CALLS)):
+    for number in range(len(hta_method_process.CALLS)):
         for side in sides:
             side.call(number)
         quick = all(side.error(number) or side.first(number) < QUICK_S for side in sides)
@@ -97,7 +97,7 @@ def measure(trace: Path, rank: int, python: str, rounds: int, folder: Path) -> t
 
 def rows(hta: Side, ours: Side) -> Iterator[list[str]]:
     """Return the lines of the table: milliseconds and how many times faster."""
-    for number, (method, arguments) in enumerate(method_process.CALLS):
+    for number, (method, arguments) in enumerate(hta_method_process.CALLS):
         said = ", ".join(
             f"{key}={value}" for key, value in arguments.items() if key in ("use_gpu_annotation", "operator_name")
         )

@@ -1,4 +1,4 @@
-"""Print time and memory per stage: ``python -m tests.benchmarks.stages TRACE…``.
+"""Print time and memory per stage: ``python -m tests.benchmarks.stage_times TRACE…``.
 
 Each trace is measured in fresh processes; the table shows the medians. A benchmark reports, it does not gate.
 """
@@ -117,7 +117,7 @@ def main() -> None:
 
 
 def _medians(path: Path, runs: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "tests.benchmarks.stages", "--one", str(path)]
+    command = [sys.executable, "-m", "tests.benchmarks.stage_times", "--one", str(path)]
     results = []
     for _ in range(runs):
         found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

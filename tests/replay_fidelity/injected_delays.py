@@ -80,7 +80,7 @@ def injected(folder: Path, base: Sequence[int]) -> Iterator[Injected]:
 def lengths_of_steps(job: JobGraph) -> dict[int, int]:
     """Return how long each step of a job takes (ns), from the end of the work before to that of its own."""
     found = {}
-    for number in sorted({item.number for part in job.parts for item in part.graph.steps()}):
+    for number in sorted({item.number for part in job.rank_graphs for item in part.graph.steps()}):
         try:
             window = hg.step(number)(job)
         except QueryError:
@@ -92,7 +92,7 @@ def lengths_of_steps(job: JobGraph) -> dict[int, int]:
 def without(job: JobGraph, intervals: Sequence[Interval]) -> Callable[[ModifiedWindow], None]:
     """Return a change that takes stretches of time out of the thread of a rank that does most."""
     spans = [_in_job_time(job, own) for own in intervals]
-    lane = _busiest_lane(job, job.parts[job.index_of_rank(intervals[0].rank)])
+    lane = _busiest_lane(job, job.rank_graphs[job.index_of_rank(intervals[0].rank)])
 
     def change(draft: ModifiedWindow) -> None:
         parts = draft.base.parts
@@ -112,7 +112,7 @@ def _time_inside(job: JobGraph, intervals: Sequence[Interval], window: Window) -
 
 def _in_job_time(job: JobGraph, interval: Interval) -> tuple[int, int]:
     """Read times of a rank's own clock in the job's."""
-    part = job.parts[job.index_of_rank(interval.rank)]
+    part = job.rank_graphs[job.index_of_rank(interval.rank)]
     own, common = job.graph(interval.rank).event_table.start, part.graph.event_table.start
     at = int(np.argmin(np.abs(own - interval.start_ns)))
     ahead = int(common[at] - own[at])
@@ -122,7 +122,7 @@ def _in_job_time(job: JobGraph, interval: Interval) -> tuple[int, int]:
 def _busiest_lane(job: JobGraph, part: RankGraph) -> int:
     """Return the thread of a rank with the most points."""
     count = np.diff(job.calls.first)
-    own = np.where(job.rank_index_of_lane[: len(count)] == part.place, count[: len(job.rank_index_of_lane)], 0)
+    own = np.where(job.rank_index_of_lane[: len(count)] == part.index, count[: len(job.rank_index_of_lane)], 0)
     return int(np.argmax(own))
 
 

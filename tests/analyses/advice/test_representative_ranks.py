@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from analyses import representative_ranks as shown_ranks_module
-from analyses.representative_ranks import WHY_REPRESENTATIVE, representative_ranks
+from analyses.advice import verdict as shown_ranks_module
+from analyses.advice.verdict import WHY_REPRESENTATIVE, representative_ranks
 from hta_graph.paths.critical_path import CriticalPath
 from tests.support.samples import FOUR_RANKS
 
@@ -24,7 +24,7 @@ def path() -> CriticalPath:
 
 @pytest.fixture
 def nobody_holds_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shown_ranks_module, "straggler_place", lambda _: -1)
+    monkeypatch.setattr(shown_ranks_module, "straggler_index", lambda _: -1)
 
 
 def test_who_holds_up_the_job_stands_first(path: CriticalPath) -> None:
