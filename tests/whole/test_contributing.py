@@ -1,4 +1,4 @@
-"""The recipes of ``docs/extending/`` are complete: who follows them is done, and without any one step something says so."""
+"""Recipes of ``docs/extending/`` are complete: who follows one is done, and without a step something says so."""
 
 from __future__ import annotations
 

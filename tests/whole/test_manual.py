@@ -12,7 +12,19 @@ from pathlib import Path
 import pytest
 
 from tests.support.deep_tests import deep
-from tests.support.manual_pages import DATA, DOCS, PIECES, ROOT, Block, anchors, blocks, external_hosts, links, pages, prose
+from tests.support.manual_pages import (
+    DATA,
+    DOCS,
+    PIECES,
+    ROOT,
+    Block,
+    anchors,
+    blocks,
+    external_hosts,
+    links,
+    pages,
+    prose,
+)
 from tests.support.manual_runs import PageError, check_page, demo_folder, difference_of_texts
 from tests.update_manual_outputs import cut_output, renewed_text
 
@@ -34,7 +46,11 @@ def name_of(page: Path) -> str:
 
 
 every_page = pytest.mark.parametrize("page", pages(), ids=name_of)
-BESIDE = [page for name in ("CHANGELOG.md", "CONTRIBUTING.md", "examples/*.md", "tests/README.md") for page in sorted(ROOT.glob(name))]
+BESIDE = [
+    page
+    for name in ("CHANGELOG.md", "CONTRIBUTING.md", "examples/*.md", "tests/README.md")
+    for page in sorted(ROOT.glob(name))
+]
 """Pages that are no part of the manual, and whose links lead into it."""
 RUN = [page for page in pages() if any(block.is_run for block in blocks(page))]
 
