@@ -17,7 +17,7 @@ import pytest
 
 import analyses
 import hta_graph as hg
-from tests.support.manual_pages import DOCS, ROOT, blocks, pages, text_of
+from tests.support.manual_pages import DOCS, PIECES, ROOT, blocks, pages, text_of
 
 REFERENCE = "\n".join(text_of(page) for page in sorted((DOCS / "reference").glob("*.md")))
 DIRECTIVE = re.compile(r"^\.\. (?:auto(?:function|class|module)|py:data):: ([\w.]+)$", re.MULTILINE)
@@ -163,7 +163,7 @@ def test_dir_agrees(package: ModuleType) -> None:
 
 def python_texts() -> Iterator[tuple[str, str]]:
     """Yield the Python of the front page, the manual and the examples, with where it stands."""
-    for page in [*pages(), *sorted((ROOT / "examples").glob("*.md"))]:
+    for page in [*(page for page in pages() if page.parent != PIECES), *sorted((ROOT / "examples").glob("*.md"))]:
         texts = [block.text for block in blocks(page) if block.language == "python"]
         yield str(page.relative_to(ROOT)), "\n".join(texts)
     for path in sorted((ROOT / "examples").glob("*.py")):
