@@ -156,7 +156,7 @@ class RankInputs:
             return self.one_graph()
         if few is not None and self.many_ranks:
             return self._job_of_summaries(few)
-        graphs = list(self.together(members=True).values())
+        graphs = list(self.all_ranks(members=True).values())
         if len(graphs) == 1:
             self._report_single_rank(graphs[0])
             return graphs[0]
@@ -202,7 +202,7 @@ class RankInputs:
         readers = ReadOptions(self.jobs, self.memory, self.cluster)
         return SummaryJobReader(readers, question, self.salvage, _progress_bar)
 
-    def together(
+    def all_ranks(
         self, *, members: bool = False, few: Callable[[int], SummaryRequest] | None = None
     ) -> dict[int, DependencyGraph]:
         """Build the graphs of all ranks; what they did together has the numbers of the flight recorder, where known.
