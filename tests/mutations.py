@@ -429,8 +429,8 @@ MISTAKES = (
     of_advice(
         "every kernel is tiny",
         "analyses/advice/host_rules.py",
-        "events.end[owner] - events.start[owner] < TINY_NS",
-        "events.end[owner] - events.start[owner] < 10 * TINY_NS",
+        "events.end[owner] - events.start[owner] < TINY_KERNEL_NS",
+        "events.end[owner] - events.start[owner] < 10 * TINY_KERNEL_NS",
     ),
     of_advice(
         "stacks are asked for although they are there",
@@ -475,7 +475,7 @@ MISTAKES = (
         "or count < 10**6:",
     ),
     of_advice(
-        "what little is worth is said", "analyses/advice/facts.py", "WORTH_SAYING = 0.05", "WORTH_SAYING = 0.0001"
+        "what little is worth is said", "analyses/advice/facts.py", "NOTABLE_SHARE = 0.05", "NOTABLE_SHARE = 0.0001"
     ),
     of_advice(
         "Python that is not on the path",
@@ -492,7 +492,7 @@ MISTAKES = (
     of_advice(
         "all kinds of waits although one is enough",
         "analyses/advice/host_rules.py",
-        "if any(facts.is_worth(saved_by_running_ahead(facts, kind)) for kind in kinds):",
+        "if any(facts.is_notable(saved_by_running_ahead(facts, kind)) for kind in kinds):",
         "if not kinds:",
     ),
     of_advice(
@@ -1892,7 +1892,7 @@ COLUMNS = (
     Mutation(
         "a part that leaves its band by chance is said",
         "analyses/diff/conclusion.py",
-        "size > SURELY_OF_A_PART * by_name",
+        "size > CERTAIN_PART_SHARE * by_name",
         "size > 0 * by_name",
         ("tests/analyses/diff/test_run_diff.py",),
     ),
@@ -2021,7 +2021,7 @@ JOBS = (
     Mutation(
         "of a job more work is a slow machine",
         "analyses/advice/job_rules.py",
-        "or longer < NEARLY_ALL * len(own)",
+        "or longer < MOST_NAMES_SHARE * len(own)",
         "or longer < 1",
         ("tests/analyses/advice/test_slow_rank_rules.py",),
     ),
@@ -2385,8 +2385,8 @@ CHANGES = (
     Mutation(
         "a wait that stays is removed with those that read values",
         "analyses/advice/savings.py",
-        "kinds_of_waits(facts, calls)[0])",
-        "kinds_of_waits(facts, calls)[1])",
+        "classify_waits(facts, calls)[0])",
+        "classify_waits(facts, calls)[1])",
         ("tests/analyses/advice/test_savings.py",),
     ),
     Mutation(

@@ -52,11 +52,11 @@ class PathFacts:
         """Return the share of the window."""
         return ns / self.length_ns
 
-    def told(self, ns: int) -> str:
+    def timed(self, ns: int) -> str:
         """Print a time with its share of the window."""
         return f"{brief_duration(ns)} ({brief_share(self.share(ns))})"
 
-    def where(self, chosen: Bools) -> str:
+    def on_rank(self, chosen: Bools) -> str:
         """Say of a job on which rank most of some pieces are, if that is so: ``" on rank 3"``."""
         parts = self.graph.rank_graphs
         sums = summed_by(self.path.segment_table.part[chosen], self.lengths[chosen], len(parts))
@@ -97,7 +97,7 @@ class PathFacts:
         """Add up some pieces (ns)."""
         return int(self.lengths[chosen].sum())
 
-    def when(self, chosen: Bools) -> Intervals:
+    def intervals_of(self, chosen: Bools) -> Intervals:
         """Return when some pieces are; they tile the window, and so neighbours touch."""
         pieces = self.path.segment_table
         return Intervals(pieces.start[first_of_runs(chosen) & chosen], pieces.end[last_of_runs(chosen) & chosen])
@@ -166,7 +166,7 @@ class PathFacts:
         """Cut activities to the times in which the path is on their rank: what another GPU does relieves nobody."""
         part, pieces, found = self.graph.rank_index_of(every.row), self.path.segment_table, []
         for place in range(len(self.graph.rank_graphs)):
-            when, own = self.when(pieces.part == place), every.take(part == place)
+            when, own = self.intervals_of(pieces.part == place), every.take(part == place)
             row, start, end = split_intervals(own.start, own.end, np.sort(np.concatenate([when.start, when.end])))
             on_path = when.covered_until(end) > when.covered_until(start)
             found.append(replace(own.take(row), start=start, end=end).take(on_path))
@@ -227,7 +227,7 @@ class PathFacts:
         """Whether the trace holds Python frames."""
         return bool((self.graph.event_table.kind == EventKind.PYTHON_FUNCTION).any())
 
-    def marked(self, rows: Ids) -> Bools:
+    def event_mask(self, rows: Ids) -> Bools:
         """Mark some events by their rows (-1: none)."""
         marks = np.zeros(len(self.graph.event_table), np.bool_)
         marks[rows[rows >= 0]] = True
@@ -246,10 +246,10 @@ class PathFacts:
         operators = [self.graph.name_of(int(level[0])) for level in reversed(levels)]
         # The way down is short enough to be read; a repeated name says nothing new.
         inner = " > ".join(dict.fromkeys(operators)) or self.graph.name_of(call)
-        frame = self._own_frame(call)
+        frame = self._user_frame(call)
         return f"{frame}, {inner}" if frame else inner
 
-    def _own_frame(self, call: int) -> str:
+    def _user_frame(self, call: int) -> str:
         """Return the innermost Python frame around a call that is the program's own, not PyTorch's or built in."""
         if not self.has_stacks:
             return ""

@@ -59,9 +59,9 @@ def exposed_communication(facts: PathFacts) -> PathFinding | None:
         "ranks)."
     )
     text = (
-        f"Communication takes {facts.told(on_path_ns)} of the path, for "
+        f"Communication takes {facts.timed(on_path_ns)} of the path, for "
         f"{brief_duration(exposed_ns)} of which nothing computes; mostly {quoted(largest[0][0])} "
-        f"({largest[0][2]:,} ×){facts.where(talks)}{why}. {waiting}{beside}"
+        f"({largest[0][2]:,} ×){facts.on_rank(talks)}{why}. {waiting}{beside}"
     )
     return PathFinding(text, evidence, "medium", saved)
 
@@ -79,7 +79,7 @@ def gloo_communication(facts: PathFacts) -> PathFinding | None:
     silent, rows = facts.segments_in_classes(BoundBy.CPU_GAP), facts.graph.event_flags.gloo_collective
     if isinstance(facts.graph, JobGraph):
         # Edges tell who waits for what was matched.
-        rows = rows & ~facts.marked(facts.graph.members.row[facts.graph.members.number >= 0])
+        rows = rows & ~facts.event_mask(facts.graph.members.row[facts.graph.members.number >= 0])
     time_ns = facts.time_during(silent, rows)
     if not facts.is_notable(time_ns):
         return None
@@ -88,7 +88,7 @@ def gloo_communication(facts: PathFacts) -> PathFinding | None:
     longest = facts.graph.name_of(int(found[np.argmax(events.end[found] - events.start[found])]))
     evidence = {"time_ns": time_ns, "collectives": len(found), "longest": longest}
     text = (
-        f"For {facts.told(time_ns)} no operator is open on the path's thread "
+        f"For {facts.timed(time_ns)} no operator is open on the path's thread "
         f"while {quoted(longest)} runs on another one: it very probably waits for that communication, "
         "which may include waiting for other ranks (hta-graph stragglers, with all ranks). Start it earlier, make it "
         "smaller, or send it through GPUs (NCCL)."
@@ -167,7 +167,7 @@ def far_from_limit(facts: PathFacts) -> PathFinding | None:
         "on_path_ns": on_path_ns, "peak_share": round(share, 4), "bound": bound, "device": limited.device.name,
     }  # fmt: skip
     text = (
-        f"{quoted(group.name)} ({quoted(group.inputs)}) takes {facts.told(on_path_ns)} of the path in "
+        f"{quoted(group.name)} ({quoted(group.inputs)}) takes {facts.timed(on_path_ns)} of the path in "
         f"{counted(calls, 'call')} and reaches {brief_share(share)} of the limit that "
         f"{'memory' if bound == 'memory' else 'arithmetic'} sets on {limited.device.name}{_reason_text(limited, at)}."
     )
@@ -204,7 +204,7 @@ def float32_products(facts: PathFacts) -> PathFinding | None:
     times = device.matrix_tflops["tf32"] / device.matrix_tflops["float"]
     evidence = {"on_path_ns": on_path_ns, "device": device.name, "times_as_fast": round(times, 2)}
     text = (
-        f"Products of 32-bit floats take {facts.told(on_path_ns)} of the path. {device.name} multiplies TF32 "
+        f"Products of 32-bit floats take {facts.timed(on_path_ns)} of the path. {device.name} multiplies TF32 "
         f'{times:.0f} times as fast: torch.set_float32_matmul_precision("high") (of convolutions '
         "torch.backends.cudnn.allow_tf32), or torch.autocast, if the precision is enough."
     )

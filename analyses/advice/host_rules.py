@@ -59,7 +59,7 @@ def host_may_poll(facts: PathFacts) -> PathFinding | None:
         "gpu_idle_ns": facts.gpu_idle_ns,
     }  # fmt: skip
     text = (
-        f"The path is on the host for {facts.told(covered_ns)} in which no "
+        f"The path is on the host for {facts.timed(covered_ns)} in which no "
         "operator or call is open and the GPU works all the time: the host may be polling, or wait in a way that was "
         "not recorded. That time is then the GPU's, not the host's."
     )
@@ -83,7 +83,7 @@ def gpu_busy_meanwhile(facts: PathFacts) -> PathFinding | None:
     }  # fmt: skip
     text = (
         f"The path is on the host for {brief_share(facts.share(host_ns))} of the time, but the GPU works "
-        f"all the while but for {facts.told(idle_ns)}: the host is hardly slower than "
+        f"all the while but for {facts.timed(idle_ns)}: the host is hardly slower than "
         "the GPU, or a wait for the GPU was missed."
     )
     return PathFinding(text, evidence, "medium")
@@ -140,7 +140,7 @@ def host_waits(facts: PathFacts) -> HostWaits:
     waits = waits.take((waits.target_ns > window.start_ns) & (waits.target_ns <= window.end_ns))
     if not len(waits):
         return HostWaits.empty()
-    works = facts.when(facts.segments_in_classes(*HOST_CLASSES, BoundBy.SYNC_OVERHEAD))
+    works = facts.intervals_of(facts.segments_in_classes(*HOST_CLASSES, BoundBy.SYNC_OVERHEAD))
     begin = np.minimum(waits.source_ns, waits.target_ns).clip(min=window.start_ns)
     launched = facts.graph.edges_at(chain.edges[ROLE[kinds] == EdgeRole.LAUNCH]).target_ns
     back_on_gpu = _first_after(waits.target_ns, launched, window.end_ns)
@@ -192,7 +192,7 @@ def _times_until_waits(facts: PathFacts) -> tuple[Ints, Ints, Ints]:
     copied &= facts.owned_by(facts.graph.event_flags.copies_to_host)
     gone = facts.segments_in_classes(*WAIT_LAGS) | copied
     kinds = (facts.segments_in_classes(*HOST_CLASSES), facts.segments_in_classes(*GPU_WORK_CLASSES) & ~copied, gone)
-    host, gpu, itself = (facts.when(chosen).covered_until(moments) for chosen in kinds)
+    host, gpu, itself = (facts.intervals_of(chosen).covered_until(moments) for chosen in kinds)
     return host, gpu, itself
 
 
@@ -218,7 +218,7 @@ def _copies_to_host(facts: PathFacts, calls: Ids) -> Bools:
     launching, around = facts.graph.launching_call, facts.graph.operator_around
     copying = launching[facts.graph.event_flags.copies_to_host]
     makers = around[copying[copying >= 0]]
-    return facts.marked(copying)[calls] | (facts.marked(makers)[around[calls]] & (around[calls] >= 0))
+    return facts.event_mask(copying)[calls] | (facts.event_mask(makers)[around[calls]] & (around[calls] >= 0))
 
 
 def blocks_on_upload(facts: PathFacts, calls: Ids) -> Bools:
@@ -227,7 +227,7 @@ def blocks_on_upload(facts: PathFacts, calls: Ids) -> Bools:
     copying = facts.graph.launching_call[facts.graph.event_flags.pageable_upload]
     copying = copying[copying >= 0]
     operators = around[calls]
-    return facts.marked(copying)[calls] | (facts.marked(around[copying])[operators] & (operators >= 0))
+    return facts.event_mask(copying)[calls] | (facts.event_mask(around[copying])[operators] & (operators >= 0))
 
 
 LAUNCHING_SHARE = 0.2
@@ -253,7 +253,7 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
     if not facts.is_notable(host_ns, LAUNCHING_SHARE) or not facts.is_notable(saved) or may_be_polling(facts):
         return None
     own = facts.work.take(facts.work.call >= 0)
-    when, events = facts.when(on_host), graph.event_table
+    when, events = facts.intervals_of(on_host), graph.event_table
     own = own.take(when.covered_until(events.end[own.call]) > when.covered_until(events.start[own.call]))
     calls = len(distinct(own.call))
     if calls < FEWEST_LAUNCHES:
@@ -266,7 +266,7 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
         "gpu_idle_ns": facts.gpu_idle_ns, "largest": facts.largest_records(on_host & (pieces.event >= 0)),
     }  # fmt: skip
     text = (
-        f"The GPU waits for launches{facts.where(on_host)}: the host needs {brief_duration(per_launch)} for each of "
+        f"The GPU waits for launches{facts.on_rank(on_host)}: the host needs {brief_duration(per_launch)} for each of "
         f"{calls:,} launches, and what it launches takes {brief_duration(typical)} (median). CUDA graphs, "
         f"torch.compile, larger batches, or fewer and larger operators relieve the host.{_graph_capture_text(facts)}"
     )
@@ -299,7 +299,7 @@ def host_pauses(facts: PathFacts) -> PathFinding | None:
     where = f", mostly in {quoted(named[0][0])}" if named and 2 * named[0][1] > lengths.sum() else ""
     record = "" if facts.has_stacks else ", with_stack=True records what Python does there"
     text = (
-        f"For {facts.told(int(lengths.sum()))} the host is in no operator and launches nothing{where}: "
+        f"For {facts.timed(int(lengths.sum()))} the host is in no operator and launches nothing{where}: "
         f"{counted(len(lengths), 'pause')} {span}. No CUDA graph and no faster launch removes them; "
         f"hta-graph idle-time lists them{record}."
     )
@@ -321,7 +321,7 @@ def python_bound(facts: PathFacts) -> PathFinding | None:
     evidence = {"python_ns": time_ns, "gpu_idle_ns": facts.gpu_idle_ns, "largest": facts.largest_records(in_python)}
     name, largest_ns, _ = facts.largest_names(in_python, 1)[0]
     text = (
-        f"For {facts.told(time_ns)} the path is in Python{facts.where(in_python)}, mostly in "
+        f"For {facts.timed(time_ns)} the path is in Python{facts.on_rank(in_python)}, mostly in "
         f"{quoted(name)} ({brief_duration(largest_ns)}). Move that out of the loop, or to another thread or process; "
         "the recording of stacks itself makes Python slower."
     )
@@ -349,7 +349,7 @@ def tiny_kernels(facts: PathFacts) -> PathFinding | None:
         "largest": facts.largest_records(chosen),
     }  # fmt: skip
     text = (
-        f"{counted(count, 'kernel')} of less than {brief_duration(TINY_KERNEL_NS)} take {facts.told(time_ns)}"
+        f"{counted(count, 'kernel')} of less than {brief_duration(TINY_KERNEL_NS)} take {facts.timed(time_ns)}"
         f" of the path, {brief_duration(between_ns)} of it between them. Fusing them "
         "(torch.compile, foreach or fused optimizers) saves part of it."
     )
@@ -400,7 +400,7 @@ def pageable_copies(facts: PathFacts) -> PathFinding | None:
     graph, pieces, every = facts.graph, facts.path.segment_table, host_waits(facts)
     copies = np.flatnonzero(graph.event_flags.pageable_upload)
     calls = graph.launching_call[copies]
-    involved = facts.marked(np.append(copies, calls))
+    involved = facts.event_mask(np.append(copies, calls))
     # A lag of the launch is no copying.
     copying = facts.segments_in_classes(BoundBy.GPU_MEMORY_BOUND, BoundBy.CPU_BOUND, BoundBy.SYNC_OVERHEAD)
     copying &= facts.owned_by(involved)
@@ -439,7 +439,7 @@ def _waiting_finding(facts: PathFacts, every: HostWaits, chosen: Bools, what: st
     }  # fmt: skip
     times = "once" if len(waits) == 1 else f"{len(waits):,} times"
     text = (
-        f"The host {what} {times}{_site_text(evidence)} and so cannot launch ahead: for {facts.told(host_ns)}"
+        f"The host {what} {times}{_site_text(evidence)} and so cannot launch ahead: for {facts.timed(host_ns)}"
         f" the GPU then waits for the host. {remedy}."
     )
     return PathFinding(text, evidence, _confidence(waits), saved_without_waits(facts, chosen))
@@ -481,7 +481,7 @@ def data_loading_exposed(facts: PathFacts) -> PathFinding | None:
         else "More worker processes or prefetching (num_workers, prefetch_factor) have the next batch there in time"
     )
     text = (
-        f"Data loading is on the path for {facts.told(time_ns)}{facts.where(loads)}, mostly "
+        f"Data loading is on the path for {facts.timed(time_ns)}{facts.on_rank(loads)}, mostly "
         f"{quoted(largest[0][0])}. {remedy}; else make the preparation of a batch cheaper."
     )
     return PathFinding(text, evidence, "high", saved)
@@ -505,8 +505,8 @@ def driver_allocations(facts: PathFacts) -> PathFinding | None:
         "largest": facts.largest_records(chosen),
     }  # fmt: skip
     text = (
-        f"Memory is still asked from the driver, or given back to it, after the warm-up: {facts.told(time_ns)}"
-        f"{facts.where(chosen)} in {counted(len(rows), 'call')} of {quoted(largest[0][0])} and the like. Shapes that "
+        f"Memory is still asked from the driver, or given back to it, after the warm-up: {facts.timed(time_ns)}"
+        f"{facts.on_rank(chosen)} in {counted(len(rows), 'call')} of {quoted(largest[0][0])} and the like. Shapes that "
         "change or fragmented memory do that: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad shapes to a few "
         "sizes."
     )
@@ -539,7 +539,7 @@ def idle_between_steps(facts: PathFacts) -> PathFinding | None:
         "largest": facts.largest_records(inside & ~loads),
     }  # fmt: skip
     text = (
-        f"Before its first work in this step the GPU stands still for {facts.told(idle_ns)}, mostly with the host in "
+        f"Before its first work in this step the GPU stands still for {facts.timed(idle_ns)}, mostly with the host in "
         f"{quoted(largest[0][0])}. Move what is done there (logging, evaluation, preparation) behind the step's "
         "launches, or to another thread."
     )

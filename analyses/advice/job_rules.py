@@ -43,7 +43,7 @@ def held_up_by_rank(facts: PathFacts) -> PathFinding | None:
         },
     }  # fmt: skip
     text = (
-        f"rank {rank} holds up the job: in {window_name(path.window)} all others wait {facts.told(held[place].total)} "
+        f"rank {rank} holds up the job: in {window_name(path.window)} all others wait {facts.timed(held[place].total)} "
         f"for it alone, {_concurrent_text(facts, meanwhile)}; {brief_share(facts.share(own_ns))} of the path are on it"
     )
     sure = 2 * path.by_bound_ns[BoundBy.UNEXPLAINED.label] < held[place].total

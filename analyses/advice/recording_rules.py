@@ -33,7 +33,7 @@ def no_python_stacks(facts: PathFacts) -> PathFinding | None:
     evidence = {"cpu_gap_ns": time_ns, "largest": facts.largest_records(silent)}
     under = f", mostly under {quoted(largest[0][0])}" if largest and 2 * largest[0][1] > time_ns else ""
     text = (
-        f"For {facts.told(time_ns)} no operator is open{under}, and the trace "
+        f"For {facts.timed(time_ns)} no operator is open{under}, and the trace "
         "holds no Python stacks: record with with_stack=True to see whether it is Python, the framework or a wait."
     )
     return PathFinding(text, evidence)
@@ -50,7 +50,7 @@ def no_sync_records(facts: PathFacts) -> PathFinding | None:
         return None
     evidence = {"unexplained_ns": time_ns, "waits": int(waits.sum())}
     text = (
-        f"For {facts.told(time_ns)} calls wait for something that the trace does "
+        f"For {facts.timed(time_ns)} calls wait for something that the trace does "
         "not name: record with enable_cuda_sync_events=True (torch._C._profiler._ExperimentalConfig)."
     )
     return PathFinding(text, evidence)
@@ -64,7 +64,7 @@ def begun_too_late(facts: PathFacts) -> PathFinding | None:
     if not facts.is_notable(time_ns):
         return None
     text = (
-        f"{facts.told(time_ns)} go to work that was enqueued before the recording "
+        f"{facts.timed(time_ns)} go to work that was enqueued before the recording "
         "began: start the profiler on an idle GPU (torch.cuda.synchronize() before it), or ask about a later window."
     )
     return PathFinding(text, {"unexplained_ns": time_ns})
@@ -94,7 +94,7 @@ def start_up_recorded(facts: PathFacts) -> PathFinding | None:
     once = once[~(flags.blocking_call[once] | flags.enqueueing_call[once])]
     if not len(once):
         return None
-    chosen = facts.segments_in_classes(BoundBy.CPU_BOUND) & facts.owned_by(facts.marked(once))
+    chosen = facts.segments_in_classes(BoundBy.CPU_BOUND) & facts.owned_by(facts.event_mask(once))
     time_ns = facts.time_of(chosen)
     if not facts.is_notable(time_ns):
         return None
@@ -104,7 +104,7 @@ def start_up_recorded(facts: PathFacts) -> PathFinding | None:
         "largest": facts.largest_records(chosen),
     }  # fmt: skip
     text = (
-        f"{facts.told(time_ns)} are start-up, which happens once "
+        f"{facts.timed(time_ns)} are start-up, which happens once "
         f"({quoted(largest[0][0])}: {brief_duration(largest[0][1])}): record later, with schedule(wait=…, warmup=…) "
         "and prof.step()."
     )

@@ -50,7 +50,7 @@ def _replayed_verdict(facts: PathFacts) -> list[PathFinding]:
 def _finding_text(finding: PathFinding, facts: PathFacts) -> PathFinding:
     if not finding.saves_ns or not facts.is_notable(finding.saves_ns):
         return finding
-    gain = f"as fast as the others it would save {facts.told(finding.saves_ns)}"
+    gain = f"as fast as the others it would save {facts.timed(finding.saves_ns)}"
     return replace(finding, text=f"{finding.text}; {gain}{takes_longer_text(finding, facts)}")
 
 

@@ -158,7 +158,7 @@ class RankInputs:
             return self.one_graph()
         if few is not None and self.many_ranks:
             return self._job_of_summaries(few)
-        graphs = list(self.together(communications=True).values())
+        graphs = list(self.all_ranks(communications=True).values())
         if len(graphs) == 1:
             self._report_single_rank(graphs[0])
             return graphs[0]
@@ -204,7 +204,7 @@ class RankInputs:
         readers = ReadOptions(self.jobs, self.memory, self.cluster)
         return SummaryJobReader(readers, question, self.salvage, _progress_bar)
 
-    def together(
+    def all_ranks(
         self, *, communications: bool = False, few: Callable[[int], SummaryRequest] | None = None
     ) -> dict[int, DependencyGraph]:
         """Build the graphs of all ranks; what they did together has the numbers of the flight recorder, where known.

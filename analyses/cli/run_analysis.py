@@ -29,18 +29,18 @@ def run_analysis(entry: IndexEntry, options: argparse.Namespace) -> None:
     write_answer(entry.name, found, scopes, outputs, analysis.figure)
 
 
-def read_scopes(ranks: RankInputs, stretch: WindowArgs, from_summaries: FromSummaries = "no") -> list[Scope]:
+def read_scopes(ranks: RankInputs, window_args: WindowArgs, from_summaries: FromSummaries = "no") -> list[Scope]:
     """Return the stretches of all ranks: whole traces, a window of each, or every step.
 
     ``from_summaries`` tells whether summaries of many ranks answer what is asked.
     """
-    if not stretch.per_step and not stretch.names_nothing:
-        stretch.window()  # what is written wrongly is refused before anything is read
+    if not window_args.per_step and not window_args.names_nothing:
+        window_args.window()  # what is written wrongly is refused before anything is read
     # Which step is the median is known when all ranks are.
-    few = {"no": None, "yes": lambda _: stretch.summary_request(), "with causes": stretch.summary_with_causes}
-    graphs = ranks.together(few=few[from_summaries])
+    few = {"no": None, "yes": lambda _: window_args.summary_request(), "with causes": window_args.summary_with_causes}
+    graphs = ranks.all_ranks(few=few[from_summaries])
     job = list(graphs.values())
-    return [scope for rank, graph in graphs.items() for scope in stretch.scopes(rank, graph, job)]
+    return [scope for rank, graph in graphs.items() for scope in window_args.scopes(rank, graph, job)]
 
 
 def write_answer(

@@ -80,8 +80,8 @@ def run_memory_timeline(entry: IndexEntry, options: argparse.Namespace) -> None:
         return
     if len(expand_file_lists(options.inputs)) > 1:
         raise UsageError("a raw memory timeline is given alone")
-    stretch = WindowArgs.of(options)
-    if stretch.per_step or stretch.names_window:
+    window_args = WindowArgs.of(options)
+    if window_args.per_step or window_args.names_window:
         raise UsageError("a raw memory timeline has no steps and annotations; leave the window out")
     outputs = Outputs.of(options)
     found = raw_memory_timeline.answer(raw_memory_timeline.read_raw_timeline(expand_file_lists(options.inputs)[0]))

@@ -72,8 +72,8 @@ def path_of_window(options: argparse.Namespace) -> CriticalPath:
     """Return the critical path of the window that a command line names."""
     from hta_graph.paths.critical_path import critical_path
 
-    stretch = WindowArgs.of(options)
-    window, few = stretch.window(), stretch.summary_request() if hasattr(options, "skeletons") else None
+    window_args = WindowArgs.of(options)
+    window, few = window_args.window(), window_args.summary_request() if hasattr(options, "skeletons") else None
     return critical_path(RankInputs.of(options).job_or_graph(few), window, data_load=options.data_load)
 
 

@@ -113,11 +113,11 @@ def _lowest_common_rank(sides: Sequence[RankInputs], runs: Sequence[Run]) -> lis
 
 def _windows_of_sides(options: argparse.Namespace) -> tuple[tuple[WindowQuery, WindowQuery] | None, WindowForm]:
     """Return the windows of both sides where one is named, and the form of all steps otherwise."""
-    stretch = WindowArgs.of(options)
-    if stretch.names_window or stretch.whole or options.test_step is not None:
-        other = stretch if options.test_step is None else replace(stretch, step=options.test_step)
-        return (stretch.window(), other.window()), "usual"
-    return None, "cpu" if stretch.cpu_window else "gpu"
+    window_args = WindowArgs.of(options)
+    if window_args.names_window or window_args.whole or options.test_step is not None:
+        other = window_args if options.test_step is None else replace(window_args, step=options.test_step)
+        return (window_args.window(), other.window()), "usual"
+    return None, "cpu" if window_args.cpu_window else "gpu"
 
 
 def _fail_above(share: float, found: Comparison[Lengths]) -> None:

@@ -50,24 +50,26 @@ def _run_report(options: argparse.Namespace) -> None:
         check_page_name(options.output)
     if options.overlay and not options.output:
         raise UsageError("--overlay is linked from the page: name that too, with -o FILE.html")
-    stretch = WindowArgs.of(options)
-    stretch.window()  # what is written wrongly is refused before anything is read
+    window_args = WindowArgs.of(options)
+    window_args.window()  # what is written wrongly is refused before anything is read
     asked = RankInputs.of(options)
-    few = asked.job_of_summaries(stretch.summary_with_causes)
+    few = asked.job_of_summaries(window_args.summary_with_causes)
     if isinstance(few, JobGraph):
-        _report_of_summaries(few, stretch, options)
+        _report_of_summaries(few, window_args, options)
     else:
-        graphs = asked.together(communications=True) if few is None else {few.rank or 0: few}
-        _report_of_graphs(graphs, stretch, options)
+        graphs = asked.all_ranks(communications=True) if few is None else {few.rank or 0: few}
+        _report_of_graphs(graphs, window_args, options)
 
 
-def _report_of_graphs(graphs: Mapping[int, DependencyGraph], stretch: WindowArgs, options: argparse.Namespace) -> None:
+def _report_of_graphs(
+    graphs: Mapping[int, DependencyGraph], window_args: WindowArgs, options: argparse.Namespace
+) -> None:
     """Write what all ranks tell that are held whole."""
     from analyses.advice.verdict import representative_rank, verdict_document
     from analyses.scope import in_window
     from hta_graph.paths.critical_path import critical_path
 
-    window, patterns = stretch.window(job=list(graphs.values())), options.data_load
+    window, patterns = window_args.window(job=list(graphs.values())), options.data_load
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
     job = _path_of_job(graphs, window, patterns)
     if options.json:
@@ -85,7 +87,7 @@ def _report_of_graphs(graphs: Mapping[int, DependencyGraph], stretch: WindowArgs
     _write_page(report_page(scopes, paths, overlay=link, steps=steps, job=job, causes=causes), options)
 
 
-def _report_of_summaries(job: JobGraph, stretch: WindowArgs, options: argparse.Namespace) -> None:
+def _report_of_summaries(job: JobGraph, window_args: WindowArgs, options: argparse.Namespace) -> None:
     """Write what the skeletons of all ranks tell, and what two ranks do that are read whole."""
     from analyses.advice.verdict import verdict_document
     from analyses.report.large_job_report import large_job, large_job_page
@@ -94,7 +96,7 @@ def _report_of_summaries(job: JobGraph, stretch: WindowArgs, options: argparse.N
     from hta_graph.graph.job_graph import full_rank_graphs
     from hta_graph.paths.critical_path import critical_path
 
-    window, patterns = stretch.window(job=[job.graph(part.rank) for part in job.rank_graphs]), options.data_load
+    window, patterns = window_args.window(job=[job.graph(part.rank) for part in job.rank_graphs]), options.data_load
     many = large_job(job, window, patterns)
     graphs = full_rank_graphs(job, many.shown_as)
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}

@@ -61,8 +61,8 @@ def _run_what_if(options: argparse.Namespace) -> None:
     from analyses.questions.what_if import what_if_lines
     from hta_graph.what_if.selectors import Selector
 
-    stretch = WindowArgs.of(options)
-    window = stretch.window()
+    window_args = WindowArgs.of(options)
+    window = window_args.window()
     # What is written wrongly is refused before anything is read.
     asked = _read_changes(options.changes or [])
     if options.curve is not None:
@@ -70,7 +70,7 @@ def _run_what_if(options: argparse.Namespace) -> None:
     ranks = RankInputs.of(options)
     if (options.near is not None or options.curve is not None) and ranks.many_ranks:
         raise UsageError("--near and --curve take all rows of all ranks; name one with --rank, or --skeletons never")
-    graph = ranks.job_or_graph(stretch.summary_request())
+    graph = ranks.job_or_graph(window_args.summary_request())
     found = asking.what_if(graph, window, asked, curve=options.curve, near=options.near)
     if options.json:
         write_json(options.json, asking.what_if_document(found), options.left_out)
