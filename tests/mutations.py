@@ -2345,8 +2345,8 @@ REPLAYS_OF_RANKS = (
     of_ranks(
         "a path is told of what was recorded",
         "hta_graph/multi_rank/what_if/rank_replay.py",
-        "self._replay.passed(self._draft(path.draft), given, ways)",
-        "self._replay.passed(self._draft(-1), given, ways)",
+        "self._replay.path_totals(self._draft(path.draft), incoming_ns, legs)",
+        "self._replay.path_totals(self._draft(-1), incoming_ns, legs)",
     ),
     of_ranks(
         "ranks do not agree how a pattern is read",
