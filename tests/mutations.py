@@ -1556,8 +1556,8 @@ COLUMNS = (
     Mutation(
         "sends never go into a buffer",
         "hta_graph/multi_rank/matching/match_checks.py",
-        "np.where(buffers & (end < until), arrival, until)",
-        "np.where(needed < -9, arrival, until)",
+        "np.where(is_send & (end < awaited_arrival), arrival, awaited_arrival)",
+        "np.where(awaited_rank < -9, arrival, awaited_arrival)",
         ("tests/multi_rank/matching/test_gloo_events.py",),
     ),
     Mutation(
@@ -1598,8 +1598,8 @@ COLUMNS = (
     Mutation(
         "a match stands whatever physics says",
         "hta_graph/multi_rank/matching/match_checks.py",
-        "members.until > members.end + _clock_errors(members, clocks) + CAUSALITY_SLACK_NS",
-        "members.until > members.until",
+        "members.awaited_arrival > members.end + _clock_errors(members, clocks) + CAUSALITY_SLACK_NS",
+        "members.awaited_arrival > members.awaited_arrival",
         ("tests/multi_rank/matching/test_unmatched.py",),
     ),
     Mutation(
@@ -2195,8 +2195,8 @@ SKELETONS = (
     of_skeletons(
         "communication on the CPU is on a lane of its rank",
         "hta_graph/multi_rank/summary/critical_paths.py",
-        "lane = take_or(np.concatenate([own, further]), pieces.lane)",
-        "lane = take_or(own, pieces.lane)",
+        "lane = take_or(np.concatenate([own, further]), segments.lane)",
+        "lane = take_or(own, segments.lane)",
     ),
 )
 """What stands for ranks where there are many."""
@@ -2217,14 +2217,14 @@ REPLAYS_OF_RANKS = (
     of_ranks(
         "every draft has a rank's first weights",
         "hta_graph/multi_rank/what_if/job_longest_paths.py",
-        "own = [ways.weights[:, of[drafts]] for",
-        "own = [ways.weights[:, 0 * of[drafts]] for",
+        "own = [paths.weights[:, of[drafts]] for",
+        "own = [paths.weights[:, 0 * of[drafts]] for",
     ),
     of_ranks(
         "a change that concerns nothing here is one of its own",
         "hta_graph/multi_rank/what_if/rank_replay.py",
-        "if at in concerned and",
-        "if at not in concerned and",
+        "if at in applicable and",
+        "if at not in applicable and",
     ),
     of_ranks(
         "changes that add years are made",
@@ -2261,8 +2261,8 @@ REPLAYS_OF_RANKS = (
     of_ranks(
         "a rank is asked about the others' places",
         "hta_graph/multi_rank/what_if/job_replay.py",
-        "if part.index != place]",
-        "if part.index == place]",
+        "if part.index != rank_index]",
+        "if part.index == rank_index]",
     ),
     of_ranks(
         "a meeting is when the first one comes",
@@ -2297,14 +2297,14 @@ REPLAYS_OF_RANKS = (
     of_ranks(
         "of equally late ends the last one is preferred",
         "hta_graph/multi_rank/what_if/boundary_longest_paths.py",
-        "    last = len(asked) + _deciding_ends(head[len(asked) :], behind[len(asked) :])\n",
-        "    last = len(asked) + _deciding_ends(head[len(asked) :], behind[len(asked) :])[::-1]\n",
+        "    last = len(awaited) + _deciding_ends(head[len(awaited) :], behind[len(awaited) :])\n",
+        "    last = len(awaited) + _deciding_ends(head[len(awaited) :], behind[len(awaited) :])[::-1]\n",
     ),
     of_ranks(
         "every node goes",
         "hta_graph/multi_rank/what_if/boundary_longest_paths.py",
-        "if not kept[node] or len(before) * len(after) > len(before) + len(after):",
-        "if not kept[node]:",
+        "if not retained[node] or len(before) * len(after) > len(before) + len(after):",
+        "if not retained[node]:",
     ),
     of_ranks(
         "edges from elsewhere lead there",
@@ -2333,8 +2333,8 @@ REPLAYS_OF_RANKS = (
     of_ranks(
         "what others decide is that of the first draft",
         "hta_graph/multi_rank/what_if/job_longest_paths.py",
-        "self.values(draft)[self._nodes_of_incoming(place)] + start_ns",
-        "self.values(0)[self._nodes_of_incoming(place)] + start_ns",
+        "self.values(draft)[self._nodes_of_incoming(rank_index)] + start_ns",
+        "self.values(0)[self._nodes_of_incoming(rank_index)] + start_ns",
     ),
     of_ranks(
         "a path is that of the first draft",
@@ -2345,8 +2345,8 @@ REPLAYS_OF_RANKS = (
     of_ranks(
         "a path is told of what was recorded",
         "hta_graph/multi_rank/what_if/rank_replay.py",
-        "self._replay.passed(self._draft(path.draft), given, ways)",
-        "self._replay.passed(self._draft(-1), given, ways)",
+        "self._replay.path_totals(self._draft(path.draft), incoming_ns, legs)",
+        "self._replay.path_totals(self._draft(-1), incoming_ns, legs)",
     ),
     of_ranks(
         "ranks do not agree how a pattern is read",
@@ -2357,13 +2357,13 @@ REPLAYS_OF_RANKS = (
     of_ranks(
         "any rank is the last one",
         "hta_graph/multi_rank/what_if/job_longest_paths.py",
-        "last = self._usual if self._usual in latest else latest[0]",
+        "last = self._recorded_last if self._recorded_last in latest else latest[0]",
         "last = latest[0]",
     ),
     of_ranks(
         "a window ends on each rank as on the last one",
         "hta_graph/multi_rank/what_if/rank_replay.py",
-        "    if not asked.is_last:\n",
+        "    if not request.is_last:\n",
         "    if False:\n",
     ),
     of_ranks(

@@ -251,8 +251,8 @@ def _sorted_by_time(
 ) -> Collectives:
     """Put collectives into the order in which they began to transfer."""
     number, rank, arrival = members.number, members.rank, members.arrival
-    is_needed = _is_needed(number, rank, members.needed)
-    wait = np.clip(members.until - arrival, 0, members.end - arrival)
+    is_needed = _is_needed(number, rank, members.awaited_rank)
+    wait = np.clip(members.awaited_arrival - arrival, 0, members.end - arrival)
     last = np.full(len(by), np.iinfo(np.int64).min)
     np.maximum.at(last, number, np.where(is_needed, arrival, np.iinfo(np.int64).min))
     # Of those that began to transfer at one instant the one that the lowest rank recorded first goes first.

@@ -26,7 +26,10 @@ from hta_graph.multi_rank.matching.sequence_alignment import MIN_PAIRS, SIMULTAN
 
 @dataclass(frozen=True, eq=False)
 class MatchedMembers(Columns):
-    """Members of collectives in the job's time (ns); ``until`` is when the last one came for whom each waits."""
+    """Members of collectives in the job's time (ns).
+
+    ``awaited_arrival`` is when the last rank arrived for which each waits.
+    """
 
     number: Ints
     rank: Ints
@@ -34,8 +37,8 @@ class MatchedMembers(Columns):
     arrival: Ints
     start: Ints
     end: Ints
-    needed: Ints
-    until: Ints
+    awaited_rank: Ints
+    awaited_arrival: Ints
 
 
 def matched_members(
@@ -43,29 +46,29 @@ def matched_members(
 ) -> MatchedMembers:
     """Lay matches out as columns."""
     number, rank, place = members_of_matches(matches)
-    arrival, start, end, needed = (np.zeros(len(rank), np.int64) for _ in range(4))
-    buffers = np.zeros(len(rank), np.bool_)
+    arrival, start, end, awaited_rank = (np.zeros(len(rank), np.int64) for _ in range(4))
+    is_send = np.zeros(len(rank), np.bool_)
     for one, mine in rows_by_value(rank).items():
         own, at = ranks[one], place[mine]
         for times, column in ((arrival, own.arrival), (start, own.start), (end, own.end)):
             times[mine] = clocks.to_job(one, column[at], on_gpu=own.on_gpu[at])
-        needed[mine] = own.needed[at]
-        buffers[mine] = [own.name[item].endswith("send") for item in at.tolist()]
-    until = _awaited_arrival(number, rank, arrival, needed)
+        awaited_rank[mine] = own.needed[at]
+        is_send[mine] = [own.name[item].endswith("send") for item in at.tolist()]
+    awaited_arrival = _awaited_arrival(number, rank, arrival, awaited_rank)
     # A send that ended before the receive began went into a buffer and waited for nobody.
-    until = np.where(buffers & (end < until), arrival, until)
-    return MatchedMembers(number, rank, place, arrival, start, end, needed, until)
+    awaited_arrival = np.where(is_send & (end < awaited_arrival), arrival, awaited_arrival)
+    return MatchedMembers(number, rank, place, arrival, start, end, awaited_rank, awaited_arrival)
 
 
-def _awaited_arrival(number: Ints, rank: Ints, arrival: Ints, needed: Ints) -> Ints:
+def _awaited_arrival(number: Ints, rank: Ints, arrival: Ints, awaited_rank: Ints) -> Ints:
     """Return when the last one came for whom each member waits (ns); of nobody or not known: its own arrival."""
     latest = np.full(int(number.max(initial=-1)) + 1, np.iinfo(np.int64).min)
     np.maximum.at(latest, number, arrival)
     key = pair_key(number, rank)
     order = np.argsort(key)
-    at = find_sorted(pair_key(number, np.maximum(needed, 0)), key[order])
-    root = np.where((needed >= 0) & (at >= 0), arrival[order][at], arrival)
-    return np.where(needed == ALL_RANKS, latest[number], root)
+    at = find_sorted(pair_key(number, np.maximum(awaited_rank, 0)), key[order])
+    root = np.where((awaited_rank >= 0) & (at >= 0), arrival[order][at], arrival)
+    return np.where(awaited_rank == ALL_RANKS, latest[number], root)
 
 
 IS_MATCHED, SINGLE_RANK, NO_PARTNER, OUTSIDE_RECORDING, VIOLATES_CAUSALITY, NOT_RECORDED, UNKNOWN_KERNEL = range(7)
@@ -195,7 +198,9 @@ NON_COLLECTIVE_SHARE = 0.1
 def causally_possible(members: MatchedMembers, count: int, clocks: JobClocks) -> Bools:
     """Mark the collectives in which nobody left before the last one came for whom it waits."""
     possible = np.ones(count, np.bool_)
-    possible[members.number[members.until > members.end + _clock_errors(members, clocks) + CAUSALITY_SLACK_NS]] = False
+    possible[
+        members.number[members.awaited_arrival > members.end + _clock_errors(members, clocks) + CAUSALITY_SLACK_NS]
+    ] = False
     return possible
 
 
@@ -206,7 +211,7 @@ def non_collective_names(
 
     A kernel that sends, for example, may be followed by another one that receives: only that one waits.
     """
-    left_early = members.take(members.until > members.end + _clock_errors(members, clocks))
+    left_early = members.take(members.awaited_arrival > members.end + _clock_errors(members, clocks))
     early = rows_by_value(left_early.rank)
     unlike, seen = Counter[str](), Counter[str]()
     for rank, own in ranks.items():
@@ -281,21 +286,23 @@ def _ambiguous_in_channel(
 ) -> set[tuple[int, int]]:
     found: set[tuple[int, int]] = set()
     times = _MatchTimes.of(matches, records, ranks, clocks)
-    one_time = times.end_together(clocks)
-    end_together = len(matches) >= MIN_PAIRS and float(one_time.mean()) >= SIMULTANEOUS_SHARE
-    if end_together and not all(_waits(records[rank], [place])[0] for rank, place in matches[0].items()):
+    one_time = times.ends_coincide(clocks)
+    ends_coincide = len(matches) >= MIN_PAIRS and float(one_time.mean()) >= SIMULTANEOUS_SHARE
+    if ends_coincide and not all(_waits(records[rank], [place])[0] for rank, place in matches[0].items()):
         # Senders, too, wait for their receivers then, so one pair that does not end together is none.
         found |= {next(iter(matches[at].items())) for at in np.flatnonzero(~one_time).tolist()}
-    bounds = _PeerBounds(times, end_together=end_together)
+    bounds = _PeerBounds(times, ends_coincide=ends_coincide)
     for row, rank in enumerate(times.ranks):
         places = matched.unmatched.get(rank, ())
         if places:
             latest, earliest = bounds.of(row)
             at = np.append(np.array(places, np.int64), times.place[row])
             arrival, end = _times_in_job(rank, at, ranks, clocks)
-            looks = _content_codes(records[rank], at.tolist())
+            contents = _content_codes(records[rank], at.tolist())
             for place in range(len(places)):
-                fits = (end[place] >= latest) & (arrival[place] <= earliest) & (looks[len(places) :] == looks[place])
+                fits = (
+                    (end[place] >= latest) & (arrival[place] <= earliest) & (contents[len(places) :] == contents[place])
+                )
                 found.update((rank, int(times.place[row, one])) for one in np.flatnonzero(fits).tolist())
     return found
 
@@ -328,7 +335,7 @@ class _MatchTimes:
         arrival, end = (np.array([own[side] for own in times]) for side in range(2))
         return cls(members, place, arrival, end, np.array(waits, np.bool_), np.array(error, np.int64))
 
-    def end_together(self, clocks: JobClocks) -> Bools:
+    def ends_coincide(self, clocks: JobClocks) -> Bools:
         """Mark the matches whose members end at one time."""
         error = min(max(clocks.error_between(self.ranks[0], other) for other in self.ranks), SIMULTANEOUS_NS)
         one_time: Bools = np.ptp(self.end, axis=0) <= SIMULTANEOUS_NS + error
@@ -341,9 +348,9 @@ class _PeerBounds:
     Both but for the errors of the two ranks' clocks together, of which no more than ``MAX_CLOCK_ERROR`` is believed.
     """
 
-    def __init__(self, times: _MatchTimes, *, end_together: bool) -> None:
+    def __init__(self, times: _MatchTimes, *, ends_coincide: bool) -> None:
         error = times.error[:, None]
-        self._waits, self._error = times.waits | end_together, times.error
+        self._waits, self._error = times.waits | ends_coincide, times.error
         self._latest = _LargestTwo(times.arrival - error), _LargestTwo(times.arrival)
         self._earliest = tuple(
             _LargestTwo(np.where(self._waits, -end, EARLIEST_NS)) for end in (times.end + error, times.end)
@@ -352,8 +359,8 @@ class _PeerBounds:
     def of(self, row: int) -> tuple[Ints, Ints]:
         """Return the bounds of one rank."""
         slack = int(self._error[row]), MAX_CLOCK_ERROR
-        latest = np.maximum(*(side.of_others(row) - by for side, by in zip(self._latest, slack, strict=True)))
-        first = [side.of_others(row) for side in self._earliest]
+        latest = np.maximum(*(side.max_of_others(row) - by for side, by in zip(self._latest, slack, strict=True)))
+        first = [side.max_of_others(row) for side in self._earliest]
         earliest = -np.maximum(*(side - by for side, by in zip(first, slack, strict=True)))
         return np.where(self._waits[row], latest, EARLIEST_NS), np.where(first[0] == EARLIEST_NS, LATEST_NS, earliest)
 
@@ -368,7 +375,7 @@ class _LargestTwo:
         others[self._row, np.arange(values.shape[1])] = EARLIEST_NS
         self._second = others.max(axis=0)
 
-    def of_others(self, row: int) -> Ints:
+    def max_of_others(self, row: int) -> Ints:
         """Return the largest values of all rows but one."""
         largest: Ints = np.where(self._row == row, self._second, self._largest)
         return largest
@@ -388,6 +395,6 @@ def _waits(record: RankRecord[MatchKey], places: Sequence[int]) -> Bools:
 
 def _content_codes(record: RankRecord[MatchKey], places: Sequence[int]) -> Ints:
     """Number what is the same: content and size."""
-    seen = [(record.labels[place].content, record.labels[place].size) for place in places]
-    code = {look: at for at, look in enumerate(dict.fromkeys(seen))}
-    return np.array([code[look] for look in seen], np.int64)
+    contents = [(record.labels[place].content, record.labels[place].size) for place in places]
+    code = {content: at for at, content in enumerate(dict.fromkeys(contents))}
+    return np.array([code[content] for content in contents], np.int64)

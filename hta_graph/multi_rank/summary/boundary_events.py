@@ -190,7 +190,7 @@ def excerpt_rows(graph: DependencyGraph, hops: PathLegs, told: LegSegments) -> I
     events = graph.event_table
     on_path = union(hops.start, hops.end)
     meanwhile = np.flatnonzero(on_path.covered_until(events.end) > on_path.covered_until(events.start))
-    found = np.concatenate([told.pieces.event, told.pieces.open_call, told.passed, meanwhile]).astype(np.int64)
+    found = np.concatenate([told.segments.event, told.segments.open_call, told.rows, meanwhile]).astype(np.int64)
     found = np.concatenate([found, take_or(graph.launching_call, found)])
     around = [take_or(graph.calls.parent, found)]
     for kinds in ((EventKind.PYTHON_FUNCTION,), (EventKind.ANNOTATION,)):

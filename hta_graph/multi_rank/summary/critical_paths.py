@@ -44,20 +44,20 @@ class ExcerptRequest:
     """What a rank is asked about its job's paths.
 
     ``rows`` are kept in any case, of ``size`` that the graph had when they were chosen, and ``content`` was its
-    :func:`fingerprint` then; ``hops`` are in the time that
+    :func:`fingerprint` then; ``legs`` are in the time that
     ``clock`` says. ``data_load`` are expressions of what loads data.
     """
 
     rows: Ids
     size: int
     content: str
-    hops: PathLegs
+    legs: PathLegs
     clock: dict[str, Any]
     data_load: tuple[str, ...]
 
     def as_record(self) -> dict[str, Any]:
         """Return it as JSON."""
-        hops = {name: getattr(self.hops, name).tolist() for name in column_types(PathLegs)}
+        hops = {name: getattr(self.legs, name).tolist() for name in column_types(PathLegs)}
         return {
             "rows": self.rows.tolist(), "size": self.size, "content": self.content, "hops": hops, "clock": self.clock,
             "data_load": list(self.data_load),
@@ -86,27 +86,27 @@ def rank_if_unchanged(graph: DependencyGraph, content: str, clock: Mapping[str, 
     return rank_in_job_time(graph, clock)
 
 
-def make_path_excerpt(graph: DependencyGraph, asked: ExcerptRequest) -> DependencyGraph:
+def make_path_excerpt(graph: DependencyGraph, request: ExcerptRequest) -> DependencyGraph:
     """Tell what legs pass on a rank, given its whole graph: a graph of few rows with :class:`LegSegments`.
 
     Raises:
         TraceError: the file has changed since.
     """
-    rank = rank_if_unchanged(graph, asked.content, asked.clock)
-    found = segments_of_legs(rank.local, asked.hops, asked.data_load)
-    inside = np.zeros(asked.size, np.bool_)
-    inside[asked.rows] = True
-    inside[excerpt_rows(rank.local, asked.hops, found)] = True
+    rank = rank_if_unchanged(graph, request.content, request.clock)
+    found = segments_of_legs(rank.local, request.legs, request.data_load)
+    inside = np.zeros(request.size, np.bool_)
+    inside[request.rows] = True
+    inside[excerpt_rows(rank.local, request.legs, found)] = True
     kept = freeze(np.flatnonzero(inside).astype(np.int32))
     number = freeze((np.cumsum(inside) - 1).astype(np.int32))
     induced = rank.local.rows_and_edges(kept)
-    known = RankSummary(
-        kept, asked.size, asked.content, np.empty(0, np.int64), explained_lags(rank.local)[0], StepColumns.empty(), (),
-        is_in_job_time=True,
+    summary = RankSummary(
+        kept, request.size, request.content, np.empty(0, np.int64), explained_lags(rank.local)[0], StepColumns.empty(),
+        (), is_in_job_time=True,
     )  # fmt: skip
-    columns = {name: take_or(number, getattr(found.pieces, name)) for name in ("event", "open_call")}
-    pieces = replace(found, pieces=replace(found.pieces, **columns))
-    return summary_graph(graph, rank, known, induced.edges, induced.wait_calls, [pieces])
+    columns = {name: take_or(number, getattr(found.segments, name)) for name in ("event", "open_call")}
+    segments = replace(found, segments=replace(found.segments, **columns))
+    return summary_graph(graph, rank, summary, induced.edges, induced.wait_calls, [segments])
 
 
 STEPS_AT_ONCE = 24
@@ -126,9 +126,9 @@ class SummaryPaths:
         ask: how the whole graphs are asked.
     """
 
-    def __init__(self, job: JobGraph, matched: Collectives, ask: ReadExcerpts) -> None:
-        self._job, self._matched, self._ask = job, matched, ask
-        self._known: dict[tuple[tuple[int, int, int], tuple[str, ...]], CriticalPath] = {}
+    def __init__(self, job: JobGraph, matched: Collectives, read_excerpts: ReadExcerpts) -> None:
+        self._job, self._matched, self._read_excerpts = job, matched, read_excerpts
+        self._paths: dict[tuple[tuple[int, int, int], tuple[str, ...]], CriticalPath] = {}
 
     def full_rank_graphs(self, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
         """Return the whole graphs of some ranks.
@@ -147,14 +147,14 @@ class SummaryPaths:
         """
         resolved = [window(self._job) for window in windows]
         loads = tuple(data_load or ())
-        if any((_window_key(window), loads) not in self._known for window in resolved):
-            every = {_window_key(window): window for window in (*resolved, *self._beside(resolved))}
-            new = [window for key, window in every.items() if (key, loads) not in self._known]
-            for window, path in zip(new, self._found(new, loads), strict=True):
-                self._known[_window_key(window), loads] = path
-        return [_with_window(self._known[_window_key(window), loads], window) for window in resolved]
+        if any((_window_key(window), loads) not in self._paths for window in resolved):
+            every = {_window_key(window): window for window in (*resolved, *self._step_windows(resolved))}
+            new = [window for key, window in every.items() if (key, loads) not in self._paths]
+            for window, path in zip(new, self._find(new, loads), strict=True):
+                self._paths[_window_key(window), loads] = path
+        return [_with_window(self._paths[_window_key(window), loads], window) for window in resolved]
 
-    def _beside(self, windows: Sequence[Window]) -> list[Window]:
+    def _step_windows(self, windows: Sequence[Window]) -> list[Window]:
         """Return the windows of all steps where a step is asked for that nobody named: they are shown beside it."""
         lengths = step_lengths(self._job)
         if not any(window.is_default for window in windows) or len(lengths) > STEPS_AT_ONCE:
@@ -167,31 +167,31 @@ class SummaryPaths:
                 continue
         return found
 
-    def _found(self, windows: Sequence[Window], data_load: tuple[str, ...]) -> list[CriticalPath]:
-        hops = job_path_legs(self._job, windows, data_load)
-        excerpts = self._ask(self._questions(hops, data_load))
+    def _find(self, windows: Sequence[Window], data_load: tuple[str, ...]) -> list[CriticalPath]:
+        legs = job_path_legs(self._job, windows, data_load)
+        excerpts = self._read_excerpts(self._excerpt_requests(legs, data_load))
         job = self._with_excerpts(excerpts)
         moved = [window_in_job(window, self._job, job) for window in windows]
-        pieces, number = [segments_in_job(hops.between, self._job, job)], [hops.between_window]
+        segments, window_number = [segments_in_job(legs.crossings, self._job, job)], [legs.crossing_window]
         for part in job.rank_graphs:
             if part.rank in excerpts:
-                told = _leg_segments_of(excerpts[part.rank])
-                pieces.append(_segments_of_rank_in_job(told.pieces, job, part.index))
-                number.append(hops.hops.window[hops.hops.part == part.index][told.hop])
-        merged = SegmentTable.join(pieces).merged(np.concatenate(number), len(windows))
+                leg_segments = _leg_segments_of(excerpts[part.rank])
+                segments.append(_segments_of_rank_in_job(leg_segments.segments, job, part.index))
+                window_number.append(legs.legs.window[legs.legs.rank_index == part.index][leg_segments.leg])
+        merged = SegmentTable.join(segments).merged(np.concatenate(window_number), len(windows))
         chains = [walk_back(job, window.sink.point, window.start_ns) for window in moved]
         return [CriticalPath(job, *of) for of in zip(moved, chains, merged, strict=True)]
 
-    def _questions(self, hops: JobLegs, data_load: tuple[str, ...]) -> dict[int, ExcerptRequest]:
+    def _excerpt_requests(self, legs: JobLegs, data_load: tuple[str, ...]) -> dict[int, ExcerptRequest]:
         found, clocks = dict[int, ExcerptRequest](), self._matched.clocks.by_rank
-        for place in np.unique(hops.hops.part).tolist():
-            part = self._job.rank_graphs[place]
-            answers = part.graph.attached(RankSummary)
+        for rank_index in np.unique(legs.legs.rank_index).tolist():
+            part = self._job.rank_graphs[rank_index]
+            summary = part.graph.attached(RankSummary)
             whole = (len(part.graph.event_table), fingerprint(self._job.graph(part.rank)))
-            size, content = whole if answers is None else (answers.size, answers.content)
+            size, content = whole if summary is None else (summary.size, summary.content)
             rows = summary_rows(part.graph)
             clock = SummaryRequest.clock_record(clocks[part.rank])
-            found[part.rank] = ExcerptRequest(rows, size, content, hops.hops.legs_of_rank(place), clock, data_load)
+            found[part.rank] = ExcerptRequest(rows, size, content, legs.legs.legs_of_rank(rank_index), clock, data_load)
         return found
 
     def _with_excerpts(self, excerpts: Mapping[int, DependencyGraph]) -> JobGraph:
@@ -199,9 +199,9 @@ class SummaryPaths:
         graphs = []
         for part in self._job.rank_graphs:
             own = self._job.graph(part.rank)
-            more, answers = excerpts.get(part.rank), own.attached(RankSummary)
-            if more is not None and answers is not None:
-                more = more.with_attached(answers.with_rows(summary_rows(more)))
+            more, summary = excerpts.get(part.rank), own.attached(RankSummary)
+            if more is not None and summary is not None:
+                more = more.with_attached(summary.with_rows(summary_rows(more)))
             graphs.append(own if more is None else more)
         return join_ranks(graphs, matched=self._matched, source=self)
 
@@ -230,15 +230,19 @@ def _with_window(path: CriticalPath, window: Window) -> CriticalPath:
     return CriticalPath(path.graph, replace(window, sink=path.window.sink), path.chain, path.segment_table)
 
 
-def _segments_of_rank_in_job(pieces: SegmentTable, job: JobGraph, place: int) -> SegmentTable:
+def _segments_of_rank_in_job(segments: SegmentTable, job: JobGraph, rank_index: int) -> SegmentTable:
     """Return pieces of one rank's rows and lanes as the job's."""
-    part = job.rank_graphs[place]
-    event, call = (part.of_job(column).astype(np.int32) for column in (pieces.event, pieces.open_call))
+    part = job.rank_graphs[rank_index]
+    event, call = (part.of_job(column).astype(np.int32) for column in (segments.event, segments.open_call))
     # Lanes of communication on CPUs stand behind those of all ranks, in the same order as behind those of one.
-    members = job.members.take(job.members.part == place)
+    members = job.members.take(job.members.part == rank_index)
     further = distinct(job.event_table.lane[members.row[job.lanes.is_communication[job.event_table.lane[members.row]]]])
     own = np.arange(len(part.graph.lanes.labels)) + part.first_lane
-    lane = take_or(np.concatenate([own, further]), pieces.lane)
+    lane = take_or(np.concatenate([own, further]), segments.lane)
     return replace(
-        pieces, event=event, open_call=call, lane=lane.astype(np.int32), part=np.full(len(pieces), place, np.int32)
+        segments,
+        event=event,
+        open_call=call,
+        lane=lane.astype(np.int32),
+        part=np.full(len(segments), rank_index, np.int32),
     )

@@ -45,31 +45,31 @@ class PathLegs(Columns):
 class LegSegments:
     """The pieces of legs, each with the number of its leg, and the rows that the ways back came by."""
 
-    hop: Ints
-    pieces: SegmentTable
-    passed: Ids
+    leg: Ints
+    segments: SegmentTable
+    rows: Ids
 
 
-def segments_of_legs(graph: DependencyGraph, hops: PathLegs, data_load: Sequence[str]) -> LegSegments:
+def segments_of_legs(graph: DependencyGraph, legs: PathLegs, data_load: Sequence[str]) -> LegSegments:
     """Return what each leg passes: pieces that tile it.
 
     Args:
         graph: the rank's whole graph, in the time of the legs.
-        hops: ways back, with points of that graph.
+        legs: ways back, with points of that graph.
         data_load: expressions of what loads data, PyTorch's if none are given.
     """
-    columns = (hops.point, hops.stop, hops.start, hops.end)
+    columns = (legs.point, legs.stop, legs.start, legs.end)
     chains = [_walk_leg(graph, *of) for of in zip(*(column.tolist() for column in columns), strict=True)]
     windows = [
         Window(start, end, "hop", 0, 0, Sink(point, int(chain.times[0]), lane))
         for start, end, point, lane, chain in zip(
-            hops.start.tolist(), hops.end.tolist(), hops.point.tolist(), hops.lane.tolist(), chains, strict=True
+            legs.start.tolist(), legs.end.tolist(), legs.point.tolist(), legs.lane.tolist(), chains, strict=True
         )
     ]
     found = segments_of_paths(graph, chains, windows, TimeAccounting(graph, data_load)) if chains else []
-    passed = distinct(np.concatenate([np.empty(0, np.int32), *(event_of(chain.points) for chain in chains)]))
-    numbers = np.repeat(np.arange(len(found)), [len(pieces) for pieces in found])
-    return LegSegments(numbers, SegmentTable.join(found), passed)
+    rows = distinct(np.concatenate([np.empty(0, np.int32), *(event_of(chain.points) for chain in chains)]))
+    numbers = np.repeat(np.arange(len(found)), [len(segments) for segments in found])
+    return LegSegments(numbers, SegmentTable.join(found), rows)
 
 
 def _walk_leg(graph: DependencyGraph, point: int, stop: int, start: int, end: int) -> Chain:
@@ -97,16 +97,16 @@ class WindowLegs(Columns):
     """
 
     window: Ints
-    part: Ids
+    rank_index: Ids
     point: Ids
     stop: Ids
     start: Ints
     end: Ints
     lane: Ids
 
-    def legs_of_rank(self, place: int) -> PathLegs:
+    def legs_of_rank(self, rank_index: int) -> PathLegs:
         """Return the legs on one rank."""
-        own = self.take(self.part == place)
+        own = self.take(self.rank_index == rank_index)
         return PathLegs(own.point, own.stop, own.start, own.end, own.lane)
 
 
@@ -114,33 +114,35 @@ class WindowLegs(Columns):
 class JobLegs:
     """What the paths of windows consist of: legs on ranks, and pieces (with their windows) between ranks."""
 
-    hops: WindowLegs
-    between: SegmentTable
-    between_window: Ints
+    legs: WindowLegs
+    crossings: SegmentTable
+    crossing_window: Ints
 
 
 def job_path_legs(job: JobGraph, windows: Sequence[Window], data_load: Sequence[str]) -> JobLegs:
     """Walk back from the sinks of windows through a job of few rows."""
-    hops, crossings = [WindowLegs.empty()], list[tuple[int, Chain, Window]]()
+    legs, crossings = [WindowLegs.empty()], list[tuple[int, Chain, Window]]()
     for number, window in enumerate(windows):
         chain = _with_clock_faults(job, walk_back(job, window.sink.point, window.start_ns))
-        hops.append(_legs_of_path(job, number, chain, window))
+        legs.append(_legs_of_path(job, number, chain, window))
         crossings += [(number, *crossed) for crossed in _rank_crossings(job, chain, window)]
     found = [SegmentTable.empty()]
     if crossings:
         chains, own = [chain for _, chain, _ in crossings], [window for *_, window in crossings]
         found = segments_of_paths(job, chains, own, TimeAccounting(job, data_load))
-    numbers = np.repeat([number for number, *_ in crossings], [len(pieces) for pieces in found] if crossings else [])
-    return JobLegs(WindowLegs.join(hops), SegmentTable.join(found), numbers.astype(np.int64))
+    numbers = np.repeat(
+        [number for number, *_ in crossings], [len(segments) for segments in found] if crossings else []
+    )
+    return JobLegs(WindowLegs.join(legs), SegmentTable.join(found), numbers.astype(np.int64))
 
 
 def _with_clock_faults(job: JobGraph, chain: Chain) -> Chain:
     """Let time fall to where what is passed over falls: on a walk back it never rises."""
     dips = np.zeros(len(job.timeline.times), np.int64)
     for part in job.rank_graphs:
-        answers = part.graph.attached(RankSummary)
-        if answers is not None and len(answers.clock_dip):
-            dips[2 * part.first_row : 2 * part.first_row + len(answers.clock_dip)] = answers.clock_dip
+        summary = part.graph.attached(RankSummary)
+        if summary is not None and len(summary.clock_dip):
+            dips[2 * part.first_row : 2 * part.first_row + len(summary.clock_dip)] = summary.clock_dip
     if not dips.any() or len(chain.points) < 2:
         return chain
     times = chain.times.copy()
@@ -156,29 +158,29 @@ def _legs_of_path(job: JobGraph, number: int, chain: Chain, window: Window) -> W
         return WindowLegs.empty()
     kind = np.append(job.edge_table.kind[chain.edges], np.int8(-1))
     reached = np.append(chain.times[1:], window.start_ns).clip(min=window.start_ns)
-    told = ~np.isin(kind, BETWEEN_RANKS) & (chain.times > reached)
-    part = job.rank_index_of(event_of(chain.points))
-    points = _points_in_ranks(job, chain.points, part)
+    is_leg = ~np.isin(kind, BETWEEN_RANKS) & (chain.times > reached)
+    rank_index = job.rank_index_of(event_of(chain.points))
+    points = _points_in_ranks(job, chain.points, rank_index)
     back = WindowLegs.of(
-        window=number, part=part, point=points, stop=np.append(points[1:], np.int32(-1)), start=reached,
+        window=number, rank_index=rank_index, point=points, stop=np.append(points[1:], np.int32(-1)), start=reached,
         end=chain.times, lane=-1,
-    ).take(told)  # fmt: skip
+    ).take(is_leg)  # fmt: skip
     # Behind the last point the window may go on, on a thread: a lane is the rank's own, as the point is.
-    lane = window.sink.lane - job.rank_graphs[int(part[0])].first_lane if window.sink.lane >= 0 else -1
+    lane = window.sink.lane - job.rank_graphs[int(rank_index[0])].first_lane if window.sink.lane >= 0 else -1
     behind = WindowLegs.of(
-        window=number, part=part[:1], point=points[:1], stop=points[:1], start=chain.times[:1],
+        window=number, rank_index=rank_index[:1], point=points[:1], stop=points[:1], start=chain.times[:1],
         end=window.end_ns, lane=lane,
     )  # fmt: skip
     return WindowLegs.join([behind.take(behind.end > behind.start), back])
 
 
-def _points_in_ranks(job: JobGraph, points: Ids, part: Ids) -> Ids:
+def _points_in_ranks(job: JobGraph, points: Ids, rank_index: Ids) -> Ids:
     """Return points of a job of few rows as those of its ranks' whole graphs; -1 for rendezvous."""
     found = np.full(len(points), -1, np.int32)
     rows = event_of(points)
-    for place in np.unique(part[part >= 0]).tolist():
-        here = np.flatnonzero(part == place)
-        own = summary_rows(job.rank_graphs[place].graph)[job.rank_graphs[place].of_rank(rows[here])]
+    for index in np.unique(rank_index[rank_index >= 0]).tolist():
+        here = np.flatnonzero(rank_index == index)
+        own = summary_rows(job.rank_graphs[index].graph)[job.rank_graphs[index].of_rank(rows[here])]
         found[here] = np.where(is_end(points[here]), end_point(own), start_point(own))
     return found
 
@@ -207,10 +209,10 @@ def window_in_job(window: Window, job: JobGraph, other: JobGraph) -> Window:
     return replace(window, sink=Sink(int(point[0]), window.sink.time_ns, window.sink.lane))
 
 
-def segments_in_job(pieces: SegmentTable, job: JobGraph, other: JobGraph) -> SegmentTable:
+def segments_in_job(segments: SegmentTable, job: JobGraph, other: JobGraph) -> SegmentTable:
     """Return pieces of one job as those of another that keeps more rows of the same ranks; lanes are the same."""
-    event, call = (_rows_in_job(column, job, other).astype(np.int32) for column in (pieces.event, pieces.open_call))
-    return replace(pieces, event=event, open_call=call)
+    event, call = (_rows_in_job(column, job, other).astype(np.int32) for column in (segments.event, segments.open_call))
+    return replace(segments, event=event, open_call=call)
 
 
 def _rows_in_job(rows: Ids | Ints, job: JobGraph, other: JobGraph) -> Ints:

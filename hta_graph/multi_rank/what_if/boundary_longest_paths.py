@@ -27,17 +27,17 @@ MAX_ORDER_SPAN = 1 << 40
 
 @dataclass(frozen=True)
 class BoundaryLongestPaths:
-    """Edges between nodes: the origin, so many ``given`` points, nodes in between, the ``asked`` points, the end.
+    """Edges between nodes: the origin, the incoming points, nodes in between, the awaited points, the end.
 
     ``source``, ``target``: nodes, edges into one node together, causes first; ``weight`` (ns): one per draft, row by
     row. What comes from the origin weighs from the window's start on. ``order``, as ``weight``: of the edges by which
     a node is equally late that with the least number is preferred.
     """
 
-    given: int
-    asked: int
-    drafts: int
-    nodes: int
+    incoming_count: int
+    awaited_count: int
+    draft_count: int
+    node_count: int
     source: Ids
     target: Ids
     weight: Ints
@@ -45,23 +45,23 @@ class BoundaryLongestPaths:
 
     @property
     def first_awaited(self) -> int:
-        """The node of the first asked point; the others follow it, and then the end."""
-        return self.nodes - 1 - self.asked
+        """The node of the first awaited point; the others follow it, and then the end."""
+        return self.node_count - 1 - self.awaited_count
 
     @property
     def end(self) -> int:
         """The node of the end."""
-        return self.nodes - 1
+        return self.node_count - 1
 
     @property
     def weights(self) -> Ints:
         """The weights (ns), a row per edge and a column per draft."""
-        return self.weight.reshape(-1, self.drafts)
+        return self.weight.reshape(-1, self.draft_count)
 
     @property
     def orders(self) -> Ids:
         """The orders of preference, a row per edge and a column per draft."""
-        return self.order.reshape(-1, self.drafts)
+        return self.order.reshape(-1, self.draft_count)
 
 
 PathEntry = tuple[int, Ints, Ints | int]
@@ -75,7 +75,7 @@ class _IncomingPaths:
     Both are per draft; orders are whole numbers below ``span``, the least one that of what is preferred.
     """
 
-    ways: dict[int, tuple[Ints, Ints | int]]
+    by_source: dict[int, tuple[Ints, Ints | int]]
     span: int
 
 
@@ -84,41 +84,41 @@ def boundary_longest_paths(
     weights: Iterable[Ints],
     start: Ints,
     *,
-    given: Ids,
-    asked: Ids,
+    incoming: Ids,
+    awaited: Ids,
     ends: Ids,
     tails: Ints,
 ) -> BoundaryLongestPaths:
-    """Contract the longest ways to asked points and to the latest of some ends.
+    """Contract the longest paths to awaited points and to the latest of some ends.
 
     Args:
         paths: the shape of a window's edges.
         weights: of each edge (ns), per draft.
         start: the values (ns, behind the window's start) of points that are roots.
-        given: points, all of them roots, whose values others decide.
-        asked: points whose values are asked for.
+        incoming: points, all of them roots, whose values others decide.
+        awaited: points that other ranks wait for.
         ends: points of which the latest, with its tail, is the window's end; of several the first one is preferred.
         tails: how long (ns) the window goes on behind each end, a row per draft.
     """
-    points = np.concatenate([asked, ends]).astype(np.int32)
+    points = np.concatenate([awaited, ends]).astype(np.int32)
     joined, behind = paths.in_line(weights, points)
-    behind[len(asked) :] += tails.T
-    nodes = _NodeNumbers(paths, start, given)
+    behind[len(awaited) :] += tails.T
+    nodes = _NodeNumbers(paths, start, incoming)
     every = [nodes.entries(heads, joined[first : first + len(heads)]) for first, heads in _entries_of_join_nodes(paths)]
     count = len(every)
     head = paths.head[points]
-    every += [nodes.entries(head[at : at + 1].tolist(), behind[at : at + 1]) for at in range(len(asked))]
-    last = len(asked) + _deciding_ends(head[len(asked) :], behind[len(asked) :])
+    every += [nodes.entries(head[at : at + 1].tolist(), behind[at : at + 1]) for at in range(len(awaited))]
+    last = len(awaited) + _deciding_ends(head[len(awaited) :], behind[len(awaited) :])
     every.append(nodes.entries(head[last].tolist(), behind[last]))
-    needed, kept = _needed_and_retained([set(entries.ways) for entries in every], count, nodes.first)
-    return _as_columns(_contracted(every, needed, kept, nodes.first), nodes.first, len(asked), behind.shape[1])
+    used, retained = _used_and_retained([set(entries.by_source) for entries in every], count, nodes.first)
+    return _as_columns(_contracted(every, used, retained, nodes.first), nodes.first, len(awaited), behind.shape[1])
 
 
 def _entries_of_join_nodes(paths: LongestPaths) -> Iterator[tuple[int, list[int]]]:
     """Yield of each meeting, causes first, where its entries begin and the points from which these lead."""
-    meets = paths.meetings
-    heads = paths.nodes[meets.head].tolist()
-    for first, count in zip(meets.first.tolist(), meets.count.tolist(), strict=True):
+    joins = paths.meetings
+    heads = paths.nodes[joins.head].tolist()
+    for first, count in zip(joins.first.tolist(), joins.count.tolist(), strict=True):
         yield first, heads[first : first + count]
 
 
@@ -137,12 +137,12 @@ def _deciding_ends(head: Ids, behind: Ints) -> Ints:
 class _NodeNumbers:
     """The numbers of points as nodes; points whose values are given for good are the origin, so far behind it."""
 
-    def __init__(self, paths: LongestPaths, start: Ints, given: Ids) -> None:
-        self.first = 1 + len(given)
+    def __init__(self, paths: LongestPaths, start: Ints, incoming: Ids) -> None:
+        self.first = 1 + len(incoming)
         """The number of the first node where ways meet."""
-        met: list[int] = paths.nodes[paths.meetings.node].tolist()
-        self._start, self._number = start, {point: place for place, point in enumerate(given.tolist(), 1)}
-        self._number |= {point: place for place, point in enumerate(met, self.first)}
+        join_points: list[int] = paths.nodes[paths.meetings.node].tolist()
+        self._start, self._number = start, {point: place for place, point in enumerate(incoming.tolist(), 1)}
+        self._number |= {point: place for place, point in enumerate(join_points, self.first)}
 
     def entries(self, points: list[int], weights: Ints) -> _IncomingPaths:
         """Return the entries of a node to which ways lead from points, each so far (ns) behind it; best ones first."""
@@ -157,41 +157,41 @@ class _NodeNumbers:
 # -- which nodes are told apart ----------------------------------------------------------------------------------------
 
 
-def _needed_and_retained(comes: list[set[int]], count: int, first: int) -> tuple[list[bool], list[bool]]:
+def _used_and_retained(sources: list[set[int]], count: int, first: int) -> tuple[list[bool], list[bool]]:
     """Tell of each node where ways meet whether anything follows it in the end, and whether it is told apart.
 
     Args:
-        comes: from which nodes ways lead to those where ways meet, causes first, and to the asked ones behind them.
+        sources: from which nodes ways lead to those where ways meet, causes first, and to the awaited ones behind them.
         count: how many nodes ways meet in.
         first: the number of the first of them.
     """
-    users = _successors(comes, count, first)
-    needed = [bool(own) for own in users]
-    kept, pending = list(needed), [node for node in range(count) if needed[node]]
+    users = _successors(sources, count, first)
+    used = [bool(own) for own in users]
+    retained, pending = list(used), [node for node in range(count) if used[node]]
     while pending:
         touched: set[int] = set()
         for node in pending:
-            before, after = comes[node], users[node]
-            if not kept[node] or len(before) * len(after) > len(before) + len(after):
+            before, after = sources[node], users[node]
+            if not retained[node] or len(before) * len(after) > len(before) + len(after):
                 continue
-            kept[node] = False
+            retained[node] = False
             for user in after:
-                comes[user] = (comes[user] - {first + node}) | before
+                sources[user] = (sources[user] - {first + node}) | before
             inner = {source - first for source in before if source >= first}
             for source in inner:
                 users[source] = (users[source] - {node}) | after
             touched |= inner
             touched.update(user for user in after if user < count)
         pending = sorted(touched)
-    return needed, kept
+    return used, retained
 
 
-def _successors(comes: Sequence[set[int]], count: int, first: int) -> list[set[int]]:
+def _successors(sources: Sequence[set[int]], count: int, first: int) -> list[set[int]]:
     """Return what of all that anything asked comes from follows each node."""
     users: list[set[int]] = [set() for _ in range(count)]
-    for node in range(len(comes) - 1, -1, -1):
+    for node in range(len(sources) - 1, -1, -1):
         if node >= count or users[node]:
-            for source in comes[node]:
+            for source in sources[node]:
                 if source >= first:
                     users[source - first].add(node)
     return users
@@ -201,43 +201,43 @@ def _successors(comes: Sequence[set[int]], count: int, first: int) -> list[set[i
 
 
 def _contracted(
-    every: Sequence[_IncomingPaths], needed: Sequence[bool], kept: Sequence[bool], first: int
+    every: Sequence[_IncomingPaths], used: Sequence[bool], retained: Sequence[bool], first: int
 ) -> dict[int, _IncomingPaths]:
     """Return the entries of nodes that are told apart, from others of these."""
-    passed, told = dict[int, _IncomingPaths](), dict[int, _IncomingPaths]()
+    bypassed, found = dict[int, _IncomingPaths](), dict[int, _IncomingPaths]()
     for place, own in enumerate(every):
-        if place >= len(needed) or kept[place]:
-            told[first + place] = _bypassed(own, passed)
-        elif needed[place]:
-            passed[first + place] = _bypassed(own, passed)
-    return told
+        if place >= len(used) or retained[place]:
+            found[first + place] = _bypassed(own, bypassed)
+        elif used[place]:
+            bypassed[first + place] = _bypassed(own, bypassed)
+    return found
 
 
-def _bypassed(own: _IncomingPaths, passed: Mapping[int, _IncomingPaths]) -> _IncomingPaths:
+def _bypassed(own: _IncomingPaths, bypassed: Mapping[int, _IncomingPaths]) -> _IncomingPaths:
     """Put what leads to nodes that are passed over in their place, also in the order of preference."""
-    if passed.keys().isdisjoint(own.ways):
+    if bypassed.keys().isdisjoint(own.by_source):
         return own
-    span = max(passed[node].span for node in own.ways if node in passed)
-    found = _IncomingPaths(_longest_by_source(_bypassing_rows(own, passed, span)), own.span * span)
+    span = max(bypassed[node].span for node in own.by_source if node in bypassed)
+    found = _IncomingPaths(_longest_by_source(_bypassing_rows(own, bypassed, span)), own.span * span)
     return found if found.span < MAX_ORDER_SPAN else _with_ranked_orders(found)
 
 
-def _bypassing_rows(own: _IncomingPaths, passed: Mapping[int, _IncomingPaths], span: int) -> Iterator[PathEntry]:
-    for node, (more, order) in own.ways.items():
-        if node not in passed:
+def _bypassing_rows(own: _IncomingPaths, bypassed: Mapping[int, _IncomingPaths], span: int) -> Iterator[PathEntry]:
+    for node, (more, order) in own.by_source.items():
+        if node not in bypassed:
             yield node, more, order * span
             continue
-        for source, (weight, among) in passed[node].ways.items():
+        for source, (weight, among) in bypassed[node].by_source.items():
             yield source, weight + more, among + order * span
 
 
 def _longest_by_source(rows: Iterable[PathEntry]) -> dict[int, tuple[Ints, Ints | int]]:
     """Let of several ways from one node the longest count, under each draft, with its own order."""
-    ways: dict[int, tuple[Ints, Ints | int]] = {}
+    found: dict[int, tuple[Ints, Ints | int]] = {}
     for source, weight, order in rows:
-        known = ways.get(source)
+        known = found.get(source)
         if known is None:
-            ways[source] = weight, order
+            found[source] = weight, order
             continue
         wins = weight > known[0]
         # Ways of which all orders are plain numbers come in order of these.
@@ -245,30 +245,34 @@ def _longest_by_source(rows: Iterable[PathEntry]) -> dict[int, tuple[Ints, Ints 
             wins |= (weight == known[0]) & (order < known[1])
         # Mostly under all drafts or none; then orders stay plain numbers.
         if (count := np.count_nonzero(wins)) == len(wins):
-            ways[source] = weight, order
+            found[source] = weight, order
         elif count:
-            ways[source] = np.maximum(weight, known[0]), np.where(wins, order, known[1])
-    return ways
+            found[source] = np.maximum(weight, known[0]), np.where(wins, order, known[1])
+    return found
 
 
 def _with_ranked_orders(found: _IncomingPaths) -> _IncomingPaths:
     """Return the same with orders that are numbers from 0 on."""
-    if not found.ways:
+    if not found.by_source:
         return found
-    weights = [weight for weight, _ in found.ways.values()]
-    orders = np.stack([np.broadcast_to(order, weights[0].shape) for _, order in found.ways.values()])
+    weights = [weight for weight, _ in found.by_source.values()]
+    orders = np.stack([np.broadcast_to(order, weights[0].shape) for _, order in found.by_source.values()])
     numbers = orders.argsort(axis=0).argsort(axis=0)
-    return _IncomingPaths(dict(zip(found.ways, zip(weights, numbers, strict=True), strict=True)), len(weights))
+    return _IncomingPaths(dict(zip(found.by_source, zip(weights, numbers, strict=True), strict=True)), len(weights))
 
 
-def _as_columns(told: Mapping[int, _IncomingPaths], first: int, asked: int, drafts: int) -> BoundaryLongestPaths:
-    number = {node: place for place, node in enumerate(told, first)}
-    found = [_with_ranked_orders(longest).ways for longest in told.values()]
-    source = [number.get(node, node) for ways in found for node in ways]
-    target = np.repeat(np.arange(len(found)) + first, [len(ways) for ways in found])
+def _as_columns(
+    retained: Mapping[int, _IncomingPaths], first: int, awaited_count: int, draft_count: int
+) -> BoundaryLongestPaths:
+    number = {node: place for place, node in enumerate(retained, first)}
+    found = [_with_ranked_orders(longest).by_source for longest in retained.values()]
+    source = [number.get(node, node) for by_source in found for node in by_source]
+    target = np.repeat(np.arange(len(found)) + first, [len(by_source) for by_source in found])
     none = np.empty(0, np.int64)
-    weight, order = (np.concatenate([none, *(way[at] for ways in found for way in ways.values())]) for at in (0, 1))
+    weight, order = (
+        np.concatenate([none, *(path[at] for by_source in found for path in by_source.values())]) for at in (0, 1)
+    )
     return BoundaryLongestPaths(
-        first - 1, asked, drafts, first + len(found), freeze(np.array(source, np.int32)),
+        first - 1, awaited_count, draft_count, first + len(found), freeze(np.array(source, np.int32)),
         freeze(target.astype(np.int32)), freeze(weight), freeze(order.astype(np.int32)),
     )  # fmt: skip

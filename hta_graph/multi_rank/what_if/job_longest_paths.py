@@ -31,23 +31,23 @@ from hta_graph.what_if.longest_paths import UNREACHED
 
 @dataclass(frozen=True, eq=False)
 class Arrivals(Columns):
-    """Who came to a rendezvous: the place of the rank, and which of its asked points that was.
+    """Who came to a rendezvous: the place of the rank, and which of its awaited points that was.
 
     Of one rendezvous that which it was, as recorded, stands first.
     """
 
     rendezvous: Ids
-    part: Ids
-    asked: Ids
+    rank_index: Ids
+    awaited: Ids
 
 
 @dataclass(frozen=True, eq=False)
 class IncomingTimes(Columns):
-    """What comes to one rank from elsewhere, when (ns): a ``rendezvous``, or (-1) an asked point of another rank."""
+    """What comes to one rank from elsewhere, when (ns): a ``rendezvous``, or (-1) an awaited point of another rank."""
 
     rendezvous: Ids
-    part: Ids
-    asked: Ids
+    rank_index: Ids
+    awaited: Ids
     time: Ints
 
 
@@ -66,11 +66,11 @@ class RankBoundary:
 
 @dataclass(frozen=True)
 class JobBoundary:
-    """Where ranks meet; ``rendezvous`` are rows of the job, ``instants`` and ``ranks`` are by place of the rank."""
+    """Where ranks meet; ``rendezvous`` are rows of the job, ``incoming`` and ``ranks`` are by index of the rank."""
 
     rendezvous: Ids
-    comes: Arrivals
-    instants: list[IncomingTimes]
+    arrivals: Arrivals
+    incoming: list[IncomingTimes]
     ranks: list[RankBoundary]
 
 
@@ -79,15 +79,15 @@ def job_boundary(job: JobGraph) -> JobBoundary:
     kind = job.edge_table.kind
     rows = np.flatnonzero(np.isin(kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT)))
     edges = EventEdges.of_rows(job.edge_table, rows, job.timeline.times)
-    meets = job.event_table.kind == EventKind.RENDEZVOUS
-    from_rank = np.flatnonzero(~meets[edges.source])
-    asked = _AwaitedPoints(job, edges.take(from_rank))
-    place = np.full(len(rows), -1, np.int64)
-    place[from_rank] = asked.place
+    is_rendezvous = job.event_table.kind == EventKind.RENDEZVOUS
+    from_rank = np.flatnonzero(~is_rendezvous[edges.source])
+    awaited = _AwaitedPoints(job, edges.take(from_rank))
+    awaited_index = np.full(len(rows), -1, np.int64)
+    awaited_index[from_rank] = awaited.index
     return JobBoundary(
         job.rendezvous_rows,
-        _arrivals(job, edges, meets, place),
-        *_rank_boundaries(job, edges, meets, place, asked),
+        _arrivals(job, edges, is_rendezvous, awaited_index),
+        *_rank_boundaries(job, edges, is_rendezvous, awaited_index, awaited),
     )
 
 
@@ -95,65 +95,69 @@ class _AwaitedPoints:
     """The points of ranks from which edges lead to others, each once, numbered rank by rank."""
 
     def __init__(self, job: JobGraph, edges: EventEdges) -> None:
-        part = job.rank_index_of(edges.source).astype(np.int64)
-        key = (part << 40) + (edges.source.astype(np.int64) << 1) + edges.from_end
-        known, at = np.unique(key, return_inverse=True)
-        self.part = (known >> 40).astype(np.int32)
-        self.row = ((known & ((1 << 40) - 1)) >> 1).astype(np.int32)
-        self.at_end = (known & 1).astype(np.bool_)
-        first = np.searchsorted(self.part, np.arange(len(job.rank_graphs) + 1))
+        rank_index = job.rank_index_of(edges.source).astype(np.int64)
+        key = (rank_index << 40) + (edges.source.astype(np.int64) << 1) + edges.from_end
+        keys, at = np.unique(key, return_inverse=True)
+        self.rank_index = (keys >> 40).astype(np.int32)
+        self.row = ((keys & ((1 << 40) - 1)) >> 1).astype(np.int32)
+        self.at_end = (keys & 1).astype(np.bool_)
+        first = np.searchsorted(self.rank_index, np.arange(len(job.rank_graphs) + 1))
         self.of_rank = [slice(*bounds) for bounds in zip(first[:-1].tolist(), first[1:].tolist(), strict=True)]
-        self.place = at.reshape(-1) - first[self.part[at.reshape(-1)]]
+        self.index = at.reshape(-1) - first[self.rank_index[at.reshape(-1)]]
         """For each edge the place of its source among the points of its rank."""
 
 
-def _arrivals(job: JobGraph, edges: EventEdges, meets: Bools, place: Ints) -> Arrivals:
+def _arrivals(job: JobGraph, edges: EventEdges, is_rendezvous: Bools, awaited_index: Ints) -> Arrivals:
     """List who came to each rendezvous."""
-    at = np.flatnonzero(meets[edges.target])
+    at = np.flatnonzero(is_rendezvous[edges.target])
     number = np.searchsorted(job.rendezvous_rows, edges.target[at])
     # Who came last binds it; of others that would come as late the one that came later is preferred.
     position = job.timeline.position[2 * edges.source[at] + edges.from_end[at]]
     order = np.lexsort((-position, number))
     at = at[order]
-    return Arrivals.of(rendezvous=number[order], part=job.rank_index_of(edges.source[at]), asked=place[at])
+    return Arrivals.of(
+        rendezvous=number[order], rank_index=job.rank_index_of(edges.source[at]), awaited=awaited_index[at]
+    )
 
 
 def _rank_boundaries(
-    job: JobGraph, edges: EventEdges, meets: Bools, place: Ints, asked: _AwaitedPoints
+    job: JobGraph, edges: EventEdges, is_rendezvous: Bools, awaited_index: Ints, awaited: _AwaitedPoints
 ) -> tuple[list[IncomingTimes], list[RankBoundary]]:
     """Tell each rank what comes to it, and what of it is asked."""
     doubtful = np.zeros(len(job.edge_table), np.bool_)
     doubtful[job.doubtful_edges] = True
-    goes = np.flatnonzero(~meets[edges.target])
-    part = job.rank_index_of(edges.target[goes])
-    order = np.argsort(part, kind="stable")
-    first = np.searchsorted(part[order], np.arange(len(job.rank_graphs) + 1))
-    instants, ranks = [], []
+    outgoing = np.flatnonzero(~is_rendezvous[edges.target])
+    rank_index = job.rank_index_of(edges.target[outgoing])
+    order = np.argsort(rank_index, kind="stable")
+    first = np.searchsorted(rank_index[order], np.arange(len(job.rank_graphs) + 1))
+    incoming, ranks = [], []
     for own, begins, past in zip(job.rank_graphs, first[:-1].tolist(), first[1:].tolist(), strict=True):
-        kept = summary_rows(own.graph)
-        at = goes[order[begins:past]]
-        is_message = ~meets[edges.source[at]]
+        summarized = summary_rows(own.graph)
+        at = outgoing[order[begins:past]]
+        is_message = ~is_rendezvous[edges.source[at]]
         # What comes from one point several times, a message and its answer, is one instant.
-        key = np.stack([np.where(is_message, place[at], -1), edges.source[at]])
+        key = np.stack([np.where(is_message, awaited_index[at], -1), edges.source[at]])
         _, chosen, number = np.unique(key, axis=1, return_index=True, return_inverse=True)
-        told = at[chosen]
-        instants.append(
+        sources = at[chosen]
+        incoming.append(
             IncomingTimes.of(
-                rendezvous=np.where(is_message[chosen], -1, np.searchsorted(job.rendezvous_rows, edges.source[told])),
-                part=job.rank_index_of(edges.source[told]),
-                asked=place[told],
-                time=edges.source_ns[told],
+                rendezvous=np.where(
+                    is_message[chosen], -1, np.searchsorted(job.rendezvous_rows, edges.source[sources])
+                ),
+                rank_index=job.rank_index_of(edges.source[sources]),
+                awaited=awaited_index[sources],
+                time=edges.source_ns[sources],
             )
         )
-        given = ExternalEdges.of(
-            instant=number.reshape(-1), row=kept[own.of_rank(edges.target[at])], is_message=is_message,
+        external = ExternalEdges.of(
+            instant=number.reshape(-1), row=summarized[own.of_rank(edges.target[at])], is_message=is_message,
             rule=job.edge_table.rule[edges.row[at]], is_doubtful=doubtful[edges.row[at]],
         )  # fmt: skip
-        mine = asked.of_rank[own.index]
-        rows = take_or(kept, own.of_rank(asked.row[mine]))
-        names = [job.name_of(row) for row in edges.source[told].tolist()]
-        ranks.append(RankBoundary(given, names, rows.astype(np.int32), asked.at_end[mine]))
-    return instants, ranks
+        mine = awaited.of_rank[own.index]
+        rows = take_or(summarized, own.of_rank(awaited.row[mine]))
+        names = [job.name_of(row) for row in edges.source[sources].tolist()]
+        ranks.append(RankBoundary(external, names, rows.astype(np.int32), awaited.at_end[mine]))
+    return incoming, ranks
 
 
 RankLeg = tuple[int, ReplayLeg]
@@ -167,14 +171,14 @@ DRAFTS_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class _JobEdges:
-    """Edges into nodes, those of one node together; ``place``: of what is from elsewhere.
+    """Edges into nodes, those of one node together; ``incoming``: of what is from elsewhere.
 
     ``rows`` is where each stood when those who came to rendezvous were followed by each rank's own edges.
     """
 
     source: Ids
     target: Ids
-    place: Ids
+    incoming: Ids
     rows: Ints
 
     def into(self, node: int) -> slice:
@@ -187,44 +191,45 @@ class JobLongestPaths:
     """The ways of a job's ranks, in the order of these, for drafts that all ranks were given.
 
     Args:
-        points: where the ranks meet.
-        ways: of each rank its ways.
-        given: of each rank the places of what others decide.
+        boundary: where the ranks meet.
+        paths_by_rank: of each rank its longest paths.
+        incoming: of each rank the indices of what others decide.
         columns: of each rank which of its columns each draft has: where nothing changes, ranks tell one for several.
     """
 
-    points: JobBoundary
-    ways: Sequence[BoundaryLongestPaths]
-    given: Sequence[Ids]
+    boundary: JobBoundary
+    paths_by_rank: Sequence[BoundaryLongestPaths]
+    incoming: Sequence[Ids]
     columns: Sequence[Ids]
     _first: Ints = field(init=False)
-    _known: dict[int, Ints] = field(default_factory=dict)
+    _values: dict[int, Ints] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # Origin and rendezvous are nodes of all; behind them come each rank's own, which has no others before them.
-        own = np.array([ways.nodes - 1 - ways.given for ways in self.ways], np.int64)
-        past = 1 + len(self.points.rendezvous) + np.cumsum(own)
+        own = np.array([paths.node_count - 1 - paths.incoming_count for paths in self.paths_by_rank], np.int64)
+        past = 1 + len(self.boundary.rendezvous) + np.cumsum(own)
         self._first, self._count = past - own, int(past[-1])
-        self._first_asked = np.array(
-            [self._node(place, ways.first_awaited) for place, ways in enumerate(self.ways)], np.int64
+        self._first_awaited = np.array(
+            [self._node(rank_index, paths.first_awaited) for rank_index, paths in enumerate(self.paths_by_rank)],
+            np.int64,
         )
 
-    def _node(self, place: int, own: int) -> int:
+    def _node(self, rank_index: int, own: int) -> int:
         """Return the node of the job that one of a rank's own nodes is."""
-        return int(self._first[place]) + own - 1 - self.ways[place].given
+        return int(self._first[rank_index]) + own - 1 - self.paths_by_rank[rank_index].incoming_count
 
     # -- when ----------------------------------------------------------------------------------------------------------
 
     def values(self, draft: int) -> Ints:
         """Return how far (ns) behind the window's start each node is under a draft."""
-        if draft not in self._known:
-            self._known[draft] = self._values_of([draft])[:, 0]
-        return self._known[draft]
+        if draft not in self._values:
+            self._values[draft] = self._values_of([draft])[:, 0]
+        return self._values[draft]
 
     @cached_property
     def ends(self) -> Ints:
         """How far behind the window's start (ns) each rank ends, a column per draft."""
-        ends = [self._node(place, ways.end) for place, ways in enumerate(self.ways)]
+        ends = [self._node(rank_index, paths.end) for rank_index, paths in enumerate(self.paths_by_rank)]
         every = range(len(self.columns[0]))
         # A few drafts at a time: of thousands of ranks all of them would take gigabytes.
         pieces = [self._values_of(every[at : at + DRAFTS_AT_ONCE])[ends] for at in every[::DRAFTS_AT_ONCE]]
@@ -242,25 +247,25 @@ class JobLongestPaths:
 
     def _weights(self, drafts: Sequence[int]) -> Ints:
         """Return the weight (ns) of each edge, a column per draft; coming to a rendezvous weighs nothing."""
-        comes = np.zeros((len(self.points.comes), len(drafts)), np.int64)
-        own = [ways.weights[:, of[drafts]] for ways, of in zip(self.ways, self.columns, strict=True)]
-        return np.concatenate([comes, *own])[self._edges.rows]
+        arrivals = np.zeros((len(self.boundary.arrivals), len(drafts)), np.int64)
+        own = [paths.weights[:, of[drafts]] for paths, of in zip(self.paths_by_rank, self.columns, strict=True)]
+        return np.concatenate([arrivals, *own])[self._edges.rows]
 
     def _orders(self, draft: int) -> Ids:
         """Return for each edge, of those into one node, which is preferred under a draft: the least."""
-        comes = np.arange(len(self.points.comes), dtype=np.int32)
-        own = [ways.orders[:, of[draft]] for ways, of in zip(self.ways, self.columns, strict=True)]
-        return np.concatenate([comes, *own])[self._edges.rows]
+        arrivals = np.arange(len(self.boundary.arrivals), dtype=np.int32)
+        own = [paths.orders[:, of[draft]] for paths, of in zip(self.paths_by_rank, self.columns, strict=True)]
+        return np.concatenate([arrivals, *own])[self._edges.rows]
 
-    def incoming_times(self, place: int, draft: int, recorded: Ints, start_ns: int) -> Ints:
+    def incoming_times(self, rank_index: int, draft: int, recorded: Ints, start_ns: int) -> Ints:
         """Return when (ns) what comes to a rank from elsewhere is under a draft; what nobody decides stays."""
         found = recorded.copy()
-        found[self.given[place]] = self.values(draft)[self._nodes_of_incoming(place)] + start_ns
+        found[self.incoming[rank_index]] = self.values(draft)[self._nodes_of_incoming(rank_index)] + start_ns
         return found
 
     # -- on which way --------------------------------------------------------------------------------------------------
 
-    def legs_back(self, place: int, draft: int) -> Iterator[RankLeg]:
+    def legs_back(self, rank_index: int, draft: int) -> Iterator[RankLeg]:
         """Yield the ways of a longest path under a draft, from the end on a rank back, latest first."""
         edges, values = self._edges, self.values(draft)
         weight, order = self._weights([draft])[:, 0], self._orders(draft)
@@ -271,56 +276,59 @@ class JobLongestPaths:
             late = own.start + np.flatnonzero(values[edges.source[own]] + weight[own] == values[node])
             return int(late[np.argmin(order[late])])
 
-        node, begins = self._node(place, self.ways[place].end), WINDOW_END
+        node, begins = self._node(rank_index, self.paths_by_rank[rank_index].end), WINDOW_END
         while True:
             at = decides(node)
-            source, given = int(edges.source[at]), int(edges.place[at])
-            if source == ORIGIN or given >= 0:
-                yield place, (begins, given)
+            source, incoming = int(edges.source[at]), int(edges.incoming[at])
+            if source == ORIGIN or incoming >= 0:
+                yield rank_index, (begins, incoming)
             if source == ORIGIN:
                 return
             node = source
-            if node <= len(self.points.rendezvous):
+            if node <= len(self.boundary.rendezvous):
                 node = int(edges.source[decides(node)])
-            if given >= 0:
-                place, begins = self._awaited_point_of(node)
+            if incoming >= 0:
+                rank_index, begins = self._awaited_point_of(node)
 
     def _awaited_point_of(self, node: int) -> tuple[int, int]:
-        """Return of which rank, and which of its asked points, a node is."""
-        place = int(np.searchsorted(self._first, node, side="right")) - 1
-        return place, node - int(self._first_asked[place])
+        """Return of which rank, and which of its awaited points, a node is."""
+        rank_index = int(np.searchsorted(self._first, node, side="right")) - 1
+        return rank_index, node - int(self._first_awaited[rank_index])
 
     # -- as one graph --------------------------------------------------------------------------------------------------
 
     @cached_property
     def _edges(self) -> _JobEdges:
-        meets = self.points.comes
-        source, target = [self._node_of_awaited(meets.part, meets.asked)], [1 + meets.rendezvous.astype(np.int64)]
-        places = [np.full(len(meets), -1)]
-        for place, own in enumerate(self.ways):
-            nodes = np.arange(own.nodes) - 1 - own.given + self._first[place]
+        arrivals = self.boundary.arrivals
+        source, target = (
+            [self._node_of_awaited(arrivals.rank_index, arrivals.awaited)],
+            [1 + arrivals.rendezvous.astype(np.int64)],
+        )
+        incomings = [np.full(len(arrivals), -1)]
+        for rank_index, own in enumerate(self.paths_by_rank):
+            nodes = np.arange(own.node_count) - 1 - own.incoming_count + self._first[rank_index]
             nodes[ORIGIN] = ORIGIN
-            nodes[1 : 1 + own.given] = self._nodes_of_incoming(place)
+            nodes[1 : 1 + own.incoming_count] = self._nodes_of_incoming(rank_index)
             source.append(nodes[own.source])
             target.append(nodes[own.target])
-            from_elsewhere = (own.source > ORIGIN) & (own.source <= own.given)
-            given = np.append(self.given[place], -1)
-            places.append(np.where(from_elsewhere, given[np.where(from_elsewhere, own.source - 1, -1)], -1))
+            from_elsewhere = (own.source > ORIGIN) & (own.source <= own.incoming_count)
+            incoming = np.append(self.incoming[rank_index], -1)
+            incomings.append(np.where(from_elsewhere, incoming[np.where(from_elsewhere, own.source - 1, -1)], -1))
         targets = np.concatenate(target)
         by_target = np.argsort(targets, kind="stable")
         return _JobEdges(
             np.concatenate(source)[by_target].astype(np.int32), targets[by_target].astype(np.int32),
-            np.concatenate(places)[by_target].astype(np.int32), by_target,
+            np.concatenate(incomings)[by_target].astype(np.int32), by_target,
         )  # fmt: skip
 
-    def _nodes_of_incoming(self, place: int) -> Ints:
-        """Return the nodes of what comes to a rank from elsewhere: rendezvous, or asked points of other ranks."""
-        known = self.points.instants[place].take(self.given[place])
-        asked = self._node_of_awaited(known.part.clip(min=0), known.asked)
-        return np.where(known.rendezvous >= 0, 1 + known.rendezvous, asked)
+    def _nodes_of_incoming(self, rank_index: int) -> Ints:
+        """Return the nodes of what comes to a rank from elsewhere: rendezvous, or awaited points of other ranks."""
+        incoming = self.boundary.incoming[rank_index].take(self.incoming[rank_index])
+        awaited = self._node_of_awaited(incoming.rank_index.clip(min=0), incoming.awaited)
+        return np.where(incoming.rendezvous >= 0, 1 + incoming.rendezvous, awaited)
 
-    def _node_of_awaited(self, part: Ids, asked: Ids) -> Ints:
-        found: Ints = self._first_asked[part] + asked
+    def _node_of_awaited(self, rank_index: Ids, awaited: Ids) -> Ints:
+        found: Ints = self._first_awaited[rank_index] + awaited
         return found
 
     @cached_property
@@ -349,7 +357,7 @@ class JobLongestPaths:
 
 
 LegsByRank = dict[int, list[list[int]]]
-"""By rank where a path goes there (:data:`Way`), latest first."""
+"""By rank where a path goes there (:data:`ReplayLeg`), latest first."""
 
 
 class JobSolutions:
@@ -368,44 +376,44 @@ class JobSolutions:
         self,
         job: JobGraph,
         window: Window,
-        points: JobBoundary,
+        boundary: JobBoundary,
         answers: Mapping[int, ReplayAnswer],
         groups: Sequence[Sequence[int]],
         drafts: Sequence[Sequence[Change]],
     ) -> None:
         self.answers = answers
         self.drafts = drafts
-        self._window, self._points = window, points
+        self._window, self._boundary = window, boundary
         self._ranks = [part.rank for part in job.rank_graphs]
-        self._place = {rank: place for place, rank in enumerate(self._ranks)}
-        self._usual = last_rank(job, window)
+        self._rank_index = {rank: at for at, rank in enumerate(self._ranks)}
+        self._recorded_last = last_rank(job, window)
         self._at = {
             draft: (number, column) for number, group in enumerate(groups) for column, draft in enumerate(group)
         }
         every = [answers[rank] for rank in self._ranks]
-        self._meant = {(draft, place) for answer in every for draft, place in answer.meant}
-        ways = [
-            longest_paths_of_answer(answer, len(points.ranks[place].awaited_rows)) for place, answer in enumerate(every)
+        self._applicable = {(draft, at) for answer in every for draft, at in answer.applicable}
+        paths = [
+            longest_paths_of_answer(answer, len(boundary.ranks[at].awaited_rows)) for at, answer in enumerate(every)
         ]
-        given = [answer.given for answer in every]
+        incoming = [answer.incoming for answer in every]
         columns = [[np.array(own, np.int32) for own in answer.columns] for answer in every]
         self._groups = [
-            JobLongestPaths(points, [own[number] for own in ways], given, [own[number] for own in columns])
+            JobLongestPaths(boundary, [own[number] for own in paths], incoming, [own[number] for own in columns])
             for number in range(len(groups))
         ]
         self._has_end = np.array([answer.has_end for answer in every], np.bool_)
 
-    def applies_to_any_rank(self, draft: int, place: int = 0) -> bool:
+    def applies_to_any_rank(self, draft: int, position: int = 0) -> bool:
         """Tell whether a change of a draft concerns anything on any rank."""
-        return (draft, place) in self._meant
+        return (draft, position) in self._applicable
 
-    def refusal(self, draft: int, place: int) -> tuple[int, str, str]:
+    def refusal(self, draft: int, position: int) -> tuple[int, str, str]:
         """Return which rank said first, and how, in Python and on the command line, that a change concerns nothing."""
         return next(
             (rank, text, line)
             for rank, answer in sorted(self.answers.items())
             for at, of, text, line in answer.refused
-            if (at, of) == (draft, place)
+            if (at, of) == (draft, position)
         )
 
     def is_unchanged(self, draft: int) -> bool:
@@ -432,17 +440,19 @@ class JobSolutions:
         ends = np.where(self._has_end, self._groups[number].ends[:, column], np.iinfo(np.int64).min)
         latest = np.flatnonzero(ends == ends.max()).tolist()
         # Of several that end then the one that does as recorded.
-        last = self._usual if self._usual in latest else latest[0]
-        for place, (asked, given) in self._groups[number].legs_back(last, column):
-            found[self._ranks[place]].append([asked, given])
+        last = self._recorded_last if self._recorded_last in latest else latest[0]
+        for rank_index, (awaited, incoming) in self._groups[number].legs_back(last, column):
+            found[self._ranks[rank_index]].append([awaited, incoming])
         return found
 
-    def given(self, rank: int, draft: int) -> list[int]:
+    def incoming_ns(self, rank: int, draft: int) -> list[int]:
         """Return when (ns) what comes to a rank from elsewhere is under a draft."""
         number, column = self._at[draft]
-        place = self._place[rank]
-        recorded = self._points.instants[place].time
-        times: list[int] = self._groups[number].incoming_times(place, column, recorded, self._window.start_ns).tolist()
+        rank_index = self._rank_index[rank]
+        recorded = self._boundary.incoming[rank_index].time
+        times: list[int] = (
+            self._groups[number].incoming_times(rank_index, column, recorded, self._window.start_ns).tolist()
+        )
         return times
 
 

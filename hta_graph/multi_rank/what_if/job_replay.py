@@ -48,33 +48,33 @@ MAX_COMPARED_WEIGHTS = 1 << 22
 """A rank is compared with so many others, evenly spread; with fewer where these have so many places to be compared."""
 
 
-def with_normalized_ranks(job: JobGraph, changes: Sequence[Change], ask: ReadReplayAnswers) -> list[Change]:
+def with_normalized_ranks(job: JobGraph, changes: Sequence[Change], read_answers: ReadReplayAnswers) -> list[Change]:
     """Return changes with what others take, where a rank is to be like them.
 
     Raises:
         QueryError: the job has no such rank.
     """
-    known: dict[str, Change] = {}
+    normalized: dict[str, Change] = {}
     found = []
     for change in changes:
         if isinstance(change, NamedScenario) and change.name == "rank_like_others":
-            if change.argument not in known:
-                known[change.argument] = _normalization_of(job, int(change.argument), ask)
-            found.append(known[change.argument])
+            if change.argument not in normalized:
+                normalized[change.argument] = _normalization_of(job, int(change.argument), read_answers)
+            found.append(normalized[change.argument])
         else:
             found.append(change)
     return found
 
 
-def _normalization_of(job: JobGraph, rank: int, ask: ReadReplayAnswers) -> RankNormalization:
-    place = job.index_of_rank(rank)
-    asked = ask("reading the rank that is compared", [rank], None)[rank].asked
-    others = [part.rank for part in job.rank_graphs if part.index != place]
-    most = max(MIN_COMPARED_RANKS, min(MAX_COMPARED_RANKS, MAX_COMPARED_WEIGHTS // max(len(asked.place), 1)))
+def _normalization_of(job: JobGraph, rank: int, read_answers: ReadReplayAnswers) -> RankNormalization:
+    rank_index = job.index_of_rank(rank)
+    keys = read_answers("reading the rank that is compared", [rank], None)[rank].comparison_keys
+    others = [part.rank for part in job.rank_graphs if part.index != rank_index]
+    most = max(MIN_COMPARED_RANKS, min(MAX_COMPARED_RANKS, MAX_COMPARED_WEIGHTS // max(len(keys.place), 1)))
     if len(others) > most:
         others = [others[at * len(others) // most] for at in range(most)]
-    answers = ask("reading the ranks beside it", others, asked)
-    return RankNormalization.of(rank, asked, [answers[of].taken for of in others])
+    answers = read_answers("reading the ranks beside it", others, keys)
+    return RankNormalization.of(rank, keys, [answers[of].comparison_times for of in others])
 
 
 class JobPathTotals:
@@ -93,20 +93,20 @@ class JobPathTotals:
         self.sums: dict[int, dict[str, int]] = {}
         self._without: dict[int, list[PathRow]] = defaultdict(list)
 
-    def add(self, rank: int, told: Mapping[str, Any]) -> None:
+    def add(self, rank: int, record: Mapping[str, Any]) -> None:
         """Add what a rank told."""
-        self._rows += _path_rows(told["by_name"], rank)
-        self.frozen_ns += told["frozen_ns"]
-        self.inferred_ns += told["inferred_ns"]
-        for kind, times in told["times"].items():
+        self._rows += _path_rows(record["by_name"], rank)
+        self.frozen_ns += record["frozen_ns"]
+        self.inferred_ns += record["inferred_ns"]
+        for kind, times in record["times"].items():
             own = self.times.setdefault(kind, {})
             for name, time in times.items():
                 own[name] = own.get(name, 0) + time
-        for at, other in told["without"]:
-            self._without[at] += _path_rows(other["by_name"], rank)
+        for at, remaining in record["without"]:
+            self._without[at] += _path_rows(remaining["by_name"], rank)
             sums = self.sums.setdefault(at, {"on_path_ns": 0, "alone_ns": 0})
             for key in sums:
-                sums[key] += other[key]
+                sums[key] += remaining[key]
 
     @cached_property
     def path(self) -> RankPathTotals:
@@ -136,25 +136,25 @@ class JobReplay:
     Args:
         job: the job, of few rows of each rank.
         window: the window.
-        asked: the question that a rank's own window answers.
+        question: the question that a rank's own window answers.
         annotations: as :class:`SummaryRequest` has them.
         matched: what the ranks did together.
-        ask: how the ranks' whole graphs are asked.
+        read_replays: how the ranks' whole graphs are asked.
     """
 
     job: JobGraph
     window: Window
-    asked: str
+    question: str
     annotations: tuple[dict[str, Any], ...]
     matched: Collectives
-    ask: ReadReplays
+    read_replays: ReadReplays
     _until: int = field(init=False)
 
     def __post_init__(self) -> None:
         self._until = self.window.end_ns
-        self._points = job_boundary(self.job)
-        self._rank = [part.rank for part in self.job.rank_graphs]
-        self._place = {rank: place for place, rank in enumerate(self._rank)}
+        self._boundary = job_boundary(self.job)
+        self._ranks = [part.rank for part in self.job.rank_graphs]
+        self._rank_index = {rank: index for index, rank in enumerate(self._ranks)}
 
     # -- predictions ---------------------------------------------------------------------------------------------------
 
@@ -165,13 +165,13 @@ class JobReplay:
             QueryError: they name nothing in the window, or need all rows of all ranks.
             HtaGraphError: a file cannot be read once more.
         """
-        solved = self._solved([[], with_normalized_ranks(self.job, changes, self._beside)])
-        self._refuse_nothing(solved, 1)
+        solved = self._solve([[], with_normalized_ranks(self.job, changes, self._comparison_answers)])
+        self._require_effect(solved, 1)
         check_added_time(solved.added_ns(1), self.job.path, self.window)
-        paths = {-1: self._recorded_ways(solved.answers), 1: solved.path(1)}
-        told = self._told(solved, paths, dict.fromkeys(paths, (1,)))
-        following = next_in_columns(told[-1].without(1), told[1].without(1), several=True) if changes else None
-        return self._prediction(changes, solved, told[-1], told[1], following)
+        paths = {-1: self._recorded_legs(solved.answers), 1: solved.path(1)}
+        totals = self._path_totals(solved, paths, dict.fromkeys(paths, (1,)))
+        following = next_in_columns(totals[-1].without(1), totals[1].without(1), several=True) if changes else None
+        return self._prediction(changes, solved, totals[-1], totals[1], following)
 
     def opportunities(self, scenarios: Mapping[str, Change]) -> JobOpportunities:
         """Tell what lies on the path with what its time would gain, and what named changes would save.
@@ -179,21 +179,22 @@ class JobReplay:
         Raises:
             HtaGraphError: a file cannot be read once more.
         """
-        as_recorded = self._solved([[]])
-        ways = self._recorded_ways(as_recorded.answers)
-        path = self._told(as_recorded, {-1: ways}, {-1: ()}, named=True)[-1]
-        things = list(candidate_selectors(path.times))
-        halves: list[list[Change]] = [[Scaling(what, 0.5)] for what in things]
-        free: list[list[Change]] = [[Scaling(what, 0.0)] for what in things]
-        first, named = 1 + len(things), 1 + 2 * len(things)
+        as_recorded = self._solve([[]])
+        legs = self._recorded_legs(as_recorded.answers)
+        path = self._path_totals(as_recorded, {-1: legs}, {-1: ()}, wants_times_by_name=True)[-1]
+        selectors = list(candidate_selectors(path.times))
+        halves: list[list[Change]] = [[Scaling(selector, 0.5)] for selector in selectors]
+        free: list[list[Change]] = [[Scaling(selector, 0.0)] for selector in selectors]
+        first, named = 1 + len(selectors), 1 + 2 * len(selectors)
         drafts: list[list[Change]] = [[], *halves, *free, *([change] for change in scenarios.values())]
-        solved = self._solved(drafts, recorded=ways, without=tuple(range(first, named)))
+        solved = self._solve(drafts, recorded=legs, without=tuple(range(first, named)))
         recorded = JobPathTotals(self.job)
         for rank, answer in solved.answers.items():
-            for told in answer.told:
-                recorded.add(rank, told)
+            for record in answer.path_records:
+                recorded.add(rank, record)
         rows = {
-            first + at: self._opportunity(what, solved, recorded, 1 + at, first + at) for at, what in enumerate(things)
+            first + at: self._opportunity(selector, solved, recorded, 1 + at, first + at)
+            for at, selector in enumerate(selectors)
         }
         length = self.window.end_ns - self.window.start_ns
         rows = {draft: row for draft, row in rows.items() if is_opportunity(row.on_path_ns, length)}
@@ -206,11 +207,11 @@ class JobReplay:
         return JobOpportunities(self._prediction((), solved, recorded, recorded), listed, saved)
 
     def _opportunity(
-        self, what: Selector, solved: JobSolutions, recorded: JobPathTotals, half: int, free: int
+        self, selector: Selector, solved: JobSolutions, recorded: JobPathTotals, half: int, free: int
     ) -> Opportunity:
         base, sums = solved.end(0), recorded.sums.get(free, {"on_path_ns": 0, "alone_ns": 0})
         saved = (base - solved.end(half), base - solved.end(free))
-        return Opportunity(what.kind, what.pattern, sums["on_path_ns"], *saved, None, sums["alone_ns"])
+        return Opportunity(selector.kind, selector.pattern, sums["on_path_ns"], *saved, None, sums["alone_ns"])
 
     def _with_next(
         self, rows: Mapping[int, Opportunity], solved: JobSolutions, recorded: JobPathTotals
@@ -219,7 +220,7 @@ class JobReplay:
         listed = [*rows.items()]
         listed = [listed[at] for at in opportunity_order([row for _, row in listed])]
         paths = {draft: solved.path(draft) for draft, _ in listed[:ROWS_WITH_NEXT]}
-        after = self._told(solved, paths, {draft: (draft,) for draft in paths})
+        after = self._path_totals(solved, paths, {draft: (draft,) for draft in paths})
         following = {
             draft: next_in_columns(recorded.without(draft), after[draft].without(draft), several=True)
             for draft in paths
@@ -251,7 +252,7 @@ class JobReplay:
 
     # -- rounds --------------------------------------------------------------------------------------------------------
 
-    def _solved(
+    def _solve(
         self,
         drafts: Sequence[Sequence[Change]],
         recorded: LegsByRank | None = None,
@@ -270,74 +271,82 @@ class JobReplay:
             return [RequestedPath(-1, own, None, without)] if own else []
 
         while True:
-            question = self._questions(read, groups, paths)
-            answers = self._ask("reading how ranks depend on each other", self._rank, question)
+            request_of = self._requests(read, groups, paths)
+            answers = self._answers("reading how ranks depend on each other", self._ranks, request_of)
             until = max(answer.until for answer in answers.values())
             agreed = _with_agreed_readings(read, answers.values())
             if until <= self._until and agreed is None:
-                return JobSolutions(self.job, self.window, self._points, answers, groups, read)
+                return JobSolutions(self.job, self.window, self._boundary, answers, groups, read)
             self._until, read = until, agreed or read
 
-    def _beside(self, doing: str, ranks: list[int], asked: ComparisonKeys | None) -> dict[int, ReplayAnswer]:
+    def _comparison_answers(self, doing: str, ranks: list[int], keys: ComparisonKeys | None) -> dict[int, ReplayAnswer]:
         """Ask ranks what they take for what is asked; with nothing asked, what others are to be asked about them."""
-        plain = self._questions([], (), lambda _: [])
-        return self._ask(
-            doing, ranks, lambda rank: replace(plain(rank), wants_comparison_keys=asked is None, beside=asked)
+        plain_request = self._requests([], (), lambda _: [])
+        return self._answers(
+            doing,
+            ranks,
+            lambda rank: replace(plain_request(rank), wants_comparison_keys=keys is None, comparison_keys=keys),
         )
 
-    def _told(
+    def _path_totals(
         self,
         solved: JobSolutions,
-        ways: Mapping[int, LegsByRank],
-        without: Mapping[int, tuple[int, ...]],
+        legs: Mapping[int, LegsByRank],
+        without_drafts: Mapping[int, tuple[int, ...]],
         *,
-        named: bool = False,
+        wants_times_by_name: bool = False,
     ) -> dict[int, JobPathTotals]:
         """Ask the ranks on paths, by draft (-1: as recorded), what these consist of there."""
-        ranks = sorted({rank for own in ways.values() for rank in own})
+        ranks = sorted({rank for own in legs.values() for rank in own})
 
         def paths(rank: int) -> list[RequestedPath]:
             return [
-                RequestedPath(draft, own[rank], None if draft < 0 else solved.given(rank, draft), without[draft], named)
-                for draft, own in ways.items()
+                RequestedPath(
+                    draft,
+                    own[rank],
+                    None if draft < 0 else solved.incoming_ns(rank, draft),
+                    without_drafts[draft],
+                    wants_times_by_name,
+                )
+                for draft, own in legs.items()
                 if rank in own
             ]
 
-        answers = self._ask("reading where paths lead", ranks, self._questions(solved.drafts, (), paths))
-        found = {draft: JobPathTotals(self.job) for draft in ways}
+        answers = self._answers("reading where paths lead", ranks, self._requests(solved.drafts, (), paths))
+        totals = {draft: JobPathTotals(self.job) for draft in legs}
         for rank in ranks:
-            here = (draft for draft, own in ways.items() if rank in own)
-            for draft, told in zip(here, answers[rank].told, strict=True):
-                found[draft].add(rank, told)
-        return found
+            here = (draft for draft, own in legs.items() if rank in own)
+            for draft, record in zip(here, answers[rank].path_records, strict=True):
+                totals[draft].add(rank, record)
+        return totals
 
-    def _recorded_ways(self, answers: Mapping[int, ReplayAnswer]) -> LegsByRank:
+    def _recorded_legs(self, answers: Mapping[int, ReplayAnswer]) -> LegsByRank:
         """Follow the recorded path from rank to rank; return its ways, latest first, by rank."""
         found: LegsByRank = defaultdict(list)
-        place, asked = last_rank(self.job, self.window), WINDOW_END
-        if place < 0:
+        rank_index, awaited = last_rank(self.job, self.window), WINDOW_END
+        if rank_index < 0:
             return found
-        first_of = np.searchsorted(self._points.comes.rendezvous, np.arange(len(self._points.rendezvous)))
+        first_of = np.searchsorted(self._boundary.arrivals.rendezvous, np.arange(len(self._boundary.rendezvous)))
         while True:
-            rank = self._rank[place]
-            rests_on = int(answers[rank].roots[asked])  # the end's is the last one
-            found[rank].append([asked, rests_on])
-            if rests_on < 0:
+            rank = self._ranks[rank_index]
+            root = int(answers[rank].roots[awaited])  # the end's is the last one
+            found[rank].append([awaited, root])
+            if root < 0:
                 return found
-            came, at = self._points.instants[place], rests_on
-            meeting = int(came.rendezvous[at])
-            if meeting < 0:
-                place, asked = int(came.part[at]), int(came.asked[at])
+            incoming, at = self._boundary.incoming[rank_index], root
+            rendezvous = int(incoming.rendezvous[at])
+            if rendezvous < 0:
+                rank_index, awaited = int(incoming.rank_index[at]), int(incoming.awaited[at])
             else:
-                comes, first = self._points.comes, int(first_of[meeting])
-                place, asked = int(comes.part[first]), int(comes.asked[first])
+                arrivals, first = self._boundary.arrivals, int(first_of[rendezvous])
+                rank_index, awaited = int(arrivals.rank_index[first]), int(arrivals.awaited[first])
 
-    def _ask(
-        self, doing: str, ranks: Sequence[int], question: Callable[[int], ReplayRequest]
+    def _answers(
+        self, doing: str, ranks: Sequence[int], request_of: Callable[[int], ReplayRequest]
     ) -> dict[int, ReplayAnswer]:
-        return {rank: _replay_answer_of(graph) for rank, graph in self.ask(doing, ranks, question).items()}
+        return {rank: _replay_answer_of(graph) for rank, graph in self.read_replays(doing, ranks, request_of).items()}
 
-    def _questions(
+    def _requests(
         self,
         drafts: Sequence[Sequence[Change]],
         groups: Sequence[Sequence[int]],
@@ -347,39 +356,39 @@ class JobReplay:
         last = last_rank(self.job, self.window)
         first = np.searchsorted(members.part, np.arange(len(self.job.rank_graphs) + 1)).tolist()
 
-        def question(rank: int) -> ReplayRequest:
-            part = self.job.rank_graphs[self._place[rank]]
-            answers, told = part.graph.attached(RankSummary), self._points.ranks[part.index]
-            content = fingerprint(self.job.graph(rank)) if answers is None else answers.content
+        def request_of(rank: int) -> ReplayRequest:
+            part = self.job.rank_graphs[self._rank_index[rank]]
+            summary, boundary = part.graph.attached(RankSummary), self._boundary.ranks[part.index]
+            content = fingerprint(self.job.graph(rank)) if summary is None else summary.content
             return ReplayRequest(
-                window=ReplayRequest.window_record(self.window, self.asked),
+                window=ReplayRequest.window_record(self.window, self.question),
                 is_last=part.index == last,
                 annotations=self.annotations,
                 until=self._until,
                 clock=SummaryRequest.clock_record(clocks[rank]),
                 content=content,
-                numbers=members.number[first[part.index] : first[part.index + 1]].tolist(),
-                times=self._points.instants[part.index].time.tolist(),
-                names=told.names,
-                edges=told.edges,
-                awaited_rows=told.awaited_rows.tolist(),
-                at_end=told.at_end.tolist(),
+                collective_numbers=members.number[first[part.index] : first[part.index + 1]].tolist(),
+                incoming_ns=self._boundary.incoming[part.index].time.tolist(),
+                incoming_names=boundary.names,
+                edges=boundary.edges,
+                awaited_rows=boundary.awaited_rows.tolist(),
+                at_end=boundary.at_end.tolist(),
                 drafts=[[change_to_record(change, rank) for change in own] for own in drafts],
                 groups=[list(group) for group in groups],
                 paths=paths(rank),
             )
 
-        return question
+        return request_of
 
-    def _refuse_nothing(self, solved: JobSolutions, draft: int) -> None:
+    def _require_effect(self, solved: JobSolutions, draft: int) -> None:
         """Refuse a change that concerns no rank, as the first rank says it.
 
         Raises:
             QueryError: one is.
         """
-        for place, _ in enumerate(solved.drafts[draft]):
-            if not solved.applies_to_any_rank(draft, place):
-                rank, text, line = solved.refusal(draft, place)
+        for position, _ in enumerate(solved.drafts[draft]):
+            if not solved.applies_to_any_rank(draft, position):
+                rank, text, line = solved.refusal(draft, position)
                 own, job = str(self.job.graph(rank).path), str(self.job.path)
                 error = QueryError(text.replace(own, job, 1))
                 error.on_command_line = line.replace(own, job, 1)
@@ -402,17 +411,17 @@ def _with_agreed_readings(
     drafts: Sequence[Sequence[Change]], answers: Iterable[ReplayAnswer]
 ) -> list[list[Change]] | None:
     """Return drafts with patterns read on all ranks as the first reading that names anything on any; None: they are."""
-    told = defaultdict(set)
+    readings = defaultdict(set)
     for answer in answers:
-        for draft, place, reading in answer.readings:
-            told[draft, place].add(reading)
-    if all(len(own - {""}) < 2 for own in told.values()):
+        for draft, position, reading in answer.readings:
+            readings[draft, position].add(reading)
+    if all(len(own - {""}) < 2 for own in readings.values()):
         return None
     found = [list(own) for own in drafts]
-    for (draft, place), own in told.items():
-        change, reading = found[draft][place], next((one for one in PATTERN_READINGS if one in own), "")
+    for (draft, position), own in readings.items():
+        change, reading = found[draft][position], next((one for one in PATTERN_READINGS if one in own), "")
         if isinstance(change, Scaling | Removal):
-            found[draft][place] = replace(change, what=replace(change.what, reading=reading))
+            found[draft][position] = replace(change, what=replace(change.what, reading=reading))
     return found
 
 

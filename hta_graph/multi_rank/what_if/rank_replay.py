@@ -104,29 +104,29 @@ def change_from_record(record: ChangeRecord) -> Change:
 class RequestedPath:
     """A path of which the rank tells what it passes there.
 
-    ``draft`` is the place of its changes (-1: as recorded) and ``ways`` where it goes (:data:`Way`), latest first, with
-    the times (ns) of what comes from elsewhere in ``given`` (None: as recorded). ``without`` are places of drafts: what
-    the path consists of is also told without what each changes, and how long that is. ``named``: what may change on it
-    is told by kind and name.
+    ``draft`` is the index of its changes (-1: as recorded) and ``legs`` where it goes (:data:`ReplayLeg`), latest
+    first, with the times (ns) of what comes from other ranks in ``incoming_ns`` (None: as recorded). Of each of
+    ``without_drafts`` the rank also tells what the path consists of without what that draft changes, and how long that
+    is. ``wants_times_by_name``: it also tells by kind and name what may change on the path.
     """
 
     draft: int
-    ways: list[list[int]]
-    given: list[int] | None = None
-    without: tuple[int, ...] = ()
-    named: bool = False
+    legs: list[list[int]]
+    incoming_ns: list[int] | None = None
+    without_drafts: tuple[int, ...] = ()
+    wants_times_by_name: bool = False
 
 
 @dataclass(frozen=True)
 class ReplayRequest:
-    """What a rank is asked: its longest ways under drafts, and what paths pass on it.
+    """What a rank is asked: its longest paths under drafts, and what paths pass on it.
 
-    ``window`` holds the fields of the job's :class:`Window` and ``asked``, the question that the rank's own
-    answers; ``is_last``: it ends on this rank as recorded. ``numbers`` are the collectives of its members, ``times``
-    (ns) and ``names`` those of what comes from elsewhere and ``edges`` where that leads. ``awaited_rows`` are rows that
-    others wait for, for their end if ``at_end``. ``drafts`` are lists of changes; each of ``groups`` are places of
-    drafts of one shape. ``wants_comparison_keys``: the rank is to be like the others, and tells what these are asked,
-    who get that as ``beside``.
+    ``window`` holds the fields of the job's :class:`Window` and ``question``, the one that the rank's own answers;
+    ``is_last``: it ends on this rank as recorded. ``collective_numbers`` are the collectives of its members,
+    ``incoming_ns`` and ``incoming_names`` the times and names of what comes from other ranks and ``edges`` where that
+    leads. ``awaited_rows`` are rows that others wait for, for their end if ``at_end``. ``drafts`` are lists of changes;
+    each of ``groups`` are indices of drafts of one shape. ``wants_comparison_keys``: the rank is to be like the others,
+    and returns what these are compared by, who get that as ``comparison_keys``.
     """
 
     window: dict[str, Any]
@@ -135,9 +135,9 @@ class ReplayRequest:
     until: int
     clock: dict[str, Any]
     content: str
-    numbers: list[int]
-    times: list[int]
-    names: list[str]
+    collective_numbers: list[int]
+    incoming_ns: list[int]
+    incoming_names: list[str]
     edges: ExternalEdges
     awaited_rows: list[int]
     at_end: list[bool]
@@ -145,36 +145,41 @@ class ReplayRequest:
     groups: list[list[int]]
     paths: list[RequestedPath]
     wants_comparison_keys: bool = False
-    beside: ComparisonKeys | None = None
+    comparison_keys: ComparisonKeys | None = None
 
     def as_record(self) -> dict[str, Any]:
         """Return it as JSON."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("edges", "paths", "beside")}
+        own = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("edges", "paths", "comparison_keys")
+        }
         edges = {name: getattr(self.edges, name).tolist() for name in column_types(ExternalEdges)}
-        beside = self.beside and {"place": self.beside.place.tolist(), "kind": self.beside.kind.tolist()}
-        return {**own, "edges": edges, "paths": [asdict(path) for path in self.paths], "beside": beside}
+        keys = self.comparison_keys and {
+            "place": self.comparison_keys.place.tolist(),
+            "kind": self.comparison_keys.kind.tolist(),
+        }
+        return {**own, "edges": edges, "paths": [asdict(path) for path in self.paths], "comparison_keys": keys}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> ReplayRequest:
         """Undo :meth:`as_record`."""
         edges = ExternalEdges.of(**record["edges"])
-        paths = [RequestedPath(**{**path, "without": tuple(path["without"])}) for path in record["paths"]]
-        beside = record["beside"] and keys_from_record(record["beside"])
+        paths = [RequestedPath(**{**path, "without_drafts": tuple(path["without_drafts"])}) for path in record["paths"]]
+        keys = record["comparison_keys"] and keys_from_record(record["comparison_keys"])
         annotations = tuple(record["annotations"])
-        return cls(**{**record, "edges": edges, "paths": paths, "beside": beside, "annotations": annotations})
+        return cls(**{**record, "edges": edges, "paths": paths, "comparison_keys": keys, "annotations": annotations})
 
     @staticmethod
-    def window_record(window: Window, asked: str) -> dict[str, Any]:
+    def window_record(window: Window, question: str) -> dict[str, Any]:
         """Return a job's window as JSON."""
         names = ("start_ns", "end_ns", "label", "cpu_ns", "gpu_ns", "cpu_start_ns", "is_named", "step", "form")
-        return {"asked": asked, **{name: getattr(window, name) for name in names}}
+        return {"question": question, **{name: getattr(window, name) for name in names}}
 
 
 WINDOW_END = -1
-"""In place of an asked point: the rank's end of the window."""
+"""In place of an awaited point: the rank's end of the window."""
 
 ReplayLeg = tuple[int, int]
-"""From what is asked (its place, or :data:`WINDOW_END`) back to what others decided (its place; -1: nothing)."""
+"""From an awaited point (its index, or :data:`WINDOW_END`) back to what others decided (its index; -1: nothing)."""
 
 
 @dataclass(frozen=True)
@@ -202,34 +207,34 @@ class RankReplay:
         return ReplayGraph(self.job, self.window, decided, self.until)
 
     @cached_property
-    def _asked(self) -> Ids:
+    def _awaited_points(self) -> Ids:
         points: Ids = np.where(self.at_end, end_point(self.awaited_rows), start_point(self.awaited_rows)).astype(
             np.int32
         )
         return points
 
     @cached_property
-    def given(self) -> Ids:
+    def incoming_points(self) -> Ids:
         """The points that others decide in the window; the others keep their recorded times."""
         points = start_point(self.job.rendezvous_rows)
         return points[self.base.changes_at(self.base.times[points])].astype(np.int32)
 
     @cached_property
     def _index_of_incoming(self) -> Ids:
-        place = np.full(len(self.base.times), -1, np.int32)
+        index = np.full(len(self.base.times), -1, np.int32)
         first = int(self.job.rendezvous_rows[0]) if len(self.job.rendezvous_rows) else 0
-        place[self.given] = event_of(self.given) - first
-        return place
+        index[self.incoming_points] = event_of(self.incoming_points) - first
+        return index
 
     @property
-    def given_places(self) -> Ids:
+    def incoming_indices(self) -> Ids:
         """Of all that comes from elsewhere the places of what may change."""
-        return self._index_of_incoming[self.given]
+        return self._index_of_incoming[self.incoming_points]
 
-    # -- ways ----------------------------------------------------------------------------------------------------------
+    # -- longest paths ------------------------------------------------------------------------------------------------
 
-    def ways(self, drafts: Sequence[ModifiedWindow]) -> tuple[BoundaryLongestPaths, list[bool]]:
-        """Return the longest ways under some drafts, all of one shape, and which of these leave all as it was."""
+    def longest_paths(self, drafts: Sequence[ModifiedWindow]) -> tuple[BoundaryLongestPaths, list[bool]]:
+        """Return the longest paths under some drafts, all of one shape, and which of these leave all as it was."""
         paths, sink = drafts[0].shape()[1], self.window.sink
         chosen = self._deciding_lane_ends()
         chosen = chosen[np.argsort(sink.ends[chosen] != sink.point, kind="stable")]
@@ -246,8 +251,8 @@ class RankReplay:
             paths,
             weights(),
             self.base.times - self.window.start_ns,
-            given=self.given,
-            asked=self._asked,
+            incoming=self.incoming_points,
+            awaited=self._awaited_points,
             ends=sink.ends[chosen],
             tails=tails[:, chosen],
         )
@@ -269,91 +274,97 @@ class RankReplay:
         return np.flatnonzero(~(keeps & counts)[sink.ends])
 
     def recorded_roots(self) -> tuple[Ids, int]:
-        """Return for each asked point, and for the end, on what of others its recorded time rests (a place; -1)."""
+        """Return for each awaited point, and for the end, on what of others its recorded time rests (a place; -1)."""
         base, draft = self.base, ModifiedWindow(self.base)
         weight = base.edges.weight
         values = base.paths.values(weight, base.times)
-        roots = base.paths.roots_of(weight, values, self._asked)
+        roots = base.paths.roots_of(weight, values, self._awaited_points)
         last = base.last_of(values, draft.tails)
         end = base.paths.roots_of(weight, values, base.window.sink.ends[[last]])[0] if last >= 0 else -1
         return self._index_of_incoming[roots], int(self._index_of_incoming[end]) if last >= 0 else -1
 
     # -- what is passed ------------------------------------------------------------------------------------------------
 
-    def passed(self, draft: ModifiedWindow, given: Ints | None, ways: Sequence[ReplayLeg]) -> PathTotals:
-        """Return what a path consists of on this rank, where it goes several ways, latest first.
+    def path_totals(self, draft: ModifiedWindow, incoming_ns: Ints | None, legs: Sequence[ReplayLeg]) -> PathTotals:
+        """Return what a path consists of on this rank, where it has several legs, latest first.
 
         Args:
             draft: the changes.
-            given: the times (ns) of all that comes from elsewhere, with them; without, those recorded.
-            ways: the ways.
+            incoming_ns: the times (ns) of all that comes from elsewhere, with them; without, those recorded.
+            legs: the legs.
         """
         base, (_, paths) = self.base, draft.shape()
         start, weight = base.times.copy(), draft.weight
-        if given is not None:
-            start[start_point(self.job.rendezvous_rows)] = given
+        if incoming_ns is not None:
+            start[start_point(self.job.rendezvous_rows)] = incoming_ns
         values = paths.values(weight, start)
-        passed, last = [np.empty(0, np.int32)], -1
-        for asked, place in ways:
-            if asked == WINDOW_END:
+        edges, last = [np.empty(0, np.int32)], -1
+        for awaited, incoming in legs:
+            if awaited == WINDOW_END:
                 last = base.last_of(values, draft.tails)
-            point = int(self._asked[asked]) if asked != WINDOW_END else int(base.window.sink.ends[last])
-            passed.append(self._path_back(draft, weight, values, start, point, place))
+            point = int(self._awaited_points[awaited]) if awaited != WINDOW_END else int(base.window.sink.ends[last])
+            edges.append(self._path_back(draft, weight, values, start, point, incoming))
         # All are of one path through the job, which has no cycle: nothing is passed twice.
-        return path_totals_of_edges(draft, values, weight, np.concatenate(passed), last)
+        return path_totals_of_edges(draft, values, weight, np.concatenate(edges), last)
 
-    def _path_back(self, draft: ModifiedWindow, weight: Ints, values: Ints, start: Ints, point: int, place: int) -> Ids:
+    def _path_back(
+        self, draft: ModifiedWindow, weight: Ints, values: Ints, start: Ints, point: int, incoming: int
+    ) -> Ids:
         """Return the edges of a longest path to a point that rests on what is meant, of several equally late ones."""
         paths = draft.shape()[1]
         found = paths.trace_back(weight, values, point)
         root = int(paths.source[found[-1]]) if len(found) else point
-        if self._index_of_incoming[root] == place:
+        if self._index_of_incoming[root] == incoming:
             return found
         allowed = start.copy()
-        rest = self._index_of_incoming >= 0 if place < 0 else self._index_of_incoming != place
+        rest = self._index_of_incoming >= 0 if incoming < 0 else self._index_of_incoming != incoming
         allowed[rest & paths.is_root] = 2 * UNREACHED
         return paths.trace_back(weight, paths.values(weight, allowed), point)
 
 
-def answer_replay_request(graph: DependencyGraph, asked: ReplayRequest) -> DependencyGraph:
+def answer_replay_request(graph: DependencyGraph, request: ReplayRequest) -> DependencyGraph:
     """Answer what is asked about a job's replay, given a rank's whole graph: a graph without rows that has the answer.
 
     Raises:
         TraceError: the file has changed since.
     """
-    rank = rank_if_unchanged(graph, asked.content, asked.clock)
-    times = np.array(asked.times, np.int64)
-    numbers = np.array(asked.numbers, np.int64)
-    job = single_rank_job(rank.graph, rank.members, numbers, times, asked.names, asked.edges)
+    rank = rank_if_unchanged(graph, request.content, request.clock)
+    times = np.array(request.incoming_ns, np.int64)
+    numbers = np.array(request.collective_numbers, np.int64)
+    job = single_rank_job(rank.graph, rank.members, numbers, times, request.incoming_names, request.edges)
     replay = RankReplay(
         job,
-        _rank_window(job, asked),
-        np.array(asked.awaited_rows, np.int32),
-        np.array(asked.at_end, np.bool_),
-        asked.until,
+        _rank_window(job, request),
+        np.array(request.awaited_rows, np.int32),
+        np.array(request.at_end, np.bool_),
+        request.until,
     )
-    found = _ReplayAnswerer(replay, asked).answer()
+    answer = _ReplayAnswerer(replay, request).answer()
     none = np.empty(0, np.int32)
     trace = replace(graph.trace.select(none), names=(), flows=Flows.empty(), syncs=SyncTable.empty())
-    return DependencyGraph(trace, Timeline(trace), EdgeTable.empty(), {}, WaitCalls.empty(), [found])
+    return DependencyGraph(trace, Timeline(trace), EdgeTable.empty(), {}, WaitCalls.empty(), [answer])
 
 
-def _rank_window(job: JobGraph, asked: ReplayRequest) -> Window:
+def _rank_window(job: JobGraph, request: ReplayRequest) -> Window:
     """Return the job's window with what of this rank it waits for: nothing where the rank has no such window.
 
     Of several equally late ends the recorded one is preferred; only one rank has that.
     """
-    given = dict(asked.window)
-    question = given.pop("asked")
-    known = {window.asked: window for window in SummaryRequest(asked.annotations).windows(job.rank_graphs[0].graph)}
+    window_fields = dict(request.window)
+    question = window_fields.pop("question")
+    windows = {window.asked: window for window in SummaryRequest(request.annotations).windows(job.rank_graphs[0].graph)}
     # What nobody named is a step, or all where there are none.
-    default = whole() if given["step"] is None else step(given["step"], cpu_window=given["form"] == "cpu")
-    sink = Sink(-1, given["end_ns"])
+    default = (
+        whole()
+        if window_fields["step"] is None
+        else step(window_fields["step"], cpu_window=window_fields["form"] == "cpu")
+    )
+    sink = Sink(-1, window_fields["end_ns"])
     with suppress(QueryError):
-        sink = known.get(question, default)(job).sink
-    if not asked.is_last:
+        sink = windows.get(question, default)(job).sink
+    if not request.is_last:
         sink = replace(sink, point=-1)
-    return Window(sink=sink, **given)
+    return Window(sink=sink, **window_fields)
 
 
 NO_NUMBERS = np.empty(0, np.int64)
@@ -363,62 +374,64 @@ NO_KEYS, NO_TIMES = ComparisonKeys(NO_NUMBERS, NO_NUMBERS), ComparisonTimes(NO_N
 class _ReplayAnswerer:
     """Answers one question."""
 
-    def __init__(self, replay: RankReplay, asked: ReplayRequest) -> None:
-        self._replay, self._asked = replay, asked
-        self._meant: list[list[int]] = []
+    def __init__(self, replay: RankReplay, request: ReplayRequest) -> None:
+        self._replay, self._request = replay, request
+        self._applicable: list[list[int]] = []
         self._readings: list[list[Any]] = []
         self._refused: list[list[Any]] = []
         self._unchanged: list[int] = []
         self._columns: list[list[int]] = []
-        self._added: list[list[Any]] = []
+        self._added_ns: list[list[Any]] = []
 
     def answer(self) -> ReplayAnswer:
-        base, asked = self._replay.base, self._asked
-        ways = [self._ways(group) for group in asked.groups]
-        roots, end = self._replay.recorded_roots() if asked.groups else (np.empty(0, np.int32), -1)
-        told = [self._told(path) for path in asked.paths]
+        base, request = self._replay.base, self._request
+        paths = [self._longest_paths(group) for group in request.groups]
+        roots, end = self._replay.recorded_roots() if request.groups else (np.empty(0, np.int32), -1)
+        records = [self._path_record(requested) for requested in request.paths]
         return ReplayAnswer(
             until=base.until,
-            given=self._replay.given_places,
-            counts=[[one.drafts, one.nodes, len(one.source)] for one in ways],
+            incoming=self._replay.incoming_indices,
+            counts=[[one.draft_count, one.node_count, len(one.source)] for one in paths],
             columns=self._columns,
-            source=_concatenated([one.source for one in ways], np.int32),
-            target=_concatenated([one.target for one in ways], np.int32),
-            weight=_concatenated([one.weight for one in ways], np.int64),
-            order=_concatenated([one.order for one in ways], np.int32),
+            source=_concatenated([one.source for one in paths], np.int32),
+            target=_concatenated([one.target for one in paths], np.int32),
+            weight=_concatenated([one.weight for one in paths], np.int64),
+            order=_concatenated([one.order for one in paths], np.int32),
             roots=np.append(roots, np.int32(end)),
             has_end=bool(len(base.window.sink.ends)),
-            meant=self._meant,
+            applicable=self._applicable,
             readings=self._readings,
             refused=self._refused,
             unchanged=self._unchanged,
-            added_ns=self._added,
-            told=told,
-            asked=comparison_keys(base, 0) if asked.wants_comparison_keys else NO_KEYS,
-            taken=comparison_times(base.graph, 0, asked.beside) if asked.beside else NO_TIMES,
+            added_ns=self._added_ns,
+            path_records=records,
+            comparison_keys=comparison_keys(base, 0) if request.wants_comparison_keys else NO_KEYS,
+            comparison_times=comparison_times(base.graph, 0, request.comparison_keys)
+            if request.comparison_keys
+            else NO_TIMES,
         )
 
-    def _ways(self, group: Sequence[int]) -> BoundaryLongestPaths:
-        """Return the ways under the drafts of a group, once for all that change nothing here."""
-        every = {at: self._draft(at, tell=True) for at in group}
-        added = {at: draft.added_ns for at, draft in every.items()}
-        self._added += [[at, ns] for at, ns in added.items()]
-        concerned = {at for at, _ in self._meant}
+    def _longest_paths(self, group: Sequence[int]) -> BoundaryLongestPaths:
+        """Return the longest paths under the drafts of a group, once for all that change nothing here."""
+        by_draft = {at: self._draft(at, tell=True) for at in group}
+        added = {at: draft.added_ns for at, draft in by_draft.items()}
+        self._added_ns += [[at, ns] for at, ns in added.items()]
+        applicable = {at for at, _ in self._applicable}
         # What adds years is refused by who asks: until then nothing has changed.
-        kept = {at: draft for at, draft in every.items() if at in concerned and added[at] <= LONGEST_NS}
-        drafts = list(kept.values())
-        if len(kept) < len(group):
+        changed = {at: draft for at, draft in by_draft.items() if at in applicable and added[at] <= LONGEST_NS}
+        drafts = list(changed.values())
+        if len(changed) < len(group):
             drafts.insert(0, ModifiedWindow(self._replay.base))
-        number = {at: column for column, at in enumerate(kept, len(drafts) - len(kept))}
+        number = {at: column for column, at in enumerate(changed, len(drafts) - len(changed))}
         self._columns.append([number.get(at, 0) for at in group])
-        found, unchanged = self._replay.ways(drafts)
+        found, unchanged = self._replay.longest_paths(drafts)
         self._unchanged += [at for at in group if unchanged[number.get(at, 0)]]
         return found
 
     def _draft(self, at: int, *, tell: bool = False) -> ModifiedWindow:
         """Make the changes of a draft as far as they concern this rank, and keep what is to be told of that."""
         draft = ModifiedWindow(self._replay.base)
-        for place, record in enumerate(self._asked.drafts[at] if at >= 0 else ()):
+        for place, record in enumerate(self._request.drafts[at] if at >= 0 else ()):
             if not record:
                 continue  # another rank's
             change = change_from_record(record)
@@ -433,26 +446,26 @@ class _ReplayAnswerer:
                     self._refused.append([at, place, str(error), error.on_command_line])
             else:
                 if tell:
-                    self._meant.append([at, place])
+                    self._applicable.append([at, place])
         return draft
 
-    def _told(self, path: RequestedPath) -> dict[str, Any]:
-        given = None if path.given is None else np.array(path.given, np.int64)
-        ways = [(asked, place) for asked, place in path.ways]
-        passed = self._replay.passed(self._draft(path.draft), given, ways)
+    def _path_record(self, path: RequestedPath) -> dict[str, Any]:
+        incoming_ns = None if path.incoming_ns is None else np.array(path.incoming_ns, np.int64)
+        legs = [(awaited, incoming) for awaited, incoming in path.legs]
+        totals = self._replay.path_totals(self._draft(path.draft), incoming_ns, legs)
         return {
-            "by_name": _columns_as_lists(passed.by_name()),
-            "frozen_ns": frozen_time(passed),
-            "inferred_ns": inferred_time(passed),
-            "without": [[at, self._without(passed, at)] for at in path.without],
-            "times": path_times_by_name(passed) if path.named else {},
+            "by_name": _columns_as_lists(totals.by_name()),
+            "frozen_ns": frozen_time(totals),
+            "inferred_ns": inferred_time(totals),
+            "without": [[at, self._record_without(totals, at)] for at in path.without_drafts],
+            "times": path_times_by_name(totals) if path.wants_times_by_name else {},
         }
 
-    def _without(self, passed: PathTotals, at: int) -> dict[str, Any]:
-        meant = self._draft(at).factor != 1.0
+    def _record_without(self, totals: PathTotals, at: int) -> dict[str, Any]:
+        is_changed = self._draft(at).factor != 1.0
         return {
-            "by_name": _columns_as_lists(passed.by_name(~meant)), "on_path_ns": passed.time_of(meant),
-            "alone_ns": time_without_partner(passed, meant),
+            "by_name": _columns_as_lists(totals.by_name(~is_changed)), "on_path_ns": totals.time_of(is_changed),
+            "alone_ns": time_without_partner(totals, is_changed),
         }  # fmt: skip
 
 
@@ -464,15 +477,15 @@ def _concatenated(columns: Sequence[np.ndarray[Any, Any]], dtype: Any) -> Any:
     return np.concatenate([np.empty(0, dtype), *columns])
 
 
-def longest_paths_of_answer(answer: ReplayAnswer, asked: int) -> list[BoundaryLongestPaths]:
-    """Return the contracted ways of each group of drafts; ``asked`` is the number of asked points."""
+def longest_paths_of_answer(answer: ReplayAnswer, awaited_count: int) -> list[BoundaryLongestPaths]:
+    """Return the contracted paths of each group of drafts; ``awaited_count`` is the number of awaited points."""
     found, edge, number = [], 0, 0
     for drafts, nodes, edges in answer.counts:
         own = slice(edge, edge + edges)
         numbers = slice(number, number + edges * drafts)
         found.append(
             BoundaryLongestPaths(
-                len(answer.given), asked, drafts, nodes, answer.source[own], answer.target[own],
+                len(answer.incoming), awaited_count, drafts, nodes, answer.source[own], answer.target[own],
                 answer.weight[numbers], answer.order[numbers],
             )
         )  # fmt: skip

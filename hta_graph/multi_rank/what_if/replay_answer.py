@@ -14,19 +14,19 @@ from hta_graph.what_if.rank_normalization import ComparisonKeys, ComparisonTimes
 class ReplayAnswer:
     """A rank's answer.
 
-    ``given`` are the places of what comes from elsewhere in the window. Of each group the contracted ways stand one
-    behind the other: ``counts`` are its numbers of weights per edge, nodes and edges, ``columns`` tell which weight
-    each draft has; the other columns are those of :class:`BoundaryLongestPaths`. ``roots`` are on what the asked points
-    and, last, the end rest as recorded. ``until``: as :class:`Replayable` has it. ``meant`` are the drafts and places
-    of changes that concern anything here, ``readings`` tell of each how its pattern was read, ``refused`` what was said
-    of those that concern nothing, in Python and on the command line. ``unchanged`` are the drafts under which
-    everything here is as long as it was, ``added_ns`` tells how much time each draft adds at most. ``told`` is what
-    paths pass, in their order. ``asked`` is what others are asked if the rank is to be like them, ``taken`` what it
-    takes for what another one asks.
+    ``incoming`` are the indices of what comes from other ranks in the window. Of each group the contracted paths stand
+    one behind the other: ``counts`` are its numbers of weights per edge, nodes and edges, ``columns`` tell which weight
+    each draft has; the other columns are those of :class:`BoundaryLongestPaths`. ``roots`` are on what the awaited
+    points and, last, the end rest as recorded. ``until``: as :class:`ReplayGraph` has it. ``applicable`` are the drafts
+    and positions of changes that concern anything here, ``readings`` tell of each how its pattern was read, ``refused``
+    the errors of those that concern nothing, in Python and on the command line. ``unchanged`` are the drafts under
+    which everything here is as long as it was, ``added_ns`` tells how much time each draft adds at most.
+    ``path_records`` is what paths pass, in their order. ``comparison_keys`` is by what other ranks are compared if the
+    rank is to be like them, ``comparison_times`` its times of the keys of another one.
     """
 
     until: int
-    given: np.ndarray[Any, np.dtype[np.int32]]
+    incoming: np.ndarray[Any, np.dtype[np.int32]]
     counts: list[list[int]]
     columns: list[list[int]]
     source: np.ndarray[Any, np.dtype[np.int32]]
@@ -35,11 +35,11 @@ class ReplayAnswer:
     order: np.ndarray[Any, np.dtype[np.int32]]
     roots: np.ndarray[Any, np.dtype[np.int32]]
     has_end: bool
-    meant: list[list[int]]
+    applicable: list[list[int]]
     readings: list[list[Any]]
     refused: list[list[Any]]
     unchanged: list[int]
     added_ns: list[list[Any]]
-    told: list[dict[str, Any]]
-    asked: ComparisonKeys
-    taken: ComparisonTimes
+    path_records: list[dict[str, Any]]
+    comparison_keys: ComparisonKeys
+    comparison_times: ComparisonTimes

@@ -206,21 +206,21 @@ def _connected_client(started: ExitStack, address: str) -> Client:
 def _new_client(distributed: Any, address: str) -> Client:
     """Connect; what could not is given up at once, not when its memory is collected."""
 
-    class GivenUpQuietly(distributed.Client):  # type: ignore[misc]
+    class QuietClient(distributed.Client):  # type: ignore[misc]
         def __del__(self) -> None:
             pass
 
     # Of somebody who listens and says nothing Dask would wait for ever.
-    made: Future[Client] = Future()
+    client: Future[Client] = Future()
 
     def connect() -> None:
         try:
-            made.set_result(GivenUpQuietly(address, timeout=CONNECT_S, set_as_default=False))
+            client.set_result(QuietClient(address, timeout=CONNECT_S, set_as_default=False))
         except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
-            made.set_exception(error)
+            client.set_exception(error)
 
     Thread(target=connect, daemon=True).start()
-    return made.result(CONNECT_S + 1)
+    return client.result(CONNECT_S + 1)
 
 
 def _check_port(address: str) -> None:

@@ -38,7 +38,7 @@ class Drawn:
     def ways(self) -> BoundaryLongestPaths:
         return boundary_longest_paths(
             self.paths, (self.weights(draft) for draft in range(DRAFTS)), np.array(self.start),
-            given=np.array(self.given, np.int32), asked=np.array(self.asked, np.int32),
+            incoming=np.array(self.given, np.int32), awaited=np.array(self.asked, np.int32),
             ends=np.array(self.ends, np.int32), tails=np.array(self.tails, np.int64),
         )  # fmt: skip
 
@@ -74,7 +74,7 @@ class Walk:
             own.setdefault(target, []).append((source, weight, order))
         late: list[int | None] = [0, *decided]
         begins = list(range(len(late)))
-        for node in range(len(late), ways.nodes):
+        for node in range(len(late), ways.node_count):
             best = max(((late[source] + weight, -order, source) for source, weight, order in own.get(node, ())),
                        default=(None, 0, ORIGIN))  # type: ignore[operator]  # fmt: skip
             late.append(best[0])
@@ -118,7 +118,7 @@ def test_ways_lead_from_what_is_given_only_where_edges_do(seed: int, points: int
     ways, whole, few = drawn.ways(), networkx.DiGraph(), networkx.DiGraph()
     whole.add_nodes_from(range(points))
     whole.add_edges_from(edge[:2] for edge in drawn.drafts[0])
-    few.add_nodes_from(range(ways.nodes))
+    few.add_nodes_from(range(ways.node_count))
     few.add_edges_from(zip(ways.source.tolist(), ways.target.tolist(), strict=True))
     for node, point in enumerate(drawn.given, 1):
         for at, asked in enumerate(drawn.asked, ways.first_awaited):
@@ -135,7 +135,7 @@ def test_a_node_goes_where_that_makes_no_more_edges_and_no_other_does(seed: int,
     assert all(source < target for target, source in edges)
     whole = len(shape.meetings.edge) + len(drawn.asked) + len(drawn.ends)
     assert len(edges) <= whole
-    for node in range(1 + ways.given, ways.first_awaited):
+    for node in range(1 + ways.incoming_count, ways.first_awaited):
         comes = sum(target == node for target, _ in edges)
         goes = sum(source == node for _, source in edges)
         assert goes > 0
@@ -147,8 +147,8 @@ def test_where_many_meet_and_many_part_a_node_is_left() -> None:
     edges = [*((at, 5, at) for at in range(5)), *((5, 6 + at, 10 * at) for at in range(5))]
     paths, weight = as_paths(edges, 11)
     ways = boundary_longest_paths(
-        paths, [weight], np.zeros(11, np.int64), given=np.arange(5, dtype=np.int32),
-        asked=np.arange(6, 11, dtype=np.int32), ends=np.array([], np.int32), tails=np.empty((1, 0), np.int64),
+        paths, [weight], np.zeros(11, np.int64), incoming=np.arange(5, dtype=np.int32),
+        awaited=np.arange(6, 11, dtype=np.int32), ends=np.array([], np.int32), tails=np.empty((1, 0), np.int64),
     )  # fmt: skip
     columns = (ways.source.tolist(), ways.target.tolist(), ways.weights[:, 0].tolist())
     assert sorted(zip(*columns, strict=True)) == [
@@ -169,8 +169,9 @@ def test_where_ways_part_and_meet_again_many_times_one_edge_is_left() -> None:
     paths, weight = as_paths(edges, 3 * count + 1)
     other = np.where(weight == 1, 5, weight)
     ways = boundary_longest_paths(
-        paths, [weight, other, np.zeros_like(weight)], np.zeros(3 * count + 1, np.int64), given=np.array([0], np.int32),
-        asked=np.array([3 * count], np.int32), ends=np.array([], np.int32), tails=np.empty((3, 0), np.int64),
+        paths, [weight, other, np.zeros_like(weight)], np.zeros(3 * count + 1, np.int64),
+        incoming=np.array([0], np.int32),
+        awaited=np.array([3 * count], np.int32), ends=np.array([], np.int32), tails=np.empty((3, 0), np.int64),
     )  # fmt: skip
     assert (ways.source.tolist(), ways.target.tolist()) == ([1], [2])
     assert ways.weights.tolist() == [[2 * count, 5 * count, 0]]
@@ -184,7 +185,8 @@ def test_a_tie_is_broken_by_what_counts_under_that_draft() -> None:
     paths, weight = as_paths(edges, 4, np.array([0, 2, 3, 1], np.int32), np.array([True, False, False, False]))
     other = np.array([7, 7, 5, 0])
     ways = boundary_longest_paths(
-        paths, [weight, other], np.zeros(4, np.int64), given=np.array([0, 1], np.int32), asked=np.array([2], np.int32),
+        paths, [weight, other], np.zeros(4, np.int64),
+        incoming=np.array([0, 1], np.int32), awaited=np.array([2], np.int32),
         ends=np.array([], np.int32), tails=np.empty((2, 0), np.int64),
     )  # fmt: skip
     assert ways.weights.tolist() == [[7, 7], [7, 7]]

@@ -43,8 +43,8 @@ def rows_of(table: Arrivals | IncomingTimes) -> list[tuple[int, ...]]:
 )
 def test_who_comes_last_stands_first(tmp_path: Path, arrivals: tuple[int, ...], order: list[int]) -> None:
     points = job_boundary(few_rows(late_ranks(tmp_path, *arrivals)))
-    assert rows_of(points.comes) == [(0, rank, 0) for rank in order]
-    assert [rows_of(own) for own in points.instants] == [[(0, -1, -1, 38 * US)]] * 3
+    assert rows_of(points.arrivals) == [(0, rank, 0) for rank in order]
+    assert [rows_of(own) for own in points.incoming] == [[(0, -1, -1, 38 * US)]] * 3
     # Each is asked when its work begins, the fourth row of its file, and told of the meeting at the end of that.
     assert [(own.awaited_rows.tolist(), own.at_end.tolist()) for own in points.ranks] == [([3], [False])] * 3
     assert [(own.edges.instant.tolist(), own.edges.row.tolist()) for own in points.ranks] == [([0], [3])] * 3
@@ -70,9 +70,9 @@ def messages(folder: Path) -> list[Path]:
 
 def test_a_message_is_no_rendezvous_but_a_point_of_the_other_rank(tmp_path: Path) -> None:
     points = job_boundary(few_rows(messages(tmp_path)))
-    assert len(points.rendezvous) == len(points.comes) == 0
+    assert len(points.rendezvous) == len(points.arrivals) == 0
     # The receive waits for the beginning of the send, the send for that of the receive.
-    assert [rows_of(own) for own in points.instants] == [[(-1, 1, 0, 43 * US)], [(-1, 0, 0, 11 * US)]]
+    assert [rows_of(own) for own in points.incoming] == [[(-1, 1, 0, 43 * US)], [(-1, 0, 0, 11 * US)]]
     assert [own.awaited_rows.tolist() for own in points.ranks] == [[1], [2]]
     assert [own.edges.is_message.tolist() for own in points.ranks] == [[True], [True]]
 
@@ -169,8 +169,8 @@ def met_once() -> JobLongestPaths:
     origin ─20, 8, 10─▶ came ──┘         rank 1: as recorded last
                              met ─7─▶ end
     """
-    comes = Arrivals.of(rendezvous=[0, 0], part=[1, 0], asked=[0, 0])
-    met = IncomingTimes.of(rendezvous=[0], part=[-1], asked=[-1], time=[1020])
+    comes = Arrivals.of(rendezvous=[0, 0], rank_index=[1, 0], awaited=[0, 0])
+    met = IncomingTimes.of(rendezvous=[0], rank_index=[-1], awaited=[-1], time=[1020])
     points = JobBoundary(np.array([99], np.int32), comes, [met, met], [])
     zero = [0, 0, 0]
     ranks = [
@@ -204,7 +204,7 @@ def test_of_equally_late_ways_on_a_rank_the_preferred_one_leads_back() -> None:
 
 def test_ranks_that_wait_for_each_others_points_form_a_cycle() -> None:
     comes = Arrivals.empty()
-    other = [IncomingTimes.of(rendezvous=[-1], part=[1 - own], asked=[0], time=[5]) for own in (0, 1)]
+    other = [IncomingTimes.of(rendezvous=[-1], rank_index=[1 - own], awaited=[0], time=[5]) for own in (0, 1)]
     points = JobBoundary(np.array([], np.int32), comes, other, [])
     own = ways(1, 1, 1, (1, 2, [1], [0]), (0, 3, [9], [0]))
     with pytest.raises(QueryError, match="form a cycle"):
