@@ -211,7 +211,7 @@ def _send_receive_roles(ranks: Sequence[int], needed: Sequence[int]) -> dict[int
     {0: ('SEND', (1, 2)), 1: ('RECV', (0,)), 2: ('RECV', (0,))}
     >>> _send_receive_roles([0, 1, 2], [NO_RANK, NO_RANK, ALL_RANKS])
     {0: ('SEND', (2,)), 1: ('SEND', (2,)), 2: ('RECV', (0, 1))}
-    >>> _send_receive_roles([0, 1], [ALL, ALL])
+    >>> _send_receive_roles([0, 1], [ALL_RANKS, ALL_RANKS])
     {}
     """
     awaited = {one for one in needed if one >= 0}
