@@ -32,8 +32,8 @@ if TYPE_CHECKING:
         UnderOperatorFilter,
         ZeroDurationFilter,
     )
-    from analyses.hta.launches import TimeSeriesTypes
     from analyses.hta.memory_analysis import MemoryAnalysis
+    from analyses.hta.queues_and_launches import TimeSeriesTypes
     from analyses.hta.trace import Trace
     from analyses.hta.trace_analysis import TraceAnalysis
     from analyses.hta.trace_diff import DeviceType, LabeledTrace, TraceDiff
@@ -104,7 +104,7 @@ _HOME = {
     "RankFilter": "analyses.hta.filters",
     "Scope": "analyses.scope",
     "TimeRangeFilter": "analyses.hta.filters",
-    "TimeSeriesTypes": "analyses.hta.launches",
+    "TimeSeriesTypes": "analyses.hta.queues_and_launches",
     "Trace": "analyses.hta.trace",
     "TraceAnalysis": "analyses.hta.trace_analysis",
     "TraceDiff": "analyses.hta.trace_diff",

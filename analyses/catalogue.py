@@ -1,7 +1,7 @@
 """All analyses of ranks and steps, a line each, in the order of the help.
 
 A line names the module that declares one as ``ANALYSIS``. The module with pandas behind it is
-imported when it is asked; what the command line needs before that stands in :mod:`analyses.index`.
+imported when it is asked; what the command line needs before that stands in :mod:`analyses.help_index`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from analyses.index import INDEX
+from analyses.help_index import INDEX
 
 if TYPE_CHECKING:
     from analyses.analysis import Analysis

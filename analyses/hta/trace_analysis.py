@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from analyses.hta.frame import SymbolTable
-    from analyses.hta.launches import TimeSeriesTypes
+    from analyses.hta.queues_and_launches import TimeSeriesTypes
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.paths.critical_path import CriticalPath
     from hta_graph.paths.windows import WindowQuery
@@ -247,7 +247,7 @@ class TraceAnalysis:
         Returns:
             rank → ts (µs), pid, tid, stream, queue_length; index: event.
         """
-        from analyses.hta.launches import hta_queue_length_time_series
+        from analyses.hta.queues_and_launches import hta_queue_length_time_series
 
         return hta_queue_length_time_series(self.t.scopes_of(ranks), self.t.origin_ns)
 
@@ -255,7 +255,7 @@ class TraceAnalysis:
 
     def get_queue_length_summary(self, ranks: Sequence[int] | None = None) -> pd.DataFrame | None:
         """Return statistics of the queue length over its changes, per rank and stream."""
-        from analyses.hta.launches import hta_queue_length_summary
+        from analyses.hta.queues_and_launches import hta_queue_length_summary
 
         return hta_queue_length_summary(self.t.scopes_of(ranks))
 
@@ -264,7 +264,7 @@ class TraceAnalysis:
         queue_length_dict: Mapping[int, pd.DataFrame],
     ) -> pd.DataFrame | None:
         """Return statistics of queue lengths from their time series, which stay as they are; HTA writes into them."""
-        from analyses.hta.launches import hta_queue_length_summary_from_time_series
+        from analyses.hta.queues_and_launches import hta_queue_length_summary_from_time_series
 
         return hta_queue_length_summary_from_time_series(queue_length_dict)
 
@@ -283,7 +283,7 @@ class TraceAnalysis:
         Raises:
             QueryError: a rank of the series is not loaded.
         """
-        from analyses.hta.launches import hta_time_spent_blocked_on_full_queue
+        from analyses.hta.queues_and_launches import hta_time_spent_blocked_on_full_queue
 
         return hta_time_spent_blocked_on_full_queue(self.t.scopes, queue_length_dict, max_queue_length)
 
@@ -296,7 +296,7 @@ class TraceAnalysis:
         Returns:
             rank → ts (µs), pid, name, memory_bw_gbps.
         """
-        from analyses.hta.launches import hta_memory_bw_time_series
+        from analyses.hta.queues_and_launches import hta_memory_bw_time_series
 
         return hta_memory_bw_time_series(self.t.scopes_of(ranks), self.t.origin_ns)
 
@@ -304,7 +304,7 @@ class TraceAnalysis:
 
     def get_memory_bw_summary(self, ranks: Sequence[int] | None = None) -> pd.DataFrame | None:
         """Return statistics of the bandwidth per rank and kind of copy, over the points above 0."""
-        from analyses.hta.launches import hta_memory_bw_summary
+        from analyses.hta.queues_and_launches import hta_memory_bw_summary
 
         return hta_memory_bw_summary(self.t.scopes_of(ranks))
 
@@ -332,7 +332,7 @@ class TraceAnalysis:
         Raises:
             OutputError: a file cannot be written, is an input, or two would have one name.
         """
-        from analyses.hta.launches import hta_generate_trace_with_counters
+        from analyses.hta.queues_and_launches import hta_generate_trace_with_counters
 
         return hta_generate_trace_with_counters(
             self.t.scopes_of(ranks), time_series, output_suffix, output_dir, inputs=self.t.graphs.files
@@ -354,7 +354,7 @@ class TraceAnalysis:
         Returns:
             rank → one row per launch, in the calls' order.
         """
-        from analyses.hta.launches import hta_cuda_kernel_launch_stats
+        from analyses.hta.queues_and_launches import hta_cuda_kernel_launch_stats
 
         return hta_cuda_kernel_launch_stats(
             self.t.scopes_of(ranks),
@@ -384,7 +384,7 @@ class TraceAnalysis:
         Raises:
             QueryError: there is no such column.
         """
-        from analyses.hta.launches import hta_aten_op_kernels_and_delay
+        from analyses.hta.queues_and_launches import hta_aten_op_kernels_and_delay
 
         return hta_aten_op_kernels_and_delay(self.t.scopes_of(ranks), sort_by)
 
@@ -419,7 +419,7 @@ class TraceAnalysis:
         Raises:
             OutputError: the overlay cannot be written.
         """
-        from analyses.hta.launches import hta_frequent_cuda_kernel_sequences
+        from analyses.hta.queues_and_launches import hta_frequent_cuda_kernel_sequences
 
         del compress_other_kernels
         (scope,) = self.t.scopes_of(None if rank is None else [rank])
@@ -526,7 +526,7 @@ def _counters_of(t: Trace, scope: Scope) -> list[pd.DataFrame]:
     """Return a rank's counters, if there are any, with the columns of its trace in front."""
     import pandas as pd
 
-    from analyses.hta.launches import hta_cupti_counter_data_with_operators
+    from analyses.hta.queues_and_launches import hta_cupti_counter_data_with_operators
 
     found = hta_cupti_counter_data_with_operators([scope], t.origin_ns)
     if not found:

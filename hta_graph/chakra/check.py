@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.chakra.astra_sim import (
+from hta_graph.chakra.astra_sim_executor import (
     COLLECTIVE,
     COMMUNICATION_TYPES,
     COMPUTATION,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.chakra.astra_sim import COMMUNICATION, MIN_ALL_GATHER_BYTES, NO_SLOT
+from hta_graph.chakra.astra_sim_executor import COMMUNICATION, MIN_ALL_GATHER_BYTES, NO_SLOT
 from hta_graph.chakra.communications import Group, single_rank_group
 from hta_graph.chakra.et_nodes import CommAttributes
 from hta_graph.chakra.matched_communications import CommonSchedule, RecordedRank

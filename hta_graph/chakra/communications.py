@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.chakra.astra_sim import SUPPORTED_COMMUNICATION
+from hta_graph.chakra.astra_sim_executor import SUPPORTED_COMMUNICATION
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.multi_rank.matching.communications import Label, RankCommunications, listed_ranks

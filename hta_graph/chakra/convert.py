@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.chakra.astra_sim import COMPUTE, CPU, Execution
+from hta_graph.chakra.astra_sim_executor import COMPUTE, CPU, Execution
 from hta_graph.chakra.check import check
 from hta_graph.chakra.comm_attributes import SimulatorIds
 from hta_graph.chakra.communications import Communication, Group, GroupChannel, single_rank_group

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.chakra.astra_sim import COLLECTIVE, COMMUNICATION, COMPUTATION, CPU, DELAY
+from hta_graph.chakra.astra_sim_executor import COLLECTIVE, COMMUNICATION, COMPUTATION, CPU, DELAY
 from hta_graph.chakra.nodes import Nodes
 from hta_graph.chakra.replay_times import ReplayTimes
 from hta_graph.chakra.schema import COLLECTIVES, NODE_TYPES, GlobalMetadata, Node

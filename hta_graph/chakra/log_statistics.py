@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.chakra.astra_sim import COMMUNICATION_TYPES, COMPUTATION, COPY_NAME_PREFIXES, DELAY, EtProgram
+from hta_graph.chakra.astra_sim_executor import COMMUNICATION_TYPES, COMPUTATION, COPY_NAME_PREFIXES, DELAY, EtProgram
 from hta_graph.errors import TraceError
 from hta_graph.model import Bools, Ints
 from hta_graph.paths.intervals import Intervals, union

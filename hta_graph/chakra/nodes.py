@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hta_graph.arrays import first_of_runs, freeze, last_of_runs, take_or
-from hta_graph.chakra.astra_sim import COMMUNICATION, COMPUTE, CPU
+from hta_graph.chakra.astra_sim_executor import COMMUNICATION, COMPUTE, CPU
 from hta_graph.chakra.topological_order import cycle_text, dependencies_first, find_cycle
 from hta_graph.errors import HtaGraphError
 from hta_graph.graph.dependency_graph import DependencyGraph

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hta_graph.arrays import take_or
-from hta_graph.chakra.astra_sim import COMMUNICATION, COMPUTE, CPU
+from hta_graph.chakra.astra_sim_executor import COMMUNICATION, COMPUTE, CPU
 from hta_graph.chakra.comm_attributes import RankCommAttributes, SimulatorIds
 from hta_graph.chakra.communications import Communication, ReadDetails, gloo_communications, gpu_communications
 from hta_graph.chakra.convert_options import ConvertOptions

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.chakra.astra_sim import COMMUNICATION, COMPUTE, CPU, NO_SLOT
+from hta_graph.chakra.astra_sim_executor import COMMUNICATION, COMPUTE, CPU, NO_SLOT
 from hta_graph.chakra.nodes import Nodes, issue_order
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.paths.intervals import union

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.chakra.astra_sim import COMPUTATION, is_delay
+from hta_graph.chakra.astra_sim_executor import COMPUTATION, is_delay
 from hta_graph.chakra.check import MAX_NODE_NS, check
 from hta_graph.chakra.et_files import (
     GROUPS_FILE,

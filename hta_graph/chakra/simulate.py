@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hta_graph.chakra.astra_sim import EtProgram, Execution
+from hta_graph.chakra.astra_sim_executor import EtProgram, Execution
 from hta_graph.chakra.check import check
 from hta_graph.chakra.et_files import EtFolder, attributes
 from hta_graph.chakra.schema import NODE_TYPES
@@ -46,7 +46,7 @@ class Simulation:
 
 
 def simulate(folder: EtFolder) -> Simulation:
-    """Execute a workload by ASTRA-sim's rules (:func:`hta_graph.chakra.astra_sim.execute`).
+    """Execute a workload by ASTRA-sim's rules (:func:`hta_graph.chakra.astra_sim_executor.execute`).
 
     Computation takes its recorded time, a collective its recorded transfer. Nothing is said about a network.
 

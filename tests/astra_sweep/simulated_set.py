@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import hta_graph as hg
-from hta_graph.chakra.astra_sim import EtProgram
+from hta_graph.chakra.astra_sim_executor import EtProgram
 from hta_graph.chakra.convert import convert
 from hta_graph.chakra.convert_options import ConvertOptions
 from hta_graph.chakra.et_files import attributes, read_folder

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import hta_graph as hg
 from hta_graph import DependencyGraph
 from hta_graph.arrays import first_of_runs
-from hta_graph.chakra.astra_sim import CPU
+from hta_graph.chakra.astra_sim_executor import CPU
 from hta_graph.chakra.check import check
 from hta_graph.chakra.convert import convert
 from hta_graph.chakra.et_files import read_folder

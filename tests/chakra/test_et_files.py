@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from hta_graph.chakra.astra_sim import COMPUTE, CPU
+from hta_graph.chakra.astra_sim_executor import COMPUTE, CPU
 from hta_graph.chakra.et_files import length_prefixed, read_et
 from hta_graph.chakra.nodes import Nodes, issue_order, remove_nodes
 from hta_graph.chakra.replay_times import exclusive_work, overlap_ns, replay_times

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from hta_graph.chakra.astra_sim import COMMUNICATION, COMPUTE, CPU, NO_SLOT, Program, execute
+from hta_graph.chakra.astra_sim_executor import COMMUNICATION, COMPUTE, CPU, NO_SLOT, Program, execute
 from tests.support.deep_tests import for_all
 
 Node = tuple[int, int, Sequence[int]]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from hta_graph.chakra.astra_sim import DELAY, rank_programs
+from hta_graph.chakra.astra_sim_executor import DELAY, rank_programs
 from hta_graph.chakra.et_files import read_folder
 from hta_graph.chakra.log_statistics import LogStatistics, log_statistics, read_log
 from hta_graph.errors import TraceError

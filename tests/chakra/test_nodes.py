@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hta_graph.chakra.astra_sim import DELAY, EtProgram, execute
+from hta_graph.chakra.astra_sim_executor import DELAY, EtProgram, execute
 from hta_graph.chakra.convert import convert
 from hta_graph.chakra.et_files import read_folder
 from hta_graph.chakra.rank_workload import RankInput

@@ -15,7 +15,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.cli.main import main
-from hta_graph.chakra.astra_sim import DELAY, EtProgram, execute
+from hta_graph.chakra.astra_sim_executor import DELAY, EtProgram, execute
 from hta_graph.chakra.check import check
 from hta_graph.chakra.convert import convert
 from hta_graph.chakra.convert_options import ConvertOptions

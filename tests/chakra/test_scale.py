@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hta_graph.chakra.astra_sim import DELAY
+from hta_graph.chakra.astra_sim_executor import DELAY
 from hta_graph.chakra.check import check
 from hta_graph.chakra.et_files import attributes, length_prefixed, read_folder
 from hta_graph.chakra.scale import ScaleError, scale_factor, scale_workload

@@ -10,7 +10,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from analyses.catalogue import CATALOGUE
-from hta_graph.chakra.astra_sim import DELAY
+from hta_graph.chakra.astra_sim_executor import DELAY
 from tests.simulator import Dialect
 from tests.support.astra_log import Ran, log_text, write_workload
 from tests.support.cuda_graph_replay import replayed_graph

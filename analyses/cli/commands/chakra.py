@@ -305,7 +305,7 @@ def _add_statistics(parser: argparse.ArgumentParser) -> None:
 
 def _run_statistics(options: argparse.Namespace) -> None:
     """Print what a log of ASTRA-sim says of each rank."""
-    from hta_graph.chakra.astra_sim import rank_programs
+    from hta_graph.chakra.astra_sim_executor import rank_programs
     from hta_graph.chakra.et_files import read_folder
     from hta_graph.chakra.log_statistics import log_statistics, read_log, statistics_document
 

@@ -12,6 +12,7 @@ import numpy as np
 from hta_graph.arrays import Columns, pair_key, rows_by_value
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Codes, Ids, Ints
+from hta_graph.multi_rank.matching.align_rank_sequences import MIN_PAIRS
 from hta_graph.multi_rank.matching.communications import ALL_RANKS, Match, RankCommunications, RankRecord
 from hta_graph.multi_rank.matching.job_clocks import JobClocks, job_clocks
 from hta_graph.multi_rank.matching.match_checks import (
@@ -32,7 +33,6 @@ from hta_graph.multi_rank.matching.match_checks import (
 )
 from hta_graph.multi_rank.matching.match_ranks import ORDER, MatchedChannel, MatchKey, match_ranks, rank_records
 from hta_graph.multi_rank.matching.read_communications import read_communications
-from hta_graph.multi_rank.matching.sequence_alignment import MIN_PAIRS
 
 
 @dataclass(frozen=True)

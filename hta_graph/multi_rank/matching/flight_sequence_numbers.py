@@ -10,10 +10,10 @@ import numpy as np
 
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ints
+from hta_graph.multi_rank.matching.align_rank_sequences import CommunicationSequence, align_sequences
 from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.matching.flight_recorder import FlightRecord, read_flight_dumps
 from hta_graph.multi_rank.matching.read_communications import read_communications
-from hta_graph.multi_rank.matching.sequence_alignment import CommunicationSequence, align_sequences
 from hta_graph.storage.location import Location
 
 KIND_ALIASES = {"reducescatter": "allreduce"}

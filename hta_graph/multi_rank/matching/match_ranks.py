@@ -22,6 +22,7 @@ import numpy as np
 
 from hta_graph.errors import HtaGraphError
 from hta_graph.model import Bools, Ints
+from hta_graph.multi_rank.matching.align_rank_sequences import CLOSE_ENDS_NS, CommunicationSequence, align_ranks
 from hta_graph.multi_rank.matching.communications import (
     ALL_RANKS,
     ChannelT,
@@ -32,7 +33,6 @@ from hta_graph.multi_rank.matching.communications import (
     RankRecord,
     listed_ranks,
 )
-from hta_graph.multi_rank.matching.sequence_alignment import CLOSE_ENDS_NS, CommunicationSequence, align_ranks
 
 MATCHED_BY = ("comms id", "sequence number", "order")
 """How kernels were found to belong together, the surest way first."""

@@ -13,7 +13,7 @@ import pytest
 import hta_graph as hg
 from analyses.cli.main import main
 from analyses.hta.frame import hta_scopes
-from analyses.hta.launches import TimeSeriesTypes, hta_generate_trace_with_counters
+from analyses.hta.queues_and_launches import TimeSeriesTypes, hta_generate_trace_with_counters
 from analyses.questions.counter_tracks import RATES, counter_tracks
 from analyses.scope import whole
 from hta_graph.errors import OutputError

@@ -10,7 +10,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.hta.frame import hta_scopes
-from analyses.hta.launches import hta_cupti_counter_data_with_operators
+from analyses.hta.queues_and_launches import hta_cupti_counter_data_with_operators
 from analyses.questions.hardware_counters import answer, counted_ranges, figure, hardware_counters
 from analyses.scope import in_window, whole
 from hta_graph.errors import TraceError

@@ -14,7 +14,7 @@ import pytest
 import hta_graph as hg
 from analyses.cli.main import main
 from analyses.hta.frame import hta_scopes
-from analyses.hta.launches import hta_frequent_cuda_kernel_sequences
+from analyses.hta.queues_and_launches import hta_frequent_cuda_kernel_sequences
 from analyses.questions.kernel_sequences import answer, figure, kernel_sequences
 from analyses.scope import in_window, whole
 from hta_graph.errors import OutputError

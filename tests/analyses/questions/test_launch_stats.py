@@ -9,7 +9,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.hta.frame import hta_scopes
-from analyses.hta.launches import hta_cuda_kernel_launch_stats
+from analyses.hta.queues_and_launches import hta_cuda_kernel_launch_stats
 from analyses.questions import operator_kernels
 from analyses.questions.launch_stats import answer, figure, launch_stats, launches
 from analyses.scope import Scope, in_window, whole

@@ -10,7 +10,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.hta.frame import hta_scopes
-from analyses.hta.launches import hta_memory_bw_summary, hta_memory_bw_time_series
+from analyses.hta.queues_and_launches import hta_memory_bw_summary, hta_memory_bw_time_series
 from analyses.questions.memory_bandwidth import answer, figure, memory_bandwidth, memory_bandwidth_time_series
 from analyses.scope import Scope, in_window, whole
 from hta_graph.paths.windows import between

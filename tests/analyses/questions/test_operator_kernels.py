@@ -9,7 +9,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.hta.frame import hta_scopes
-from analyses.hta.launches import hta_aten_op_kernels_and_delay
+from analyses.hta.queues_and_launches import hta_aten_op_kernels_and_delay
 from analyses.questions.operator_kernels import answer, figure, operator_kernels
 from analyses.scope import in_window, whole
 from hta_graph.errors import QueryError

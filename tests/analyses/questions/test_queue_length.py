@@ -13,7 +13,7 @@ import pytest
 import hta_graph as hg
 from analyses.answer import answer_document, answer_lines
 from analyses.hta.frame import hta_scopes
-from analyses.hta.launches import (
+from analyses.hta.queues_and_launches import (
     hta_queue_length_summary,
     hta_queue_length_summary_from_time_series,
     hta_queue_length_time_series,

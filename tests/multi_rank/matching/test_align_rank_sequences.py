@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from hta_graph.arrays import column_types
 from hta_graph.model import Bools, Ints
-from hta_graph.multi_rank.matching import sequence_alignment
-from hta_graph.multi_rank.matching.sequence_alignment import (
+from hta_graph.multi_rank.matching import align_rank_sequences
+from hta_graph.multi_rank.matching.align_rank_sequences import (
     CommunicationSequence,
     align_ranks,
     align_sequences,
@@ -135,12 +135,12 @@ def test_a_band_is_as_good_as_the_whole() -> None:
     what = drawn.integers(0, 3, 900)
     left = CommunicationSequence.of(what=what, elements=-1, kind=-1, number=-1, start=end - US, end=end, waits=True)
     right = left.take(kept)
-    (whole, _), band = align_sequences(left, right), sequence_alignment.BAND_WIDTH
-    sequence_alignment.BAND_WIDTH = 80
+    (whole, _), band = align_sequences(left, right), align_rank_sequences.BAND_WIDTH
+    align_rank_sequences.BAND_WIDTH = 80
     try:
         banded, _ = align_sequences(left, right)
     finally:
-        sequence_alignment.BAND_WIDTH = band
+        align_rank_sequences.BAND_WIDTH = band
     assert whole.left.tolist() == banded.left.tolist() == np.flatnonzero(kept).tolist()
 
 

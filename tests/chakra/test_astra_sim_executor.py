@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from hta_graph.chakra.astra_sim import DELAY
+from hta_graph.chakra.astra_sim_executor import DELAY
 from hta_graph.chakra.et_files import read_folder
 from hta_graph.chakra.scale import scale_workload
 from hta_graph.errors import TraceError
