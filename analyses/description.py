@@ -1,6 +1,6 @@
 """What the command line knows of an analysis before its module is imported: its name, help, examples and flags.
 
-An analysis declares this in its own file; :mod:`analyses.help_index` repeats it, because ``--help`` imports nothing heavy.
+An analysis declares this in its own file; :mod:`analyses.help_index` repeats it: ``--help`` imports nothing heavy.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ SAYS = {
     "report": "the report and the timeline, as pages",
     "catalogue": "all questions",
     "diff": "two runs or jobs\nside by side",
-    "index": "what the command line\nknows of each question",
+    "help_index": "what the command line\nknows of each question",
     "questions": "one file per question, its figure beside it;\nnone imports another",
     "analysis": "what answers share",
     "chakra": "workloads for simulators: converted, checked, simulated",
