@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from analyses.display.dataframes import MANY_RANKS, display, more_ranks, table_lines, worst_and_typical
+from analyses.display.dataframe_text import MANY_RANKS, display, more_ranks, table_lines, worst_and_typical
 from analyses.display.text_layout import Line
 from hta_graph.errors import Remedy
 from hta_graph.text.formatting import html_table

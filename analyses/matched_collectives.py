@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analyses.display.dataframes import MANY_RANKS, RANKS_LISTED
+from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED
 from analyses.scope import Scope
 from hta_graph.arrays import rows_by_value
 from hta_graph.model import Bools, Ints

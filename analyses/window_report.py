@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analyses.display.dataframes import RANKS_LISTED, more_ranks
+from analyses.display.dataframe_text import RANKS_LISTED, more_ranks
 from analyses.display.labels import short_labels
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
 from hta_graph.arrays import summed_by

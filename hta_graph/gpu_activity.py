@@ -12,7 +12,7 @@ from hta_graph.arrays import Columns, first_of_runs, last_of_runs
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Codes, Floats, Ids, Ints
-from hta_graph.paths.gaps import Gaps
+from hta_graph.paths.idle_gap_causes import Gaps
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.trace.table import FASTEST_GBPS, EventTable
 

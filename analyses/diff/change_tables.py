@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 import pandas as pd
 
-from analyses.diff.comparison import Comparison
+from analyses.diff.length_comparison import Comparison
 from analyses.diff.merge_tables import SIDES, SideRows, merge_medians, merge_sums
 from analyses.diff.sides import Side
 from analyses.scope import Scope

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from analyses.diff.comparison import LEAST_OF_WINDOWS, Comparison
+from analyses.diff.length_comparison import LEAST_OF_WINDOWS, Comparison
 from analyses.diff.noise import LEAST_OF_STEPS
 from analyses.diff.sides import Lengths, Measure
 from analyses.display.labels import SHORT

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analyses.diff.comparison import outermost_operators
+from analyses.diff.length_comparison import outermost_operators
 from analyses.scope import Scope
 from hta_graph.arrays import distinct
 from hta_graph.attribution.call_paths import STANDALONE_NUMBER

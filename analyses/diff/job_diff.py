@@ -13,14 +13,14 @@ import pandas as pd
 from analyses import column_types
 from analyses.answer import Answer, Note, records
 from analyses.diff.change_tables import changed_rows
-from analyses.diff.comparison import Comparison, compare_lengths, repetition_noise
 from analyses.diff.conclusion import beyond_noise, conclusion_lines
 from analyses.diff.environment import OF_ENVIRONMENT, caveats, environment, environment_lines
 from analyses.diff.job_side import CAUSE_KEYS, GROUP_KEYS, STEPS_LISTED, JobRows, JobSide
+from analyses.diff.length_comparison import Comparison, compare_lengths, repetition_noise
 from analyses.diff.merge_tables import SIDES, SideRows, merge_medians
 from analyses.diff.run_diff import TIMES, answer_of_comparison, comparison_keys
 from analyses.diff.sides import Side
-from analyses.display.dataframes import RANKS_LISTED
+from analyses.display.dataframe_text import RANKS_LISTED
 from analyses.display.labels import MEANING_IN_JOBS
 from analyses.display.sentence_format import brief_class, brief_duration, quoted
 from analyses.tables import Table

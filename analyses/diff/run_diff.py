@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from analyses import column_types
 from analyses.answer import Answer, records
 from analyses.diff.change_tables import call_path_diff, path_class_diff, path_event_diff, step_table, time_by_name_diff
-from analyses.diff.comparison import Comparison, compare
 from analyses.diff.conclusion import conclusion_lines
 from analyses.diff.environment import caveats, environment, environment_lines
 from analyses.diff.kernels_in_order import kernel_changes
+from analyses.diff.length_comparison import Comparison, compare
 from analyses.diff.sides import Lengths, Side, side_of_path, side_of_window, sides_of_steps
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.scope import Scope

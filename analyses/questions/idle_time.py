@@ -28,7 +28,7 @@ from hta_graph.graph.conversion import texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Codes, EdgeKind, Evidence, GapCause, Ids, Ints
 from hta_graph.multi_rank.matching.collectives import RankWaits, waits_by_rank
-from hta_graph.paths.gaps import GapExplainer, Gaps, GapSegments
+from hta_graph.paths.idle_gap_causes import GapExplainer, Gaps, GapSegments
 from hta_graph.text.shorten import short_name
 from hta_graph.trace.event_args import Objects
 

@@ -13,7 +13,7 @@ from analyses.analysis import Analysis
 from analyses.answer import Answer, Note
 from analyses.description import Flag
 from analyses.display.charts import horizontal_bars
-from analyses.display.dataframes import ARROW
+from analyses.display.dataframe_text import ARROW
 from analyses.display.headline import sequence_headline
 from analyses.display.text_layout import clipped
 from analyses.scope import Scope

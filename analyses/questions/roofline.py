@@ -29,7 +29,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Codes, Floats, GapCause, Ints
 from hta_graph.paths.critical_path import CriticalPath, critical_path
-from hta_graph.paths.gaps import GapExplainer
+from hta_graph.paths.idle_gap_causes import GapExplainer
 from hta_graph.paths.intervals import union
 from hta_graph.roofline.attainable import ATTAINABLE_SHARE, AttainableWork
 from hta_graph.roofline.cost_models.table import MAX_WORK

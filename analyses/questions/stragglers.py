@@ -12,7 +12,7 @@ from analyses import column_types
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import GRID, empty_figure, new_figure
-from analyses.display.dataframes import MANY_RANKS, RANKS_LISTED
+from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED
 from analyses.display.labels import MEANING_IN_JOBS, SHORT
 from analyses.display.sentence_format import brief_class, brief_duration, brief_share, quoted
 from analyses.matched_collectives import MatchedWindow, matched_collectives, matching_notes

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from analyses.display.dataframes import more_ranks
+from analyses.display.dataframe_text import more_ranks
 from analyses.display.labels import class_meanings, short_labels
 from analyses.display.sentence_format import brief_class, brief_duration
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table

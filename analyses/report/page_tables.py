@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from analyses.display.dataframes import display
+from analyses.display.dataframe_text import display
 from analyses.display.labels import SHORT
 from analyses.display.text_layout import SHORT_TEXT, duration_text, percent
 from hta_graph.colours import BOUND_COLOUR

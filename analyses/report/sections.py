@@ -15,7 +15,7 @@ import pandas as pd
 from analyses import catalogue
 from analyses.answer import Answer
 from analyses.display.charts import COLOUR
-from analyses.display.dataframes import MANY_RANKS, RANKS_LISTED
+from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED
 from analyses.display.labels import class_meanings
 from analyses.report.page_tables import ROWS, Bar, Section, SectionTable, class_bar, time_bar
 from analyses.scope import Scope

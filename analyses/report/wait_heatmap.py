@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.display.dataframes import MANY_RANKS, RANKS_LISTED, worst_and_typical
+from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED, worst_and_typical
 from analyses.display.sentence_format import brief_share
 from analyses.report.page_tables import Bar, Section, SectionTable, class_bar
 from hta_graph.model import BoundBy

@@ -5,7 +5,7 @@ window_ends, windows          where a path ends; which time is asked about, of o
 time_accounting               what a walk passes, divided into parts that each have an owner
 unexplained_reasons           why a part is unexplained
 segments, critical_path       a path as segments of one owner and class each
-gaps                          why nothing ran: the same accounting in the words of gaps
+idle_gap_causes               why nothing ran: the same accounting in the words of gaps
 rank_local_walks, rank_crossings    a job's path: each rank alone, and from rank to rank
 step_table, level_of_detail   all steps side by side; what a drawing of a timeline shows
 """

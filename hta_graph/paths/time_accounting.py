@@ -1,7 +1,7 @@
 """The one accounting of time: what a walk passes, divided into parts that each have an owner.
 
 A critical path and the causes of idle gaps ask the same questions of the spans between the points of a walk; they
-differ only in the words for the answers (:mod:`hta_graph.paths.segments`, :mod:`hta_graph.paths.gaps`).
+differ only in the words for the answers (:mod:`hta_graph.paths.segments`, :mod:`hta_graph.paths.idle_gap_causes`).
 
     edge of role    THREAD    |   LAUNCH                           |  STREAM, RETURN, HOLD, RESUMPTION
     span            |---------|---------------------------|        |--------------------------|

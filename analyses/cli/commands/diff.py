@@ -20,8 +20,8 @@ from analyses.display.stderr import say
 from hta_graph.errors import QueryError
 
 if TYPE_CHECKING:
-    from analyses.diff.comparison import Comparison
     from analyses.diff.job_side import JobSide
+    from analyses.diff.length_comparison import Comparison
     from analyses.diff.sides import Lengths
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.paths.windows import WindowForm, WindowQuery

@@ -13,8 +13,8 @@ import pytest
 import hta_graph as hg
 from analyses.answer import Answer, answer_document, answer_lines
 from analyses.diff.change_tables import call_path_diff, name_diff, path_class_diff, time_by_name_diff
-from analyses.diff.comparison import Comparison, compare
 from analyses.diff.kernels_in_order import kernel_changes
+from analyses.diff.length_comparison import Comparison, compare
 from analyses.diff.run_diff import TABLES, answer, answer_of_comparison, between_runs, figure
 from analyses.scope import Scope, in_window
 from hta_graph.paths.critical_path import critical_path

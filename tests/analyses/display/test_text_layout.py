@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analyses.display.console import print_lines, text_of
-from analyses.display.dataframes import table_lines
+from analyses.display.dataframe_text import table_lines
 from analyses.display.text_layout import Line, table
 
 WIDE = pd.DataFrame(

@@ -11,7 +11,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.answer import Answer, answer_lines
-from analyses.display.dataframes import worst_and_typical
+from analyses.display.dataframe_text import worst_and_typical
 from analyses.display.text_layout import TextTable
 from analyses.matched_collectives import matched_collectives, matching_notes
 from analyses.questions import collectives as collectives_module

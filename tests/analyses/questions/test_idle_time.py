@@ -30,7 +30,7 @@ from analyses.scope import in_window, per_step, whole
 from hta_graph.errors import UsageError
 from hta_graph.gpu_activity import activities, device_gaps, stream_intervals
 from hta_graph.model import EdgeKind, GapCause
-from hta_graph.paths.gaps import GapExplainer, Gaps
+from hta_graph.paths.idle_gap_causes import GapExplainer, Gaps
 from hta_graph.paths.segments import SegmentTable
 from hta_graph.paths.windows import between
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
