@@ -64,8 +64,9 @@ def run_task(task: Task) -> bytes:
 def encode_answer(task: Task, limit: AbstractContextManager[None] | None = None) -> list[Chunk]:
     """Do what is asked, and return the answer's bytes, as they lie in memory; ``limit`` is in force meanwhile."""
     try:
+        function = _function_of(task)  # what it imports is none of what the task may take
         with limit_memory(task.memory), limit or nullcontext():
-            made: Chunk | Iterable[Chunk] = _function_of(task)(**task.arguments)
+            made: Chunk | Iterable[Chunk] = function(**task.arguments)
             pieces = [made] if isinstance(made, Chunk) else list(made)
             return [encode_head(sum(memoryview(piece).nbytes for piece in pieces)), *pieces]
     except HtaGraphError as error:
