@@ -154,9 +154,9 @@ def test_a_folder_that_is_not_finished_here_changes_nothing_there(bucket: Bucket
 def test_a_program_that_is_interrupted_leaves_nothing(bucket: Bucket) -> None:
     code = f"""
 import sys
-from analyses.cli.signals import end_by_signals
+from analyses.cli.signals import install_signal_handlers
 from hta_graph.storage.atomic_write import write_file
-end_by_signals()
+install_signal_handlers()
 def pieces():
     for at in range(1_000_000):
         if at == 20:

@@ -176,10 +176,10 @@ def test_workers_without_this_version_are_one_line(tmp_path: Path, code: str) ->
 WAITING = """
 import sys
 from pathlib import Path
-from hta_graph.multi_rank import cluster_reading, reading
+from hta_graph.multi_rank import read_ranks, worker_readers
 from hta_graph.trace.rank_files import RankFile
-reading.find_ranks = lambda paths, **_: [RankFile(Path(path), at, "order") for at, path in enumerate(paths)]
-cluster_reading.peak_bytes = lambda _: 1
+read_ranks.find_ranks = lambda paths, **_: [RankFile(Path(path), at, "order") for at, path in enumerate(paths)]
+worker_readers.peak_bytes = lambda _: 1
 from analyses.cli.main import run
 run()"""
 
