@@ -1,7 +1,7 @@
 """A user's script: what the public names are to a type checker, and that they are that when it runs.
 
 ``.ci/package`` checks it with ``mypy --strict`` where only the wheel is installed, and runs it there:
-``python users_script.py FOLDER`` with the traces of ``hta-graph demo --traces FOLDER``.
+``python public_api_script.py FOLDER`` with the traces of ``hta-graph demo --traces FOLDER``.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def test_a_folder_has_no_beginning_before_it_is_whole(bucket: Bucket, monkeypatc
         assert bucket.keys("f/") == sorted(f"f/{name}" for name in names)
     before = atomic_write._upload
 
-    def fail(store: object, path: Path, address: atomic_write.Address) -> None:
+    def fail(store: object, path: Path, address: atomic_write.Url) -> None:
         if path.name == "c":
             raise OSError(5, "broken")
         before(store, path, address)

@@ -358,7 +358,7 @@ def pause_in_writing(moment: str, target: Path, tells: int, hears: int) -> None:
     @contextmanager
     def paused_folder(place: Path, check: Callable[[], None], last: Collection[str] = ()) -> Iterator[Path]:
         with new_folder(place, check, last) as new:
-            pause(atomic_write.place_of(place))
+            pause(atomic_write.resolve_links(place))
             yield new
 
     if moment == "half":
