@@ -174,6 +174,7 @@ def test_every_question_is_a_public_name() -> None:
         assert name == {"annotations": "annotation_times"}.get(entry.name, entry.name.replace("-", "_"))
 
 
+@pytest.mark.sources
 def test_what_is_made_of_the_declarations_is_that_of_now() -> None:
     texts = dict(made_files())
     stale = [path.name for path, text in texts.items() if path.read_text(encoding="utf-8") != text]
