@@ -258,42 +258,42 @@ SOURCE, TARGET = EdgeEnd
 KERNEL_OVERHEAD, LAUNCH_OVERHEAD = BoundBy.GPU_KERNEL_KERNEL_OVERHEAD, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD
 
 EDGE_MEANING: Mapping[EdgeKind, EdgeMeaning] = {
-    EdgeKind.THREAD_ORDER: EdgeMeaning("one thread does one thing at a time", EdgeRole.THREAD, "#8a8a8a"),
+    EdgeKind.THREAD_ORDER: EdgeMeaning("a thread runs one call at a time", EdgeRole.THREAD, "#8a8a8a"),
     EdgeKind.EXECUTION: EdgeMeaning("an activity ends after it starts", EdgeRole.ACTIVITY, "#8a8a8a"),
     EdgeKind.LAUNCH: EdgeMeaning(
-        "a call starts before everything that it launches", EdgeRole.LAUNCH, "#1f6fb4",
+        "a launch call starts before the work it launches", EdgeRole.LAUNCH, "#1f6fb4",
         lag=LAUNCH_OVERHEAD, lag_owner=SOURCE, gap=GapCause.LAUNCH, gap_owner=SOURCE,
     ),
     EdgeKind.STREAM_ORDER: EdgeMeaning(
-        "a stream runs its work one after the other", EdgeRole.STREAM, "#2e8b57",
+        "a stream runs its work in order", EdgeRole.STREAM, "#2e8b57",
         lag=KERNEL_OVERHEAD, gap=GapCause.STREAM_ORDER, gap_owner=SOURCE,
     ),
     EdgeKind.GRAPH_ORDER: EdgeMeaning(
-        "a graph launch is one piece of work of the stream that it was launched on", EdgeRole.STREAM, "#0e9aa7",
+        "a CUDA graph launch occupies its stream until its last node ends", EdgeRole.STREAM, "#0e9aa7",
         lag=KERNEL_OVERHEAD, gap=GapCause.GRAPH_ORDER, gap_owner=SOURCE,
     ),
     EdgeKind.EVENT_WAIT: EdgeMeaning(
-        "a stream waits for work that an event captured", EdgeRole.STREAM, "#e07b00",
+        "a stream waits for the work captured by an event", EdgeRole.STREAM, "#e07b00",
         lag=KERNEL_OVERHEAD, gap=GapCause.EVENT_WAIT, gap_owner=SOURCE, exported="gpu",
     ),
     EdgeKind.STREAM_SYNC: EdgeMeaning(
-        "a call returns when a stream has finished", EdgeRole.RETURN, "#d62728",
+        "a call returns when a stream is done", EdgeRole.RETURN, "#d62728",
         lag=BoundBy.SYNC_OVERHEAD, gap=GapCause.HOST_BLOCKED, holds=True, exported="cpu",
     ),
     EdgeKind.DEVICE_SYNC: EdgeMeaning(
-        "a call returns when all streams of a device have finished", EdgeRole.RETURN, "#b3473f",
+        "a call returns when all streams of a device are done", EdgeRole.RETURN, "#b3473f",
         lag=BoundBy.SYNC_OVERHEAD, gap=GapCause.HOST_BLOCKED, holds=True, exported="cpu",
     ),
     EdgeKind.EVENT_SYNC: EdgeMeaning(
-        "a call returns when an event has happened", EdgeRole.RETURN, "#e0529c",
+        "a call returns when an event has completed", EdgeRole.RETURN, "#e0529c",
         lag=BoundBy.SYNC_OVERHEAD, gap=GapCause.HOST_BLOCKED, holds=True, exported="cpu",
     ),
     EdgeKind.BLOCKING_COPY: EdgeMeaning(
-        "some copies hold their call until the data has arrived", EdgeRole.RETURN, "#7d4fb3",
+        "a copy call returns when its data has arrived", EdgeRole.RETURN, "#7d4fb3",
         lag=BoundBy.SYNC_OVERHEAD, gap=GapCause.HOST_BLOCKED, holds=True, exported="cpu",
     ),
     EdgeKind.THREAD_HANDOFF: EdgeMeaning(
-        "the launching thread hands work to the autograd thread and waits for it", EdgeRole.RESUMPTION, "#8c564b",
+        "a thread hands work to the autograd thread and waits for it", EdgeRole.RESUMPTION, "#8c564b",
         lag=BoundBy.CPU_GAP, gap=GapCause.OTHER_THREAD, holds=True,
     ),
     EdgeKind.FORWARD_BACKWARD: EdgeMeaning(
@@ -301,26 +301,27 @@ EDGE_MEANING: Mapping[EdgeKind, EdgeMeaning] = {
         lag=BoundBy.CPU_GAP, gap=GapCause.OTHER_THREAD,
     ),
     EdgeKind.RUNTIME_LOCK: EdgeMeaning(
-        "a call waited for another thread's in the driver", EdgeRole.HOLD, "#5b6abf",
+        "a call waits for another thread's call that holds the driver lock", EdgeRole.HOLD, "#5b6abf",
         lag=BoundBy.CPU_BOUND, gap=GapCause.OTHER_THREAD, holds=True,
     ),
     EdgeKind.QUEUE_FULL: EdgeMeaning(
-        "a launch waited until the GPU had started enough of the earlier ones", EdgeRole.HOLD, "#b15928",
+        "a launch waits until the GPU has started enough of the earlier ones", EdgeRole.HOLD, "#b15928",
         lag=LAUNCH_OVERHEAD, gap=GapCause.QUEUE_FULL, gap_owner=SOURCE, holds=True,
     ),
     EdgeKind.HOST_POLL: EdgeMeaning(
-        "the host spins until a running kernel lets it go on", EdgeRole.RELEASE, "#c49c00",
+        "the host spins until a running kernel releases it", EdgeRole.RELEASE, "#c49c00",
         gap=GapCause.HOST_BLOCKED, gap_owner=SOURCE, holds=True,
     ),
     EdgeKind.COLLECTIVE: EdgeMeaning(
-        "a collective ends on no rank before the ranks came that it needs", EdgeRole.TRANSFER, "#c2185b", of_job=True,
+        "a collective ends on no rank before every rank it needs has arrived", EdgeRole.TRANSFER, "#c2185b",
+        of_job=True,
     ),
     EdgeKind.POINT_TO_POINT: EdgeMeaning(
-        "a message arrives after it was sent, and a large one leaves when it is received", EdgeRole.TRANSFER, "#a64fc4",
+        "a message arrives after it was sent; a large send waits for its receiver", EdgeRole.TRANSFER, "#a64fc4",
         of_job=True,
     ),
     EdgeKind.COLLECTIVE_WAIT: EdgeMeaning(
-        "a thread goes on when the communication that it waits for has ended", EdgeRole.AWAKENING, "#00838f",
+        "a thread continues when the communication it waits for has ended", EdgeRole.AWAKENING, "#00838f",
         gap=GapCause.OTHER_THREAD, holds=True, of_job=True,
     ),
 }  # fmt: skip

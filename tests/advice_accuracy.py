@@ -1,7 +1,7 @@
 """Is advice true? Simulated programs, run again as advised: what is saved beside what was promised at most.
 
 ``python -m tests.advice_accuracy`` prints, for each rule that a program can be changed by, how often it fired, how
-often the change then saved less than 1 % (a wrong firing) or more than the bound; and how often the guard against
+often the change then saved less than 1% (a wrong firing) or more than the bound; and how often the guard against
 polling hosts fired on programs that poll, with the rule ``host_poll`` left out, and on all others.
 """
 

@@ -230,7 +230,7 @@ def branched_graphs(seed: int) -> Iterator[Found]:
 
 
 def slowed_by_others(seed: int) -> Iterator[Found]:
-    """Programs whose kernels take up to 30 % longer while others run beside them."""
+    """Programs whose kernels take up to 30% longer while others run beside them."""
     program = program_of(seed)
     yield of_program(program, str(seed), run_of=with_interference)
 
@@ -267,7 +267,7 @@ def figures(found: Iterable[Found]) -> dict[str, list[Prediction]]:
 
 
 def quantiles(errors: Iterable[float]) -> tuple[float, float, float, float]:
-    """Return the median, 90 %, 95 % and the largest of some errors."""
+    """Return the median, 90%, 95% and the largest of some errors."""
     median, most, nearly_all, largest = np.quantile(np.array([*errors]), (0.5, 0.9, 0.95, 1.0)).tolist()
     return median, most, nearly_all, largest
 

@@ -58,7 +58,7 @@ class Product:
 
     @property
     def reached_ns(self) -> int:
-        """How long it would take at 80 % of its limit."""
+        """How long it would take at 80% of its limit."""
         return min(self.ns, round(self.limit_ns / REACHED))
 
 
@@ -149,7 +149,7 @@ def main() -> None:
         more = sum(rule in one.spoke and rule not in one.should for one in found)
         print(f"{rule}: spoke {right} times where it should, silent {silent} times, spoke else {more} times")  # noqa: T201
     off = [abs(told - true) / one.window_ns for one in found for told, true in one.savings]
-    print(f"{len(off)} savings: within {max(off):.2%} of the window, {sum(x < 0.001 for x in off)} within 0.1 %")  # noqa: T201
+    print(f"{len(off)} savings: within {max(off):.2%} of the window, {sum(x < 0.001 for x in off)} within 0.1%")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -161,7 +161,7 @@ def representative_rank(paths: Mapping[int, CriticalPath], job: CriticalPath | N
 
 
 def _ranks_sentence(paths: Mapping[int, CriticalPath]) -> list[str]:
-    """Say whether the ranks are alike; one is called the slowest only where it is so beyond 5 %."""
+    """Say whether the ranks are alike; one is called the slowest only where it is so beyond 5%."""
     lengths = sorted(path.length_ns for path in paths.values())
     shortest, second, longest = lengths[0], lengths[-2], lengths[-1]
     between = f"{brief_duration(shortest)} to {brief_duration(longest)}"

@@ -108,9 +108,9 @@ def _percent(share: float, *, sign: bool = False) -> str:
     """Print a share with one decimal.
 
     >>> _percent(0.031), _percent(-0.5, sign=True)
-    ('3.1 %', '-50.0 %')
+    ('3.1%', '-50.0%')
     """
-    return f"{share:{'+' if sign else ''}.1%}".replace("%", " %")
+    return f"{share:{'+' if sign else ''}.1%}"
 
 
 def _caution_lines(found: Comparison[Lengths], repeated_on: str) -> list[str]:

@@ -238,7 +238,7 @@ def _version(key: str, text: str | None) -> str | None:
 
 
 LEAST_COMMON = 0.5
-"""Versions of one program have 63 to 100 % of their operators' time in common, other programs 7 to 49 % (rarely 65)."""
+"""Versions of one program have 63 to 100% of their operators' time in common, other programs 7 to 49% (rarely 65)."""
 OF_ENVIRONMENT: Mapping[str, str] = {"GPU": "on another GPU", "rank": "as another rank"}
 OTHER_WORK = "with mostly other operators"
 

@@ -13,7 +13,7 @@ ENOUGH_STEPS = 3
 LEAST_OF_STEPS = 0.01
 """Recordings differ by clocks, placement and neighbours, which no step of a single one shows."""
 STANDARD_ERRORS = 4.0
-"""How wide the band is: of programs with normal noise at most 2 % leave it, with 3 steps a side as with 50."""
+"""How wide the band is: of programs with normal noise at most 2% leave it, with 3 steps a side as with 50."""
 NORMAL = 0.6745
 """The median deviation of normal noise, in standard deviations."""
 FEWEST_REPETITIONS = 3

@@ -151,7 +151,7 @@ def _cell_text(name: str, value: Any) -> str:
     if name.endswith("_ns"):
         return milliseconds(int(value))
     if name.endswith("_share"):
-        return percent(float(value)).removesuffix(" %")
+        return percent(float(value)).removesuffix("%")
     if isinstance(value, float):
         return f"{value:,.2f}"
     import numpy as np  # late, as pandas is
@@ -182,7 +182,7 @@ MANY_RANKS = 32
 """Of more ranks than this nobody reads one line each."""
 RANKS_LISTED = 10
 TYPICAL = {"median": 50, "p95": 95}
-"""What stands for all ranks: what half, and 95 %, of them do not exceed."""
+"""What stands for all ranks: what half, and 95%, of them do not exceed."""
 
 
 def worst_and_typical(frame: pd.DataFrame, by: str) -> tuple[pd.DataFrame, int]:

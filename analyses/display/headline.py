@@ -35,7 +35,7 @@ def outlier(frame: pd.DataFrame, by: str, said: Callable[[Any], str] = brief_sha
     >>> frame = pd.DataFrame({"rank": [0, 1, 2], "scope": "whole trace", "idle_share": [0.05, 0.06, 0.2]})
     >>> found = outlier(frame, "idle_share")
     >>> int(found["rank"]), found.where, found.typical
-    (2, ' on rank 2', ' (median of 3 ranks: 6 %)')
+    (2, ' on rank 2', ' (median of 3 ranks: 6%)')
     """
     known = frame[frame[by].notna()]
     if not len(known):

@@ -23,14 +23,14 @@ def brief_duration(ns: int) -> str:
 
 
 def brief_share(share: float) -> str:
-    """Print a share in whole per cent; what is not nothing never prints as 0 %.
+    """Print a share in whole per cent; what is not nothing never prints as 0%.
 
     >>> brief_share(0.604), brief_share(0.004), brief_share(0.9996), brief_share(0)
-    ('60 %', '<1 %', '>99 %', '0 %')
+    ('60%', '<1%', '>99%', '0%')
     """
     if 0 < share < 0.005:
-        return "<1 %"
-    return ">99 %" if 0.995 <= share < 1 else f"{share:.0%}".replace("%", " %")
+        return "<1%"
+    return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
 
 
 def brief_class(bound: str, meanings: Mapping[str, str]) -> str:

@@ -61,12 +61,12 @@ def duration_text(ns: int) -> str:
 
 
 def percent(share: float) -> str:
-    """Print a share; what is not nothing never prints as 0.0 %.
+    """Print a share; what is not nothing never prints as 0.0%.
 
     >>> percent(0.5), percent(0.0001), percent(0)
-    ('50.0 %', '<0.1 %', '0.0 %')
+    ('50.0%', '<0.1%', '0.0%')
     """
-    return "<0.1 %" if 0 < share < 0.0005 else f"{share:.1%}".replace("%", " %")
+    return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
 
 
 def clipped(text: str, size: int) -> str:

@@ -238,7 +238,7 @@ def waits_by_rank(members: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         rank, scope, kernels, duration_ns = wait_ns + transfer_ns, median_wait_ns and p95_wait_ns (of one kernel: half
-        and 95 % waited no longer), times_last, wait_caused_ns (the waiting of the others
+        and 95% waited no longer), times_last, wait_caused_ns (the waiting of the others
         in the collectives to which this rank came last).
     """
     kernels = members[members["number"].notna()]
@@ -355,7 +355,7 @@ MEANINGS = {
     "matched_by": column_types.one_of(["comms id", "sequence number", "order"], "By what its members were found."),
     "kernels": column_types.integer("In how many matched collectives it took part."),
     "wait_ns": column_types.ns("How long it waited in them"),
-    "p95_wait_ns": column_types.ns("The wait that 95 % do not exceed"),
+    "p95_wait_ns": column_types.ns("The wait that 95% do not exceed"),
     "kind": column_types.GROUP_KIND,
     "collectives": column_types.integer("How many collectives there are."),
     "worst_caused_ns": column_types.ns("And how long they wait for it"),

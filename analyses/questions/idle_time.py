@@ -290,7 +290,7 @@ def idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
     Returns:
         rank, scope, cause (the members of ``GapCause``), idle_ns, idle_share (of the idle time), window_share (of the
         scope), gaps (that this cause is part of), median_gap_ns and p95_gap_ns (its time in one of them, which half and
-        95 % do not exceed); longest first.
+        95% do not exceed); longest first.
     """
     return _idle_time_table(ScopeExplainer().device(scopes))
 
@@ -588,7 +588,7 @@ MEANINGS = {
     "window_share": column_types.share("The idle time, of the scope", null=True),
     "gaps": column_types.integer("How many gaps this is a part of."),
     "median_gap_ns": column_types.ns("Its time in one of them, which half do not exceed"),
-    "p95_gap_ns": column_types.ns("Its time in one of them, which 95 % do not exceed"),
+    "p95_gap_ns": column_types.ns("Its time in one of them, which 95% do not exceed"),
     "evidence": column_types.one_of(
         [found.label for found in Evidence], "Whether the trace says so or a rule deduced it; null: no edge.", null=True
     ),

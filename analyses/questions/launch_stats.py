@@ -152,7 +152,7 @@ def launch_stats(
     Returns:
         rank, scope, call, calls, launches (activities), cpu_ns (each call once), gpu_ns; summed over launches, which
         wait side by side, launch_delay_ns and its parts behind_stream_ns, behind_event_ns, overhead_ns; of single
-        launches median_launch_delay_ns, p95_launch_delay_ns (95 % are no longer) and median_overhead_ns; the counts
+        launches median_launch_delay_ns, p95_launch_delay_ns (95% are no longer) and median_overhead_ns; the counts
         short_kernels, runtime_outliers, launch_delay_outliers. The longest time on the CPU comes first.
     """
     found = frame.assign(**_outlier_marks(frame, runtime_cutoff, launch_delay_cutoff))
@@ -302,7 +302,7 @@ MEANINGS = {
     "behind_event_ns": column_types.ns("Of the delay, waiting for another stream's event"),
     "overhead_ns": column_types.ns("The rest of the delay"),
     "median_launch_delay_ns": column_types.ns("The delay that half do not exceed"),
-    "p95_launch_delay_ns": column_types.ns("The delay that 95 % do not exceed"),
+    "p95_launch_delay_ns": column_types.ns("The delay that 95% do not exceed"),
     "median_overhead_ns": column_types.ns("The rest of the delay that half do not exceed"),
     "short_kernels": column_types.integer("How many kernels are shorter than their launch."),
     "runtime_outliers": column_types.integer("How many calls take unusually long."),

@@ -53,7 +53,7 @@ def operator_kernels(scopes: Sequence[Scope], prefix: str = OPERATORS) -> pd.Dat
         rank, scope, operator, count (occurrences with this sequence), kernels (of one occurrence), gpu_ns (of all),
         mean_launch_delay_ns, median_launch_delay_ns, p95_launch_delay_ns from the operator's start to its first launch,
         mean_runtime_delay_ns, median_runtime_delay_ns, p95_runtime_delay_ns from that launch's start to that of its
-        kernel (95 % are no longer than p95), kernel_sequence (names joined with arrows); what occurs most comes first.
+        kernel (95% are no longer than p95), kernel_sequence (names joined with arrows); what occurs most comes first.
     """
     return table_of(scopes, lambda scope: _described_sequences(scope, prefix), COLUMNS)
 
@@ -79,7 +79,7 @@ def _described_sequences(scope: Scope, prefix: str) -> pd.DataFrame:
 
 
 def _delay_columns(name: str, delay: Ints, found: SequencePatterns) -> dict[str, Ints]:
-    """Return a delay of each sequence: its mean over the occurrences, and what half and 95 % of them do not exceed."""
+    """Return a delay of each sequence: its mean over the occurrences, and what half and 95% of them do not exceed."""
     patterns = len(found.example)
     return {
         f"mean_{name}_delay_ns": np.rint(found.per_pattern(delay) / found.counts()).astype(np.int64),
@@ -167,10 +167,10 @@ MEANINGS = {
     "median_launch_delay_ns": column_types.ns(
         "Time from the operator's start to its first launch, which half do not exceed"
     ),
-    "p95_launch_delay_ns": column_types.ns("The same, which 95 % do not exceed"),
+    "p95_launch_delay_ns": column_types.ns("The same, which 95% do not exceed"),
     "mean_runtime_delay_ns": column_types.ns("Mean time from that launch's start to its kernel's"),
     "median_runtime_delay_ns": column_types.ns("The same, which half do not exceed"),
-    "p95_runtime_delay_ns": column_types.ns("The same, which 95 % do not exceed"),
+    "p95_runtime_delay_ns": column_types.ns("The same, which 95% do not exceed"),
 }
 TABLES = {"operator_kernels": Table(operator_kernels, COLUMNS, MEANINGS)}
 

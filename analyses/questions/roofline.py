@@ -89,7 +89,7 @@ class ScopeLimits(AttainableWork):
 
     @cached_property
     def saves(self) -> tuple[Floats, int]:
-        """By how much (ns) the scope would be shorter if each group reached 80 % of its limit; and if all did.
+        """By how much (ns) the scope would be shorter if each group reached 80% of its limit; and if all did.
 
         NaN where it was not asked: of groups without a limit, and behind those that could save most.
         """
@@ -471,7 +471,7 @@ def roofline(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
         included), path_ns (on the critical path), achieved_tflops (10^12 FLOP/s) and achieved_gbps (10^9 bytes/s of the
         least traffic), peak_share (its least time at the limits of the device / gpu_ns), bound (``compute`` or
         ``memory``: which limit takes longer), saves_ns (by how much replay says that the scope would be shorter if the
-        operator reached 80 % of its limit; missing where that was not asked, 0 where it is not on the path), unknown
+        operator reached 80% of its limit; missing where that was not asked, 0 where it is not on the path), unknown
         (why nothing is known of its work; missing where it is), inputs (types and shapes); most GPU time first.
     """
     return joined([labelled(_operator_rows(limits), limits.scope) for limits in looked], ROOFLINE)
@@ -538,7 +538,7 @@ def limits_of(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
         rank, scope, device (whose peaks count; missing: not known), window_ns, gpu_ns (of all activities),
         unknown_share (of gpu_ns: computation of which it is not known what it demands), matrix_flops (missing: more
         than there can be), mfu_share (what these would take at the peaks of their types / window, over the GPUs that
-        are used), saves_ns (by how much replay says that the scope would be shorter if all of it reached 80 % of its
+        are used), saves_ns (by how much replay says that the scope would be shorter if all of it reached 80% of its
         limits).
     """
     frame = joined([labelled([_limits_row(limits)], limits.scope) for limits in looked], LIMITS)
@@ -649,7 +649,7 @@ MEANINGS = {
         "Its least time at the limits of the device, of gpu_ns; null: not known", null=True
     ),
     "bound": column_types.one_of(["compute", "memory"], "Which limit takes longer; null: not known.", null=True),
-    "saves_ns": column_types.ns("What replay says is saved at 80 % of the limit; null: not asked", null=True),
+    "saves_ns": column_types.ns("What replay says is saved at 80% of the limit; null: not asked", null=True),
     "unknown": column_types.text("Why nothing is known of its work; null: it is known.", null=True),
     "inputs": column_types.text(
         "Types and shapes of what it was given; or what a kernel fuses; null: not known.", null=True
@@ -687,7 +687,7 @@ TABLES = {
         {
             **MEANINGS,
             "saves_ns": column_types.ns(
-                "What replay says is saved if all reach 80 % of their limits; null: no limits", null=True
+                "What replay says is saved if all reach 80% of their limits; null: no limits", null=True
             ),
         },
     ),

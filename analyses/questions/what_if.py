@@ -381,7 +381,7 @@ def _signed_percent(share: float) -> str:
     """Print a change.
 
     >>> _signed_percent(-0.198), _signed_percent(0.5), _signed_percent(-0.00001)
-    ('−19.8 %', '+50.0 %', '−<0.1 %')
+    ('−19.8%', '+50.0%', '−<0.1%')
     """
     return ("−" if share < 0 else "+") + percent(abs(share))
 

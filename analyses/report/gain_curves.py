@@ -209,7 +209,7 @@ def saved_ticks(curves: Sequence[Curve]) -> list[SavedTick]:
         SavedTick(
             round(measured * (1 - share)),
             f"{measured * (1 - share) / 1e6:,.{digits}f} ms",
-            f"−{100 * share:g} %" if share else "",
+            f"−{100 * share:g}%" if share else "",
         )
         for share in shares
     ]

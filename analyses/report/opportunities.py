@@ -5,7 +5,7 @@ A curve is a window's length over the time that things take:
 measured |╲____________  what soon decides nothing
          | ╲
          |  ╲______       what counts up to a corner
-         100 %     free
+         100%     free
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WIDTH, LEFT, RIGHT, TOP, BOTTOM = 1000, 130, 610, 14, 270
 LABELS = 640
 ROOM = 40
 """What a label of two lines takes."""
-SHARES = ((1.0, "100 %"), (0.75, "75 %"), (0.5, "50 %"), (0.25, "25 %"), (0.0, "free"))
+SHARES = ((1.0, "100%"), (0.75, "75%"), (0.5, "50%"), (0.25, "25%"), (0.0, "free"))
 
 
 @dataclass(frozen=True)

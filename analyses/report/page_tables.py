@@ -41,7 +41,7 @@ def time_bar(parts: Sequence[tuple[str, int, str]], whole_ns: int) -> Bar:
     """Return a bar of (words, time in ns, colour); parts without time are left out.
 
     >>> time_bar([("idle", 250, "grey"), ("copies", 0, "gold")], 1000).text
-    'idle 0.000 ms, 25.0 %'
+    'idle 0.000 ms, 25.0%'
     """
     whole = max(whole_ns, 1)
     return Bar([

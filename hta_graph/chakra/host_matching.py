@@ -174,7 +174,7 @@ class HostMatching:
 
     def __str__(self) -> str:
         matched = int(np.count_nonzero(self.event >= 0))
-        return f"{matched:,} host operators ({self.share:.1%}) matched by {self.method}".replace("%", " %")
+        return f"{matched:,} host operators ({self.share:.1%}) matched by {self.method}"
 
 
 def match_host_trace(
@@ -201,7 +201,7 @@ def match_host_trace(
     method, (i, j) = _best_pairs(graph, host, hosted, recorded, record_ids)
     share = len(i) / len(hosted.row)
     if share < MIN_MATCHED_SHARE:
-        cause = f"only {share:.1%} of its operators are in {graph.path} (by {method})".replace("%", " %")
+        cause = f"only {share:.1%} of its operators are in {graph.path} (by {method})"
         raise TraceError(host.path, cause, "give the host and the device trace of one process and one recording")
     event = np.full(len(host), -1, np.int32)
     node = np.full(len(graph.event_table), -1, np.int32)

@@ -190,7 +190,7 @@ def runtime_lock(context: RuleContext) -> EdgeTable:
     """Link the return of a lock-taking call to the return of another thread's that waited for it.
 
     The waiter took at least five times its usual time and returned within 10 µs of the other, during which both were
-    open. A laxer rule moved 27 % of a real path to a watchdog thread.
+    open. A laxer rule moved 27% of a real path to a watchdog thread.
     """
     events = context.trace.events
     calls = context.calls_named(LOCK_TAKING_CALL)

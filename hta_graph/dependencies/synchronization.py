@@ -26,7 +26,7 @@ from hta_graph.trace.profiler_names import (
 )
 
 RETURN_LATENCY_NS = 100_000
-"""A blocking call returns within this time after what it waited for (public traces: median 8 µs, 90 % below 75 µs)."""
+"""A blocking call returns within this time after what it waited for (public traces: median 8 µs, 90% below 75 µs)."""
 
 
 @dataclass(frozen=True, eq=False)

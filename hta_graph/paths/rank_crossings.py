@@ -148,7 +148,7 @@ def _last_rank_to_end(path: CriticalPath) -> tuple[int, int]:
 def straggler_index(path: CriticalPath) -> int:
     """Return the place of the rank that holds up a job, for which it waits more than for all others together; else -1.
 
-    Silent where that is less than 5 % of the window, by which steps of one program differ, where what is unexplained
+    Silent where that is less than 5% of the window, by which steps of one program differ, where what is unexplained
     beside it could change it, and where most communication has no partner.
     """
     job = path.graph

@@ -44,8 +44,8 @@ def test_the_text_opens_with_who_holds_up_the_job(capsys: pytest.CaptureFixture[
     late_ranks(tmp_path, 10, 35)
     out = run_command(capsys, "critical-path", tmp_path)[1].splitlines()
     assert out[0] == (
-        "rank 1 holds up the job: in step 1 all others wait 25.0 µs (42 %) for it alone, mostly in aten::mul "
-        "(CPU works); 63 % of the path are on it; as fast as the others it would save 25.0 µs (42 %)"
+        "rank 1 holds up the job: in step 1 all others wait 25.0 µs (42%) for it alone, mostly in aten::mul "
+        "(CPU works); 63% of the path are on it; as fast as the others it would save 25.0 µs (42%)"
     )
     assert out[2].endswith(", 2 ranks")
     assert "ProfilerStep#1: iteration 0.060 ms, from the latest end of the step before" in out[3]

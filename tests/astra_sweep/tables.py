@@ -147,7 +147,7 @@ def _us(value: int) -> str:
 
 
 def _percent(share: float) -> str:
-    return "–" if math.isnan(share) else f"{share:+.2%}".replace("%", " %")
+    return "–" if math.isnan(share) else f"{share:+.2%}"
 
 
 def _range(values: Iterable[int]) -> str:

@@ -60,7 +60,7 @@ def test_a_folder_of_ranks_becomes_a_workload(tmp_path: Path, capsys: pytest.Cap
     assert files == {"trace.0.et", "trace.1.et", "comm_groups.json", "group_names.json"}
     out = capsys.readouterr().out
     assert "simulated" in out
-    assert "+0.00 %" in out or "-0.00 %" in out
+    assert "+0.00%" in out or "-0.00%" in out
     assert {path.name for path in tmp_path.iterdir()} == {"traces", "work"}
 
 
@@ -212,7 +212,7 @@ def test_host_traces_add_tensors_attributes_and_dependencies(
     hosts = [host_trace(tmp_path / f"host_rank{rank}.json") for rank in (0, 1)]
     assert run("convert", traces, "-o", tmp_path / "plain") == 0
     assert run("convert", traces, "-o", tmp_path / "work", "--host-trace", *hosts) == 0
-    assert "rank 1, 2 host operators (100.0 %) matched by record function id" in capsys.readouterr().err
+    assert "rank 1, 2 host operators (100.0%) matched by record function id" in capsys.readouterr().err
     plain, folder = read_folder(tmp_path / "plain"), read_folder(tmp_path / "work")
     assert "gemm" not in named(plain, "relu").after
     assert "gemm" in named(folder, "relu").after

@@ -22,7 +22,7 @@ SETS = [
 ]  # fmt: skip
 AT_ONCE = 0.015
 """Two collectives at once, of which each is last on another rank, take a simulated rank that does one after the other
-so much longer; elsewhere 0.3 %."""
+so much longer; elsewhere 0.3%."""
 
 
 def converted_job(name: str, target: Path, unknown: str = "as-recorded") -> Conversion:

@@ -333,7 +333,7 @@ def test_ids_are_believed_where_order_would_pair_other_steps(tmp_path: Path) -> 
     host = HostBuilder()
     for at in range(140, 300):
         host.op(names[at], rf=at + 1)
-    with pytest.raises(TraceError, match=r"only 37\.5 % of its operators"):
+    with pytest.raises(TraceError, match=r"only 37\.5% of its operators"):
         linked(trace, host, tmp_path)
 
 
@@ -346,13 +346,13 @@ def test_under_half_is_an_error(shared: int, *, refused: bool, tmp_path: Path) -
     if not refused:
         assert linked(trace, host, tmp_path).matching.share == 0.5
         return
-    with pytest.raises(TraceError, match=r"only 40\.0 % of its operators are in .*trace\.json \(by name and order"):
+    with pytest.raises(TraceError, match=r"only 40\.0% of its operators are in .*trace\.json \(by name and order"):
         linked(trace, host, tmp_path)
 
 
 def test_the_share_is_said_in_words(tmp_path: Path) -> None:
     trace, host = training()
-    assert str(linked(trace, host, tmp_path).matching) == "3 host operators (75.0 %) matched by record function id"
+    assert str(linked(trace, host, tmp_path).matching) == "3 host operators (75.0%) matched by record function id"
 
 
 # what traces of different runs say
@@ -389,7 +389,7 @@ def test_without_operators_there_is_nothing_to_link(tmp_path: Path) -> None:
         linked(trace, HostBuilder(), tmp_path)
     kernels = TraceBuilder()
     kernels.kernel("k", 0, 1, 1)
-    with pytest.raises(TraceError, match=r"only 0\.0 % of its operators"):
+    with pytest.raises(TraceError, match=r"only 0\.0% of its operators"):
         linked(kernels, training()[1], tmp_path)
 
 
@@ -891,7 +891,7 @@ def test_the_command_takes_the_names_of_chakra_trace_link(tmp_path: Path, capsys
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.splitlines() == [
-        f"{output}: rank 3, 3 host operators (75.0 %) matched by record function id",
+        f"{output}: rank 3, 3 host operators (75.0%) matched by record function id",
         f"{output}: 2 GPU nodes; dependencies: 1 on synchronised GPU work, 0 between threads, 0 between streams",
     ]
     other = tmp_path / "other.json"

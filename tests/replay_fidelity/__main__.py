@@ -100,7 +100,7 @@ def report(found: Fidelity) -> Iterator[str]:
     yield from held_out_table(by_kind(found.held_out))
     yield "\nby trace, iterations from steps of like structure\n"
     yield from held_out_table(by_trace(found.held_out))
-    yield "\nmisses above 5 %\n"
+    yield "\nmisses above 5%\n"
     yield from misses(found.held_out)
     if found.pairs:
         yield "\n## A/B pairs\n"

@@ -1,4 +1,4 @@
-"""Medians and 95 % of times by another method than the product's: one value after the other, counted."""
+"""Medians and 95% of times by another method than the product's: one value after the other, counted."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def test_three_percent_of_the_workers_are_the_worst() -> None:
     answers = StragglerAnswers.of(job)
     worst = answers.worst_workers()
     assert worst is not None
-    assert len(np.unique(job.rank[worst])) == 2, "3 % of 40 are more than one"
+    assert len(np.unique(job.rank[worst])) == 2, "3% of 40 are more than one"
 
 
 def test_of_equally_bad_workers_those_of_smaller_rank_are_the_worst() -> None:

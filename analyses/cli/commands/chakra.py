@@ -481,7 +481,7 @@ def _statistics_lines(found: LogStatistics) -> list[Line]:
 
 def _relative_difference(simulated: int, measured: int | None) -> str:
     """Print how far apart two lengths are."""
-    return f"{simulated / measured - 1:+.2%}".replace("%", " %") if measured else ""
+    return f"{simulated / measured - 1:+.2%}" if measured else ""
 
 
 CHAKRA = CommandGroup(

@@ -128,9 +128,7 @@ def _fail_above(share: float, found: Comparison[Lengths]) -> None:
     """
     if found.refused:
         raise QueryError(f"--fail-above: whether the test is slower cannot be said: {found.refused}")
-    slower, least, noise = (
-        f"{value:.1%}".replace("%", " %") for value in (found.change_share, share, found.noise_share)
-    )
+    slower, least, noise = (f"{value:.1%}" for value in (found.change_share, share, found.noise_share))
     if found.beyond_noise and found.change_share > share:
         raise QueryError(
             f"--fail-above: the test is {slower} slower, which is more than {least} and than noise ({noise})"

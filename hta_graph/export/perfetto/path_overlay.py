@@ -381,7 +381,7 @@ def overlay_bytes(path: CriticalPath, *, arrows: int = ARROW_LIMIT) -> bytes:
 
     A process of its own, on top, has one track: slices of a class, called and so coloured by it, and in each the runs
     of segments that it consists of, called by what the time belongs to. Arrows join runs to the events that own them
-    where the path changes lanes and at runs of at least 1 % of the window.
+    where the path changes lanes and at runs of at least 1% of the window.
 
     Args:
         path: the critical path; its trace's file is read again.

@@ -192,7 +192,7 @@ CAUSALITY_SLACK_NS = 1_000_000
 
 
 NON_COLLECTIVE_SHARE = 0.1
-"""Nobody leaves a collective before the last rank came; of one-sided kernels (DeepEP, 8 H200) 69 % did."""
+"""Nobody leaves a collective before the last rank came; of one-sided kernels (DeepEP, 8 H200) 69% did."""
 
 
 def causally_possible(members: MatchedMembers, count: int, clocks: JobClocks) -> Bools:

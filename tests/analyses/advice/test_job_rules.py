@@ -65,7 +65,7 @@ def test_what_has_no_partner_is_told_with_its_share(tmp_path: Path) -> None:
     paths = [trace.write(tmp_path / "rank0.json"), one_rank(1).write(tmp_path / "rank1.json")]
     found = findings(hg.critical_path(hg.read_job(paths), hg.whole()))["ranks_matched"]
     assert (found.evidence["without_partner"], found.evidence["without_partner_ns"]) == (1, 10_000)
-    assert found.text == "the ranks meet in 2 collectives; 1 communication, 15 % of the time of all, has no partner"
+    assert found.text == "the ranks meet in 2 collectives; 1 communication, 15% of the time of all, has no partner"
 
 
 def test_ranks_that_never_talk_are_told_so(tmp_path: Path) -> None:

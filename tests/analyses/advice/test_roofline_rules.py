@@ -48,7 +48,7 @@ def one_product(
 def test_a_small_side_is_named(tmp_path: Path) -> None:
     found = advised(one_product(tmp_path, [8192, 3], [3, 8192], us=2_000))["far_from_limit"]
     assert found.text == (
-        "aten::mm (half[8192×3, 3×8192]) takes 2.00 ms (>99 %) of the path in 1 call and reaches 4 % of the limit that "
+        "aten::mm (half[8192×3, 3×8192]) takes 2.00 ms (>99%) of the path in 1 call and reaches 4% of the limit that "
         "memory sets on A100 SXM 40 GB: K = 3 leaves its units empty; batch more of them, or merge products."
     )
     assert (found.saves_ns, found.saves_at_most_ns) == (1_892_029, 1_892_029)

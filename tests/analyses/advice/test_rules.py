@@ -348,15 +348,15 @@ def behind(steps: int = 3) -> TraceBuilder:
 SENTENCES: dict[str, tuple[Callable[[], TraceBuilder], hg.Window, str]] = {
     "no GPU": (
         lambda: with_gloo(runs=True), hg.whole(),
-        "the whole trace takes 4.10 ms; for 97 % of it no operator is open",
+        "the whole trace takes 4.10 ms; for 97% of it no operator is open",
     ),
     "one rank, a tie": (
         lambda: renamed("forward", 3), hg.whole(),
-        "rank 3: the whole trace takes 212.0 µs; for 47 % of it the GPU computes, for 47 % the GPU communicates",
+        "rank 3: the whole trace takes 212.0 µs; for 47% of it the GPU computes, for 47% the GPU communicates",
     ),
     "an annotation": (
         lambda: renamed("forward", 3), hg.annotation("forward"),
-        "rank 3: forward[0] takes 212.0 µs; for 96 % of it no operator is open",
+        "rank 3: forward[0] takes 212.0 µs; for 96% of it no operator is open",
     ),
     "a long annotation": (
         lambda: renamed("forward of " + "a module with a name " * 5, 1023), hg.annotation(".*module.*", regex=True),
@@ -364,12 +364,12 @@ SENTENCES: dict[str, tuple[Callable[[], TraceBuilder], hg.Window, str]] = {
     ),
     "a step": (
         lambda: stepping(100, 300), hg.step(1),
-        "step 1 takes 620.0 µs; for 65 % of it the CPU works, for 32 % the GPU computes",
+        "step 1 takes 620.0 µs; for 65% of it the CPU works, for 32% the GPU computes",
     ),
     "a step whose work lags": (behind, hg.step(1), "step 1 takes 500.0 µs until its last work ends (an"),
     "no cause is known": (
         lambda: long_queued(100), hg.whole(),
-        "the whole trace takes 1.05 ms; for 81 % of it no cause is known",
+        "the whole trace takes 1.05 ms; for 81% of it no cause is known",
     ),
 }  # fmt: skip
 """A trace, a window, and how the sentence to forward begins."""

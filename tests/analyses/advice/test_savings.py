@@ -82,7 +82,7 @@ def test_the_rank_that_holds_up_the_job_would_save_what_it_does_longer(
 ) -> None:
     late_ranks(tmp_path, 10, 35)
     out = run_command(capsys, "critical-path", tmp_path)[1].splitlines()[0]
-    assert out.endswith("63 % of the path are on it; as fast as the others it would save 25.0 µs (42 %)")
+    assert out.endswith("63% of the path are on it; as fast as the others it would save 25.0 µs (42%)")
     plain, near = (
         command_json(capsys, "critical-path", tmp_path, *more)["verdict"][0] for more in ([], ["--near", "1%"])
     )
@@ -95,9 +95,9 @@ def test_a_rank_that_computes_late_since_it_loaded_long_is_said_to_load_longer(
 ) -> None:
     """The others wait while it computes, as long as they did: that would be the wrong thing to change."""
     out = run_command(capsys, "critical-path", FOLDER / "four_ranks")[1].splitlines()[0]
-    assert "wait 121.0 µs (9 %) for it alone, mostly in ampere_sgemm_64x32_tn (GPU computes)" in out
+    assert "wait 121.0 µs (9%) for it alone, mostly in ampere_sgemm_64x32_tn (GPU computes)" in out
     assert out.endswith(
-        "as fast as the others it would save 190.0 µs (14 %), for it takes longer in "
+        "as fast as the others it would save 190.0 µs (14%), for it takes longer in "
         "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ (CPU loads data)"
     )
 
@@ -134,7 +134,7 @@ def test_a_rank_is_not_said_to_take_longer_in_what_another_one_does_not_do(
 
 def test_the_table_tells_both_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     out = run_command(capsys, "critical-path", FOLDER / "sample_trace.json.gz")[1]
-    assert "[would save 80.6 µs (7 %) by replay, at most 80.6 µs (7 %); high confidence]" in out
+    assert "[would save 80.6 µs (7%) by replay, at most 80.6 µs (7%); high confidence]" in out
 
 
 def test_a_step_whose_latency_is_not_its_iteration_says_what_shares_are_of(capsys: pytest.CaptureFixture[str]) -> None:

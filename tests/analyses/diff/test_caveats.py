@@ -51,7 +51,7 @@ def test_other_operators_are_said_in_the_first_sentence(tmp_path: Path) -> None:
     assert (
         answer_of_comparison(found)
         .opening[0]
-        .startswith("The whole trace of the test, with mostly other operators, is 100.0 % longer (")
+        .startswith("The whole trace of the test, with mostly other operators, is 100.0% longer (")
     )
 
 

@@ -107,7 +107,7 @@ def test_few_steps_do_not_take_waiting_for_noise(job_of: Job) -> None:
     assert found.repeats is not None
     assert found.repeats.units > 0
     assert (found.beyond_noise, found.noise_share < 0.1) == (True, True)
-    assert "repetitions of kernels and operators in them on rank 0, at least 5.0 %" in "\n".join(
+    assert "repetitions of kernels and operators in them on rank 0, at least 5.0%" in "\n".join(
         answer_of(found).opening
     )
 

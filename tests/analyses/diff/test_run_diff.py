@@ -56,7 +56,7 @@ def test_medians_of_all_steps_but_the_warm_up_are_compared(tmp_path: Path) -> No
     assert found.difference_share == pytest.approx(0.1)
     said = opening(found)
     assert said.startswith(
-        "The test is 10.0 % slower per iteration (median 0.100 ms → 0.110 ms over 5 and 5 steps; noise ±"
+        "The test is 10.0% slower per iteration (median 0.100 ms → 0.110 ms over 5 and 5 steps; noise ±"
     )
     assert "On the critical path: GPU computes (gpu_compute_bound) +0.010 ms" in said
 
@@ -91,7 +91,7 @@ def test_one_window_each_says_so(tmp_path: Path) -> None:
     found = pair_of(tmp_path, [500, 100], [500, 103])
     assert "Only one window of each side was compared" in opening(found)
     assert opening(found).startswith(
-        "No difference beyond noise in iteration: ProfilerStep#2: 0.100 ms → 0.103 ms (+3.0 %; "
+        "No difference beyond noise in iteration: ProfilerStep#2: 0.100 ms → 0.103 ms (+3.0%; "
     )
 
 
@@ -108,7 +108,7 @@ def test_a_warm_up_is_not_compared_with_a_usual_step(tmp_path: Path) -> None:
 def test_the_only_step_of_a_recording_is_compared_by_latency_with_such_a_one(tmp_path: Path) -> None:
     found = pair_of(tmp_path, [100], [150])
     assert found.control.measure == "latency"
-    assert "The test is 50.0 % slower by latency (ProfilerStep#1: 0.100 ms → 0.150 ms" in opening(found)
+    assert "The test is 50.0% slower by latency (ProfilerStep#1: 0.100 ms → 0.150 ms" in opening(found)
     assert "may hold a warm-up" in opening(found)
     assert pair_of(tmp_path, [100], [300, 100, 100]).refused
 
@@ -152,7 +152,7 @@ def test_steps_of_a_host_alone_are_compared_on_the_cpu(tmp_path: Path) -> None:
             trace.op("aten::mm", 1_000 * step, 1_000 * step + length)
         (tmp_path / name).mkdir()
         graphs.append(trace.graph(tmp_path / name))
-    assert "The test is 50.0 % slower on the CPU (median" in opening(between_runs(*graphs))
+    assert "The test is 50.0% slower on the CPU (median" in opening(between_runs(*graphs))
 
 
 def test_form_cpu_compares_the_steps_on_the_cpu(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_json_says_what_was_compared(tmp_path: Path) -> None:
     found = pair_of(tmp_path, [500, 100, 100, 100], [500, 120, 120, 120])
     document = answer_document("diff", answer_of_comparison(found), [])
     assert document["environment"] == []
-    assert document["conclusion"].startswith("The test is 20.0 % slower per iteration")
+    assert document["conclusion"].startswith("The test is 20.0% slower per iteration")
     assert (document["difference_share"], document["beyond_noise"], document["measure"]) == (0.2, True, "iteration")
     assert (document["control_ns"], document["test_ns"]) == (100_000, 120_000)
     steps = document["steps"]["test"]

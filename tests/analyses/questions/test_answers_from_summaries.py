@@ -110,7 +110,7 @@ def test_the_first_sentence_names_the_host_where_that_is_sure() -> None:
     assert _headline(causes_of({2: 9, 0: 1}), {})[0].startswith("rank 2 holds up the others:")
     both = _headline(causes_of({2: 4, 3: 3, 0: 3}), hosts)[0]
     assert "no rank alone" in both
-    assert "rank 2 causes 40 %, more than any other; but 70 % is caused on host b" in both
+    assert "rank 2 causes 40%, more than any other; but 70% is caused on host b" in both
     assert "host" not in _headline(causes_of({2: 2, 3: 3, 0: 3, 1: 2}), hosts)[0]
 
 

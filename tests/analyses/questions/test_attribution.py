@@ -146,6 +146,6 @@ def test_it_concludes_who_has_most_gpu_time_and_how_much_is_nobodys(tmp_path: Pa
     scope = whole(0, build(tmp_path).graph(tmp_path))
     # gemm 10 and 5 µs, raw 7, early 3: 10 of 25 are nobody's, the rest of addmm and of the second linear.
     assert answer([scope]).conclusion == [
-        "operator aten::addmm has most GPU time of its own: 10.0 µs, 40 %; 40 % belongs to no operator"
+        "operator aten::addmm has most GPU time of its own: 10.0 µs, 40%; 40% belongs to no operator"
     ]
     assert answer([scope], "activity").conclusion == []

@@ -347,7 +347,7 @@ def test_it_concludes_which_kernel_takes_most(tmp_path: Path) -> None:
     trace.launch("gemm", (2, 3), (50, 80), 2)
     trace.launch("softmax", (4, 5), (80, 100), 3)
     trace.launch("ncclDevKernel_AllReduce", (6, 7), (100, 120), 4, stream=8)
-    first = "gemm takes most, 60 % of the time of all GPU work: 60.0 µs in 2 runs; "
+    first = "gemm takes most, 60% of the time of all GPU work: 60.0 µs in 2 runs; "
     found = answer([whole(0, trace.graph(tmp_path))])
-    assert found.conclusion == [f"{first}80 % of the GPU's busy time is computation"]
+    assert found.conclusion == [f"{first}80% of the GPU's busy time is computation"]
     assert answer([]).conclusion == []

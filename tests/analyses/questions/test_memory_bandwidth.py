@@ -207,6 +207,6 @@ def test_hta_summary_is_met(name: str) -> None:
 def test_it_concludes_which_copies_take_most_and_how_fast_they_are(tmp_path: Path) -> None:
     # 21 of 27 µs, 3,300 bytes.
     assert answer([scope_of(copies(), tmp_path)]).conclusion == [
-        "Memcpy DtoD takes most of the time of copies and sets: 21.0 µs, 78 %; 0.2 GB/s on average"
+        "Memcpy DtoD takes most of the time of copies and sets: 21.0 µs, 78%; 0.2 GB/s on average"
     ]
     assert answer([]).conclusion == []

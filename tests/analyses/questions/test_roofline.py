@@ -189,13 +189,13 @@ def test_a_file_that_is_gone_still_gives_the_time_that_is_not_known(tmp_path: Pa
 
 def test_the_conclusion_names_the_use_of_the_peak_and_what_has_most_to_gain(tmp_path: Path) -> None:
     use, gain = asked(tmp_path).conclusion
-    assert use.startswith("matrix work uses 17 % of the peak of A100")
+    assert use.startswith("matrix work uses 17% of the peak of A100")
     assert gain.startswith(
-        "aten::mm (half[8192×4, 4×8192]) has most to gain: it reaches 43 % of the limit that memory sets"
+        "aten::mm (half[8192×4, 4×8192]) has most to gain: it reaches 43% of the limit that memory sets"
     )
 
 
-@pytest.mark.parametrize(("us", "said"), [(5, "uses 19 %"), (60, "uses at least 16 %"), (900, None)])
+@pytest.mark.parametrize(("us", "said"), [(5, "uses 19%"), (60, "uses at least 16%"), (900, None)])
 def test_the_less_is_known_the_less_is_said_of_the_peak(us: float, said: str | None, tmp_path: Path) -> None:
     trace = drawn()
     trace.rows = trace.rows[:6]

@@ -186,12 +186,12 @@ def test_an_annotation_and_explicit_times_are_asked_as_a_path_is(
 def test_the_first_line_says_it_all(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = gpu_bound(tmp_path)
     assert said(capsys, path, "--scale", "kernel:a=0.5")[0] == (
-        "ProfilerStep#1 would take 84.0 µs instead of 104.0 µs (−19.2 %); most of that is b."
+        "ProfilerStep#1 would take 84.0 µs instead of 104.0 µs (−19.2%); most of that is b."
     )
     assert said(capsys, path, "--scale", "kernel:^a=0")[0] == (
-        "ProfilerStep#1 would take 82.0 µs instead of 104.0 µs (−21.2 %); then cudaLaunchKernel decides."
+        "ProfilerStep#1 would take 82.0 µs instead of 104.0 µs (−21.2%); then cudaLaunchKernel decides."
     )
-    assert said(capsys, path, "--scale", "kernel:a=2")[0].endswith("instead of 104.0 µs (+38.5 %).")
+    assert said(capsys, path, "--scale", "kernel:a=2")[0].endswith("instead of 104.0 µs (+38.5%).")
     assert said(capsys, path, "--scale", "aten::add=0.5")[0] == (
         "ProfilerStep#1 would take 104.0 µs as before: other work decides how long it is."
     )
@@ -224,7 +224,7 @@ def test_a_class_is_named_where_it_gains_far_more_than_each_thing(
 def test_the_answer_states_assumptions_and_what_is_frozen(capsys: pytest.CaptureFixture[str]) -> None:
     lines = said(capsys, SAMPLE, "--scenario", "data_loading_free")
     assert f"changed: {SCENARIOS['data_loading_free'].says}; this assumes that" in "\n".join(lines)
-    assert any(line.startswith("15.6 % of the path stays as it is whatever else changes") for line in lines)
+    assert any(line.startswith("15.6% of the path stays as it is whatever else changes") for line in lines)
     assert any(line.startswith("all of the path can move") for line in said(capsys, JOB))
 
 

@@ -44,7 +44,7 @@ def test_it_holds_every_section_and_the_verdict(report: Path) -> None:
     said = re.search(r'<div class="verdict">(.*?)</div>', text, re.DOTALL)
     assert said
     assert said[1].count("<p>") >= 4
-    assert "Rank 2 holds up the job: in step 2 all others wait 121.0 µs (9 %) for it alone" in said[1]
+    assert "Rank 2 holds up the job: in step 2 all others wait 121.0 µs (9%) for it alone" in said[1]
 
 
 def test_the_job_stands_before_its_ranks(report: Path) -> None:
@@ -112,7 +112,7 @@ def test_the_verdict_is_about_the_slowest_rank(tmp_path: Path) -> None:
         paths[rank] = hg.critical_path(trace.graph(tmp_path / str(rank)), hg.whole())
     among, bound, largest, known = verdict(paths)
     assert among == "Rank 1 is the slowest of 2: 90.0 µs, the others 40.0 µs (median)."
-    assert bound == "The whole trace takes 90.0 µs; for 97 % of it the GPU computes."
+    assert bound == "The whole trace takes 90.0 µs; for 97% of it the GPU computes."
     assert largest == "The largest item on the critical path is kernel_1 (GPU computes): 0.087 ms in 1 call."
     assert known == "Unexplained: nothing, every nanosecond has a cause."
 

@@ -40,10 +40,10 @@ def test_a_pixel_is_as_strong_as_ranks_wait() -> None:
     shares = np.array([[0.0, 0.25, 0.5], [0.001, 0.0, 0.0]])
     drawn = wait_heatmap(pd.DataFrame(shares, ["rank 0", "rank 1"], [0.0, 2.0, 4.0]))
     assert pixels_of(drawn.image).tolist() == [[0, 128, 255], [1, 0, 0]]
-    assert drawn.most == "50 %"
+    assert drawn.most == "50%"
     assert [row.text for row in drawn.rows] == [
-        "rank 0: waits 25 % of the time, most from 4.000 ms on",
-        "rank 1: waits <1 % of the time, most from 0.000 ms on",
+        "rank 0: waits 25% of the time, most from 4.000 ms on",
+        "rank 1: waits <1% of the time, most from 0.000 ms on",
     ]
     assert [(tick.at, tick.text) for tick in drawn.across][-1] == (drawn.right, "6")
 
@@ -53,7 +53,7 @@ def test_waits_that_overlap_are_no_more_than_all_and_no_waiting_is_no_colour() -
     none = wait_heatmap(pd.DataFrame([[0.0]], ["rank 0"], [0.0]))
     assert pixels_of(many.image).tolist() == [[255, 128]]
     assert pixels_of(none.image).tolist() == [[0]]
-    assert none.rows[0].text == "rank 0: waits 0 % of the time"
+    assert none.rows[0].text == "rank 0: waits 0% of the time"
 
 
 def test_very_many_ranks_are_one_picture_with_few_names() -> None:

@@ -92,7 +92,7 @@ def test_collectives_are_those_of_the_flight_recorder(name: str) -> None:
 @pytest.mark.shared
 @pytest.mark.parametrize("name", EVERY)
 def test_waits_are_those_of_the_stamps(name: str) -> None:
-    """Where the clocks are right: within half a millisecond or a tenth in 97 % of all members (the facts' bar)."""
+    """Where the clocks are right: within half a millisecond or a tenth in 97% of all members (the facts' bar)."""
     job = job_of(name)
     right = [
         abs(int(job.found.wait[job.matched(rank, start)]) - wait) <= max(500_000, wait / 10)
