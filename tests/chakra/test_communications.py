@@ -452,9 +452,7 @@ def test_orders_that_contradict_what_ranks_waited_for_are_refused(tmp_path: Path
         for corr, group in enumerate(order, start=1):
             trace.collective(10 * corr, (100 * corr, 100 * corr + 60), corr, group=group)
     kernels = [rf"'{ALL_REDUCE[:30]}' \(event {event}\)" for event in (1, 3)]
-    expected = (
-        rf"rank.\.json: the common order of collectives contradicts .*: {kernels[0]} waits for {kernels[1]}, "
-    )
+    expected = rf"rank.\.json: the common order of collectives contradicts .*: {kernels[0]} waits for {kernels[1]}, "
     with pytest.raises(CollectiveError, match=rf"{expected}which waits for {kernels[0]}$"):
         converted(tmp_path, *traces)
 

@@ -314,7 +314,8 @@ def test_broadcasts_that_wait_for_nobody_are_told(tmp_path: Path) -> None:
         inputs.append(RankInput(rank, hg.build_graph(hg.read_trace(trace.write(tmp_path / f"{rank}.json")))))
     conversion = convert(inputs, tmp_path / "work")
     assert any(
-        note.startswith("2 broadcasts keep their recorded duration and wait for no other rank") for note in conversion.notes
+        note.startswith("2 broadcasts keep their recorded duration and wait for no other rank")
+        for note in conversion.notes
     )
     # As in ASTRA-sim a rank does them by itself: 5 µs early, as all work of the GPU, and the root is not waited for.
     assert ends(read_folder(tmp_path / "work"), "ncclDevKernel_Broadcast") == [595, 595]
