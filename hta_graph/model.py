@@ -79,6 +79,11 @@ class EdgeKind(_Named):
     COLLECTIVE = 15
     POINT_TO_POINT = 16
     COLLECTIVE_WAIT = 17
+    CUSTOM_CPU_TO_CPU = 18
+    """Of a rule of your own, between two threads; the last four kinds are such, and ``rule`` is the edge's label."""
+    CUSTOM_CPU_TO_GPU = 19
+    CUSTOM_GPU_TO_CPU = 20
+    CUSTOM_GPU_TO_GPU = 21
 
 
 class Evidence(_Named):
@@ -324,6 +329,22 @@ EDGE_MEANING: Mapping[EdgeKind, EdgeMeaning] = {
         "a thread continues when the communication it waits for has ended", EdgeRole.AWAKENING, "#00838f",
         gap=GapCause.OTHER_THREAD, holds=True, of_job=True,
     ),
+    EdgeKind.CUSTOM_CPU_TO_CPU: EdgeMeaning(
+        "a thread waits for another thread, by a custom rule", EdgeRole.RESUMPTION, "#6d4c41",
+        lag=BoundBy.CPU_GAP, gap=GapCause.OTHER_THREAD, holds=True,
+    ),
+    EdgeKind.CUSTOM_CPU_TO_GPU: EdgeMeaning(
+        "work on a GPU waits for a thread, by a custom rule", EdgeRole.LAUNCH, "#0277bd",
+        lag=LAUNCH_OVERHEAD, lag_owner=SOURCE, gap=GapCause.LAUNCH, gap_owner=SOURCE,
+    ),
+    EdgeKind.CUSTOM_GPU_TO_CPU: EdgeMeaning(
+        "a thread waits for GPU work, by a custom rule", EdgeRole.RETURN, "#ad1457",
+        lag=BoundBy.SYNC_OVERHEAD, gap=GapCause.HOST_BLOCKED, holds=True, exported="cpu",
+    ),
+    EdgeKind.CUSTOM_GPU_TO_GPU: EdgeMeaning(
+        "work on a GPU waits for other work, by a custom rule", EdgeRole.STREAM, "#ef6c00",
+        lag=KERNEL_OVERHEAD, gap=GapCause.EVENT_WAIT, gap_owner=SOURCE, exported="gpu",
+    ),
 }  # fmt: skip
 """What each edge kind means; a kind without a row is an error when this module is imported."""
 
@@ -332,7 +353,7 @@ def edge_kinds(wanted: Callable[[EdgeMeaning], object]) -> tuple[EdgeKind, ...]:
     """Return the edge kinds whose meaning has a property.
 
     >>> [kind.label for kind in edge_kinds(lambda meaning: meaning.exported == "gpu")]
-    ['event_wait']
+    ['event_wait', 'custom_gpu_to_gpu']
     """
     return tuple(kind for kind in EdgeKind if wanted(EDGE_MEANING[kind]))
 
@@ -345,6 +366,14 @@ ROLE = np.array([*(EDGE_MEANING[kind].role for kind in EdgeKind), -1], np.int8)
 
 BETWEEN_ACTIVITIES = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM)
 """Edges from work on a stream to work on that or another one."""
+
+CUSTOM_KINDS: Mapping[tuple[bool, bool], EdgeKind] = {
+    (False, False): EdgeKind.CUSTOM_CPU_TO_CPU,
+    (False, True): EdgeKind.CUSTOM_CPU_TO_GPU,
+    (True, False): EdgeKind.CUSTOM_GPU_TO_CPU,
+    (True, True): EdgeKind.CUSTOM_GPU_TO_GPU,
+}
+"""The kinds of edges that custom rules give, by whether the source and the target are GPU work."""
 
 RETURNS = edge_kinds(lambda meaning: meaning.role == EdgeRole.RETURN)
 """Edges to the return of a call that waited for GPU work."""

@@ -274,9 +274,9 @@ class JobGraph(DependencyGraph):
 
     # -- for people ----------------------------------------------------------------------------------------------------
 
-    def events_of(self, rows: Ids | Ints) -> pd.DataFrame:
+    def _events_frame(self, rows: Ids | Ints) -> pd.DataFrame:
         """Return the DataFrame of canonical rows, with their ``rank``; rendezvous are no events."""
-        return super().events_of(rows[self.event_table.kind[rows] != EventKind.RENDEZVOUS])
+        return super()._events_frame(rows[self.event_table.kind[rows] != EventKind.RENDEZVOUS])
 
     def event_columns(self, rows: Ids | Ints) -> dict[str, Any]:
         """Return the output columns of canonical rows, with their ``rank``."""

@@ -290,13 +290,16 @@ class CriticalPath:
         return frame
 
     def summary(self) -> pd.DataFrame:
-        """Return one row: label, start_ns, end_ns, cpu_ns, gpu_ns, coverage, and the time of each class (ns)."""
-        import pandas as pd
+        """Return one row: label, start_ns, end_ns, cpu_ns, gpu_ns, coverage, and the time of each class (ns).
+
+        A terminal shows it as one line per column.
+        """
+        from hta_graph.paths.summary_frame import SummaryFrame
 
         window = self.window
         head = {"label": window.label, "start_ns": window.start_ns, "end_ns": window.end_ns}
         lengths = {"cpu_ns": window.cpu_ns, "gpu_ns": window.gpu_ns, "coverage": self.coverage}
-        return pd.DataFrame([{**head, **lengths, **self.by_bound_ns}])
+        return SummaryFrame([{**head, **lengths, **self.by_bound_ns}])
 
     def self_check(self) -> None:
         """Check the invariant: segments are contiguous and sum to the window.

@@ -20,8 +20,8 @@ from typing import Literal
 
 import numpy as np
 
-from hta_graph.errors import QueryError, UsageError
-from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
+from hta_graph.errors import QueryError, Remedy, UsageError
+from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph, require_graph
 from hta_graph.graph.job_graph import JobGraph, Members
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.rank_summary import JobLimits, RankSummary, StepColumns, WindowRecord
@@ -41,10 +41,21 @@ from hta_graph.paths.window_ends import (
 )
 from hta_graph.safe_regex import names_matching
 from hta_graph.text.formatting import milliseconds
+from hta_graph.text.shorten import closest_names, shorten_middle, suggest_number
 from hta_graph.trace.table import Step
 
 WHOLE_TRACE = "whole trace"
+WITHOUT_STEPS = Remedy(
+    "name an annotation, a time range or the whole trace: annotation(NAME), between(START_NS, END_NS), whole()",
+    "name an annotation, a time range or the whole trace: --annotation NAME, --window START_NS:END_NS, --whole",
+)
+WITHOUT_ANNOTATIONS = Remedy(
+    "name a step, a time range or the whole trace: step(N), between(START_NS, END_NS), whole()",
+    "name a step, a time range or the whole trace: --step N, --window START_NS:END_NS, --whole",
+)
 LATEST_NS = 2**63 - 1
+LONGEST_SHOWN = 60
+"""Characters of a name in an error."""
 
 WindowForm = Literal["usual", "cpu", "gpu"]
 """To the end of the last work, to the end on the CPU, or from the end of earlier work to that of this one's."""
@@ -112,7 +123,9 @@ class WindowQuery:
 
         Raises:
             QueryError: the graph's trace has no such window.
+            TypeError: it is not a graph.
         """
+        require_graph(graph)
         if self.of_job is not None and isinstance(graph, JobGraph):
             return self.of_job(graph, self._of_rank)
         return self._of_rank(graph)
@@ -292,11 +305,10 @@ def check_window_form(*, cpu_window: bool, gpu_window: bool) -> None:
 
 def _find_step(graph: DependencyGraph, number: int) -> tuple[int, Step]:
     steps = steps_by_number(graph)
-    if number not in steps:
-        known = _list_names(list(map(str, steps)))
-        raise QueryError(
-            f"{graph.path}: there is no step {number}; " + (f"there are: {known}" if steps else "it has no steps")
-        )
+    if steps and number not in steps:
+        raise QueryError(f"{graph.path}: there is no step {number}; {suggest_number(number, steps)}")
+    if not steps:
+        raise QueryError(f"{graph.path}: there is no step {number}, as the trace has no steps", WITHOUT_STEPS)
     return steps[number]
 
 
@@ -345,14 +357,17 @@ def _annotation_instances(graph: DependencyGraph, name: str, *, regex: bool) -> 
         if len(found):
             return found
     known = Counter(graph.names[code] for code in codes[kinds == EventKind.ANNOTATION].tolist())
+    said = f"{graph.path}: there is no annotation {name!r}"
+    if not known:
+        raise QueryError(f"{said}, as the trace has no annotations", WITHOUT_ANNOTATIONS)
     listed = _list_names([f"{text!r} ×{count}" if count > 1 else repr(text) for text, count in known.most_common()])
-    raise QueryError(
-        f"{graph.path}: there is no annotation {name!r}; " + (f"there are: {listed}" if known else "it has none")
-    )
+    close = [] if regex else closest_names(name, known, 1)
+    meant = f"did you mean {shorten_middle(close[0], LONGEST_SHOWN)!r}? There" if close else "there"
+    raise QueryError(f"{said}; {meant} are: {listed}")
 
 
 def _list_names(names: list[str], limit: int = 12) -> str:
-    shown = ", ".join(name if len(name) <= 60 else name[:59] + "…" for name in names[:limit])
+    shown = ", ".join(shorten_middle(name, LONGEST_SHOWN) for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 
@@ -628,7 +643,7 @@ def _step_query(chosen_number: int | None, question: str, *, cpu_window: bool, g
             number = _median_step_number([part.graph for part in graph.rank_graphs])
         lengths = step_lengths(graph)
         if not lengths and (cpu_window or gpu_window):
-            raise QueryError(f"{graph.path}: it has no steps; ask for the whole trace, an annotation or times")
+            raise QueryError(f"{graph.path}: the trace has no steps", WITHOUT_STEPS)
         if not lengths:
             return replace(whole()(graph), is_default=True)
         chosen = number

@@ -20,6 +20,7 @@ from hta_graph.graph.dependency_graph import EventName
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import LONGEST_NS, BoundBy, EdgeKind, Floats, Ids, Ints
 from hta_graph.paths.time_accounting import TimePart
+from hta_graph.text.shorten import suggest_known
 from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.selectors import Selector, selected_events, selected_parts
 
@@ -233,7 +234,7 @@ def reroute(*, drop: Sequence[str] = (), into: str | None = None, add: Sequence[
     known = {kind.label: kind for kind in EdgeKind}
     wrong = [label for label in drop if label not in known]
     if wrong:
-        raise UsageError(f"there is no edge kind {wrong[0]!r}; there are: {', '.join(known)}")
+        raise UsageError(f"there is no edge kind {wrong[0]!r}; {suggest_known(str(wrong[0]), known)}")
     if not drop and not add:
         raise UsageError("a reroute leaves out edges or adds some; give drop or add")
     for link in add:

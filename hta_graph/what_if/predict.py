@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
-from hta_graph.graph.dependency_graph import DependencyGraph, RankSource
+from hta_graph.graph.dependency_graph import DependencyGraph, RankSource, require_graph
 from hta_graph.model import BoundBy
 from hta_graph.paths.windows import Window, WindowQuery, median_step
 from hta_graph.what_if.changes import Change
@@ -129,6 +129,7 @@ def predict(
         QueryError: the window is not in the trace, or a change names nothing in it or takes all rows of all ranks.
         HtaGraphError: a file cannot be read once more, or has changed.
     """
+    require_graph(graph)
     elsewhere = summary_replay(graph)
     if elsewhere is None:
         return replay(graph, changes, window)

@@ -614,8 +614,8 @@ def test_50_000_nested_slices_work(capsys: pytest.CaptureFixture[str], tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "listed"),
     [
-        (["--step", "7"], ["no step 7", "there are: 1, 2"]),
-        (["--step", "-1"], ["no step -1", "there are: 1, 2"]),
+        (["--step", "7"], ["no step 7", "did you mean 2? There are: 1, 2"]),
+        (["--step", "-1"], ["no step -1", "did you mean 1? There are: 1, 2"]),
         (["--annotation", "none"], ["no annotation 'none'", "'block' ×2", "'ProfilerStep#1'"]),
         (["--annotation", "gemm"], ["no annotation 'gemm'", "'block' ×2"]),
         (["--annotation", "n.*", "--regex"], ["no annotation 'n.*'", "'block' ×2"]),
@@ -663,8 +663,8 @@ def test_a_trace_without_steps_or_annotations_says_so(capsys: pytest.CaptureFixt
     trace = TraceBuilder()
     trace.op("op", 0, 10)
     path = trace.write(tmp_path / "t.json")
-    assert "it has no steps" in one_error(capsys, tmp_path, "critical-path", path, "--step", "1")
-    assert "it has none" in one_error(capsys, tmp_path, "critical-path", path, "--annotation", "x")
+    assert "the trace has no steps" in one_error(capsys, tmp_path, "critical-path", path, "--step", "1")
+    assert "the trace has no annotations" in one_error(capsys, tmp_path, "critical-path", path, "--annotation", "x")
 
 
 @pytest.mark.parametrize("flag", ["--cpu-window", "--gpu-window"])

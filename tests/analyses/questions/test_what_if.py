@@ -323,7 +323,7 @@ REFUSED = [
     (["--remove", "kernel:foo("], 2, "'foo(' is not a regular expression"),
     (["--remove", "class:gpu_compute"], 2, "did you mean gpu_compute_bound?"),
     (["--remove", "rank:x"], 2, "is no rank"),
-    (["--remove", "rank:3"], 1, "there is no rank 3; there are: 0"),
+    (["--remove", "rank:3"], 1, "there is no rank 3; did you mean 0? There are: 0"),
     (["--remove", "kernel:ampere_gemm_64x32"], 1, "did you mean 'ampere_sgemm_64x32_tn'"),
     (["--remove", "krnel:sgemm"], 1, "did you mean 'kernel:sgemm'?"),
     (["--remove", "kernel:aten::mm"], 1, "operator:aten::mm is there"),
