@@ -96,9 +96,9 @@ def log_clock_faults(graph: DependencyGraph) -> None:
     dropped, clamped = (graph.diagnostics[key] for key in ("edges_dropped_back_in_time", "edges_clamped"))
     limit = f"{CLOCK_FAULT_LIMIT_NS / 1e6:g} ms"
     if dropped:
-        log_warning(f"{graph.path}: {dropped:,} dependencies go back in time by more than {limit} and are left out")
+        log_warning(f"{graph.path}: {dropped:,} dependencies go back in time by more than {limit} and are dropped")
     if clamped:
-        log_info(f"{graph.path}: {clamped:,} dependencies go back in time by at most {limit} and count as no wait")
+        log_info(f"{graph.path}: {clamped:,} dependencies go back in time by at most {limit} and are kept with lag 0")
 
 
 def build_without_log(trace: Trace, rules: Iterable[DependencyRule] = DEFAULT_RULES) -> DependencyGraph:

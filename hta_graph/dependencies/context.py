@@ -97,7 +97,7 @@ def _recorded_lanes(trace: Trace, rows: Ids, streams: list[int]) -> Ids:
 class RuleContext:
     """A trace seen by the rules while a graph is built; everything here is computed once.
 
-    Beside edges the rules leave two things behind: ``notes`` counts what they met, ``wait_calls`` are the calls behind
+    In addition to edges the rules leave ``notes``, which count what they met, ``wait_calls`` are the calls behind
     the edges between streams.
     """
 

@@ -160,7 +160,7 @@ class DependencyGraph:
         return found
 
     def with_attached(self, *tables: object) -> Self:
-        """Return the same graph with further tables beside it; one replaces another of its kind."""
+        """Return the same graph with further tables attached; one replaces another of its kind."""
         found = copy(self)
         found._attached = self._attached | {type(table): table for table in tables}  # noqa: SLF001 - its own copy
         found.answers = {}
@@ -217,7 +217,7 @@ class DependencyGraph:
 
     @property
     def doubtful_edges(self) -> Ints:
-        """The rows of edges that bind nothing, since the error of the clocks is larger than what they tell."""
+        """The rows of edges that bind nothing, because the clock error is larger than the waits they show."""
         return np.empty(0, np.int64)
 
     @property
@@ -242,7 +242,7 @@ class DependencyGraph:
 
     @property
     def is_activity(self) -> Bools:
-        """Mark what runs beside the threads: GPU activities, and of a job what workers did with other ranks."""
+        """Mark what runs outside threads: GPU activities, and in a job the work with other ranks."""
         return self._trace.is_activity
 
     def name_of(self, row: int) -> str:
@@ -251,7 +251,7 @@ class DependencyGraph:
 
     @cached_property
     def event_flags(self) -> EventFlags:
-        """What names and categories tell of the events."""
+        """What names and categories say about the events."""
         return EventFlags(self._trace)
 
     def steps(self) -> list[Step]:
@@ -607,15 +607,15 @@ class DependencyGraph:
         if isinstance(event_index, tuple):
             rank, number = event_index
             raise QueryError(
-                f"{self.path}: an event of one rank is named by its number alone",
-                Remedy(f"{number}, not {event_index}", f"{number}, not {rank}:{number}"),
+                f"{self.path}: this trace is of one rank, whose events are named by their number alone",
+                Remedy(f"pass {number}, not {event_index}", f"give {number}, not {rank}:{number}"),
             )
         # By search: numbers that others gave need not be near each other.
         indices, rows = self._rows_by_index
         place = int(np.searchsorted(indices, event_index))
         if place == len(indices) or indices[place] != event_index:
             raise QueryError(
-                f"{self._trace.path}: there is no event {event_index}; an event's number is its place in traceEvents"
+                f"{self._trace.path}: there is no event {event_index}; give an event_index (the place in traceEvents)"
             )
         return int(rows[place])
 

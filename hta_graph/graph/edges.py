@@ -100,7 +100,7 @@ class EdgeTable(Columns):
         return cls.of_kind(kind, source[chosen], target[chosen], rule[chosen])
 
     def shifted(self, rows: int) -> EdgeTable:
-        """Return the same edges between events that stand so many rows further down."""
+        """Return the same edges between events that are ``rows`` rows further down."""
         return replace(self, source=freeze(self.source + 2 * rows), target=freeze(self.target + 2 * rows))
 
     @property
@@ -174,7 +174,7 @@ class WaitCalls(Columns):
     call: Ids
 
     def shifted(self, rows: int) -> WaitCalls:
-        """Return the same for events that stand so many rows further down."""
+        """Return the same for events that are ``rows`` rows further down."""
         return WaitCalls(*(freeze(column + rows) for column in (self.source, self.target, self.call)))
 
     def of_pairs(self, source: Ids, target: Ids) -> Ids:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 WHOLE_GRAPHS_REMEDY = Remedy(
-    "read fewer ranks, or the job without skeletons", "name one with --rank, or ask with --skeletons never"
+    "read fewer ranks, or pass summaries=False", "choose a rank with --rank N, or pass --summaries never"
 )
 """What helps where a question needs the whole graphs of all ranks."""
 
@@ -60,7 +60,7 @@ class CriticalPath:
             (name or "", bound, milliseconds(ns), calls) for name, bound, ns, calls in zip(*columns, strict=True)
         ]
         return html_table(repr(self), ["bound by", "ms", "share"], classes) + html_table(
-            "what takes most of it", ["name", "bound by", "ms", "events"], longest
+            "largest items on the path", ["name", "bound by", "ms", "events"], longest
         )
 
     @property
@@ -328,7 +328,7 @@ class PathSource(RankSource, Protocol):
 
 
 def has_partial_rows(graph: DependencyGraph) -> bool:
-    """Tell whether a graph holds few rows of its ranks, whose paths are told by their whole graphs."""
+    """Return whether a graph holds rank summaries, so that paths need the ranks' files."""
     return isinstance(graph.source, PathSource)
 
 
@@ -339,7 +339,7 @@ def require_all_rows(graph: DependencyGraph, what: str) -> None:
         QueryError: it does.
     """
     if has_partial_rows(graph):
-        raise QueryError(f"{graph.path}: {what} takes all rows of all ranks", WHOLE_GRAPHS_REMEDY)
+        raise QueryError(f"{graph.path}: {what} needs all events of all ranks", WHOLE_GRAPHS_REMEDY)
 
 
 def critical_path(
@@ -362,9 +362,7 @@ def critical_path(
         UsageError: the window is none, such as a number.
     """
     if window is not None and not callable(window):
-        raise UsageError(
-            f"a window is made by step, annotation, between or whole, not {window!r}; use {_suggest_window(window)}"
-        )
+        raise UsageError(f"{window!r} is not a window; use {_suggest_window(window)}")
     (path,) = critical_paths(graph, [window or median_step()], data_load=data_load)
     return path
 
@@ -382,7 +380,7 @@ def critical_paths(
     if isinstance(graph.source, PathSource):
         return graph.source.paths(windows, data_load)
     if precomputed_windows(graph) is not None:
-        raise QueryError(f"{graph.path}: holds few rows of its rank; ask about that rank alone")
+        raise QueryError(f"{graph.path}: holds only a rank summary; read this rank's file alone")
     resolved = [window(graph) for window in windows]
     accounting = TimeAccounting(graph, data_load)
     chains = [walk_back(graph, window.sink.point, window.start_ns) for window in resolved]

@@ -1,4 +1,4 @@
-"""Windows: which time is asked about, at which point its path ends, and which step stands for a run.
+"""Windows: which time range is analyzed, at which point its path ends, and which step represents a run.
 
 Of a job a window is made of those of its ranks:
 
@@ -63,12 +63,12 @@ WindowForm = Literal["usual", "cpu", "gpu"]
 
 @dataclass(frozen=True, repr=False)
 class Window:
-    """A stretch of time [start_ns, end_ns], what it is called, the lengths of its CPU and GPU forms, and its sink.
+    """A time range [start_ns, end_ns], its label, the lengths of its CPU and GPU forms, and its sink.
 
     ``cpu_start_ns`` is where the CPU form starts, if not with the window; ``is_named`` is false for explicit times
     and the whole trace. ``rows_after`` counts the events that begin once the whole trace's work has ended, and
     ``after_ns`` is how long they go on. ``step`` is the number of a profiler step. Of a job ``missing`` are the ranks
-    that have no such window. ``is_default`` tells that nobody named a window.
+    that have no such window. ``is_default``: no window was named.
     """
 
     start_ns: int
@@ -97,7 +97,7 @@ class Window:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole trace was asked about."""
+        """Whether it is the whole trace."""
         return self.label == WHOLE_TRACE and not self.is_named
 
 
@@ -137,7 +137,7 @@ class WindowQuery:
         if self.asked not in known:
             self.check(graph)
             raise QueryError(
-                f"{graph.path}: {self.asked} takes all rows of all ranks; ask for a step or the whole trace"
+                f"{graph.path}: {self.asked} needs all events of all ranks; choose a step or the whole trace"
             )
         answer = known[self.asked]
         if isinstance(answer, QueryError):
@@ -217,7 +217,7 @@ def annotation(
         if not 0 <= first <= until < len(instances):
             asked = str(first) if until == first else f"{first}:{until}"
             raise QueryError(
-                f"{graph.path}: there is no instance {asked} of {name!r}; they are 0 to {len(instances) - 1}"
+                f"{graph.path}: there is no instance {asked} of {name!r}; choose from 0 to {len(instances) - 1}"
             )
         events = graph.event_table
         span = (int(events.start[instances[first]]), int(events.end[instances[first : until + 1]].max()))
@@ -237,16 +237,18 @@ def between(start_ns: int, end_ns: int) -> WindowQuery:
         UsageError: the end is not after the start, or one of them is beyond any clock.
     """
     if not -LATEST_NS <= start_ns <= LATEST_NS >= end_ns >= -LATEST_NS:
-        raise UsageError(f"the window {start_ns}:{end_ns} is beyond what a clock says: {LATEST_NS} ns")
+        raise UsageError(f"the window {start_ns}:{end_ns} is out of range; give nanoseconds of at most {LATEST_NS}")
     if end_ns <= start_ns:
-        raise UsageError(f"the window {start_ns}:{end_ns} ends before it starts")
+        raise UsageError(f"the window {start_ns}:{end_ns} ends before it starts; give START_NS:END_NS")
 
     def resolve(graph: DependencyGraph) -> Window:
         length = end_ns - start_ns
         events = graph.event_table
         first, last = int(events.start.min(initial=end_ns)), int(events.end.max(initial=start_ns))
         if not len(events) or start_ns >= last or end_ns <= first:
-            raise QueryError(f"{graph.path}: holds nothing in {start_ns}:{end_ns}; it spans {_recorded_span(graph)}")
+            raise QueryError(
+                f"{graph.path}: there are no events in {start_ns}:{end_ns}; the trace spans {_recorded_span(graph)}"
+            )
         sink = sink_at(graph, end_ns)
         return Window(start_ns, end_ns, f"{start_ns}:{end_ns}", length, length, sink, is_named=False)
 
@@ -271,9 +273,7 @@ def whole(*, all_rows: bool = False) -> WindowQuery:
     def resolve(graph: DependencyGraph) -> Window:
         events = graph.event_table
         if not len(events):
-            raise QueryError(
-                f"{graph.path}: holds no events, nothing was captured; record the trace again around the work"
-            )
+            raise QueryError(f"{graph.path}: the trace has no events; record it again while the work runs")
         # main       |--op--|--launch--|
         # stream                  |---kernel---|
         # watchdog      |poll|                     |poll|
@@ -300,7 +300,7 @@ def check_window_form(*, cpu_window: bool, gpu_window: bool) -> None:
         UsageError: both are asked for.
     """
     if cpu_window and gpu_window:
-        raise UsageError("choose one of the CPU window and the GPU window")
+        raise UsageError("the CPU window and the GPU window exclude each other; choose one")
 
 
 def _find_step(graph: DependencyGraph, number: int) -> tuple[int, Step]:
@@ -324,7 +324,8 @@ def _step_window(
         return replace(resolved, gpu_ns=max(before, sink.time_ns) - before)
     if before >= resolved.sink.time_ns:
         raise QueryError(
-            f"{graph.path}: the GPU window of {resolved.label} is empty: an earlier step's work ends after it"
+            f"{graph.path}: the GPU window of {resolved.label} is empty, because an earlier step's work ends later",
+            "choose another step",
         )
     return replace(
         resolved, start_ns=before, gpu_ns=resolved.end_ns - before, label=f"{resolved.label} (GPU window)",
@@ -406,7 +407,9 @@ def job_iteration(job: JobGraph, resolve: Resolve, *, number: int, cpu_window: b
         return window
     before = max((end for earlier, end in job_step_ends(job).items() if earlier < number), default=window.start_ns)
     if before >= window.end_ns:
-        raise QueryError(f"{job.path}: step {number} is empty: the work of an earlier step ends after it")
+        raise QueryError(
+            f"{job.path}: step {number} is empty, because an earlier step's work ends later; choose another step"
+        )
     return replace(window, start_ns=before, gpu_ns=window.end_ns - before, form="gpu")
 
 
@@ -441,7 +444,7 @@ def _latest_sink(job: JobGraph, found: Sequence[tuple[RankGraph, Window]]) -> Si
 
 
 def _at_awaited_communication(job: JobGraph, sink: Sink) -> Sink:
-    """Let a window that ends while a thread stands still end with the communication that this thread had waited for.
+    """Let a window that ends while a thread is blocked end with the communication that this thread waited for.
 
     thread    [c10d::recv_]                      window's end |  [next step
     message      [== gloo:recv ==================]───────────────▶ collective_wait
@@ -477,7 +480,7 @@ def _sink_in_job(part: RankGraph, sink: Sink) -> Sink:
 
 
 def _with_host_communication(job: JobGraph, part: RankGraph, sink: Sink, span: tuple[int, int]) -> Sink:
-    """Let the sink of a stretch be the end of what was called in it on the CPU, where that ends later."""
+    """Let the sink of a time range be the end of what was called in it on the CPU, where that ends later."""
     own, start = _host_members_of(job, part), job.event_table.start
     inside = (start[own.call] >= span[0]) & (start[own.call] < span[1])
     return later_sink(sink, sink_on_gpu(job, own.row[inside]))
@@ -510,7 +513,7 @@ def _ends_on_rank(job: JobGraph, part: RankGraph) -> Ints:
 
 @memoized
 def _collective_wait_edges(job: JobGraph) -> Ints:
-    """Return the edges by which threads go on when their communication ends, by what goes on."""
+    """Return the edges by which threads continue when their communication ends, by target."""
     rows = np.flatnonzero(job.edge_table.kind == EdgeKind.COLLECTIVE_WAIT)
     return rows[np.argsort(job.edge_table.target[rows], kind="stable")]
 
@@ -616,7 +619,7 @@ def median_step_of_job(
 ) -> WindowQuery:
     """Ask every rank about one step: of those that most ranks have, the median by their median iteration over ranks.
 
-    A rank that lacks this step is asked about its own median step. Arguments and errors are those of
+    A rank that lacks this step uses its own median step. Arguments and errors are those of
     :func:`median_step`.
     """
     return _step_query(_median_step_number(graphs), "median_step_of_job", cpu_window=cpu_window, gpu_window=gpu_window)

@@ -27,7 +27,7 @@ class WindowReplay(Protocol):
         """
 
     def opportunities(self, scenarios: Mapping[str, Change]) -> JobOpportunities:
-        """Tell what lies on the path with what its time would gain, and what named changes would save."""
+        """Return what is on the path, what it would save, and what named changes would save."""
 
 
 @runtime_checkable
@@ -45,7 +45,7 @@ def summary_replay(graph: DependencyGraph) -> Callable[[Window, str], WindowRepl
 
 @dataclass(frozen=True)
 class RankPathTotals:
-    """What a path consists of, as its ranks told: rows with distinct names, classes and ranks."""
+    """What a path consists of, from its ranks' answers: rows with distinct names, classes and ranks."""
 
     ranks: Sequence[int]
     rows: Sequence[PathRow]
@@ -73,7 +73,7 @@ class RankPathTotals:
 
 @dataclass(frozen=True)
 class JobPrediction:
-    """A window of a job after changes, as its ranks told.
+    """A window of a job after changes, from its ranks' answers.
 
     ``next`` is what most time would be spent with after the changes that is not on the path today. ``is_unchanged``: as
     :class:`Replayed` has it.

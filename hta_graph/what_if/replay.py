@@ -160,6 +160,8 @@ def replay(
     listed = [changes] if callable(changes) else list(changes)
     for change in listed:
         if not callable(change):
-            raise UsageError(f"{change!r} is no change; give hg.scale(…), hg.remove(…) … or a function of a draft")
+            raise UsageError(
+                f"{change!r} is not a change; give hg.scale(…), hg.remove(…) … or a function that edits a draft"
+            )
         change(draft)
     return Replayed(draft, listed)

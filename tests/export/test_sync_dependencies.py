@@ -415,7 +415,7 @@ def test_a_call_of_no_length_belongs_where_it_starts(tmp_path: Path) -> None:
 
 
 def test_a_trace_without_events_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(hg.HtaGraphError, match="holds no events"):
+    with pytest.raises(hg.HtaGraphError, match="the trace has no events"):
         hg.sync_dependencies(TraceBuilder().graph(tmp_path))
 
 
@@ -575,7 +575,7 @@ def test_what_cannot_be_done_is_one_line(
 
 def test_an_empty_trace_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = TraceBuilder().write(tmp_path / "t.json")
-    assert "holds no events" in one_error(capsys, tmp_path, "sync-deps", path, "--csv", tmp_path / "x.csv")
+    assert "the trace has no events" in one_error(capsys, tmp_path, "sync-deps", path, "--csv", tmp_path / "x.csv")
 
 
 def test_all_outputs_at_once_are_those_of_one_at_a_time(

@@ -354,7 +354,7 @@ def test_a_trace_without_events_can_be_described_but_has_no_path(
     assert (rank["events"], rank["start_ns"], rank["end_ns"], rank["lanes"]) == (0, None, None, [])
     assert command_json(capsys, "graph", path)["events"] == []
     assert "nothing was captured" in run_command(capsys, "info", path)[1]
-    assert "nothing was captured" in one_error(capsys, tmp_path, "critical-path", path)
+    assert "the trace has no events" in one_error(capsys, tmp_path, "critical-path", path)
 
 
 # -- single bad rows --------------------------------------------------------------------------------------------------
