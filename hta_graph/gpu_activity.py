@@ -66,7 +66,7 @@ def activities(graph: DependencyGraph) -> Activities:
 class Exposure:
     """Per activity (ns): hidden + exposed + shared = its duration.
 
-    ``hidden`` runs beside the work that hides; ``exposed`` does not; ``shared`` does not either, but is counted as the
+    ``hidden`` overlaps with the work that hides; ``exposed`` does not; ``shared`` does not either, but counts as the
     exposed time of another activity of the set that started earlier and still runs.
     """
 

@@ -26,7 +26,7 @@ def longest_common_subsequence(left: Ints, right: Ints, limit: int) -> tuple[Int
     Args:
         left: codes.
         right: codes.
-        limit: give up beyond so many insertions and deletions.
+        limit: give up beyond this number of insertions and deletions.
 
     Returns:
         places in ``left`` and in ``right``, both ascending; ``None`` beyond the limit.
@@ -118,7 +118,7 @@ PASSAGE_LENGTHS = (64, 16, 4, 1)
 """Lengths of the passages that may anchor the alignment, longest first (powers of two)."""
 
 MAX_EDITS = 4_000
-"""So many insertions and deletions are looked for, half of them at most between two neighbouring matches."""
+"""The most insertions and deletions that are considered, half of them at most between two neighbouring matches."""
 
 Keys = NDArray[np.uint64]
 
@@ -190,7 +190,7 @@ class _Matches:
     def extend(self) -> None:
         """Match what follows and precedes the matches as long as the codes agree.
 
-        left    A  x y . . z  B        from A forward while codes agree, then from B backward; the stretches
+        left    A  x y . . z  B        from A forward while codes agree, then from B backward; the parts
         right   A  x y . z  B          between two matches are walked at most once, so the whole is linear
         """
         left, right = self.left.tolist(), self.right.tolist()
@@ -209,7 +209,7 @@ class _Matches:
                 m, n = m - 1, n - 1
 
     def _unmatched_gaps(self) -> list[tuple[slice, slice]]:
-        """List the unmatched stretches between neighbouring matches that both sides have."""
+        """List the unmatched parts between neighbouring matches that both sides have."""
         matched, partner = self.places()
         begin = np.append(-1, matched) + 1, np.append(-1, partner) + 1
         end = np.append(matched, len(self.left)), np.append(partner, len(self.right))

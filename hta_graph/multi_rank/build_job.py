@@ -26,7 +26,7 @@ def build_job(graphs: Iterable[DependencyGraph], *, flight: Sequence[str | Locat
     """Join the graphs of a job's ranks into one.
 
     Args:
-        graphs: one for each rank; a rank that the file does not tell counts by its place.
+        graphs: one for each rank; where the file does not name its rank, the place counts.
         flight: dumps of the flight recorder (JSON), which number collectives where the traces do not.
 
     Returns:
@@ -57,8 +57,8 @@ def read_job(
 ) -> JobGraph:
     """Read the ranks behind files or folders and join them; arguments and errors are those of :func:`read_graphs`.
 
-    ``flight`` are dumps of the flight recorder; those beside the traces if none are given, nothing if it is empty. With
-    ``summaries`` the job holds few rows of each rank: it tells the paths of steps and of the whole trace as ever, for
+    ``flight`` are dumps of the flight recorder; those next to the traces if none are given, none if it is empty. With
+    ``summaries`` the job holds few rows of each rank: it gives the same paths of steps and of the whole trace, for
     which it reads files once more, and refuses windows that take all rows; queries see the rows that are there.
 
     >>> callable(read_job)
@@ -100,7 +100,7 @@ def _folder_here(name: str | Path) -> Path:
     """
     folder = resolve_location(name)
     if is_remote(folder):
-        raise OutputError(f"{folder}: skeletons are kept in a folder of this machine; name one")
+        raise OutputError(f"{folder}: the cache of rank summaries must be a local folder; name one")
     return folder
 
 
@@ -111,7 +111,7 @@ def _numbered_by_dumps(
         return graphs
     found, is_complete = with_assigned_sequence_numbers(graphs, expand_file_lists(dumps))
     if not is_complete:
-        log_warning("not every rank has a flight recorder's dump: none is used")
+        log_warning("flight recorder dumps are not used, because some ranks have none")
     return found
 
 
@@ -119,9 +119,9 @@ def _with_remarks(job: JobGraph) -> JobGraph:
     """Say whose trace is missing, and how far clocks were put right."""
     sizes = [size for part in job.rank_graphs if (size := part.graph.trace.world_size)]
     if sizes and (missing := sizes[0] - len(job.rank_graphs)) > 0:
-        log_warning(f"{job.path}: {missing:,} of {sizes[0]:,} ranks are not given; what they did is unknown")
+        log_warning(f"{job.path}: {missing:,} of {sizes[0]:,} ranks are missing; waits for them have no cause")
     if moved := [abs(offset) for offset in job.clock_table.offset.tolist() if offset]:
         log_info(
-            f"{job.path}: the clocks of {len(moved):,} ranks are put right by at most {milliseconds(max(moved))} ms"
+            f"{job.path}: the clocks of {len(moved):,} ranks are corrected by at most {milliseconds(max(moved))} ms"
         )
     return job

@@ -32,7 +32,7 @@ from hta_graph.trace.rank_files import RankFile, choose_ranks, expand_inputs
 from hta_graph.trace.read import Say, find_ranks, log_repairs, read_single_file
 
 RequestOf = Callable[[RankFile], RankRequest]
-"""What is asked of each file."""
+"""What is read of each file."""
 Progress = Callable[[int, int], None]
 """Is called with how many files are done, and of how many."""
 Report = Callable[[HtaGraphError], None]
@@ -71,7 +71,7 @@ def read_graphs(
         jobs: how many processes may read at once; by default one for each processor. With 1, this process reads.
         memory: how many bytes reading may take; by default a share of what is available. A file that needs more is read
             alone, and is an error if that does not fit either.
-        salvage: read the whole events of files that break off.
+        salvage: recover complete events from damaged files.
         communications: also read what each rank did with others, so that ``read_communications`` need not open its
             file again: the text is at hand, and this too is done in parallel.
         summary: of several files give graphs of few rows, which answer this as whole ones do
@@ -111,7 +111,7 @@ def _with_warnings(graph: DependencyGraph) -> DependencyGraph:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Who reads files: so many processes, with so much memory (bytes), here or on a cluster (:func:`read_graphs`).
+    """Who reads files: the number of processes, their memory (bytes), here or on a cluster (:func:`read_graphs`).
 
     ``say`` is called with a line about the cluster.
     """
@@ -149,7 +149,7 @@ def _cached_summaries(files: Sequence[RankFile], asked: RequestOf, readers: Read
 def _read_uncached(
     files: Sequence[RankFile], asked: RequestOf, readers: ReadOptions, progress: Progress
 ) -> Generator[GraphOrError, None, None]:
-    """Yield what was asked of each file, or its error, whoever reads them."""
+    """Yield what was read of each file, or its error, wherever it is read."""
     if not files:
         progress(0, 0)
     elif readers.cluster is not None:
@@ -204,7 +204,7 @@ def _graphs_or_reports(
     """Pass the graphs on and report the errors.
 
     Raises:
-        HtaGraphError: there is nobody to report to, or nothing but errors.
+        HtaGraphError: there is no function to report to, or nothing but errors.
     """
     is_any = False
     for answer in answers:
@@ -216,7 +216,7 @@ def _graphs_or_reports(
         else:
             raise answer
     if not is_any:
-        raise TraceError(inputs, "no sound trace among these files")
+        raise TraceError(inputs, "none of these files is a readable trace")
 
 
 class _InlineEngine:
@@ -248,17 +248,17 @@ def _read_or_error(file: RankFile, memory: int | None, asked: RankRequest) -> Gr
 
 
 class _Admission(Protocol):
-    """Tells how much may be read at once."""
+    """Decides how much is read at once."""
 
     @property
     def limit(self) -> int | None:
-        """How much (bytes) a file may take that is read alone, if somebody said so."""
+        """How much (bytes) a file may take that is read alone, if a limit was given."""
 
     def has_room(self, file: RankFile, readings: Collection[RankReading]) -> bool:
-        """Tell whether one more file may be read; one always may."""
+        """Return whether one more file can be read; one always can."""
 
     def share(self, file: RankFile) -> int | None:
-        """Return how much (bytes) a file may take beside others, if that is less than alone."""
+        """Return how much (bytes) a file may take next to others, if that is less than alone."""
 
     def give(self, answer: GraphOrError) -> GraphOrError:
         """Note that a graph is handed out."""
@@ -266,7 +266,7 @@ class _Admission(Protocol):
 
 @dataclass(frozen=True)
 class _CountLimit:
-    """So many files are read, or wait for their turn; each may take the same."""
+    """A fixed number of files are read or wait for their turn; each may take the same."""
 
     most: int
     limit: int | None
@@ -282,7 +282,7 @@ class _CountLimit:
 
 
 class _MemoryLimit:
-    """So many processes, and memory: what those take that read, graphs that wait for their turn, graphs handed out."""
+    """A limit of processes and memory: of readers, graphs that wait for their turn, graphs handed out."""
 
     def __init__(self, processes: int, memory: int, limit: int | None) -> None:
         self.limit = limit
@@ -313,7 +313,7 @@ class _MemoryLimit:
         return self._needed[file.path]
 
     def has_room(self, file: RankFile, readings: Collection[RankReading]) -> bool:
-        """Tell whether one more file may be read; one always may."""
+        """Return whether one more file can be read; one always can."""
         if sum(reading.answer is None for reading in readings) >= self._processes:
             return False
         used = self._given + sum(map(self._taken, readings))
@@ -350,7 +350,7 @@ def _read_in_order(
 
 
 def _start_reading(file: RankFile, asked: RequestOf, engine: ReadEngine, room: _Admission) -> RankReading:
-    """Begin to read a file, beside others with no more memory than it is likely to take."""
+    """Begin to read a file, while others are read with no more memory than it is likely to take."""
     if file.error:
         return RankReading(file, file.error)
     share = room.share(file)

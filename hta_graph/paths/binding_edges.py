@@ -72,7 +72,7 @@ def _last_to_finish(graph: DependencyGraph, rows: Ids) -> Ids:
 
 
 def run_starts(follows: Bools) -> Ids:
-    """Return where the run of each begins, where ``follows`` tells whether it is of one run with the one before it.
+    """Return where the run of each begins, where ``follows`` marks those of one run with the one before it.
 
     >>> run_starts(np.array([False, True, False])).tolist()
     [0, 0, 2]
@@ -89,7 +89,7 @@ class LaneRuns:
     """
 
     def __init__(self, timeline: Timeline, follows: Bools) -> None:
-        """Make runs of all points; ``follows`` tells of each, lane by lane, whether the one before it binds it."""
+        """Make runs of all points; ``follows`` marks, lane by lane, those that the one before binds."""
         self.points = timeline.by_lane
         self.place = timeline.position_by_lane
         """Where each point of the trace stands in ``points``."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 WHOLE_GRAPHS_REMEDY = Remedy(
-    "read fewer ranks, or the job without skeletons", "name one with --rank, or ask with --skeletons never"
+    "read fewer ranks, or pass summaries=False", "choose a rank with --rank N, or pass --summaries never"
 )
 """What helps where a question needs the whole graphs of all ranks."""
 
@@ -60,7 +60,7 @@ class CriticalPath:
             (name or "", bound, milliseconds(ns), calls) for name, bound, ns, calls in zip(*columns, strict=True)
         ]
         return html_table(repr(self), ["bound by", "ms", "share"], classes) + html_table(
-            "what takes most of it", ["name", "bound by", "ms", "events"], longest
+            "largest items on the path", ["name", "bound by", "ms", "events"], longest
         )
 
     @property
@@ -290,13 +290,16 @@ class CriticalPath:
         return frame
 
     def summary(self) -> pd.DataFrame:
-        """Return one row: label, start_ns, end_ns, cpu_ns, gpu_ns, coverage, and the time of each class (ns)."""
-        import pandas as pd
+        """Return one row: label, start_ns, end_ns, cpu_ns, gpu_ns, coverage, and the time of each class (ns).
+
+        A terminal shows it as one line per column.
+        """
+        from hta_graph.paths.summary_frame import SummaryFrame
 
         window = self.window
         head = {"label": window.label, "start_ns": window.start_ns, "end_ns": window.end_ns}
         lengths = {"cpu_ns": window.cpu_ns, "gpu_ns": window.gpu_ns, "coverage": self.coverage}
-        return pd.DataFrame([{**head, **lengths, **self.by_bound_ns}])
+        return SummaryFrame([{**head, **lengths, **self.by_bound_ns}])
 
     def self_check(self) -> None:
         """Check the invariant: segments are contiguous and sum to the window.
@@ -325,7 +328,7 @@ class PathSource(RankSource, Protocol):
 
 
 def has_partial_rows(graph: DependencyGraph) -> bool:
-    """Tell whether a graph holds few rows of its ranks, whose paths are told by their whole graphs."""
+    """Return whether a graph holds rank summaries, so that paths need the ranks' files."""
     return isinstance(graph.source, PathSource)
 
 
@@ -336,7 +339,7 @@ def require_all_rows(graph: DependencyGraph, what: str) -> None:
         QueryError: it does.
     """
     if has_partial_rows(graph):
-        raise QueryError(f"{graph.path}: {what} takes all rows of all ranks", WHOLE_GRAPHS_REMEDY)
+        raise QueryError(f"{graph.path}: {what} needs all events of all ranks", WHOLE_GRAPHS_REMEDY)
 
 
 def critical_path(
@@ -359,9 +362,7 @@ def critical_path(
         UsageError: the window is none, such as a number.
     """
     if window is not None and not callable(window):
-        raise UsageError(
-            f"a window is made by step, annotation, between or whole, not {window!r}; use {_suggest_window(window)}"
-        )
+        raise UsageError(f"{window!r} is not a window; use {_suggest_window(window)}")
     (path,) = critical_paths(graph, [window or median_step()], data_load=data_load)
     return path
 
@@ -379,7 +380,7 @@ def critical_paths(
     if isinstance(graph.source, PathSource):
         return graph.source.paths(windows, data_load)
     if precomputed_windows(graph) is not None:
-        raise QueryError(f"{graph.path}: holds few rows of its rank; ask about that rank alone")
+        raise QueryError(f"{graph.path}: holds only a rank summary; read this rank's file alone")
     resolved = [window(graph) for window in windows]
     accounting = TimeAccounting(graph, data_load)
     chains = [walk_back(graph, window.sink.point, window.start_ns) for window in resolved]

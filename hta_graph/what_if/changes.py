@@ -20,6 +20,7 @@ from hta_graph.graph.dependency_graph import EventName
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import LONGEST_NS, BoundBy, EdgeKind, Floats, Ids, Ints
 from hta_graph.paths.time_accounting import TimePart
+from hta_graph.text.shorten import suggest_known
 from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.selectors import Selector, selected_events, selected_parts
 
@@ -153,12 +154,12 @@ def insert(what: str, duration_ns: int, *, before: bool = True) -> Change:
         UsageError: the length is no whole number from 0 to a year, or what is meant cannot be read.
     """
     if not _is_whole_ns(duration_ns) or duration_ns < 0:
-        raise UsageError(f"what is inserted lasts {duration_ns!r}; give whole nanoseconds from 0 to a year")
+        raise UsageError(f"the duration to insert is {duration_ns!r}; give whole nanoseconds from 0 to a year")
     return _Insert(Selector.of(what), int(duration_ns), before)
 
 
 def _is_whole_ns(value: Any) -> bool:
-    """Tell whether a value, of Python or NumPy, is a time in whole nanoseconds, of no more than a year."""
+    """Return whether a value, of Python or NumPy, is a time in whole nanoseconds, of no more than a year."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(int(value)) <= LONGEST_NS
 
 
@@ -182,7 +183,7 @@ class _Reroute:
             gone &= meant[event_of(base.edges.target)]
         if self.drop and not gone.any():
             labels = ", ".join(kind.label for kind in self.drop)
-            raise QueryError(f"{base.graph.path}: {base.window.label} has no edge of kind {labels} to leave out")
+            raise QueryError(f"{base.graph.path}: {base.window.label} has no edge of kind {labels} to drop")
         draft.dropped |= gone
         if self.add:
             source, target, lag = (
@@ -203,10 +204,13 @@ class _Reroute:
             for event, point in ((source, ends[0]), (target, ends[1])):
                 if graph.timeline.position[point] < 0:
                     raise QueryError(
-                        f"{graph.path}: event {event} has no points: nothing waits for it, nor it for others"
+                        f"{graph.path}: event {event} is of a kind without edges; use an operator, a call or GPU work"
                     )
             if not draft.base.is_inside[ends[1]]:
-                raise QueryError(f"{graph.path}: event {target} is not in {draft.base.window.label}, it keeps its time")
+                raise QueryError(
+                    f"{graph.path}: event {target} is outside {draft.base.window.label} and keeps its time",
+                    "choose an event inside",
+                )
             return ends[0], ends[1], lag
 
         return points
@@ -233,12 +237,14 @@ def reroute(*, drop: Sequence[str] = (), into: str | None = None, add: Sequence[
     known = {kind.label: kind for kind in EdgeKind}
     wrong = [label for label in drop if label not in known]
     if wrong:
-        raise UsageError(f"there is no edge kind {wrong[0]!r}; there are: {', '.join(known)}")
+        raise UsageError(f"there is no edge kind {wrong[0]!r}; {suggest_known(str(wrong[0]), known)}")
     if not drop and not add:
-        raise UsageError("a reroute leaves out edges or adds some; give drop or add")
+        raise UsageError("a reroute drops or adds edges; give drop or add")
     for link in add:
         if len(link) != 5 or {link[1], link[3]} - {"start", "end"} or not _is_whole_ns(link[4]):
-            raise UsageError(f'{link!r} is no edge; give (event, "start" or "end", event, "start" or "end", lag in ns)')
+            raise UsageError(
+                f'{link!r} is not an edge; give (event, "start" or "end", event, "start" or "end", lag in ns)'
+            )
     return _Reroute(tuple(known[label] for label in drop), Selector.of(into) if into else None, tuple(add))
 
 
@@ -278,9 +284,9 @@ def weigh(edge_rows: Any, weight_ns: Any) -> Change:
     """
     rows, weight = np.atleast_1d(np.asarray(edge_rows)), np.asarray(weight_ns)
     if rows.dtype.kind not in "iu" or weight.dtype.kind not in "iu":
-        raise UsageError("edges are named by their rows and weigh whole nanoseconds; give integers")
+        raise UsageError("edge rows and weights are whole numbers; give integers (weights in ns)")
     if weight.shape not in ((), (1,), rows.shape):
-        raise UsageError(f"{len(rows)} edges cannot take {weight.size} weights; give one for each, or one for all")
+        raise UsageError(f"{len(rows)} edges do not fit {weight.size} weights; give one per edge, or one for all")
     if not all(_is_whole_ns(extreme) for extreme in (weight.min(initial=0), weight.max(initial=0))):
-        raise UsageError("an edge weighs a year at most; weights are in ns")
+        raise UsageError("a weight is more than a year; give nanoseconds")
     return _ReplaceWeights(rows.astype(np.int64), np.broadcast_to(weight, rows.shape).astype(np.int64))

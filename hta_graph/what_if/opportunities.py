@@ -1,4 +1,4 @@
-"""What is worth changing: what lies on the path, and what the window would gain if it took half its time, or none."""
+"""What is worth changing: what lies on the path, and what the window would gain at twice its speed, or without it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROWS_OF_UNNAMED_KINDS = {"class": len(BoundBy), "rank": 32}
 """The same of kinds of things that are no events with names."""
 
 ROWS_WITH_NEXT = 10
-"""For so many rows it is found what would come next."""
+"""For this many rows the next bottleneck is found."""
 
 MIN_SHARE = 0.001
 """What is shorter on the path than this share of the window is no opportunity."""
@@ -44,7 +44,7 @@ MIN_SHARE = 0.001
 
 @dataclass(frozen=True)
 class Opportunity:
-    """A thing on the path, and what the window would gain (ns) if it took half its time, or none.
+    """A thing on the path, and what the window would gain (ns) at twice its speed, or without it.
 
     ``next`` is what most time would be spent with then that is not on the path today; None if nothing is. ``alone_ns``
     is how much of it on the path is communication whose partners are not known, and so may be waiting for them.
@@ -120,7 +120,7 @@ def savings_of(base: ReplayGraph, drafts: Sequence[ModifiedWindow]) -> Ints:
 
 
 def is_opportunity(on_path_ns: int, window_ns: int) -> bool:
-    """Tell whether what lies on a path for so long is an opportunity."""
+    """Return whether this much time on a path is an opportunity."""
     return on_path_ns > 0 and on_path_ns >= MIN_SHARE * window_ns
 
 

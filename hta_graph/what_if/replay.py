@@ -10,7 +10,7 @@ import numpy as np
 
 from hta_graph.arrays import freeze
 from hta_graph.errors import UsageError
-from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.dependency_graph import DependencyGraph, require_graph
 from hta_graph.model import Ints
 from hta_graph.paths.critical_path import require_all_rows
 from hta_graph.paths.windows import WindowQuery, median_step
@@ -128,6 +128,7 @@ def replay_graph(graph: DependencyGraph, window: WindowQuery | None = None) -> R
     Raises:
         QueryError: the window is not in the trace, or the graph holds few rows of its ranks.
     """
+    require_graph(graph)
     require_all_rows(graph, "the replay of every point")
     resolved = (window or median_step())(graph)
     kept = graph.answers.get(replay_graph)
@@ -159,6 +160,8 @@ def replay(
     listed = [changes] if callable(changes) else list(changes)
     for change in listed:
         if not callable(change):
-            raise UsageError(f"{change!r} is no change; give hg.scale(…), hg.remove(…) … or a function of a draft")
+            raise UsageError(
+                f"{change!r} is not a change; give hg.scale(…), hg.remove(…) … or a function that edits a draft"
+            )
         change(draft)
     return Replayed(draft, listed)

@@ -27,7 +27,7 @@ from hta_graph.what_if.replay_graph import ReplayGraph
 from hta_graph.what_if.selectors import Selector, is_rank_number, issuing_rows, rows_within, selected_parts
 
 COMPARES_RANKS = ("like_median", "rank_like_others")
-"""Scenarios that lay all ranks beside each other."""
+"""Scenarios that compare all ranks with each other."""
 
 RESHAPES = ("no_waiting", "no_host_syncs")
 """Scenarios that leave out edges."""
@@ -70,13 +70,15 @@ def scenario(name: str, argument: str | int | float | None = None) -> Change:
     known = SCENARIOS[name]
     given = known.default if argument is None else str(argument)
     if known.argument is None and argument is not None:
-        raise UsageError(f"the scenario {name} takes no argument; leave {argument!r} out")
+        raise UsageError(f"the scenario {name} takes no argument; omit {argument!r}")
     if known.argument is not None and not given:
         raise UsageError(f"the scenario {name} needs {known.argument}: {name}=…")
     if name == "communication":
         scale("class:gpu_communication_bound", _factor_of(given or "", name))
     if name == "rank_like_others" and not is_rank_number(given or ""):
-        raise UsageError(f"{shorten_middle(given or '', 60)!r} is no rank; give a number, such as rank_like_others=3")
+        raise UsageError(
+            f"{shorten_middle(given or '', 60)!r} is not a rank; give a number, such as rank_like_others=3"
+        )
     return NamedScenario(name, given or "")
 
 
@@ -84,7 +86,7 @@ def _factor_of(text: str, name: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise UsageError(f"{shorten_middle(text, 60)!r} is no factor; give a number, such as {name}=0.5") from None
+        raise UsageError(f"{shorten_middle(text, 60)!r} is not a factor; give a number, such as {name}=0.5") from None
 
 
 def _free_classes(*kinds: BoundBy) -> Callable[[ModifiedWindow, str], None]:
@@ -98,7 +100,7 @@ def _free_classes(*kinds: BoundBy) -> Callable[[ModifiedWindow, str], None]:
 
 def _refuse_empty(draft: ModifiedWindow, meant: Bools, what: str) -> None:
     if not meant.any():
-        raise QueryError(f"{draft.base.graph.path}: {draft.base.window.label} has nothing of {what}")
+        raise QueryError(f"{draft.base.graph.path}: {draft.base.window.label} contains no {what}")
 
 
 def _no_waiting(draft: ModifiedWindow, _: str) -> None:
@@ -115,7 +117,7 @@ def _no_waiting(draft: ModifiedWindow, _: str) -> None:
 def _require_job(draft: ModifiedWindow, name: str) -> JobGraph:
     graph = draft.base.graph
     if not isinstance(graph, JobGraph):
-        raise QueryError(f"{graph.path}: {name} asks about several ranks; give the folder of a job's ranks")
+        raise QueryError(f"{graph.path}: the scenario {name} compares ranks; give the traces of all ranks")
     return graph
 
 
@@ -130,7 +132,9 @@ def _rank_like_others(draft: ModifiedWindow, rank: str) -> None:
     graph = _require_job(draft, "rank_like_others")
     place = graph.index_of_rank(int(rank))
     if len(graph.rank_graphs) < 2:
-        raise QueryError(f"{graph.path}: rank_like_others compares ranks; there is only one")
+        raise QueryError(
+            f"{graph.path}: rank_like_others compares ranks, but there is only one; give the traces of all ranks"
+        )
     asked = comparison_keys(draft.base, place)
     taken = [comparison_times(graph, part.index, asked) for part in graph.rank_graphs if part.index != place]
     RankNormalization.of(int(rank), asked, taken)(draft)
@@ -198,7 +202,7 @@ def _fused_operators(draft: ModifiedWindow, operator: str) -> None:
 
 SCENARIOS: dict[str, Scenario] = {
     "no_waiting": Scenario(
-        "no waiting between ranks", "each rank goes on with its own communication as soon as it comes to it",
+        "no waiting between ranks", "each rank starts its own communication as soon as it arrives",
         _no_waiting
     ),
     "like_median": Scenario(

@@ -69,7 +69,7 @@ class Curve:
             ValueError: the factor lies outside.
         """
         if not 0 <= factor <= 1:
-            raise ValueError(f"the curve tells of factors from 0 to 1, not of {factor}")
+            raise ValueError(f"the curve covers factors from 0 to 1, not {factor}")
         known = self.corners[::-1]
         return float(np.interp(factor, [corner[0] for corner in known], [corner[1] for corner in known]))
 
@@ -160,7 +160,7 @@ def next_on_path(before: PathTotals, after: PathTotals, meant: Bools) -> str | N
 
 
 def next_in_columns(before: Mapping[str, Any], after: Mapping[str, Any], *, several: bool) -> str | None:
-    """Name the same, given the columns of :meth:`PathTotals.by_name` without what was changed; of several ranks?"""
+    """Name the same, given the columns of :meth:`PathTotals.by_name` without what was changed; of a job?"""
     gained: dict[tuple[str, int | None], int] = {}
     for sign, of in ((-1, before), (1, after)):
         for name, bound, rank, time in zip(of["name"], of["bound_by"], of["rank"], of["time_ns"], strict=True):
@@ -173,7 +173,7 @@ def next_in_columns(before: Mapping[str, Any], after: Mapping[str, Any], *, seve
 
 
 def _description_of(name: str | None, bound: str) -> str:
-    """Name time on a path; between operators it belongs to nobody, whatever frame or annotation lies over it.
+    """Name time on a path; between operators it has no owner, whatever frame or annotation lies over it.
 
     >>> _description_of("ProfilerStep#2", "cpu_gap"), _description_of("aten::mm", "cpu_bound")
     ('time without an operator in ProfilerStep#2', 'aten::mm')

@@ -63,7 +63,7 @@ def edge_slack(base: ReplayGraph) -> Ints:
 
 
 def slack(graph: DependencyGraph, window: WindowQuery | None = None) -> pd.DataFrame:
-    """Tell of every event how much later it may end without the window ending later.
+    """Return how much later every event can end without the window ending later.
 
     Args:
         graph: one rank's or a job's.
@@ -107,7 +107,7 @@ def near_critical(graph: DependencyGraph, window: WindowQuery | None = None, *, 
     import pandas as pd
 
     if not 0 <= share <= 1:
-        raise UsageError(f"{share} is no share of a window; give one from 0 to 1, such as 0.01")
+        raise UsageError(f"{share} is not a share of the window; give a number from 0 to 1, such as 0.01")
     base = replay_graph(graph, window)
     length = base.window.end_ns - base.window.start_ns
     threshold = int(length * share)
