@@ -15,6 +15,7 @@ from hta_graph.graph.timeline import Timeline
 from hta_graph.graph.validate import edges_that_close_cycles
 from hta_graph.log import log_info, log_warning
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS
+from hta_graph.progress import begin_stage
 from hta_graph.trace.table import Trace
 
 
@@ -45,6 +46,7 @@ def log_clock_faults(graph: DependencyGraph) -> None:
 
 def build_without_log(trace: Trace, rules: Iterable[DependencyRule] = DEFAULT_RULES) -> DependencyGraph:
     """Build a graph whose faults are told by who asked for it: it may be built in another process."""
+    begin_stage("building the graph")
     timeline = Timeline(trace)
     context = RuleContext(trace, timeline)
     edges = EdgeTable.join([rule(context) for rule in rules])

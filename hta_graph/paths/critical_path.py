@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 WHOLE_GRAPHS_REMEDY = Remedy(
-    "read fewer ranks, or the job without skeletons", "name one with --rank, or ask with --skeletons never"
+    "read fewer ranks, or the job without skeletons", "name one with --rank, or ask with --summaries never"
 )
 """What helps where a question needs the whole graphs of all ranks."""
 

@@ -13,6 +13,7 @@ from io import SEEK_END, BufferedReader, BytesIO
 from typing import Any
 
 from hta_graph.errors import HtaGraphError, MissingExtraError, TraceError
+from hta_graph.progress import advance_stage, begin_stage
 from hta_graph.storage.location import Location, is_remote, open_to_peek
 from hta_graph.trace.memory_limit import PEAK_PER_TEXT, TextLimit
 
@@ -273,7 +274,8 @@ def _read_text(path: Location, file: BufferedReader, per_byte: float) -> FileByt
     limit = TextLimit(path, size, per_byte)
     if is_remote(path):
         limit.check(max(size, _recorded_length(file, begin, size)))  # what is too long is not even sent for
-    return _unpack(Decompression(path, file), limit)
+    begin_stage(f"decompressing {path.name}" if is_gzip(begin) or is_zstd(begin) else f"fetching {path.name}")
+    return _unpack(Decompression(path, file), limit, size)
 
 
 def _recorded_length(file: BufferedReader, begin: bytes, size: int) -> int:
@@ -289,15 +291,16 @@ def _recorded_length(file: BufferedReader, begin: bytes, size: int) -> int:
     return noted if noted < MOST_PER_BYTE * size else 0
 
 
-def _unpack(unpacking: Decompression, limit: TextLimit) -> FileBytes:
-    """Unpack a file piece by piece, no further than its text may be long."""
+def _unpack(unpacking: Decompression, limit: TextLimit, size: int) -> FileBytes:
+    """Unpack a file of a known size piece by piece, up to the limit of its text."""
     text = BytesIO()  # grows in place, where parts that are joined in the end would take twice the memory
     looked_at = 0
     for piece in unpacking:
         limit.check(text.tell() + len(piece))
         text.write(piece)
-        if not looked_at and (size := text.tell()) >= BEGIN_BYTES:
-            looked_at = size
+        advance_stage(unpacking.used or text.tell(), size)
+        if not looked_at and text.tell() >= BEGIN_BYTES:
+            looked_at = text.tell()
             if not JSON_BEGIN.match(text.getvalue()):
                 break
     return FileBytes(text.getvalue(), unpacking.broken)
