@@ -22,6 +22,8 @@ class StageListener(Protocol):
 
 _LISTENERS: list[StageListener] = []
 """The listeners that are called now: at most one."""
+_RUNNING: list[str] = []
+"""The stage that runs, where a listener exists: at most one."""
 
 
 @contextmanager
@@ -50,7 +52,19 @@ def mute_stages() -> Iterator[None]:
 def begin_stage(stage: str) -> None:
     """Report that a stage begins, such as "building the graph"."""
     for listener in _LISTENERS:
+        _RUNNING[:] = [stage]
         listener.begin(stage)
+
+
+@contextmanager
+def inner_stage() -> Iterator[None]:
+    """Report stages within this block as part of the one that runs, which continues afterwards."""
+    before = _RUNNING[:]
+    try:
+        yield
+    finally:
+        if before and before != _RUNNING:
+            begin_stage(before[0])
 
 
 def advance_stage(done: int, total: int) -> None:
