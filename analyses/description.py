@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from analyses.arg_types import real_number, whole_number
+from analyses.arg_types import one_of, real_number, whole_number
 
 OWNER_KINDS = ("operator", "frame", "module", "annotation")
 """On whose behalf something happens; the algorithms' ``OWNERS``, here without NumPy."""
@@ -34,7 +34,7 @@ READERS: Mapping[Reader, Callable[[str], Any]] = {
 }
 
 FromSummaries = Literal["no", "yes", "with causes"]
-"""Whether summaries of ranks answer a question, and whether they must tell why ranks waited."""
+"""Whether rank summaries answer a question, and whether they must contain the causes of waits."""
 
 
 # Nobody compares or prints these, and the methods for that would take a millisecond to make at each start.
@@ -78,11 +78,12 @@ class Flag:
         """What it means, with its default.
 
         >>> Flag("num_kernels", "count", "name at most this many kernels of a type", 10).help
-        'name at most this many kernels of a type (10)'
+        'name at most this many kernels of a type (default: 10)'
         """
         if self.reader == "switch" or self.many or self.is_required or self.default in ("", None):
             return self.meaning
-        return f"{self.meaning} ({self.default})"
+        shown = f"{self.default:g}" if isinstance(self.default, float) else self.default
+        return f"{self.meaning} (default: {shown})"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -117,14 +118,3 @@ class IndexEntry(Description):
     """The description of an analysis, and the module that declares it."""
 
     module: str
-
-
-def one_of(*allowed: str) -> Callable[[str], str]:
-    """Return what reads an option that takes one of some words."""
-
-    def read_word(text: str) -> str:
-        if text not in allowed:
-            raise argparse.ArgumentTypeError(f"takes {', '.join(allowed[:-1])} or {allowed[-1]}, not {text!r}")
-        return text
-
-    return read_word

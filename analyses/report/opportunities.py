@@ -158,7 +158,7 @@ ASSUMED = (
     "follows anew. An operator or module counts with all that it launches. That work which runs side by side slows "
     "itself down is not foreseen."
 )
-NO_CURVES = "Curves take the whole graphs of all ranks: where memory allows, --skeletons never draws them."
+NO_CURVES = "Curves take the whole graphs of all ranks: where memory allows, --summaries never draws them."
 NEAR = 0.01
 """What is within this share of the window of being critical is listed."""
 

@@ -16,7 +16,7 @@ from tests.support.cli_parsers import options_of, positionals_of
 __all__ = ["PAGES"]
 
 ROW_OF_COMMAND = re.compile(r"^\| `hta-graph ([a-z-]+) INPUT[^|]*` \|.*\n", re.MULTILINE)
-SEVERAL_RANKS = "## Several ranks\n\n| command | what it answers |\n|---|---|\n"
+SEVERAL_RANKS = "## Multiple ranks\n\n| command | what it answers |\n|---|---|\n"
 ROWS_OF_TABLES = re.compile(r"(?<=^\| schema \| tables \|\n\|---\|---\|\n)(\|.*\n)*", re.MULTILINE)
 TABLE = re.compile(r"^(\|.*\n)+", re.MULTILINE)
 SECTION = re.compile(r"^## `(\w+)`\n", re.MULTILINE)

@@ -189,7 +189,7 @@ def test_an_empty_name_is_refused(
 ) -> None:
     status, out, err = run_command(capsys, *words, *action.option_strings[-1:], "")
     assert (status, out) == (2, "")
-    assert "names no file; it is empty" in err
+    assert "expected a file name, got an empty one" in err
     assert err.count("\n") == 1
 
 

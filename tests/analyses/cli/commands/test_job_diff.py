@@ -138,7 +138,7 @@ def test_a_job_of_which_one_rank_is_left_is_compared_by_it(
             path.write_bytes(b"{")
     status, out, err = run_command(capsys, "diff", jobs[0], lone)
     assert (status, err.count("\n")) == (1, 8)
-    assert err.endswith(f"going on with {lone / 'rank_3.json.gz'}, rank 3, alone\n")
+    assert err.endswith(f"continuing with {lone / 'rank_3.json.gz'}, rank 3, alone\n")
     assert "Compared: rank 3 of the control and rank 3 of the test." in out
     assert "job classes" not in out
 
