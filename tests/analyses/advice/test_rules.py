@@ -11,7 +11,6 @@ import pytest
 import hta_graph as hg
 from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES, advice_of, verdict_of
-from analyses.advice.verdict_rules import LONGEST_SENTENCE
 from tests.advice_accuracy import guard_rates, rates
 from tests.support.cuda_graph_replay import replayed_graph
 from tests.support.trace_builder import TraceBuilder
@@ -380,7 +379,7 @@ def test_the_sentence_to_forward_is_plain_and_fits_a_line(case: str, tmp_path: P
     trace, window, begins = SENTENCES[case]
     text = findings(trace(), tmp_path, window)["bound_by"].text
     assert text.startswith(begins)
-    assert len(text) <= LONGEST_SENTENCE
+    assert len(text) <= 160
     assert "_" not in text
 
 
