@@ -294,9 +294,10 @@ class PathFinding:
     """What a rule finds: sentences for people, and its evidence as JSON has it (times in ns).
 
     Of a verdict ``text`` is the sentence and ``detail`` is what follows it; of advice ``action`` is what to do, in one
-    imperative line without a period, and ``text`` is why. ``saves_at_most_ns`` is ``None`` where nothing is to be saved: of the verdict, and of how to record. ``saves_ns`` is
-    what replay predicts; ``None`` where no change of the graph stands for the remedy, or without replay;
-    ``takes_longer`` may name an item that takes a rank longer than the others, and its class.
+    imperative line without a period, and ``text`` is why. ``saves_at_most_ns`` is ``None`` where nothing is to be
+    saved: of the verdict, and of how to record. ``saves_ns`` is what replay predicts; ``None`` where no change of the
+    graph stands for the remedy, or without replay; ``takes_longer`` may name an item that takes a rank longer than the
+    others, and its class.
     """
 
     text: str

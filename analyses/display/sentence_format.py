@@ -71,9 +71,8 @@ def and_more(hidden: int, one: str, many: str = "") -> list[str]:
     >>> and_more(12, "host"), and_more(0, "host")
     (['  … and 12 more hosts; --json FILE lists all'], [])
     """
-    return [f"  … and {hidden:,} more {one if hidden == 1 else many or one + 's'}; --json FILE lists all"] * (
-        hidden > 0
-    )
+    what = one if hidden == 1 else many or f"{one}s"
+    return [f"  … and {hidden:,} more {what}; --json FILE lists all"] * (hidden > 0)
 
 
 def quoted(name: str) -> str:
