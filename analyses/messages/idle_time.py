@@ -8,11 +8,19 @@ TITLE = "GPU idle time by cause"
 NO_IDLE_TIME = "No idle time: no GPU activity was recorded, or there are no gaps."
 
 
-def idle(share: float, where: str, typical: str, cause: str, cause_share: float, behind: str | None) -> str:
+def idle(share: float, where: str, typical: str, largest: str) -> str:
     """Say for how much of the time the GPU is idle, and what most of that is."""
-    detail = f", mostly {quoted(behind)}" if behind else ""
-    largest = f"{cause} ({brief_share(cause_share)} of it{detail})"
     return f"GPU idle {brief_share(share)} of the time{where}{typical}; largest cause: {largest}"
+
+
+def largest_cause(cause: str, share: float, behind: str) -> str:
+    """Name a cause with its share of the idle time and what is behind it."""
+    return f"{cause} ({brief_share(share)} of it{behind})"
+
+
+def behind(name: str, *, is_all: bool) -> str:
+    """Name what is behind a cause, or behind most of it."""
+    return f", {'' if is_all else 'mostly '}{quoted(name)}"
 
 
 def never_idle(rank: int, label: str) -> str:

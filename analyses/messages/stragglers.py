@@ -46,13 +46,15 @@ def by_cause(share: float, cause: str) -> str:
 
 def by_place(share: float, place: str, cause: str) -> str:
     """Name the operator around most of the causes, as the end of a headline."""
-    return f", {brief_share(share)} of it in {quoted(place)} (mostly {cause})"
+    return f", {brief_share(share)} of it in {quoted(place)}, mostly {cause}"
 
 
 def largest_cause(cause: str, share: float, rank: int | None = None) -> str:
     """Name the largest single cause."""
-    where = "" if rank is None else f" on rank {rank}"
-    return f"Largest single cause: {cause}{where}, {brief_share(share)} of the waiting."
+    of = (
+        f" on rank {rank}, {brief_share(share)} of the waiting" if rank is not None else f", {brief_share(share)} of it"
+    )
+    return f"Largest single cause: {cause}{of}."
 
 
 def propagated(share: float) -> str:

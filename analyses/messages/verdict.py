@@ -135,7 +135,7 @@ def gpu_busy_meanwhile(share: float, idle: str) -> str:
 
 def ranks_alike(count: int, shortest_ns: int, longest_ns: int) -> str:
     """Say that the ranks take the same time."""
-    return f"All {count} ranks take about the same time: {_range(shortest_ns, longest_ns)}."
+    return f"The {count} ranks take about the same time: {_range(shortest_ns, longest_ns)}."
 
 
 def slowest_rank(rank: int, count: int, longest_ns: int, median_ns: int) -> str:

@@ -77,7 +77,7 @@ def _of_several_groups(table: pd.DataFrame, matched: Sequence[MatchedWindow]) ->
 
 
 def _group_of_collectives(item: MatchedWindow) -> list[tuple[str | None, int]]:
-    """Return what each collective's group is for and its size (0: unknown), as recorded on the rank that arrived last."""
+    """Return what each collective's group is for and its size (0: unknown), as recorded on its last rank."""
     found = item.found
     last = zip(found.rank[found.last].tolist(), found.place[found.last].tolist(), strict=True)
     return [item.ranks[rank].group_at(place) for rank, place in last]
@@ -196,8 +196,8 @@ def collective_members(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
 
     Returns:
         rank, scope, number (of the collective; missing: no partner), event_index, start_ns and duration_ns of
-        the work's event, arrival_ns (when the rank arrives: a kernel's start, on the CPU the call), all as in the rank's
-        file; wait_ns (from then until the last rank that it waits for arrives) and transfer_ns (the rest, to the
+        the work's event, arrival_ns (when the rank arrives: a kernel's start, on the CPU the call), all in the time of
+        its file; wait_ns (from then until the last rank that it waits for arrives) and transfer_ns (the rest, to the
         event's end), both missing without a partner; is_last.
     """
     frame = joined([_members_in_window(item) for item in matched], MEMBERS)

@@ -163,14 +163,17 @@ def _headline(causes: pd.DataFrame, waits: pd.DataFrame) -> list[str]:
         return []
     cause = rows_at_outlier(causes, found).iloc[0]
     behind = _largest_wait(rows_at_outlier(waits, found), cause["cause"])
-    largest = SHORT[cause["cause"]], cause["idle_share"], behind
-    return [messages.idle(found["window_share"], found.where, found.typical, *largest)]
+    largest = messages.largest_cause(SHORT[cause["cause"]], cause["idle_share"], behind)
+    return [messages.idle(found["window_share"], found.where, found.typical, largest)]
 
 
-def _largest_wait(waits: pd.DataFrame, cause: str) -> str | None:
+def _largest_wait(waits: pd.DataFrame, cause: str) -> str:
     """Name what is behind most of a cause, if there is something."""
     own = waits[(waits["cause"] == cause) & waits["name"].notna()]
-    return short_name(str(own.groupby("name", sort=False)["idle_ns"].sum().idxmax())) if len(own) else None
+    if not len(own):
+        return ""
+    sums = own.groupby("name", sort=False)["idle_ns"].sum()
+    return messages.behind(short_name(str(sums.idxmax())), is_all=len(sums) == 1)
 
 
 CAUSE_COLOUR: Mapping[GapCause, str] = {
@@ -270,8 +273,8 @@ def idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
 
     From the start of the activity that ends a gap, the edges that bound it are followed back as far as the gap's start;
     what is on that way is the cause. The rows of a scope sum to the temporal breakdown's idle time, to the
-    nanosecond. ``launch_unknown`` and ``unknown`` are time without a recorded cause. With multiple ranks, ``other_rank``
-    is the time in which awaited communication itself waits for another rank.
+    nanosecond. ``launch_unknown`` and ``unknown`` have no recorded cause. With multiple ranks, ``other_rank`` is the
+    time in which awaited communication itself waits for another rank.
 
     Returns:
         rank, scope, cause (the members of ``GapCause``), idle_ns, idle_share (of the idle time), window_share (of the
@@ -575,7 +578,7 @@ MEANINGS = {
     "p95_gap_ns": column_types.ns("Its time in one gap: 95% do not exceed it"),
     "evidence": column_types.one_of(
         [found.label for found in Evidence],
-        "Whether the edge is recorded or inferred by a rule; null: no edge.",
+        "Whether the edge is recorded or inferred; null: no edge.",
         null=True,
     ),
     "lane": column_types.text("The thread or stream of the named event; null: none.", null=True),

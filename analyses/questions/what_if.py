@@ -318,7 +318,7 @@ def _next_or_largest(found: WhatIf) -> tuple[str | None, str | None]:
 def _best_opportunity(found: WhatIf) -> str:
     """Name what would save most: an item, or a class that would save far more than each of its items."""
     name, measured = headline_name(found.replayed.window), found.replayed.measured_ns
-    # Communication of one rank alone may be no work but waiting: it leads only where nothing else is there.
+    # Communication of a single rank may be waiting: it leads only where there is nothing else.
     works = [one for one in found.opportunities if not one.may_be_waiting] or found.opportunities
     every = sorted(_without_duplicates(works), key=lambda one: -one.saved_half_ns)
     things, classes = [one for one in every if one.kind != "class"], [one for one in every if one.kind == "class"]
