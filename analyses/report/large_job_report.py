@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyses import catalogue
-from analyses.advice.verdict import WHY_REPRESENTATIVE, representative_ranks, verdict
+from analyses.advice.verdict import representative_ranks, verdict
+from analyses.messages.verdict import WHY_REPRESENTATIVE
 from analyses.report.opportunities import gain_sections_of_summaries
 from analyses.report.page_tables import Section
 from analyses.report.report import page, rank_sections, steps_section

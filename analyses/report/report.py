@@ -142,7 +142,7 @@ def _path_section(
     links = sections.longest_segments(path, totals, timeline)
     tables.append(SectionTable(f"what to look at first{of_rank}", _path_events(path, totals), links=links))
     meaning = "The chain of work that decided how long the window took; its parts add up to the window exactly."
-    notes = [f"Rank {rank}: {line}." for rank, path in paths.items() for line in rows_after_lines(path.window)]
+    notes = [f"Rank {rank}: {line}" for rank, path in paths.items() for line in rows_after_lines(path.window)]
     return Section("Critical path" if len(paths) == 1 else "Critical paths of the ranks", meaning, tables, notes)
 
 
@@ -194,7 +194,7 @@ def steps_section(
     """
     if not path.window.is_default:
         return []
-    chosen = f"{default_lines(path.window, path.graph, steps)[0]}."
+    chosen = str(default_lines(path.window, path.graph, steps)[0])
     if not steps:
         return [Section("Which step this is about", chosen)]
     rows = [

@@ -297,7 +297,7 @@ def job_section(path: CriticalPath, causes: pd.DataFrame | None = None, drawn: C
         "Where ranks meet it goes on at the one that came last, so that waiting for others is not on it. "
         f"It goes from rank to rank {'once' if times == 1 else f'{times:,} times'}."
     )
-    notes = [f"{line[0].upper()}{line[1:]}." for line in missing_lines(path.window)]
+    notes = missing_lines(path.window)
     return Section("Critical path of the job", meaning, tables, notes)
 
 
