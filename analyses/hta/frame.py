@@ -239,7 +239,7 @@ def _partner_indices(scope: Scope, rows: Ids) -> Ids:
 def iterations(graph: DependencyGraph, rows: Ids) -> Ints:
     """Return the step in which each row starts on the CPU; of GPU rows that of the launch; -1 outside all steps."""
     events = graph.event_table
-    # A row's anchor is the row on the CPU that decides: itself, its launching call, or the annotation it copies.
+    # A row's anchor is the row on the CPU that decides: itself, its launch call, or the annotation it copies.
     anchor = rows.copy()
     on_gpu = kind_mask(events.kind[rows], (*GPU_KINDS, EventKind.SYNC_RECORD))
     anchor[on_gpu] = _calls_of_rows(graph, rows[on_gpu])

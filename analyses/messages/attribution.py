@@ -10,7 +10,7 @@ from hta_graph.text.formatting import milliseconds
 NO_ACTIVITY = "no GPU activity to attribute"
 NOT_DRAWN = Remedy("pass by='operator', …", "use --by operator, …")
 BARS = {"gpu_self_ns": "self", "gpu_total_ns": "total"}
-LAUNCHED_EARLIER = "have no launch call in the trace (launched before recording started)"
+LAUNCHED_EARLIER = "no launch call in the trace (launched before recording started)"
 RECORD = {
     "frame": "record with with_stack=True",
     "module": "record with with_stack=True (or with_modules=True)",
@@ -32,9 +32,10 @@ def headline(found: Outlier, by: str, unknown_share: float) -> str:
 def launched_outside(kind: str, *, record: bool) -> str:
     """Explain activities that were launched where no owner was open."""
     remedy = f"; {RECORD[kind]}" if record and kind in RECORD else ""
-    return f"were launched while no {kind} was open{remedy}"
+    return f"launched while no {kind} was open{remedy}"
 
 
 def not_attributed(rank: int, label: str, count: int, every: int, ns: int, why: str) -> str:
     """Report how many activities have no owner, and why."""
-    return f"rank {rank}, {label}: {count:,} of {every:,} GPU activities ({milliseconds(ns)} ms) {why}"
+    counts = f"{count:,} of {every:,} GPU activities ({milliseconds(ns)} ms)"
+    return f"rank {rank}, {label}: {counts} not attributed: {why}"

@@ -28,12 +28,12 @@ def without_peer(count: int) -> str:
 
 def clock_set_back(rank: int, offset_ns: int) -> str:
     """Report a clock that was corrected."""
-    return f"rank {rank}: clock {signed_milliseconds(offset_ns)} ms ahead of the first rank's; corrected"
+    return f"rank {rank}: clock offset {signed_milliseconds(offset_ns)} ms from the first rank's; corrected"
 
 
 def more_clocks_set_back(count: int, most_ns: int) -> str:
     """Report the corrected clocks that are not listed."""
-    return f"{count:,} more ranks: clocks at most {milliseconds(most_ns)} ms off; the job's `clocks` lists all"
+    return f"{count:,} more ranks: clock offsets of at most {milliseconds(most_ns)} ms; the job's `clocks` lists all"
 
 
 def misfit(name: str, events: Sequence[tuple[int, int]]) -> str:

@@ -41,7 +41,5 @@ def _main_wait(found: Outlier) -> str:
 
 def without_launch(rank: int, label: str, orphans: int, activities: int) -> str:
     """Report activities of which the launch call was not recorded."""
-    return (
-        f"rank {rank}: {orphans:,} of {activities:,} GPU activities in {window_named(label)} "
-        "have no launch call in the trace and are left out"
-    )
+    counts = f"{orphans:,} of {activities:,} GPU activities in {window_named(label)}"
+    return f"rank {rank}: {counts} left out: no launch call in the trace"

@@ -51,7 +51,7 @@ UNDER = ("annotation", "annotation_index", "gpu_annotation", "gpu_annotation_ind
 def annotation_times(scopes: Sequence[Scope]) -> pd.DataFrame:
     """Sum the time of each annotation on the CPU, and of the GPU work launched inside it.
 
-    Work belongs to an annotation if its launching call lies in it, also on the autograd thread that works for the
+    Work belongs to an annotation if its launch call lies in it, also on the autograd thread that works for the
     annotated one; no ``gpu_user_annotation`` rows are needed. Activities count once per name however often it is
     nested. ``gpu_self_ns`` counts an activity for its innermost annotation only: with the row ``(none)`` it sums to the
     time of all activities.

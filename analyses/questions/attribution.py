@@ -44,7 +44,7 @@ ALIKE = {"frame": re.compile(r" at 0x[0-9a-fA-F]+"), "module-class": re.compile(
 def attribution(scopes: Sequence[Scope], by: str = "operator") -> pd.DataFrame:
     """Sum GPU time per operator, Python frame, module (object or class) or annotation.
 
-    Every activity is followed to its launching call and to what was open around that call; Python frames and
+    Every activity is followed to its launch call and to what was open around that call; Python frames and
     annotations also across the hand-off to the autograd thread, modules also from the backward to the forward operator.
     ``gpu_self_ns`` counts an activity for the innermost owner only, so that it sums to the time of all activities, the
     row ``(unknown)`` included; ``gpu_total_ns`` counts it once for every name around it.
@@ -97,7 +97,7 @@ def _times_by_label(scope: Scope, found: Any, labels: Ids, texts: list[str]) -> 
 
 
 def activity_owners(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """Name for every GPU activity its launching call and the operator, frame, module and annotation around that.
+    """Name for every GPU activity its launch call and the operator, frame, module and annotation around that.
 
     Returns:
         rank, scope, event_index, name, gpu_ns, then names and event indices (missing where unknown): call, call_index,

@@ -91,7 +91,7 @@ def _launch_columns(scope: Scope, *, include_memory_events: bool) -> dict[str, A
 
 
 def launched_work(scope: Scope, *, include_memory_events: bool) -> Activities:
-    """Return the work with a launching call, in the order of the calls."""
+    """Return the work with a launch call, in the order of the calls."""
     events, work = scope.graph.event_table, scope.work
     chosen = work.call >= 0 if include_memory_events else (work.call >= 0) & (work.type != WorkType.MEMORY)
     work = work.take(chosen)

@@ -46,7 +46,7 @@ COLUMNS = (
 def operator_kernels(scopes: Sequence[Scope], prefix: str = OPERATORS) -> pd.DataFrame:
     """List which kernels operators launch, in the order of the launches.
 
-    A kernel belongs to the innermost operator with the prefix that is open on the launching call's thread; HTA takes
+    A kernel belongs to the innermost operator with the prefix that is open on the launch call's thread; HTA takes
     operators of other threads too. Every call that launches kernels counts, of AMD and of graphs too.
 
     Returns:
