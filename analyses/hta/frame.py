@@ -21,7 +21,7 @@ from hta_graph.trace.event_args import Objects, read_event_args
 
 
 def hta_scopes(graphs: Mapping[int, DependencyGraph], *, include_last_step: bool = False) -> list[Scope]:
-    """Look at the stretch that HTA documents: without the last profiler step and work that no kept call launched.
+    """Look at the window that HTA documents: without the last profiler step and work that no kept call launched.
 
     Where all ranks together name fewer than two steps, everything stays. HTA itself cuts later where the profiler also
     wrote the steps as GPU annotations; that is its mistake and is not repeated.
@@ -166,7 +166,7 @@ def _kept_rows(scope: Scope) -> Ids:
     events = graph.event_table
     rows = np.arange(len(events), dtype=np.int32)
     keep = scope.holds(rows)
-    # What is on a GPU belongs where its launch does: activities as the stretch says, the others by their CPU side.
+    # What is on a GPU belongs where its launch does: activities as the window says, the others by their CPU side.
     keep[graph.is_gpu] = False
     keep[scope.work.row] = True
     keep[events.kind == EventKind.MEMORY] = False
