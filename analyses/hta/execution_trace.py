@@ -41,7 +41,7 @@ def load_execution_trace(et_file: str | Path) -> HostTrace:
 
 
 def execution_trace_nodes(scope: Scope, host: HostTrace) -> pd.DataFrame:
-    """List the operators and annotations of a stretch that have a node in the host trace.
+    """List the operators and annotations of a window that have a node in the host trace.
 
     Nodes are found by ``Record function id``, else by an offset between the ids, else by names in their order.
 
@@ -72,7 +72,7 @@ def hta_correlate_execution_trace(scope: Scope, et: HostTrace, frame: pd.DataFra
     of different runs are an error.
 
     Args:
-        scope: a rank's stretch.
+        scope: a rank's window.
         et: the host trace.
         frame: the rank's :func:`hta_trace_frame` if it is at hand; it stays as it is.
 

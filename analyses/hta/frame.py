@@ -21,7 +21,7 @@ from hta_graph.trace.event_args import Objects, read_event_args
 
 
 def hta_scopes(graphs: Mapping[int, DependencyGraph], *, include_last_step: bool = False) -> list[Scope]:
-    """Look at the stretch that HTA documents: without the last profiler step and work that no kept call launched.
+    """Look at the window that HTA documents: without the last profiler step and work that no kept call launched.
 
     Where all ranks together name fewer than two steps, everything stays. HTA itself cuts later where the profiler also
     wrote the steps as GPU annotations; that is its mistake and is not repeated.
@@ -166,7 +166,7 @@ def _kept_rows(scope: Scope) -> Ids:
     events = graph.event_table
     rows = np.arange(len(events), dtype=np.int32)
     keep = scope.holds(rows)
-    # What is on a GPU belongs where its launch does: activities as the stretch says, the others by their CPU side.
+    # What is on a GPU belongs where its launch does: activities as the window says, the others by their CPU side.
     keep[graph.is_gpu] = False
     keep[scope.work.row] = True
     keep[events.kind == EventKind.MEMORY] = False
@@ -239,7 +239,7 @@ def _partner_indices(scope: Scope, rows: Ids) -> Ids:
 def iterations(graph: DependencyGraph, rows: Ids) -> Ints:
     """Return the step in which each row starts on the CPU; of GPU rows that of the launch; -1 outside all steps."""
     events = graph.event_table
-    # A row's anchor is the row on the CPU that decides: itself, its launching call, or the annotation it copies.
+    # A row's anchor is the row on the CPU that decides: itself, its launch call, or the annotation it copies.
     anchor = rows.copy()
     on_gpu = kind_mask(events.kind[rows], (*GPU_KINDS, EventKind.SYNC_RECORD))
     anchor[on_gpu] = _calls_of_rows(graph, rows[on_gpu])

@@ -147,13 +147,13 @@ class Trace:
 
     @cached_property
     def scopes(self) -> list[Scope]:
-        """The stretch of every rank that is asked about."""
+        """The window of every rank that is asked about."""
         if self._window == "whole":
             return [whole(rank, graph) for rank, graph in self.graphs.items()]
         return hta_scopes(self.graphs, include_last_step=self.include_last_profiler_step)
 
     def scopes_of(self, ranks: Sequence[int] | None) -> list[Scope]:
-        """Return the stretches of some ranks; of none named, of rank 0 or else the first.
+        """Return the windows of some ranks; of none named, of rank 0 or else the first.
 
         Raises:
             QueryError: a rank is not loaded.

@@ -49,7 +49,7 @@ class TraceAnalysis:
             trace_files: rank → file, or a list of files; relative names are looked for in ``trace_dir`` too.
             trace_dir: a folder of rank files.
             include_last_profiler_step: keep the last step in HTA's window.
-            window: ``hta`` for the stretch that HTA documents (without the last step and without work launched before
+            window: ``hta`` for the window that HTA documents (without the last step and without work launched before
                 the recording), ``whole`` for all that was recorded.
             label: how :class:`TraceDiff` names this side.
 
