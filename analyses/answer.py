@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from analyses.display.dataframe_text import MANY_RANKS, display, more_ranks, table_lines, worst_and_typical
+from analyses.display.screen_columns import ORDER, SHARE_OF
 from analyses.display.text_layout import Line
 from hta_graph.errors import Remedy
 from hta_graph.text.formatting import html_table
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-ROWS_SHOWN, ROWS_OF_MANY = 40, 15
-"""How many rows a terminal gets of an answer's only table, and of one of several; files get all."""
+ROWS_SHOWN, FEWEST_ROWS = 40, 6
+"""How many rows a terminal gets of an answer, half of them of its main table, and of each table at least."""
+EVERY_ROW = 10**9
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,15 @@ class Answer:
         """Return a table's title: its name, over what its times are added up, from where to where its window is."""
         said = [f"sums over {self.summed[name]}"] if name in self.summed else []
         said += [self.extents[name]] if name in self.extents else []
-        return name.replace("_", " ") + (f" ({', '.join(said)})" if said else "")
+        title = " ".join({"cpu": "CPU", "gpu": "GPU"}.get(word, word) for word in name.split("_"))
+        return title + (f" ({', '.join(said)})" if said else "")
+
+    def rows_shown(self, name: str) -> int:
+        """How many rows of a table a terminal gets."""
+        filled = [one for one, frame in self.tables.items() if len(frame)]
+        if self.most_rows or len(filled) < 2:
+            return self.most_rows or ROWS_SHOWN
+        return ROWS_SHOWN // 2 if name == filled[0] else max(ROWS_SHOWN // 2 // (len(filled) - 1), FEWEST_ROWS)
 
     @property
     def main(self) -> pd.DataFrame:
@@ -146,23 +156,24 @@ def _without_unrecorded(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.drop(columns=[name for name in unrecorded if not frame[name].any()])
 
 
-def answer_lines(answer: Answer) -> list[Line]:
-    """Return an answer as lines for a terminal."""
+def answer_lines(answer: Answer, *, all_rows: bool = False) -> list[Line]:
+    """Return an answer as lines for a terminal: the first rows of each table, or every row."""
     lines: list[Line] = [*answer.headline, ""] if answer.headline else []
     for name, frame in answer.tables.items():
         shown = _without_unrecorded(frame) if answer.notes else frame
         if len(shown):
-            lines += [*_lines_of_table(answer, name, shown), ""]
+            lines += [*_lines_of_table(answer, name, shown, all_rows=all_rows), ""]
     return [*lines, *answer.closing] if answer.closing else lines[:-1]
 
 
-def _lines_of_table(answer: Answer, name: str, frame: pd.DataFrame) -> list[Line]:
+def _lines_of_table(answer: Answer, name: str, frame: pd.DataFrame, *, all_rows: bool) -> list[Line]:
     """Return the first rows of a table; of many ranks the worst, and what is typical."""
-    if name in answer.worst_by and frame["rank"].nunique() > MANY_RANKS:
-        worst, hidden = worst_and_typical(frame, answer.worst_by[name])
-        return [*table_lines(answer.title_of(name), worst, ROWS_SHOWN), *more_ranks(hidden)]
-    limit = ROWS_SHOWN if len(answer.tables) == 1 else ROWS_OF_MANY
-    return table_lines(answer.title_of(name), frame, answer.most_rows or limit)
+    limit, more = EVERY_ROW if all_rows else answer.rows_shown(name), []
+    if not all_rows and name in answer.worst_by and frame["rank"].nunique() > MANY_RANKS:
+        frame, hidden = worst_and_typical(frame, answer.worst_by[name])
+        limit, more = ROWS_SHOWN, more_ranks(hidden)
+    order, share_of = ORDER.get(name, ()), SHARE_OF.get(name, {})
+    return [*table_lines(answer.title_of(name), frame, limit, order=order, share_of=share_of), *more]
 
 
 def _paragraph(text: str) -> str:
@@ -173,7 +184,7 @@ def _paragraph(text: str) -> str:
 
 def _html_of_table(answer: Answer, name: str, frame: pd.DataFrame) -> str:
     """Return the first rows of a table for a notebook."""
-    shown = display(frame, answer.most_rows or (ROWS_SHOWN if len(answer.tables) == 1 else ROWS_OF_MANY))
+    shown = display(frame, answer.rows_shown(name))
     more = f", and {shown.left_out:,} more rows" if shown.left_out else ""
     caption = f"{answer.title_of(name)}{f': {shown.shared}' if shown.shared else ''}{more}"
     numbers = [at for at in range(len(shown.headings)) if at not in shown.texts]

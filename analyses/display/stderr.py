@@ -17,13 +17,31 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-def write_lines(lines: Iterable[str], to: TextIO) -> None:
-    """Write lines of which nothing moves a cursor or makes a second line."""
-    to.write("".join(f"{sanitize(line)}\n" for line in lines))
+NARROWEST = 40
+
+
+def write_lines(lines: Iterable[str], to: TextIO, *, wide: bool = False) -> None:
+    """Write lines of which nothing moves a cursor or makes a second line; a terminal breaks them between words."""
+    room = None if wide else terminal_columns(to)
+    clean = list(map(sanitize, lines))
+    if room is not None:
+        from hta_graph.text.wrap import wrapped  # late: most output goes to no terminal or is a table
+
+        clean = [part for line in clean for part in wrapped(line, room)]
+    to.write("".join(f"{line}\n" for line in clean))
+
+
+def terminal_columns(file: TextIO) -> int | None:
+    """Return how wide the terminal behind a file is; None of a pipe or a file."""
+    if not file.isatty():
+        return None
+    import shutil  # late: it imports what unpacks archives
+
+    return max(shutil.get_terminal_size().columns, NARROWEST)
 
 
 def say(line: str) -> None:
-    """Print a line about the work on standard error; where that takes none, nobody can be told."""
+    """Print a line about the work on standard error, if that takes any."""
     with suppress(OSError):
         write_lines([line], sys.stderr)
         sys.stderr.flush()

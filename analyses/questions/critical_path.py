@@ -179,9 +179,9 @@ def _owner_text(graph: DependencyGraph) -> str:
 
 def _class_lines(path: CriticalPath) -> list[Line]:
     """List the classes, longest first."""
-    length, meanings = max(path.length_ns, 1), class_meanings(path.graph)
+    length, words, meanings = max(path.length_ns, 1), short_labels(path.graph), class_meanings(path.graph)
     found = sorted(((ns, bound) for bound, ns in path.by_bound_ns.items() if ns), key=lambda item: -item[0])
-    rows = [[duration_text(ns), percent(ns / length), bound, meanings[bound]] for ns, bound in found]
+    rows = [[duration_text(ns), percent(ns / length), words[bound], meanings[bound]] for ns, bound in found]
     return table(rows, left=[2, 3], words=[3])
 
 

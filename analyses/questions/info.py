@@ -65,7 +65,7 @@ def info_lines(info: dict[str, Any]) -> list[Line]:
     lines += ["events", *table([[f"{n:,}", kind] for kind, n in info["kinds"].items() if n], left=[1]), ""]
     lines += ["lanes", *_lane_lines(info["lanes"]), ""]
     edges = [[f"{n['recorded']:,}", f"{n['inferred']:,}", kind, EDGE[kind]] for kind, n in info["edges"].items()]
-    lines += ["edges", *table(edges, ["recorded", "inferred", "kind", "in words"], left=[2, 3], words=[3]), ""]
+    lines += ["edges", *table(edges, ["recorded", "inferred", "kind", "meaning"], left=[2, 3], words=[3]), ""]
     found = [[f"{n:,}", key] for key, n in info["diagnostics"].items() if n]
     return lines + (
         ["diagnostics", *table(found, left=[1])] if found else ["diagnostics: nothing dropped, repaired or unresolved"]

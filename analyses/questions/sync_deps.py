@@ -101,7 +101,7 @@ def _kind_lines(found: SyncDependencies) -> list[Line]:
         for kind in EdgeKind
         if (chosen := edges.kind == kind).any()
     ]  # fmt: skip
-    return table(rows, ["recorded", "inferred", "binding", "kind", "in words"], left=[3, 4], words=[4])
+    return table(rows, ["recorded", "inferred", "binding", "kind", "meaning"], left=[3, 4], words=[4])
 
 
 def _longest_waits(found: SyncDependencies) -> list[Line]:

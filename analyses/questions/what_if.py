@@ -461,8 +461,8 @@ def _class_lines(found: WhatIf) -> list[Line]:
     """List the classes of both paths, those of the recorded one that take longest first."""
     before, after = found.replayed.path_before.by_bound_ns, found.replayed.path_after.by_bound_ns
     shown = sorted((bound for bound in before if before[bound] or after[bound]), key=lambda bound: -before[bound])
-    meanings = class_meanings(found.graph)
-    rows = [[*_three_times(before[bound], after[bound]), bound, meanings[bound]] for bound in shown]
+    words, meanings = short_labels(found.graph), class_meanings(found.graph)
+    rows = [[*_three_times(before[bound], after[bound]), words[bound], meanings[bound]] for bound in shown]
     whole = [*_three_times(found.replayed.measured_ns, found.replayed.predicted_ns), "together", ""]
     header = ["before", "after", "saved", "class", ""]
     return ["time on the critical path", *table([*rows, whole], header, left=[3, 4], words=[4])]
@@ -519,7 +519,7 @@ def _opportunity_lines(found: WhatIf) -> list[Line]:
     named = _scenario_lines(found)
     ask = "--scale KIND:WHAT=FACTOR predicts one of them, --scenario NAME a named change (--scenarios lists these)"
     title = "what would be gained; rows overlap"
-    listed = table(rows, header, left=texts, names=[5, texts[-1]])
+    listed = table(rows, header, left=texts, names=[5, texts[-1]], order=[1, 2, 5, 4, 3, texts[-1]])
     return ["", *([title, *listed] if listed else ["nothing on the path can change"]), *more, *named, "", ask]
 
 

@@ -21,6 +21,8 @@ MANGLED = re.compile(r"_Z(?:L|N[rVK]*)?(?=\d|St)")
 NO_NAME = re.compile(r"(?:L[a-z]n?\d{1,20}E|S[0-9A-Z]{0,4}_|T\d{0,4}_|DF\d{1,3}[b_x]?|[^\dE])*+")
 """What stands between the names of a mangled name and has digits that are no lengths: literals, references, float16."""
 LENGTH = re.compile(r"\d{1,4}")
+COMMON_BEGINNING = 8
+"""A beginning that all texts share is left out only if it is longer than this."""
 
 
 def shorten_middle(text: str, size: int) -> str:
@@ -114,13 +116,31 @@ def short_names(names: Sequence[str], longest: int | None = None) -> list[str]:
 
 
 def shorten_distinct(texts: Sequence[str], size: int) -> list[str]:
-    """Cut texts to a number of characters; different ones stay different.
+    """Cut texts to a number of characters; different ones stay different: without a common beginning, else numbered.
 
     >>> shorten_distinct(["stream 1 of a long name", "stream 2 of a long name", "stream 3"], 12)
     ['strea…ame #1', 'strea…ame #2', 'stream 3']
+    >>> shorten_distinct(["executed_op_add.sum", "executed_op_mul.sum"], 12)
+    ['…add.sum', '…mul.sum']
     """
-    shown = _numbered_where_equal({text: text for text in texts}, size)
+    whole = {text: text for text in texts}
+    shown = _numbered_where_equal(whole, size)
+    begins = _common_beginning(whole)
+    ends = {text: f"…{text.removeprefix(begins)}" for text in whole}
+    is_numbered = any(shown[text] != shorten_middle(text, size) for text in whole)
+    if is_numbered and len(begins) > COMMON_BEGINNING and all(len(end) <= size for end in ends.values()):
+        shown = ends
     return [shown[text] for text in texts]
+
+
+def _common_beginning(texts: Collection[str]) -> str:
+    """Return what all texts begin with.
+
+    >>> _common_beginning(["executed_add", "executed_and", "executed_mul"])
+    'executed_'
+    """
+    first, last = min(texts, default=""), max(texts, default="")
+    return first[: next((at for at, char in enumerate(first) if not last.startswith(char, at)), len(first))]
 
 
 def _numbered_where_equal(texts: Mapping[str, str], size: int | None) -> dict[str, str]:
