@@ -79,8 +79,8 @@ def _uncut_display(frame: pd.DataFrame, limit: int, *, compact: bool) -> Display
     frame, same = frame.drop(columns=common), []
     if compact:
         frame, same = _without_constants(_without_zero_rows(frame))
-    # A few rows more take no more room than the line that would tell of them.
-    limit = len(frame) if len(frame) <= limit + 2 else limit
+        # Two rows more take about as much room as the line that would name them.
+        limit = len(frame) if len(frame) <= limit + 2 else limit
     # A column of which nothing is known in any row would only take room.
     shown = frame.iloc[:limit].dropna(axis=1, how="all")
     shown = shown.iloc[:, _long_text_last(shown)]
