@@ -94,7 +94,7 @@ def _rich_table(console: Console, found: FittedTable) -> Table:
     for at in range(len(table.rows[0])):
         heading = "\n".join(map(sanitize, table.header[at].split())) if table.header else ""
         justify: JustifyMethod = "left" if at in table.texts else "right"
-        # Letters that are two columns wide are not known to whoever cut the texts: no text takes more than its share.
+        # Texts were cut by their number of letters, some of which are two columns wide: none takes more than its share.
         widest = found.widths[at] if found.widths else None
         made.add_column(heading, justify=justify, no_wrap=at not in table.words, max_width=widest)
     for row in table.rows:
@@ -103,7 +103,7 @@ def _rich_table(console: Console, found: FittedTable) -> Table:
 
 
 def _coloured(text: str, console: Console, style: str = "") -> Text:
-    """Return a printable text with classes in their colours; an object, so that nothing in it is read as markup."""
+    """Return a printable text with classes in their colors, as an object: nothing in it is markup."""
     from rich.text import Text
 
     made = Text(sanitize(text), style, overflow="ellipsis")

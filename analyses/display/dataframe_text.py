@@ -1,4 +1,4 @@
-"""DataFrames for people: times in ms, shares in percent, keys and headings in words, long texts last.
+"""DataFrames for people: times in ms, shares in percent, labels instead of keys, long texts last.
 
 A column with one value in all rows is part of the title. Of many ranks a terminal gets the worst ones, then what is
 typical of all.
@@ -26,7 +26,7 @@ ARROW = " → "
 NAMES = ("kernel", "name", "operator", "kernel_sequence", "kernels", "next")
 """Names of events are short on terminals and pages; files get them in full. The first one names a row."""
 KEYS = ("cause", "bound_by", "class")
-"""Columns of keys, which are printed as their words."""
+"""Columns of keys, which are printed as their labels."""
 SHARED = ("rank", "scope")
 UNGROUPED = ("rank", "step", "number", "correlation", "external_id", "last_rank", "late_rank", "worst_rank", "group")
 UNGROUPED_ENDINGS = ("_index", "_id", "_step", "_rank")
@@ -54,7 +54,7 @@ class Display:
 
 
 def display(frame: pd.DataFrame, limit: int) -> Display:
-    """Return the first rows of a table as text, with short names and words instead of keys.
+    """Return the first rows of a table as text, with short names, and labels instead of keys.
 
     The longest texts come last; a rank and a scope that all rows share are apart.
     """
@@ -76,7 +76,8 @@ def _uncut_display(frame: pd.DataFrame, limit: int, *, compact: bool) -> Display
     # A rank and a scope that all rows share are in the title, which saves two columns.
     common = [name for name in SHARED if name in frame and len(frame) and (frame[name] == frame[name].iloc[0]).all()]
     shared = ", ".join(f"rank {frame[name].iloc[0]}" if name == "rank" else str(frame[name].iloc[0]) for name in common)
-    frame, same = frame.drop(columns=common), []
+    frame = frame.drop(columns=common)
+    same: list[str] = []
     if compact:
         frame, same = _without_constants(_without_zero_rows(frame))
         # Two rows more take about as much room as the line that would name them.
@@ -100,11 +101,11 @@ def _without_zero_rows(frame: pd.DataFrame) -> pd.DataFrame:
     if not len(amounts.columns) or not set(KEYS) & set(frame):
         return frame
     is_told = amounts.fillna(0).to_numpy().any(axis=1)
-    return frame[is_told] if is_told.any() else frame
+    return frame.loc[is_told] if is_told.any() else frame
 
 
 def _without_constants(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Leave out the columns that have one value in all rows; return also what these say, for the title."""
+    """Leave out the columns that have one value in all rows; return also these values, to print them once."""
     if len(frame) < 2:
         return frame, []
     same = [name for name in frame if frame[name].notna().all() and (frame[name] == frame[name].iloc[0]).all()]
@@ -116,7 +117,7 @@ def _without_constants(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _value_text(name: str, value: Any) -> str:
-    """Name a value and its unit in words.
+    """Return a value with its heading and its unit.
 
     >>> _value_text("shared_ns", 0), _value_text("group", "tp"), _value_text("stream", "stream 0:1:7")
     ('shared 0 ms', 'group tp', 'stream 0:1:7')
@@ -173,7 +174,7 @@ def _key_columns(frame: pd.DataFrame, shown: Sequence[str]) -> list[str]:
 
 
 def _is_number(column: pd.Series[Any]) -> bool:
-    """Tell a column of numbers from one of texts."""
+    """Return whether a column holds numbers, not texts."""
     return column.dtype.kind in "iufb"
 
 
@@ -208,7 +209,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {**dict.fromkeys(KEYS, SHORT), "side":
 
 
 def heading_of(name: str) -> str:
-    """Name a column in words and with its unit.
+    """Return the heading of a column, with its unit.
 
     >>> heading_of("cpu_ns"), heading_of("idle_share"), heading_of("control_count")
     ('CPU ms', 'idle %', 'before count')
@@ -242,7 +243,7 @@ def _cell_text(name: str, value: Any) -> str:
 
 
 def _is_name_column(column: str) -> bool:
-    """Tell a column of identities from one of amounts.
+    """Return whether the numbers of a column name something, and are no amounts.
 
     >>> _is_name_column("peak_event_index"), _is_name_column("bytes")
     (True, False)
@@ -251,24 +252,24 @@ def _is_name_column(column: str) -> bool:
 
 
 def _is_missing(value: Any) -> bool:
-    """Tell pandas' several kinds of nothing from values."""
+    """Return whether a value is missing, in any of the ways of pandas."""
     import pandas as pd
 
     return value is None or value is pd.NA or (isinstance(value, float) and value != value)
 
 
 MANY_RANKS = 32
-"""Of more ranks than this nobody reads one line each."""
+"""With more ranks than this, a table shows the worst and the typical ones."""
 RANKS_LISTED = 10
 TYPICAL = {"median": 50, "p95": 95}
 """What stands for all ranks: what half, and 95%, of them do not exceed."""
 
 
 def worst_and_typical(frame: pd.DataFrame, by: str) -> tuple[pd.DataFrame, int]:
-    """Return the rows of the worst ranks, then what is typical, and how many ranks are not among them.
+    """Return the rows of the worst ranks, then the typical values, and the number of ranks not listed.
 
-    Each stretch has its own, where the table tells of several. What is typical is told column by column: values that
-    occurred, nothing is interpolated.
+    Each window has its own rows. Typical values are chosen column by column: all of them occurred, none is
+    interpolated.
 
     >>> import pandas as pd
     >>> of_ranks = pd.DataFrame({"rank": range(40), "scope": "step 1", "wait_ns": range(40)})
@@ -306,6 +307,6 @@ def more_ranks(hidden: int) -> list[str]:
     """Say how many ranks are not listed, and where they are.
 
     >>> more_ranks(1014), more_ranks(0)
-    (['  and 1,014 ranks more; --json FILE lists all'], [])
+    (['  … 1,014 more ranks; --json FILE lists all'], [])
     """
-    return [f"  and {hidden:,} ranks more; --json FILE lists all"] if hidden else []
+    return [f"  … {hidden:,} more ranks; --json FILE lists all"] if hidden else []

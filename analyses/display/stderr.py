@@ -1,6 +1,6 @@
-"""Standard error: lines, and how far the work is as a bar, which is gone at the end and never in a pipe or a file.
+"""Standard error: lines, and a progress bar, which is cleared at the end and never written to a pipe or a file.
 
-It is the one way of text to a terminal: names in it may be anybody's.
+All text to a terminal goes through here, because a trace can hold any characters.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NARROWEST = 40
 
 
 def write_lines(lines: Iterable[str], to: TextIO, *, wide: bool = False) -> None:
-    """Write lines of which nothing moves a cursor or makes a second line; a terminal breaks them between words."""
+    """Write lines without control characters; on a terminal they wrap at words."""
     room = None if wide else terminal_columns(to)
     clean = list(map(sanitize, lines))
     if room is not None:
@@ -48,7 +48,7 @@ def say(line: str) -> None:
 
 
 class ProgressLine:
-    """A bar on standard error while several things are done."""
+    """A progress bar on standard error."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -56,7 +56,7 @@ class ProgressLine:
         self._shown: Progress | None = None
 
     def update(self, done: int, total: int) -> None:
-        """Show how many are done, and of how many."""
+        """Show how many are done, of how many."""
         if not self._is_terminal or total <= 1:
             return
         if self._shown is None:
@@ -70,7 +70,7 @@ class ProgressLine:
         say(line)
 
     def clear(self) -> None:
-        """Take the bar away, until the next update."""
+        """Remove the bar until the next update."""
         if self._shown is not None:
             self._shown.stop()
             self._shown = None
@@ -83,7 +83,7 @@ class ProgressLine:
 
 
 def _new_bar(what: str, total: int) -> Progress:
-    """Make a bar that draws itself only when it is told to: a thread of its own would be forked with the readers."""
+    """Make a bar that draws itself on update only: a thread of its own would be forked with the readers."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 

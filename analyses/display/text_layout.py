@@ -97,9 +97,9 @@ def clipped(text: str, size: int) -> str:
 
 
 SHORT_TEXT = 24
-"""Texts up to this length are never cut."""
-MAIN_NAME = 28
-"""The same of the first text and of the first name, which say what a row is about."""
+"""Texts up to this length are short."""
+LEAST_TEXT, LEAST_MAIN, GOOD_MAIN = 22, 28, 40
+"""How narrow texts can be; of those that say what a row is about, which columns that matter less give way to."""
 NARROW, LONGEST_WORD = 16, 24
 """The least and the most room that a column of words needs, in which they wrap."""
 LONGEST_NAME = 60
@@ -122,8 +122,9 @@ def fitted(table: TextTable, room: int) -> FittedTable:
     short = _with_short_names(table)
     sizes, order = _column_sizes(short), _by_importance(short)
     least = [_least_width(short, at, size, order) for at, size in enumerate(sizes)]
+    good = [_least_width(short, at, size, order, GOOD_MAIN) for at, size in enumerate(sizes)]
     chosen, left = list(range(len(sizes))), room
-    if sum(least) + COLUMN_GAP * len(least) > room:
+    if sum(good) + COLUMN_GAP * len(good) > room:
         chosen = []
         for at in order:
             if least[at] + COLUMN_GAP <= left:
@@ -164,7 +165,7 @@ def _by_importance(table: TextTable) -> Sequence[int]:
     return table.order or list(dict.fromkeys([0, *table.names, *range(len(table.rows[0]))]))
 
 
-def _least_width(table: TextTable, at: int, size: int, order: Sequence[int]) -> int:
+def _least_width(table: TextTable, at: int, size: int, order: Sequence[int], main: int = LEAST_MAIN) -> int:
     """Return how narrow a column can be: numbers are whole."""
     if at not in table.texts:
         return size
@@ -172,8 +173,8 @@ def _least_width(table: TextTable, at: int, size: int, order: Sequence[int]) -> 
     if at in table.words:
         longest = _longest_word([row[at] for row in table.rows])
         return max(min(size, max(NARROW, min(longest, LONGEST_WORD))), heading)
-    main = [next((other for other in order if other in of), -1) for of in (table.texts, table.names)]
-    return max(min(size, MAIN_NAME if at in main else SHORT_TEXT), heading)
+    says_what = [next((other for other in order if other in of), -1) for of in (table.texts, table.names)]
+    return max(min(size, main if at in says_what else LEAST_TEXT), heading)
 
 
 def _cut_to_fit(

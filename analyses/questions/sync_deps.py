@@ -123,7 +123,8 @@ def _longest_waits(found: SyncDependencies) -> list[Line]:
         header.insert(1, "rank")
         rows = [[row[0], str(rank), *row[1:]] for rank, row in zip(ranks, rows, strict=True)]
     names = range(len(header) - 3, len(header))
-    return ["", "the longest waits", *table(rows, header, left=[*names], names=[*names])]
+    order = [*range(len(header) - 2), len(header) - 1, len(header) - 2]
+    return ["", "the longest waits", *table(rows, header, left=[*names], names=[*names], order=order)]
 
 
 def _waited_ns(found: SyncDependencies, part: SyncPairs) -> Ints:

@@ -13,7 +13,7 @@ FRAME = re.compile(r"(?:.*/)?([^/]+\.py\(\d+\): .*)", re.DOTALL)
 PREFIX = re.compile(r"^nccl(Dev)?Kernel_(?!Generic)(?=\w)|^autograd::engine::evaluate_function: |^nn\.Module: ")
 FUNCTION = re.compile(r"[\w:~]+[<(]")
 DISTINCTIVE = re.compile(r"[Ff]unctor|_kernel|Kernel|Ops$|gemm|Gemm|fprop|dgrad|wgrad|[a-z]Op$|Flash|Attn")
-"""In the names of functors and inner kernels, which tell one instance of a C++ template from another."""
+"""Marks of functors and inner kernels, by which instances of a C++ template differ."""
 BETWEEN_NAMES = re.compile(r"( [→⇒] |^rank \d+: )")
 """Between the names of a sequence, each of which is shortened by itself, and before that of an event of a job."""
 
@@ -36,7 +36,7 @@ def shorten_middle(text: str, size: int) -> str:
 
 
 def closest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """Return the names that someone who mistyped one may have meant, the closest first; upper case is as good as lower.
+    """Return the names closest to a mistyped one, the closest first, regardless of case.
 
     >>> closest_names("launch_free", ["launches_free", "fused"]), closest_names("ATEN::MM", ["aten::mm"])
     (['launches_free'], ['aten::mm'])
@@ -48,7 +48,7 @@ def closest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 
 def suggest_known(word: str, known: Collection[str]) -> str:
-    """Say which words there are for somebody who gave another one: the close one, if there is any, and all.
+    """Return the valid words for an error about an unknown one: a close one, if there is any, and all.
 
     >>> suggest_known("raed", ["read", "write"]), suggest_known("x", ["read", "write"])
     ('did you mean read? There are: read, write', 'there are: read, write')
@@ -58,7 +58,7 @@ def suggest_known(word: str, known: Collection[str]) -> str:
 
 
 def short_name(name: str) -> str:
-    """Shorten a name: of a C++ kernel the function and what tells it from others, of a Python frame the file's name.
+    """Shorten a name: a C++ kernel to its function and distinctive part, a Python frame to its file's name.
 
     >>> short_name("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)")
     'vectorized_elementwise [CUDAFunctor_add]'
@@ -79,7 +79,7 @@ def short_name(name: str) -> str:
 
 
 def _is_function(name: str) -> bool:
-    """Tell a C++ function with its arguments from other names."""
+    """Return whether a name is a C++ function with its arguments."""
     if name.startswith("void "):
         return True
     return bool(FUNCTION.match(name)) and name.partition(" [clone")[0].endswith((">", ")"))

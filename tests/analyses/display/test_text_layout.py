@@ -134,9 +134,9 @@ def test_keys_are_printed_as_their_words() -> None:
 
 def test_words_are_wrapped_and_never_cut() -> None:
     words = "a call returns when all streams of a device have finished"
-    text = text_of(table([["1", words]], ["count", "in words"], left=[1], words=[1]), 60)
+    text = text_of(table([["1", words]], ["count", "meaning"], left=[1], words=[1]), 60)
     assert "…" not in text
-    assert " ".join(text.split()) == f"in count words 1 {words}"
+    assert " ".join(text.split()) == f"count meaning 1 {words}"
 
 
 def test_a_column_of_which_nothing_is_known_takes_no_room() -> None:
