@@ -189,6 +189,13 @@ def add_per_step(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--per-step", action="store_true", help="print one row per step instead of one per rank")
 
 
+def add_all_rows(parser: argparse.ArgumentParser) -> None:
+    """Add the number of rows that are printed of each table."""
+    heading(parser, OUTPUT).add_argument(
+        "--all", action="store_true", dest="all_rows", help="print every row of every table"
+    )
+
+
 def add_table_answer(parser: argparse.ArgumentParser) -> None:
     """Add what an answer that is a table can be written as."""
     output = heading(parser, OUTPUT)

@@ -75,19 +75,21 @@ def run_command(options: argparse.Namespace) -> None:
 class Outputs:
     """Where an answer goes: to files, else to the terminal, uncut if ``wide``.
 
-    ``left_out`` are the errors of files that could not be read; JSON lists them.
+    ``all_rows`` prints every row of its tables. ``left_out`` are the errors of files that could not be read; JSON lists
+    them.
     """
 
     json: str | None = None
     csv: str | None = None
     plot: str | None = None
     wide: bool = False
+    all_rows: bool = False
     left_out: Sequence[HtaGraphError] = ()
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Outputs:
         """Return the outputs of a command line."""
-        return cls(options.json, options.csv, options.plot, options.wide, options.left_out)
+        return cls(options.json, options.csv, options.plot, options.wide, options.all_rows, options.left_out)
 
     @property
     def is_terminal(self) -> bool:

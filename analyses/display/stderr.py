@@ -19,9 +19,27 @@ if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
 
 
-def write_lines(lines: Iterable[str], to: TextIO) -> None:
-    """Write lines without control characters, each on one line."""
-    to.write("".join(f"{sanitize(line)}\n" for line in lines))
+NARROWEST = 40
+
+
+def write_lines(lines: Iterable[str], to: TextIO, *, wide: bool = False) -> None:
+    """Write lines without control characters; on a terminal they wrap at words."""
+    room = None if wide else terminal_columns(to)
+    clean = list(map(sanitize, lines))
+    if room is not None:
+        from hta_graph.text.wrap import wrapped  # late: most output goes to no terminal or is a table
+
+        clean = [part for line in clean for part in wrapped(line, room)]
+    to.write("".join(f"{line}\n" for line in clean))
+
+
+def terminal_columns(file: TextIO) -> int | None:
+    """Return the width of the terminal behind a file; None for a pipe or a file."""
+    if not file.isatty():
+        return None
+    import shutil  # late: it imports what unpacks archives
+
+    return max(shutil.get_terminal_size().columns, NARROWEST)
 
 
 def say(line: str) -> None:
@@ -144,7 +162,7 @@ def _new_stage(stage: str, total: int) -> Progress:
 
 
 def _new_progress(what: str, total: int, *columns: ProgressColumn) -> Progress:
-    """Make a line that is drawn on request only: a thread that draws would be copied into forked processes."""
+    """Make a line that draws itself on update only: a thread of its own would be forked with the readers."""
     from rich.console import Console
     from rich.progress import Progress, TextColumn
 

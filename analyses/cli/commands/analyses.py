@@ -15,6 +15,7 @@ from analyses.catalogue import CATALOGUE
 from analyses.cli.command import Command
 from analyses.cli.options import (
     OUTPUT,
+    add_all_rows,
     add_flags,
     add_flight,
     add_inputs,
@@ -103,7 +104,7 @@ def analysis_commands() -> dict[str, Command]:
 def analysis_command(entry: IndexEntry) -> Command:
     """Make the command of an analysis: shared options and its own flags."""
     between_ranks = () if entry.from_summaries == "no" else (add_flight, add_summaries)
-    shared = (add_inputs, add_jobs, *between_ranks, add_window, add_per_step, add_table_answer)
+    shared = (add_inputs, add_jobs, *between_ranks, add_all_rows, add_window, add_per_step, add_table_answer)
     return Command(
         name=entry.name,
         help=entry.help,

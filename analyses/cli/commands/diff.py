@@ -14,6 +14,7 @@ from analyses.cli.command import Command
 from analyses.cli.options import (
     READING,
     WINDOW,
+    add_all_rows,
     add_jobs,
     add_salvage,
     add_summaries,
@@ -189,6 +190,14 @@ DIFF = Command(
     ),
     examples=("diff trace.json.gz slower.json.gz", "diff trace.json.gz slower.json.gz --step 2 --fail-above 80%"),
     page="comparing.md",
-    options=(_add_pair, add_jobs, add_summaries, add_window_and_loading, _add_test_step, add_table_answer),
+    options=(
+        _add_pair,
+        add_jobs,
+        add_summaries,
+        add_all_rows,
+        add_window_and_loading,
+        _add_test_step,
+        add_table_answer,
+    ),
     run=_run_diff,
 )
