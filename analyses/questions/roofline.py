@@ -615,7 +615,7 @@ def answer(scopes: Sequence[Scope], peaks: str | None = None) -> Answer:
 
     Args:
         scopes: where to look.
-        peaks: a file with the peaks of a device, or the name of a device that is known (``docs/peaks.md``); without it
+        peaks: a file with the peaks of a device, or the name of a device that is known (``docs/reference/roofline.md``); without it
             those of the GPU that the trace names.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Waits of streams of which the file has no record, inferred where chance is improbable (``docs/inferred_waits.md``).
+"""Waits of streams of which the file has no record, inferred where chance is improbable (``docs/reading/inferred_waits.md``).
 
            since                           start
 stream 7    work] ......... hole .......... [held back     enqueued in time, held back by nothing that is known

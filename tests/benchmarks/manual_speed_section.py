@@ -1,4 +1,4 @@
-"""The manual's section about speed, as the benchmark beside HTA writes it between two marks of ``docs/proof.md``."""
+"""The manual's section about speed, as the benchmark beside HTA writes it between two marks of ``docs/evidence/index.md``."""
 
 from __future__ import annotations
 

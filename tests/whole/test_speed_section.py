@@ -10,7 +10,7 @@ import pytest
 from tests.benchmarks.hta_comparison import HTA, HTA_ALONE, HTA_LOAD, IN_PROCESS, LOADS, OURS, Measured
 from tests.benchmarks.manual_speed_section import BEGIN, END, speed_section, write_speed_section
 
-PAGE = Path(__file__).parents[2] / "docs" / "proof.md"
+PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "index.md"
 SECONDS = {LOADS: 2.0, OURS: 1.0, HTA: 19.0, HTA_LOAD: 6.0, HTA_ALONE: 8.0, IN_PROCESS: 0.1}
 SIZES = {"text_bytes": 54_000_000, "events": 151_000, "edges": 200_000, "edge_bytes": 2_000_000}
 
