@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from analyses.analysis import Analysis
 from analyses.cli.all_commands import COMMAND_GROUPS
 from analyses.cli.command import Command
+from hta_graph.graph.dependency_graph import DIAGNOSTICS
 from hta_graph.model import EDGE_MEANING, EdgeKind
+from tests import device_table, operator_model_table
 from tests.generate.index import every_analysis
 from tests.generate.reference import filled, graphs_page, questions_page
 from tests.support.cli_parsers import options_of, positionals_of
@@ -18,6 +20,7 @@ __all__ = ["PAGES"]
 ROW_OF_COMMAND = re.compile(r"^\| `hta-graph ([a-z-]+) INPUT[^|]*` \|.*\n", re.MULTILINE)
 SEVERAL_RANKS = "## Several ranks\n\n| command | what it answers |\n|---|---|\n"
 ROWS_OF_TABLES = re.compile(r"(?<=^\| schema \| tables \|\n\|---\|---\|\n)(\|.*\n)*", re.MULTILINE)
+ROWS_OF_COUNTS = re.compile(r"(?<=^\| key \| counts \|\n\|---\|---\|\n)(\|.*\n)*", re.MULTILINE)
 TABLE = re.compile(r"^(\|.*\n)+", re.MULTILINE)
 
 
@@ -54,7 +57,7 @@ def _edges(page: str) -> str:
     """Add the rows of edge kinds that have none."""
     missing = [kind for kind in EdgeKind if f"`{kind.label}`" not in page.partition("\n\nHow many")[0]]
     return _behind_table(
-        page, "# The edges of the graph\n", (f"| `{kind.label}` | {EDGE_MEANING[kind].says} |\n" for kind in missing)
+        page, "# Edges of the graph\n", (f"| `{kind.label}` | {EDGE_MEANING[kind].says} |\n" for kind in missing)
     )
 
 
@@ -70,10 +73,11 @@ def _call(analysis: Analysis) -> list[str]:
 
 
 def _machine_output(page: str) -> str:
-    """Renew the table of the tables of all analyses."""
+    """Renew the tables of all analyses and of the diagnostics."""
     listed = ((one.name, ", ".join(f"`{name}`" for name in one.tables)) for one in every_analysis().values())
     rows = "".join(f"| `hta-graph/{name}/1` | {tables} |\n" for name, tables in listed)
-    return ROWS_OF_TABLES.sub(lambda _: rows, page)
+    counts = "".join(f"| `{key}` | {meaning} |\n" for key, meaning in DIAGNOSTICS.items())
+    return ROWS_OF_COUNTS.sub(lambda _: counts, ROWS_OF_TABLES.sub(lambda _: rows, page))
 
 
 PAGES: Mapping[str, Callable[[str], str]] = {
@@ -83,5 +87,7 @@ PAGES: Mapping[str, Callable[[str], str]] = {
     "reference/hta_graph.md": graphs_page,
     "reference/analyses.md": questions_page,
     "reference/hta.md": filled,
+    "evidence/devices.md": device_table.PART.renewed,
+    "evidence/operator_models.md": operator_model_table.PART.renewed,
 }
 """Page of ``docs/`` → what renews it."""
