@@ -1,7 +1,7 @@
 """The deep run: fuzz, attacks and costs at size, and its page: ``python -m tests.deep_run [--scale 0.1] [STEP …]``.
 
-Each step has a section of ``docs/evidence/deep_run.md`` that says when, at which commit and with how many cases it last ran; a
-run of some steps leaves the other sections as they are.
+Each step has a section of ``docs/evidence/deep_run.md`` that says when, at which commit and with how many cases
+it last ran; a run of some steps leaves the other sections as they are.
 """
 
 from __future__ import annotations
