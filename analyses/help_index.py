@@ -157,7 +157,7 @@ INDEX: tuple[IndexEntry, ...] = (
         help='Who came last to each collective of several ranks, how long the others waited, how long it transferred.',
         more='Clocks of ranks are compared by what these did together, and corrected where that contradicts them.',
         examples=('collectives job', 'collectives job --step 2 --csv collectives.csv'),
-        page='ranks.md',
+        page='reading/ranks.md',
         from_summaries='yes',
         module='analyses.questions.collectives',
     ),

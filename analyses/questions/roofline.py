@@ -615,8 +615,8 @@ def answer(scopes: Sequence[Scope], peaks: str | None = None) -> Answer:
 
     Args:
         scopes: where to look.
-        peaks: a file with the peaks of a device, or the name of a device that is known (``docs/peaks.md``); without it
-            those of the GPU that the trace names.
+        peaks: a file with the peaks of a device, or the name of a known device (``docs/reference/roofline.md``); by
+            default those of the GPU that the trace names.
 
     Raises:
         UsageError: the peaks cannot be read.

@@ -30,7 +30,7 @@ SCHEMA = Command(
     help="The JSON Schemas of what the other commands write.",
     more="Without a name it lists them; with one it prints the file, for a validator of yours.",
     examples=("schema", "schema critical-path"),
-    page="machine_output.md",
+    page="reference/machine_output.md",
     options=(_add_name,),
     run=_run_schema,
 )

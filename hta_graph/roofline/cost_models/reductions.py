@@ -213,11 +213,11 @@ ORDERING = (
     ),
     CostModel(("aten::sort",), "none: depends on the method", "input + values + places", _sort),
     CostModel(("aten::topk",), "none: depends on the method", "input + values + places", _topk),
-    CostModel(("aten::nonzero",), "1 per element: a comparison", "input; how much is written is not told", _nonzero),
+    CostModel(("aten::nonzero",), "1 per element: a comparison", "input; the amount written is not recorded", _nonzero),
     CostModel(
         ("aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::_unique"),
-        "none: depends on the method", "input; how much is written is not told", _unique,
+        "none: depends on the method", "input; the amount written is not recorded", _unique,
     ),
     CostModel(("aten::histc",), "3 per element", "input + counts", _histogram),
-    CostModel(("aten::bincount",), "1 per element", "input + weights; how much is written is not told", _bincount),
+    CostModel(("aten::bincount",), "1 per element", "input + weights; the amount written is not recorded", _bincount),
 )  # fmt: skip
