@@ -26,33 +26,33 @@ SAYS = {
     "report": "the report and the timeline, as pages",
     "catalogue": "all questions",
     "diff": "two runs or jobs\nside by side",
-    "help_index": "what the command line\nknows of each question",
-    "questions": "one file per question, its figure beside it;\nnone imports another",
-    "analysis": "what answers share",
+    "help_index": "command-line descriptions\nof the questions",
+    "questions": "one file per question, with its figure;\nnone imports another",
+    "analysis": "shared by answers",
     "chakra": "workloads for simulators: converted, checked, simulated",
     "export": "files for other programs: Parquet, JSON, Perfetto, pictures, anonymized traces",
-    "multi_rank": "ranks are read in parallel,\nmatched and joined; why they wait",
-    "roofline": "what operators demand\nof the hardware",
+    "multi_rank": "ranks: read in parallel,\nmatched and joined; waits",
+    "roofline": "costs of operators,\npeaks of devices",
     "build": "a trace and rules\nbecome a graph",
     "dataframe_import": "DataFrames\nbecome a graph",
     "gpu_activity": "kinds of GPU work,\nqueues, overlap",
     "what_if": "replay with changes:\nscenarios, slack",
-    "attribution": "whose work\nit is",
+    "attribution": "owners of\nwork",
     "dependencies": "a rule for each reason to wait",
     "paths": "windows, critical paths, idle gaps",
     "alignment": "sequences of activities,\naligned",
     "graph": "points, edges, and the facade\nDependencyGraph",
-    "trace": "bytes become columns; alone knows JSON and the profiler's names",
+    "trace": "bytes become columns; the only room that knows JSON and the profiler's names",
     "safe_regex": "patterns within\na time limit",
     "storage": "local and remote files,\natomic writes",
-    "arrays": "what all share",
+    "arrays": "shared by all",
 }
 """Room → what it is, in few words; of rooms that are drawn as one box, the first one."""
 SHOWN_INSIDE = ("dependencies", "paths")
 """Rooms whose own rooms are listed, from the highest floor on."""
 PACKAGES = {
-    "analyses": ("what one asks", "#dbe9f6", "analysis"),
-    "hta_graph": ("what a trace is", "#e3f1df", "arrays"),
+    "analyses": ("questions and answers", "#dbe9f6", "analysis"),
+    "hta_graph": ("traces, graphs and paths", "#e3f1df", "arrays"),
 }
 """Package → what it is, its colour, and the room from which floor on downwards all is drawn as one box."""
 LINE, SMALL, INK, FONT = "#7a8794", "#4a5560", "#1c2733", "Helvetica,Arial,sans-serif"
