@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cached_property
 from importlib import import_module
+from textwrap import wrap
 from typing import Any
 
 import hta_graph
@@ -37,6 +38,7 @@ CONSTANTS = {
 ROLE = re.compile(r":\w+:`~?(?:[\w.]+\.)?(\w+)`")
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 LONGEST_DEFAULT = 24
+WIDTH = 150
 
 
 # -- pages ------------------------------------------------------------------------------------------------------------
@@ -87,7 +89,7 @@ def _region(names: Iterable[str]) -> str:
     """Return a region: its names, and an entry for each."""
     listed = list(names)
     entries = "\n".join(line for name in listed for line in _entry(name)).strip("\n")
-    return f"{BEGIN} {' '.join(listed)} -->\n\n{entries}\n\n{END}"
+    return "\n".join([BEGIN, *wrap(" ".join(listed), WIDTH), "-->", "", entries, "", END])
 
 
 # -- entries ----------------------------------------------------------------------------------------------------------
@@ -116,7 +118,7 @@ def _entry(name: str) -> Iterator[str]:
 def _attributes(found: type, short: str) -> Iterator[str]:
     """Yield an entry for each attribute that a class itself defines; of those that one makes first how."""
     if found.__module__.startswith("analyses.hta") and "__init__" in vars(found):
-        yield f"`{short}{_signature(vars(found)["__init__"], returns=False)}`"
+        yield f"`{short}{_signature(vars(found)['__init__'], returns=False)}`"
     elif issubclass(found, Enum):
         yield f"Values: {', '.join(f'`{member.name}`' for member in found)}."
     elif is_dataclass(found):
