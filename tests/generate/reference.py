@@ -13,12 +13,12 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cached_property
 from importlib import import_module
+from textwrap import wrap
 from typing import Any
 
-import analyses
 import hta_graph
 from hta_graph.errors import HtaGraphError
-from tests.generate.index import every_analysis
+from tests.generate.public_names import QUESTION_MODULES
 
 __all__ = ["END", "REGION", "filled", "graphs_page", "names_in", "questions_page", "resolved"]
 
@@ -38,6 +38,7 @@ CONSTANTS = {
 ROLE = re.compile(r":\w+:`~?(?:[\w.]+\.)?(\w+)`")
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 LONGEST_DEFAULT = 24
+WIDTH = 150
 
 
 # -- pages ------------------------------------------------------------------------------------------------------------
@@ -58,10 +59,9 @@ def graphs_page(page: str) -> str:
 
 def questions_page(page: str) -> str:
     """Renew the page of the analyses; a module without a section gets one, in the order of the alphabet."""
-    named = {module.rpartition(".")[2]: module for module in every_analysis()}
     first, *parts = re.split(r"(?=^## )", page, flags=re.MULTILINE)
     there = {found[1]: part for part in parts if (found := SECTION.match(part))}
-    sections = there | {name: _section(name, module) for name, module in named.items() if name not in there}
+    sections = there | {name: _section(name) for name in QUESTION_MODULES if name not in there}
     at = next(at for at, part in enumerate(parts) if SECTION.match(part))
     others = [part for part in parts if part not in there.values()]
     page = "".join([first, *others[:at], *(_current(sections[name], name) for name in sorted(sections)), *others[at:]])
@@ -73,15 +73,15 @@ def names_in(page: str) -> list[str]:
     return [name for found in REGION.finditer(page) for name in found[1].split()]
 
 
-def _section(name: str, module: str) -> str:
+def _section(name: str) -> str:
     """Return the section of a module: what it answers, and its public names."""
-    asks = (import_module(module).__doc__ or "").partition("\n")[0].partition(": ")[2]
+    asks = (import_module(QUESTION_MODULES[name]).__doc__ or "").partition("\n")[0].partition(": ")[2]
     return f"## `{name}`\n\n{asks[:1].upper()}{asks[1:]}\n\n{BEGIN} -->\n{END}\n\n"
 
 
 def _current(section: str, name: str) -> str:
     """Return the section of a module with the names that the module lists now."""
-    listed = " ".join(f"analyses.{name}.{part}" for part in getattr(analyses, name).__all__)
+    listed = " ".join(f"analyses.{name}.{part}" for part in import_module(QUESTION_MODULES[name]).__all__)
     return re.sub(rf"^{BEGIN}[\w.\s]*-->", f"{BEGIN} {listed} -->", section, count=1, flags=re.MULTILINE)
 
 
@@ -89,22 +89,16 @@ def _region(names: Iterable[str]) -> str:
     """Return a region: its names, and an entry for each."""
     listed = list(names)
     entries = "\n".join(line for name in listed for line in _entry(name)).strip("\n")
-    return f"{BEGIN} {' '.join(listed)} -->\n\n{entries}\n\n{END}"
+    return "\n".join([BEGIN, *wrap(" ".join(listed), WIDTH), "-->", "", entries, "", END])
 
 
 # -- entries ----------------------------------------------------------------------------------------------------------
 
 
 def resolved(name: str) -> Any:
-    """Return what a dotted name stands for; a question's module may be reached through its package."""
-    package, *parts = name.split(".")
-    found = import_module(package)
-    for at, part in enumerate(parts):
-        try:
-            found = getattr(found, part)
-        except AttributeError:
-            found = import_module(".".join([package, *parts[: at + 1]]))
-    return found
+    """Return what a dotted name stands for; ``analyses`` offers its questions under its own name."""
+    module, _, short = name.rpartition(".")
+    return getattr(import_module(QUESTION_MODULES.get(module.removeprefix("analyses."), module)), short)
 
 
 def _entry(name: str) -> Iterator[str]:
@@ -124,7 +118,7 @@ def _entry(name: str) -> Iterator[str]:
 def _attributes(found: type, short: str) -> Iterator[str]:
     """Yield an entry for each attribute that a class itself defines; of those that one makes first how."""
     if found.__module__.startswith("analyses.hta") and "__init__" in vars(found):
-        yield f"`{short}{_signature(found.__init__, returns=False)}`"
+        yield f"`{short}{_signature(vars(found)['__init__'], returns=False)}`"
     elif issubclass(found, Enum):
         yield f"Values: {', '.join(f'`{member.name}`' for member in found)}."
     elif is_dataclass(found):
@@ -162,7 +156,7 @@ def _signature(function: Any, *, returns: bool = True) -> str:
 
 
 def _parameter(part: inspect.Parameter) -> str:
-    stars = {part.VAR_POSITIONAL: "*", part.VAR_KEYWORD: "**"}.get(part.kind, "")
+    stars = "*" * (part.kind is part.VAR_POSITIONAL) + "**" * (part.kind is part.VAR_KEYWORD)
     if part.default is part.empty:
         return f"{stars}{part.name}"
     value = repr(part.default)
