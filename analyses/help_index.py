@@ -102,7 +102,7 @@ INDEX: tuple[IndexEntry, ...] = (
         help="Operator FLOP/s and bandwidth against the GPU's limits, MFU, and estimated savings.",
         more='Requires a recording with record_shapes=True. For a GPU with unknown peaks, rates are shown without limits.',
         examples=('roofline trace.json.gz', 'roofline job --step 2 --peaks MI300X', 'roofline trace.json.gz --plot page.html'),
-        page='questions/how_near_to_the_limit.md',
+        page='how_to/measure_efficiency.md',
         flags=(
             Flag(argument='peaks', reader='file', meaning='JSON file with the peaks of your device, or the name of a known device', default=None, value='FILE'),
         ),
@@ -157,7 +157,7 @@ INDEX: tuple[IndexEntry, ...] = (
         help='Collectives across ranks: which rank arrives last, how long the others wait, and the transfer rate.',
         more='Clocks of ranks are checked against the collectives they share, and corrected where these contradict them.',
         examples=('collectives job', 'collectives job --step 2 --csv collectives.csv'),
-        page='ranks.md',
+        page='reading/ranks.md',
         from_summaries='yes',
         module='analyses.questions.collectives',
     ),

@@ -577,8 +577,8 @@ def answer(scopes: Sequence[Scope], peaks: str | None = None) -> Answer:
 
     Args:
         scopes: where to look.
-        peaks: a file with the peaks of a device, or the name of a known device (``docs/peaks.md``); without it those of
-            the GPU that the trace names.
+        peaks: a file with the peaks of a device, or the name of a known device (``docs/reference/roofline.md``); by
+            default those of the GPU that the trace names.
 
     Raises:
         UsageError: the peaks cannot be read.
@@ -680,7 +680,7 @@ ANALYSIS = Analysis(
         "roofline job --step 2 --peaks MI300X",
         "roofline trace.json.gz --plot page.html",
     ),
-    page="questions/how_near_to_the_limit.md",
+    page="how_to/measure_efficiency.md",
     flags=(
         Flag(
             "peaks",

@@ -79,7 +79,7 @@ RENDER = Command(
     help="Draw a critical path, lanes, or an event's neighborhood",
     more="SVG and PNG need graphviz' dot; a .dot file is its source. EVENT_INDEX is a position in traceEvents.",
     examples=("render trace.json.gz --path -o path.dot", "render trace.json.gz --around 100 --depth 2 -o around.dot"),
-    page="notebooks.md",
+    page="how_to/explain_a_delay.md",
     options=(add_inputs, add_jobs, add_flight, add_window_and_loading, _add_picture),
     run=_run_render,
 )

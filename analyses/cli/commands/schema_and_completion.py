@@ -39,7 +39,7 @@ SCHEMA = Command(
     help="Print the JSON Schema of a command's output",
     more="Without a name it lists all schemas.",
     examples=("schema", "schema critical-path"),
-    page="machine_output.md",
+    page="reference/machine_output.md",
     options=(_add_name, add_text_output),
     run=_run_schema,
 )
