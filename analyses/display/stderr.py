@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-NARROWEST = 40
+NARROWEST, USUAL = 40, 80
+"""The fewest columns that output is made for, and those of a terminal that does not report any."""
 
 
 def write_lines(lines: Iterable[str], to: TextIO, *, wide: bool = False) -> None:
@@ -35,9 +36,12 @@ def terminal_columns(file: TextIO) -> int | None:
     """Return how wide the terminal behind a file is; None of a pipe or a file."""
     if not file.isatty():
         return None
-    import shutil  # late: it imports what unpacks archives
-
-    return max(shutil.get_terminal_size().columns, NARROWEST)
+    named = os.environ.get("COLUMNS", "")
+    columns = int(named) if named.isdecimal() else 0
+    if not columns:
+        with suppress(OSError):
+            columns = os.get_terminal_size(file.fileno()).columns
+    return max(columns or USUAL, NARROWEST)
 
 
 def say(line: str) -> None:
