@@ -129,6 +129,11 @@ def add_trace_output(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("-o", "--output", type=OutputFileOrFolder, required=True, metavar="OUT", help=what)
 
 
+def add_all_rows(parser: argparse.ArgumentParser) -> None:
+    """Add how many rows of each table are printed."""
+    parser.add_argument("--all", action="store_true", dest="all_rows", help="print every row of every table")
+
+
 def add_tables(parser: argparse.ArgumentParser) -> None:
     """Add the ways to ask per step, and to write tables and a figure."""
     parser.add_argument("--per-step", action="store_true", help="one row per profiler step instead of one per rank")

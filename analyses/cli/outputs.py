@@ -22,6 +22,8 @@ PAGES = (".html", ".htm")
 class Outputs:
     """Where an answer goes; to the terminal if it is written nowhere, where ``wide`` cuts nothing.
 
+    ``all_rows`` prints every row of its tables.
+
     ``left_out`` are the files that could not be read, of which JSON tells.
     """
 
@@ -29,12 +31,13 @@ class Outputs:
     csv: str | None = None
     plot: str | None = None
     wide: bool = False
+    all_rows: bool = False
     left_out: Sequence[HtaGraphError] = ()
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Outputs:
         """Return what a command line names."""
-        return cls(options.json, options.csv, options.plot, options.wide, options.left_out)
+        return cls(options.json, options.csv, options.plot, options.wide, options.all_rows, options.left_out)
 
     @property
     def is_terminal(self) -> bool:

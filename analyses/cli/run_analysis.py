@@ -60,7 +60,7 @@ def write_answer(
         write_file(outputs.plot, figure_html(figure(found), name))
         print_open_in_browser(outputs.plot)
     if outputs.is_terminal:
-        print_lines(answer_lines(found), wide=outputs.wide)
+        print_lines(answer_lines(found, all_rows=outputs.all_rows), wide=outputs.wide)
 
 
 def _frame_csv(frame: pd.DataFrame) -> bytes:

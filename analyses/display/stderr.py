@@ -1,6 +1,6 @@
-"""Standard error: lines, and how far the work is as a bar, which is gone at the end and never in a pipe or a file.
+"""Standard error: lines, and a progress bar, which is cleared at the end and never written to a pipe or a file.
 
-It is the one way of text to a terminal: names in it may be anybody's.
+All text to a terminal goes through here, because a trace can hold any characters.
 """
 
 from __future__ import annotations
@@ -17,20 +17,42 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-def write_lines(lines: Iterable[str], to: TextIO) -> None:
-    """Write lines of which nothing moves a cursor or makes a second line."""
-    to.write("".join(f"{sanitize(line)}\n" for line in lines))
+NARROWEST, USUAL = 40, 80
+"""The fewest columns that output is made for, and those of a terminal that does not report any."""
+
+
+def write_lines(lines: Iterable[str], to: TextIO, *, wide: bool = False) -> None:
+    """Write lines without control characters; on a terminal they wrap at words."""
+    room = None if wide else terminal_columns(to)
+    clean = list(map(sanitize, lines))
+    if room is not None:
+        from hta_graph.text.wrap import wrapped  # late: most output goes to no terminal or is a table
+
+        clean = [part for line in clean for part in wrapped(line, room)]
+    to.write("".join(f"{line}\n" for line in clean))
+
+
+def terminal_columns(file: TextIO) -> int | None:
+    """Return how wide the terminal behind a file is; None of a pipe or a file."""
+    if not file.isatty():
+        return None
+    named = os.environ.get("COLUMNS", "")
+    columns = int(named) if named.isdecimal() else 0
+    if not columns:
+        with suppress(OSError):
+            columns = os.get_terminal_size(file.fileno()).columns
+    return max(columns or USUAL, NARROWEST)
 
 
 def say(line: str) -> None:
-    """Print a line about the work on standard error; where that takes none, nobody can be told."""
+    """Print a line about the work on standard error, if that takes any."""
     with suppress(OSError):
         write_lines([line], sys.stderr)
         sys.stderr.flush()
 
 
 class ProgressLine:
-    """A bar on standard error while several things are done."""
+    """A progress bar on standard error."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -38,7 +60,7 @@ class ProgressLine:
         self._shown: Progress | None = None
 
     def update(self, done: int, total: int) -> None:
-        """Show how many are done, and of how many."""
+        """Show how many are done, of how many."""
         if not self._is_terminal or total <= 1:
             return
         if self._shown is None:
@@ -52,7 +74,7 @@ class ProgressLine:
         say(line)
 
     def clear(self) -> None:
-        """Take the bar away, until the next update."""
+        """Remove the bar until the next update."""
         if self._shown is not None:
             self._shown.stop()
             self._shown = None
@@ -65,7 +87,7 @@ class ProgressLine:
 
 
 def _new_bar(what: str, total: int) -> Progress:
-    """Make a bar that draws itself only when it is told to: a thread of its own would be forked with the readers."""
+    """Make a bar that draws itself on update only: a thread of its own would be forked with the readers."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 

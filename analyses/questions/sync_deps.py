@@ -100,7 +100,8 @@ def _longest_waits(found: SyncDependencies) -> list[Line]:
         header = list(messages.WAIT_COLUMNS)
         rows = [[row[0], str(rank), *row[1:]] for rank, row in zip(ranks, rows, strict=True)]
     names = range(len(header) - 3, len(header))
-    return ["", messages.LONGEST_WAITS, *table(rows, header, left=[*names], names=[*names])]
+    order = [*range(len(header) - 2), len(header) - 1, len(header) - 2]
+    return ["", messages.LONGEST_WAITS, *table(rows, header, left=[*names], names=[*names], order=order)]
 
 
 def _waited_ns(found: SyncDependencies, part: SyncPairs) -> Ints:

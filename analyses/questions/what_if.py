@@ -478,7 +478,7 @@ def _opportunity_lines(found: WhatIf) -> list[Line]:
     texts = [4, 5, len(header) - 1]
     hidden = len(found.opportunities) - len(rows)
     more = [messages.more_savings(hidden)] if hidden > 0 else []
-    listed = table(rows, header, left=texts, names=[5, texts[-1]])
+    listed = table(rows, header, left=texts, names=[5, texts[-1]], order=[1, 2, 5, 4, 3, texts[-1]])
     titled = [messages.SAVINGS, *listed] if listed else [messages.NOTHING_CAN_CHANGE]
     return ["", *titled, *more, *_scenario_lines(found), "", messages.HOW_TO_ASK]
 

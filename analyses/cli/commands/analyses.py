@@ -14,6 +14,7 @@ from analyses.arg_types import whole_number
 from analyses.catalogue import CATALOGUE
 from analyses.cli.command import Command
 from analyses.cli.options import (
+    add_all_rows,
     add_flags,
     add_flight,
     add_inputs,
@@ -102,7 +103,7 @@ def analysis_command(entry: IndexEntry) -> Command:
     """Make the command of an analysis: what all share, then its own flags."""
     # The order is that of the help: what is read, how, what is written, then the analysis' own flags.
     between_ranks = () if entry.from_summaries == "no" else (add_flight, add_summaries)
-    shared = (add_inputs, add_jobs, *between_ranks, add_json, add_window, add_tables)
+    shared = (add_inputs, add_jobs, *between_ranks, add_json, add_all_rows, add_window, add_tables)
     return Command(
         name=entry.name,
         help=entry.help,

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 
 from analyses.arg_types import RANK, share_of_one, whole_number
 from analyses.cli.command import Command
-from analyses.cli.options import add_jobs, add_json, add_summaries, add_table_outputs, add_window_and_loading
+from analyses.cli.options import (
+    add_all_rows,
+    add_jobs,
+    add_json,
+    add_summaries,
+    add_table_outputs,
+    add_window_and_loading,
+)
 from analyses.cli.outputs import Outputs
 from analyses.cli.path_args import InputTraces
 from analyses.cli.rank_inputs import RankInputs
@@ -154,6 +161,6 @@ DIFF = Command(
     ),
     examples=("diff trace.json.gz slower.json.gz", "diff trace.json.gz slower.json.gz --step 2 --fail-above 80%"),
     page="comparing.md",
-    options=(_add_pair, add_jobs, add_summaries, add_json, add_window_and_loading, add_table_outputs),
+    options=(_add_pair, add_jobs, add_summaries, add_json, add_all_rows, add_window_and_loading, add_table_outputs),
     run=_run_diff,
 )

@@ -123,7 +123,7 @@ def test_a_terminal_lists_the_worst_of_many_ranks_and_files_all(tmp_path: Path) 
     lines = answer_lines(answer)
     (table,) = (line for line in lines if isinstance(line, TextTable) and "times last" in line.header)
     assert [row[0] for row in table.rows] == ["7", *map(str, [0, 1, 2, 3, 4, 5, 6, 8, 9]), "median", "p95"]
-    assert f"  and {MANY - 10} ranks more; --json FILE lists all" in lines
+    assert f"  … {MANY - 10} more ranks with --all" in lines
 
 
 def test_few_ranks_are_all_listed() -> None:
