@@ -211,7 +211,7 @@ def test_hta_shapes(tmp_path: Path) -> None:
         == blocked.dtypes.tolist()
     )
     assert hta_queue_length_time_series(scopes, origin_ns=1_000)[0]["ts"].iloc[0] == -1.0
-    with pytest.raises(QueryError, match="rank 4 is not loaded; there are: 0"):
+    with pytest.raises(QueryError, match="rank 4 is not loaded; choose one of 0"):
         hta_time_spent_blocked_on_full_queue(scopes, {4: frame}, max_queue_length=1024)
 
 
