@@ -35,10 +35,10 @@ READERS: Mapping[Reader, Callable[[str], Any]] = {
 }
 
 FromSummaries = Literal["no", "yes", "with causes"]
-"""Whether rank summaries answer a question, and whether they must hold why ranks waited."""
+"""Whether rank summaries answer a question, and whether they must contain the causes of waits."""
 
 
-# These are never compared or printed, and the methods for that would take a millisecond to make at each start.
+# Nobody compares or prints these, and the methods for that would take a millisecond to make at each start.
 @dataclass(frozen=True, eq=False, repr=False)
 class Flag:
     """One option as the command line offers it: ``--launch-delay-us`` is the argument ``launch_delay_us``.
@@ -76,14 +76,15 @@ class Flag:
 
     @property
     def help(self) -> str:
-        """The help text, with the default.
+        """What it means, with its default.
 
-        >>> Flag("num_kernels", "count", "list at most this many kernels of a type", 10).help
-        'list at most this many kernels of a type (10)'
+        >>> Flag("num_kernels", "count", "name at most this many kernels of a type", 10).help
+        'name at most this many kernels of a type (default: 10)'
         """
         if self.reader == "switch" or self.many or self.is_required or self.default in ("", None):
             return self.meaning
-        return f"{self.meaning} ({self.default})"
+        shown = f"{self.default:g}" if isinstance(self.default, float) else self.default
+        return f"{self.meaning} (default: {shown})"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -121,7 +122,7 @@ class IndexEntry(Description):
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:
-    """Return a reader for an option with a limited set of values."""
+    """Return what reads an option that takes one of some words."""
 
     def read_word(text: str) -> str:
         if text not in allowed:

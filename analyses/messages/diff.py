@@ -300,4 +300,4 @@ def of_one_rank(ranks: Mapping[str, int]) -> tuple[str, Remedy]:
 
 def of_side(side: str, line: str) -> str:
     """Attribute a line to a side."""
-    return f"{_side(side)}: {line}."
+    return f"{_side(side)}: {line.removesuffix('.')}."

@@ -40,7 +40,7 @@ def test_it_holds_every_section_and_the_verdict(report: Path) -> None:
     text = report.read_text()
     for title in ("Critical path", *(part.title for part in PARTS), "What is unexplained", "Look at it in the trace"):
         assert title in unescape(text), title
-    assert "launch stats (sums over launches, which wait side by side): " in unescape(text)
+    assert "launch stats (sums over launches, whose waits overlap): " in unescape(text)
     said = re.search(r'<div class="verdict">(.*?)</div>', text, re.DOTALL)
     assert said
     assert said[1].count("<p>") >= 4
