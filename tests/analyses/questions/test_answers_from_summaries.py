@@ -149,8 +149,8 @@ def test_of_many_clocks_those_furthest_off_are_named(tmp_path: Path, monkeypatch
     monkeypatch.setattr(type(matched[0].found), "offsets", property(lambda _: offsets))
     notes = [text for text in matching_notes(scopes, matched) if "clock" in text]
     assert len(notes) == 11
-    assert notes[0].startswith("rank 30: its clock is +0.029")
-    assert notes[-1] == "and the clocks of 29 ranks more, none by over 0.029 ms; the job's `clocks` are all"
+    assert notes[0].startswith("rank 30: clock offset +0.029")
+    assert notes[-1] == "29 more ranks: clock offsets of at most 0.029 ms; the job's `clocks` lists all"
 
 
 @pytest.mark.slow
