@@ -115,7 +115,7 @@ def graphs_by_rank(graphs: Iterable[DependencyGraph]) -> dict[int, DependencyGra
     for place, graph in enumerate(graphs):
         rank = place if graph.rank is None else graph.rank
         if rank in found:
-            raise QueryError(f"{graph.path}: is of rank {rank}, as is {found[rank].path}; give each rank once")
+            raise QueryError(f"{graph.path}: is of rank {rank}, as is {found[rank].path}; pass each rank once")
         found[rank] = graph
     if not found:
         raise QueryError("there are no ranks; give the graph of at least one")
