@@ -237,7 +237,7 @@ class RankInputs:
             say(f"{error.on_command_line}; going on without the flight recorder")
             return graphs
         if not is_complete and self.flight:
-            say("not every rank has a flight recorder's dump: none is used")
+            say("flight recorder dumps are not used, because some ranks have none")
         return found
 
     def one_graph(self) -> DependencyGraph:

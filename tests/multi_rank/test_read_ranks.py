@@ -234,7 +234,7 @@ def test_nothing_but_broken_files_is_an_error(tmp_path: Path) -> None:
     for path in job_folder(tmp_path, 0, 1).iterdir():
         path.write_bytes(b"")
     errors: list[HtaGraphError] = []
-    with pytest.raises(TraceError, match="no sound trace among these files"):
+    with pytest.raises(TraceError, match="none of these files is a readable trace"):
         list(hg.read_graphs(tmp_path, report=errors.append))
     assert len(errors) == 2
 
@@ -284,7 +284,7 @@ def test_no_process_at_all_is_an_error_of_each_file(tmp_path: Path, monkeypatch:
     job_folder(tmp_path, 0, 1)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "absent"))
     errors: list[HtaGraphError] = []
-    with pytest.raises(TraceError, match="no sound trace"):
+    with pytest.raises(TraceError, match="is a readable trace"):
         list(hg.read_graphs(tmp_path, jobs=2, report=errors.append))
     assert all("no process can be started to read it: No such file" in str(error) for error in errors)
     assert len(errors) == 2

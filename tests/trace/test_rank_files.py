@@ -268,7 +268,7 @@ def test_where_all_are_broken_nothing_is_written(capsys: pytest.CaptureFixture[s
         broken_trace(operator_trace(tmp_path / f"rank{number}.json"))
     status, out, err = run_command(capsys, "info", tmp_path, "--json", "-")
     assert (status, out, err.count("\n")) == (1, "", 4)
-    assert err.splitlines()[-1] == f"hta-graph: {tmp_path}: no sound trace among these files"
+    assert err.splitlines()[-1] == f"hta-graph: {tmp_path}: none of these files is a readable trace"
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -111,7 +111,7 @@ def _split_copy(call: OperatorCall) -> Demand:
 CONCAT = (
     CostModel(
         ("aten::cat", "aten::_cat", "aten::stack"), "0",
-        "members + result; their type is told by the result where it is given, else by the kernel's name", _cat,
+        "members + result; their type is that of the result where it is given, else from the kernel's name", _cat,
     ),
     CostModel(("aten::split_with_sizes_copy",), "0", "data + parts", _split_copy),
 )  # fmt: skip

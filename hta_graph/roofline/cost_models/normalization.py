@@ -1,7 +1,7 @@
-"""Normalisations and softmax, forward and backward; batch normalisation whole or in the parts of several ranks.
+"""Normalizations and softmax, forward and backward; batch normalization whole or in the parts of each rank.
 
 Arithmetic is counted by element of the data; what is done once for each row or channel, such as a root, is left out.
-A mean takes 1, a variance 3 (difference, square, sum), the normalised value 2, weight and bias 1 each.
+A mean takes 1, a variance 3 (difference, square, sum), the normalized value 2, weight and bias 1 each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NORMALIZED = 2
 
 
 def _row_count(data: Tensor, call: OperatorCall, at: int, weight: Tensor | None) -> int:
-    """Return how many rows are normalised; the shape of a row is recorded, or that of its weight."""
+    """Return how many rows are normalized; the shape of a row is recorded, or that of its weight."""
     row = weight.shape if weight else call.integers(at)
     if not row or data.shape[-len(row) :] != tuple(row):
         raise NotRecordedError("shapes that fit each other")
@@ -200,7 +200,7 @@ def _channel_statistics(data: Tensor, count: int = 2) -> Tensor:
 
 
 def _batch_norm_forward(call: OperatorCall, *, training: bool | None) -> Demand:
-    """Return the work of a call; what both training and inference do where it is not told which it was."""
+    """Return the work of a call; what both training and inference do where the mode is unknown."""
     data, weight, bias = call.tensor(0), call.tensor_or_none(1), call.tensor_or_none(2)
     running = call.tensor_or_none(3), call.tensor_or_none(4)
     per_element = NORMALIZED + (weight is not None) + (bias is not None) + STATISTICS * bool(training)

@@ -3,7 +3,7 @@
 Recorded are the tensors that a kernel was given, results too, and its loops. Its arithmetic is not known. Its least
 traffic is: each tensor once, and one that is read and written still once. That holds where each is used as a whole, and
 fails where a kernel looks at a part: at a slice, at rows that an index names (which may repeat), at what a padding
-leaves. The name lists the fused operators, and so tells where that may be. Then one thing stays sure, of a kernel that
+leaves. The name lists the fused operators, and so shows where that may be. Then one thing stays sure, of a kernel that
 goes element by element: as many elements as its loop has are written.
 """
 
@@ -77,7 +77,7 @@ class FusedName:
     """What a generated kernel's name says.
 
     ``kind`` is ``poi`` (element by element), ``red`` or ``per`` (a reduction), another, or empty; ``operators`` are in
-    the order of the name; ``is_whole`` tells that the name was not cut, and that each of them is a known one.
+    the order of the name; ``is_whole``: the name was not cut, and that each of them is a known one.
     """
 
     kind: str
