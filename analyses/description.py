@@ -35,10 +35,10 @@ READERS: Mapping[Reader, Callable[[str], Any]] = {
 }
 
 FromSummaries = Literal["no", "yes", "with causes"]
-"""Whether rank summaries answer a question, and whether they must hold why ranks waited."""
+"""Whether rank summaries answer a question, and whether they must contain the causes of waits."""
 
 
-# These are never compared or printed, and the methods for that would take a millisecond to make at each start.
+# Nobody compares or prints these, and the methods for that would take a millisecond to make at each start.
 @dataclass(frozen=True, eq=False, repr=False)
 class Flag:
     """One option as the command line offers it: ``--launch-delay-us`` is the argument ``launch_delay_us``.

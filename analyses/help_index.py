@@ -68,17 +68,17 @@ INDEX: tuple[IndexEntry, ...] = (
     IndexEntry(
         name='memory-timeline',
         help='Peak tensor memory and what was alive at the peak, from traces or a raw memory timeline.',
-        more='Requires a recording with profile_memory=True.',
+        more='Requires a trace recorded with profile_memory=True.',
         examples=('memory-timeline trace.json.gz',),
         flags=(
-            Flag(argument='by', reader='text', meaning='attribute memory to: operator, frame, module, annotation', default='operator', choices=('operator', 'frame', 'module', 'annotation')),
+            Flag(argument='by', reader='text', meaning='attribute memory to: operator, frame, module, annotation', default='operator', choices=('operator', 'frame', 'module', 'annotation'), value='KIND'),
         ),
         module='analyses.questions.memory_timeline',
     ),
     IndexEntry(
         name='launch-stats',
         help='Durations of launch calls, and what the launched work waits for before it starts.',
-        more='Each launch delay is divided: waiting for earlier work, waiting for an event, overhead.',
+        more='Each launch delay is divided into waiting for earlier work, waiting for an event, and overhead.',
         examples=('launch-stats trace.json.gz',),
         flags=(
             Flag(argument='runtime_cutoff', reader='microseconds', meaning='count calls longer than this many µs as outliers', default=50),
@@ -93,14 +93,14 @@ INDEX: tuple[IndexEntry, ...] = (
         more='A kernel belongs to the innermost operator that is open at its launch.',
         examples=('operator-kernels trace.json.gz', 'operator-kernels trace.json.gz --csv kernels.csv'),
         flags=(
-            Flag(argument='operators', reader='text', meaning="prefix of operator names; '' for all operators", default='aten::'),
+            Flag(argument='operators', reader='text', meaning="prefix of operator names; '' for all operators", default='aten::', value='PREFIX'),
         ),
         module='analyses.questions.operator_kernels',
     ),
     IndexEntry(
         name='roofline',
         help="Operator FLOP/s and bandwidth against the GPU's limits, MFU, and estimated savings.",
-        more='Requires a recording with record_shapes=True. For a GPU with unknown peaks, rates are shown without limits.',
+        more='Requires a trace recorded with record_shapes=True. For a GPU with unknown peaks, rates are shown without limits.',
         examples=('roofline trace.json.gz', 'roofline job --step 2 --peaks MI300X', 'roofline trace.json.gz --plot page.html'),
         page='how_to/measure_efficiency.md',
         flags=(
@@ -129,17 +129,17 @@ INDEX: tuple[IndexEntry, ...] = (
     IndexEntry(
         name='attribution',
         help='GPU time by operator, Python frame, module or annotation.',
-        more='Frames and modules require a recording with with_stack=True.',
+        more='Frames and modules require a trace recorded with with_stack=True.',
         examples=('attribution trace.json.gz', 'attribution trace.json.gz --by module'),
         flags=(
-            Flag(argument='by', reader='text', meaning='operator, frame, module, annotation, module-class, or activity (one row per activity)', default='operator', choices=('operator', 'frame', 'module', 'annotation', 'module-class', 'activity')),
+            Flag(argument='by', reader='text', meaning='operator, frame, module, annotation, module-class, or activity (one row per activity)', default='operator', choices=('operator', 'frame', 'module', 'annotation', 'module-class', 'activity'), value='KIND'),
         ),
         module='analyses.questions.attribution',
     ),
     IndexEntry(
         name='hardware-counters',
         help='CUPTI hardware counters by the operator that launched the kernel.',
-        more='Requires a recording with profiler_metrics.',
+        more='Requires a trace recorded with profiler_metrics.',
         examples=('hardware-counters trace.json.gz',),
         module='analyses.questions.hardware_counters',
     ),

@@ -1,4 +1,4 @@
-"""Colours of timelines and charts; of medium lightness, so that they show on white and on black."""
+"""Colors of timelines and charts; of medium lightness, so that they show on white and on black."""
 
 from __future__ import annotations
 

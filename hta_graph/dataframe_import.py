@@ -1,4 +1,4 @@
-"""A graph of anybody's own DataFrames: paths, replay and all queries serve other producers than PyTorch.
+"""A graph from your own DataFrames: paths, replay and all queries for traces that PyTorch did not write.
 
 Columns are validated: whole numbers, texts and names of kinds, or one clear error. Events become a trace (kinds, lanes,
 one canonical order), edges a table of points (kinds, rules, and what an edge of each kind may lead between).
@@ -464,13 +464,13 @@ def from_dataframes(
             (else by what it joins: thread_order, thread_handoff, launch, stream_sync, event_wait, execution),
             evidence and rule. The first edges of the graph are these, in this order.
         name: what the graph is called in errors and outputs.
-        rank: whose they are, if that is known; else what a column ``rank`` says.
+        rank: the rank, if known; else that of a column ``rank``.
         add_order: add the order of threads, the execution of activities and the order of streams, each unless
             ``edges`` has edges of that kind.
-        clock_fault_ns: how far back in time an edge may lead; it has lag 0 then and is ``clamped``.
+        clock_fault_ns: how far back in time an edge can lead; it then has lag 0 and is ``clamped``.
 
     Raises:
-        QueryError: a frame is not sound; the error names the row, the column and the remedy.
+        QueryError: a frame is not valid; the error names the row, the column and the remedy.
     """
     given = FrameColumns(edges, "edges")
     trace = trace_of_events(FrameColumns(events, "events"), name, rank)

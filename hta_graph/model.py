@@ -40,7 +40,7 @@ class _Named(IntEnum):
 
 
 class EventKind(_Named):
-    """What a row of the trace stands for; only the first five have points."""
+    """What an event is; edges join only the first five kinds."""
 
     CPU_OP = 0
     RUNTIME = 1
@@ -94,7 +94,7 @@ class Evidence(_Named):
 
 
 class Rule(_Named):
-    """The named rule that produced an edge; ``RECORDED`` is the trace itself."""
+    """The named rule that produced an edge; ``RECORDED``: the trace records it."""
 
     RECORDED = 0
     COPY_DIRECTION_AND_TIMING = 1
@@ -108,7 +108,7 @@ class Rule(_Named):
     STREAM_OF_LAST_LAUNCH = 5
     """The stream that the thread launched on last."""
     EVERY_STREAM = 6
-    """A device synchronisation waits for every stream."""
+    """A device synchronization waits for every stream."""
     SILENCE_OF_LAUNCHING_THREAD = 7
     """The autograd thread works while the launching thread does nothing."""
     RETURNED_TOGETHER = 8
@@ -171,7 +171,7 @@ class GapCause(_Named):
     HOST_CALL = 1
     """The launching thread was in a runtime call: allocation, event, another launch."""
     HOST_BLOCKED = 2
-    """The launching thread was in a synchronising call, or in a copy that blocks."""
+    """The launching thread was in a synchronizing call, or in a copy that blocks."""
     HOST_NO_OPERATOR = 3
     """The launching thread had no operator open: Python, the framework."""
     DATA_LOADING = 4
@@ -199,7 +199,7 @@ class GapCause(_Named):
 
 
 class EdgeRole(_Named):
-    """What an edge leads between, and so whose the time on it is."""
+    """What an edge leads between, and so who owns the time on it."""
 
     THREAD = 0
     """Two points of one thread that follow each other: its innermost open event works, or none does."""
@@ -232,7 +232,7 @@ class EdgeEnd(_Named):
 
 @dataclass(frozen=True)
 class EdgeMeaning:
-    """All that any room needs to know of an edge kind.
+    """What an edge kind means.
 
     Attributes:
         says: one sentence for people.
@@ -242,7 +242,7 @@ class EdgeMeaning:
         gap: the cause of an idle GPU's time on it; None where that time has an owner.
         gap_owner: after whom that cause is named.
         holds: whether a thread is blocked until the target: exports let its next work wait for the source.
-        exported: of synchronisation, what waits: ``"cpu"`` (a call) or ``"gpu"`` (a stream).
+        exported: of synchronization, what waits: ``"cpu"`` (a call) or ``"gpu"`` (a stream).
         of_job: whether it takes several ranks to find such an edge.
         colour: of its arrows in pictures.
     """

@@ -91,7 +91,8 @@ def _uncut_display(frame: pd.DataFrame, limit: int, *, compact: bool) -> Display
         for row in shown.itertuples(index=False, name=None)
     ]
     texts = [at for at, name in enumerate(shown.columns) if not _is_number(shown[name])]
-    return Display(list(map(heading_of, names)), cells, texts, shared, len(frame) - len(shown), names, cells, same)
+    headings = [_short_heading(name) if compact else heading_of(name) for name in names]
+    return Display(headings, cells, texts, shared, len(frame) - len(shown), names, cells, same)
 
 
 def _without_zero_rows(frame: pd.DataFrame) -> pd.DataFrame:
@@ -162,7 +163,7 @@ def _bases_of_shares(share_of: Mapping[str, str]) -> list[str]:
     every = set(share_of.values())
     if len(every) == 1:
         return [f"% of {what}" for what in every]
-    return [f"{heading_of(name)} of {what}" for name, what in share_of.items()]
+    return [f"{_short_heading(name)} of {what}" for name, what in share_of.items()]
 
 
 def _key_columns(frame: pd.DataFrame, shown: Sequence[str]) -> list[str]:
@@ -192,16 +193,21 @@ UNITS = ("ms", "GB/s", "TFLOP/s")
 HEADINGS = {
     "time_mean_length": "mean over time",
     "mfu_share": "MFU %",
-    "alive_bytes": "bytes",
-    "exposed_communication_ns": "exposed comm ms",
-    "exposed_communication_share": "exposed comm %",
-    "overlapped_communication_ns": "overlapped comm ms",
-    "communication_ns": "comm ms",
     "kernel_sequence": "kernels in order",
-    "window_share": "window %",
 }
-"""Columns whose own words are too long, or read as something else."""
+"""Columns whose own words read as something else."""
+TOO_LONG = {"communication": "comm"}
+"""Words that are shortened in the headings of a terminal."""
 WORDS = {"cpu": "CPU", "gpu": "GPU", "control": "before", "test": "after"}
+
+
+def _short_heading(name: str) -> str:
+    """Return the heading of a column on a terminal.
+
+    >>> _short_heading("exposed_communication_ns")
+    'exposed comm ms'
+    """
+    return " ".join(TOO_LONG.get(word, word) for word in heading_of(name).split())
 
 
 VALUES: Mapping[str, Mapping[str, str]] = {**dict.fromkeys(KEYS, SHORT), "side": WORDS}

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
 
 
-NARROWEST = 40
+NARROWEST, USUAL = 40, 80
+"""The fewest columns that output is made for, and those of a terminal that does not report any."""
 
 
 def write_lines(lines: Iterable[str], to: TextIO, *, wide: bool = False) -> None:
@@ -37,9 +38,12 @@ def terminal_columns(file: TextIO) -> int | None:
     """Return the width of the terminal behind a file; None for a pipe or a file."""
     if not file.isatty():
         return None
-    import shutil  # late: it imports what unpacks archives
-
-    return max(shutil.get_terminal_size().columns, NARROWEST)
+    named = os.environ.get("COLUMNS", "")
+    columns = int(named) if named.isdecimal() else 0
+    if not columns:
+        with suppress(OSError):
+            columns = os.get_terminal_size(file.fileno()).columns
+    return max(columns or USUAL, NARROWEST)
 
 
 def say(line: str) -> None:

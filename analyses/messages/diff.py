@@ -60,7 +60,7 @@ def other_size(before: int, after: int) -> str:
 
 def shapes_of(operator: str) -> str:
     """Name the input shapes of an operator in the table of the environment."""
-    return f"input shapes, e.g. of {operator}"
+    return f"input shapes ({operator})"
 
 
 def environment_line(facts: Sequence[tuple[str, str, str]]) -> str:
@@ -300,4 +300,4 @@ def of_one_rank(ranks: Mapping[str, int]) -> tuple[str, Remedy]:
 
 def of_side(side: str, line: str) -> str:
     """Attribute a line to a side."""
-    return f"{_side(side)}: {line}."
+    return f"{_side(side)}: {line.removesuffix('.')}."

@@ -8,7 +8,7 @@ from analyses.messages.scope import window_named
 from hta_graph.errors import Remedy
 
 TITLE = "Launches that have not started"
-AMD_QUEUES = "AMD queues hold more than 1,024 launches; a long queue there does not block the CPU"
+AMD_QUEUES = "AMD queues hold more than 1,024 launches; a long queue does not block the CPU"
 
 
 def headline(found: Outlier, blocked_calls: int, blocked_ns: int) -> str:

@@ -65,7 +65,8 @@ def no_shapes(rank: int) -> str:
 
 def unknown_peaks(rank: int, gpu: str) -> str:
     """Report a device without known peaks."""
-    whose = f"the peaks of {quoted(gpu)} are unknown" if gpu else "the trace does not name a single GPU"
+    known = gpu not in ("", "unnamed")
+    whose = f"the peaks of {quoted(gpu)} are unknown" if known else "the trace does not identify the GPU"
     return f"rank {rank}: {whose}, so rates are shown without limits"
 
 

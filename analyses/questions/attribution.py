@@ -222,11 +222,20 @@ TABLES = {_table_name(by): Table(attribution, COLUMNS, MEANINGS) for by in BY[:-
 ANALYSIS = Analysis(
     name="attribution",
     help="GPU time by operator, Python frame, module or annotation.",
-    more="Frames and modules require a recording with with_stack=True.",
+    more="Frames and modules require a trace recorded with with_stack=True.",
     question="which operators, Python frames or modules does GPU time belong to?",
     usage="--by module",
     examples=("attribution trace.json.gz", "attribution trace.json.gz --by module"),
-    flags=(Flag("by", "text", f"{', '.join(BY[:-1])}, or activity (one row per activity)", "operator", choices=BY),),
+    flags=(
+        Flag(
+            "by",
+            "text",
+            f"{', '.join(BY[:-1])}, or activity (one row per activity)",
+            "operator",
+            choices=BY,
+            value="KIND",
+        ),
+    ),
     tables=TABLES,
     answer=answer,
     figure=figure,

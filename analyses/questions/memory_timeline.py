@@ -360,10 +360,19 @@ TABLES = {
 ANALYSIS = Analysis(
     name="memory-timeline",
     help="Peak tensor memory and what was alive at the peak, from traces or a raw memory timeline.",
-    more="Requires a recording with profile_memory=True.",
+    more="Requires a trace recorded with profile_memory=True.",
     question="how much memory is in use, and what is alive at the peak?",
     examples=("memory-timeline trace.json.gz",),
-    flags=(Flag("by", "text", f"attribute memory to: {', '.join(OWNER_KINDS)}", "operator", choices=OWNER_KINDS),),
+    flags=(
+        Flag(
+            "by",
+            "text",
+            f"attribute memory to: {', '.join(OWNER_KINDS)}",
+            "operator",
+            choices=OWNER_KINDS,
+            value="KIND",
+        ),
+    ),
     tables=TABLES,
     answer=answer,
     figure=figure,

@@ -1,4 +1,4 @@
-"""What the rules share while a graph is built: calls and what they launched, synchronisation records, slow calls."""
+"""What the rules share while a graph is built: calls and what they launched, synchronization records, slow calls."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class RuleContext:
         return StreamQueues(self.trace, self.timeline, self.activities, self.launch_call, self.enqueue_stream)
 
     def sync_rows(self, kind: SyncKind) -> SyncRows:
-        """Return the profiler's synchronisation records of one kind."""
+        """Return the profiler's synchronization records of one kind."""
         return sync_records(self.trace, kind, self.calls_of)
 
     def custom_edges(
@@ -264,7 +264,7 @@ class RuleContext:
         own = self.timeline.lane_key(points)
         at = np.searchsorted(key, own, side="right") if after else np.searchsorted(key, own, side="left") - 1
         inside: Bools = (at >= 0) & (at < len(key))
-        # The upper half of a key is the lane, the lower half the place: a neighbour on another lane is none.
+        # The upper half of a key is the lane, the lower half the place: a neighbor on another lane is none.
         found = key[at.clip(0, len(key) - 1)]
         inside &= found >> 32 == own >> 32
         return np.where(inside, self.timeline.order[found & 0xFFFFFFFF], -1).astype(np.int32)

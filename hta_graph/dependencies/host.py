@@ -125,7 +125,7 @@ def _has_autograd(context: RuleContext, start: Ids, begin: Ints, finish: Ints) -
 
 def _launcher_waits(inside: Bools, begin: Ints, finish: Ints) -> Bools:
     """Mark the bursts whose neighbors on the thread do not overlap with the launching thread."""
-    # A neighbour that reaches over the launching thread's work shows that nobody was waiting here.
+    # A neighbor that reaches over the launching thread's work shows that nobody was waiting here.
     padded = np.concatenate([[True], inside, [True]])
     alone: Bools = padded[begin] & padded[finish + 2]
     return alone

@@ -1,6 +1,6 @@
-"""Rules of what the host waits for: synchronising calls, copies that block, memory that it polls.
+"""Rules of what the host waits for: synchronizing calls, copies that block, memory that it polls.
 
-A synchronising call leads from what its streams held at a moment to its return.
+A synchronizing call leads from what its streams held at a moment to its return.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ def host_poll(context: RuleContext) -> EdgeTable:
     kernel = kernels[launch]
     goes_on, end = times[silences.after], events.end[kernel]
     spins = times[silences.before] - events.end[silences.call] <= SPIN_BEGINS_NS
-    # After the kernel's end nothing of it can let the host go on: that would be a synchronisation, or chance.
+    # After the kernel's end nothing of it can let the host go on: that would be a synchronization, or chance.
     spins &= (goes_on > events.start[kernel]) & (goes_on > end - LAST_PART_NS) & (goes_on <= end)
     # Of each kernel's launches by each thread: after how many does the thread spin?
     names, threads = events.name[kernels], events.lane[calls]

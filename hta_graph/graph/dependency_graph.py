@@ -1,4 +1,4 @@
-"""DependencyGraph: a read-only facade that speaks of events, waits, launches and lanes; its storage never leaks."""
+"""DependencyGraph: a read-only facade of events, waits, launches and lanes that hides its storage."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ if TYPE_CHECKING:
 
 
 BUILD_DIAGNOSTICS: dict[str, str] = {
-    "activities_without_launch": "GPU activities whose launching call is not in the file (orphans)",
+    "activities_without_launch": "GPU activities whose launch call is not in the file (orphans)",
     "overlaps_on_a_stream": "activities that start before their stream has finished its earlier work",
-    "nesting_violations": "operators and calls that end after the row around them",
-    "edges_clamped": "edges whose target is stamped up to 1 ms before its source, a clock fault; kept with lag 0",
-    "gpu_clock_behind_ns": "by how much (ns) at least the GPU's clock is behind: much work starts before its launch",
-    "edges_dropped_back_in_time": "edges left out because they go back in time by more than 1 ms",
-    "edges_dropped_cycle": "edges left out because they would close a cycle",
-    "event_waits": "stream waits for events, with or without a record of the profiler",
-    "event_waits_unresolved": "of those, the ones whose record or recorded stream remains unknown",
-    "event_waits_for_nothing": "of those, the ones for a stream on which the trace shows no work",
-    "stream_syncs_unresolved": "stream synchronisations whose stream remains unknown",
-    "event_syncs_unresolved": "event synchronisations whose record or recorded stream remains unknown",
-    "event_queries": "Event Sync records of event queries, which do not wait",
-    "sync_records_without_call": "synchronisation records whose CPU call is not in the file",
+    "nesting_violations": "operators and calls that end after the event around them",
+    "edges_clamped": "edges whose target is up to 1 ms before its source (clock fault); kept with lag 0",
+    "gpu_clock_behind_ns": "the least lag of the GPU clock (ns), where much work starts before its launch",
+    "edges_dropped_back_in_time": "edges dropped because they go back in time by more than 1 ms",
+    "edges_dropped_cycle": "edges dropped because they would close a cycle",
+    "event_waits": "stream waits for events, with or without a profiler record",
+    "event_waits_unresolved": "unresolved stream waits: the event record or its stream is unknown",
+    "event_waits_for_nothing": "stream waits for a stream without recorded work",
+    "stream_syncs_unresolved": "unresolved stream synchronizations: the stream is unknown",
+    "event_syncs_unresolved": "unresolved event synchronizations: the event record or its stream is unknown",
+    "event_queries": "event queries, which do not wait",
+    "sync_records_without_call": "synchronization records whose CPU call is not in the file",
     "forward_backward_unresolved": "forward-backward pairs without two operators that follow each other",
 }
-"""What building the graph counted: key → meaning."""
+"""The counts of building a graph: key → meaning."""
 
 DIAGNOSTICS: dict[str, str] = {**READING_DIAGNOSTICS, **BUILD_DIAGNOSTICS}
 """All keys of ``graph.diagnostics``."""
@@ -98,7 +98,7 @@ class RankGraph:
 
 
 class RankSource(Protocol):
-    """Answers for a graph that holds few rows of its ranks where a question takes all: their files are read once more.
+    """Reads the files of ranks again where a graph of rank summaries cannot answer.
 
     What else it is asked stands where the answers are known: critical paths, replay.
     """
@@ -112,7 +112,7 @@ class RankSource(Protocol):
 
 
 class DependencyGraph:
-    """One rank's events and the reasons why each could not have happened earlier.
+    """The events of one rank, and edges: why each could not have happened earlier.
 
     Every event is named by its ``event_index``, its position in ``traceEvents``. Algorithms see columns instead, one
     entry per event in canonical order (:attr:`event_table`); there an event is its row.
@@ -155,7 +155,7 @@ class DependencyGraph:
     # -- what was found elsewhere --------------------------------------------------------------------------------------
 
     def attached(self, kind: type[Table]) -> Table | None:
-        """Return the table of a kind that goes with the graph: what its job or another process found of the rank."""
+        """Return the attached table of a kind: what the job or another process found for the rank."""
         found: Table | None = self._attached.get(kind)  # type: ignore[assignment]
         return found
 
@@ -168,7 +168,7 @@ class DependencyGraph:
 
     @property
     def attached_tables(self) -> tuple[object, ...]:
-        """All tables that go with the graph."""
+        """All attached tables."""
         return tuple(self._attached.values())
 
     # -- the trace, and its events as columns --------------------------------------------------------------------------
@@ -190,7 +190,7 @@ class DependencyGraph:
 
     @property
     def rank_graphs(self) -> tuple[RankGraph, ...]:
-        """The ranks that the graph consists of, in the same time: itself, unless it is that of a job."""
+        """The ranks of the graph, on one clock: itself, unless it is a job."""
         return (RankGraph(0, self.rank or 0, self, 0, 0),)
 
     def rank_index_of(self, rows: Ids | Ints) -> Ids:
@@ -371,7 +371,7 @@ class DependencyGraph:
 
     @property
     def diagnostics(self) -> dict[str, int]:
-        """What was dropped, repaired or left unresolved; the keys are those of :data:`DIAGNOSTICS`."""
+        """Counts of what was dropped, repaired or left unresolved; :data:`DIAGNOSTICS` explains the keys."""
         return {**self._trace.diagnostics, **self._notes}
 
     @property
@@ -409,7 +409,7 @@ class DependencyGraph:
         }
 
     def event(self, event_index: EventName) -> pd.Series[Any]:
-        """Return one event, a row of :attr:`events`, under its name.
+        """Return one event as a Series, named after the event.
 
         Raises:
             QueryError: there is no such event.
@@ -507,13 +507,13 @@ class DependencyGraph:
         Args:
             kind: one or more event kinds, as members of :class:`EventKind` or by name.
             name: a regular expression found in the name.
-            lane: one or several lanes, as in output; of a job those of that name on every rank.
-            rank: one or several ranks.
+            lane: one or more lanes, as in output; in a job those of that name on every rank.
+            rank: one or more ranks.
             start_ns: keep events that end at or after this time.
             end_ns: keep events that start at or before this time.
 
         Raises:
-            QueryError: an unknown kind, lane or rank, or a bad expression.
+            QueryError: an unknown kind, lane or rank, or an invalid regular expression.
         """
         events = self._trace.events
         keep = np.ones(len(events), np.bool_)
@@ -536,7 +536,7 @@ class DependencyGraph:
         """Return the graph of these events and of the edges between them.
 
         Raises:
-            QueryError: an event is not there.
+            QueryError: an event does not exist.
         """
         return self._induced_subgraph(np.unique(np.array([self.row_of(index) for index in event_indices], np.int64)))
 
@@ -621,7 +621,7 @@ class DependencyGraph:
 
     def _edges_touching(self, event_index: EventName, side: Ids, kinds: OneOrMoreKinds | None) -> pd.DataFrame:
         row = self.row_of(event_index)
-        # Without the edges from an event's own start to its own end: nobody means those by neighbours.
+        # Without the edges from an event's own start to its own end: nobody means those by neighbors.
         chosen = (event_of(side) == row) & (event_of(self._edges.source) != event_of(self._edges.target))
         if kinds is not None:
             chosen &= self._are_of(self._edges, [kinds] if isinstance(kinds, (str, EdgeKind)) else kinds)

@@ -136,7 +136,7 @@ class EventFlags:
 
     @cached_property
     def amd_call(self) -> Bools:
-        """Calls of AMD's runtime, whose recordings never hold records of synchronisation."""
+        """Calls of AMD's runtime, whose recordings never hold records of synchronization."""
         return self._kind_with_name(AMD_CALL, EventKind.RUNTIME)
 
     @cached_property

@@ -78,9 +78,9 @@ class Clocks(Columns):
 
 
 class JobGraph(DependencyGraph):
-    """The events of all ranks and the reasons why each could not have happened earlier, in one time.
+    """The events of all ranks on one clock, and the reasons why each could not have happened earlier.
 
-    An event is named by its rank and its ``event_index``. What each rank's graph alone knows stands in ``rank_graphs``.
+    Events are named by (rank, event_index). ``rank_graphs`` are the graphs of the single ranks.
     """
 
     def __init__(
@@ -177,12 +177,12 @@ class JobGraph(DependencyGraph):
 
     @property
     def doubtful_edges(self) -> Ints:
-        """Edges from other ranks whose wait is below the error of the clocks: they bind nothing."""
+        """Edges between ranks whose wait is below the clock error: they bind nothing."""
         return self._doubtful
 
     @cached_property
     def independent_ranks(self) -> JobGraph:
-        """The same job as each rank saw it: neither another rank binds anything, nor a queue of collectives."""
+        """The same job without waits between ranks and without queues of collectives."""
         between = np.isin(self._edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))
         return JobGraph(
             self._trace, self._timeline, self._edges, self._rank_graphs, self._originals, self.members,
@@ -210,9 +210,9 @@ class JobGraph(DependencyGraph):
 
     @property
     def clocks(self) -> pd.DataFrame:
-        """How far each rank's clocks are ahead: job time is own time − offset − drift · (own − middle).
+        """The clock offset of each rank: job time is own time − offset − drift · (own − middle).
 
-        Columns: rank, host, offset_ns, gpu_offset_ns (what its device rows are ahead of that), drift_ppm, error_ns
+        Columns: rank, host, offset_ns, gpu_offset_ns (of its GPU rows, relative to that), drift_ppm, error_ns
         (shorter waits are attributed to no rank), collectives (the number used to estimate it).
         """
         import pandas as pd
@@ -230,7 +230,7 @@ class JobGraph(DependencyGraph):
 
     @property
     def collectives(self) -> pd.DataFrame:
-        """What the ranks did together, a row per member.
+        """Collectives and messages, a row per member (a rank's part in one).
 
         Columns: number, rank, event_index, name, start_ns and end_ns of the row, arrival_ns, wait_ns, transfer_ns,
         is_last, is_message; times are the job's; ``number`` is None where a member is unmatched.
@@ -262,7 +262,7 @@ class JobGraph(DependencyGraph):
         return freeze(np.concatenate([*calls, np.full(missing, -1)]).astype(np.int32))
 
     def steps(self) -> list[Step]:
-        """List the steps of all ranks: each spans from where the first rank begins it to where the last one ends."""
+        """List the steps of the job: each from its start on the first rank to its end on the last."""
         found: dict[int, Step] = {}
         for part in self._rank_graphs:
             for own in part.graph.steps():
@@ -290,7 +290,7 @@ class JobGraph(DependencyGraph):
         return found
 
     def waited_until(self, rows: Ids | Ints) -> Ints:
-        """Return for each row when (job time, ns) the last one came for whom it waited; its start if it did not."""
+        """Return for each row until when (job time, ns) it waited for other ranks; its start if it did not."""
         until = self.event_table.start.copy()
         waits = self.members.take(self.members.wait > 0)
         until[waits.row] = waits.arrival + waits.wait
@@ -409,9 +409,9 @@ class JobGraph(DependencyGraph):
 
 
 def full_rank_graphs(job: JobGraph, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
-    """Return the whole graphs of some ranks of a job; where it holds few rows their files are read once more.
+    """Return the whole graphs of some ranks of a job; where it holds summaries, their files are read again.
 
     Raises:
-        HtaGraphError: a file cannot be read once more, or has changed.
+        HtaGraphError: a file cannot be read again, or has changed.
     """
     return {rank: job.graph(rank) for rank in ranks} if job.source is None else job.source.full_rank_graphs(ranks)

@@ -1,4 +1,4 @@
-"""Files or graphs of ranks → their job."""
+"""Join ranks, from files or graphs, into a job."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from hta_graph.trace.read import Say
 
 
 def build_job(graphs: Iterable[DependencyGraph], *, flight: Sequence[str | Location] = ()) -> JobGraph:
-    """Join the graphs of a job's ranks into one.
+    """Join the graphs of all ranks of a job into one.
 
     Args:
         graphs: one for each rank; where the file does not name its rank, the place counts.
-        flight: dumps of the flight recorder (JSON), which number collectives where the traces do not.
+        flight: flight recorder dumps (JSON), which number collectives where the traces do not.
 
     Returns:
-        an immutable graph: that of each rank, in one time, and the points where ranks meet.
+        an immutable graph: the graphs of all ranks on one clock, and the points where ranks meet.
 
     Raises:
         QueryError: there is no graph, two are of one rank, or they are of different jobs.
-        TraceError: a file, which is read once more for recorded arguments, is gone or has changed; or a dump is none.
+        TraceError: a file, which is read again for recorded arguments, is gone or has changed; or a dump is not one.
     """
     by_rank = _numbered_by_dumps(graphs_by_rank(graphs), flight)
     return _with_remarks(join_ranks(by_rank.values()))
@@ -55,11 +55,11 @@ def read_job(
     summaries: bool = False,
     cache: str | Path | None = None,
 ) -> JobGraph:
-    """Read the ranks behind files or folders and join them; arguments and errors are those of :func:`read_graphs`.
+    """Read the traces of all ranks and join them into a job; arguments and errors are those of :func:`read_graphs`.
 
-    ``flight`` are dumps of the flight recorder; those next to the traces if none are given, none if it is empty. With
-    ``summaries`` the job holds few rows of each rank: it gives the same paths of steps and of the whole trace, for
-    which it reads files once more, and refuses windows that take all rows; queries see the rows that are there.
+    ``flight`` are flight recorder dumps; by default those next to the traces, none if it is empty. With ``summaries``
+    the job holds a summary of each rank: paths of steps and of the whole trace are the same (files are read again on
+    demand), windows that need all events are refused, and queries see only the events in the summaries.
 
     >>> callable(read_job)
     True
@@ -116,7 +116,7 @@ def _numbered_by_dumps(
 
 
 def _with_remarks(job: JobGraph) -> JobGraph:
-    """Say whose trace is missing, and how far clocks were put right."""
+    """Log how many traces are missing, and how far clocks were corrected."""
     sizes = [size for part in job.rank_graphs if (size := part.graph.trace.world_size)]
     if sizes and (missing := sizes[0] - len(job.rank_graphs)) > 0:
         log_warning(f"{job.path}: {missing:,} of {sizes[0]:,} ranks are missing; waits for them have no cause")

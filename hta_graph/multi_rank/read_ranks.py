@@ -1,4 +1,4 @@
-"""Files and folders → the graphs of all ranks: who reads what, when, and in which order the results come."""
+"""Read the graphs of all ranks from files and folders: in which processes, when, and in which order."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from hta_graph.trace.read import Say, find_ranks, log_repairs, read_single_file
 RequestOf = Callable[[RankFile], RankRequest]
 """What is read of each file."""
 Progress = Callable[[int, int], None]
-"""Is called with how many files are done, and of how many."""
+"""Is called with the number of files done and their total."""
 Report = Callable[[HtaGraphError], None]
-"""Is called with the error of a file that is left out."""
+"""Is called with the error of a skipped file."""
 
 MIN_PARALLEL_TEXT = 32 << 20
 """How much text beyond the largest file's (bytes) makes starting processes faster than reading it here."""
 
 FILE_OVERHEAD_TEXT = 256 << 10
-"""Reading a file takes as long as so much text (bytes), however little it holds."""
+"""Reading any file takes at least as long as this much text (bytes)."""
 
 
 def read_graphs(
@@ -61,31 +61,31 @@ def read_graphs(
     progress: Progress = lambda *_: None,
     cluster: str | None = None,
 ) -> Iterator[DependencyGraph]:
-    """Build the graph of each rank behind files or folders, lowest rank first, in parallel processes where that pays.
+    """Build the graph of each rank in files or folders, lowest rank first, in parallel processes where that is faster.
 
-    ``{graph.trace.rank: graph for graph in read_graphs("folder")}`` holds all ranks; where one is looked at after the
-    other, no more are in memory than ``memory`` allows.
+    ``{graph.trace.rank: graph for graph in read_graphs("folder")}`` holds all ranks; a loop over them holds no more in
+    memory than ``memory`` allows.
 
     Args:
         inputs: a file, a folder of rank files, or several of either.
         ranks: read only these ranks.
-        jobs: how many processes may read at once; by default one for each processor. With 1, this process reads.
-        memory: how many bytes reading may take; by default a share of what is available. A file that needs more is read
-            alone, and is an error if that does not fit either.
+        jobs: how many processes read at once; by default one per processor. With 1, this process reads.
+        memory: how many bytes reading can take; by default a share of the available memory. A file that needs more is
+            read alone, and is an error if it does not fit either.
         salvage: recover complete events from damaged files.
-        communications: also read what each rank did with others, so that ``read_communications`` need not open its
-            file again: the text is at hand, and this too is done in parallel.
-        summary: of several files give graphs of few rows, which answer this as whole ones do
+        communications: also read each rank's collectives and messages, in parallel, so that ``read_communications``
+            need not open the file again.
+        summary: with several files, return rank summaries, which answer this request as whole graphs do
             (``hta_graph.multi_rank.summary``).
-        cache: a folder where summaries are kept, and taken from where the file is the same.
-        report: is called with the error of each file that cannot be read, which is left out then; without it the error
-            is raised. If no file can be read an error is raised in any case.
-        say: is called with a line about the files that are skipped, and one about those numbered by order; by default
-            these are warnings of the logger ``hta_graph``, as what of a file was dropped is in any case.
-        progress: is called with how many files are done, and of how many.
-        cluster: where Dask reads several files instead of processes of this machine: ``local``, which starts workers
-            here (``jobs`` of them), or the address of a scheduler, ``tcp://host:port``, whose workers see the files
-            under the same names. ``memory`` is what each file may take there.
+        cache: a folder for rank summaries; those of unchanged files are reused.
+        report: is called with the error of each file that cannot be read, which is then skipped; without it the error
+            is raised. If no file can be read, an error is always raised.
+        say: is called with a line about skipped files and one about files numbered by order; by default these are
+            warnings of the logger ``hta_graph``.
+        progress: is called with the number of files done and their total.
+        cluster: read with Dask: ``local`` starts ``jobs`` workers here; the address of a scheduler,
+            ``tcp://host:port``, uses its workers, which must see the files under the same names. ``memory`` is then
+            the limit per file.
 
     Raises:
         HtaGraphError: a file is broken, two claim one rank, or one of ``ranks`` is not there.
@@ -104,7 +104,7 @@ def read_graphs(
 
 
 def _with_warnings(graph: DependencyGraph) -> DependencyGraph:
-    """Say what of a rank's file was dropped, and what its clocks contradict."""
+    """Log what was dropped of a rank's file, and what its clocks contradict."""
     log_repairs(graph.trace)
     log_clock_faults(graph)
     return graph

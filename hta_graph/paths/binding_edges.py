@@ -108,7 +108,7 @@ def lane_runs(graph: DependencyGraph) -> LaneRuns:
     timeline, points = graph.timeline, graph.timeline.by_lane
     source = take_or(graph.edge_table.source, binding_edges(graph)[points])
     follows = np.zeros(len(points), np.bool_)
-    # Bound by its neighbour, and on one lane with it: a hand-over between lanes may be next to it here by chance.
+    # Bound by its neighbor, and on one lane with it: a hand-over between lanes may be next to it here by chance.
     follows[1:] = (source[1:] == points[:-1]) & ~first_of_runs(graph.event_table.lane[event_of(points)])[1:]
     return LaneRuns(timeline, follows)
 

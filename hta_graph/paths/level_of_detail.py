@@ -23,7 +23,7 @@ FINEST_NS = 16
 class TimelineBars(Columns):
     """What is drawn: bars on tracks, in order of track, group, ``on_path`` and start; times in ns.
 
-    ``group`` is the colour. A bar that stands for ``count`` rows is filled for ``busy`` of its time, and its ``name``
+    ``group`` is the color. A bar that stands for ``count`` rows is filled for ``busy`` of its time, and its ``name``
     (a code) and ``index`` (an event's; -1: none) are those of the longest of them.
     """
 

@@ -59,7 +59,7 @@ class SegmentTable(Columns):
         return self.end - self.start
 
     def merged(self, path: Ints, count: int) -> list[SegmentTable]:
-        """Sort the pieces of each of ``count`` paths by time, and merge neighbours of equal event, edge and class."""
+        """Sort the pieces of each of ``count`` paths by time, and merge neighbors of equal event, edge and class."""
         order = np.argsort(self.start, kind="stable")
         order = order[np.argsort(path[order], kind="stable")] if count > 1 else order
         ordered, path = self.take(order), path[order]
@@ -273,7 +273,7 @@ CALL_KINDS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.PYTHON_FUNCTION, Ev
 
 @dataclass(frozen=True, eq=False)
 class SegmentRuns(SegmentTable):
-    """Pieces of which each stands for ``segments`` neighbours, of which ``first`` is the place of the first.
+    """Pieces of which each stands for ``segments`` neighbors, of which ``first`` is the place of the first.
 
     ``event`` owns most of a run's time; ``inside`` is the innermost long enough call around it (-1: none,
     or work of the GPU). ``edge_kind`` is that of the first segment where ``is_mixed`` says that they differ.
@@ -290,7 +290,7 @@ class SegmentRuns(SegmentTable):
 
 
 def merge_runs(graph: DependencyGraph, pieces: SegmentTable, window_ns: int) -> SegmentRuns:
-    """Merge neighbours of equal class, lane, evidence, reason and stack, in a path of a window of some length (ns).
+    """Merge neighbors of equal class, lane, evidence, reason and stack, in a path of a window of some length (ns).
 
     Two segments have an equal stack if the same call is the innermost one around them, where calls (operators, runtime
     calls, Python frames, annotations) shorter than a thousandth of the window count as part of their callers.

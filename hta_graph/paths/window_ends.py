@@ -18,7 +18,7 @@ from hta_graph.trace.table import Step
 
 @memoized
 def working_threads(graph: DependencyGraph) -> Bools:
-    """Mark the lanes that are threads which run operators, launch, or synchronise; a watchdog's polls are no work."""
+    """Mark the lanes that are threads which run operators, launch, or synchronize; a watchdog's polls are no work."""
     events = graph.event_table
     works = (events.kind == EventKind.CPU_OP) | graph.event_flags.blocking_call
     works[graph.edges_of(EdgeKind.LAUNCH).source] = True
@@ -188,7 +188,7 @@ def _with_single_end(graph: DependencyGraph, sink: Sink) -> Sink:
 
 
 def program_end(graph: DependencyGraph) -> Sink:
-    """End the whole trace with the last activity or point of a thread that launches, synchronises or runs operators.
+    """End the whole trace with the last activity or point of a thread that launches, synchronizes or runs operators.
 
     A watchdog's late poll is not the program's end.
     """

@@ -58,7 +58,7 @@ LONGEST_SHOWN = 60
 """Characters of a name in an error."""
 
 WindowForm = Literal["usual", "cpu", "gpu"]
-"""To the end of the last work, to the end on the CPU, or from the end of earlier work to that of this one's."""
+"""To the end of the last work, to the end on the CPU, or from the end of the previous work to the end of its own."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,7 +103,7 @@ class Window:
 
 @dataclass(frozen=True, repr=False)
 class WindowQuery:
-    """A question about time: give it a graph and it answers with a resolved window, or raises ``QueryError``.
+    """A window that is not resolved yet: called with a graph, it returns the :class:`Window`.
 
     >>> step(5, gpu_window=True), between(0, 2_000_000)
     (<window step(5, gpu_window=True)>, <window between(0, 2000000)>)
@@ -112,14 +112,14 @@ class WindowQuery:
     asked: str
     resolve: Callable[[DependencyGraph], Window]
     of_job: Callable[[JobGraph, Callable[[DependencyGraph], Window]], Window] | None = None
-    """What the windows of a job's ranks make together; without it the job is asked as one rank is."""
+    """How the windows of a job's ranks combine; without it a job is treated as one rank is."""
     by_rows: bool = True
     """Whether the answer is in a graph's rows, all of them; else it is known, or made of other windows."""
     check: Callable[[DependencyGraph], object] = lambda _: None
     """Refuses what few rows are enough to refuse: a step that is not there."""
 
     def __call__(self, graph: DependencyGraph) -> Window:
-        """Answer for a graph, that of a rank or of a job.
+        """Resolve the window in the graph of a rank or a job.
 
         Raises:
             QueryError: the graph's trace has no such window.
@@ -175,13 +175,13 @@ def _restored(record: WindowRecord) -> Window | QueryError:
 
 
 def query_text(question: str, *arguments: object, **options: object) -> str:
-    """Print a question as it was asked, without options that are not set."""
+    """Print a call without options that are not set."""
     listed = [*map(repr, arguments), *(f"{name}={value!r}" for name, value in options.items() if value)]
     return f"{question}({', '.join(listed)})"
 
 
 def step(number: int, *, cpu_window: bool = False, gpu_window: bool = False) -> WindowQuery:
-    """Ask about ``ProfilerStep#number``: from its start to the later of its end and its last GPU activity.
+    """Analyze ``ProfilerStep#number``, from its start to the later of its end and the end of its last GPU activity.
 
     Args:
         number: the N of ``ProfilerStep#N``.
@@ -201,10 +201,10 @@ def step(number: int, *, cpu_window: bool = False, gpu_window: bool = False) -> 
 def annotation(
     name: str, *, regex: bool = False, first: int = 0, last: int | None = None, cpu_window: bool = False
 ) -> WindowQuery:
-    """Ask about instances of a CPU annotation, counted from 0 in order of time.
+    """Analyze instances of a CPU annotation, counted from 0 in order of time.
 
     Args:
-        name: the exact name, or an expression that must match all of it.
+        name: the exact name, or a regular expression that must match all of it.
         regex: take ``name`` as a regular expression.
         first: the first instance.
         last: the last instance, included; the first one if not given.
@@ -231,10 +231,10 @@ def annotation(
 
 
 def between(start_ns: int, end_ns: int) -> WindowQuery:
-    """Ask about explicit times (absolute ns).
+    """Analyze a time range (absolute ns).
 
     Raises:
-        UsageError: the end is not after the start, or one of them is beyond any clock.
+        UsageError: the end is not after the start, or one of them is out of range.
     """
     if not -LATEST_NS <= start_ns <= LATEST_NS >= end_ns >= -LATEST_NS:
         raise UsageError(f"the window {start_ns}:{end_ns} is out of range; give nanoseconds of at most {LATEST_NS}")
@@ -256,18 +256,18 @@ def between(start_ns: int, end_ns: int) -> WindowQuery:
 
 
 def resolved_window(window: Window) -> WindowQuery:
-    """Ask about a window that is known already."""
+    """Return a query for a known window."""
     return WindowQuery(query_text("same_window", window.label), lambda _: window, by_rows=False)
 
 
 def whole(*, all_rows: bool = False) -> WindowQuery:
-    """Ask about the whole trace: from the first row that has points to the end of the work.
+    """Analyze the whole trace, from the first operator, call or GPU activity to the end of the work.
 
-    The work ends with the last GPU activity or the last row of a thread that launches, synchronises or runs operators:
-    a watchdog's late polls are not the program's end. What begins later is counted.
+    The work ends with the last GPU activity or the last event of a thread that launches, synchronizes or runs
+    operators: late polls of a watchdog thread are not the program's end. Events that begin later are counted.
 
     Args:
-        all_rows: take every row that was recorded, as questions do that are not about a path.
+        all_rows: include every recorded event, as analyses do that are not about a path.
     """
 
     def resolve(graph: DependencyGraph) -> Window:
@@ -294,10 +294,10 @@ def whole(*, all_rows: bool = False) -> WindowQuery:
 
 
 def check_window_form(*, cpu_window: bool, gpu_window: bool) -> None:
-    """Refuse to stop at the annotation's end and to run from sink to sink at once.
+    """Refuse the CPU window and the GPU window together.
 
     Raises:
-        UsageError: both are asked for.
+        UsageError: both are requested.
     """
     if cpu_window and gpu_window:
         raise UsageError("the CPU window and the GPU window exclude each other; choose one")
@@ -414,7 +414,7 @@ def job_iteration(job: JobGraph, resolve: Resolve, *, number: int, cpu_window: b
 
 
 def _windows_of_ranks(job: JobGraph, resolve: Resolve) -> list[tuple[RankGraph, Window]]:
-    """Ask each rank; one that has no such window contributes nothing."""
+    """Resolve the window on each rank; ranks without it contribute nothing."""
     found, errors = [], []
     for part in job.rank_graphs:
         try:
@@ -534,7 +534,7 @@ def _host_members(job: JobGraph) -> tuple[Members, Ints]:
 
 @dataclass(frozen=True)
 class StepLength:
-    """How long a step takes (ns), and whether it may stand for the run.
+    """How long a step takes (ns), and whether it can represent the run.
 
     The iterations tile the run: from the end of the earlier steps' work to that of this one's, or, where no step
     launches GPU work, the step on the CPU. The latency is from the step's start to the end of its last work.
@@ -602,14 +602,14 @@ def _job_step_lengths(job: JobGraph) -> tuple[StepLength, ...]:
 
 
 def median_step(*, cpu_window: bool = False, gpu_window: bool = False) -> WindowQuery:
-    """Ask about the step of median iteration, of two the shorter, of equals the earliest; without steps the whole.
+    """Analyze the step of median iteration time (the lower median, the earliest of equals), else the whole trace.
 
     Args:
         cpu_window: stop at the annotation's end; needs steps.
         gpu_window: run from the previous step's sink to this one's; needs steps.
 
     Raises:
-        UsageError: both windows are asked for.
+        UsageError: both windows are requested.
     """
     return _step_query(None, "median_step", cpu_window=cpu_window, gpu_window=gpu_window)
 
@@ -617,7 +617,7 @@ def median_step(*, cpu_window: bool = False, gpu_window: bool = False) -> Window
 def median_step_of_job(
     graphs: Sequence[DependencyGraph], *, cpu_window: bool = False, gpu_window: bool = False
 ) -> WindowQuery:
-    """Ask every rank about one step: of those that most ranks have, the median by their median iteration over ranks.
+    """Analyze one step on every rank: of those that most ranks have, the one of median iteration time over ranks.
 
     A rank that lacks this step uses its own median step. Arguments and errors are those of
     :func:`median_step`.

@@ -2,7 +2,7 @@
 
     hg.replay(graph, [hg.scale("kernel:gemm", 0.5), hg.remove("operator:aten::item")])
 
-A change is anything that can be called with a draft and edits it: a function of one's own is one too.
+A change is any callable that edits a draft of the window; your own functions work, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PointName = Literal["start", "end"]
 
 @dataclass(frozen=True)
 class Scaling:
-    """Something takes another time; see :func:`scale`."""
+    """A thing's time is multiplied; see :func:`scale`."""
 
     what: Selector
     factor: float
@@ -48,15 +48,15 @@ class Scaling:
 
 
 def scale(what: str, factor: float) -> Change:
-    """Let something take another time: its own time in the window times a factor; 0 makes it free.
+    """Multiply the time that something takes in the window by a factor: 0.5 is twice the speed, 0 takes no time.
 
     Args:
-        what: ``KIND:PATTERN``, KIND being kernel, operator, module, annotation (these three with all that they
+        what: ``KIND:PATTERN``, where KIND is kernel, operator, module, annotation (the last three with all that they
             enclose and launch), collective (its transfer), class or rank; a bare pattern means events of any kind.
         factor: finite and not negative.
 
     Raises:
-        UsageError: what is meant cannot be read, or the factor is not finite or below 0.
+        UsageError: ``what`` is not valid, or the factor is not finite or is negative.
     """
     number = _as_number_or_nan(factor)
     if not 0 <= number < math.inf:
@@ -65,7 +65,7 @@ def scale(what: str, factor: float) -> Change:
 
 
 def scale_activities(rows: Ids, factor: Floats) -> Change:
-    """Let single activities run for another time, each its own time in the window times its factor.
+    """Multiply the time of single activities in the window, each by its own factor.
 
     Args:
         rows: canonical rows, each at most once.
@@ -92,7 +92,7 @@ def _as_number_or_nan(value: Any) -> float:
 
 @dataclass(frozen=True)
 class Removal:
-    """Something is not there; see :func:`remove`."""
+    """Something is removed; see :func:`remove`."""
 
     what: Selector
 
@@ -122,10 +122,10 @@ def _calls_without_work(draft: ModifiedWindow, removed: Any) -> Any:
 
 
 def remove(what: str) -> Change:
-    """Let something not be there: neither its time nor, of GPU work, its launching call and the lags before it.
+    """Remove something: its time and, for GPU work, its launch call and the lags before it.
 
     Raises:
-        UsageError: what is meant cannot be read.
+        UsageError: ``what`` is not valid.
     """
     return Removal(Selector.of(what))
 
@@ -148,10 +148,10 @@ class _Insert:
 
 
 def insert(what: str, duration_ns: int, *, before: bool = True) -> Change:
-    """Insert work of some length (ns) on its lane before every event of a name that begins in the window, or after it.
+    """Insert work of a given duration (ns) before (or after) every matching event that starts in the window.
 
     Raises:
-        UsageError: the length is no whole number from 0 to a year, or what is meant cannot be read.
+        UsageError: the duration is not a whole number from 0 to a year, or ``what`` is not valid.
     """
     if not _is_whole_ns(duration_ns) or duration_ns < 0:
         raise UsageError(f"the duration to insert is {duration_ns!r}; give whole nanoseconds from 0 to a year")
@@ -223,16 +223,16 @@ class _Reroute:
 
 
 def reroute(*, drop: Sequence[str] = (), into: str | None = None, add: Sequence[Link] = ()) -> Change:
-    """Let other edges decide: leave out those of some kinds, and add others.
+    """Change dependencies: drop edges of some kinds, and add others.
 
     Args:
-        drop: kinds of edges, as in output.
-        into: only those that lead to events of this name.
-        add: edges as (event, "start" | "end", event, "start" | "end", lag in ns); the second may not come earlier than
-            the first plus the lag.
+        drop: edge kinds, as in output.
+        into: drop only those that lead to events of this name.
+        add: edges as (event, "start" | "end", event, "start" | "end", lag in ns): the second point cannot come earlier
+            than the first plus the lag.
 
     Raises:
-        UsageError: a kind or a point is none, or there is nothing to do.
+        UsageError: there is no such kind or point, or neither drop nor add is given.
     """
     known = {kind.label: kind for kind in EdgeKind}
     wrong = [label for label in drop if label not in known]
@@ -273,14 +273,14 @@ class _ReplaceWeights:
 
 
 def weigh(edge_rows: Any, weight_ns: Any) -> Change:
-    """Give edges weights (ns) of one's own, instead of those that were measured; factors apply to these.
+    """Replace the measured weights (ns) of edges by your own; factors of other changes apply to these.
 
     Args:
         edge_rows: rows of ``graph.edges``.
-        weight_ns: one for each, or one for all.
+        weight_ns: one per row, or one for all.
 
     Raises:
-        UsageError: they are no whole numbers, or not as many.
+        UsageError: they are not whole numbers, or their number does not match.
     """
     rows, weight = np.atleast_1d(np.asarray(edge_rows)), np.asarray(weight_ns)
     if rows.dtype.kind not in "iu" or weight.dtype.kind not in "iu":

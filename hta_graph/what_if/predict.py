@@ -1,4 +1,4 @@
-"""Predict a window after changes, of a graph at hand or of a job whose ranks are asked one by one."""
+"""Predict a window after changes, for a graph in memory or for a job whose ranks are read one by one."""
 
 from __future__ import annotations
 
@@ -113,21 +113,21 @@ class JobOpportunities:
 def predict(
     graph: DependencyGraph, changes: Sequence[Change] | Change = (), window: WindowQuery | None = None
 ) -> Replayed | JobPrediction:
-    """Predict a window after changes as :func:`replay` does, also of a job that holds few rows of its ranks.
+    """Predict a window after changes as :func:`replay` does, also for a job of rank summaries.
 
     Args:
-        graph: one rank's or a job's; of a job of few rows (``read_job(…, summaries=True)``) the ranks' files are read
-            once more.
-        changes: those of :func:`replay`; of a job of few rows :func:`scale`, :func:`remove` and :func:`scenario`, but
-            for ``like_median``.
+        graph: the graph of one rank or of a job; of a job of summaries (``read_job(…, summaries=True)``) the ranks'
+            files are read again.
+        changes: those of :func:`replay`; for a job of rank summaries only :func:`scale`, :func:`remove` and
+            :func:`scenario` (except ``like_median``).
         window: as for :func:`critical_path`.
 
     Returns:
-        lengths, shares and the new path; of a graph at hand also the times of all points.
+        lengths, shares and the new path; for a graph in memory also the times of all points.
 
     Raises:
-        QueryError: the window is not in the trace, or a change names nothing in it or takes all rows of all ranks.
-        HtaGraphError: a file cannot be read once more, or has changed.
+        QueryError: the window is not in the trace, or a change matches nothing in it or needs all events of all ranks.
+        HtaGraphError: a file cannot be read again, or has changed.
     """
     require_graph(graph)
     elsewhere = summary_replay(graph)

@@ -1,4 +1,4 @@
-"""Scenarios with names: changes that people ask for, each with what it assumes."""
+"""Named scenarios: common changes, each with its assumptions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RESHAPES = ("no_waiting", "no_host_syncs")
 
 @dataclass(frozen=True)
 class Scenario:
-    """What a named scenario changes: in a sentence, what it assumes, and its argument, if it has one."""
+    """What a named scenario changes, in a sentence, its assumptions, and its argument, if it has one."""
 
     says: str
     assumes: str
@@ -63,7 +63,7 @@ def scenario(name: str, argument: str | int | float | None = None) -> Change:
     """Return a named scenario as a change; ``SCENARIOS`` lists them.
 
     Raises:
-        UsageError: there is no such scenario, or its argument is missing or none.
+        UsageError: there is no such scenario, or its argument is missing or not valid.
     """
     if name not in SCENARIOS:
         raise UsageError(f"there is no scenario {name!r}; {suggest_known(name, SCENARIOS)}")
@@ -207,43 +207,43 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "like_median": Scenario(
         "every operation like its median over ranks and steps",
-        "what stands at the same place of steps of like shape could take its median time everywhere",
+        "every operator could take the median time of its counterparts in equal steps",
         _like_median,
     ),
     "rank_like_others": Scenario(
         "one rank as fast as the others",
-        "all that it does could take the median time of the others, and what it alone does no time",
+        "its work could take the median time of the others, and work that only it does no time",
         _rank_like_others, "a rank",
     ),
     "communication_free": Scenario(
         "communication takes no time",
-        "a job's ranks still wait for each other, only transfers are gone; of one rank alone its waits in them are "
-        "gone too",
+        "ranks still wait for each other, only transfers take no time; of one rank alone its waits in them are gone, "
+        "too",
         _free_classes(BoundBy.GPU_COMMUNICATION_BOUND),
     ),
     "communication": Scenario(
-        "communication takes another time", "all transfers change by one factor; for some only, scale collective:…",
+        "communication takes a multiple of its time", "all transfers change by one factor; scale collective:… for some",
         _communication, "a factor",
     ),
     "launches_free": Scenario(
-        "launches take no time", "launching calls and the lags until work starts are gone; operators and Python stay",
+        "launches take no time", "launch calls and launch latency are gone; operators and Python stay",
         _launches_free,
     ),
     "cuda_graphs": Scenario(
         "the host only replays CUDA graphs",
-        "operators, Python and launches take no time; kernels, waits of the host, data loading, pauses over 1 ms stay",
+        "operators, Python and launches take no time; kernels, host waits, data loading and pauses over 1 ms stay",
         _cuda_graphs,
     ),
     "no_host_syncs": Scenario(
-        "the host never waits for the GPU", "what it read from there it did not need; calls return at once",
+        "the host never waits for the GPU", "the host does not need what it read; calls return at once",
         _no_host_syncs,
     ),
     "data_loading_free": Scenario(
-        "data are there when they are needed", "loading takes no time and slows nothing else down",
+        "data loading takes no time", "loading slows nothing else down",
         _free_classes(BoundBy.DATA_LOADING),
     ),
     "fused": Scenario(
-        "one operator as a single kernel", "launches but the first are gone, and the gaps; its kernels' time stays",
+        "one operator as a single kernel", "all launches but the first and the gaps are gone; kernel time stays",
         _fused_operators, "an operator",
     ),
 }  # fmt: skip

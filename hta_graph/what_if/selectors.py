@@ -27,7 +27,7 @@ LONGEST_SHOWN_NAME = 80
 """Characters of a name in an error; kernels' names have hundreds."""
 
 KINDS_WITHOUT_NAMES = ("class", "rank")
-"""Kinds of things that are no events with names."""
+"""Kinds of things that are not named events."""
 
 LIST_HINT = Remedy("hg.opportunities lists what can be changed", "what-if without a change lists what can be changed")
 
@@ -52,7 +52,7 @@ class Selector:
         [('kernel', 'gemm'), ('', 'aten::mm')]
 
         Raises:
-            UsageError: the pattern is missing, or no regular expression, or no class or rank.
+            UsageError: the pattern is missing, or is not a regular expression, class or rank.
         """
         kind, colon, pattern = text.partition(":")
         found = cls(kind, pattern) if colon and kind in SELECTORS else cls("", text)

@@ -55,7 +55,7 @@ class Curve:
     """A window's predicted length for every factor of one thing from 1 to 0.
 
     ``corners`` are (factor, predicted_ns, on_path_ns, next), from factor 1 down to 0: between two of them the length is
-    a straight line that falls by on_path_ns per whole factor; ``next`` is what comes onto the path at a corner.
+    a straight line whose slope is on_path_ns; ``next`` is what joins the path at a corner.
     """
 
     what: str
@@ -66,7 +66,7 @@ class Curve:
         """Return the predicted length (ns) for a factor from 0 to 1.
 
         Raises:
-            ValueError: the factor lies outside.
+            ValueError: the factor is not from 0 to 1.
         """
         if not 0 <= factor <= 1:
             raise ValueError(f"the curve covers factors from 0 to 1, not {factor}")
@@ -89,16 +89,16 @@ class Curve:
 def sensitivity(
     graph: DependencyGraph, what: str, window: WindowQuery | None = None, *, within_ns: int = TOLERANCE_NS
 ) -> Curve:
-    """Return the window's length for every factor of something's time from 1 to 0, exactly.
+    """Return the window's exact length for every factor of a thing's time from 1 to 0.
 
     Args:
         graph: one rank's or a job's.
         what: as for :func:`scale`.
         window: as for :func:`critical_path`.
-        within_ns: corners that bend the curve by less are left out; some curves have hundreds.
+        within_ns: corners that bend the curve by less are omitted; some curves have hundreds.
 
     Raises:
-        QueryError: it names nothing in the window.
+        QueryError: nothing in the window matches ``what``.
     """
     base = replay_graph(graph, window)
     meant = selected_parts(base, Selector.of(what))

@@ -1,7 +1,7 @@
-"""Normalisations and softmax, forward and backward; batch normalisation whole or in the parts of each rank.
+"""Normalizations and softmax, forward and backward; batch normalization whole or in the parts of each rank.
 
 Arithmetic is counted by element of the data; what is done once for each row or channel, such as a root, is left out.
-A mean takes 1, a variance 3 (difference, square, sum), the normalised value 2, weight and bias 1 each.
+A mean takes 1, a variance 3 (difference, square, sum), the normalized value 2, weight and bias 1 each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NORMALIZED = 2
 
 
 def _row_count(data: Tensor, call: OperatorCall, at: int, weight: Tensor | None) -> int:
-    """Return how many rows are normalised; the shape of a row is recorded, or that of its weight."""
+    """Return how many rows are normalized; the shape of a row is recorded, or that of its weight."""
     row = weight.shape if weight else call.integers(at)
     if not row or data.shape[-len(row) :] != tuple(row):
         raise NotRecordedError("shapes that fit each other")

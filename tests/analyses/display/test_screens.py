@@ -23,7 +23,7 @@ from tests.support.command_line import PROGRAM
 from tests.support.samples import FOUR_RANKS, ONE_RANK
 from tests.support.shared_traces import SHARED
 
-WIDTHS = (80, 120)
+WIDTHS = (60, 80, 120)
 NEEDED = {"kernel-sequences": ["--operator", "aten::"]}
 ANALYSES = [[entry.name, *NEEDED.get(entry.name, [])] for entry in catalogue.CATALOGUE]
 OF_A_RANK = [

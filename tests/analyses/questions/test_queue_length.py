@@ -120,7 +120,7 @@ def test_a_queue_that_holds_nobody_up_is_printed_above_the_note_on_amd(tmp_path:
     _, _, title, table, *rest = answer_lines(answer([whole(0, trace.graph(tmp_path))]))
     assert (title, rest[-1]) == (
         "queue length: rank 0, whole trace",
-        "AMD queues hold more than 1,024 launches; a long queue there does not block the CPU",
+        "AMD queues hold more than 1,024 launches; a long queue does not block the CPU",
     )
     assert table.rows[0][:3] == ["stream 0:1:7", "1", "1"]  # type: ignore[union-attr]
 
@@ -151,7 +151,7 @@ def test_amd_has_no_such_limit_and_the_answer_says_so(tmp_path: Path) -> None:
     trace.call("hipLaunchKernel", 0, 1, 1)
     trace.kernel("k", 5, 6, 1, stream=0)
     assert answer([whole(0, trace.graph(tmp_path))]).notes == [
-        "AMD queues hold more than 1,024 launches; a long queue there does not block the CPU"
+        "AMD queues hold more than 1,024 launches; a long queue does not block the CPU"
     ]
 
 
@@ -211,7 +211,7 @@ def test_hta_shapes(tmp_path: Path) -> None:
         == blocked.dtypes.tolist()
     )
     assert hta_queue_length_time_series(scopes, origin_ns=1_000)[0]["ts"].iloc[0] == -1.0
-    with pytest.raises(QueryError, match="rank 4 is not loaded; there are: 0"):
+    with pytest.raises(QueryError, match="rank 4 is not loaded; choose one of 0"):
         hta_time_spent_blocked_on_full_queue(scopes, {4: frame}, max_queue_length=1024)
 
 

@@ -40,7 +40,7 @@ def test_it_holds_every_section_and_the_verdict(report: Path) -> None:
     text = report.read_text()
     for title in ("Critical path", *(part.title for part in PARTS), "What is unexplained", "Look at it in the trace"):
         assert title in unescape(text), title
-    assert "launch stats (sums over launches, which wait side by side): " in unescape(text)
+    assert "launch stats (sums over launches, whose waits overlap): " in unescape(text)
     said = re.search(r'<div class="verdict">(.*?)</div>', text, re.DOTALL)
     assert said
     assert said[1].count("<p>") >= 4
@@ -98,7 +98,7 @@ def test_a_trace_without_a_gpu_gets_its_report(tmp_path: Path) -> None:
     trace.op("aten::add", 0, 50)
     graph = trace.graph(tmp_path)
     text = report_page([in_window(0, graph, hg.whole())], {0: hg.critical_path(graph, hg.whole())}).decode()
-    assert text.count("the trace holds no GPU activity") == 1
+    assert text.count("the trace has no GPU activity") == 1
     assert "Top kernels" not in text
     assert "Unexplained: 0 ms." in text
 
