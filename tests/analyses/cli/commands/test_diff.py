@@ -12,7 +12,7 @@ from tests.support.deep_tests import deep
 from tests.support.fixed_length_steps import recorded
 from tests.support.trace_builder import TraceBuilder
 
-SLOWER = "--fail-above: the test is 20.0% slower, above the limit of 5.0% and the noise of 1.0%"
+SLOWER = "--fail-above: 20.0% slower, above the limit of 5.0% and the noise of 1.0%"
 
 
 @pytest.fixture
