@@ -33,7 +33,7 @@ def say(line: str) -> None:
 
 
 def is_terminal() -> bool:
-    """Tell whether standard error is a terminal that can erase a line."""
+    """Return whether standard error is a terminal that can erase a line."""
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 

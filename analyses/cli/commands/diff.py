@@ -114,7 +114,7 @@ def _read_runs(
 
 
 def _is_same(control: RankInputs, test: RankInputs) -> bool:
-    """Tell whether both sides read the same ranks of the same files, so that they are read once."""
+    """Return whether both sides read the same ranks of the same files, so that they are read once."""
     same = [os.path.realpath(str(side.inputs[0])) for side in (control, test)]
     return same[0] == same[1] and control.rank == test.rank
 
