@@ -10,8 +10,8 @@ from typing import Protocol
 class StageListener(Protocol):
     """A program's display of the running stage."""
 
-    def begin(self, stage: str) -> None:
-        """Show that a stage begins."""
+    def begin(self, stage: str, *, is_inner: bool) -> None:
+        """Show that a stage begins; an inner one is part of another and can be too short to be worth it."""
 
     def advance(self, done: int, total: int) -> None:
         """Show how much of the stage is done, in any unit."""
@@ -23,7 +23,7 @@ class StageListener(Protocol):
 _LISTENERS: list[StageListener] = []
 """The listeners that are called now: at most one."""
 _RUNNING: list[str] = []
-"""The stage that runs, where a listener exists: at most one."""
+"""The stage that runs, where a listener exists, and those inside it."""
 
 
 @contextmanager
@@ -31,6 +31,7 @@ def listen_to_stages(listener: StageListener) -> Iterator[None]:
     """Report stages to a listener within this block."""
     before = _LISTENERS[:]
     _LISTENERS[:] = [listener]
+    _RUNNING.clear()
     try:
         yield
     finally:
@@ -52,19 +53,22 @@ def mute_stages() -> Iterator[None]:
 def begin_stage(stage: str) -> None:
     """Report that a stage begins, such as "building the graph"."""
     for listener in _LISTENERS:
-        _RUNNING[:] = [stage]
-        listener.begin(stage)
+        _RUNNING[-1:] = [stage]
+        listener.begin(stage, is_inner=len(_RUNNING) > 1)
 
 
 @contextmanager
 def inner_stage() -> Iterator[None]:
     """Report stages within this block as part of the one that runs, which continues afterwards."""
-    before = _RUNNING[:]
+    is_inner = bool(_LISTENERS and _RUNNING)
+    if is_inner:
+        _RUNNING.append(_RUNNING[-1])
     try:
         yield
     finally:
-        if before and before != _RUNNING:
-            begin_stage(before[0])
+        if is_inner:
+            _RUNNING.pop()
+            begin_stage(_RUNNING[-1])
 
 
 def advance_stage(done: int, total: int) -> None:

@@ -18,8 +18,8 @@ class Heard:
         self.parts: list[tuple[int, int]] = []
         self.cleared = 0
 
-    def begin(self, stage: str) -> None:
-        self.stages.append(stage)
+    def begin(self, stage: str, *, is_inner: bool) -> None:
+        self.stages.append(f"({stage})" if is_inner else stage)
 
     def advance(self, done: int, total: int) -> None:
         self.parts.append((done, total))
@@ -60,7 +60,7 @@ def test_an_outer_stage_continues_after_an_inner_one() -> None:
             begin_stage("inner")
         with inner_stage():
             pass
-    assert heard.stages == ["outer", "inner", "outer"]
+    assert heard.stages == ["outer", "(inner)", "outer", "outer"]
 
 
 def test_parts_of_what_has_its_own_progress_are_muted() -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from analyses.arg_types import RANK, expected, share_of_one, size_in_bytes, whole_number
 from analyses.cli.path_args import AnswerFile, CacheFolder, InputFile, InputTraces, OutputFile, OutputFileOrFolder
-from analyses.description import Flag
+from analyses.description import Flag, Reader
 
 READING, RANKS, WINDOW, OUTPUT = "reading", "multiple ranks", "window", "output"
 """Headings of the help, below which options of all commands are."""
+
+
+METAVARS: Mapping[Reader, str] = {"count": "N", "file": "FILE", "microseconds": "US", "share": "SHARE"}
+"""How the help names the value of an analysis' option, by its type."""
 
 
 def heading(parser: argparse.ArgumentParser, title: str) -> argparse._ArgumentGroup:
@@ -112,7 +116,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     """Add machine-readable output, and how an answer is printed without it."""
     output = heading(parser, OUTPUT)
     output.add_argument("--json", type=OutputFile, metavar="FILE", help="write JSON (- for standard output)")
-    output.add_argument("--wide", action="store_true", help="do not fit tables to the terminal's width")
+    output.add_argument("--wide", action="store_true", help="print tables in full width")
 
 
 def add_answer(parser: argparse.ArgumentParser) -> None:
@@ -226,6 +230,6 @@ def add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:
             nargs="+" if flag.many else None,
             required=flag.is_required,
             default=None if flag.is_required else flag.default,
-            metavar=flag.value or flag.argument.upper(),
+            metavar=flag.value or METAVARS.get(flag.reader, flag.argument.upper()),
             help=flag.help,
         )

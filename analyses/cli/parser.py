@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from analyses.cli.all_commands import COMMAND_GROUPS, COMMANDS
 from analyses.cli.command import Command, CommandGroup
+from analyses.cli.options import OUTPUT, RANKS, READING, WINDOW
 from hta_graph import __version__
 from hta_graph.errors import UsageError
 from hta_graph.text.sanitize import sanitize_lines
@@ -69,6 +70,21 @@ def exit_status_lines() -> list[str]:
 class LineFormatter(argparse.HelpFormatter):
     """A formatter that keeps the lines of a text and wraps long ones, except command lines, which can be copied."""
 
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """Return the names of an option and its value, once."""
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        if action.nargs != argparse.ONE_OR_MORE:
+            return super()._format_args(action, default_metavar)
+        return f"{self._metavar_formatter(action, default_metavar)(1)[0]}..."
+
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         lines = [[line] if line.startswith("  hta-graph ") else _wrapped(line, width) for line in text.split("\n")]
         return "\n".join(indent + part for line in lines for part in line)
@@ -76,7 +92,8 @@ class LineFormatter(argparse.HelpFormatter):
 
 def _wrapped(line: str, width: int) -> list[str]:
     """Wrap a line; an entry of a list continues below its second word."""
-    return wrap(line, width, subsequent_indent=LISTED if line.startswith("  ") else "") or [""]
+    indent = LISTED if line.startswith("  ") else ""
+    return wrap(line, width, subsequent_indent=indent, break_on_hyphens=False) or [""]
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -261,5 +278,15 @@ def _add_options(parser: OneLineParser, command: Command) -> None:
     """Add a command's options; examples follow in the epilog."""
     for add in command.options:
         add(parser)
+    parser._positionals.title = "arguments"  # noqa: SLF001 - argparse has no other way to name them
+    parser._action_groups.sort(key=_place_of_heading)  # noqa: SLF001
     parser.epilog = "\n\n".join(text for text in (parser.epilog, further_help(command)) if text)
     parser.example = f"hta-graph {command.examples[0]}"
+
+
+HEADINGS = ("arguments", "options", WINDOW, OUTPUT, RANKS, READING)
+"""The order of headings in the help of a command."""
+
+
+def _place_of_heading(group: argparse._ArgumentGroup) -> int:
+    return HEADINGS.index(group.title or "options")

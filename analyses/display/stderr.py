@@ -55,7 +55,7 @@ def say(line: str) -> None:
 
 
 def is_terminal() -> bool:
-    """Tell whether standard error is a terminal that can erase a line."""
+    """Return whether standard error is a terminal that can erase a line."""
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
@@ -108,18 +108,17 @@ class StageLine:
     def __init__(self) -> None:
         self._stage = ""
         self._next_draw: float | None = None
-        self._was_shown = False
+        self._drawn = ""
         self._shown: Progress | None = None
 
-    def begin(self, stage: str) -> None:
-        """Show that a stage begins, if the computation has run for a while."""
+    def begin(self, stage: str, *, is_inner: bool) -> None:
+        """Show that a stage begins, if the computation has run for a while; an inner one once it advances."""
         now = monotonic()
         if self._next_draw is None:
             self._next_draw = now + SHOWN_AFTER_S
-        self.clear()
         self._stage = stage
         # Nothing may be reported until a stage ends: what is due is drawn at its beginning.
-        if now >= self._next_draw or self._was_shown:
+        if not is_inner and stage != self._drawn and (self._drawn or now >= self._next_draw):
             self._draw(now, 0, 0)
 
     def advance(self, done: int, total: int) -> None:
@@ -128,14 +127,14 @@ class StageLine:
             self._draw(now, done, total)
 
     def _draw(self, now: float, done: int, total: int) -> None:
-        self._next_draw, self._was_shown = now + REDRAWN_AFTER_S, True
-        if self._shown is not None and self._shown.tasks[0].total != total:
+        if self._shown is not None and (self._drawn != self._stage or self._shown.tasks[0].total != total):
             self.clear()
         if self._shown is None:
             from hta_graph.text.shorten import shorten_middle
 
             self._shown = _new_stage(shorten_middle(self._stage, LONGEST_STAGE), total)
             self._shown.start()
+        self._next_draw, self._drawn = now + REDRAWN_AFTER_S, self._stage
         self._shown.update(self._shown.task_ids[0], completed=done, refresh=True)
 
     def clear(self) -> None:

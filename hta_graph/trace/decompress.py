@@ -276,9 +276,11 @@ def _read_text(path: Location, file: BufferedReader, per_byte: float) -> FileByt
         limit.check(max(size, _recorded_length(file, begin, size)))  # what is too long is not even sent for
     is_packed = is_gzip(begin) or is_zstd(begin)
     begin_stage(f"decompressing {path.name}" if is_packed else f"fetching {path.name}")
-    return _unpack(
-        Decompression(path, file), limit, lambda used, text: advance_stage(used if is_packed else text, size)
-    )
+
+    def advance(used: int, text: int) -> None:
+        advance_stage(used if is_packed else text, size)
+
+    return _unpack(Decompression(path, file), limit, advance)
 
 
 def _recorded_length(file: BufferedReader, begin: bytes, size: int) -> int:

@@ -218,8 +218,8 @@ def _run_check(options: argparse.Namespace) -> None:
 
 CHECK = Command(
     name="check",
-    help="Check a workload for problems in ASTRA-sim",
-    more="Reports anything that makes ASTRA-sim abort, hang or give wrong results; then the exit status is 1.",
+    help="Check that ASTRA-sim can run a workload correctly",
+    more="Reports anything that makes ASTRA-sim abort, hang or give wrong results; the exit status is then 1.",
     examples=("chakra convert job --output workload", "chakra check workload"),
     page="simulators.md",
     options=(_add_check, add_answer),

@@ -45,25 +45,25 @@ if TYPE_CHECKING:
 def _add_pair(parser: argparse.ArgumentParser) -> None:
     """Add the two runs and the options of each side."""
     parser.add_argument(
-        "control", type=InputTraces, metavar="CONTROL", help="trace or folder of rank files before the change"
+        "control", type=InputTraces, metavar="BEFORE", help="trace or folder of rank files to compare with"
     )
-    parser.add_argument("test", type=InputTraces, metavar="TEST", help="trace or folder after the change")
+    parser.add_argument("test", type=InputTraces, metavar="AFTER", help="trace or folder of rank files that changed")
     reading = heading(parser, READING)
     reading.add_argument("--rank", type=RANK, metavar="N", help="compare only rank N")
-    reading.add_argument("--test-rank", type=RANK, metavar="N", help="rank of TEST (default: --rank)")
+    reading.add_argument("--test-rank", type=RANK, metavar="N", help="rank of AFTER (default: --rank)")
     add_salvage(parser)
     parser.add_argument(
         "--fail-above",
         type=share_of_one,
         metavar="SHARE",
-        help="exit with status 1 if TEST is slower by more than SHARE (such as 5%%) and by more than the noise",
+        help="exit with status 1 if AFTER is slower by more than SHARE (such as 5%%) and more than the noise",
     )
 
 
 def _add_test_step(parser: argparse.ArgumentParser) -> None:
     """Add the step of the test where it has another number."""
     heading(parser, WINDOW).add_argument(
-        "--test-step", type=whole_number(), metavar="N", help="step of TEST (default: --step)"
+        "--test-step", type=whole_number(), metavar="N", help="step of AFTER (default: --step)"
     )
 
 
@@ -115,7 +115,7 @@ def _read_runs(
 
 
 def _is_same(control: RankInputs, test: RankInputs) -> bool:
-    """Tell whether both sides read the same ranks of the same files, so that they are read once."""
+    """Return whether both sides read the same ranks of the same files, so that they are read once."""
     same = [os.path.realpath(str(side.inputs[0])) for side in (control, test)]
     return same[0] == same[1] and control.rank == test.rank
 
@@ -166,9 +166,7 @@ def _fail_above(share: float, found: Comparison[Lengths]) -> None:
         raise QueryError(f"--fail-above: cannot compare: {found.refused}")
     slower, least, noise = (f"{value:.1%}" for value in (found.change_share, share, found.noise_share))
     if found.beyond_noise and found.change_share > share:
-        raise QueryError(
-            f"--fail-above: the test is {slower} slower, above the limit of {least} and the noise of {noise}"
-        )
+        raise QueryError(f"--fail-above: {slower} slower, above the limit of {least} and the noise of {noise}")
     if not found.beyond_noise and found.noise_share > share:
         say(f"hta-graph: --fail-above: the noise of {noise} hides a slowdown of {least}; compare more steps")
 

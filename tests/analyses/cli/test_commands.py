@@ -479,16 +479,27 @@ def installed_program() -> Path:
     return Path(sys.executable).parent / "hta-graph"
 
 
-def test_help_takes_less_than_300_ms() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "seconds", "status"),
+    [
+        (["--help"], 0.3, 0),
+        (["critical-pth"], 0.15, 2),
+        (["critical-path", "nowhere.json"], 0.15, 1),
+        (["critical-path", "x", "--overaly"], 0.15, 2),
+    ],
+    ids=str,
+)
+def test_help_and_errors_are_immediate(arguments: list[str], seconds: float, status: int) -> None:
     """Of processor time, which other work on the machine lengthens little: the best of several tries counts."""
 
     def once() -> float:
         before = os.times()
-        subprocess.run([installed_program(), "--help"], check=True, capture_output=True)
+        done = subprocess.run([installed_program(), *arguments], check=False, capture_output=True)
         after = os.times()
+        assert done.returncode == status
         return after.children_user + after.children_system - before.children_user - before.children_system
 
-    assert any(once() < 0.3 for _ in range(5))
+    assert any(once() < seconds for _ in range(5))
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ def test_the_command_prints_and_marks(tmp_path: Path, capsys: pytest.CaptureFixt
     both = [str(source), str(tmp_path / "u.json")]
     layers().write(tmp_path / "u.json")
     assert main(["kernel-sequences", *both, "--operator", "linear", "--overlay", str(tmp_path / "v.json")]) == 2
-    assert "one stretch of one rank" in capsys.readouterr().err
+    assert "one window of one rank" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 10))])

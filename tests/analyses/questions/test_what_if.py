@@ -359,7 +359,7 @@ def test_an_input_is_not_overwritten(capsys: pytest.CaptureFixture[str], tmp_pat
 
 def test_near_goes_with_one_path(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     given = ["critical-path", SAMPLE, "--per-step", "--near", "1%"]
-    assert "are about one path" in one_error(capsys, tmp_path, *given, status=2)
+    assert "need one path" in one_error(capsys, tmp_path, *given, status=2)
 
 
 @pytest.mark.parametrize(
