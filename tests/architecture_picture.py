@@ -25,25 +25,25 @@ SAYS = {
     "torch": "a handler for\ntorch.profiler",
     "report": "the report and the timeline, as pages",
     "catalogue": "all questions",
-    "diff": "two runs or jobs\nside by side",
-    "help_index": "command-line descriptions\nof the questions",
+    "diff": "two runs or jobs,\ncompared",
+    "help_index": "each question's help\nand options",
     "questions": "one file per question, with its figure;\nnone imports another",
-    "analysis": "shared by answers",
+    "analysis": "shared by all answers",
     "chakra": "workloads for simulators: converted, checked, simulated",
     "export": "files for other programs: Parquet, JSON, Perfetto, pictures, anonymized traces",
-    "multi_rank": "ranks: read in parallel,\nmatched and joined; waits",
-    "roofline": "costs of operators,\npeaks of devices",
-    "build": "a trace and rules\nbecome a graph",
-    "dataframe_import": "DataFrames\nbecome a graph",
+    "multi_rank": "ranks read in parallel,\nmatched and joined; why they wait",
+    "roofline": "FLOPs and bytes\nof operators",
+    "build": "trace + rules = graph",
+    "dataframe_import": "graphs from\nDataFrames",
     "gpu_activity": "kinds of GPU work,\nqueues, overlap",
     "what_if": "replay with changes:\nscenarios, slack",
-    "attribution": "owners of\nwork",
-    "dependencies": "a rule for each reason to wait",
+    "attribution": "owners of\nGPU work",
+    "dependencies": "one rule per kind of wait",
     "paths": "windows, critical paths, idle gaps",
     "alignment": "sequences of activities,\naligned",
     "graph": "points, edges, and the facade\nDependencyGraph",
-    "trace": "bytes become columns; the only room that knows JSON and the profiler's names",
-    "safe_regex": "patterns within\na time limit",
+    "trace": "from bytes to columns; only here: JSON and the profiler's names",
+    "safe_regex": "patterns with\na time limit",
     "storage": "local and remote files,\natomic writes",
     "arrays": "shared by all",
 }
@@ -51,8 +51,8 @@ SAYS = {
 SHOWN_INSIDE = ("dependencies", "paths")
 """Rooms whose own rooms are listed, from the highest floor on."""
 PACKAGES = {
-    "analyses": ("questions and answers", "#dbe9f6", "analysis"),
-    "hta_graph": ("traces, graphs and paths", "#e3f1df", "arrays"),
+    "analyses": ("questions asked of the graph", "#dbe9f6", "analysis"),
+    "hta_graph": ("from a trace to its graph", "#e3f1df", "arrays"),
 }
 """Package → what it is, its colour, and the room from which floor on downwards all is drawn as one box."""
 LINE, SMALL, INK, FONT = "#7a8794", "#4a5560", "#1c2733", "Helvetica,Arial,sans-serif"
