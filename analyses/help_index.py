@@ -102,7 +102,7 @@ INDEX: tuple[IndexEntry, ...] = (
         help="How far operators are from the GPU's limits: FLOP/s, bandwidth, MFU, and what being nearer would save.",
         more='Needs the shapes of inputs: record with record_shapes=True. Without peaks of the GPU rates stand alone.',
         examples=('roofline trace.json.gz', 'roofline job --step 2 --peaks MI300X', 'roofline trace.json.gz --plot page.html'),
-        page='questions/how_near_to_the_limit.md',
+        page='how_to/measure_efficiency.md',
         flags=(
             Flag(argument='peaks', reader='file', meaning='a JSON file with the peaks of your device, or the name of one that is known', default=None, value='FILE'),
         ),

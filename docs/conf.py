@@ -131,7 +131,7 @@ def pages_linked(text: str) -> list[str]:
 
 
 def contents(title: str, pages: list[str]) -> str:
-    """Return a table of contents, which the theme shows beside every page."""
+    """Return a table of contents, which the theme shows next to every page."""
     caption = [f":caption: {title}"] if title else []
     return "\n".join(["", "```{toctree}", ":hidden:", *caption, "", *pages, "```", ""])
 

@@ -720,7 +720,7 @@ ANALYSIS = Analysis(
         "roofline job --step 2 --peaks MI300X",
         "roofline trace.json.gz --plot page.html",
     ),
-    page="questions/how_near_to_the_limit.md",
+    page="how_to/measure_efficiency.md",
     flags=(
         Flag(
             "peaks",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from analyses.analysis import Analysis
 from analyses.cli.all_commands import COMMAND_GROUPS
 from analyses.cli.command import Command
+from analyses.display.labels import CAUSE, MEANING, SHORT
 from hta_graph.graph.dependency_graph import DIAGNOSTICS
 from hta_graph.model import EDGE_MEANING, EdgeKind
 from tests import device_table, operator_model_table
@@ -80,8 +81,18 @@ def _machine_output(page: str) -> str:
     return ROWS_OF_COUNTS.sub(lambda _: counts, ROWS_OF_TABLES.sub(lambda _: rows, page))
 
 
+def _words(page: str) -> str:
+    """Renew the tables of classes and of causes, each found by its first row."""
+    for meanings in (MEANING, CAUSE):
+        rows = "".join(f"| `{key}` | {SHORT[key]} | {meaning} |\n" for key, meaning in meanings.items())
+        first = next(iter(meanings))
+        page = re.sub(rf"^\| `{first}` \|.*\n(\| `.*\n)*", lambda _, rows=rows: rows, page, flags=re.MULTILINE)
+    return page
+
+
 PAGES: Mapping[str, Callable[[str], str]] = {
     "commands.md": _commands,
+    "tables.md": _words,
     "reading/edges.md": _edges,
     "reference/machine_output.md": _machine_output,
     "reference/hta_graph.md": graphs_page,

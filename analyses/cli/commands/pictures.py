@@ -73,7 +73,7 @@ RENDER = Command(
     help="Draw a critical path, the lanes of a window, an event's surroundings, or the way between two events.",
     more="SVG and PNG need graphviz' dot; a .dot file is its source. EVENT_INDEX is the position in traceEvents.",
     examples=("render trace.json.gz --path -o path.dot", "render trace.json.gz --around 100 --depth 2 -o around.dot"),
-    page="notebooks.md",
+    page="how_to/explain_a_delay.md",
     options=(add_inputs, add_jobs, add_flight, add_window_and_loading, _add_picture),
     run=_run_render,
 )
