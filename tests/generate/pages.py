@@ -78,7 +78,8 @@ def _machine_output(page: str) -> str:
     listed = ((one.name, ", ".join(f"`{name}`" for name in one.tables)) for one in every_analysis().values())
     rows = "".join(f"| `hta-graph/{name}/1` | {tables} |\n" for name, tables in listed)
     counts = "".join(f"| `{key}` | {meaning} |\n" for key, meaning in DIAGNOSTICS.items())
-    return ROWS_OF_COUNTS.sub(lambda _: counts, ROWS_OF_TABLES.sub(lambda _: rows, page))
+    page = ROWS_OF_TABLES.sub(lambda _: rows, page)
+    return ROWS_OF_COUNTS.sub(lambda _: counts, page)
 
 
 def _words(page: str) -> str:
@@ -86,7 +87,8 @@ def _words(page: str) -> str:
     for meanings in (MEANING, CAUSE):
         rows = "".join(f"| `{key}` | {SHORT[key]} | {meaning} |\n" for key, meaning in meanings.items())
         first = next(iter(meanings))
-        page = re.sub(rf"^\| `{first}` \|.*\n(\| `.*\n)*", lambda _, rows=rows: rows, page, flags=re.MULTILINE)
+        found = re.search(rf"^\| `{first}` \|.*\n(\| `.*\n)*", page, re.MULTILINE)
+        page = page.replace(found[0], rows) if found else page
     return page
 
 
