@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from analyses.analysis import Analysis
 from analyses.cli.all_commands import COMMAND_GROUPS
 from analyses.cli.command import Command
+from analyses.cli.parser import EXIT_STATUSES
 from analyses.display.labels import CAUSE, MEANING, SHORT
 from hta_graph.graph.dependency_graph import DIAGNOSTICS
 from hta_graph.model import EDGE_MEANING, EdgeKind
@@ -21,6 +22,7 @@ __all__ = ["PAGES"]
 ROW_OF_COMMAND = re.compile(r"^\| `hta-graph ([a-z-]+) INPUT[^|]*` \|.*\n", re.MULTILINE)
 SEVERAL_RANKS = "## Several ranks\n\n| command | what it answers |\n|---|---|\n"
 ROWS_OF_TABLES = re.compile(r"(?<=^\| schema \| tables \|\n\|---\|---\|\n)(\|.*\n)*", re.MULTILINE)
+ROWS_OF_STATUSES = re.compile(r"^\| 0 \|.*\n(\| \d+ \|.*\n)*", re.MULTILINE)
 ROWS_OF_COUNTS = re.compile(r"(?<=^\| key \| counts \|\n\|---\|---\|\n)(\|.*\n)*", re.MULTILINE)
 TABLE = re.compile(r"^(\|.*\n)+", re.MULTILINE)
 
@@ -34,6 +36,8 @@ def _commands(page: str) -> str:
     page = page.replace(SEVERAL_RANKS, SEVERAL_RANKS + _rows(ranks))
     alone = [one for one in analyses if one.from_summaries == "no"]
     page = ROW_OF_COMMAND.sub(lambda row: row[0] + (_rows(alone) if row[1] == "what-if" else ""), page)
+    statuses = "".join(f"| {status} | {meaning} |\n" for status, meaning in EXIT_STATUSES.items())
+    page = ROWS_OF_STATUSES.sub(lambda _: statuses, page)
     for group, commands in COMMAND_GROUPS.items():
         missing = [one for one in commands if isinstance(one, Command) and f"| `hta-graph {one.name}" not in page]
         page = _behind_table(page, f"## {group.capitalize()}\n", map(_row_of_command, missing))
