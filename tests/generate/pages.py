@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from analyses.analysis import Analysis
 from analyses.cli.all_commands import COMMAND_GROUPS
 from analyses.cli.command import Command
+from analyses.cli.parser import EXIT_STATUSES
 from analyses.display.labels import CAUSE, MEANING, SHORT
 from hta_graph.graph.dependency_graph import DIAGNOSTICS
 from hta_graph.model import EDGE_MEANING, EdgeKind
@@ -21,6 +22,7 @@ __all__ = ["PAGES"]
 ROW_OF_COMMAND = re.compile(r"^\| `hta-graph ([a-z-]+) INPUT[^|]*` \|.*\n", re.MULTILINE)
 SEVERAL_RANKS = "## Multiple ranks\n\n| command | what it answers |\n|---|---|\n"
 ROWS_OF_TABLES = re.compile(r"(?<=^\| schema \| tables \|\n\|---\|---\|\n)(\|.*\n)*", re.MULTILINE)
+ROWS_OF_STATUSES = re.compile(r"^\| 0 \|.*\n(\| \d+ \|.*\n)*", re.MULTILINE)
 ROWS_OF_COUNTS = re.compile(r"(?<=^\| key \| counts \|\n\|---\|---\|\n)(\|.*\n)*", re.MULTILINE)
 TABLE = re.compile(r"^(\|.*\n)+", re.MULTILINE)
 
@@ -34,6 +36,8 @@ def _commands(page: str) -> str:
     page = page.replace(SEVERAL_RANKS, SEVERAL_RANKS + _rows(ranks))
     alone = [one for one in analyses if one.from_summaries == "no"]
     page = ROW_OF_COMMAND.sub(lambda row: row[0] + (_rows(alone) if row[1] == "what-if" else ""), page)
+    statuses = "".join(f"| {status} | {meaning} |\n" for status, meaning in EXIT_STATUSES.items())
+    page = ROWS_OF_STATUSES.sub(lambda _: statuses, page)
     for group, commands in COMMAND_GROUPS.items():
         missing = [one for one in commands if isinstance(one, Command) and f"| `hta-graph {one.name}" not in page]
         page = _behind_table(page, f"## {group.capitalize()}\n", map(_row_of_command, missing))
@@ -78,7 +82,8 @@ def _machine_output(page: str) -> str:
     listed = ((one.name, ", ".join(f"`{name}`" for name in one.tables)) for one in every_analysis().values())
     rows = "".join(f"| `hta-graph/{name}/1` | {tables} |\n" for name, tables in listed)
     counts = "".join(f"| `{key}` | {meaning} |\n" for key, meaning in DIAGNOSTICS.items())
-    return ROWS_OF_COUNTS.sub(lambda _: counts, ROWS_OF_TABLES.sub(lambda _: rows, page))
+    page = ROWS_OF_TABLES.sub(lambda _: rows, page)
+    return ROWS_OF_COUNTS.sub(lambda _: counts, page)
 
 
 def _words(page: str) -> str:
@@ -86,7 +91,8 @@ def _words(page: str) -> str:
     for meanings in (MEANING, CAUSE):
         rows = "".join(f"| `{key}` | {SHORT[key]} | {meaning} |\n" for key, meaning in meanings.items())
         first = next(iter(meanings))
-        page = re.sub(rf"^\| `{first}` \|.*\n(\| `.*\n)*", lambda _, rows=rows: rows, page, flags=re.MULTILINE)
+        found = re.search(rf"^\| `{first}` \|.*\n(\| `.*\n)*", page, re.MULTILINE)
+        page = page.replace(found[0], rows) if found else page
     return page
 
 
