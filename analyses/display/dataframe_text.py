@@ -87,13 +87,9 @@ def _uncut_display(frame: pd.DataFrame, limit: int) -> Display:
 
 
 def _with_labels(frame: pd.DataFrame) -> pd.DataFrame:
-    """Put words beside the keys of classes and causes."""
-    for name in KEYS:
-        if name in frame and frame[name].isin(SHORT).any():
-            words = frame[name].map(lambda key: SHORT.get(key, ""))
-            frame = frame.copy()
-            frame.insert(list(frame).index(name) + 1, "in words", words)
-    return frame
+    """Replace keys of classes and causes by their labels."""
+    keys = [name for name in KEYS if name in frame and frame[name].isin(SHORT).any()]
+    return frame.assign(**{name: frame[name].map(lambda key: SHORT.get(key, key)) for name in keys})
 
 
 def table_lines(title: str, frame: pd.DataFrame, limit: int) -> list[Line]:

@@ -65,7 +65,7 @@ def _report_of_graphs(
     graphs: Mapping[int, DependencyGraph], window_args: WindowArgs, options: argparse.Namespace
 ) -> None:
     """Write what all ranks tell that are held whole."""
-    from analyses.advice.verdict import representative_rank, verdict_document
+    from analyses.advice.verdict import verdict_document
     from analyses.scope import in_window
     from hta_graph.paths.critical_path import critical_path
 
@@ -78,13 +78,15 @@ def _report_of_graphs(
         return
     from analyses.questions.stragglers import answer as stragglers
     from analyses.report.report import report_page, steps_of_report
+    from analyses.report.summary import detailed_rank
 
     scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
-    slowest = representative_rank(paths, job)
-    steps = {slowest: steps_of_report(paths[slowest], patterns)}
-    link = _write_overlay(paths[slowest], options)
+    detailed = detailed_rank(paths, job)
+    steps = steps_of_report(job or paths[detailed], patterns)
+    link = _write_overlay(paths[detailed], options)
     causes = stragglers(scopes).tables["causes"] if job else None
-    _write_page(report_page(scopes, paths, overlay=link, steps=steps, job=job, causes=causes), options)
+    page = report_page(scopes, paths, overlay=link, steps=steps, job=job, causes=causes, data_load=patterns or ())
+    _write_page(page, options)
 
 
 def _report_of_summaries(job: JobGraph, window_args: WindowArgs, options: argparse.Namespace) -> None:

@@ -126,12 +126,12 @@ class PathStrips(Columns):
 
 @dataclass(frozen=True, eq=False)
 class LaneChanges(Columns):
-    """Where the path goes from one lane to another: the cell, both lanes, and the shorter stretch beside it (ns)."""
+    """Where the path goes from one lane to another: the cell, both lanes, and the shorter segment next to it (ns)."""
 
     cell: Ints
     before: Ids
     after: Ids
-    beside: Ints
+    near_ns: Ints
 
 
 def window_strip(path: CriticalPath, cells: int) -> PathStrips:
@@ -177,9 +177,9 @@ def lane_changes(path: CriticalPath, shown: Bools, cells: int) -> LaneChanges:
     drawn = (before >= 0) & (after >= 0) & shown[before] & shown[after]
     at, before, after = at[drawn], before[drawn], after[drawn]
     cell = (pieces.end[at] - path.window.start_ns) * cells // max(path.length_ns, 1)
-    beside = np.minimum(pieces.length[at], pieces.length[at + 1])
-    every = LaneChanges.of(cell=cell, before=before, after=after, beside=beside)
-    order = np.lexsort((-every.beside, every.after, every.before, every.cell))
+    near = np.minimum(pieces.length[at], pieces.length[at + 1])
+    every = LaneChanges.of(cell=cell, before=before, after=after, near_ns=near)
+    order = np.lexsort((-every.near_ns, every.after, every.before, every.cell))
     every = every.take(order)
     return every.take(first_of_runs(every.cell, every.before, every.after)) if len(every) else every
 

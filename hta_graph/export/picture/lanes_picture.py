@@ -296,7 +296,7 @@ class _LanesDrawing:
     def _turns(self) -> Iterator[str]:
         """Write where the path goes from lane to lane and no arrow says so."""
         tops, found = self._places.tops, lane_changes(self._path, self._scene.shown, self._places.cells)
-        found = found.take(np.sort(np.argsort(-found.beside, kind="stable")[:MAX_LANE_CHANGES]))
+        found = found.take(np.sort(np.argsort(-found.near_ns, kind="stable")[:MAX_LANE_CHANGES]))
         drawn = self._lane_changes_with_arrow()
         columns = (found.cell, found.before, found.after)
         for cell, before, after in zip(*(column.tolist() for column in columns), strict=True):
