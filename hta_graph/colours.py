@@ -10,7 +10,7 @@ BOUND_COLOUR = {
     "gpu_memory_bound": "#cfa92c",
     "gpu_kernel_kernel_overhead": "#4fb3b3",
     "gpu_kernel_launch_overhead": "#2f7f8f",
-    "cpu_gap": "#8d99a6",
+    "cpu_gap": "#93b5e1",
     "sync_overhead": "#c76b98",
     "unexplained": "#e04848",
 }

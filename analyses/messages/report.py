@@ -51,7 +51,7 @@ def page_title(headline: str, run: str) -> str:
 
 def headline(window: Window, bound: str, rank: str, delaying: int | None) -> str:
     """Name what bounds a window, and which rank."""
-    name = capitalized(window_name(window))
+    name = capitalized(window_name(window).removeprefix("the "))
     if delaying is not None:
         return f"{name}: rank {delaying} delays the others; bound by {bound}{rank}"
     return f"{name}: bound by {bound}{rank}"
@@ -77,7 +77,7 @@ def of_path(bound: str) -> str:
     return f"of the critical path is {bound}"
 
 
-LARGEST_SAVING = "largest estimated saving"
+FIRST_SAVING = "estimated saving, first action"
 ITERATION = "iteration"
 
 
@@ -264,6 +264,11 @@ NO_CURVES = "Curves need the complete graphs of all ranks; if memory allows, add
 def largest_saving(name: str, half: str, removed: str) -> str:
     """Name the largest saving that one change can bring."""
     return f"Largest saving: {name} at 2x speed saves {half}; removed, {removed}"
+
+
+def work_of(rank: str) -> str:
+    """Name all work of a rank as something that can be faster."""
+    return f"the work of {rank}"
 
 
 def turning_point(share_of_time: str, following: str, *, saves_less: bool) -> str:

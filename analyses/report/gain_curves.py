@@ -161,6 +161,7 @@ def gain_name(one: Opportunity) -> str:
 
 def _conclusion(one: Opportunity, graph: DependencyGraph, window: Window) -> str:
     name = page_labels(graph)[one.name] if one.kind == "class" else gain_name(one)
+    name = words.work_of(name) if one.kind == "rank" else name
     length = window.end_ns - window.start_ns
     half, free = (saved_text(saved, length) for saved in (one.saved_half_ns, one.saved_free_ns))
     return words.largest_saving(name, half, free)

@@ -38,6 +38,7 @@ from hta_graph.what_if.slack import near_critical
 if TYPE_CHECKING:
     import pandas as pd
 
+    from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.paths.critical_path import CriticalPath
 
 
@@ -206,8 +207,9 @@ def gain_sections(path: CriticalPath, gains: Gains | None, failure: str = "") ->
     return [
         GainSection(
             words.SAVINGS,
-            gains.conclusion,
-            [_opportunity_table(gains.table, path.length_ns, gains.drawn), *near],
+            "",
+            [_opportunity_table(path.graph, gains.table, path.length_ns, gains.drawn), *near],
+            [gains.conclusion],
             template="gain_part.html",
             labels=page_labels(path.graph),
             figure=gain_figure(gains.drawn),
@@ -221,9 +223,9 @@ def gain_sections_of_summaries(outlook: JobOpportunities) -> list[Section]:
     conclusion, recorded = conclusion_without_curves(outlook), outlook.recorded
     if not conclusion:
         return []
-    table = _opportunity_table(opportunity_frame(outlook.opportunities), recorded.measured_ns)
+    table = _opportunity_table(recorded.graph, opportunity_frame(outlook.opportunities), recorded.measured_ns)
     assumed = [*_assumptions(recorded), words.NO_CURVES]
-    return [GainSection(words.SAVINGS, conclusion, [table], template="gain_part.html", assumed=assumed)]
+    return [GainSection(words.SAVINGS, "", [table], [conclusion], template="gain_part.html", assumed=assumed)]
 
 
 def opportunities_of_summaries(replayed: WindowReplay) -> tuple[JobOpportunities | None, list[Section]]:
@@ -239,10 +241,16 @@ def opportunities_of_summaries(replayed: WindowReplay) -> tuple[JobOpportunities
     return outlook, gain_sections_of_summaries(outlook)
 
 
-def _opportunity_table(table: pd.DataFrame, length: int, drawn: Sequence[Gain] = ()) -> SectionTable:
+def _opportunity_table(
+    graph: DependencyGraph, table: pd.DataFrame, length: int, drawn: Sequence[Gain] = ()
+) -> SectionTable:
     """List what lies on the path; a bar is the window, its parts what is saved of it."""
-    is_rank = table["kind"] == "rank"
-    shown = table.assign(name=table["name"].where(~is_rank, "rank " + table["name"])).rename(
+    labels = page_labels(graph)
+    names = [
+        labels[name] if kind == "class" else f"rank {name}" if kind == "rank" else name
+        for kind, name in zip(table["kind"], table["name"], strict=True)
+    ]
+    shown = table.assign(name=names).rename(
         columns={
             "saved_half_ns": "saved_at_2x_speed_ns",
             "saved_free_ns": "saved_if_removed_ns",
@@ -272,7 +280,8 @@ def _near_tables(path: CriticalPath) -> list[SectionTable]:
     near = near_critical(path.graph, resolved_window(path.window), share=NEAR)
     ranks: pd.DataFrame = near.by_rank.rename(columns={"near_ns": "near_critical_ns", "share": "window_share"})
     others = near.alternatives.drop(columns="event_index").rename(columns={"near_ns": "time_ns"})
-    bars = [time_bar([("near-critical", ns, HALF)], length) for ns in near.by_rank["near_ns"].tolist()]
+    ranks = ranks[ranks["near_critical_ns"] > 0]
+    bars = [time_bar([("near-critical", ns, HALF)], length) for ns in ranks["near_critical_ns"].tolist()]
     within = brief_share(NEAR)
     return [SectionTable(words.near_by_rank(within), ranks, bars), SectionTable(words.near_paths(within), others)]
 

@@ -139,7 +139,7 @@ class PageTable:
     @classmethod
     def of(cls, table: SectionTable, most_rows: int = MOST_ROWS, labels: Mapping[str, str] = SHORT) -> PageTable:
         """Print a table: the name of a row comes first, where a narrow screen begins, then the bar."""
-        frame, colours = _with_labels(table.frame, labels)
+        frame, colours = _with_labels(_without_zero_columns(table.frame), labels)
         shown = display(frame, most_rows)
         order = _name_first(shown.headings)
         texts = {at for at, place in enumerate(order) if place in shown.texts}
@@ -172,6 +172,13 @@ class PageTable:
     def has_bars(self) -> bool:
         """Whether any row has a bar that shows something."""
         return any(row.bar and row.bar.parts for row in self.rows)
+
+
+def _without_zero_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Drop times and shares that are zero in every row, unless there are no others."""
+    amounts = [name for name in frame if str(name).endswith(("_ns", "_share"))]
+    zero = [name for name in amounts if frame[name].notna().any() and not frame[name].fillna(0).to_numpy().any()]
+    return frame if len(zero) == len(amounts) else frame.drop(columns=zero)
 
 
 def _with_labels(frame: pd.DataFrame, labels: Mapping[str, str]) -> tuple[pd.DataFrame, dict[str, list[str]]]:

@@ -8,6 +8,7 @@ rank 1: stream 7          ░░▒▒▒▒▒▒████████
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from hta_graph.arrays import first_of_runs, last_of_runs
 from hta_graph.colours import BOUND_COLOUR
 from hta_graph.export.picture.lane_layout import PathStrips, lane_changes, lane_strip, window_strip
 from hta_graph.export.picture.svg import time_ticks
-from hta_graph.model import Bools, BoundBy, Ints
+from hta_graph.model import GPU_KINDS, Bools, BoundBy, EventKind, Ints, kind_mask
 from hta_graph.paths.critical_path import CriticalPath, has_partial_rows
 from hta_graph.paths.intervals import union
 from hta_graph.paths.level_of_detail import busiest_lanes, lane_order, ranks_on_paths, rows_between
@@ -34,10 +35,14 @@ MOST_CHANGES = 80
 """The number of changes of lane that are drawn, those next to the longest segments."""
 LEVELS = 3
 """Shades of grey for other work."""
-TICKS = 8
+TICKS, LAST_TICK = 8, 0.96
+"""The most ticks, and the share of the window behind which a label would be cut."""
 ROW, BAR, STRIP = 26, 14, 18
 """The heights of a row, of a bar in it, and of the whole path on top."""
 LONGEST_NAME = 60
+LANE_LABEL = re.compile(r"(?:rank \d+: )?(?:thread|stream|communication) \d+")
+WORK = (EventKind.CPU_OP, EventKind.RUNTIME, *GPU_KINDS)
+"""Annotations and Python frames surround work and are none themselves."""
 
 
 @dataclass(frozen=True)
@@ -104,12 +109,13 @@ def path_picture(path: CriticalPath, link: str = "") -> PathPicture | None:
     other = [shape for row, lane in enumerate(lanes, 1) for shape in _busy_shapes(path, lane, row)]
     return PathPicture(
         words.picture_title(path.window, path.graph),
-        [words.WHOLE_PATH, *(_lane_name(path, lane) for lane in lanes)],
+        [words.WHOLE_PATH, *_lane_names(path, lanes)],
         [*other, *(shape for shapes in [*whole, *own] for shape in shapes)],
         list(_change_lines(path, lanes)),
         [
             PictureTick(round(100 * time / path.length_ns, 2), text)
             for time, text in time_ticks(path.length_ns, TICKS)
+            if time < LAST_TICK * path.length_ns
         ],
         _classes(path),
         words.lanes_left_out(left_out),
@@ -118,7 +124,7 @@ def path_picture(path: CriticalPath, link: str = "") -> PathPicture | None:
 
 
 def _lanes_to_draw(path: CriticalPath) -> tuple[list[int], int]:
-    """Return the lanes with most of the path, then the busiest ones, from top to bottom; count other lanes with path."""
+    """Return the lanes with most of the path and the busiest others, in order; count the lanes left out."""
     graph, pieces = path.graph, path.segment_table
     on_path = np.zeros(len(graph.lanes.labels), np.int64)
     np.add.at(on_path, pieces.lane[pieces.lane >= 0], pieces.length[pieces.lane >= 0])
@@ -143,12 +149,19 @@ def _busy_streams(path: CriticalPath) -> list[int]:
     return found[np.argsort(-busy[found], kind="stable")].tolist()
 
 
-def _lane_name(path: CriticalPath, lane: int) -> str:
-    graph = path.graph
-    name = clipped(graph.lanes.labels[lane], LONGEST_NAME)
-    if len(graph.rank_graphs) < 2:
-        return name
-    return f"rank {graph.rank_graphs[int(graph.rank_index_of_lane[lane])].rank}: {name}"
+def _lane_names(path: CriticalPath, lanes: Sequence[int]) -> list[str]:
+    """Name lanes in short, where short names distinguish them."""
+    graph, labels = path.graph, path.graph.lanes.labels
+    ranks = [graph.rank_graphs[int(graph.rank_index_of_lane[lane])].rank for lane in lanes]
+    of_rank = [f"rank {rank}: " if len(graph.rank_graphs) > 1 else "" for rank in ranks]
+    # "stream 0:1:7" is stream 7 of context 1 on device 0, "thread 42:43" is thread 43 of process 42.
+    short = [
+        f"{rank}{labels[lane].split(' ')[0]} {labels[lane].split(':')[-1]}"
+        for rank, lane in zip(of_rank, lanes, strict=True)
+    ]
+    full = [rank + labels[lane] for rank, lane in zip(of_rank, lanes, strict=True)]
+    chosen = short if len(set(short)) == len(short) and all(map(LANE_LABEL.fullmatch, short)) else full
+    return [clipped(name, LONGEST_NAME) for name in chosen]
 
 
 def _class_shapes(path: CriticalPath, strip: PathStrips, row: int, height: int) -> list[PictureShape]:
@@ -169,7 +182,7 @@ def _busy_shapes(path: CriticalPath, lane: int, row: int) -> list[PictureShape]:
         return []
     events = graph.event_table
     rows = rows_between(graph, window.start_ns, window.end_ns)
-    rows = rows[events.lane[rows] == lane]
+    rows = rows[(events.lane[rows] == lane) & kind_mask(events.kind[rows], WORK)]
     busy = union(events.start[rows], events.end[rows])
     borders = np.linspace(window.start_ns, window.end_ns, CELLS + 1).astype(np.int64)
     share = np.diff(busy.covered_until(borders)) / np.maximum(np.diff(borders), 1)

@@ -87,9 +87,10 @@ def report_page(
         own_steps = steps_on_rank(near, paths[rank].graph, rank, data_load)
     timeline = timeline_page(paths[rank], own_steps)
     gains, failure = gains_of(path)
+    drawn = [row.path for row in own_steps]
     sections = [
-        *([job_section(job, causes)] if job else []),
-        _path_section(paths, [row.path for row in own_steps], timeline, rank, same_window=shared),
+        *([job_section(job, causes, [*paths.values(), *drawn])] if job else []),
+        _path_section(paths, drawn, timeline, rank, job, same_window=shared),
         *gain_sections(path, gains, failure),
         _timeline_section(paths, rank),
         *steps_section(path, steps, None if job or len(paths) == 1 else rank, None if job else timeline),
@@ -164,15 +165,17 @@ def _path_section(
     drawn: Sequence[CriticalPath],
     timeline: TimelinePage,
     rank: int,
+    job: CriticalPath | None = None,
     *,
     same_window: bool = False,
 ) -> Section:
     """Return the critical paths: the classes of one rank's, which explain all colors, the ranks, the largest items."""
     path, several = paths[rank], len(paths) > 1
     of_rank = rank if several else None
-    tables = [class_table(path, words.of_rank(words.TIME_BY_CLASS, of_rank), [*paths.values(), *drawn])]
-    if several:
-        tables.insert(0, _rank_table(paths))
+    tables = [_rank_table(paths)] if several else []
+    # The path of a job may be that of one rank: its classes are listed once.
+    if job is None or job.by_bound_ns != path.by_bound_ns:
+        tables.append(class_table(path, words.of_rank(words.TIME_BY_CLASS, of_rank), [*paths.values(), *drawn]))
     totals = path.event_totals()
     links = sections.longest_segments(path, totals, timeline)
     tables.append(SectionTable(words.of_rank(words.LARGEST_ITEMS, of_rank), _path_events(path, totals), links=links))

@@ -17,7 +17,7 @@ from analyses.answer import Answer
 from analyses.display.charts import COLOUR
 from analyses.messages import report as words
 from analyses.report.page_labels import colour_of, page_labels
-from analyses.report.page_tables import Bar, Section, SectionTable, class_bar, time_bar
+from analyses.report.page_tables import MOST_ROWS, Bar, Section, SectionTable, class_bar, time_bar
 from analyses.scope import Scope
 from analyses.window_report import missing_lines
 from hta_graph.arrays import pair_key, summed_by, take_or
@@ -133,7 +133,7 @@ class ReportTable:
 class ReportPart:
     """A section that one analysis answers with some of its tables: about every rank, or about the one in detail.
 
-    ``takes_all``: it needs all ranks of the job.
+    ``takes_all``: it needs all ranks of the job. ``options`` are those of the analysis.
     """
 
     title: str
@@ -142,6 +142,7 @@ class ReportPart:
     tables: tuple[ReportTable, ...]
     every_rank: bool = False
     takes_all: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 PARTS = (
@@ -173,6 +174,7 @@ PARTS = (
                 "kernels", {"sum_ns": ("sum", NEUTRAL_COLOUR)}, coloured_by="kernel_type", links=longest_run_links
             ),
         ),
+        options={"duration_ratio": 1.0, "num_kernels": MOST_ROWS},
     ),
     ReportPart(
         "Roofline",
@@ -180,7 +182,7 @@ PARTS = (
         "What operators achieve for the shapes they were given, and what keeps the window from the peak.",
         (
             ReportTable("roofline"),
-            ReportTable("losses", {"time_ns": ("time", NEUTRAL_COLOUR)}),
+            ReportTable("losses", {"time_ns": ("time", NEUTRAL_COLOUR)}, coloured_by="cause"),
             ReportTable("collective_rates"),
         ),
     ),
@@ -239,7 +241,7 @@ def part_section(scopes: Sequence[Scope], part: ReportPart, timeline: TimelinePa
     chosen = scopes if part.every_rank else [scope]
     title = part.title if len(chosen) == len(scopes) else words.of_rank(part.title, rank)
     try:
-        found = catalogue.analysis(part.analysis).answer(chosen).on_command_line()
+        found = catalogue.analysis(part.analysis).answer(chosen, **part.options).on_command_line()
     # One analysis that cannot answer must not cost the reader all the others.
     except HtaGraphError as error:
         return Section(title, part.meaning, notes=[words.sentence(str(error))])
@@ -318,7 +320,8 @@ def _rank_tables(path: CriticalPath) -> list[SectionTable]:
         "time_ns": by_class.sum(axis=1),
         "others_wait_ns": [held.total for held in held_up_by(path)],
     })  # fmt: skip
-    most = rows.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable")
+    passed = rows[(rows["time_ns"] > 0) | (rows["others_wait_ns"] > 0)]
+    most = passed.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable")
     table = most if hosts else most.drop(columns="host")
     tables = [_with_bars(words.TIME_BY_RANK, table, by_class[most.index], page_labels(path.graph))]
     return [*tables, _host_table(rows)] if len(set(hosts.values())) > 1 else tables

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from analyses.report.path_lanes import PathPicture, path_picture
 from analyses.window_report import has_iteration
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.rank_crossings import straggler_index
+from hta_graph.paths.rank_crossings import held_up_by, straggler_index
 from hta_graph.what_if.opportunities import Opportunity
 
 MOST_CARDS = 3
@@ -37,7 +38,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Card:
-    """A next action: what to do, what it saves, why; ``saved_ns`` orders cards."""
+    """A next action: what to do, what it saves, why; ``saved_ns`` is 0 where that is unknown."""
 
     action: str
     saving: str
@@ -130,22 +131,23 @@ def _figures(facts: PathFacts, cards: Sequence[Card]) -> list[Figure]:
         Figure(share, words.of_path(page_labels(path.graph)[largest])),
         Figure(brief_duration(path.length_ns), words.length_name(window, path.graph)),
     ]
+    place = straggler_index(path)
+    if place >= 0:
+        rank, waited = path.graph.rank_graphs[place].rank, held_up_by(path)[place].total
+        found.append(Figure(words.timed(waited, path.length_ns), words.waiting_caused(rank)))
     if has_iteration(window, path.graph):
         found.append(Figure(brief_duration(window.gpu_ns), words.ITERATION))
-    saved = max((card.saved_ns for card in cards), default=0)
-    if saved:
-        found.append(Figure(words.timed(saved, path.length_ns), words.LARGEST_SAVING))
+    if cards and cards[0].saved_ns:
+        found.append(Figure(words.timed(cards[0].saved_ns, path.length_ns), words.FIRST_SAVING))
     return found
 
 
 def _cards(facts: PathFacts, found: Sequence[PathFinding], opportunities: Sequence[Opportunity]) -> list[Card]:
-    """Choose the next actions: what saves most first, then what the next trace should record."""
+    """Choose the next actions: advice by its savings, then speedups, then what the next trace should record."""
     advice = [_card(facts, finding) for finding in found if _is_advice(finding)]
     saving = sorted((card for card in advice if card.saved_ns), key=lambda card: -card.saved_ns)
-    larger = [_opportunity_card(facts, one) for one in opportunities]
-    chosen = [*saving[:MOST_CARDS], *larger[: max(MOST_CARDS - len(saving), 0)]]
     rest = [card for card in advice if not card.saved_ns]
-    return sorted([*chosen, *rest][:MOST_CARDS], key=lambda card: -card.saved_ns)
+    return [*saving, *(_opportunity_card(facts, one) for one in opportunities), *rest][:MOST_CARDS]
 
 
 def _is_advice(finding: PathFinding) -> bool:
@@ -158,10 +160,7 @@ def _card(facts: PathFacts, finding: PathFinding) -> Card:
     details = [words.sentence(finding.text)]
     if finding.saves_ns is not None and finding.saves_at_most_ns is not None:
         details.append(words.at_most(facts.timed(finding.saves_at_most_ns)))
-    if not saved:
-        saving = words.NO_SAVING
-    else:
-        saving = words.saves(facts.timed(saved), at_most=finding.saves_ns is None)
+    saving = words.saves(facts.timed(saved), at_most=finding.saves_ns is None) if saved else words.NO_SAVING
     return Card(_action(finding), saving, words.confidence(finding.confidence), details, saved or 0)
 
 
@@ -172,7 +171,7 @@ def _action(finding: PathFinding) -> str:
         return clipped(action, LONGEST_ACTION).rstrip(".")
     if finding.rule == "held_up_by_rank":
         return words.bring_rank_up(finding.evidence["rank"])
-    return clipped(words.capitalized(finding.text.split(". ")[0]), LONGEST_ACTION)
+    return clipped(words.capitalized(re.split(r"\. |; |, ", finding.text, maxsplit=1)[0]), LONGEST_ACTION)
 
 
 def _opportunity_card(facts: PathFacts, one: Opportunity) -> Card:
