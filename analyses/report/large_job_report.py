@@ -12,7 +12,7 @@ from analyses.messages import report as words
 from analyses.report.gain_curves import distinct_opportunities, worth_a_card
 from analyses.report.opportunities import opportunities_of_summaries
 from analyses.report.page_tables import Section
-from analyses.report.report import page, rank_sections, steps_section
+from analyses.report.report import over_window_of_job, page, rank_sections, steps_section, timeline_steps
 from analyses.report.sections import job_section
 from analyses.report.summary import summary_of
 from analyses.report.wait_heatmap import wait_section
@@ -75,8 +75,8 @@ def large_job_page(
     paths: Mapping[int, CriticalPath],
     *,
     steps: Sequence[StepRow] = (),
-    own_steps: Sequence[StepRow] = (),
     overlay: str = "",
+    data_load: Sequence[str] = (),
 ) -> bytes:
     """Return the page about a job of many ranks.
 
@@ -85,14 +85,17 @@ def large_job_page(
         scopes: of the ranks to show in detail, what the analyses look at.
         paths: the critical paths of these ranks.
         steps: where the window is a step, the table of the job's.
-        own_steps: the same of the first of the ranks.
         overlay: the address of a file with that rank's path on top of its trace, to link.
+        data_load: as for :func:`hta_graph.critical_path`.
     """
     path, causes, first = many.path, many.waiting.tables["causes"], next(iter(many.shown_as))
-    of_ranks, timeline = rank_sections(scopes, paths, own_steps, first)
+    scopes, paths = over_window_of_job(path, scopes, paths, data_load)
+    first = first if first in paths else next(iter(paths))
+    own_steps = timeline_steps(path, paths[first], first, steps, data_load)
+    of_ranks, timeline = rank_sections(path, scopes, paths, own_steps, first)
     outlook, gains = opportunities_of_summaries(many.replayed) if many.replayed else (None, [])
     sections = [
-        job_section(path, causes, [*paths.values(), *(row.path for row in steps)]),
+        job_section(path, causes, [*paths.values(), *(row.path for row in (*steps, *own_steps))]),
         wait_section(many.waiting, many.together),
         *steps_section(path, steps, None),
         *gains,
@@ -101,7 +104,9 @@ def large_job_page(
     ]
     run = words.run_name(path.graph.path.name, len(path.graph.rank_graphs))
     chosen = worth_a_card(distinct_opportunities(outlook)) if outlook else []
-    return page(summary_of(path, run, chosen), sections, timeline, overlay)
+    window = paths[first].window
+    link = timeline.link(window.start_ns, window.end_ns)
+    return page(summary_of(path, run, chosen, link=link), sections, timeline, overlay)
 
 
 def _representative_ranks_section(many: LargeJob) -> Section:

@@ -143,7 +143,7 @@ class PageTable:
         shown = display(frame, most_rows)
         order = _name_first(shown.headings)
         texts = {at for at, place in enumerate(order) if place in shown.texts}
-        own = [colours.get(shown.columns[place], ()) for place in order]
+        own: list[Sequence[str]] = [colours.get(shown.columns[place], ()) for place in order]
         # The color of a row is that of its name.
         own[0] = table.colours or own[0]
         rows = [

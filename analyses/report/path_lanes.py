@@ -146,7 +146,8 @@ def _busy_streams(path: CriticalPath) -> list[int]:
     events = graph.event_table
     busy = np.bincount(events.lane[rows], weights=events.end[rows] - events.start[rows], minlength=len(shown))
     found = np.flatnonzero(shown & (busy > 0))
-    return found[np.argsort(-busy[found], kind="stable")].tolist()
+    busiest: list[int] = found[np.argsort(-busy[found], kind="stable")].tolist()
+    return busiest
 
 
 def _lane_names(path: CriticalPath, lanes: Sequence[int]) -> list[str]:

@@ -11,7 +11,7 @@ from analyses.display.page import page_of
 from analyses.messages import report as words
 from analyses.report import sections
 from analyses.report.gain_curves import worth_a_card
-from analyses.report.job_window import graphs_in_job_time, is_shared, rank_windows, steps_on_rank
+from analyses.report.job_window import is_shared, rank_windows, steps_on_rank
 from analyses.report.opportunities import gain_sections, gains_of
 from analyses.report.page_labels import page_labels
 from analyses.report.page_tables import MOST_ROWS, Section, SectionTable, class_bar
@@ -77,20 +77,16 @@ def report_page(
         causes: the causes of waiting, listed with the path of the job.
         data_load: as for :func:`hta_graph.critical_path`.
     """
-    shared = is_shared(job)
-    if job is not None and shared:
-        scopes, paths = _in_window_of_job(job, scopes, paths, data_load)
-    rank = detailed_rank(paths, job)
-    path, own_steps = job or paths[rank], list(steps)
     if job is not None:
-        near = [row for row in steps if row.step in steps_on_page(job)] if shared else []
-        own_steps = steps_on_rank(near, paths[rank].graph, rank, data_load)
+        scopes, paths = over_window_of_job(job, scopes, paths, data_load)
+    rank = detailed_rank(paths, job)
+    path, own_steps = job or paths[rank], timeline_steps(job, paths[rank], rank, steps, data_load)
     timeline = timeline_page(paths[rank], own_steps)
     gains, failure = gains_of(path)
     drawn = [row.path for row in own_steps]
     sections = [
         *([job_section(job, causes, [*paths.values(), *drawn])] if job else []),
-        _path_section(paths, drawn, timeline, rank, job, same_window=shared),
+        _path_section(paths, drawn, timeline, rank, job, same_window=is_shared(job)),
         *gain_sections(path, gains, failure),
         _timeline_section(paths, rank),
         *steps_section(path, steps, None if job or len(paths) == 1 else rank, None if job else timeline),
@@ -103,26 +99,44 @@ def report_page(
     return page(summary, sections, timeline, overlay)
 
 
-def _in_window_of_job(
+def over_window_of_job(
     job: CriticalPath, scopes: Sequence[Scope], paths: Mapping[int, CriticalPath], data_load: Sequence[str]
-) -> tuple[list[Scope], dict[int, CriticalPath]]:
-    """Return the scopes and paths of the ranks over the job's window, on its clock."""
-    graphs = {rank: graph for rank, graph in graphs_in_job_time(job).items() if rank in paths}
+) -> tuple[Sequence[Scope], Mapping[int, CriticalPath]]:
+    """Return the scopes and paths of the ranks over the step of the job; as they are for another window."""
+    graphs = {rank: path.graph for rank, path in paths.items()}
     windows = rank_windows(job, graphs)
     if not windows:
-        return list(scopes), dict(paths)
+        return scopes, paths
     moved = {rank: critical_path(graphs[rank], window, data_load=data_load) for rank, window in windows.items()}
     return [in_window(rank, graphs[rank], window) for rank, window in windows.items()], moved
 
 
+def timeline_steps(
+    job: CriticalPath | None,
+    path: CriticalPath,
+    rank: int,
+    steps: Sequence[StepRow],
+    data_load: Sequence[str] = (),
+) -> list[StepRow]:
+    """Return the steps that the timeline of a rank can show: of a job its steps on that rank."""
+    if job is None:
+        return list(steps)
+    near = steps_on_page(job)
+    return steps_on_rank([row for row in steps if row.step in near], path.graph, rank, data_load)
+
+
 def rank_sections(
-    scopes: Sequence[Scope], paths: Mapping[int, CriticalPath], steps: Sequence[StepRow], first: int
+    job: CriticalPath,
+    scopes: Sequence[Scope],
+    paths: Mapping[int, CriticalPath],
+    steps: Sequence[StepRow],
+    first: int,
 ) -> tuple[list[Section], TimelinePage]:
     """Return the sections about some of a job's ranks, and the timeline of the first with its steps."""
     timeline = timeline_page(paths[first], steps)
     parts = [part for part in PARTS if not part.takes_all]
     sections = [
-        _path_section(paths, [row.path for row in steps], timeline, first),
+        _path_section(paths, [row.path for row in steps], timeline, first, job, same_window=is_shared(job)),
         _timeline_section(paths, first),
         *_further_sections(scopes, paths, timeline, first, parts),
     ]

@@ -108,9 +108,9 @@ def _report_of_summaries(job: JobGraph, window_args: WindowArgs, options: argpar
         return
     scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
     first = paths[next(iter(many.shown_as))]
-    steps, own_steps = (steps_of_report(path, patterns) for path in (many.path, first))
+    steps = steps_of_report(many.path, patterns)
     link = _write_overlay(first, options)
-    page = large_job_page(many, scopes, paths, steps=steps, own_steps=own_steps, overlay=link)
+    page = large_job_page(many, scopes, paths, steps=steps, overlay=link, data_load=patterns or ())
     _write_page(page, options)
 
 
