@@ -177,7 +177,7 @@ class PageTable:
 def _without_zero_columns(frame: pd.DataFrame) -> pd.DataFrame:
     """Drop times and shares that are zero in every row, unless there are no others."""
     amounts = [name for name in frame if str(name).endswith(("_ns", "_share"))]
-    zero = [name for name in amounts if frame[name].notna().any() and not frame[name].fillna(0).to_numpy().any()]
+    zero = [name for name in amounts if not frame[name].fillna(0).to_numpy().any()]
     return frame if len(zero) == len(amounts) else frame.drop(columns=zero)
 
 

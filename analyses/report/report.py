@@ -210,7 +210,7 @@ def _rank_table(paths: Mapping[int, CriticalPath]) -> SectionTable:
         for rank, path in paths.items()
     ]  # fmt: skip
     frame = pd.DataFrame(rows)
-    bars = [class_bar(path.by_bound_ns, max(lengths)) for path in paths.values()]
+    bars = [class_bar(path.by_bound_ns, max(lengths), page_labels(path.graph)) for path in paths.values()]
     # One length for all is said above the table.
     return SectionTable(
         words.CRITICAL_PATHS_OF_RANKS, frame.drop(columns="window_ns") if len(lengths) == 1 else frame, bars
@@ -251,7 +251,7 @@ def steps_section(
     frame = frame.drop(columns="latency_ns") if is_job else frame
     frame = frame if frame["outlier"].any() else frame.drop(columns="outlier")
     longest = max(row.path.length_ns for row in steps)
-    bars = [class_bar(row.path.by_bound_ns, longest) for row in steps]
+    bars = [class_bar(row.path.by_bound_ns, longest, page_labels(row.path.graph)) for row in steps]
     links = [timeline.link(row.path.window.start_ns, row.path.window.end_ns) for row in steps] if timeline else []
     hidden = len(step_lengths(path.graph)) - len(rows)
     notes = [words.steps_left_out(hidden)] if hidden else []

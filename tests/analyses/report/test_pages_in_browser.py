@@ -198,6 +198,54 @@ def test_tables_sort_search_and_filter(pages: Path, browser: Any) -> None:
     tab.context.close()
 
 
+def test_the_first_screen_holds_headline_actions_picture_and_navigation(pages: Path, browser: Any) -> None:
+    for name in ("ranks", "steps", "many"):
+        tab, _ = opened(browser, pages / f"{name}.html", viewport={"width": 1400, "height": 900})
+        ends = [tab.locator(part).bounding_box() for part in ("h1", ".cards", ".path-lanes svg", "nav", "#page-search")]
+        assert all(box["y"] + box["height"] <= 900 for box in ends)
+        assert [box["y"] for box in ends] == sorted(box["y"] for box in ends)
+        assert 1 <= tab.locator(".cards > li").count() <= 3
+        assert not tab.locator(".cards details p").first.is_visible()
+        tab.locator(".cards summary").first.click()
+        assert tab.locator(".cards details p").first.is_visible()
+        tab.context.close()
+
+
+def test_full_names_are_found_where_short_ones_are_shown(pages: Path, browser: Any) -> None:
+    tab, _ = opened(browser, pages / "steps.html")
+    tab.keyboard.press("/")
+    assert tab.evaluate("document.activeElement.id") == "page-search"
+    tab.locator("#page-search").fill("ncclDevKernel_AllReduce")
+    found = tab.locator("table.data tbody tr:visible")
+    assert found.count() >= 2
+    assert re.fullmatch(r"\d+ rows in \d+ tables", tab.locator("#page-found").inner_text())
+    # No cell shows the name that was searched for.
+    assert not any("nccldev" in row.lower() for row in found.all_inner_texts())
+    assert any("AllReduce" in row for row in found.all_inner_texts())
+    assert tab.locator("main section:visible").count() < tab.locator("main section").count()
+    tab.locator("#page-search").fill("")
+    assert tab.locator("main section:visible").count() == tab.locator("main section").count()
+    tab.context.close()
+
+
+@pytest.mark.parametrize("name", ["ranks", "many", "steps", "timeline"])
+def test_on_a_phone_nothing_overlaps_or_leaves_the_screen(pages: Path, browser: Any, name: str) -> None:
+    tab, _ = opened(browser, pages / f"{name}.html", viewport={"width": 400, "height": 900})
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 400
+    outside = tab.evaluate("""() => [...document.querySelectorAll('body *')].filter((one) =>
+        !one.closest('.scroll, .ticks, details:not([open])') && one.getBoundingClientRect().right > 401).length""")
+    assert outside == 0
+    overlapping = tab.evaluate("""() => {
+        const lines = [...document.querySelectorAll('h1, h2, h3, p, nav a, .figures dd, .figures dt, .legend li')]
+            .filter((one) => one.offsetParent && !one.closest('.scroll, details:not([open]) > :not(summary)'))
+            .flatMap((one) => [...one.getClientRects()].map((box) => [box, one]));
+        return lines.filter(([a, one], at) => lines.slice(at + 1).some(([b, other]) => !one.contains(other)
+            && a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1)).length;
+    }""")
+    assert overlapping == 0
+    tab.context.close()
+
+
 def test_without_scripts_all_but_the_timeline_is_there(pages: Path, browser: Any) -> None:
     tab, _ = opened(browser, pages / "ranks.html", java_script_enabled=False)
     assert "JavaScript, which is disabled" in tab.locator("#timeline-part").inner_text()
