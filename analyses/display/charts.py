@@ -77,7 +77,7 @@ def new_figure(*, title: str, x: str = "", y: str = "") -> Figure:
 
 
 def empty_figure(title: str, why: str) -> Figure:
-    """Make a figure that says why it shows nothing."""
+    """Make a figure that explains why it is empty."""
     made = new_figure(title=title)
     made.update_xaxes(visible=False)
     made.update_yaxes(visible=False)
@@ -109,7 +109,7 @@ def stacked_share_bars(frame: pd.DataFrame, parts: Sequence[str], *, title: str)
 def step_lines(lines: Mapping[str, tuple[Numbers, Numbers]], *, title: str, x: str, y: str) -> Figure:
     """Draw values that hold until the next one, one line per label; dense ones keep their extremes.
 
-    Of very many lines those with the most points are drawn, and the title says so.
+    Of very many lines those with the most points are drawn, and the title reports it.
     """
     if not lines:
         return empty_figure(title, "nothing was recorded")
@@ -185,7 +185,7 @@ def figure_html(made: Figure, title: str) -> bytes:
 
 
 def in_notebook() -> bool:
-    """Tell whether figures can be shown: elsewhere nothing opens by itself."""
+    """Return whether figures can be displayed: only notebooks display them."""
     try:
         from IPython import get_ipython  # type: ignore[attr-defined, import-not-found, unused-ignore]
     except ImportError:

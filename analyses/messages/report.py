@@ -40,7 +40,7 @@ def sentence(text: str) -> str:
 
 
 def is_about_options(line: str) -> bool:
-    """Tell whether a line points to options of the command line, which a page does not have."""
+    """Return whether a line points to options of the command line, which a page does not have."""
     return "--json" in line or line.startswith("  ")
 
 

@@ -14,7 +14,7 @@ from hta_graph.paths.windows import Window, WindowQuery, resolved_window, step
 
 
 def is_shared(job: CriticalPath | None) -> bool:
-    """Tell whether a job's window is a step that all ranks can be analyzed over."""
+    """Return whether a job's window is a step that all ranks can be analyzed over."""
     return job is not None and job.window.step is not None and job.window.form == "gpu"
 
 
@@ -49,7 +49,7 @@ def _on_rank(window: Window, graph: DependencyGraph, ahead_ns: int) -> Window:
 def steps_on_rank(
     steps: Sequence[StepRow], graph: DependencyGraph, rank: int, data_load: Sequence[str] = ()
 ) -> list[StepRow]:
-    """Return the steps of a job with the paths of one rank in them, for its timeline."""
+    """Return the steps of a job with the paths of one rank in them: those of its timeline."""
     found = [(row, windows[rank]) for row in steps if (windows := rank_windows(row.path, {rank: graph}))]
     paths = critical_paths(graph, [window for _, window in found], data_load=data_load)
     return [replace(row, path=path) for (row, _), path in zip(found, paths, strict=True)]

@@ -151,7 +151,7 @@ def _cards(facts: PathFacts, found: Sequence[PathFinding], opportunities: Sequen
 
 
 def _is_advice(finding: PathFinding) -> bool:
-    """Tell what asks for an action from what describes the window."""
+    """Return whether a finding requires an action, instead of describing the window."""
     return finding.rule == "held_up_by_rank" or finding.rule in ADVICE
 
 
