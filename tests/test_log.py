@@ -63,7 +63,7 @@ def test_files_that_are_skipped_or_numbered_by_order_are_told(tmp_path: Path, he
     list(hg.read_graphs(tmp_path))
     skipped, by_order = heard()
     assert skipped.startswith(f"WARNING skipped {tmp_path}/c.json: ")
-    assert by_order.startswith("WARNING 2 files tell their rank neither in header nor name; taken by order: ")
+    assert by_order.startswith("WARNING 2 files name no rank in their header or file name; ranks assigned by order: ")
 
 
 def test_who_gives_an_own_function_hears_these_there_alone(tmp_path: Path, heard: Heard) -> None:

@@ -301,7 +301,7 @@ class EtProgram:
         )
 
     def transfers(self) -> dict[int, int]:
-        """Return how long communication in which ranks wait took without that (ns), where the file tells."""
+        """Return how long communication in which ranks wait took without that (ns), if the file records it."""
         said = {
             at: known.get("transfer_nanos") for at, known in self.communication.items() if not self._is_broadcast(at)
         }
@@ -312,7 +312,7 @@ class EtProgram:
         }
 
     def _is_broadcast(self, at: int) -> bool:
-        """Tell whether a node is one in which ASTRA-sim lets nobody wait: each rank replays its own duration."""
+        """Return whether a node is one in which no rank waits in ASTRA-sim: each rank replays its own duration."""
         kind = self.communication[at].get("comm_type")
         return self.types[at] == COLLECTIVE and kind is not None and kind.value == COLLECTIVES["BROADCAST"]
 
@@ -367,12 +367,12 @@ class _NodeScan:
 
 
 def is_delay(node: Any) -> bool:
-    """Tell whether a node is a delay of ours, not an event of a trace: a kernel may well be called ``delay``."""
+    """Return whether a node is a delay of ours, not an event of a trace: a kernel may well be called ``delay``."""
     return node.name == DELAY and not any(attribute.name == "event_index" for attribute in node.attr)
 
 
 def _cpu_flag(node: Any) -> tuple[bool, str]:
-    """Tell whether a node is CPU work, GPU work if it does not say; and the type of the value that says so."""
+    """Return whether a node is CPU work, GPU work by default; and the type of that attribute."""
     for attribute in node.attr:
         if attribute.name == "is_cpu_op":
             kind = attribute.WhichOneof("value") or ""

@@ -58,7 +58,7 @@ Attributes = Mapping[str, EtAttribute]
 
 
 def is_group_key(key: object) -> bool:
-    """Tell whether ASTRA-sim takes a text for a group: a whole number from 1 to 2^31 - 1.
+    """Return whether ASTRA-sim takes a text for a group: a whole number from 1 to 2^31 - 1.
 
     >>> [is_group_key(key) for key in ("1", "2147483647", "0", "2147483648", "default_pg", "9" * 5_000)]
     [True, True, False, False, False, False]
@@ -218,7 +218,7 @@ def duration_violations(program: EtProgram, longest_rank: int) -> Iterator[Viola
         if length > MAX_NODE_NS:
             yield at, "duration", f"it lasts {length:,} ns"
         elif total <= longest_rank < total + length:
-            yield at, "duration", f"with it the nodes up to its id last {total + length:,} ns"
+            yield at, "duration", f"the nodes up to its id take {total + length:,} ns"
         total += length
 
 
@@ -235,13 +235,13 @@ def dependency_violations(program: EtProgram) -> Iterator[Violation]:
     circle = find_cycle(source[~itself], target[~itself], len(program))
     if circle:
         through = cycle_text([f"{program.ids[at]} ({program.names[at][:40]})" for at in circle])
-        yield circle[0], "cycle", f"it waits for itself, through others: {through}"
+        yield circle[0], "cycle", f"it waits for itself through other nodes: {through}"
 
 
 def stall_lines(
     programs: Mapping[int, EtProgram], execution: Execution, groups: Mapping[str, Sequence[int]]
 ) -> Iterator[tuple[int, int, str]]:
-    """Yield (rank, place, why) of the nodes at which ranks stand still; nothing where all nodes have ended."""
+    """Yield (rank, place, why) of the nodes at which ranks are stuck; none if all nodes have ended."""
     for (group, number), places in sorted(execution.pending_collectives.items()):
         here = {rank for rank, _ in places}
         absent = [rank for rank in groups[group] if rank not in here]
@@ -258,12 +258,12 @@ def stall_lines(
 
 
 def _stalled_at(program: EtProgram, execution: Execution, rank: int) -> str:
-    """Tell where a rank stands: at what it has started and not ended, else at the first node that never started."""
+    """Return where a rank is stuck: at a started, unfinished node, else at the first node that never started."""
     started, ended = execution.start[rank], execution.end[rank]
     stuck = [at for at in execution.stalled[rank] if started[at] >= 0] or execution.stalled[rank]
     if not stuck:
-        return f"has ended all its {len(ended):,} nodes"
-    return f"stands at node {program.ids[stuck[0]]} ({program.names[stuck[0]][:40]})"
+        return f"has finished all its {len(ended):,} nodes"
+    return f"is stuck at node {program.ids[stuck[0]]} ({program.names[stuck[0]][:40]})"
 
 
 CONVERT_AGAIN = "convert the traces again"
@@ -271,27 +271,33 @@ CONVERT_AGAIN = "convert the traces again"
 RULES: dict[str, tuple[str, str]] = {
     "not-writable": ("ASTRA-sim opens the file for writing and fails", "chmod u+w"),
     "ranks": ("ASTRA-sim reads ranks 0 to n - 1", "renumber the files"),
-    "no-nodes": ("the rank has nothing to do", CONVERT_AGAIN),
-    "no-metadata": ("readers skip the first message of a file: the node is lost", "put a GlobalMetadata message first"),
-    "duplicate-id": ("of two nodes with one id the last wins, in silence", "give every node its own id"),
+    "no-nodes": ("the rank has no nodes", CONVERT_AGAIN),
+    "no-metadata": ("readers skip a file's first message, so the node is lost", "put a GlobalMetadata message first"),
+    "duplicate-id": ("if two nodes share an id, the last one silently wins", "give every node its own id"),
     "node-type": ("ASTRA-sim aborts on it", f"use COMP_NODE or a COMM node; groups go into {GROUPS_FILE}"),
-    "duration": ("ASTRA-sim never ends the node, in silence", "in µs, a node up to 2^53 ns, all ranks up to 2^63 ns"),
-    "absent-dependency": ("ASTRA-sim throws on a dependency on an id that no node has", "drop it, or add the node"),
-    "self-dependency": ("the node never runs, in silence", "drop the dependency"),
-    "cycle": ("nodes that wait for each other never run, in silence", "drop one of the dependencies"),
-    "attribute-type": ("readers throw on it or take it for 0", "is_cpu_op: bool_val; comm_priority: an integer"),
+    "duration": ("ASTRA-sim silently never finishes the node", "use µs; at most 2^53 ns a node, 2^63 ns in all"),
+    "absent-dependency": ("ASTRA-sim throws on a dependency on an unknown id", "drop it, or add the node"),
+    "self-dependency": ("the node silently never runs", "drop the dependency"),
+    "cycle": ("nodes that wait for each other silently never run", "drop one of the dependencies"),
+    "attribute-type": ("readers throw on it or read it as 0", "set is_cpu_op as bool_val, comm_priority as an integer"),
     "communication-on-cpu": ("ASTRA-sim throws on a communication on the CPU", "set is_cpu_op to false"),
     "comm-type": (
-        "ASTRA-sim aborts without a supported one", f"an integer, one of {', '.join(SUPPORTED_COMMUNICATION[:-2])}",
+        "ASTRA-sim aborts without a supported one", f"set an integer, one of {', '.join(SUPPORTED_COMMUNICATION[:-2])}",
     ),
-    "comm-size": ("ASTRA-sim aborts without it, or never ends the node", "its input: 0 (all-gather: 4) to 2^53 bytes"),
-    "group": ("ASTRA-sim aborts, or takes all ranks", f"pg_name: text of a number below 2^31 in {GROUPS_FILE}"),
-    "groups-file": ("ASTRA-sim ignores or refuses it", 'keys from "1"; ranks that have files; no "empty" in the path'),
-    "message": ("ASTRA-sim aborts without both ends and a tag", "comm_src, comm_dst: ranks; comm_tag: 0 to 2^31 - 1"),
-    "involved-dim": ("ASTRA-sim exits on another type", "bool_list, one entry per dimension, or leave it out"),
-    "collectives-differ": ("the ranks of the group wait for each other for ever, in silence", CONVERT_AGAIN),
-    "message-without-partner": ("one end waits for ever, in silence", CONVERT_AGAIN),
-    "stall": ("the ranks wait for each other for ever, in silence", "issue all collectives in one order on all ranks"),
+    "comm-size": (
+        "ASTRA-sim aborts without it, or never ends the node", "set the input size: 0 (all-gather: 4) to 2^53 bytes",
+    ),
+    "group": (
+        "ASTRA-sim aborts, or uses all ranks", f"set pg_name to a number below 2^31 (text) listed in {GROUPS_FILE}",
+    ),
+    "groups-file": (
+        "ASTRA-sim ignores or rejects it", 'use keys from "1" and ranks that have files; avoid "empty" in the path',
+    ),
+    "message": ("ASTRA-sim aborts without both ends and a tag", "set comm_src, comm_dst and a comm_tag up to 2^31 - 1"),
+    "involved-dim": ("ASTRA-sim exits on another type", "use a bool_list with one entry per dimension, or omit it"),
+    "collectives-differ": ("the ranks of the group silently wait for each other forever", CONVERT_AGAIN),
+    "message-without-partner": ("one end silently waits forever", CONVERT_AGAIN),
+    "stall": ("the ranks silently wait for each other forever", "issue all collectives in the same order on all ranks"),
 }  # fmt: skip
 """Rule → what happens, and the remedy."""
 
@@ -363,15 +369,15 @@ def _finding_at(program: EtProgram, at: int, rule: str, what: str) -> Finding:
 def _general_notes(programs: Mapping[int, EtProgram]) -> list[str]:
     notes = []
     if len(programs) == 1:
-        notes.append("one rank: ASTRA-sim refuses fewer than two; copy the file under the next rank's name")
+        notes.append("only one rank, and ASTRA-sim needs at least two; copy the file under the next rank's name")
     if any(any(program.on_cpu) for program in programs.values()):
-        notes.append("with CPU nodes ASTRA-sim master writes no statistics per type; its finish times are right")
+        notes.append("with CPU nodes, ASTRA-sim (master) writes no statistics per type; its finish times are right")
     return notes
 
 
 def _file_findings(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterator[Finding]:
     if sorted(programs) != list(range(len(programs))):
-        yield Finding(folder.prefix, None, "ranks", f"there are files for {', '.join(map(str, sorted(programs)))}")
+        yield Finding(folder.prefix, None, "ranks", f"files exist for {', '.join(map(str, sorted(programs)))}")
     for program in programs.values():
         path = program.file.path
         if not is_remote(path) and not os.access(path, os.W_OK):
@@ -386,13 +392,13 @@ def _groups_file_findings(folder: EtFolder, programs: Mapping[int, EtProgram]) -
     if folder.groups is None and any(
         "pg_name" in known for p in programs.values() for known in p.communication.values()
     ):
-        yield Finding(GROUPS_FILE, None, "groups-file", "there is no such file, and nodes name groups")
+        yield Finding(GROUPS_FILE, None, "groups-file", "the file is missing, but nodes name groups")
     if folder.groups and "empty" in str(folder.path):
         yield Finding(GROUPS_FILE, None, "groups-file", f'its path, {folder.path}, contains "empty"')
     for key, ranks in (folder.groups or {}).items():
         absent = [rank for rank in ranks if rank not in programs]
         if not is_group_key(key):
-            yield Finding(GROUPS_FILE, None, "groups-file", f"{key[:40]!r} is no key of a group")
+            yield Finding(GROUPS_FILE, None, "groups-file", f"{key[:40]!r} is not a group key")
         if absent:
             yield Finding(GROUPS_FILE, None, "groups-file", f"rank {absent[0]} of group {key[:40]} has no file")
         if len(set(ranks)) < len(ranks):

@@ -65,11 +65,11 @@ def split_recorded_communications(
 
 
 MATCHED_TAG = 1 << 24
-"""From here on what the job's matcher brought together is numbered; each channel numbers its own from 0."""
+"""Communication matched by the job's matcher is numbered from here; each channel numbers its own from 0."""
 
 
 STANDALONE_TAG = 1 << 30
-"""From here on what waits for nobody is numbered."""
+"""Communication in which no rank waits is numbered from here."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,9 @@ class RankCommAttributes:
         ids: SimulatorIds,
         standalone: Collection[int],
     ) -> RankCommAttributes:
-        """Cut what is as recorded into meetings and transfers, and describe all communication.
+        """Split recorded communication into synchronization and transfer, and describe all communication.
 
-        The ``standalone`` events take as long as they did: ASTRA-sim replays broadcasts, in which nobody waits.
+        The ``standalone`` events keep their duration: ASTRA-sim replays broadcasts, in which no rank waits.
         """
         rank = recorded.rank
         item_of = {item.event: (item, (rank, at)) for at, item in enumerate(recorded.known)}
@@ -126,7 +126,7 @@ class RankCommAttributes:
                 by_node[at] = CommAttributes("BROADCAST", 0, ids.group[single_rank_group(rank)], transfer, tag=number)
                 continue
             if item.is_recorded:
-                name, transfer = f"meeting of {graph.name_of(item.event)}", 0
+                name, transfer = f"synchronization of {graph.name_of(item.event)}", 0
                 item = replace(item, peer=item.peers[turn[at]]) if item.peers else item
             source, target = (ids.npu.get(one, -1) for one in item.ends(rank))
             tag = number if item.match < 0 else MATCHED_TAG + number
@@ -140,7 +140,7 @@ class RankCommAttributes:
     def on_host(self, exclusive_ns: Mapping[int, int], sends: Collection[int]) -> RankCommAttributes:
         """Let what ran on the CPU take its slot only as long as it had it alone; a send, as in ASTRA-sim, for a moment.
 
-        Several threads of Gloo work at once, and the row of a send goes on until somebody asks whether it arrived.
+        Several threads of Gloo work at once, and the event of a send lasts until its wait() returns.
 
         Args:
             exclusive_ns: how long each collective on the CPU was the only one (ns), by its event.

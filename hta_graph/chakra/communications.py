@@ -38,7 +38,7 @@ class Group:
 
 
 def single_rank_group(rank: int) -> Group:
-    """Return the group in which a rank waits for nobody."""
+    """Return the group of one rank, in which no rank waits."""
     return Group("", (rank,))
 
 
@@ -74,7 +74,7 @@ MAX_ELEMENTS = 1 << 53
 def input_bytes(kind: str, given: Sequence[Arguments]) -> int | None:
     """Return the bytes of the input: recorded, else by the shapes of the annotation's or the operator's inputs.
 
-    ``given`` are the arguments of the kernel, the operator and the annotation; ``None`` where they do not tell.
+    ``given`` are the arguments of the kernel, the operator and the annotation; ``None`` if not recorded.
     An annotation lists all that is sent. An operator may take its output too (``_allgather_base_``): one tensor counts,
     of an all-gather the smallest, else the largest.
     """
@@ -190,7 +190,7 @@ class WorkloadCommunications:
     """A rank's communications in the order in which they were launched.
 
     ``before_recording`` are the kernels launched before it, of which nothing is known but their names; ``single_rank``
-    those of groups of one rank, which talk to nobody; ``unknown`` those of which something is missing, and what.
+    those of groups of one rank, without other ranks; ``unknown`` those of which something is missing, and what.
     """
 
     known: list[Communication]
@@ -267,29 +267,29 @@ def _described_kernels(
 def _describe_kernel(
     event: int, names: Sequence[str], given: Sequence[Arguments], groups: _GroupFinder
 ) -> Communication | str:
-    """Describe a kernel from what it, its operator and its annotation say, or tell what is missing."""
+    """Describe a kernel from its own, its operator's and its annotation's arguments, or return what is missing."""
     kernel, operator, annotation = names
     recorded = [str(arguments.get("Collective name", "")) for arguments in given[:2]]
     kind = collective_kind([*recorded, annotation, operator, kernel])
     if not kind:
-        return "neither recorded arguments nor names say which collective it is"
+        return "its arguments and name do not show which collective it is"
     if kind not in SUPPORTED_COMMUNICATION:
-        return f"it is a {kind}, which ASTRA-sim does not run"
+        return f"it is a {kind}, which ASTRA-sim does not support"
     size = input_bytes(kind, given)
     if size is None:
-        return "neither recorded arguments nor shapes say how much it sends (record_shapes=True records them)"
+        return "its size is not recorded (record with record_shapes=True)"
     arguments = {**given[1], **given[0]}
     group = groups.of(arguments)
     if group is None:
         return "the ranks of its group are not recorded"
     peer = _peer_rank(kind, arguments, annotation, group) if kind in ("SEND", "RECV") else -1
     if peer is None:
-        return "its other rank is not recorded"
+        return "its peer rank is not recorded"
     return Communication(event, kind, size, group, peer, _nonnegative_integer(arguments.get("Seq")))
 
 
 def collective_kind(names: Iterable[str]) -> str:
-    """Return the collective that the first telling name tells; "" if none does.
+    """Return the collective named by the first name that has one; "" if none has.
 
     >>> collective_kind(["", "nccl:_all_gather_base"])
     'ALL_GATHER'
@@ -389,13 +389,13 @@ def _described_gloo_rows(
         kind, sizes = collective_kind([name]), tensor_sizes(dict(zip(keys, inputs, strict=True)))
         listed = Group(str(group or ""), tuple(listed_ranks(ranks)))
         if kind not in SUPPORTED_COMMUNICATION:
-            yield row, f"it is a {kind or name}, which ASTRA-sim does not run"
+            yield row, f"it is a {kind or name}, which ASTRA-sim does not support"
         elif not listed.ranks:
             yield row, "the ranks of its group are not recorded"
         elif not sizes:
-            yield row, "no shapes say how much it sends (record_shapes=True records them)"
+            yield row, "its size is not recorded (record with record_shapes=True)"
         elif kind in ("SEND", "RECV") and needed < 0:
-            yield row, "its other rank is not recorded"
+            yield row, "its peer rank is not recorded"
         else:
             peer = needed if kind in ("SEND", "RECV") else -1
             yield Communication(row, kind, sum(sizes), listed, peer, on_cpu=True)

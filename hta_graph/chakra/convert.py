@@ -11,7 +11,7 @@ threads, forward and backward, and one order of all collectives. A GPU node take
 the work of a thread up to the next operator or launch (:mod:`hta_graph.chakra.nodes`), without the time in which it
 waited. Time that no dependency explains (Python between operators, gaps between kernels, unexplained waits) is a node
 ``delay`` on the slot that idled (:mod:`hta_graph.chakra.replay_times`). So the replay takes as long as the recording,
-and tells work from delays. Ranks begin as far apart as their recordings did (by the ends of their common collectives).
+and separates work from delays. Ranks begin as far apart as their recordings (by the ends of common collectives).
 The profile ``gpu`` leaves operators out: host time between launches and waits is one delay, with the same dependencies.
 """
 
@@ -56,14 +56,14 @@ from hta_graph.text.formatting import join_first, milliseconds
 
 
 def early_notes(works: Sequence[RankWorkload]) -> list[str]:
-    """Tell of communication that was launched before the recording."""
+    """Describe communication that was launched before the recording."""
     early = {
         work.rank: len(work.communications.before_recording) for work in works if work.communications.before_recording
     }
     if not early:
         return []
     listed = join_first([f"{count} on rank {rank}" for rank, count in early.items()])
-    return [f"communication launched before the recording waits for nobody and takes as long as it did: {listed}"]
+    return [f"communication launched before the recording waits for no rank and keeps its recorded duration: {listed}"]
 
 
 def unknown_line(work: RankWorkload) -> str:
@@ -75,34 +75,35 @@ def unknown_line(work: RankWorkload) -> str:
 
 
 def matching_notes(work: RankWorkload, matched: MatchedCommunications, *, as_recorded: bool) -> Iterator[str]:
-    """Tell what is as recorded, and what has no partner."""
+    """Count communication that keeps its recorded duration, and communication without a partner."""
     rank, unmatched = work.rank, matched.unmatched[work.rank]
     on_cpu = {row for row in unmatched if work.on_cpu[row]}
     unknown = len(on_cpu & {row for row, _ in work.communications.unknown})
     if recorded := matched.recorded[rank]:
-        yield f"rank {rank}: {recorded:,} communications are as recorded: ranks meet, and their time passes"
+        yield f"rank {rank}: {recorded:,} communications synchronize their ranks and keep their recorded duration"
     if as_recorded and len(unmatched) > len(on_cpu):
         kernels = len(unmatched) - len(on_cpu)
-        yield f"rank {rank}: {kernels:,} communication kernels have no partner; they take as long as they did"
-    whose = "stay time of the thread that waited for them"
+        yield f"rank {rank}: {kernels:,} communication kernels have no partner; they keep their recorded duration"
+    whose = "stay CPU time of the thread that waited for them"
     if unknown and not as_recorded:
-        why = "of unknown size or group, or of a kind that ASTRA-sim does not run"
-        yield f"rank {rank}: {unknown:,} communications on the CPU, {why}, {whose}; as-recorded keeps their meeting"
+        why = "with unknown size or group, or of a kind that ASTRA-sim does not support"
+        kept = "as-recorded keeps their synchronization"
+        yield f"rank {rank}: {unknown:,} communications on the CPU, {why}, {whose}; {kept}"
     if without := len(on_cpu) - (0 if as_recorded else unknown):
         yield f"rank {rank}: {without:,} communications on the CPU have no partner and {whose}"
 
 
 def broadcast_notes(ranks: Sequence[RecordedRank]) -> list[str]:
-    """Tell of broadcasts that a simulated rank does by itself."""
+    """Count broadcasts that a simulated rank runs on its own."""
     count = sum(item.kind == "BROADCAST" and not item.is_recorded for own in ranks for item in own.known)
     if not count:
         return []
-    how = "take as long as they did and wait for nobody, for so ASTRA-sim runs them"
-    return [f"{count:,} broadcasts {how}; unknown collectives as-recorded lets ranks wait for the root"]
+    how = "keep their recorded duration and wait for no other rank, because ASTRA-sim runs them so"
+    return [f"{count:,} broadcasts {how}; with unknown collectives as-recorded, ranks wait for the root"]
 
 
 def overlap_notes(ranks: Sequence[ScheduledRank], overlap: str) -> list[str]:
-    """Tell of work that ran beside other work of its slot, where a simulated rank does one thing at a time."""
+    """Describe work that overlapped other work on its slot; a simulated rank runs one node at a time."""
     found = {
         rank.work.rank: ", ".join(f"{milliseconds(ns)} ms on the {slot}" for slot, ns in rank.overlaps.items() if ns)
         for rank in ranks
@@ -110,23 +111,24 @@ def overlap_notes(ranks: Sequence[ScheduledRank], overlap: str) -> list[str]:
     listed = join_first([f"rank {rank}: {said}" for rank, said in found.items() if said], "; ")
     if not listed:
         return []
-    done = "was taken out of durations" if overlap == "share" else "runs after it in the simulator"
-    return [f"what ran beside other work of its slot {done}: {listed}"]
+    done = "was subtracted from durations" if overlap == "share" else "runs afterwards in the simulator"
+    return [f"work that overlapped other work on its slot {done}: {listed}"]
 
 
 SCHEMA = "hta-graph/chakra-et/1"
 
-COPY_REMEDY = Remedy("missing='as-compute' asks less of the ranks", "--missing-ranks as-compute asks less of the ranks")
+COPY_REMEDY = Remedy("missing='as-compute' has fewer requirements", "--missing-ranks as-compute has fewer requirements")
 PROFILE_REMEDY = Remedy("profile='full' simulates its CPU work", "--profile full simulates its CPU work")
 UNKNOWN_REMEDY = Remedy(
-    "unknown='as-recorded' keeps where ranks meet and how long that took, 'as-compute' only the time",
-    "--unknown-collectives as-recorded keeps where ranks meet and how long that took, as-compute only the time",
+    "unknown='as-recorded' keeps the synchronization of ranks and its duration, 'as-compute' only the duration",
+    "--unknown-collectives as-recorded keeps the synchronization of ranks and its duration, as-compute only the "
+    "duration",
 )
 MISSING_REMEDY = Remedy(
-    "give all traces, or go on with missing='as-recorded' (communication with them takes as long as it did), "
-    "'as-compute' (it becomes compute nodes) or 'copy' (they do what the lowest given rank does)",
-    "give all traces, or go on with --missing-ranks as-recorded (communication with them takes as long as it did), "
-    "as-compute (it becomes compute nodes) or copy (they do what the lowest given rank does)",
+    "pass all traces, or continue with missing='as-recorded' (communication with them keeps its recorded duration), "
+    "'as-compute' (it becomes compute nodes) or 'copy' (they repeat the lowest rank that is present)",
+    "pass all traces, or continue with --missing-ranks as-recorded (communication with them keeps its recorded "
+    "duration), as-compute (it becomes compute nodes) or copy (they repeat the lowest rank that is present)",
 )
 
 
@@ -139,8 +141,7 @@ class ConvertedRank:
     """A rank's file: its number for the simulator, its own number, how many nodes it has, and times in ns.
 
     ``measured_ns`` lasts from the beginning of the first recording to the end of this rank's (``None``: it is a copy of
-    another one). The delays
-    are times at which the CPU or compute slot idles for no reason that the trace tells.
+    another one). Delays are times at which the CPU or compute slot idles without a recorded reason.
     """
 
     npu: int
@@ -180,7 +181,7 @@ def convert(inputs: Iterable[RankInput], target: str | Location, options: Conver
     check_new_folder(target, [item.graph.path for item in listed])
     ranks = [item.rank for item in listed]
     if not ranks or len(set(ranks)) < len(ranks):
-        raise ConversionError("give each rank once" if ranks else "give at least one rank")
+        raise ConversionError("pass each rank once" if ranks else "pass at least one rank")
     works = [RankWorkload(item, ranks) for item in listed]
     workload = _Workload(works, options)
     copies = {
@@ -214,7 +215,7 @@ def _check_and_run(folder: EtFolder, options: ConvertOptions) -> Execution:
     if result.execution is None or result.findings:
         first, count = result.findings[0], len(result.findings)
         others = f" (the first of {count} findings)" if count > 1 else ""
-        says = f"{folder.path}: ASTRA-sim would not run this{others}: {first}"
+        says = f"{folder.path}: ASTRA-sim cannot run this{others}: {first}"
         raise ConversionError(says, COPY_REMEDY if options.missing == "copy" else "")
     return result.execution
 
@@ -255,7 +256,7 @@ class _Workload:
         """Number the ranks: ASTRA-sim wants them from 0 without gaps; those that were recorded may have any numbers."""
         numbers = {rank: npu for npu, rank in enumerate(sorted([work.rank for work in works] + self.copied))}
         if any(rank != npu for rank, npu in numbers.items()):
-            self.notes.append(f"ranks are renumbered from 0 for the simulator; {NAMES_FILE} tells which is which")
+            self.notes.append(f"ranks are renumbered from 0 for the simulator; {NAMES_FILE} lists both numbers")
         return numbers
 
     def _group_numbers(self, recorded: Sequence[RecordedRank], schedule: CommonSchedule) -> dict[Group, str]:
@@ -271,22 +272,22 @@ class _Workload:
         return {group: str(key) for key, group in enumerate(dict.fromkeys(used), start=1)}
 
     def _communications(self, works: Sequence[RankWorkload]) -> dict[int, list[Communication]]:
-        """Return each rank's communications; tell of those that are not known.
+        """Return each rank's communications, and note the unknown ones.
 
         Raises:
-            ConversionError: there are some, and nobody said what to do.
+            ConversionError: there are some, and no option covers them.
         """
         as_recorded = self._options.unknown == "as-recorded"
         for work in works:
             self._refuse_empty(work)
             if single_rank := int(np.count_nonzero(~work.on_cpu[work.communications.single_rank])):
                 self.notes.append(
-                    f"rank {work.rank}: {single_rank:,} collectives of groups of one rank stay compute nodes"
+                    f"rank {work.rank}: {single_rank:,} collectives of single-rank groups stay compute nodes"
                 )
             if work.unknown_kernels and self._options.unknown == "error":
                 raise ConversionError(unknown_line(work), UNKNOWN_REMEDY)
             if work.unknown_kernels and not as_recorded:
-                self.notes.append(f"{unknown_line(work)}; taken as compute")
+                self.notes.append(f"{unknown_line(work)}; treated as compute")
         matched = self._match_by_job(works, as_recorded=as_recorded)
         if matched is None:
             return {work.rank: work.communications.known for work in works}
@@ -298,7 +299,7 @@ class _Workload:
         return matched.known
 
     def _match_by_job(self, works: Sequence[RankWorkload], *, as_recorded: bool) -> MatchedCommunications | None:
-        """Ask the job's matcher where order and contents alone do not tell."""
+        """Ask the job's matcher where order and contents are ambiguous."""
         if not any(
             work.on_cpu.any() or (as_recorded and (work.communications.unknown or work.communications.broadcasts))
             for work in works
@@ -309,7 +310,7 @@ class _Workload:
 
     def _refuse_empty(self, work: RankWorkload) -> None:
         if not len(work.nodes):
-            nothing = "holds nothing to simulate: no operator, no call that launches or waits, no GPU activity"
+            nothing = "holds nothing to simulate: no operators, launch calls, waits or GPU activities"
             raise TraceError(work.graph.path, nothing)
         if self._options.profile == "gpu" and not work.graph.is_gpu.any():
             raise TraceError(work.graph.path, "holds no GPU activity", PROFILE_REMEDY)
@@ -320,25 +321,25 @@ class _Workload:
         """Leave out what goes to missing ranks, or let these be copies.
 
         Raises:
-            ConversionError: nobody said what to do.
+            ConversionError: no option covers them.
         """
         rank, channel = next(iter(missing.items()))
         listed = join_first(list(map(str, sorted(missing))))
         if self._options.missing == "copy" and (on_cpu := self._on_cpu_with(missing, works)):
             raise ConversionError(
-                f"{on_cpu.graph.path}: communicates on the CPU with ranks that are missing ({listed}), and when a copy "
-                "would come there is not known",
+                f"{on_cpu.graph.path}: communicates on the CPU with missing ranks ({listed}), and the arrival "
+                "time of a copy is unknown",
                 COPY_REMEDY,
             )
         if self._options.missing == "copy":
-            self.notes.append(f"without a trace: {listed}; they do what rank {works[0].rank} does")
+            self.notes.append(f"without a trace: {listed}; they repeat rank {works[0].rank}")
             return list(recorded)
         if self._options.missing == "error":
             raise ConversionError(
                 f"{works[0].graph.path}: missing ranks: {listed}; rank {rank} is in {channel}", MISSING_REMEDY
             )
         as_recorded = self._options.missing == "as-recorded"
-        becomes = "takes as long as it did" if as_recorded else "becomes compute nodes"
+        becomes = "keeps its recorded duration" if as_recorded else "becomes compute nodes"
         if any(work.on_cpu.any() for work in works):
             becomes += ", on the CPU time of the thread that waited for it"
         self.notes.append(f"without a trace: {listed}; communication with them {becomes}")
@@ -357,7 +358,7 @@ class _Workload:
         return None
 
     def copied_metadata(self, rank: int) -> bytes:
-        """Return the metadata of a rank without a trace: nobody measured how long it took."""
+        """Return the metadata of a rank without a trace: its duration was not measured."""
         lowest = self._scheduled[0].work
         return metadata_message(rank=rank, copy_of=lowest.rank, **self._known())
 
@@ -388,7 +389,7 @@ class _Workload:
         return files
 
     def converted(self, execution: Execution) -> Iterator[ConvertedRank]:
-        """Tell of each rank how it ran."""
+        """Describe how each rank ran."""
         by_rank = {rank.work.rank: rank for rank in self._scheduled}
         lowest = self._scheduled[0]
         for rank, npu in self._npu.items():

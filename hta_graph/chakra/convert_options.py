@@ -22,9 +22,9 @@ class ConvertOptions:
     ``profile`` is ``full`` or ``gpu``, ``prefix`` how the files' names begin. ``unknown``: communication of which
     something is not known, or that ASTRA-sim does not run, is an ``error``, becomes compute nodes (``as-compute``), or
     nodes in which ranks wait for each other and then the recorded transfer passes (``as-recorded``; so do broadcasts).
-    ``missing``: communication with ranks whose traces are not given is an ``error``, takes as long as it did and waits
-    for nobody (``as-recorded``), becomes nodes ``as-compute``, or such ranks get a ``copy`` of the lowest given one.
-    ``overlap``: rows that ran beside others of their slot ``keep`` their durations, one after the other in the
+    ``missing``: communication with ranks whose traces are not given is an ``error``, keeps its duration and waits
+    for no rank (``as-recorded``), becomes nodes ``as-compute``, or such ranks get a ``copy`` of the lowest given one.
+    ``overlap``: events that overlapped others on their slot ``keep`` their durations, one after the other in the
     simulator, or ``share`` the time in which any of them ran. ``force``: an earlier folder is replaced.
     """
 
@@ -36,11 +36,11 @@ class ConvertOptions:
     force: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what nobody can do.
+        """Reject invalid options.
 
         Raises:
-            UsageError: an option has another value than it can have.
+            UsageError: an option has an invalid value.
         """
         for name, choices in CHOICES.items():
             if (given := getattr(self, name)) not in choices:
-                raise UsageError(f"{name} is one of {', '.join(choices)}, not {given!r}")
+                raise UsageError(f"{name} must be one of {', '.join(choices)}, not {given!r}")

@@ -68,7 +68,7 @@ class EtFile:
         try:
             return kind.FromString(message)
         except DecodeError:
-            cause = "is no Chakra execution trace: a message does not fit the schema"
+            cause = "is not a Chakra execution trace: a message does not match the schema"
             remedy = Remedy("convert() writes one", "hta-graph chakra convert writes one")
             raise TraceError(self.path, cause, remedy) from None
 
@@ -84,7 +84,7 @@ def read_et(path: str | Location) -> EtFile:
     """Read one ``.et`` file.
 
     Raises:
-        TraceError: it cannot be read, is compressed, breaks off, or holds something else.
+        TraceError: it cannot be read, is compressed, truncated, or holds something else.
         TooLargeError: it is longer than there is memory for.
     """
     path = resolve_location(path)
@@ -97,7 +97,7 @@ def read_et(path: str | Location) -> EtFile:
     except OSError as error:
         raise TraceError(path, f"cannot be read: {error.strerror or error}") from None
     if is_gzip(raw):
-        raise TraceError(path, "is compressed, which ASTRA-sim does not read", "decompress it")
+        raise TraceError(path, "is compressed, and ASTRA-sim cannot read it", "decompress it")
     if not raw:
         raise TraceError(path, "is empty", "convert the traces again")
     return EtFile(path, list(_split_messages(path, raw)))
@@ -134,10 +134,10 @@ def _split_messages(path: Location, raw: bytes) -> Iterator[bytes]:
     at = count = 0
     while at < len(raw):
         if count > MAX_CHEAP_MESSAGES and MIN_MESSAGE_BYTES * count > at:
-            raise TraceError(path, f"is no Chakra execution trace: {count:,} messages in the first {at:,} bytes")
+            raise TraceError(path, f"is not a Chakra execution trace: {count:,} messages in the first {at:,} bytes")
         length, begin = _read_length(path, raw, at)
         if begin + length > len(raw):
-            raise TraceError(path, f"breaks off in the message at byte {at:,}", "write it again")
+            raise TraceError(path, f"is truncated in the message at byte {at:,}", "write it again")
         yield raw[begin : begin + length]
         at = begin + length
         count += 1
@@ -152,7 +152,7 @@ def _read_length(path: Location, raw: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return length, at + place + 1
     is_short = at + MAX_LENGTH_BYTES > len(raw)
-    cause = "breaks off in a length" if is_short else "is no Chakra execution trace: there is no length"
+    cause = "is truncated in a length" if is_short else "is not a Chakra execution trace: no message length"
     raise TraceError(path, f"{cause} at byte {at:,}", "write it again" if is_short else "")
 
 
@@ -212,9 +212,9 @@ def _read_groups(path: Location) -> dict[str, list[int]] | None:
     except OSError as error:
         raise TraceError(path, f"cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        raise TraceError(path, f"cannot be read, it is no JSON: {error}", "write it again") from None
+        raise TraceError(path, f"cannot be read, it is not JSON: {error}", "write it again") from None
     if not isinstance(found, dict) or not all(_is_rank_list(ranks) for ranks in found.values()):
-        raise TraceError(path, 'is not an object of rank lists such as {"1": [0, 1]}')
+        raise TraceError(path, 'is not an object of rank lists, such as {"1": [0, 1]}')
     return found
 
 
@@ -231,7 +231,7 @@ def check_prefix(prefix: str) -> None:
     """
     is_name = ET_NAME.fullmatch(f"{prefix}.0.et") and prefix.isprintable() and not {"/", "\\"} & set(prefix)
     if not is_name or prefix.startswith("."):
-        raise OutputError(f"the prefix {prefix!r} cannot begin a file's name; give one such as 'trace'")
+        raise OutputError(f"the prefix {prefix!r} cannot start a file name; use one such as 'trace'")
 
 
 def check_target(target: Location, *, force: bool) -> None:
@@ -262,13 +262,13 @@ def write_folder(
     *,
     force: bool,
 ) -> None:
-    """Write files into a new folder beside the target, examine that, and put it in the target's place.
+    """Write files into a new folder next to the target, check it, and move it to the target.
 
     Args:
         target: the folder; :func:`check_target` has let it pass.
         files: name → pieces.
         copies: name → name of the file that it equals, and the metadata that it has instead of that one's.
-        examine: raises what speaks against the folder, which it is told is the target.
+        examine: checks the new folder, under the target's name; raises to reject it.
         force: an earlier workload there is replaced.
 
     Raises:

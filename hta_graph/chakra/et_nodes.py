@@ -159,7 +159,7 @@ class _NodeWriter:
     def closing_messages(self, times: ReplayTimes) -> Iterator[bytes]:
         """Yield the delay until the recording ended, on the slot of what ended last.
 
-        Nor does a rank end with a message: there ASTRA-sim breaks off, all ranks included, if any node is the CPU's.
+        Nor does a rank end with a message: there ASTRA-sim aborts, on all ranks, if any node runs on the CPU.
         """
         ends = {*times.last, *self._final_messages}
         if times.closing or self._final_messages:

@@ -57,13 +57,13 @@ def device_operators(graph: DependencyGraph, host: HostTrace) -> OperatorRows:
 
 
 MIN_NAME_AGREEMENT = 0.95
-"""Ids are believed where so many of those in both traces stand for operators of one name."""
+"""Share of common ids that must belong to operators of the same name for ids to be trusted."""
 
 MAX_RARE_COUNT = 16
-"""Names that occur at most so often on both sides tell an offset between ids."""
+"""Names that occur at most this often on both sides are used to find the offset between ids."""
 
 MAX_OFFSETS = 16
-"""So many of the most frequent differences of ids are looked at."""
+"""Number of most frequent id differences that are tried."""
 
 
 def join_ids(left: Ints, right: Ints) -> RowPairs:
@@ -202,7 +202,7 @@ def match_host_trace(
     share = len(i) / len(hosted.row)
     if share < MIN_MATCHED_SHARE:
         cause = f"only {share:.1%} of its operators are in {graph.path} (by {method})"
-        raise TraceError(host.path, cause, "give the host and the device trace of one process and one recording")
+        raise TraceError(host.path, cause, "pass the host and device traces of the same process and run")
     event = np.full(len(host), -1, np.int32)
     node = np.full(len(graph.event_table), -1, np.int32)
     event[hosted.row[i]], node[recorded.row[j]] = recorded.row[j], hosted.row[i]
@@ -210,14 +210,16 @@ def match_host_trace(
 
 
 def check_rank(host: HostTrace, rank: int) -> None:
-    """Refuse the host trace of another rank, as far as the process groups that it lists tell.
+    """Reject the host trace of another rank, judged by the process groups it lists.
 
     Raises:
         TraceError: it lists groups, none of them with this rank.
     """
     groups = [ranks for group in host.process_groups() if isinstance(ranks := group.get("ranks"), list) and ranks]
     if groups and not any(rank in ranks for ranks in groups):
-        raise TraceError(host.path, f"lists process groups of other ranks only, not of {rank}", f"give that of {rank}")
+        raise TraceError(
+            host.path, f"lists only process groups of other ranks, not of {rank}", f"pass the trace of {rank}"
+        )
 
 
 def _check_process(graph: DependencyGraph, host: HostTrace) -> None:
@@ -231,8 +233,8 @@ def _check_process(graph: DependencyGraph, host: HostTrace) -> None:
         host.path,
         f"is of process {host.pid}, {graph.path} of process {listed}",
         Remedy(
-            "give the traces of one rank (any_process=True links them nevertheless)",
-            "give the traces of one rank (--any-process links them nevertheless)",
+            "pass the traces of one rank (any_process=True links them anyway)",
+            "pass the traces of one rank (--any-process links them anyway)",
         ),
     )
 

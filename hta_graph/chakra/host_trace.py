@@ -176,7 +176,7 @@ def host_nodes(text: bytes, schema: str) -> list[HostNode]:
     return [node.nested() if isinstance(node, _FlatNode) else node for node in found]
 
 
-REMEDY = "give what torch.profiler.ExecutionTraceObserver wrote"
+REMEDY = "pass the output of torch.profiler.ExecutionTraceObserver"
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ class HostTrace:
             return msgspec.json.decode(text, type=HostValues)
         except (msgspec.DecodeError, RecursionError) as error:
             raise TraceError(
-                self.path, f"node {int(self.id[row])} has inputs or outputs of no known form: {error}"
+                self.path, f"node {int(self.id[row])} has inputs or outputs of an unknown form: {error}"
             ) from None
 
 
@@ -273,7 +273,7 @@ def read_host_trace(path: str | Location) -> HostTrace:
     """Read a host execution trace: ``.json``, ``.json.gz`` or zstd, of any known version.
 
     Raises:
-        TraceError: the file cannot be read, breaks off, has an unknown version, or is no host execution trace.
+        TraceError: the file cannot be read, is truncated, has an unknown version, or is not a host execution trace.
     """
     path = resolve_location(path)
     content = read_bytes(path, per_byte=PEAK_PER_BYTE)
@@ -287,17 +287,17 @@ def _read_tolerantly(path: Location, data: bytes) -> HostTrace:
     try:
         return _decode_document(path, data)
     except msgspec.ValidationError as error:
-        raise TraceError(path, f"is no host execution trace: {_error_location(error)}", REMEDY) from None
+        raise TraceError(path, f"is not a host execution trace: {_error_location(error)}", REMEDY) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # repaired below; only few files need it, and it costs a pass over the text
     try:
         text = data.decode("utf-8", errors="replace").lstrip("\ufeff")
         return _decode_document(path, _NONSTANDARD.sub(_repaired_text, text).encode())
     except msgspec.ValidationError as error:
-        raise TraceError(path, f"is no host execution trace: {_error_location(error)}", REMEDY) from None
+        raise TraceError(path, f"is not a host execution trace: {_error_location(error)}", REMEDY) from None
     except msgspec.DecodeError as error:
         if "truncated" in str(error):
-            raise TraceError(path, f"the JSON breaks off at byte {len(data):,}", "record the trace again") from None
+            raise TraceError(path, f"the JSON is truncated at byte {len(data):,}", "record the trace again") from None
         raise TraceError(path, f"is not JSON: {error}", "record the trace again") from None
     except RecursionError:
         raise TraceError(path, "nests JSON values too deeply to be a host execution trace") from None
@@ -319,13 +319,13 @@ def _decode_document(path: Location, data: bytes) -> HostTrace:
 def _known_schema(path: Location, schema: object) -> str:
     if isinstance(schema, str) and schema in LAYOUTS:
         return schema
-    found = "no schema" if schema is None else f"schema {str(schema)[:80]!r}, which is not known"
+    found = "no schema" if schema is None else f"schema {str(schema)[:80]!r}, which is unknown"
     raise TraceError(path, f"has {found}", f"known are: {', '.join(LAYOUTS)}")
 
 
 def _sorted_columns(path: Location, header: HostHeader, nodes: list[HostNode]) -> HostTrace:
     if any(node.category is not None for node in nodes):
-        raise TraceError(path, "holds GPU nodes: it is a linked trace already", REMEDY)
+        raise TraceError(path, "is already a linked trace: it holds GPU nodes", REMEDY)
     ids = integers([node.id for node in nodes])
     order = np.argsort(ids, kind="stable")
     nodes = [nodes[at] for at in order.tolist()]

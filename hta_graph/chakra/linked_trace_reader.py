@@ -38,7 +38,7 @@ REMEDY = Remedy("link_traces() and linked_json() make one", "hta-graph chakra li
 PEAK_PER_BYTE = 12
 """What nodes and the rows that are made of them take in memory for each byte of text."""
 HEAD_BYTES = 4_096
-"""So many bytes of a file tell what it is."""
+"""Bytes at the start of a file that identify its format."""
 
 USER_SCOPE = 7
 """The scope of annotations in host traces."""
@@ -76,7 +76,7 @@ class LinkedTraceInput:
             return _host_values(self._nodes[row].get("outputs"))
         except msgspec.ValidationError as error:
             place = f"node {self._nodes[row]['id']}"
-            raise TraceError(self.trace.path, f"{place} has outputs of no known form: {error}", REMEDY) from None
+            raise TraceError(self.trace.path, f"{place} has outputs of an unknown form: {error}", REMEDY) from None
 
     def attributes(self, row: int) -> Mapping[str, Any]:
         """Return a host node's attributes by name."""
@@ -106,12 +106,12 @@ class LinkedTraceInput:
 
 
 def is_linked_trace(path: Location) -> bool:
-    """Tell whether a file with Chakra's schema is a linked trace, by a key that host traces do not have."""
+    """Return whether a file with Chakra's schema is a linked trace, by a key that host traces do not have."""
     return b'"inclusive_dur"' in read_bytes(path, per_byte=PEAK_PER_BYTE).data
 
 
 def has_chakra_schema(path: Location) -> bool:
-    """Tell whether a file begins as a host or linked trace of Chakra's does."""
+    """Return whether a file begins as a host or linked trace of Chakra's does."""
     return LINKED.match(text_head(path, HEAD_BYTES)) is not None
 
 
@@ -130,11 +130,11 @@ def read_linked(path: str | Location) -> LinkedTraceInput:
         nodes = [node for node in document["nodes"] if isinstance(node.get("ts"), (int, Decimal))]
         rows = _EventRows(document, nodes)
     except MALFORMED as error:
-        raise TraceError(path, f"is no linked trace: {type(error).__name__} {error}", REMEDY) from None
+        raise TraceError(path, f"is not a linked trace: {type(error).__name__} {error}", REMEDY) from None
     if not rows.activities:
         remedy = Remedy(
-            "give a linked trace (link_traces() makes one), not a host trace",
-            "give a linked trace (hta-graph chakra link), not a host trace",
+            "pass a linked trace (link_traces() makes one), not a host trace",
+            "pass a linked trace (hta-graph chakra link), not a host trace",
         )
         raise TraceError(path, "holds no GPU nodes", remedy)
     distributed = document.get("distributedInfo")
@@ -154,7 +154,7 @@ def _decode_document(path: Location, text: bytes | memoryview) -> Any:
     try:
         return msgspec.json.Decoder(float_hook=Decimal).decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        cause = f"the JSON breaks off at byte {len(text):,}" if "truncated" in str(error) else f"is not JSON: {error}"
+        cause = f"the JSON is truncated at byte {len(text):,}" if "truncated" in str(error) else f"is not JSON: {error}"
         raise TraceError(path, cause, "link the traces again") from None
     except RecursionError:
         raise TraceError(path, "nests JSON values too deeply to be a linked trace", REMEDY) from None

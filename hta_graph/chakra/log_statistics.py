@@ -89,7 +89,7 @@ def read_log(path: str | Location) -> SimulatorLog:
         finished.update(ends)
     events = LogEvents.join(parts)
     if not len(events.node):
-        raise TraceError(path, "notes no node of a simulation", 'run ASTRA-sim with "trace-enabled": 1 in its system')
+        raise TraceError(path, "logs no simulated nodes", 'run ASTRA-sim with "trace-enabled": 1 in its system')
     return SimulatorLog(path, files, events, finished)
 
 
@@ -111,7 +111,7 @@ def _log_files(path: Location) -> list[Location]:
     for number in range(max(numbered)):
         if number not in numbered:
             missing = f"{stem}.{number}.log" if number else f"{stem}.log"
-            raise TraceError(path, f"{missing} is missing, and {numbered[max(numbered)].name} is there", "run it again")
+            raise TraceError(path, f"{missing} is missing, but {numbered[max(numbered)].name} is there", "run it again")
     return [numbered[number] for number in sorted(numbered, reverse=True)]
 
 
@@ -147,16 +147,15 @@ def _event_columns(entries: list[tuple[bytes, ...]]) -> LogEvents:
 
 
 LOST_ENTRIES_NOTE = (
-    "the log has lost its oldest entries (ASTRA-sim keeps 11 files of 10 MB); "
-    "what ran when is not known, only when ranks ended"
+    "the log has lost its oldest entries (ASTRA-sim keeps 11 files of 10 MB); only the end times of ranks are known"
 )
 CPU_UNKNOWN_NOTE = (
     "the log does not say which nodes are work of the CPU, the workload does; without it only communication and delays "
     "are known"
 )
 ASSUMED_GPU_NOTE = (
-    "no two nodes computed at once, as in workloads of the profile gpu: all are taken for the GPU's; the workload "
-    "would tell for certain"
+    "no two nodes computed at once, as in workloads of the profile gpu, so all count as GPU work; the workload "
+    "itself would show it"
 )
 
 
@@ -166,7 +165,7 @@ class RankStatistics:
 
     Attributes:
         npu: its number in the simulation.
-        rank: its own number, as the workload says (``None``: nobody says).
+        rank: its own number, from the workload (``None`` if unknown).
         end_ns: when it ended.
         nodes: how many nodes its file has.
         issued: how many nodes began.
@@ -211,7 +210,7 @@ class RankStatistics:
 
 @dataclass(frozen=True)
 class LogStatistics:
-    """What a log says of each rank; ``notes`` tell what it does not. ``is_lost``: its beginning is gone."""
+    """A log's nodes by rank; ``notes`` list what it lacks. ``is_lost``: its beginning is gone."""
 
     ranks: list[RankStatistics]
     notes: list[str]
@@ -225,7 +224,7 @@ def log_statistics(log: SimulatorLog, programs: Mapping[int, EtProgram] | None =
 
     Args:
         log: the log of one run.
-        programs: what each rank ran. Without it nobody knows which compute nodes are work of the CPU; but where none
+        programs: what each rank ran. Without it the compute nodes of the CPU are unknown; but where none
             of them ran at once they are of one slot, the GPU's.
 
     Raises:
@@ -233,7 +232,7 @@ def log_statistics(log: SimulatorLog, programs: Mapping[int, EtProgram] | None =
     """
     here = {*np.unique(log.events.rank).tolist(), *log.finished}
     if programs and (strangers := sorted(here - set(programs))):
-        cause = f"is not of {_workload_folder(programs)}, which has no rank {strangers[0]}"
+        cause = f"does not belong to {_workload_folder(programs)}, which has no rank {strangers[0]}"
         raise TraceError(log.path, cause, "name the workload that was run")
     known = programs or {}
     runs = [_RankRun(log, rank, known.get(rank)) for rank in sorted(here | set(known))]
@@ -285,7 +284,7 @@ class _RankRun:
         return np.setdiff1d(self._issues.node, self._callbacks.node, assume_unique=True)
 
     def unfinished_lines(self, *, is_lost: bool) -> Iterator[str]:
-        """Tell what the rank did not do."""
+        """List what the rank did not run."""
         if self.end is None:
             yield f"npu {self.rank} never ended"
         if len(self._never_ended):
@@ -294,7 +293,7 @@ class _RankRun:
         if self._program and not is_lost:
             absent = np.setdiff1d(self._program.ids, self._issues.node)
             if len(absent):
-                yield f"npu {self.rank}: nodes that never began: {len(absent):,}, such as node {absent[0]}"
+                yield f"npu {self.rank}: nodes that never started: {len(absent):,}, such as node {absent[0]}"
 
     @property
     def computes_on_one_slot(self) -> bool:
@@ -355,7 +354,7 @@ class _RankRun:
             known = np.isin(events.node, self._program.ids)
             known[known] = types[np.searchsorted(self._program.ids, events.node[known])] == events.kind[known]
             if not known.all():
-                cause = f"is not of {self._program.file.path}, in which rank {self.rank} has no such node"
+                cause = f"does not belong to {self._program.file.path}, in which rank {self.rank} has no such node"
                 raise TraceError(path, f"{cause} {events.node[~known][0]}", "name the workload that was run")
 
 
@@ -365,6 +364,6 @@ def _sorted_by_node(path: Location, events: LogEvents) -> LogEvents:
     again = events.node[1:] == events.node[:-1]
     if again.any():
         what = f"node {events.node[1:][again][0]} of rank {events.rank[0]}"
-        remedy = "empty the logging folder before each run, since ASTRA-sim goes on with an earlier log"
-        raise TraceError(path, f"holds more than one run: {what} is there twice", remedy)
+        remedy = "empty the logging folder before each run, because ASTRA-sim appends to an earlier log"
+        raise TraceError(path, f"holds more than one run: {what} appears twice", remedy)
     return events

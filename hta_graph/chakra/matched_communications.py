@@ -1,6 +1,6 @@
 """The communications of all ranks: matched with each other, then given one schedule for all ranks.
 
-The job's matcher matches what order and contents alone do not tell: communication on CPUs, and what no simulator can
+The job's matcher matches what order and contents leave open: communication on CPUs, and what no simulator can
 compute. The latter is written as recorded: ranks wait for each other, and then the time passes that the transfer took.
 All others match by their channel. The schedule says each communication's number, bytes and duration, what is cut, and
 one order of the collectives for all ranks.
@@ -41,7 +41,7 @@ RENDEZVOUS_KIND, RENDEZVOUS_BYTES = "ALL_GATHER", 64
 
 @dataclass(frozen=True)
 class MatchedCommunications:
-    """Per rank its communications, matched where order alone does not tell, and how many of them are as recorded.
+    """Per rank its communications, matched where order alone is ambiguous, and how many of them are as recorded.
 
     ``unmatched`` are the events (canonical rows) that have no partner, of which something is unknown or on the CPU.
     """
@@ -58,7 +58,7 @@ def matched_communications(
     """Match what is unknown and what ran on CPUs with all other communications, as analyses do.
 
     On the CPU ends scatter too much for order and contents alone. Where one rank does not know what it did, it is as
-    recorded on all that did it. So are broadcasts: ASTRA-sim takes their recorded time, but nobody waits for the root.
+    recorded on all that did it. So are broadcasts: ASTRA-sim takes their recorded time, but no rank waits for the root.
 
     Args:
         found: what is known of each rank's communications.
@@ -135,17 +135,17 @@ class _MatchedGroup:
         return cls(number, ranks, rows, items, needed, start, matched.end[at], on_gpu, is_message)
 
     def any_event_in(self, rows: Mapping[int, Collection[int]]) -> bool:
-        """Tell whether any member's event is one of these."""
+        """Return whether any member's event is one of these."""
         return any(row in rows[rank] for rank, row in zip(self.ranks, self.rows, strict=True))
 
     def needs_recorded_time(self, unknown: Mapping[int, Collection[int]]) -> bool:
-        """Tell whether a simulator could not compute it, and all members take part in the workload."""
+        """Return whether a simulator could not compute it, and all members take part in the workload."""
         members = list(zip(self.ranks, self.rows, self.items, strict=True))
         needs = self.any_event_in(unknown) or any(item is not None and item.kind == "BROADCAST" for item in self.items)
         return needs and all(item is not None or row in unknown[rank] for rank, row, item in members)
 
     def is_complete(self, given: Collection[int]) -> bool:
-        """Tell whether all members know what they did, and none that is given is missing."""
+        """Return whether all members know what they did, and none that is given is missing."""
         items = [item for item in self.items if item is not None]
         if len(items) < len(self.items) or len({item.group.ranks for item in items}) > 1:
             return False
@@ -248,13 +248,13 @@ class RecordedRank:
 
     @property
     def unmatched(self) -> RankRecord[GroupChannel]:
-        """The same, where what the job's matcher brought together already is compared with nobody."""
+        """The same, without comparing what the job's matcher has already matched."""
         labels = zip(self.known, self.record.labels, strict=True)
         return replace(self.record, labels=[label if item.match < 0 else Label(None) for item, label in labels])
 
     @property
     def attendance(self) -> ArrivalsAndEnds:
-        """What its collectives tell about its clock; in a broadcast not all wait for all."""
+        """Bounds of its clock from its collectives; in a broadcast not all ranks wait for all."""
         needed = [UNKNOWN_RANK if item.kind == "BROADCAST" or item.peers else ALL_RANKS for item in self.known]
         return ArrivalsAndEnds(self.start, self.end, np.array(needed, np.int64), np.zeros(len(needed), np.bool_))
 
@@ -264,7 +264,7 @@ class CommonSchedule:
     """What the ranks have in common.
 
     ``number`` is a communication's number in its channel, ``size`` its bytes, ``duration`` its shortest recorded one
-    (ns): that of the rank that came last, which waited for nobody. ``exclusive_ns`` is how long a collective was the
+    (ns): that of the rank that came last, which did not wait. ``exclusive_ns`` is how long a collective was the
     only one of its rank. ``cut`` are each rank's places of communications that not all recorded. ``order`` are each
     rank's places of collectives in the one order in which all ranks issue theirs. ``clock`` is what to subtract from a
     rank's times: then they count from the beginning of the first recording, and ranks that share a communication can be
@@ -286,7 +286,7 @@ def common_schedule(ranks: Sequence[RecordedRank], clocks: JobClocks | None = No
 
     Args:
         ranks: what each rank did.
-        clocks: how far the ranks' clocks are apart, where the job's matcher found it; else their collectives tell.
+        clocks: how far the ranks' clocks are apart, where the job's matcher found it; else from their collectives.
 
     Raises:
         CollectiveError: the ranks disagree; the message names the ranks, which one, and what both are.
@@ -325,7 +325,7 @@ def _members_of(match: Match, recorded: Mapping[int, RecordedRank]) -> list[Comm
 
 
 def _is_collective(item: Communication) -> bool:
-    """Tell whether a simulated rank waits in it until all others have come."""
+    """Return whether a simulated rank waits in it until all others have come."""
     return item.peer < 0 and not item.peers
 
 
@@ -350,7 +350,7 @@ def _cut_notes(matched: MatchedChannel[GroupChannel]) -> list[str]:
     if not counts:
         return []
     listed = join_first([f"{count} of {len(matched.recorded[rank])} on rank {rank}" for rank, count in counts.items()])
-    return [f"{matched.channel}: what not every rank recorded waits for nobody: {listed}"]
+    return [f"{matched.channel}: communication that some ranks did not record waits for no rank: {listed}"]
 
 
 def _settle_sizes(
@@ -400,15 +400,15 @@ def _settle_transfers(
 def _common_order(
     recorded: Mapping[int, RecordedRank], together: Sequence[Match], schedule: CommonSchedule
 ) -> dict[int, list[int]]:
-    """Put all ranks' collectives into one order: as launched where the ranks agree on that, else as they met.
+    """Put all ranks' collectives into one order: by launch where the ranks agree, else by time of synchronization.
 
-    A rank of a simulator does one collective at a time, so two orders of two groups would stand still for ever:
+    A rank of a simulator does one collective at a time, so two orders of two groups would deadlock:
 
         rank 0    group 1, group 2        rank 0 waits in group 1 for rank 1,
         rank 1    group 2, group 1        which waits in group 2 for rank 0
 
     Those of the CPU go in the order in which they ended, as far as no rank did them one after the other: of what
-    Gloo's workers do at once the first to end is not held up by others.
+    Gloo's workers do at once the first to end is not delayed by others.
     """
     # Sorted by time, a collective's place breaks ties between groups that no rank puts in order.
     began, ended = (

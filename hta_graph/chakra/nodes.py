@@ -412,11 +412,11 @@ def cycle_error(graph: DependencyGraph, nodes: Nodes, chained: Nodes) -> HtaGrap
         chained: the same, their collectives in the one order of all ranks.
     """
     if circle := find_cycle(nodes.source, nodes.target, len(nodes)):
-        return CycleError(f"{graph.path}: nodes wait for each other in a circle: {_cycle_names(graph, nodes, circle)}")
+        return CycleError(f"{graph.path}: nodes wait for each other in a cycle: {_cycle_names(graph, nodes, circle)}")
     circle = find_cycle(chained.source, chained.target, len(chained))
     return CollectiveError(
-        f"{graph.path}: the one order in which all ranks issue their collectives contradicts what this rank waited "
-        f"for, and a simulated rank does one at a time: {_cycle_names(graph, chained, circle)}"
+        f"{graph.path}: the common order of collectives contradicts what this rank waited for, and a "
+        f"simulated rank runs one at a time: {_cycle_names(graph, chained, circle)}"
     )
 
 

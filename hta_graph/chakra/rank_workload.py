@@ -131,7 +131,7 @@ class RankWorkload:
     ) -> ScheduledRank:
         """Put the collectives in order, and find out how long each node takes.
 
-        What not every rank recorded waits for nobody, like the ``standalone`` events: it takes as long as it did.
+        What some ranks did not record waits for no rank and keeps its duration, like the ``standalone`` events.
 
         Raises:
             CollectiveError: the common order contradicts what this rank waited for.

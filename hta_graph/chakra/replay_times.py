@@ -1,6 +1,6 @@
 """How long each node takes, and how long a slot idles before it: so that a replay keeps to the recording.
 
-Work that overlaps other work of its slot is counted once where that is asked for.
+Work that overlaps other work of its slot is counted once if requested.
 """
 
 from __future__ import annotations
@@ -78,16 +78,16 @@ class ReplayTimes:
     """Where the delay is a node of its own, and no part of host time."""
     last: list[int]
     closing: int
-    """How long the recording went on when the ``last`` nodes of the slots had ended (µs)."""
+    """How long the recording continued after the ``last`` nodes of the slots had ended (µs)."""
 
 
 def due_times(nodes: Nodes) -> Ints:
     """Return when a simulator should start each node (ns): when it started, on the GPU the usual latency earlier.
 
-    A launch takes some µs to arrive, and the CPU goes on meanwhile. No slot of a simulated rank can stand for that; but
+    A launch takes some µs to arrive, and meanwhile the CPU continues. No slot of a simulated rank models that; but
     with the GPU's times that much earlier it costs nothing where the GPU has work, and comes back where the CPU waits:
 
-        CPU      |launch|work        |wait         |goes on
+        CPU      |launch|work        |wait         |next
         GPU         <----->|kernel          |
         due      |kernel          |         <----->            a delay on the CPU's slot
 
@@ -108,9 +108,9 @@ def due_times(nodes: Nodes) -> Ints:
 def replay_times(nodes: Nodes, work: Ints, origin: int, end: int) -> ReplayTimes:
     """Lay nodes out as a simulated rank runs them, one on a slot at a time, and find how long slots idle before them.
 
-    Where a node could start earlier than it is due, that is time which no dependency explains (Python between
+    Where a node could start earlier than it is due, no dependency explains that time (Python between
     operators, gaps between kernels, unexplained waits): a delay, if it is long enough to be worth a node. Shorter ones
-    add up, for what follows is early as well, until they are; at last until the recording ends. Where the slot worked
+    add up until they are, since all that follows is early too; at last until the recording ends. If the slot worked
     meanwhile, the node waits for what had it. Communication waits on the slot of computation:
 
         computation      |=====|delay|=====|=======|

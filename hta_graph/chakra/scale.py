@@ -1,11 +1,11 @@
-"""A workload for another GPU or CPU: nodes that compute take longer or shorter, what they wait for stays.
+"""A workload for another GPU or CPU: nodes that compute take longer or shorter, dependencies stay.
 
 ASTRA-sim's own ``--compute-scale`` is accepted and does nothing to recorded durations. Of a scaled node
 ``scaled_nanos`` is the new duration exactly and ``duration_micros`` the same, rounded so that the sums along threads
 and streams stay right; ``duration_nanos`` and ``start_nanos`` stay what was recorded. Delays stay too; of the host time
 of profile ``gpu`` the part that is idle (``idle_nanos``) stays, the rest is work. Communication is the network's; what
 was taken as compute is the GPU's. The metadata say ``gpu_factor`` and ``cpu_factor`` (of several scalings the product),
-and ``unscaled_nanos`` instead of ``measured_nanos``: nobody measured this.
+and ``unscaled_nanos`` instead of ``measured_nanos``, since it was not measured.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def scale_factor(text: str) -> Fraction:
     except ValueError:
         number = math.nan
     if not math.isfinite(number) or number < 0:
-        raise ScaleError(f"{text!r} is no factor; give a number from 0, such as 0.5")
+        raise ScaleError(f"{text!r} is not a factor; use a number of at least 0, such as 0.5")
     return Fraction(repr(number))
 
 
@@ -101,7 +101,7 @@ def scale_workload(
         ScaleError: a node would take too long, nothing would change, or ASTRA-sim would not run the result.
     """
     if gpu == cpu == 1:
-        raise ScaleError("nothing would change; give a factor other than 1, such as --gpu 0.5")
+        raise ScaleError("nothing would change; use a factor other than 1, such as --gpu 0.5")
     check_target(target, force=force)
     check_new_folder(target, folder.path.iterdir())
     changed = ScaledNodes()
@@ -118,7 +118,7 @@ def scale_workload(
 def _check_scaled(folder: EtFolder) -> None:
     findings = check(folder).findings
     if findings:
-        raise ScaleError(f"{folder.path}: ASTRA-sim would not run this: {findings[0]}")
+        raise ScaleError(f"{folder.path}: ASTRA-sim cannot run this: {findings[0]}")
 
 
 def _scaled_messages(file: EtFile, factors: _Factors, changed: ScaledNodes) -> Iterator[bytes]:
@@ -150,8 +150,8 @@ def _scaled_durations(file: EtFile, factors: _Factors, changed: ScaledNodes) -> 
         scaled = idle + round((exact - idle) * factor)
         if scaled > MAX_NODE_NS:
             raise ScaleError(
-                f"{file.path}: node {node.id} would take more than 104 days, longer than ASTRA-sim can wait; "
-                "give a smaller factor"
+                f"{file.path}: node {node.id} would take more than 104 days, the most that ASTRA-sim supports; "
+                "use a smaller factor"
             )
         if known.get("is_cpu_op"):
             changed.cpu += 1

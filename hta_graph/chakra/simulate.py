@@ -1,4 +1,4 @@
-"""A workload executed here: how long each rank takes beside its recording, node by node, and why it stalls."""
+"""A workload executed here: how long each rank takes compared with its recording, node by node, and why it stalls."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SimulatedRank:
 
 @dataclass(frozen=True)
 class Simulation:
-    """How the ranks ran; ``stalls`` tells which nodes wait for each other."""
+    """How the ranks ran; ``stalls`` lists the nodes that wait for each other."""
 
     ranks: list[SimulatedRank]
     stalls: list[str]
@@ -78,7 +78,7 @@ def nodes_csv(simulation: Simulation) -> Iterator[bytes]:
     """Yield a table of all nodes as CSV.
 
     Columns: npu, id, name, type, start_ns and end_ns (simulated, from the beginning; -1: never), measured_start_ns
-    (from the same beginning) and measured_duration_ns (both empty where the file does not tell).
+    (from the same beginning) and measured_duration_ns (both empty if not recorded).
     """
     yield csv_line(COLUMNS)
     types = {number: name for name, number in NODE_TYPES.items()}

@@ -10,7 +10,7 @@ import numpy as np
 from hta_graph.model import Ints
 
 MAX_NAMED = 4
-"""So many nodes of a circle are named."""
+"""Number of nodes of a cycle that are named."""
 
 
 def find_cycle(source: Ints, target: Ints, size: int) -> list[int]:

@@ -250,7 +250,7 @@ def _is_saved_rank(folder: Location, rank: int) -> bool:
 
 
 def _holds_tables(folder: Location, ranks: tuple[int, ...]) -> bool:
-    """Say whether a folder holds what a saved graph or job does; nothing that somebody put there is ever deleted."""
+    """Say whether a folder holds what a saved graph or job does; other files there are never deleted."""
     needed = {
         HEADER_FILE,
         *(f"{name}.parquet" for name in (JOB_TABLES if ranks else TABLES)),

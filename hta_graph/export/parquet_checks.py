@@ -78,11 +78,11 @@ def check_in_order(events: SavedTable[EventTable]) -> None:
     back[1:] = rows.start[1:] < rows.start[:-1]
     events.refuse_any(back, "start", "{} is before the start of the row above")
     if not _all_differ(rows.index):
-        events.refuse_any(repeated_rows(rows.index), "index", "{} is there twice")
+        events.refuse_any(repeated_rows(rows.index), "index", "{} appears twice")
 
 
 def _all_differ(numbers: Ids) -> bool:
-    """Tell whether no number is there twice; places in files are dense, and marking them is faster than sorting."""
+    """Return whether no number appears twice; places in files are dense, and marking them is faster than sorting."""
     largest = int(numbers.max(initial=0))
     if largest > 64 * len(numbers):
         return len(np.unique(numbers)) == len(numbers)
@@ -109,9 +109,7 @@ def check_calls(calls: SavedTable[WaitCalls], trace: Trace) -> None:
     ):
         calls.refuse_outside(column, 0, size, "event's row")
         calls.refuse_any(~fits[getattr(calls.rows, column)], column, f"row {{}} of the events is no {what}")
-    calls.refuse_any(
-        repeated_rows(calls.rows.source, calls.rows.target), "source", "the wait for row {} is there twice"
-    )
+    calls.refuse_any(repeated_rows(calls.rows.source, calls.rows.target), "source", "the wait for row {} appears twice")
 
 
 def _check_row_numbers(table: SavedTable[Any], column: str, fits: Bools, what: str) -> None:
@@ -121,7 +119,7 @@ def _check_row_numbers(table: SavedTable[Any], column: str, fits: Bools, what: s
     table.refuse_any(~fits[places], column, f"row {{}} of the events is no {what}")
     again = np.zeros(len(places), np.bool_)
     again[1:] = places[1:] <= places[:-1]
-    table.refuse_any(again, column, "row {} of the events stands out of turn, or twice")
+    table.refuse_any(again, column, "row {} of the events is out of order or appears twice")
 
 
 def check_edges(
@@ -184,7 +182,7 @@ def _check_repeated(edges: SavedTable[EdgeTable], kinds: Sequence[int]) -> None:
         # Nearly all edges are the only ones of their kind at their target: only the others are compared.
         shared = own[_occurs_repeatedly(rows.target[own])]
         again[shared] = repeated_rows(rows.source[shared], rows.target[shared])
-    edges.refuse_any(again, "source", "the edge from point {} is there twice")
+    edges.refuse_any(again, "source", "the edge from point {} appears twice")
 
 
 def _occurs_repeatedly(places: Ids) -> Bools:
@@ -242,7 +240,7 @@ def _check_rendezvous(meetings: SavedTable[Any], header: SavedHeader) -> None:
     meetings.refuse_outside("number", 0, LARGEST_NUMBER, "number of a collective")
     again = np.zeros(len(number), np.bool_)
     again[1:] = number[1:] <= number[:-1]
-    meetings.refuse_any(again, "number", "{} stands out of turn, or twice")
+    meetings.refuse_any(again, "number", "{} is out of order or appears twice")
     meetings.refuse_outside("name", 0, len(header.names), "name's number")
     meetings.refuse_outside("lane", 0, len(header.lanes.labels), "lane")
     meetings.refuse_outside("time_ns", -LATEST_NS, LATEST_NS, "time")
@@ -317,7 +315,7 @@ def check_members(members: SavedTable[Members], trace: Trace, parts: Sequence[Ra
     """Check what ranks did with each other.
 
     Raises:
-        TraceError: a member is nobody, or its times contradict each other.
+        TraceError: a member does not exist, or its times contradict each other.
     """
     rows, kind = members.rows, trace.events.kind
     members.refuse_outside("number", -1, LARGEST_NUMBER, "number of a collective")

@@ -26,12 +26,12 @@ from hta_graph.trace.table import READING_DIAGNOSTICS, LaneTable
 
 SAVE_AGAIN = "write it again with hg.save_graph or hta-graph graph --parquet"
 OLDEST_ARROW = (14, 0, 1)
-"""Earlier ones run code that a file brings (CVE-2023-47248)."""
+"""Earlier versions run code that a file contains (CVE-2023-47248)."""
 LARGEST_TABLE = 2**30
 """Rows; a graph counts the two points of each in 31 bits."""
 SMALL_BYTES = 256 << 20
 LARGEST_EXPANSION = 200
-"""What unpacks to more than :data:`SMALL_BYTES` is so many times its file at most; saved graphs reach 30."""
+"""Largest unpacking ratio of what unpacks to more than :data:`SMALL_BYTES`; saved graphs reach 30."""
 
 Rows = TypeVar("Rows", bound=Columns)
 
@@ -79,8 +79,8 @@ def import_arrow() -> tuple[Any, Any]:
         raise MissingExtraError("Parquet", "parquet") from None
     if tuple(map(int, re.findall(r"\d+", pyarrow.__version__)[:3])) < OLDEST_ARROW:
         raise HtaGraphError(
-            f"pyarrow {pyarrow.__version__} may run code that a Parquet file brings (CVE-2023-47248); install a newer "
-            "one with: pip install 'hta-graph[parquet]'"
+            f"pyarrow {pyarrow.__version__} may run code that a Parquet file contains (CVE-2023-47248); install a "
+            "newer version with: pip install 'hta-graph[parquet]'"
         )
     return pyarrow, parquet
 
@@ -101,7 +101,7 @@ def read_saved_table(path: Location, kind: type[Rows], nullable: Collection[str]
         found = {name: _values(path, table.column(name), name, types[name], nullable) for name in types}
     lengths = {len(values) for values in found.values()}
     if lengths != {file.metadata.num_rows}:
-        raise TraceError(path, "its columns are not as long as it says", SAVE_AGAIN)
+        raise TraceError(path, "its columns are shorter or longer than declared", SAVE_AGAIN)
     return SavedTable(path, kind.of(**found))
 
 
@@ -116,9 +116,9 @@ def _as_trace_error(path: Location) -> Iterator[None]:
     except RemoteError as error:
         raise TraceError(path, f"cannot be read: {error.strerror}") from None
     except MemoryError:
-        raise TraceError(path, "there is not enough memory for what it holds", SAVE_AGAIN) from None
+        raise TraceError(path, "there is not enough memory to read it", SAVE_AGAIN) from None
     except (pyarrow.ArrowException, OSError, ValueError, TypeError, LookupError, NotImplementedError) as error:
-        cause = f"is no Parquet file, or a damaged one: {error!s:.150}"
+        cause = f"is not a Parquet file, or a damaged one: {error!s:.150}"
         raise TraceError(path, cause, SAVE_AGAIN) from None
 
 
@@ -147,7 +147,7 @@ def _check_type(path: Location, schema: Any, name: str, dtype: np.dtype[Any], nu
 def _check_size(path: Location, metadata: Any, row_bytes: int) -> None:
     """Refuse a small file that would fill the memory: runs of one value take no room in it."""
     if metadata.num_rows >= LARGEST_TABLE:
-        raise TraceError(path, f"says that it holds {metadata.num_rows:,} rows, more than a graph can", SAVE_AGAIN)
+        raise TraceError(path, f"declares {metadata.num_rows:,} rows, more than a graph can hold", SAVE_AGAIN)
     packed = path.stat().st_size
     groups = (metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups))
     unpacked = max(metadata.num_rows * row_bytes, sum(groups))
@@ -241,7 +241,7 @@ def _read_object(folder: Location) -> dict[str, Any]:
     """Return the header of a saved graph as it stands there, of this schema."""
     path = folder / HEADER_FILE
     if not path.is_file():
-        raise TraceError(folder, f"is not a saved graph: it holds no {HEADER_FILE}", SAVE_AGAIN)
+        raise TraceError(folder, f"is not a saved graph: it has no {HEADER_FILE}", SAVE_AGAIN)
     try:
         found = json.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:

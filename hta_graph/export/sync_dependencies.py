@@ -168,12 +168,12 @@ class SyncDependencies:
         """Return ``to_cpu`` as operators that wait for operators, each pair once, in ascending order.
 
         Raises:
-            QueryError: the graph is that of several ranks, each of which numbers its operators by itself.
+            QueryError: the graph has several ranks, and each numbers its own operators.
         """
         if len(self.graph.rank_graphs) > 1:
             raise QueryError(
-                f"{self.graph.path}: external ids name operators of one rank only",
-                Remedy("ask job.graph(rank)", "--rank N asks one rank alone"),
+                f"{self.graph.path}: external ids identify operators of a single rank",
+                Remedy("ask job.graph(rank)", "pass --rank N to select one rank"),
             )
         target, source = self.to_cpu.target_id, self.to_cpu.source_id
         known = (target >= 0) & (source >= 0)

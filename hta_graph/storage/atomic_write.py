@@ -1,6 +1,6 @@
 """Outputs are written whole or not at all: to a temporary neighbour, then renamed; on the network likewise.
 
-What is unfinished is called ``.NAME.<16 digits>.part``, so that nobody takes what a killed program leaves for an
+What is unfinished is called ``.NAME.<16 digits>.part``, so that what a killed program leaves is not mistaken for an
 output; :func:`remove_unfinished` takes it away where a program ends without unwinding. A folder is uploaded file by
 file, what readers begin with last.
 """
@@ -34,12 +34,12 @@ GIVING_UP_S = 5
 
 
 def upload_file(address: Url, pieces: Iterable[bytes], note: Callable[[Callable[[], None] | None], None]) -> None:
-    """Write a file; before it is whole nobody sees anything of it.
+    """Write a file atomically: nothing of it is visible before it is complete.
 
     Args:
         address: where it goes.
         pieces: its contents.
-        note: is told how what is half written is taken away, and ``None`` when there is nothing any more.
+        note: receives the function that removes the unfinished file, and ``None`` when there is none left.
 
     Raises:
         RemoteError: it cannot be written.
@@ -63,7 +63,7 @@ def _send_piece(address: Url, file: Any, piece: bytes) -> None:
 
 
 def _first_bytes(pieces: Iterator[bytes]) -> tuple[bytes, bool]:
-    """Collect what may be sent at once, and tell whether that is all."""
+    """Collect what can be sent at once; return it and whether it is everything."""
     found = bytearray()
     for piece in pieces:
         found += piece
@@ -105,15 +105,15 @@ def _discard(file: Any) -> None:
 def upload_folder(new: Path, address: Url, last: Callable[[str], bool]) -> None:
     """Let a folder on the network be what a local one is.
 
-    What readers begin with goes first and comes last: whoever looks in between finds no such folder, never half of one.
+    What readers begin with goes first and comes last: in between, readers find no folder rather than half of one.
 
     Args:
         new: the local folder.
         address: where it goes.
-        last: tells of a name in it whether readers begin with it.
+        last: returns whether readers begin with a name in it.
 
     Raises:
-        RemoteError: it cannot be written; what is there then has no beginning, so that nobody takes it for whole.
+        RemoteError: it cannot be written; what is there then has no beginning, so that it is not mistaken for complete.
     """
     store = file_system(address.scheme)
     found = (path.relative_to(new).as_posix() for path in new.rglob("*") if path.is_file())
@@ -194,7 +194,7 @@ def _send(path: RemotePath, pieces: Iterable[bytes]) -> None:
 
 
 def _is_standard_output(place: Path) -> bool:
-    """Tell whether a place is the open file that answers are printed to: one position in it must serve both."""
+    """Return whether a place is the open file that answers are printed to: one position in it must serve both."""
     try:
         return place.is_symlink() and os.path.samestat(place.stat(), os.fstat(1))
     except OSError:
@@ -239,7 +239,7 @@ def _write_directly(path: Path, place: Path, pieces: Iterable[bytes]) -> None:
 
 @contextmanager
 def _neighbour(place: Path, remove: Callable[[Path], None]) -> Iterator[Path]:
-    """Give a new name beside a place; whatever has that name at the end is removed."""
+    """Provide a temporary name next to a path; it is removed at the end."""
     part = place.with_name(f".{place.name[:100]}.{secrets.token_hex(8)}.part")
     # Noted before it is there: an interrupt can come between any two steps.
     _unfinished[part] = lambda: remove(part)
@@ -261,12 +261,12 @@ def remove_unfinished() -> None:
 def new_folder(target: Location, check: Callable[[], None], last: Collection[str] = ()) -> Iterator[Path]:
     """Give an empty folder to fill, of the target's name; it takes the target's place when the block ends well.
 
-    On the network it does so file by file, where nobody finds what readers begin with before all else is there.
+    On the network it does so file by file, so that readers find the first file only when all others are there.
 
     Args:
         target: the folder.
         last: what readers begin with: names, or endings of names.
-        check: refuses what stands in the target's place; asked again at the end, for work may have taken minutes.
+        check: refuses what stands in the target's place; called again at the end, since work may have taken minutes.
 
     Raises:
         OutputError: it cannot be written; what stood there is left as it was.
@@ -290,7 +290,7 @@ def new_folder(target: Location, check: Callable[[], None], last: Collection[str
     except OSError as error:
         raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from None
     if part.exists():
-        raise OutputError(f"{target}: is written, but what stood there cannot be removed; remove {part}")
+        raise OutputError(f"{target}: is written, but the previous version cannot be removed; remove {part}")
 
 
 @contextmanager
@@ -334,7 +334,7 @@ def _put_in_place(new: Path, place: Path, part: Path) -> None:
         # Where the system cannot exchange two folders, the earlier one has another name between two renames.
         with suppress(FileNotFoundError):
             place.rename(part / f"old{number:02}")
-    raise OSError(errno.EBUSY, "others write there all the time")
+    raise OSError(errno.EBUSY, "other processes keep writing there")
 
 
 def _exchange(one: Path, other: Path) -> bool:

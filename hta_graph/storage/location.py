@@ -1,8 +1,8 @@
-"""Location: where a file is, as a local path or a URL that answers the same questions over the network.
+"""Location: where a file is, as a local path or a URL with the same interface over the network.
 
-Whoever reads and writes files need not know which of both it is: :data:`Location` is what they have in common. A URL is
+Code that reads and writes files need not know which of the two it is: :data:`Location` covers both. A URL is
 no ``pathlib.Path``, so that nothing of the standard library takes it for the name of some local file. Names that
-users or saved graphs give are resolved to locations; many remote files are asked about in parallel.
+users or saved graphs give are resolved to locations; many remote files are queried in parallel.
 A list of them is a file named ``@FILE``, one a line.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class RemotePath:
     """A file or folder on the network; ``str()`` of it may be shown, ``address`` opens it.
 
-    It answers what is asked of locations here as a ``pathlib.Path`` would, and nothing else.
+    It has the part of ``pathlib.Path``'s interface that locations need, and nothing else.
 
     >>> from hta_graph.storage.urls import parse_url
     >>> path = RemotePath(parse_url("s3://bucket/run/rank0.json.gz"))
@@ -109,7 +109,7 @@ class RemotePath:
         return self.parent / name
 
     def is_absolute(self) -> bool:
-        """Tell that it leads there from everywhere."""
+        """Return true: a URL is always absolute."""
         return True
 
     def absolute(self) -> RemotePath:
@@ -154,7 +154,7 @@ class RemotePath:
         return os.stat_result((kind | 0o666, 0, 0, 1, 0, 0, facts.size or 0, 0, 0, 0))
 
     def exists(self) -> bool:
-        """Tell whether anything is there."""
+        """Return whether anything is there."""
         try:
             self.facts()
         except FileNotFoundError:
@@ -162,15 +162,15 @@ class RemotePath:
         return True
 
     def is_file(self) -> bool:
-        """Tell whether it is a file."""
+        """Return whether it is a file."""
         return self.exists() and not self.facts().is_folder
 
     def is_dir(self) -> bool:
-        """Tell whether it is a folder; of a web server there are none."""
+        """Return whether it is a folder; of a web server there are none."""
         return self.address.scheme not in HTTP and self.exists() and self.facts().is_folder
 
     def iterdir(self) -> Iterator[RemotePath]:
-        """Yield what a folder holds; one question tells of all of it.
+        """Yield what a folder holds; one request lists all of it.
 
         Raises:
             NotADirectoryError: it is a file.
@@ -189,7 +189,7 @@ class RemotePath:
     def open(self, mode: Literal["rb"]) -> BufferedReader:
         """Open it for reading bytes."""
         if mode != "rb":  # whatever a type checker would have said
-            raise TypeError(f"{self}: is opened as bytes, to be read")
+            raise TypeError(f"{self}: can only be opened in binary read mode")
         return open_remote(self.address, self._facts)
 
     def peek(self) -> BufferedReader:
@@ -207,7 +207,7 @@ class RemotePath:
 
 
 class UntrustedPath(RemotePath):
-    """A URL that stands in a file which somebody else wrote: it is shown, and never opened."""
+    """A URL found in a saved file: it is shown, and never opened."""
 
     __slots__ = ()
 
@@ -220,7 +220,7 @@ class UntrustedPath(RemotePath):
         Raises:
             RemoteError: always.
         """
-        raise RemoteError(self.address, "is only named by a saved graph", "give the file itself")
+        raise RemoteError(self.address, "is only named in a saved graph", "pass the file itself")
 
     def iterdir(self) -> NoReturn:
         """Refuse to list it.
@@ -252,7 +252,7 @@ Location: TypeAlias = Path | RemotePath
 
 
 def resolve_location(name: str | Location) -> Location:
-    """Return the path that somebody named; what is a path already stays one.
+    """Return the location a name refers to; a path is returned as it is.
 
     >>> resolve_location("run/rank0.json"), resolve_location("file:///tmp/a%20b.json")
     (PosixPath('run/rank0.json'), PosixPath('/tmp/a b.json'))
@@ -272,7 +272,7 @@ def resolve_location(name: str | Location) -> Location:
         return Path(name)
     parts = urlsplit(name)
     if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-        raise LocationError(f"{name}: names no file of this machine", "write file:///FOLDER/FILE")
+        raise LocationError(f"{name}: does not name a file on this machine", "write file:///FOLDER/FILE")
     return Path(unquote(name.partition("://")[2].removeprefix("localhost")))
 
 
@@ -290,7 +290,7 @@ def untrusted_location(text: str) -> Location:
 
 
 def is_remote(path: str | Location) -> TypeIs[RemotePath]:
-    """Tell whether a path leads to the network."""
+    """Return whether a path leads to the network."""
     return isinstance(path, RemotePath)
 
 
@@ -307,7 +307,7 @@ def name_with_secrets(path: str | Location) -> str:
 T = TypeVar("T")
 
 PARALLEL_REQUESTS = 16
-"""So many files are asked about at the same time."""
+"""Remote files that are queried at the same time."""
 
 
 def parallel_map(ask: Callable[[Location], T], paths: Sequence[Location]) -> Iterator[T]:
@@ -366,34 +366,36 @@ def _listed_locations(manifest: Location) -> list[Location]:
         if name and not name.startswith("#"):
             found.append(_listed_location(manifest, number, name))
     if not found:
-        raise LocationError(f"{manifest}: lists no file", "write one path or URL a line")
+        raise LocationError(f"{manifest}: lists no files", "write one path or URL per line")
     return found
 
 
 def _text_of(manifest: Location) -> str:
     try:
         if manifest.stat().st_size > LONGEST_LIST:
-            raise LocationError(f"{manifest}: is no list of files, so long it is", "write one path or URL a line")
+            raise LocationError(f"{manifest}: is too long for a list of files", "write one path or URL per line")
         return manifest.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise LocationError(
-            f"{manifest}: no such list of files", f"a file of that name is ./@{manifest.name}"
+            f"{manifest}: the list of files does not exist", f"to name a file, write ./@{manifest.name}"
         ) from None
     except OSError as error:
         raise LocationError(f"{manifest}: the list cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise LocationError(f"{manifest}: is no list of files, but no text", "write one path or URL a line") from None
+        raise LocationError(
+            f"{manifest}: is not a list of files: it is not text", "write one path or URL per line"
+        ) from None
 
 
 def _listed_location(manifest: Location, number: int, name: str) -> Location:
     """Return what a line names.
 
     Raises:
-        LocationError: it names another list, or a file that whoever wrote the list has no say over.
+        LocationError: it names another list, or a local file from a remote list.
     """
     if "\0" in name or name.startswith(FILE_LIST_PREFIX):
-        cause = "names another list" if name.startswith(FILE_LIST_PREFIX) else "no file can have such a name"
-        raise LocationError(f"{manifest}: line {number}: {cause}", "write one path or URL a line")
+        cause = "names another list" if name.startswith(FILE_LIST_PREFIX) else "this is not a valid file name"
+        raise LocationError(f"{manifest}: line {number}: {cause}", "write one path or URL per line")
     try:
         place = resolve_location(name)
     except LocationError as error:
@@ -403,6 +405,6 @@ def _listed_location(manifest: Location, number: int, name: str) -> Location:
     # Who puts a list on the network does not choose files of this machine.
     if is_remote(manifest) and (place.is_absolute() or "://" in name):
         raise LocationError(
-            f"{manifest}: line {number}: names a file of this machine", "a list on the network names what is there"
+            f"{manifest}: line {number}: names a file on this machine", "a remote list can only name remote files"
         )
     return manifest.parent / (name if is_remote(manifest) else place)

@@ -29,16 +29,16 @@ def resolve_links(path: Path) -> Path:
     A link to an open file of a process, as ``/dev/stdout`` is one, is itself the place.
 
     Raises:
-        OutputError: links lead in a circle, or no file can have such a name.
+        OutputError: links lead in a circle, or this is not a valid file name.
     """
     if "\0" in str(path):
-        raise OutputError(f"{str(path)!r}: no file can have such a name; give another one")
+        raise OutputError(f"{str(path)!r}: this is not a valid file name; give another one")
     place = path.absolute()
     for _ in range(MOST_LINKS):
         if not place.is_symlink() or _is_open_file(place):
             return place
         place = place.parent / place.readlink()
-    raise OutputError(f"{path}: its symbolic links lead in a circle; name another file")
+    raise OutputError(f"{path}: its symbolic links form a loop; name another file")
 
 
 def _is_open_file(place: Path) -> bool:
@@ -47,7 +47,7 @@ def _is_open_file(place: Path) -> bool:
 
 
 def is_written_directly(place: Path) -> bool:
-    """Tell whether a place is a device, a pipe or an open file, which nothing can take the place of."""
+    """Return whether a place is a device, a pipe or an open file, which nothing can take the place of."""
     return _is_open_file(place) or (place.exists() and not place.is_file())
 
 
@@ -113,15 +113,15 @@ def _check_file(target: str | Location, inputs: Collection[Identity | None]) -> 
     if place.is_dir():
         raise OutputError(f"{path}: is a folder; name a file")
     if not place.parent.is_dir():
-        raise OutputError(f"{path}: its folder does not exist; make it first")
+        raise OutputError(f"{path}: its folder does not exist; create it first")
     if _identity(place) in inputs:
-        raise OutputError(f"{path}: is an input, which is never overwritten; name another file")
+        raise OutputError(f"{path}: is an input, and inputs are never overwritten; name another file")
     if place.is_block_device():
-        raise OutputError(f"{path}: is a disk; name a file")
+        raise OutputError(f"{path}: is a device; name a file")
     if not _is_open_file(place) and place.exists() and not os.access(place, os.W_OK):
-        raise OutputError(f"{path}: is write-protected; name another file, or permit it (chmod u+w)")
+        raise OutputError(f"{path}: is write-protected; name another file, or allow writing (chmod u+w)")
     if not is_written_directly(place) and not os.access(place.parent, os.W_OK | os.X_OK):
-        raise OutputError(f"{path}: its folder is write-protected; name another one")
+        raise OutputError(f"{path}: its folder is write-protected; name another folder")
 
 
 def _check_remote_file(path: RemotePath, inputs: Collection[Identity | None]) -> None:
@@ -129,7 +129,7 @@ def _check_remote_file(path: RemotePath, inputs: Collection[Identity | None]) ->
     if path.address.key.endswith("/") or path.address.is_bucket or _is_known_folder(path):
         raise OutputError(f"{path}: is a folder; name a file")
     if _identity(path) in inputs:
-        raise OutputError(f"{path}: is an input, which is never overwritten; name another file")
+        raise OutputError(f"{path}: is an input, and inputs are never overwritten; name another file")
 
 
 def _is_known_folder(path: RemotePath) -> bool:
@@ -154,7 +154,9 @@ def _check_remote_folder(target: RemotePath, inputs: Iterable[Location]) -> None
         raise OutputError(f"{target}: is a file; name a folder")
     for path in inputs:
         if is_remote(path) and _is_below(path, target):
-            raise OutputError(f"{target}: holds {path}, an input, which is never overwritten; name another folder")
+            raise OutputError(
+                f"{target}: holds {path}, an input, and inputs are never overwritten; name another folder"
+            )
 
 
 def _is_below(path: RemotePath, folder: RemotePath) -> bool:
@@ -177,16 +179,16 @@ def check_new_folder(target: Location, inputs: Iterable[Location] = ()) -> None:
         if place.exists() and not place.is_dir():
             raise OutputError(f"{target}: is a file; name a folder")
         if not place.parent.is_dir():
-            raise OutputError(f"{target}: its parent folder does not exist; make it first")
+            raise OutputError(f"{target}: its parent folder does not exist; create it first")
         _check_holds_no_input(target, inputs)
         if not all(os.access(item, os.W_OK | os.X_OK) for item in (place.parent, place) if item.exists()):
             raise OutputError(f"{target}: is write-protected; name another folder")
         if place.is_mount():
-            raise OutputError(f"{target}: is a disk's own folder; name a folder inside it")
+            raise OutputError(f"{target}: is a mount point; name a folder inside it")
 
 
 def check_empty_folder(target: Location, inputs: Iterable[Location] = ()) -> None:
-    """Refuse a folder that somebody has put something into: a new one would take its place.
+    """Reject a folder that is not empty: a new one would replace it.
 
     Raises:
         OutputError: it holds files, or cannot be written anew.
@@ -208,20 +210,22 @@ def _check_holds_no_input(target: Path, inputs: Iterable[Location]) -> None:
         folders = {named.parent, Path(os.path.realpath(path if path.is_symlink() else path.parent / "x")).parent}
         for folder in folders - outside:
             if path.exists() and there in map(_identity, (folder, *folder.parents)):
-                raise OutputError(f"{target}: holds {path}, an input, which is never overwritten; name another folder")
+                raise OutputError(
+                    f"{target}: holds {path}, an input, and inputs are never overwritten; name another folder"
+                )
         outside |= folders
 
 
 def _check_distinct(one: str | Location, other: str | Location) -> None:
     if _is_same_file(one, other):
-        raise UsageError(f"{other}: two outputs would be written there; name another place for one of them")
+        raise UsageError(f"{other}: two outputs have this name; name another file for one of them")
 
 
 def _check_outside(folder: Location, others: Iterable[str | Location]) -> None:
     """Refuse what would be written into a folder that is written anew."""
     for other in others:
         if str(other) != "-" and _lies_in(resolve_location(other), folder):
-            raise UsageError(f"{other}: lies in {folder}, which is written anew; name a place outside it")
+            raise UsageError(f"{other}: lies in {folder}, which is replaced; name a place outside it")
 
 
 def _lies_in(other: Location, folder: Location) -> bool:
@@ -231,7 +235,7 @@ def _lies_in(other: Location, folder: Location) -> bool:
 
 
 def _is_same_file(one: str | Location, other: str | Location) -> bool:
-    """Tell whether two targets are one file; whatever goes to the null device is nowhere."""
+    """Return whether two targets are one file; whatever goes to the null device is nowhere."""
     if str(one) == str(other):
         return str(one) != os.devnull
     if "-" in (str(one), str(other)):
@@ -268,7 +272,7 @@ def _identity_of_stdout() -> Identity | None:
 
 
 def _is_same_name(one: str, other: str, folder: Path) -> bool:
-    """Tell whether two names are one file in a folder that ignores case or how letters are composed, by trying."""
+    """Return whether two names are one file in a folder that ignores case or how letters are composed, by trying."""
     if normalize("NFKC", one).casefold() != normalize("NFKC", other).casefold():
         return False
     with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{one}.", suffix=".part") as tried:

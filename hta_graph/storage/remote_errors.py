@@ -41,7 +41,7 @@ class _Cause:
 
 
 CREDENTIALS = {
-    "s3": "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; of a public bucket FSSPEC_S3_ANON=true",
+    "s3": "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for a public bucket, FSSPEC_S3_ANON=true",
     "gs": "log in with gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS",
 }
 ENDPOINTS = {"s3": "check the network and AWS_ENDPOINT_URL", "gs": "check the network and STORAGE_EMULATOR_HOST"}
@@ -96,7 +96,7 @@ def with_retries(address: Url, ask: Callable[[], T]) -> T:
 
 
 def is_missing(error: BaseException) -> bool:
-    """Tell whether a file is not there, where its bucket or server is."""
+    """Return whether a file is not there, where its bucket or server is."""
     codes, statuses = set(_codes(error)), set(_statuses(error))
     if "NoSuchBucket" in codes or statuses - {404, 410}:
         return False
@@ -105,36 +105,40 @@ def is_missing(error: BaseException) -> bool:
 
 def _cause_of(address: Url, error: BaseException) -> _Cause:
     names, codes, statuses = _names(error), set(_codes(error)), set(_statuses(error))
-    login = CREDENTIALS.get(address.scheme, "give credentials that may, or a new URL: this one may have expired")
+    login = CREDENTIALS.get(address.scheme, "use credentials with access, or a new URL (this one may have expired)")
     if names & NO_CREDENTIALS:
-        return _Cause("no credentials for it are found", login)
+        return _Cause("no credentials found", login)
     if names & CHANGED or codes & CHANGED_CODES:
-        return _Cause("has changed since it was first looked at", "read it when nobody writes it any more")
+        return _Cause("has changed since it was first read", "try again when it is no longer being written")
     if "NoSuchBucket" in codes:
-        return _Cause("there is no such bucket", "check its name, and the endpoint and project that it is of")
+        return _Cause("the bucket does not exist", "check its name, endpoint and project")
     if refused := codes & NOT_ACCEPTED:
-        return _Cause(f"the credentials are not accepted ({min(refused)})", login)
+        return _Cause(f"the credentials were rejected ({min(refused)})", login)
     if codes & ANOTHER_REGION:
-        return _Cause("lies in another region than was asked", "set AWS_DEFAULT_REGION to the bucket's")
+        return _Cause("is in another region", "set AWS_DEFAULT_REGION to the bucket's region")
     if statuses & {401, 403} or isinstance(error, PermissionError):
         return _Cause("access is denied", login)
     return _cause_of_connection(address, error, names, statuses)
 
 
 def _cause_of_connection(address: Url, error: BaseException, names: set[str], statuses: set[int]) -> _Cause:
-    endpoint = ENDPOINTS.get(address.scheme, "check the server's name, and the network")
+    endpoint = ENDPOINTS.get(address.scheme, "check the server name and the network")
     if names & CERTIFICATES:
         trust = "AWS_CA_BUNDLE" if address.scheme == "s3" else "SSL_CERT_FILE"
-        return _Cause("the server's certificate is not accepted", f"check the URL, or set {trust} to who signed it")
+        return _Cause(
+            "the server's certificate was rejected", f"check the URL, or set {trust} to the signing authority"
+        )
     if names & UNREACHABLE:
-        return _Cause("its server cannot be reached", endpoint)
+        return _Cause("the server cannot be reached", endpoint)
     if names & SLOW:
-        return _Cause("its server does not answer in time", endpoint, again=True)
+        return _Cause("the server did not answer in time", endpoint, again=True)
     if names & BROKEN_OFF or isinstance(error, ConnectionError):
-        return _Cause("breaks off while it is transferred", "try again", again=True)
+        return _Cause("the transfer was interrupted", "try again", again=True)
     if statuses:
         status = max(statuses)
-        return _Cause(f"its server answers with HTTP {status}", "try again later", again=status >= 500 or status == 429)
+        return _Cause(
+            f"the server answered with HTTP {status}", "try again later", again=status >= 500 or status == 429
+        )
     text = getattr(error, "strerror", None) or str(error)
     return _Cause(f"{type(error).__name__}: {without_secrets(str(text).replace(address.text, address.shown))}", "")
 
@@ -181,4 +185,4 @@ def check_writable(address: Url) -> None:
         LocationError: it is on a web server.
     """
     if address.scheme in HTTP:
-        raise LocationError(f"{address.shown}: a web server is only read from", "write to a file, or to s3:// or gs://")
+        raise LocationError(f"{address.shown}: web servers are read-only", "write to a file, s3:// or gs://")

@@ -32,7 +32,7 @@ _cache: dict[tuple[str, str], tuple[float, Any]] = {}
 
 @dataclass(frozen=True)
 class RemoteFacts:
-    """What is known of a file or folder: its size if that is told, and what changes when its contents do."""
+    """What is known of a file or folder: its size if the server returns it, and what changes when its contents do."""
 
     size: int | None
     is_folder: bool
@@ -92,7 +92,7 @@ def _store_name(address: Url) -> str:
 
 
 def facts_in(info: dict[str, Any]) -> RemoteFacts:
-    """Return what is known from what a file system tells of a file."""
+    """Return what a file system's entry says about a file."""
     size = info.get("size")
     told = [info.get(key) for key in ("ETag", "etag", "generation", "Last-Modified")]
     is_file = info.get("type") != "directory"
@@ -101,7 +101,7 @@ def facts_in(info: dict[str, Any]) -> RemoteFacts:
 
 
 def list_folder(address: Url) -> list[tuple[Url, RemoteFacts]]:
-    """List what a folder holds, by name, with what the listing tells of each.
+    """List what a folder holds, by name, with what the listing has about each.
 
     Raises:
         FileNotFoundError: there is no such folder.
@@ -152,7 +152,7 @@ def check_bucket(address: Url) -> None:
 
     Raises:
         LocationError: it is on a web server.
-        RemoteError: there is no such bucket, or no way to it.
+        RemoteError: the bucket does not exist, or no way to it.
     """
     check_writable(address)
     if address.scheme == "memory":
@@ -161,7 +161,7 @@ def check_bucket(address: Url) -> None:
     try:
         with_retries(bucket, lambda: file_system(bucket.scheme).info(bucket.text))
     except FileNotFoundError:
-        raise RemoteError(bucket, "there is no such bucket", "make it first") from None
+        raise RemoteError(bucket, "the bucket does not exist", "make it first") from None
     except RemoteError as error:
         # Who may write need not be allowed to look.
         if "access is denied" not in str(error.strerror):
@@ -216,7 +216,7 @@ def open_remote(address: Url, known: RemoteFacts | None) -> BufferedReader:
 
 
 def open_listed(address: Url, known: RemoteFacts | None) -> BufferedReader:
-    """Open a file to look at its beginning or end; what a listing told of it is believed.
+    """Open a file to look at its beginning or end; what a listing returned about it is trusted.
 
     Raises:
         FileNotFoundError: there is no such file.

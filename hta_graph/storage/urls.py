@@ -1,4 +1,4 @@
-"""URLs of files: parsed, told from names of local files, and shown without what is secret in them."""
+"""URLs of files: parsed, distinguished from local names, and shown without secrets."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def parse_url(text: str) -> Url | None:
     shown = without_secrets(text)
     if scheme not in KNOWN:
         kinds = ", ".join(f"{kind}://" for kind in (*KNOWN[:-1], "file"))
-        remedy = f"give one of {kinds}; a local file of this name is ./{shown}"
-        raise LocationError(f"{shown}: URLs of this kind are not supported", remedy)
+        remedy = f"use one of {kinds}; to name a local file, write ./{shown}"
+        raise LocationError(f"{shown}: this kind of URL is not supported", remedy)
     return _http_url(scheme, text) if scheme in HTTP else _store_url(scheme, match[2], shown)
 
 
@@ -106,7 +106,7 @@ def _store_url(scheme: str, key: str, shown: str) -> Url:
     # Stores take no password in a URL: it would be sent as a bucket's name.
     if "@" in key.partition("/")[0]:
         raise LocationError(
-            f"{shown}: credentials in such a URL are not used", "give them by the environment or a file"
+            f"{shown}: credentials in this kind of URL are ignored", "set them in the environment or a file"
         )
     if scheme == "memory":
         key = key.lstrip("/")

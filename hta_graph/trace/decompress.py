@@ -27,23 +27,23 @@ FIRST_STEP = 1 << 12
 """How much of a member is given to the decompressor first: what is left over of that is copied, for each member."""
 FINE_STEP = 512
 EMPTY_MEMBERS = 10_000
-"""So many members without any text are no trace."""
+"""Number of empty members after which a file is not a trace."""
 LARGEST_WINDOW = 1 << 27
 """How far back zstd may look (bytes), which it keeps in memory: its own limit where nothing else is said."""
 
 
 def is_gzip(begin: bytes) -> bool:
-    """Tell whether a file begins as gzip does."""
+    """Return whether a file begins as gzip does."""
     return begin.startswith(GZIP_MAGIC)
 
 
 def is_zstd(begin: bytes) -> bool:
-    """Tell whether a file begins as zstd does, also in parallel, which puts a frame of its own before each one."""
+    """Return whether a file begins as zstd does, also in parallel, which puts a frame of its own before each one."""
     return begin.startswith(ZSTD_MAGIC) or (begin[1:4] == SKIPPABLE and begin[0] >> 4 == 5)
 
 
 def frame_length(begin: bytes) -> int:
-    """Return how much text the first frame of a zstd file holds (bytes); 0 if that is not told."""
+    """Return how much text the first frame of a zstd file holds (bytes); 0 if not recorded."""
     try:
         import zstandard
     except ImportError:
@@ -56,10 +56,10 @@ def frame_length(begin: bytes) -> int:
 
 
 class Decompression:
-    """Iterates over a file's text in pieces; each is unpacked when it is asked for.
+    """Iterates over a file's text in pieces; each is unpacked on demand.
 
     ``used`` is how many bytes of the file have been unpacked until now. ``broken`` says, when all pieces are out, what
-    is wrong with the compression if it breaks off.
+    is wrong with the compression if it is truncated.
 
     Raises, while iterating, ``TraceError``: no trace is packed so; ``MissingExtraError``: it is zstd and no decoder is
     installed.
@@ -97,7 +97,7 @@ class Decompression:
             member = _GzipMember()
             while not member.is_whole:
                 if not packed and not (packed := memoryview(self._read_packed())):
-                    self.broken = f"the gzip data breaks off at byte {self._read:,}"
+                    self.broken = f"the gzip data is truncated at byte {self._read:,}"
                     return
                 yield from member.unpack(packed)
                 if member.is_broken:
@@ -108,7 +108,7 @@ class Decompression:
                 self.used = self._read - len(packed)
             empty += self._size == before
             if empty > EMPTY_MEMBERS:
-                raise TraceError(self._path, f"is more than {EMPTY_MEMBERS:,} gzip members without text, no trace")
+                raise TraceError(self._path, f"has more than {EMPTY_MEMBERS:,} empty gzip members and is not a trace")
             if len(packed) < len(GZIP_MAGIC):
                 packed = memoryview(bytes(packed) + self._read_packed())
 
@@ -139,7 +139,7 @@ class Decompression:
         except zstandard.ZstdError as error:
             self.broken = f"the zstd data is corrupt after {self._size:,} bytes of text"
             if "too much memory" in str(error):
-                cause = f"its zstd frames look back further than {LARGEST_WINDOW >> 20} MiB"
+                cause = f"its zstd frames use a window larger than {LARGEST_WINDOW >> 20} MiB"
                 raise TraceError(self._path, cause, "compress it without --long and --ultra") from None
 
 
@@ -151,7 +151,7 @@ class _CountingReader:
         self.size = 0
 
     def read(self, size: int) -> bytes:
-        """Read at most so many bytes."""
+        """Read at most ``size`` bytes."""
         data = self._file.read(size)
         self.size += len(data)
         return data
@@ -190,19 +190,19 @@ JSON_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:[\[{]|\Z)")
 MOST_PER_BYTE = 1032
 """What one byte of gzip unpacks to at most."""
 BEGIN_BYTES = 1 << 20
-"""So much text tells whether there is any use in the rest."""
+"""Bytes of text that show whether the rest is worth reading."""
 
 
 @dataclass(frozen=True)
 class FileBytes:
-    """Uncompressed content, and what is wrong with its compression if it breaks off."""
+    """Uncompressed content, and what is wrong with its compression if it is truncated."""
 
     data: bytes
     broken: str | None = None
 
 
 _CACHED: ContextVar[dict[Location, FileBytes] | None] = ContextVar("kept", default=None)
-"""Files whose text is at hand, while somebody wants that."""
+"""Files whose unpacked text is kept while it is needed."""
 
 
 @contextmanager
@@ -236,7 +236,7 @@ def read_bytes(path: Location, *, per_byte: float = PEAK_PER_TEXT) -> FileBytes:
 
 
 def text_head(path: Location, size: int) -> bytes:
-    """Return at most so many bytes of a file's beginning, unpacked; none if it cannot be read."""
+    """Return the unpacked beginning of a file, up to a number of bytes; none if it cannot be read."""
     head = b""
     try:
         with open_to_peek(path) as file:
@@ -277,7 +277,7 @@ def _read_text(path: Location, file: BufferedReader, per_byte: float) -> FileByt
 
 
 def _recorded_length(file: BufferedReader, begin: bytes, size: int) -> int:
-    """Return how long a gzip file's text is at least (bytes), as its end notes; 0 where that costs more than it tells.
+    """Return how long a gzip file's text is at least (bytes), as its end notes; 0 where that is not worth its cost.
 
     Of several members the last one's length is noted, and what stands behind them may be anything.
     """

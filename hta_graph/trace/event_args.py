@@ -24,7 +24,7 @@ from hta_graph.trace.table import Trace
 from hta_graph.trace.timestamps import base_time
 
 FEW = 4
-"""Fewer rows than one in so many are few."""
+"""Fewer rows than one in this many are few."""
 
 Objects = np.ndarray[Any, np.dtype[np.object_]]
 

@@ -1,4 +1,4 @@
-"""JSON text → rows, part by part: memory holds only one part's rows; of a truncated file its whole events.
+"""JSON text → rows, part by part: memory holds only one part's rows; of a truncated file its complete events.
 
 Rows hold only the fields that decide something. The array of events is cut between events. Each part is decoded
 strictly, or by a lenient parser where that fails: for NaN, control characters and huge integers.
@@ -252,7 +252,7 @@ def _rows_and_header(path: Location, document: object) -> tuple[list[Any], dict[
     if "traceEvents" not in document:
         keys = ", ".join(list(document)[:5]) or "none"
         kind = "a host execution trace" if "nodes" in document else "JSON"
-        raise NotATraceError(path, f"is {kind} without traceEvents (its keys: {keys})", "give a Kineto trace")
+        raise NotATraceError(path, f"is {kind} without traceEvents (its keys: {keys})", "pass a Kineto trace")
     rows = document["traceEvents"]
     if not isinstance(rows, list):
         raise TraceError(path, f"has traceEvents of type {type(rows).__name__}, not a list")
@@ -276,7 +276,7 @@ ADDED_BYTES = 2
 
 
 def is_array(raw: bytes) -> bool:
-    """Tell whether a text is a bare list of events rather than a document that holds one."""
+    """Return whether a text is a bare list of events rather than a document that holds one."""
     return re.match(rb"\s*\[", raw) is not None
 
 
@@ -294,9 +294,9 @@ class FilePart:
 
 
 class Parts:
-    """Decode a trace in parts: strictly, or tolerantly where that fails; of a text that breaks off, its whole events.
+    """Decode a trace in parts: strictly, or tolerantly where that fails; of a truncated text, its complete events.
 
-    ``header``, ``count`` and ``non_objects`` (of rows), ``tolerant`` and ``fault`` (why it breaks off, if it does) are
+    ``header``, ``count`` and ``non_objects`` (of rows), ``tolerant`` and ``fault`` (why it is truncated, if it is) are
     known when all parts have been taken; ``taken`` is how much of the text (bytes) the parts until now stood in.
 
     Raises, while iterating, ``TraceError``: the text is JSON of another shape.
@@ -315,7 +315,7 @@ class Parts:
 
     @property
     def closed_text(self) -> bytes:
-        """The text itself; where that breaks off, up to the last whole event, with what was open closed."""
+        """The text itself; if truncated, up to the last complete event, with open brackets closed."""
         if self.fault is None:
             return self._raw
         return self._raw[: self._whole] + (b"]" if is_array(self._raw) else b"]}")
@@ -440,11 +440,11 @@ class Parts:
 def _fault_in_words(fault: FaultError) -> str:
     if fault.cause:
         return f"is not JSON: {fault.cause} at byte {fault.byte:,}"
-    return f"the JSON breaks off at byte {fault.byte:,}"
+    return f"the JSON is truncated at byte {fault.byte:,}"
 
 
 def _is_cut(error: str, size: int, added: int) -> bool:
-    """Tell whether the strict decoder failed at the end of a text, and not at what a tolerant one may read."""
+    """Return whether the strict decoder failed at the end of a text, and not at what a tolerant one may read."""
     if "truncated" in error:
         return True
     place = re.search(r"byte (\d+)\)$", error)
@@ -458,7 +458,7 @@ def _is_cut(error: str, size: int, added: int) -> bool:
 MANY_ROWS = 1_000_000
 SHORTEST_ROW = 16
 """Bytes: with a name, a time and a duration an event has more than 30."""
-SALVAGE_REMEDY = Remedy("salvage=True reads those", "--salvage reads those")
+SALVAGE_REMEDY = Remedy("salvage=True recovers them", "--salvage recovers them")
 
 
 @dataclass(frozen=True)
@@ -469,7 +469,7 @@ class FileFacts:
         header: what it says about itself.
         non_objects: how many of its elements are no objects.
         tolerant: whether it is not strict JSON.
-        salvaged: how much was read of a file that breaks off; None for a whole one.
+        salvaged: how much of a truncated file was recovered; None for a complete one.
     """
 
     header: Header
@@ -485,7 +485,7 @@ class RowReader:
         path: the file, for errors.
         content: its bytes.
         shape: what to read of each row.
-        salvage: read the whole events of a file that breaks off.
+        salvage: recover the complete events of a damaged file.
 
     Raises, while iterating, ``TraceError``: not JSON, JSON of another shape, broken off and not to be salvaged, or more
     events than there is memory for.
@@ -516,18 +516,18 @@ class RowReader:
         count, size = self._parts.count, self._parts.taken
         if count > MANY_ROWS and SHORTEST_ROW * count > size:
             cause = f"holds {count:,} elements in the first {size:,} bytes, too short for events"
-            raise NotATraceError(self._path, cause, "give a Kineto trace")
+            raise NotATraceError(self._path, cause, "pass a Kineto trace")
 
     def _refused_or_salvaged(self) -> str | None:
-        """Refuse what is no trace or breaks off; say how much of a broken file was read."""
+        """Reject what is not a trace or is truncated; return how much of a damaged file was recovered."""
         count = self._parts.count
         cause = self._broken or self._parts.fault
         if cause and not (self._salvage and count):
             remedy = SALVAGE_REMEDY if count else "record the trace again"
-            raise TraceError(self._path, f"{cause}, after {count:,} whole events", remedy)
+            raise TraceError(self._path, f"{cause}, after {count:,} complete events", remedy)
         if count and self._parts.non_objects == count:
-            raise NotATraceError(self._path, "is a list without event objects, not a trace", "give a Kineto trace")
-        return f"{cause}, {count:,} whole events read" if cause else None
+            raise NotATraceError(self._path, "is a list without event objects, not a trace", "pass a Kineto trace")
+        return f"{cause}, {count:,} complete events recovered" if cause else None
 
     @property
     def facts(self) -> FileFacts:
@@ -538,14 +538,14 @@ class RowReader:
 
     @property
     def closed_text(self) -> bytes:
-        """The text of the whole events, with what was open closed."""
+        """The text of the complete events, with open brackets closed."""
         for _ in () if self._is_through else self:
             pass
         return self._parts.closed_text
 
 
 def closed_text(path: Location, content: FileBytes) -> bytes:
-    """Return the text of a broken file's whole events, with what was open closed.
+    """Return the text of a damaged file's complete events, with open brackets closed.
 
     Raises:
         TraceError: it holds none, or is no trace.

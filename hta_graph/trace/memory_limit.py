@@ -28,7 +28,7 @@ UNKNOWN_MEMORY = 4 << 30
 NO_LIMIT = 1 << 62
 
 _LIMIT: ContextVar[int | None] = ContextVar("allowed", default=None)
-"""How many bytes reading a file may take, where somebody said so."""
+"""Bytes that reading a file may take, if set."""
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def too_large_error(path: Location, what: str, memory: int) -> TooLargeError:
     limit = f"the {format_bytes(memory)} that reading may take"
     remedy: Remedy | str
     if _LIMIT.get() is None:
-        remedy = "record fewer steps, or read it where more memory is free"
+        remedy = "record fewer steps, or read it on a machine with more free memory"
     else:
         remedy = Remedy("allow more with memory", "allow more with --memory")
     return TooLargeError(path, f"{what}, too much for {limit}", remedy)
@@ -112,7 +112,7 @@ class TextLimit:
 
 
 def check_decoded(path: Location, size: int) -> None:
-    """Refuse to decode so many bytes of JSON in one piece if the objects may take more memory than there is.
+    """Refuse to decode a number of bytes of JSON in one piece if the objects may not fit into memory.
 
     Raises:
         TooLargeError: they may.
@@ -158,7 +158,7 @@ def available_memory() -> int:
 
 
 def _machine_memory() -> int:
-    """Return the memory that is available; where the system does not tell, half of what it has."""
+    """Return the memory that is available; if unknown, half of all memory."""
     if noted := _noted_memory("MemAvailable"):
         return noted
     with suppress(OSError, ValueError, AttributeError):
@@ -195,7 +195,7 @@ def _own_limits() -> int:
 
 
 def _used_bytes() -> dict[str, int]:
-    """Return what each limit of a process is compared with; nothing where the system does not tell."""
+    """Return what each limit of a process is compared with; nothing if unknown."""
     with suppress(OSError, ValueError, IndexError):
         size, data = _statm(0, 5)
         return {"RLIMIT_AS": size, "RLIMIT_DATA": data}
@@ -203,7 +203,7 @@ def _used_bytes() -> dict[str, int]:
 
 
 def _resident_bytes() -> int:
-    """Return how much memory this process holds; 0 where the system does not tell."""
+    """Return how much memory this process holds; 0 if unknown."""
     with suppress(OSError, ValueError, IndexError):
         return _statm(1)[0]
     return 0
@@ -234,7 +234,7 @@ def within_memory(allowed: int | None) -> Iterator[None]:
 
 @contextmanager
 def limited_data(size: int) -> Iterator[None]:
-    """Let this process take at most so many bytes more within this block: what needs more raises ``MemoryError``.
+    """Let this process take at most a number of bytes more within this block: what needs more raises ``MemoryError``.
 
     This is for programs of one's own, since it holds for all that the process does. Systems without such a limit go on
     without.

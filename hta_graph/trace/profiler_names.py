@@ -80,7 +80,7 @@ AMD_CALL = re.compile(r"hip")
 """Calls of AMD's runtime."""
 
 KERNEL_LAUNCH_CALL = re.compile(r"(cuda|cu)Launch(Cooperative)?Kernel(ExC?)?(_ptsz)?")
-"""Calls that launch one kernel on NVIDIA: where counters are recorded there are no kernel rows to tell them by."""
+"""Calls that launch one kernel on NVIDIA: with counters recorded there are no kernel rows to identify them."""
 
 PROFILER_RANGE = "cuda_profiler_range"
 """The category (lower case) of CUPTI's ranges, whose arguments are hardware counters."""

@@ -1,4 +1,4 @@
-"""Which files are traces, and of which rank: from the header, else the file's name, else their order, said so."""
+"""Which files are traces, and of which rank: from the header, else the file name, else their order (with a warning)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST_SETTING = 100
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A trace file and the rank that its header tells, if any; or why it cannot be read."""
+    """A trace file and the rank in its header, if any; or why it cannot be read."""
 
     path: Location
     in_header: int | None
@@ -31,7 +31,7 @@ class FoundFile:
 class RankFile:
     """A trace file, its rank, and where the rank comes from: ``header``, ``file name`` or ``order``.
 
-    A file that cannot be read has an ``error``; its rank is the one that its name tells, or its place in the order.
+    A file that cannot be read has an ``error``; its rank is the one in its name, or its place in the order.
     """
 
     path: Location
@@ -89,12 +89,12 @@ def expand_inputs(paths: Sequence[Location]) -> list[Location]:
         except NotADirectoryError:
             inside = [path]
         except FileNotFoundError:
-            what = "no file fits this pattern" if PATTERN.search(str(path)) else "no such file"
+            what = "no file matches this pattern" if PATTERN.search(str(path)) else "no such file"
             raise TraceError(path, what) from None
         except (OSError, ValueError) as error:  # a name with a null character is a ValueError
             raise TraceError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
         if not inside:
-            raise TraceError(path, "this folder holds no .json, .json.gz or .json.zst file")
+            raise TraceError(path, "the folder holds no .json, .json.gz or .json.zst file")
         found += inside
     return list(dict.fromkeys(found))
 
@@ -142,7 +142,7 @@ def _claimed_ranks(files: Iterable[RankFile]) -> dict[int, RankFile]:
         if other.error:
             taken[file.rank] = file
         elif other.path != file.path and not file.error:
-            raise TraceError(file.path, f"claims rank {file.rank}, as {other.path} does", "give one file per rank")
+            raise TraceError(file.path, f"claims rank {file.rank}, as {other.path} does", "pass one file per rank")
     return taken
 
 

@@ -1,6 +1,6 @@
 """Files → traces: one file, or a folder of rank files read one after the other.
 
-In files without correlations a call launched the kernel that has its unique External id and the name it tells.
+In files without correlations a call launched the kernel that has its unique External id and the kernel name it records.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def read_trace(path: str | Location, *, salvage: bool = False) -> Trace:
 
     Args:
         path: the file.
-        salvage: read the whole events of a file that breaks off.
+        salvage: recover the complete events of a damaged file.
 
     Raises:
         TraceError: the file cannot be read or is not a trace; one line names the place, the cause and the remedy.
@@ -49,7 +49,7 @@ def log_repairs(trace: Trace) -> None:
 
 
 def read_without_log(place: Location, *, salvage: bool) -> Trace:
-    """Read a trace whose repairs are told by who asked for it: it may be read in another process."""
+    """Read a trace without logging its repairs: the caller does, since this may run in another process."""
     return match_launches_by_external_id(trace_of_bytes(place, read_bytes(place), salvage=salvage))
 
 
@@ -116,16 +116,16 @@ def _skipped_line(errors: Mapping[Location, NotATraceError]) -> str:
     if len(errors) == 1:
         return f"skipped {next(iter(errors.values()))}"
     names = _first_of(next(iter(errors)).parent, [path.name for path in errors])
-    return f"{len(errors)} files skipped, which hold no trace rows: {names}; give Kineto traces"
+    return f"{len(errors)} files skipped because they hold no trace events: {names}; pass Kineto traces"
 
 
 def _order_line(files: Sequence[RankFile]) -> str:
     """Say whose rank is that of the order."""
     if len(files) == 1:
         (file,) = files
-        return f"{file.path}: neither the header nor the name tells its rank; taken as rank {file.rank} by order"
+        return f"{file.path}: names no rank in its header or file name; assigned rank {file.rank} by order"
     names = _first_of(files[0].path.parent, [f"{file.path.name} as rank {file.rank}" for file in files])
-    return f"{len(files)} files tell their rank neither in header nor name; taken by order: {names}"
+    return f"{len(files)} files name no rank in their header or file name; ranks assigned by order: {names}"
 
 
 def _first_of(folder: Location, texts: Sequence[str], count: int = 3) -> str:
@@ -150,7 +150,7 @@ def read_traces(
     Args:
         inputs: a file, a folder of rank files, or several of either.
         rank: read only this rank.
-        salvage: read the whole events of files that break off.
+        salvage: recover the complete events of damaged files.
         say: is called with a line about the files that are skipped, and one about those numbered by order; by default
             these are warnings of the logger ``hta_graph``.
 

@@ -24,17 +24,17 @@ from hta_graph.trace.profiler_names import STEP_NAME
 
 READING_DIAGNOSTICS: dict[str, str] = {
     "rows_dropped_not_an_object": "elements of traceEvents that are not JSON objects",
-    "rows_dropped_no_name": "rows without a name",
-    "rows_dropped_bad_time": "rows whose start or duration is missing, not a number or out of range",
-    "rows_dropped_negative_duration": "rows that end before they start",
-    "rows_dropped_absurd_time": "rows longer than 30 days, or more than a year away from the median start",
-    "rows_dropped_bad_id": "rows with a correlation, External id or sequence number that does not fit 64 bits",
-    "rows_dropped_unpaired": "B rows without an E row on their thread, and E rows without a B row",
-    "rows_without_duration": "complete rows without dur, kept with length zero",
+    "rows_dropped_no_name": "events without a name",
+    "rows_dropped_bad_time": "events whose start or duration is missing, not a number or out of range",
+    "rows_dropped_negative_duration": "events that end before they start",
+    "rows_dropped_absurd_time": "events longer than 30 days, or more than a year from the median start",
+    "rows_dropped_bad_id": "events with a correlation, External id or sequence number that does not fit 64 bits",
+    "rows_dropped_unpaired": "B events without an E event on their thread, and E events without a B event",
+    "rows_without_duration": "complete events without dur, kept with length zero",
     "bad_header_base_time": "1 if baseTimeNanoseconds is not a time and was ignored",
     "tolerant_json": "1 if the file is not strict JSON and a tolerant parser read it",
-    "salvaged": "1 if the file breaks off and only its whole events were read",
-    "launches_by_external_id": "launches found by a unique External id and the kernel's name, without any correlation",
+    "salvaged": "1 if the file is truncated and only its complete events were recovered",
+    "launches_by_external_id": "launches matched by a unique External id and the kernel name, without a correlation",
 }
 """What reading repaired or dropped: key → meaning of its count."""
 
@@ -175,7 +175,7 @@ class Trace:
 
     @cached_property
     def is_activity(self) -> Bools:
-        """Mark what runs beside the threads: GPU activities, and of a job what workers did with other ranks."""
+        """Mark what runs next to the threads: GPU activities, and of a job what workers did with other ranks."""
         return freeze(activity_mask(self.events, self.lanes))
 
     def select(self, rows: Ids | Ints) -> Trace:

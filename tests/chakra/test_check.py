@@ -133,7 +133,7 @@ CASES: list[tuple[str, int, Callable[[list[Any]], None], str]] = [
     ("node-type", 0, set_type("INVALID_NODE"), "its type is INVALID_NODE"),
     ("duration", 0, lambda nodes: set_duration(nodes[0], 2**64 - 1), "it lasts 18,446,744,073,709,551,615,000 ns"),
     ("duration", 0, lambda nodes: set_duration(nodes[0], 2**54 // 1000), "it lasts 18,014,398,509,481,000 ns"),
-    ("duration", 1, lambda nodes: lengthen(nodes, 600), r"with it the nodes up to its id last 4,\d*,[\d,]* ns"),
+    ("duration", 1, lambda nodes: lengthen(nodes, 600), r"the nodes up to its id take 4,\d*,[\d,]* ns"),
     ("absent-dependency", 0, lambda nodes: nodes[2].data_deps.append(999), "it waits for id 999"),
     ("absent-dependency", 0, lambda nodes: nodes[2].ctrl_deps.append(999), "it waits for id 999"),
     ("self-dependency", 0, wait_for_itself, "it waits for itself"),
@@ -222,7 +222,7 @@ def test_ranks_that_wait_for_each_other_are_found_by_executing_them(work: Path) 
     changed(work, 1, regroup(("2", "1")))
     result = check(read_folder(work))
     assert {finding.rule for finding in result.findings} == {"stall"}
-    assert any("collective 0 of group 1 for rank 1, which stands at node" in str(f) for f in result.findings)
+    assert any("collective 0 of group 1 for rank 1, which is stuck at node" in str(f) for f in result.findings)
     simulation = simulate(read_folder(work))
     assert len(simulation.stalls) == 2
     assert any(rank.executed < rank.nodes for rank in simulation.ranks)
@@ -251,11 +251,11 @@ def test_every_rule_about_nodes_is_tried() -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ('{"0": [0, 1], "1": [0, 1]}', "'0' is no key"),
+        ('{"0": [0, 1], "1": [0, 1]}', "'0' is not a group key"),
         ('{"1": [0, 1], "2": [0, 7]}', "rank 7 of group 2 has no file"),
         ('{"1": [0, 1], "2": [1, 1]}', "names a rank twice"),
-        ('{"1": [0, 1], "2147483648": [0, 1]}', "'2147483648' is no key"),
-        (f'{{"1": [0, 1], "{"9" * 5_000}": [0, 1]}}', f"'{'9' * 40}' is no key"),
+        ('{"1": [0, 1], "2147483648": [0, 1]}', "'2147483648' is not a group key"),
+        (f'{{"1": [0, 1], "{"9" * 5_000}": [0, 1]}}', f"'{'9' * 40}' is not a group key"),
     ],
 )
 def test_a_bad_groups_file_is_found(work: Path, text: str, what: str) -> None:
@@ -273,7 +273,7 @@ def test_a_group_without_this_rank_is_found(work: Path) -> None:
 def test_without_a_groups_file_its_groups_are_not_listed(work: Path) -> None:
     (work / "comm_groups.json").unlink()
     first, *others = check(read_folder(work)).findings
-    assert str(first).startswith("comm_groups.json: groups-file: there is no such file, and nodes name groups")
+    assert str(first).startswith("comm_groups.json: groups-file: the file is missing, but nodes name groups")
     assert {finding.rule for finding in others} == {"group"}
 
 
@@ -302,7 +302,7 @@ def test_metadata_without_attributes_is_metadata(work: Path) -> None:
 def test_the_command_never_overwrites_the_workload(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (work / "trace.0.et").read_bytes()
     assert main(["chakra", "check", str(work), "--json", str(work / "trace.0.et")]) == 1
-    assert "is an input, which is never overwritten" in capsys.readouterr().err
+    assert "is an input, and inputs are never overwritten" in capsys.readouterr().err
     assert (work / "trace.0.et").read_bytes() == before
 
 
@@ -315,7 +315,7 @@ def test_ranks_must_count_up_from_zero(work: Path) -> None:
     (work / "trace.1.et").rename(work / "trace.3.et")
     findings = check(read_folder(work)).findings
     assert findings[0].rule == "ranks"
-    assert "there are files for 0, 3" in str(findings[0])
+    assert "files exist for 0, 3" in str(findings[0])
 
 
 def test_a_file_must_be_writable(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,11 +339,11 @@ def as_pipe(name: str) -> Callable[[Path], None]:
     ("spoil", "message"),
     [
         (lambda raw: b"", "is empty"),
-        (lambda raw: raw[:-3], "breaks off in the message at byte"),
-        (lambda raw: raw + b"\x80", "breaks off in a length"),
-        (lambda raw: b"\xff" * 20, "there is no length at byte 0"),
+        (lambda raw: raw[:-3], "is truncated in the message at byte"),
+        (lambda raw: raw + b"\x80", "is truncated in a length"),
+        (lambda raw: b"\xff" * 20, "no message length at byte 0"),
         (gzip.compress, "is compressed"),
-        (lambda raw: b"\x03\xff\xff\xff", "does not fit the schema"),
+        (lambda raw: b"\x03\xff\xff\xff", "does not match the schema"),
     ],
 )
 def test_files_that_are_no_traces_are_refused(work: Path, spoil: Callable[[bytes], bytes], message: str) -> None:
@@ -371,9 +371,9 @@ def as_folder(name: str) -> Callable[[Path], None]:
         (lambda folder: (folder / "trace.0.et").rename(folder / "other.0.et"), "holds files of other, trace"),
         (lambda folder: (folder / "trace.01.et").write_bytes(b""), "trace.01.et: is not named PREFIX.<rank>.et"),
         (lambda folder: (folder / "comm_groups.json").write_text("[]"), "is not an object of rank lists"),
-        (lambda folder: (folder / "comm_groups.json").write_text("{"), "cannot be read, it is no JSON"),
-        (lambda folder: (folder / "comm_groups.json").write_bytes(b"\xff\xfe{"), "cannot be read, it is no JSON"),
-        (lambda folder: (folder / "comm_groups.json").write_text("[" * 100_000), "cannot be read, it is no JSON"),
+        (lambda folder: (folder / "comm_groups.json").write_text("{"), "cannot be read, it is not JSON"),
+        (lambda folder: (folder / "comm_groups.json").write_bytes(b"\xff\xfe{"), "cannot be read, it is not JSON"),
+        (lambda folder: (folder / "comm_groups.json").write_text("[" * 100_000), "cannot be read, it is not JSON"),
         (lambda folder: (folder / "comm_groups.json").write_text("9" * 5_000), "comm_groups.json: "),
         (lambda folder: (folder / "comm_groups.json").write_text('{"1": [0, 1.0]}'), "is not an object of rank lists"),
         (lambda folder: (folder / "comm_groups.json").write_text('{"1": [true]}'), "is not an object of rank lists"),
@@ -420,7 +420,7 @@ def test_one_rank_is_noted(tmp_path: Path) -> None:
     trace.op("aten::a", 0, 10)
     converted(tmp_path, trace)
     notes = check(read_folder(tmp_path / "work")).notes
-    assert any("refuses fewer than two" in note for note in notes)
+    assert any("needs at least two" in note for note in notes)
     assert any("no statistics per type" in note for note in notes)
 
 

@@ -159,13 +159,13 @@ def test_a_groups_ranks_may_stand_in_the_header_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"In msg nelems": None}, "how much it sends"),
-        ({"dtype": "Quaternion"}, "how much it sends"),
+        ({"In msg nelems": None}, "its size is not recorded"),
+        ({"dtype": "Quaternion"}, "its size is not recorded"),
         ({"Collective name": None, "name": SEND_RECV}, "which collective it is"),
-        ({"Collective name": "reduce"}, "it is a REDUCE, which ASTRA-sim does not run"),
-        ({"Collective name": "barrier"}, "it is a BARRIER, which ASTRA-sim does not run"),
+        ({"Collective name": "reduce"}, "it is a REDUCE, which ASTRA-sim does not support"),
+        ({"Collective name": "barrier"}, "it is a BARRIER, which ASTRA-sim does not support"),
         ({"Process Group Ranks": "[0, ...]", "Group size": 8}, "the ranks of its group are not recorded"),
-        ({"Collective name": "send"}, "its other rank is not recorded"),
+        ({"Collective name": "send"}, "its peer rank is not recorded"),
     ],
 )
 def test_what_is_not_known_is_said_with_the_kernels_name(tmp_path: Path, change: dict[str, Any], why: str) -> None:
@@ -174,9 +174,9 @@ def test_what_is_not_known_is_said_with_the_kernels_name(tmp_path: Path, change:
     pattern = f"event 1, kernel 'ncclDevKernel_.*{why}.*; unknown='as-recorded' keeps"
     with pytest.raises(ConversionError, match=pattern) as raised:
         converted(tmp_path, trace)
-    assert raised.value.on_command_line.endswith("how long that took, as-compute only the time")
+    assert raised.value.on_command_line.endswith("and its duration, as-compute only the duration")
     conversion = converted(tmp_path, trace, unknown="as-compute")
-    assert any("taken as compute" in note for note in conversion.notes)
+    assert any("treated as compute" in note for note in conversion.notes)
     assert conversion.ranks[0].simulated_ns == 50_000
 
 
@@ -191,7 +191,7 @@ def test_a_group_of_one_rank_talks_to_nobody(tmp_path: Path) -> None:
     trace = RankBuilder(0, 1)
     trace.collective(0, (5, 50), 1, ranks=(0,))
     conversion = converted(tmp_path, trace)
-    assert conversion.notes == ["rank 0: 1 collectives of groups of one rank stay compute nodes"]
+    assert conversion.notes == ["rank 0: 1 collectives of single-rank groups stay compute nodes"]
 
 
 def test_a_collective_becomes_a_node_with_type_bytes_and_group(tmp_path: Path) -> None:
@@ -283,7 +283,9 @@ def test_what_waits_for_nobody_is_told_and_its_time_stays(tmp_path: Path) -> Non
         trace.op("aten::after", 100 * len(early) + 62, 100 * len(early) + 70)
     conversion = converted(tmp_path, *traces)
     (note,) = conversion.notes
-    assert note.startswith("communication launched before the recording waits for nobody and takes as long as it did")
+    assert note.startswith(
+        "communication launched before the recording waits for no rank and keeps its recorded duration"
+    )
     assert note.endswith(": 1 on rank 0, 2 on rank 1")
     for rank in conversion.ranks:
         assert rank.simulated_ns == pytest.approx(rank.measured_ns, abs=10_000)
@@ -347,7 +349,7 @@ def test_missing_ranks_are_named_and_the_ways_on(tmp_path: Path) -> None:
     with pytest.raises(ConversionError, match=r"missing ranks: 1, 2, 3; .*group 0.*'copy'") as raised:
         converted(tmp_path, trace)
     assert (
-        "go on with --missing-ranks as-recorded (communication with them takes as long" in raised.value.on_command_line
+        "continue with --missing-ranks as-recorded (communication with them keeps its" in raised.value.on_command_line
     )
     assert not (tmp_path / "work").exists()
 
@@ -391,7 +393,7 @@ def test_copies_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     trace = RankBuilder(0, 4)
     trace.collective(0, (5, 50), 1, group="tp", ranks=(0, 1))
     trace.collective(60, (65, 90), 2, group="dp", ranks=(0, 2))
-    with pytest.raises(ConversionError, match=r"rank 1 is not in group 2.*; missing='as-compute' asks less"):
+    with pytest.raises(ConversionError, match=r"rank 1 is not in group 2.*; missing='as-compute' has fewer"):
         converted(tmp_path, trace, missing="copy")
     assert not (tmp_path / "work").exists()
 
@@ -450,9 +452,7 @@ def test_orders_that_contradict_what_ranks_waited_for_are_refused(tmp_path: Path
         for corr, group in enumerate(order, start=1):
             trace.collective(10 * corr, (100 * corr, 100 * corr + 60), corr, group=group)
     kernels = [rf"'{ALL_REDUCE[:30]}' \(event {event}\)" for event in (1, 3)]
-    expected = (
-        rf"rank.\.json: the one order in which all ranks .* contradicts .*: {kernels[0]} waits for {kernels[1]}, "
-    )
+    expected = rf"rank.\.json: the common order of collectives contradicts .*: {kernels[0]} waits for {kernels[1]}, "
     with pytest.raises(CollectiveError, match=rf"{expected}which waits for {kernels[0]}$"):
         converted(tmp_path, *traces)
 
@@ -516,5 +516,5 @@ def test_collectives_of_gloo_are_counted(tmp_path: Path) -> None:
     conversion = converted(tmp_path, trace)
     (said,) = conversion.notes
     assert said.startswith(
-        "rank 0: 1 communications on the CPU, of unknown size or group, or of a kind that ASTRA-sim "
+        "rank 0: 1 communications on the CPU, with unknown size or group, or of a kind that ASTRA-sim "
     )

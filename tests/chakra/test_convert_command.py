@@ -153,7 +153,7 @@ def test_a_prefix_leads_nowhere_else(tmp_path: Path, prefix: str, capsys: pytest
     traces = two_ranks(tmp_path / "traces")
     (tmp_path / "here").mkdir()
     assert run("convert", traces, "-o", tmp_path / "here" / "work", "--prefix", prefix) == 1
-    assert "cannot begin a file's name" in capsys.readouterr().err
+    assert "cannot start a file name" in capsys.readouterr().err
     assert {path.name for path in tmp_path.rglob("*")} == {"traces", "here", "rank0.json", "rank1.json"}
 
 
@@ -194,7 +194,7 @@ def test_a_broken_rank_is_an_error_and_not_left_out(tmp_path: Path, capsys: pyte
     for jobs in ("1", "2"):
         assert run("convert", traces, "-o", tmp_path / "work", "--missing-ranks", "copy", "--jobs", jobs) == 1
         (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith(f"hta-graph: {traces / 'rank1.json'}: the JSON breaks off")
+        assert line.startswith(f"hta-graph: {traces / 'rank1.json'}: the JSON is truncated")
     assert not (tmp_path / "work").exists()
 
 
@@ -270,7 +270,7 @@ def test_process_groups_tell_the_host_trace_of_another_rank(tmp_path: Path, caps
     host.op("## process_group:init ##", inputs=(('[{"pg_name": "1", "ranks": [1]}]', [], "String"),))
     (tmp_path / "host_rank0.json").write_text(json.dumps(host.document()))
     assert run("convert", traces, "-o", tmp_path / "work", "--host-trace", tmp_path / "host_rank0.json") == 1
-    assert "lists process groups of other ranks only, not of 0" in capsys.readouterr().err
+    assert "lists only process groups of other ranks, not of 0" in capsys.readouterr().err
 
 
 def test_a_file_is_a_device_trace_or_a_host_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -287,10 +287,10 @@ def test_linked_and_device_traces_do_not_mix(tmp_path: Path, capsys: pytest.Capt
     text = linked.read_bytes()
     linked.write_bytes(text[: len(text) // 2])
     assert run("convert", linked, "-o", tmp_path / "work") == 1
-    assert f"{linked}: the JSON breaks off at byte {len(text) // 2:,}" in capsys.readouterr().err
+    assert f"{linked}: the JSON is truncated at byte {len(text) // 2:,}" in capsys.readouterr().err
     linked.write_bytes(gzip.compress(text)[:-20])
     assert run("convert", linked, "-o", tmp_path / "work") == 1
-    assert "the gzip data breaks off" in capsys.readouterr().err
+    assert "the gzip data is truncated" in capsys.readouterr().err
 
 
 def test_linked_traces_hold_it_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -324,7 +324,7 @@ def test_linked_traces_hold_it_all(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_a_host_trace_is_no_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("convert", host_trace(tmp_path / "host.json"), "-o", tmp_path / "work") == 1
-    assert "holds no GPU nodes; give a linked trace" in capsys.readouterr().err
+    assert "holds no GPU nodes; pass a linked trace" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -336,15 +336,15 @@ def test_linked_traces_of_another_shape_are_refused(
     path = tmp_path / "linked.json"
     path.write_text(json.dumps({"schema": "1.1.1-chakra.0.0.4", **spoil}))
     assert run("convert", path, "-o", tmp_path / "work") == 1
-    assert "is no linked trace" in capsys.readouterr().err
+    assert "is not a linked trace" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("outputs", 1.5, "node 1 has outputs of no known form"),
-        ("outputs", {"values": 3}, "node 1 has outputs of no known form"),
-        ("inputs", "x", "is no linked trace"),
+        ("outputs", 1.5, "node 1 has outputs of an unknown form"),
+        ("outputs", {"values": 3}, "node 1 has outputs of an unknown form"),
+        ("inputs", "x", "is not a linked trace"),
         ("ctrl_deps", 99, None),
     ],
 )

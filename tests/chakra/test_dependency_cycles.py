@@ -193,7 +193,7 @@ def test_nodes_in_a_circle_are_named(tmp_path: Path) -> None:
     expected = (
         rf"'aten::mm' \(event {mm}\) waits for 'gemm' \(event {gemm}\), which waits for 'aten::mm' \(event {mm}\)$"
     )
-    with pytest.raises(CycleError, match=rf"trace.json: nodes wait for each other in a circle: {expected}"):
+    with pytest.raises(CycleError, match=rf"trace.json: nodes wait for each other in a cycle: {expected}"):
         convert([circle], tmp_path / "work")
 
 

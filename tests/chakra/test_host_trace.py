@@ -136,7 +136,7 @@ def test_inputs_of_no_known_form_are_an_error_only_when_asked_for(tmp_path: Path
     path = tmp_path / "host.json"
     path.write_text(json.dumps(document))
     host = read_host_trace(path)
-    with pytest.raises(TraceError, match="node 6 has inputs or outputs of no known form"):
+    with pytest.raises(TraceError, match="node 6 has inputs or outputs of an unknown form"):
         host.inputs(5)
 
 
@@ -150,20 +150,20 @@ def _broken_documents() -> dict[str, tuple[Any, str]]:
     linked = {**good, "nodes": [{**good["nodes"][0], "cat": "kernel"}, *good["nodes"][1:]]}
     text_id = {**good, "nodes": [{**good["nodes"][0], "id": "six"}]}
     return {
-        "unknown version": ({**good, "schema": "1.1.1-chakra.1.0.0"}, "1.0.0', which is not known; known are: 1.0.1,"),
+        "unknown version": ({**good, "schema": "1.1.1-chakra.1.0.0"}, "1.0.0', which is unknown; known are: 1.0.1,"),
         "no version": (_without(good, "schema"), "has no schema; known are: 1.0.1, 1.0.2-chakra.0.0.4"),
-        "number as version": ({**good, "schema": 2}, "schema '2', which is not known"),
+        "number as version": ({**good, "schema": 2}, "schema '2', which is unknown"),
         "flat nodes in a later version": (
             {**sample("1.0.1").document(), "schema": "1.1.0-chakra.0.0.4"}, "missing required field `ctrl_deps`",
         ),
         "no nodes": (_without(good, "nodes"), "is JSON without nodes, not a host execution trace"),
-        "nodes of another type": ({**good, "nodes": 3}, "is no host execution trace: Expected `array`, got `int`"),
+        "nodes of another type": ({**good, "nodes": 3}, "is not a host execution trace: Expected `array`, got `int`"),
         "text as id": (text_id, r"got `str` - at `nodes\[0\].id`"),
         "two nodes with one id": (twin, "has two nodes with id 6"),
         "device trace": ({"schemaVersion": 1, "traceEvents": []}, r"is a device \(Kineto\) trace"),
         "list": ([{"ph": "X"}], "is a JSON list"),
-        "linked already": (linked, "is a linked trace already"),
-        "number": (7, "is no host execution trace: Expected `object`, got `int`"),
+        "linked already": (linked, "is already a linked trace"),
+        "number": (7, "is not a host execution trace: Expected `object`, got `int`"),
     }  # fmt: skip
 
 
@@ -190,11 +190,11 @@ def test_files_that_break_off(share: float, tmp_path: Path) -> None:
     text = json.dumps(sample().document()).encode()
     path = tmp_path / "host.json"
     path.write_bytes(text[: int(len(text) * share)])
-    with pytest.raises(TraceError, match=r"the JSON breaks off at byte [\d,]+; record the trace again"):
+    with pytest.raises(TraceError, match=r"the JSON is truncated at byte [\d,]+; record the trace again"):
         read_host_trace(path)
     packed = gzip.compress(text)
     path.write_bytes(packed[: int(len(packed) * share)])
-    with pytest.raises(TraceError, match=r"the gzip data breaks off at byte [\d,]+; record the trace again"):
+    with pytest.raises(TraceError, match=r"the gzip data is truncated at byte [\d,]+; record the trace again"):
         read_host_trace(path)
 
 

@@ -361,14 +361,14 @@ def test_the_share_is_said_in_words(tmp_path: Path) -> None:
 def test_traces_of_two_processes(tmp_path: Path) -> None:
     trace, host = training()
     host.pid = 4711
-    with pytest.raises(TraceError, match=r"host\.json: is of process 4711, .*trace\.json of process 100; give the tr"):
+    with pytest.raises(TraceError, match=r"host\.json: is of process 4711, .*trace\.json of process 100; pass the tr"):
         linked(trace, host, tmp_path)
     assert linked(trace, host, tmp_path, any_process=True).matching.share == 0.75
 
 
 def test_ranks_must_agree(tmp_path: Path) -> None:
     trace, host = training()
-    with pytest.raises(TraceError, match=r"trace\.json: is of rank 3, not 1; give the traces of rank 1"):
+    with pytest.raises(TraceError, match=r"trace\.json: is of rank 3, not 1; pass the traces of rank 1"):
         linked(trace, host, tmp_path, rank=1)
     assert linked(trace, host, tmp_path, rank=3).rank == linked(trace, host, tmp_path).rank == 3
 
@@ -377,7 +377,7 @@ def test_process_groups_tell_another_rank(tmp_path: Path) -> None:
     trace, host = training()
     groups = [{"pg_name": "0", "ranks": []}, {"pg_name": "7", "ranks": [1, 2]}]
     host.op("## process_group:init ##", inputs=((json.dumps(groups), [], "String"),))
-    with pytest.raises(TraceError, match="lists process groups of other ranks only, not of 3"):
+    with pytest.raises(TraceError, match="lists only process groups of other ranks, not of 3"):
         linked(trace, host, tmp_path)
     trace.header["distributedInfo"]["rank"] = 2
     assert linked(trace, host, tmp_path).rank == 2
@@ -909,7 +909,7 @@ def test_the_exit_status_says_whether_there_is_a_linked_trace(
     assert main([*arguments, "--rank", "5"]) == 1
     assert not output.exists()
     error = capsys.readouterr().err
-    assert error == f"hta-graph: {trace}: is of rank 3, not 5; give the traces of rank 5\n"
+    assert error == f"hta-graph: {trace}: is of rank 3, not 5; pass the traces of rank 5\n"
     assert main([*arguments, "--rank", "3"]) == 0
     assert_sound(json.loads(output.read_bytes()))
 
@@ -929,7 +929,7 @@ def test_an_existing_output_is_kept_unless_forced(tmp_path: Path) -> None:
 def test_inputs_are_never_overwritten(which: int, tmp_path: Path) -> None:
     host, trace, _ = files(tmp_path)
     before = [path.read_bytes() for path in (host, trace)]
-    with pytest.raises(OutputError, match="is an input, which is never overwritten"):
+    with pytest.raises(OutputError, match="is an input, and inputs are never overwritten"):
         run("--host-trace", host, "--device-trace", trace, "--output", (host, trace)[which], "--force")
     assert [path.read_bytes() for path in (host, trace)] == before
 
@@ -946,12 +946,12 @@ def test_traces_in_each_other_s_place(tmp_path: Path) -> None:
 def test_a_device_trace_that_breaks_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     host, trace, output = files(tmp_path)
     trace.write_bytes(trace.read_bytes()[:-40])
-    with pytest.raises(HtaGraphError, match=r"breaks off .*; salvage=True reads those") as raised:
+    with pytest.raises(HtaGraphError, match=r"is truncated .*; salvage=True recovers them") as raised:
         run("--host-trace", host, "--device-trace", trace, "--output", output)
-    assert raised.value.on_command_line.endswith("; --salvage reads those")
+    assert raised.value.on_command_line.endswith("; --salvage recovers them")
     assert not output.exists()
     run("--host-trace", host, "--device-trace", trace, "--output", output, "--salvage", "--rank", 3)
-    assert "whole events read" in capsys.readouterr().err
+    assert "complete events recovered" in capsys.readouterr().err
     assert_sound(json.loads(output.read_text()))
 
 

@@ -67,7 +67,7 @@ def test_where_no_two_nodes_compute_at_once_they_are_those_of_the_gpu(tmp_path: 
     (rank,) = found.ranks
     assert (rank.gpu_ns, rank.communication_ns, rank.overlap_ns, rank.exposed_communication_ns) == (60, 60, 30, 30)
     assert (rank.nodes, rank.cpu_ns, rank.idle_ns) == (None, None, 10)
-    assert "all are taken for the GPU's" in found.notes[0]
+    assert "so all count as GPU work" in found.notes[0]
 
 
 HOSTILE = [
@@ -140,7 +140,7 @@ def test_a_log_that_lost_its_beginning_says_so_and_tells_no_times(tmp_path: Path
     (tmp_path / "log.3.log").unlink()
     found = log_statistics(read_log(tmp_path), programs)
     assert "lost its oldest entries" in found.notes[0]
-    assert [note for note in found.notes if "never began" in note] == []
+    assert [note for note in found.notes if "never started" in note] == []
     (rank,) = found.ranks
     assert (rank.end_ns, rank.nodes, rank.gpu_ns, rank.communication_ns, rank.is_complete) == (
         100,
@@ -157,7 +157,7 @@ def test_nodes_that_never_began_or_ended_are_counted(tmp_path: Path) -> None:
     assert found.notes == [
         "npu 0 never ended",
         "npu 0: nodes that never ended: 1, such as node 4",
-        "npu 0: nodes that never began: 3, such as node 5",
+        "npu 0: nodes that never started: 3, such as node 5",
     ]
     (rank,) = found.ranks
     assert (rank.end_ns, rank.idle_ns, rank.gpu_ns, rank.issued, rank.called_back) == (None, None, 30, 4, 3)
@@ -169,14 +169,14 @@ def test_a_rank_without_a_line_is_listed(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "": "notes no node",
-    "\x00\xff": "notes no node",
-    log_text([NODES]) * 2: "holds more than one run: node 1 of rank 0 is there twice",
+    "": "logs no simulated nodes",
+    "\x00\xff": "logs no simulated nodes",
+    log_text([NODES]) * 2: "holds more than one run: node 1 of rank 0 appears twice",
     log_text([[Ran(99, 0, 5)]]): "in which rank 0 has no such node 99",
     log_text([[Ran(1, 0, 5, kind="COMM_COLL_NODE")]]): "in which rank 0 has no such node 1",
     log_text([[Ran(1, 0, 5)], [Ran(1, 0, 5)]]): "which has no rank 1",
     log_text([[Ran(10**20 - 1, 0, 5)]]): "does not fit 64 bits",
-    f"{STAMP} [workload] [debug] issue,sys->id=0, tick=0, node->id=1, node->name=" * 50_000: "notes no node",
+    f"{STAMP} [workload] [debug] issue,sys->id=0, tick=0, node->id=1, node->name=" * 50_000: "logs no simulated nodes",
 }
 
 
@@ -228,7 +228,7 @@ def test_a_run_that_did_not_end_fails_after_the_table(tmp_path: Path, capsys: py
     status, out, err = run_command(capsys, "chakra", "statistics", tmp_path / "log", "--workload", work)
     assert status == 1
     assert "3/7" in out
-    assert "nodes that never began: 4, such as node 4" in err
+    assert "nodes that never started: 4, such as node 4" in err
     assert err.endswith("ASTRA-sim did not run all nodes to their end\n")
 
 

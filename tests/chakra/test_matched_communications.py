@@ -59,7 +59,7 @@ def ends(folder: EtFolder, name: str) -> list[int]:
 def test_a_kernel_as_recorded_is_a_meeting_and_then_its_transfer(tmp_path: Path) -> None:
     folder = workload(tmp_path, *late_kernels(20, 50), unknown="as-recorded")
     for rank, wait in ((0, 30), (1, 0)):
-        meeting, transfer = named(folder, "meeting of void deep_ep", rank), named(folder, "void deep_ep", rank)
+        meeting, transfer = named(folder, "synchronization of void deep_ep", rank), named(folder, "void deep_ep", rank)
         assert (meeting.type, meeting.values["comm_type"], meeting.values["comm_size"]) == ("COMM_COLL_NODE", 2, 64)
         # Only one of both takes the time that ranks wait, and only one the transfer's: nothing is counted twice.
         assert (meeting.micros, meeting.values["transfer_nanos"]) == (wait, 0)
@@ -105,8 +105,8 @@ def test_what_nobody_shares_takes_as_long_as_it_did_and_is_counted(tmp_path: Pat
     ]
     conversion = convert(inputs, tmp_path / "work", ConvertOptions(unknown="as-recorded"))
     assert conversion.notes[:2] == [
-        "rank 0: 1 communications are as recorded: ranks meet, and their time passes",
-        "rank 0: 1 communication kernels have no partner; they take as long as they did",
+        "rank 0: 1 communications synchronize their ranks and keep their recorded duration",
+        "rank 0: 1 communication kernels have no partner; they keep their recorded duration",
     ]
     combine = named(read_folder(tmp_path / "work"), "void deep_ep::internode::combine")
     assert (combine.type, combine.values["comm_type"], combine.micros) == ("COMM_COLL_NODE", 5, 10)
@@ -139,7 +139,7 @@ def test_of_a_broadcast_the_others_wait_for_the_root_alone(tmp_path: Path, root:
         begin = 10 + 20 * (rank != root)
         trace.collective(1, (begin, 50), 1, kind="broadcast")
     folder = workload(tmp_path, *ranks, unknown="as-recorded")
-    found = [node for node in nodes(folder) if node.name.startswith("meeting")]
+    found = [node for node in nodes(folder) if node.name.startswith("synchronization of")]
     assert [(node.type, node.values["comm_src"], node.values["comm_dst"]) for node in found] == [(kind, root, 1 - root)]
     assert not check(folder).findings
 
@@ -210,7 +210,9 @@ def test_what_a_worker_does_inside_a_collective_is_no_work_of_its_own(tmp_path: 
 
 def test_a_barrier_of_the_cpu_is_time_of_its_thread_or_as_recorded(tmp_path: Path) -> None:
     conversion, folder = of_jobs(tmp_path, late_workers(10, 40, kind="gather"))
-    assert conversion.notes[0].startswith("rank 0: 1 communications on the CPU, of unknown size or group, or of a kind")
+    assert conversion.notes[0].startswith(
+        "rank 0: 1 communications on the CPU, with unknown size or group, or of a kind"
+    )
     assert all(node.type == "COMP_NODE" for node in nodes(folder))
 
 
@@ -288,7 +290,7 @@ def test_whose_trace_is_not_given_is_missing_on_cpus_too(tmp_path: Path, given: 
     assert [one.simulated_ns for one in conversion.ranks] == [one.measured_ns for one in conversion.ranks]
     assert all(node.type == "COMP_NODE" for node in nodes(folder))
     (tmp_path / "again").mkdir()
-    with pytest.raises(ConversionError, match="when a copy would come there is not known"):
+    with pytest.raises(ConversionError, match="the arrival time of a copy is unknown"):
         of_jobs(tmp_path / "again", ranks, missing="copy")
 
 
@@ -312,7 +314,8 @@ def test_broadcasts_that_wait_for_nobody_are_told(tmp_path: Path) -> None:
         inputs.append(RankInput(rank, hg.build_graph(hg.read_trace(trace.write(tmp_path / f"{rank}.json")))))
     conversion = convert(inputs, tmp_path / "work")
     assert any(
-        note.startswith("2 broadcasts take as long as they did and wait for nobody") for note in conversion.notes
+        note.startswith("2 broadcasts keep their recorded duration and wait for no other rank")
+        for note in conversion.notes
     )
     # As in ASTRA-sim a rank does them by itself: 5 µs early, as all work of the GPU, and the root is not waited for.
     assert ends(read_folder(tmp_path / "work"), "ncclDevKernel_Broadcast") == [595, 595]
@@ -324,13 +327,13 @@ def test_broadcasts_that_wait_for_nobody_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [{"profile": "GPU"}, {"overlap": "shared"}, {"unknown": "x"}, {"missing": "skip"}])
 def test_what_nobody_can_do_is_refused(wrong: dict[str, str]) -> None:
-    with pytest.raises(UsageError, match=r"is one of .*, not"):
+    with pytest.raises(UsageError, match=r"must be one of .*, not"):
         ConvertOptions(**wrong)
 
 
 def test_each_rank_is_given_once(tmp_path: Path) -> None:
-    with pytest.raises(ConversionError, match="give at least one rank"):
+    with pytest.raises(ConversionError, match="pass at least one rank"):
         convert([], tmp_path / "work")
     graph = hg.build_graph(hg.read_trace(RankBuilder(0, 1).write(tmp_path / "rank.json")))
-    with pytest.raises(ConversionError, match="give each rank once"):
+    with pytest.raises(ConversionError, match="pass each rank once"):
         convert([RankInput(0, graph), RankInput(0, graph)], tmp_path / "work")

@@ -175,7 +175,7 @@ def test_what_is_no_factor_is_refused_in_one_line(
     assert status == 2
     assert f"argument --gpu: takes a number from 0 to 1,000,000, not {factor!r}; see" in err
     assert err.count("\n") == 1
-    with pytest.raises(ScaleError, match="give a number from 0"):
+    with pytest.raises(ScaleError, match="use a number of at least 0"):
         scale_factor(factor)
     assert not (tmp_path / "out").exists()
 
@@ -184,7 +184,7 @@ def test_a_workload_that_takes_longer_than_anybody_counts_is_not_written(tmp_pat
     folder = read_folder(work_in(tmp_path))
     with pytest.raises(
         ScaleError,
-        match=r"trace\.\d\.et: node \d+ would take more than 104 days, .*; give a smaller factor",
+        match=r"trace\.\d\.et: node \d+ would take more than 104 days, .*; use a smaller factor",
     ):
         scale_workload(folder, tmp_path / "out", scale_factor("1e300"), ONE)
     assert not (tmp_path / "out").exists()

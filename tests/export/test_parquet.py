@@ -321,7 +321,7 @@ def test_a_damaged_folder_is_one_clear_error(graph: hg.DependencyGraph, tmp_path
 @pytest.mark.parametrize("target", ["absent", "empty", "trace.json"])
 def test_what_is_no_saved_graph_is_one_clear_error(graph: hg.DependencyGraph, tmp_path: Path, target: str) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(TraceError, match=r"is not a saved graph: it holds no graph\.json"):
+    with pytest.raises(TraceError, match=r"is not a saved graph: it has no graph\.json"):
         hg.load_graph(tmp_path / target)
 
 

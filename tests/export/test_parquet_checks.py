@@ -65,7 +65,7 @@ REFUSED: dict[str, tuple[str, Callable[[Rows], Any], str]] = {
     "out of order": ("events", put("start", 0, 30_000), r"row 1, column 'start': .* before the start of the row above"),
     "no time": ("events", with_times(2**63 - 1, 2**63 - 1), r"row \d+, column 'start': 9223372036854775807 is no time"),
     "years apart": ("events", with_times(10**17, 10**17), r"column 'end': .* is years after the first start"),
-    "a number twice": ("events", put("index", 1, 0), r"row \d, column 'index': 0 is there twice"),
+    "a number twice": ("events", put("index", 1, 0), r"row \d, column 'index': 0 appears twice"),
     "a number below 0": ("events", put("index", 1, -1), r"row 1, column 'index': -1 is no event's number"),
     "no kind": ("events", put("kind", 2, 13), r"row 2, column 'kind': 13 is no kind of event"),
     "a rendezvous alone": ("events", put("kind", 2, 12), r"row 2, column 'kind': 12 is no kind of event"),
@@ -77,7 +77,7 @@ REFUSED: dict[str, tuple[str, Callable[[Rows], Any], str]] = {
     "an edge of a job": ("edges", put("kind", 0, 15), r"row 0, column 'kind': 15 leads between ranks"),
     "no rule": ("edges", put("rule", 0, 99), r"row 0, column 'rule': 99 is no rule"),
     "a loop": ("edges", lambda rows: rows["target"].__setitem__(0, rows["source"][0]), r"is the edge's source too"),
-    "an edge twice": ("edges", add(), r"column 'source': the edge from point \d+ is there twice"),
+    "an edge twice": ("edges", add(), r"column 'source': the edge from point \d+ appears twice"),
     "an edge of a thread to a stream": ("edges", put("kind", -1, 0), r"does not lead from a thread to a thread"),
     "a wait of nobody": ("wait_calls", add(source=1, target=2, call=3), r"is no GPU work"),
     "no record": ("syncs", put("event", 0, 0), r"row 0, column 'event': row 0 of the events is no synchronisation"),
@@ -210,7 +210,7 @@ def test_a_small_file_of_very_many_rows_is_refused_before_it_is_read(saved: Path
     with pytest.raises(TraceError, match=said):
         hg.load_graph(saved)
     monkeypatch.setattr(parquet_files, "LARGEST_TABLE", rows)
-    with pytest.raises(TraceError, match="says that it holds 3,000,000 rows, more than a graph can"):
+    with pytest.raises(TraceError, match="declares 3,000,000 rows, more than a graph can hold"):
         hg.load_graph(saved)
 
 
@@ -292,7 +292,7 @@ OF_JOBS: dict[str, tuple[str, Callable[[Rows], Any], str]] = {
     "a drift that is no number": ("clocks", put("drift_ppm", 0, float("nan")), r"column 'drift_ppm': nan is no drift"),
     "a clock of another": ("clocks", put("rank", 0, 5), r"its ranks are not those of graph\.json"),
     "no rendezvous": ("edges", put("rendezvous", -1, 99), r"column 'rendezvous': (there is no rendezvous )?99"),
-    "a rendezvous twice": ("rendezvous", add(), r"column 'number': \d+ stands out of turn, or twice"),
+    "a rendezvous twice": ("rendezvous", add(), r"column 'number': \d+ is out of order or appears twice"),
 }
 
 

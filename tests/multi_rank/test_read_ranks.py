@@ -151,7 +151,7 @@ def test_a_rank_by_name_or_order_reaches_the_graph(tmp_path: Path) -> None:
     found = [(graph.trace.rank, graph.trace.names) for graph in hg.read_graphs(tmp_path, jobs=2, say=lines.append)]
     assert found == [(0, ("a.json",)), (1, ("b.json",)), (5, ("x_rank5.json",))]
     assert len(lines) == 1
-    assert lines[0].endswith(f"taken by order: {tmp_path / 'a.json'} as rank 0, b.json as rank 1")
+    assert lines[0].endswith(f"ranks assigned by order: {tmp_path / 'a.json'} as rank 0, b.json as rank 1")
 
 
 def test_some_ranks_are_read_alone(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_without_a_report_the_error_is_raised_in_its_place(tmp_path: Path, jobs:
     path.write_bytes(path.read_bytes()[:-20])
     found = hg.read_graphs(tmp_path, jobs=jobs)
     assert next(found).trace.rank == 0
-    with pytest.raises(TraceError, match="breaks off"):
+    with pytest.raises(TraceError, match="truncated"):
         next(found)
 
 

@@ -124,10 +124,13 @@ def test_whole_or_not_at_all(store: Any, size: int) -> None:
     [
         (["info", f"{URL}/none.json"], f"{URL}/none.json: no such file"),
         (["info", f"{URL}/none/"], f"{URL}/none/: no such file"),
-        (["info", f"{URL}/none/*.json"], "no file fits this pattern"),
-        (["info", f"{URL}/run", "--json", "gs://none/t.json"], "cannot be written: there is no such bucket; make it"),
+        (["info", f"{URL}/none/*.json"], "no file matches this pattern"),
+        (["info", f"{URL}/run", "--json", "gs://none/t.json"], "cannot be written: the bucket does not exist; make it"),
         (["info", f"{URL}/run", "--json", f"{URL}/run"], "is a folder; name a file"),
-        (["info", f"{URL}/run", "--json", f"{URL}/run/rank_0.json.gz"], "is an input, which is never overwritten"),
+        (
+            ["info", f"{URL}/run", "--json", f"{URL}/run/rank_0.json.gz"],
+            "is an input, and inputs are never overwritten",
+        ),
     ],
 )
 def test_errors_are_one_line(capsys: pytest.CaptureFixture[str], job: str, words: list[str], says: str) -> None:
@@ -143,7 +146,7 @@ def test_what_changes_in_between_is_an_error(store: Any, tmp_path: Path) -> None
     place = resolve_location(f"{URL}/t.json")
     place.stat()
     store.pipe_file("traces/t.json", text + b" ")
-    with pytest.raises(TraceError, match="has changed since it was first looked at"):
+    with pytest.raises(TraceError, match="has changed since it was first read"):
         hg.read_trace(place)
     store.pipe_file("traces/long.json", b" " * (1 << 19))
     with resolve_location(f"{URL}/long.json").open("rb") as file:

@@ -43,16 +43,14 @@ def error_of(capsys: pytest.CaptureFixture[str], url: str) -> str:
 def test_no_credentials(capsys: pytest.CaptureFixture[str], bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    assert error_of(capsys, f"{bucket.url}/t.json").startswith(
-        "cannot be read: no credentials for it are found; set AWS_PROFILE"
-    )
+    assert error_of(capsys, f"{bucket.url}/t.json").startswith("cannot be read: no credentials found; set AWS_PROFILE")
 
 
 def test_no_such_key_and_bucket(capsys: pytest.CaptureFixture[str], bucket: Bucket) -> None:
     assert error_of(capsys, f"{bucket.url}/none.json") == "no such file"
     assert error_of(capsys, f"{bucket.url}/none/") == "no such file"
-    assert error_of(capsys, f"{bucket.url}/none/*.json") == "no file fits this pattern"
-    assert error_of(capsys, "s3://there-is-none/t.json").startswith("cannot be read: there is no such bucket; ")
+    assert error_of(capsys, f"{bucket.url}/none/*.json") == "no file matches this pattern"
+    assert error_of(capsys, "s3://there-is-none/t.json").startswith("cannot be read: the bucket does not exist; ")
 
 
 @pytest.mark.slow
@@ -73,12 +71,12 @@ def test_access_denied(capsys: pytest.CaptureFixture[str], bucket: Bucket, monke
     ("code", "status", "says"),
     [
         ("AccessDenied", 403, "access is denied; set AWS_PROFILE"),
-        ("InvalidAccessKeyId", 403, r"the credentials are not accepted \(InvalidAccessKeyId\); set AWS_PROFILE"),
-        ("ExpiredToken", 400, r"the credentials are not accepted \(ExpiredToken\); set AWS_PROFILE"),
-        ("NoSuchBucket", 404, "there is no such bucket"),
-        ("PermanentRedirect", 301, "lies in another region than was asked; set AWS_DEFAULT_REGION"),
-        ("PreconditionFailed", 412, "has changed since it was first looked at"),
-        ("SlowDown", 503, "its server answers with HTTP 503; try again later"),
+        ("InvalidAccessKeyId", 403, r"the credentials were rejected \(InvalidAccessKeyId\); set AWS_PROFILE"),
+        ("ExpiredToken", 400, r"the credentials were rejected \(ExpiredToken\); set AWS_PROFILE"),
+        ("NoSuchBucket", 404, "the bucket does not exist"),
+        ("PermanentRedirect", 301, "is in another region; set AWS_DEFAULT_REGION"),
+        ("PreconditionFailed", 412, "has changed since it was first read"),
+        ("SlowDown", 503, "the server answered with HTTP 503; try again later"),
     ],
 )
 def test_what_a_store_answers(code: str, status: int, says: str) -> None:
@@ -104,23 +102,21 @@ def test_an_endpoint_that_is_not_there(capsys: pytest.CaptureFixture[str], monke
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
     begin_anew()
     said = error_of(capsys, "s3://bucket/t.json")
-    assert said == "cannot be read: its server cannot be reached; check the network and AWS_ENDPOINT_URL"
+    assert said == "cannot be read: the server cannot be reached; check the network and AWS_ENDPOINT_URL"
     said = error_of(capsys, f"http://127.0.0.1:{port}/t.json")
-    assert said == "cannot be read: its server cannot be reached; check the server's name, and the network"
+    assert said == "cannot be read: the server cannot be reached; check the server name and the network"
 
 
 @pytest.mark.slow
 def test_a_certificate_that_nobody_knows(
     capsys: pytest.CaptureFixture[str], tls_web: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert error_of(capsys, f"{tls_web}/t.json").startswith(
-        "cannot be read: the server's certificate is not accepted; "
-    )
+    assert error_of(capsys, f"{tls_web}/t.json").startswith("cannot be read: the server's certificate was rejected; ")
     pytest.importorskip("s3fs")
     monkeypatch.setenv("AWS_ENDPOINT_URL", tls_web)
     begin_anew()
     said = error_of(capsys, "s3://bucket/t.json")
-    assert said.startswith("cannot be read: the server's certificate is not accepted; check the URL, or set AWS_CA")
+    assert said.startswith("cannot be read: the server's certificate was rejected; check the URL, or set AWS_CA")
 
 
 def test_statuses_of_a_web_server(capsys: pytest.CaptureFixture[str], web: Web) -> None:
@@ -130,7 +126,7 @@ def test_statuses_of_a_web_server(capsys: pytest.CaptureFixture[str], web: Web) 
     for name in ("t.json", "u.json"):
         assert error_of(capsys, f"{web.url}/{name}{query}").startswith("cannot be read: access is denied; ")
     assert error_of(capsys, f"{web.url}/v.json{query}") == (
-        "cannot be read: its server answers with HTTP 503; try again later"
+        "cannot be read: the server answered with HTTP 503; try again later"
     )
     tries = sum(path.startswith("/v.json") and method == "GET" for method, path, _ in web.asked)
     assert 1 < tries <= 3  # a busy machine may give up on one before it is heard
@@ -141,12 +137,12 @@ def test_statuses_of_a_web_server(capsys: pytest.CaptureFixture[str], web: Web) 
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("ftp://host/t.json", "ftp://host/t.json: URLs of this kind are not supported; give one of s3://, gs://, "),
+        ("ftp://host/t.json", "ftp://host/t.json: this kind of URL is not supported; use one of s3://, gs://, "),
         ("simplecache::s3://b/t.json", "simplecache::s3:/b/t.json: no such file"),
         ("s3://", "s3://: names no bucket"),
-        ("s3://me:pw@bucket/t.json", "s3://bucket/t.json: credentials in such a URL are not used"),
+        ("s3://me:pw@bucket/t.json", "s3://bucket/t.json: credentials in this kind of URL are ignored"),
         ("https:///t.json", "https:///t.json: names no server"),
-        ("file://host/t.json", "file://host/t.json: names no file of this machine"),
+        ("file://host/t.json", "file://host/t.json: does not name a file on this machine"),
     ],
 )
 def test_urls_of_no_file(capsys: pytest.CaptureFixture[str], url: str, says: str) -> None:
@@ -188,7 +184,7 @@ def test_a_body_that_breaks_off_is_asked_for_again(web: Web) -> None:
     web.break_off = 2
     assert len(hg.read_trace(f"{web.url}/rank0.json").events) == 1
     web.break_off = 100
-    with pytest.raises(TraceError, match="breaks off while it is transferred; try again"):
+    with pytest.raises(TraceError, match="the transfer was interrupted; try again"):
         hg.read_trace(f"{web.url}/rank0.json")
 
 
@@ -197,7 +193,7 @@ def test_a_server_that_sends_only_whole_files(web: Web) -> None:
     web.files["rank0.json.gz"] = gzip.compress(TRACE)
     assert len(hg.read_trace(f"{web.url}/rank0.json.gz").events) == 1
     web.break_off = 100
-    with pytest.raises(TraceError, match="breaks off while it is transferred"):
+    with pytest.raises(TraceError, match="the transfer was interrupted"):
         hg.read_trace(f"{web.url}/rank0.json.gz")
 
 
@@ -226,7 +222,7 @@ def test_what_changes_in_between_is_an_error(bucket: Bucket, web: Web) -> None:
         place = resolve_location(url)
         place.stat()
         change()
-        with pytest.raises(TraceError, match="has changed since it was first looked at"):
+        with pytest.raises(TraceError, match="has changed since it was first read"):
             hg.read_trace(place)
 
 
@@ -259,18 +255,18 @@ def test_errors_of_a_list_name_its_line(tmp_path: Path, bucket: Bucket) -> None:
     for text, says in {
         "# nothing\n": "lists no file",
         "a.json\n\n@b.txt\n": "line 3: names another list",
-        "s3://me:pw@b/t\n": "line 1: s3://b/t: credentials in such a URL are not used",
+        "s3://me:pw@b/t\n": "line 1: s3://b/t: credentials in this kind of URL are ignored",
     }.items():
         path.write_text(text, encoding="utf-8")
         with pytest.raises(LocationError, match=says):
             list(hg.read_traces(f"@{path}"))
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(LocationError, match="is no list of files"):
+    with pytest.raises(LocationError, match="is not a list of files"):
         list(hg.read_traces(f"@{path}"))
-    with pytest.raises(LocationError, match=r"none: no such list of files; a file of that name is \./@none"):
+    with pytest.raises(LocationError, match=r"none: the list of files does not exist; a file of that name is \./@none"):
         list(hg.read_traces("@none"))
     for at, line in enumerate((b"/etc/passwd", b"file:///etc/passwd")):
-        with pytest.raises(LocationError, match="line 1: names a file of this machine"):
+        with pytest.raises(LocationError, match="line 1: names a file on this machine"):
             list(hg.read_traces(f"@{bucket.put(f'list{at}.txt', line)}"))
 
 

@@ -64,26 +64,29 @@ def test_inputs_are_never_overwritten(capsys: pytest.CaptureFixture[str], bucket
         status, _, err = run_command(capsys, "info", f"{bucket.url}/run", "--json", target)
         assert (status, err) == (
             1,
-            f"hta-graph: {url}: is an input, which is never overwritten; name another file\n",
+            f"hta-graph: {url}: is an input, and inputs are never overwritten; name another file\n",
         )
     pytest.importorskip("pyarrow")
     status, _, err = run_command(capsys, "graph", url, "--parquet", f"{bucket.url}/run")
-    assert (status, "an input, which is never overwritten" in err) == (1, True)
+    assert (status, "an input, and inputs are never overwritten" in err) == (1, True)
     path = small_job(tmp_path)[0]
     status, _, err = run_command(capsys, "info", path, "--json", path.as_uri())
-    assert (status, err) == (1, f"hta-graph: {path}: is an input, which is never overwritten; name another file\n")
+    assert (status, err) == (
+        1,
+        f"hta-graph: {path}: is an input, and inputs are never overwritten; name another file\n",
+    )
     assert bucket.get("run/rank0.json") == TRACE
 
 
 @pytest.mark.parametrize(
     ("target", "says"),
     [
-        ("https://host/out.json", "https://host/out.json: a web server is only read from"),
-        deep("s3://there-is-none/out.json", "cannot be written: there is no such bucket"),
+        ("https://host/out.json", "https://host/out.json: web servers are read-only"),
+        deep("s3://there-is-none/out.json", "cannot be written: the bucket does not exist"),
         ("{bucket}/run", "is a folder; name a file"),
         deep("{bucket}/run/", "is a folder; name a file"),
         deep("{bucket}", "is a folder; name a file"),
-        ("ftp://host/x", "URLs of this kind are not supported"),
+        ("ftp://host/x", "this kind of URL is not supported"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_anything_is_read(
@@ -102,9 +105,9 @@ def test_what_cannot_be_written_is_refused_before_anything_is_read(
 @pytest.mark.slow
 def test_two_outputs_of_one_place(bucket: Bucket) -> None:
     url = f"{bucket.url}/out.json"
-    with pytest.raises(UsageError, match="two outputs would be written there"):
+    with pytest.raises(UsageError, match="two outputs have this name"):
         check_outputs([url, url.replace("s3:", "s3a:")], [])
-    with pytest.raises(UsageError, match="which is written anew"):
+    with pytest.raises(UsageError, match="which is replaced"):
         check_outputs([f"{bucket.url}/new/x.json"], [], [resolve_location(f"{bucket.url}/new")])
     check_outputs([url, f"{bucket.url}/other.json", "-"], [], [resolve_location(f"{bucket.url}/out")])
 

@@ -176,7 +176,7 @@ def test_a_saved_graph_names_its_trace_and_nothing_opens_it(bucket: Bucket, tmp_
     assert str(loaded.path) == f"{url}/rank_0.json.gz"
     bucket.asked.clear()
     assert json.loads((tmp_path / "saved" / "graph.json").read_text())["path"] == str(loaded.path)
-    with pytest.raises(OSError, match="only named by a saved graph"):
+    with pytest.raises(OSError, match="only named in a saved graph"):
         loaded.path.open("rb")
     assert bucket.asked == []
 

@@ -68,8 +68,8 @@ NOT_TRACES = {
     "a picture": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)), "is not JSON"),
     "UTF-16": ('{"traceEvents": []}'.encode("utf-16"), "is not JSON"),
     "empty": (b"", "is empty"),
-    "white space": (b" \n\t ", "breaks off at byte|is empty"),
-    "empty gzip": (gzip.compress(b""), "breaks off at byte 0|is empty"),
+    "white space": (b" \n\t ", "is truncated at byte|is empty"),
+    "empty gzip": (gzip.compress(b""), "is truncated at byte 0|is empty"),
     "a number": (b"7", "holds a JSON int, not a trace"),
     "a string": (b'"traceEvents"', "holds a JSON str, not a trace"),
     "null": (b"null", "not a trace"),
@@ -93,7 +93,7 @@ NOT_TRACES = {
     "two documents": (b'{"traceEvents": []} {"traceEvents": []}', "is not JSON: Extra data at byte 20"),
     "broken in the middle": (
         rows_of(OP, OP)[:-2].encode() + b", @@@ ]}",
-        f"is not JSON: Expecting value at byte {len(rows_of(OP, OP))}, after 2 whole events",
+        f"is not JSON: Expecting value at byte {len(rows_of(OP, OP))}, after 2 complete events",
     ),
 }  # fmt: skip
 
@@ -146,8 +146,10 @@ def test_a_corrupt_gzip_names_the_byte_and_the_whole_events(capsys: pytest.Captu
     packed[-6] ^= 0xFF
     path = write_trace(tmp_path, bytes(packed), "trace.json.gz")
     line = one_error(capsys, tmp_path, "info", path)
-    assert re.search(r"gzip data is corrupt after [\d,]+ bytes of text, after \d+ whole events; --salvage", line), line
-    assert int(re.findall(r"after ([\d,]+) whole", line)[0].replace(",", "")) > 300
+    assert re.search(r"gzip data is corrupt after [\d,]+ bytes of text, after \d+ complete events; --salvage", line), (
+        line
+    )
+    assert int(re.findall(r"after ([\d,]+) complete", line)[0].replace(",", "")) > 300
 
 
 # -- files that break off ---------------------------------------------------------------------------------------------
@@ -182,7 +184,7 @@ def test_every_truncation_names_the_byte_and_the_number_of_whole_events(tmp_path
         with pytest.raises(TraceError) as caught:
             hg.read_trace(path)
         if not re.search(
-            rf"at byte [\d,]+, after {whole_events(cut)} whole events; (salvage=True|record)", str(caught.value)
+            rf"at byte [\d,]+, after {whole_events(cut)} complete events; (salvage=True|record)", str(caught.value)
         ):
             wrong.append((cut, str(caught.value)))
     assert not wrong, (len(wrong), wrong[0])
@@ -195,7 +197,7 @@ def test_a_truncated_file_is_said_to_break_off_at_its_end(tmp_path: Path, stride
         path = write_trace(tmp_path, TEXT[:cut])
         with pytest.raises(TraceError) as caught:
             hg.read_trace(path)
-        found = re.search(r"breaks off at byte ([\d,]+)", str(caught.value))
+        found = re.search(r"is truncated at byte ([\d,]+)", str(caught.value))
         if not found or not 0 <= cut - int(found[1].replace(",", "")) <= 4:
             wrong.append((cut, str(caught.value)))
     assert not wrong, (len(wrong), wrong[0])
@@ -219,16 +221,16 @@ def test_salvage_reads_what_is_whole_and_says_so(
     text = rows_of(OP, OP | {"ts": 20}, OP | {"ts": 30})
     text = text if shape == "object" else text[len('{"traceEvents": ') : -1]
     path = write_trace(tmp_path, text[: text.rindex('"dur"')])
-    assert "after 2 whole events; --salvage reads those" in one_error(capsys, tmp_path, "info", path)
+    assert "after 2 complete events; --salvage recovers them" in one_error(capsys, tmp_path, "info", path)
     status, out, err = run_command(capsys, "info", path, "--salvage", "--json", "-")
     (rank,) = json.loads(out)["ranks"]
     assert (status, rank["events"], rank["diagnostics"]["salvaged"]) == (0, 2, 1)
-    assert re.fullmatch(re.escape(str(path)) + r": .*at byte [\d,]+, 2 whole events read\n", err), err
+    assert re.fullmatch(re.escape(str(path)) + r": .*at byte [\d,]+, 2 complete events recovered\n", err), err
 
 
 def test_salvage_of_nothing_is_still_an_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = write_trace(tmp_path, '{"traceEvents": [{"ph": "X", "na')
-    assert "after 0 whole events; record the trace again" in one_error(capsys, tmp_path, "info", path, "--salvage")
+    assert "after 0 complete events; record the trace again" in one_error(capsys, tmp_path, "info", path, "--salvage")
 
 
 def test_salvage_of_a_whole_file_changes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -247,7 +249,7 @@ def test_salvage_keeps_epoch_nanoseconds(tmp_path: Path) -> None:
 def test_salvage_reads_files_that_are_also_not_strict(tmp_path: Path, odd: object) -> None:
     text = rows_of(OP | {"ts": odd}, *[OP | {"ts": n} for n in range(9)])
     path = write_trace(tmp_path, text[: text.rindex('"dur"')])
-    with pytest.raises(TraceError, match="after 9 whole events"):
+    with pytest.raises(TraceError, match="after 9 complete events"):
         hg.read_trace(path)
     trace = hg.read_trace(path, salvage=True)
     assert sorted(trace.events.index.tolist()) == [1, 2, 3, 4, 5, 6, 7, 8]
@@ -270,7 +272,7 @@ def test_every_gzip_truncation_names_the_byte_and_reads_what_is_whole(tmp_path: 
         path = write_trace(tmp_path, packed[:cut], "t.json.gz")
         readable = zlib.decompressobj(wbits=31).decompress(packed[:cut]).decode()
         count = sum(readable.find(row) >= 0 for row in texts)
-        with pytest.raises(TraceError, match=rf"gzip data breaks off at byte {cut:,}, after {count} whole events"):
+        with pytest.raises(TraceError, match=rf"gzip data is truncated at byte {cut:,}, after {count} complete events"):
             hg.read_trace(path)
         if count:
             assert len(hg.read_trace(path, salvage=True).events) == count
@@ -280,7 +282,7 @@ def test_a_truncated_zstd_file_is_one_error(capsys: pytest.CaptureFixture[str], 
     zstandard = pytest.importorskip("zstandard")
     packed = zstandard.compress(rows_of(*[OP | {"name": os.urandom(40).hex()} for _ in range(3000)]).encode())
     path = write_trace(tmp_path, packed[: len(packed) // 2], "t.json.zst")
-    assert re.search(r"breaks off|corrupt|at byte", one_error(capsys, tmp_path, "info", path))
+    assert re.search(r"truncated|corrupt|at byte", one_error(capsys, tmp_path, "info", path))
     summed = bytearray(zstandard.ZstdCompressor(write_checksum=True).compress(rows_of(OP, OP).encode()))
     summed[-1] ^= 1
     path.write_bytes(summed)

@@ -96,7 +96,7 @@ def test_files_without_a_rank_are_numbered_by_order_and_this_is_said(
     assert {rank["rank"]: Path(rank["file"]).name for rank in json.loads(out)["ranks"]} == {
         0: "a.json", 1: "c.json", 2: "b.json",
     }  # fmt: skip
-    assert err.startswith("2 files tell their rank neither in header nor name; taken by order: ")
+    assert err.startswith("2 files name no rank in their header or file name; ranks assigned by order: ")
     assert err.endswith(f": {tmp_path / 'a.json'} as rank 0, b.json as rank 2\n")
 
 
@@ -144,7 +144,7 @@ def test_many_files_without_trace_rows_are_one_line(capsys: pytest.CaptureFixtur
         (tmp_path / f"host{number}.json").write_text(HOST_TRACE)
     _, _, err = run_command(capsys, "info", tmp_path, "--json", "-")
     first = f"{tmp_path / 'host0.json'}, host1.json, host2.json, …"
-    assert err == f"5 files skipped, which hold no trace rows: {first}; give Kineto traces\n"
+    assert err == f"5 files skipped because they hold no trace events: {first}; pass Kineto traces\n"
 
 
 def test_host_traces_do_not_take_a_rank(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_broken_trace_in_a_folder_is_said_and_the_others_are_read(
     target = tmp_path / "out.json"
     status, out, err = run_command(capsys, "info", tmp_path / folder, "--json", target)
     assert (status, out, err.count("\n")) == (1, "", 1)
-    assert err.startswith(f"hta-graph: {path}: the JSON breaks off at byte ")
+    assert err.startswith(f"hta-graph: {path}: the JSON is truncated at byte ")
     assert [rank["rank"] for rank in json.loads(target.read_bytes())["ranks"]] == [0, 2, 3, 4, 5, 6, 7]
 
 
@@ -250,7 +250,7 @@ def test_a_broken_file_takes_no_rank_from_a_sound_one(capsys: pytest.CaptureFixt
     (tmp_path / "rank0_et.json").write_text(HOST_TRACE[:-5])
     status, out, err = run_command(capsys, "info", tmp_path, "--json", "-")
     assert (status, [Path(rank["file"]).name for rank in json.loads(out)["ranks"]]) == (1, ["rank0.json"])
-    assert "rank0_et.json: the JSON breaks off" in err
+    assert "rank0_et.json: the JSON is truncated" in err
 
 
 def test_a_broken_file_keeps_its_place_in_the_order(tmp_path: Path) -> None:

@@ -60,8 +60,8 @@ def test_every_cut_names_the_byte_and_the_number_of_whole_events(tmp_path: Path,
     for cut in [*range(1, len(raw), step), *range(len(raw) - len(TAIL) - 3, len(raw))]:
         path.write_bytes(raw[:cut])
         count = whole_events(cut)
-        remedy = "salvage=True reads those" if count else "record the trace again"
-        message = f"{path}: the JSON breaks off at byte {cut:,}, after {count} whole events; {remedy}"
+        remedy = "salvage=True recovers them" if count else "record the trace again"
+        message = f"{path}: the JSON is truncated at byte {cut:,}, after {count} complete events; {remedy}"
         with pytest.raises(TraceError, match=f"^{re.escape(message)}$"):
             hg.read_trace(path)
 
@@ -77,7 +77,7 @@ def test_salvage_reads_the_whole_events_of_every_cut(tmp_path: Path, shape: str,
         trace = hg.read_trace(path, salvage=True)
         count = whole_events(cut + len(HEAD) - len(head))
         assert trace.events.index.tolist() == list(range(count)), cut
-        assert trace.salvaged == f"the JSON breaks off at byte {cut:,}, {count} whole events read"
+        assert trace.salvaged == f"the JSON is truncated at byte {cut:,}, {count} complete events recovered"
         assert (trace.rank, int(trace.events.start[0])) == ((5, 1500) if shape == "document" else (None, 500))
 
 
@@ -87,14 +87,18 @@ def test_parts_and_whole_give_one_trace(tmp_path: Path, monkeypatch: pytest.Monk
     split = hg.read_trace(path, salvage=True)
     monkeypatch.setattr(json_reader, "PART_BYTES", 1 << 20)
     assert same_columns(split, hg.read_trace(path, salvage=True))
-    assert re.fullmatch(r"the gzip data breaks off at byte [\d,]+, \d+ whole events read", split.salvaged or "")
+    assert re.fullmatch(
+        r"the gzip data is truncated at byte [\d,]+, \d+ complete events recovered", split.salvaged or ""
+    )
     assert 20 < len(split.events) < 60
 
 
 def test_a_whole_text_whose_compression_breaks_off_is_whole_events(tmp_path: Path) -> None:
     path = tmp_path / "t.json.gz"
     path.write_bytes(gzip.compress(TEXT.encode())[:-3])
-    with pytest.raises(TraceError, match=r"gzip data breaks off at byte [\d,]+, after 60 whole events; salvage=True"):
+    with pytest.raises(
+        TraceError, match=r"gzip data is truncated at byte [\d,]+, after 60 complete events; salvage=True"
+    ):
         hg.read_trace(path)
     trace = hg.read_trace(path, salvage=True)
     assert (len(trace.events), len(trace.gpu_names)) == (60, 1)
@@ -117,11 +121,11 @@ def test_a_fault_that_is_not_at_the_end_is_no_break(tmp_path: Path, monkeypatch:
     path = tmp_path / "t.json"
     raw = TEXT.encode()[: ENDS[30]]
     path.write_bytes(raw.replace(b'"ts": 20.5', b'"ts": NaN', 1))
-    with pytest.raises(TraceError, match="after 31 whole events"):
+    with pytest.raises(TraceError, match="after 31 complete events"):
         hg.read_trace(path)
     trace = hg.read_trace(path, salvage=True)
     assert trace.diagnostics["rows_dropped_bad_time"] == 1
     assert not np.isin(20, trace.events.index)
     path.write_bytes(raw + b", @@@")
-    with pytest.raises(TraceError, match=r"is not JSON: Expecting value at byte .*, after 31 whole events"):
+    with pytest.raises(TraceError, match=r"is not JSON: Expecting value at byte .*, after 31 complete events"):
         hg.read_trace(path)

@@ -29,7 +29,7 @@ SHAPE_ARGUMENTS = {
     "Input Strides", "grid", "block", "blocks per SM", "warps per SM", "est. achieved occupancy %",
     "registers per thread", "shared memory", "In split size", "Out split size",
 }  # fmt: skip
-"""What tells how large tensors are, or how a kernel was launched for them."""
+"""What shows the size of tensors, or how a kernel was launched for them."""
 
 DIMENSION_ARGUMENTS = {"Input Dims", "Input dims"}
 TYPE_PATTERN = re.compile(

@@ -118,7 +118,7 @@ class AnonymizedRows:
             raise TraceError(self.trace.path, "has changed since it was read", "run the command again")
 
     def _find_base(self, times: Ints, event: Ints) -> None:
-        """Find from when the file's own times count: any event tells it."""
+        """Find from when the file's own times count: any event shows it."""
         here = np.flatnonzero((event >= 0) & (times != INVALID))
         if self._base is None and len(here):
             self._base = int(self.trace.events.start[event[here[0]]] - times[here[0]])
@@ -173,7 +173,7 @@ class AnonymizedRows:
         return {}
 
     def _viewer_names(self, row: _Row, args: dict[str, Any]) -> dict[str, Any] | None:
-        """Return what a viewer is told of a process or thread."""
+        """Return a process's or thread's metadata for viewers."""
         name, label, order = (args.get(key) for key in ("name", "labels", "sort_index"))
         if row.name == "process_name" and isinstance(name, str):
             return {"name": name if PROCESS_NAMES.fullmatch(name) else self.names.text("process", name)}

@@ -81,7 +81,7 @@ _SEARCHED: dict[str, tuple[re.Pattern[str], ...]] = {
 
 
 class Pseudonyms:
-    """Gives names that are somebody's own other ones, and counts; the same for all ranks of a job.
+    """Replaces private names by pseudonyms, and counts them; the same for all ranks of a job.
 
     Args:
         keep: categories of which all names are kept.
@@ -287,7 +287,7 @@ class IdMap:
         return change(process), change(thread)
 
     def is_on_device(self, process: Any) -> bool:
-        """Tell whether a process is a device and not the program."""
+        """Return whether a process is a device and not the program."""
         return process in self._devices and str(process) not in self._processes
 
     def stream(self, value: Any) -> Any:
@@ -308,7 +308,7 @@ class IdMap:
 
 
 def _ids_in_order(numbers: Iterable[int]) -> dict[int, int]:
-    """Number numbers anew in their order; only those that follow each other still do: Gloo's workers are told so.
+    """Renumber in order, keeping only consecutive numbers consecutive: Gloo's workers are recognized by that.
 
     >>> _ids_in_order([70312, 70313, 4, 70320])
     {4: 1000, 70312: 1002, 70313: 1003, 70320: 1005}

@@ -121,14 +121,14 @@ CPP_WORDS = re.compile(
 UNNAMED = re.compile(r"\(anonymous namespace\)::|\{lambda\([^{}]*\)#\d+\}|\{unnamed\w*#\d+\}")
 IDENTIFIERS = re.compile(r"(?<![\w:])[A-Za-z_]\w*(?:::~?\w+)*")
 LONGEST_NAME = 20_000
-"""Characters: a longer name is not looked through, and counts as somebody's own."""
+"""Characters: a longer name is not examined and counts as private."""
 
 _COMPILED = {kind: re.compile(shape) for kind, shape in PUBLIC_SHAPES.items()}
 
 
 @lru_cache(maxsize=1 << 16)
 def is_public(kind: EventKind, name: str) -> bool:
-    """Tell whether a name of a kind of event is one that everybody can know.
+    """Return whether a name of a kind of event is one that everybody can know.
 
     >>> is_public(EventKind.CPU_OP, "aten::mm"), is_public(EventKind.CPU_OP, "acme::secret_attention")
     (True, False)
@@ -143,7 +143,7 @@ def is_public(kind: EventKind, name: str) -> bool:
 
 
 def _is_public_cpp(name: str) -> bool:
-    """Tell whether every identifier of a C++ name is that of a public library or of the language.
+    """Return whether every identifier of a C++ name is that of a public library or of the language.
 
     >>> _is_public_cpp("void at::native::(anonymous namespace)::Cat<float, 4ul>(float*, at::Tensor const&)")
     True

@@ -231,7 +231,7 @@ class CounterTrack:
     Attributes:
         name: the track's name.
         argument: what the number is called.
-        id: tells tracks of one name apart; none if there is one. It is written as text: Perfetto takes tracks whose
+        id: distinguishes tracks of one name; none if there is one. It is written as text: Perfetto takes tracks whose
             ids are numbers for one.
         process: the id of the process that the track stands in; a GPU is the process with its number.
         time: when the number changes.

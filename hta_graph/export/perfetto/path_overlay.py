@@ -89,7 +89,7 @@ def runs_with_arrows(path: CriticalPath, base_ns: int) -> Ints:
 
 
 def runs_before_crossings(path: CriticalPath, base_ns: int) -> Ints:
-    """Return the runs after which the path goes on at another rank, where a viewer draws both; the longest first."""
+    """Return the runs after which the path continues on another rank, if a viewer draws both; the longest first."""
     runs = path.runs
     visible = is_visible(runs.start, runs.end, base_ns)
     crossing = np.flatnonzero((runs.part[1:] != runs.part[:-1]) & visible[1:] & visible[:-1])
@@ -160,7 +160,7 @@ class OverlayTarget:
 
 @dataclass(frozen=True)
 class PathArrows:
-    """The runs of a path with an arrow to or from their event, and those after which it goes on at another rank."""
+    """The runs of a path with an arrow to or from their event, and those after which it continues on another rank."""
 
     to_events: Ints
     crossings: Ints
@@ -341,7 +341,7 @@ def _title_of_run(known: Record) -> str:
 
 
 def _is_lag(known: Record) -> bool:
-    """Tell whether nobody works; a launching call does until it returns, though its edge is that of the launch."""
+    """Return whether no work is running; a launch call works until it returns, though its edge is a launch edge."""
     calls = known["edge"] == EdgeKind.LAUNCH.label and known["bound_by"] == BoundBy.CPU_BOUND.label
     return known["edge"] in LAG_KINDS and not calls
 
@@ -365,7 +365,7 @@ PERFETTO_URL = (
 
 @dataclass(frozen=True)
 class OverlayCounts:
-    """What an overlay shows: segments of the path as so many runs, arrows, and how many the limit left out."""
+    """What an overlay shows: the number of runs of the path, of arrows, and of those above the limit."""
 
     segments: int
     runs: int
@@ -376,8 +376,8 @@ class OverlayCounts:
 def overlay_bytes(path: CriticalPath, *, arrows: int = ARROW_LIMIT) -> bytes:
     """Return the path's trace as JSON with the path's rows behind its own, which stay as they are.
 
-    Of a job the rows of all ranks stand in one text, in job time, and each rank's processes and arrows have numbers
-    that no other rank has; the path has a track for each rank that it runs on, and arrows from one to the other.
+    For a job, one text holds the events of all ranks in job time, and each rank's processes and arrows have their own
+    numbers; the path has a track for each rank that it runs on, and arrows from one to the other.
 
     A process of its own, on top, has one track: slices of a class, called and so coloured by it, and in each the runs
     of segments that it consists of, called by what the time belongs to. Arrows join runs to the events that own them
@@ -385,7 +385,7 @@ def overlay_bytes(path: CriticalPath, *, arrows: int = ARROW_LIMIT) -> bytes:
 
     Args:
         path: the critical path; its trace's file is read again.
-        arrows: draw at most so many arrows, those at the longest runs.
+        arrows: maximum number of arrows; the longest runs get them.
 
     Raises:
         TraceError: the file is gone or has changed.

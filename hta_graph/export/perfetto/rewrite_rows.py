@@ -21,7 +21,7 @@ from hta_graph.text.formatting import microseconds
 from hta_graph.trace.timestamps import INVALID, nanoseconds
 
 MAX_PROCESSES_PER_RANK = 1000
-"""Ranks' processes are sorted rank by rank: each rank has room for so many."""
+"""Ranks' processes are sorted rank by rank: processes that each rank has room for."""
 
 ABSENT = msgspec.Raw(b"")
 Splice = tuple[msgspec.Raw, str]

@@ -26,12 +26,12 @@ def test_errors_are_counted_by_cause_and_ranks_added_up(capsys: pytest.CaptureFi
     assert status == 1
     assert err.splitlines()[2:] == [
         (
-            f"hta-graph: {folder / 'file_00007.json'}: the JSON breaks off at byte 69, after 0 whole events; "
+            f"hta-graph: {folder / 'file_00007.json'}: the JSON is truncated at byte 69, after 0 complete events; "
             "record the trace again"
         ),
         (
             "hta-graph: … and 2 more files that cannot be read: 1 × is empty, "
-            "1 × is not JSON: Expecting value at byte … after … whole events; info --json FILE lists them"
+            "1 × is not JSON: Expecting value at byte … after … complete events; info --json FILE lists them"
         ),
     ]
     assert out.count("events in") == 1

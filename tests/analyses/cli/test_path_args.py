@@ -87,7 +87,7 @@ def test_no_input_is_overwritten(capsys: pytest.CaptureFixture[str], here: Path,
     for at, output in enumerate(output for output in command.outputs if not output.is_folder):
         # Each output meets names of another kind.
         for name in named[at % 2 :: 2]:
-            refused(capsys, here, with_target(command, output, name), "is an input, which is never overwritten")
+            refused(capsys, here, with_target(command, output, name), "is an input, and inputs are never overwritten")
 
 
 @by_name
@@ -102,7 +102,10 @@ def test_no_folder_with_an_input_is_written_anew(
             for folder in (path.parent, path.parent / "..", here, "up", f"up/here/{path.parent}"):
                 arguments = [*with_target(command, output, str(folder)), *forced]
                 refused(
-                    capsys, here, arguments, "an input, which is never overwritten" if "/.." not in str(folder) else ""
+                    capsys,
+                    here,
+                    arguments,
+                    "an input, and inputs are never overwritten" if "/.." not in str(folder) else "",
                 )
 
 
@@ -146,7 +149,7 @@ def test_no_two_outputs_are_one_file(capsys: pytest.CaptureFixture[str], here: P
             given = [Output(output.flag, False, name, name) for output, name in zip((one, other), names, strict=True)]
             needed = [more for more in command.beside(one) if more.flag not in (one.flag, other.flag)]
             if "-" not in names or not (one.is_folder or other.is_folder):
-                refused(capsys, here, command.arguments([*given, *needed]), "two outputs would be written there", 2)
+                refused(capsys, here, command.arguments([*given, *needed]), "two outputs have this name", 2)
 
 
 @by_name
@@ -159,7 +162,7 @@ def test_no_output_lies_in_a_folder_that_is_written_anew(
         for other in (output for output in command.outputs if not output.is_folder):
             for name in ("new/x.json", "link/x.json"):
                 given = [Output(folder.flag, True, "new", "new"), Output(other.flag, False, name, name)]
-                refused(capsys, here, command.arguments(given), "lies in new, which is written anew", 2)
+                refused(capsys, here, command.arguments(given), "lies in new, which is replaced", 2)
 
 
 def test_nothing_is_said_of_what_goes_nowhere(capsys: pytest.CaptureFixture[str], here: Path) -> None:

@@ -259,7 +259,7 @@ def test_nothing_is_written_over_another_rank(tmp_path: Path) -> None:
         lambda: found.get_frequent_cuda_kernel_sequences("aten", tmp_path, 1, rank=0),
         lambda: found.overlay_critical_path_analysis(0, path, str(tmp_path)),
     ):
-        with pytest.raises(OutputError, match="is an input, which is never overwritten"):
+        with pytest.raises(OutputError, match="is an input, and inputs are never overwritten"):
             write()
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
