@@ -39,12 +39,12 @@ INDEX: tuple[IndexEntry, ...] = (
     ),
     IndexEntry(
         name='idle-time',
-        help='Why the GPU has nothing to run: by cause, by the wait or operator behind it, per gap and per stream.',
-        more='Each gap has a cause: no work was launched yet, a launch was late, a kernel waited for another stream.',
+        help='Find why the GPU is idle: by cause, by the wait or operator behind it, per gap and per stream.',
+        more='Each gap has a cause: no work was launched, a launch was late, or a kernel waited for another stream.',
         examples=('idle-time trace.json.gz', 'idle-time job --step 2'),
         flags=(
-            Flag(argument='launch_gap_us', reader='microseconds', meaning='a gap shorter than this after a launch in time is usual, in µs', default=30.0),
-            Flag(argument='data_load', reader='text', meaning='regular expressions of data-loading rows', default=(), many=True),
+            Flag(argument='launch_gap_us', reader='microseconds', meaning='treat shorter gaps after a launch in time as usual, in µs', default=30.0),
+            Flag(argument='data_load', reader='text', meaning='regular expressions of data-loading events', default=(), many=True),
         ),
         module='analyses.questions.idle_time',
     ),
@@ -145,8 +145,8 @@ INDEX: tuple[IndexEntry, ...] = (
     ),
     IndexEntry(
         name='stragglers',
-        help='Which ranks the others wait for.',
-        more='A rank that comes last makes the others wait; what it did meanwhile is the cause.',
+        help='Find the ranks that delay the others, and why.',
+        more='The rank that arrives last at a collective makes the others wait; what it does meanwhile is the cause.',
         examples=('stragglers job', 'stragglers job --per-step', 'stragglers job --json -'),
         page='which_rank.md',
         from_summaries='with causes',
@@ -154,8 +154,8 @@ INDEX: tuple[IndexEntry, ...] = (
     ),
     IndexEntry(
         name='collectives',
-        help='Who came last to each collective of several ranks, how long the others waited, how long it transferred.',
-        more='Clocks of ranks are compared by what these did together, and corrected where that contradicts them.',
+        help='Collectives across ranks: which rank arrives last, how long the others wait, and the transfer rate.',
+        more='Clocks of ranks are checked against the collectives they share, and corrected where these contradict them.',
         examples=('collectives job', 'collectives job --step 2 --csv collectives.csv'),
         page='ranks.md',
         from_summaries='yes',

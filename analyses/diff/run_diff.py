@@ -135,7 +135,7 @@ def _closing_lines(found: Comparison[Side]) -> list[str]:
         labels = " and ".join(f"{side.path.window.label} of the {name}" for name, side in found.sides.items())
         said.append(f"Tables are medians over the steps, but for kernels in order: {labels}, the median ones.")
     for name, side in found.sides.items():
-        said += [f"{name}: {line}." for line in rows_after_lines(side.path.window)]
+        said += [f"{name}: {line}" for line in rows_after_lines(side.path.window)]
     return said
 
 

@@ -157,7 +157,7 @@ def _is_advice(finding: PathFinding) -> bool:
 
 def _card(facts: PathFacts, finding: PathFinding) -> Card:
     saved = finding.saves_at_most_ns if finding.saves_ns is None else finding.saves_ns
-    details = [words.sentence(finding.text)]
+    details = [words.sentence(text) for text in (finding.text, finding.detail) if text]
     if finding.saves_ns is not None and finding.saves_at_most_ns is not None:
         details.append(words.at_most(facts.timed(finding.saves_at_most_ns)))
     saving = words.saves(facts.timed(saved), at_most=finding.saves_ns is None) if saved else words.NO_SAVING
@@ -166,9 +166,8 @@ def _card(facts: PathFacts, finding: PathFinding) -> Card:
 
 def _action(finding: PathFinding) -> str:
     """Return what to do, in one line."""
-    action: str = getattr(finding, "action", "")
-    if action:
-        return clipped(action, LONGEST_ACTION).rstrip(".")
+    if finding.action:
+        return clipped(finding.action, LONGEST_ACTION)
     if finding.rule == "held_up_by_rank":
         return words.bring_rank_up(finding.evidence["rank"])
     return clipped(words.capitalized(re.split(r"\. |; |, ", finding.text, maxsplit=1)[0]), LONGEST_ACTION)
@@ -185,7 +184,7 @@ def _opportunity_card(facts: PathFacts, one: Opportunity) -> Card:
 
 def _finding_text(finding: PathFinding, path: CriticalPath) -> str:
     """Return a finding as a sentence, with what it saves."""
-    said = words.sentence(finding.text)
+    said = words.sentence(finding.sentences)
     saved = finding.saves_at_most_ns if finding.saves_ns is None else finding.saves_ns
     if not saved:
         return said

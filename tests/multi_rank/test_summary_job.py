@@ -91,7 +91,7 @@ def test_time_on_paths_is_told_by_host(capsys: pytest.CaptureFixture[str], job_o
     for command in (["critical-path"], ["what-if", "--scale", "rank:5=0.5"]):
         status, text, _ = run_command(capsys, command[0], job_of("clocks"), *command[1:])
         assert status == 0
-        assert re.search("the same by host\n(.*\n)+?.*ms.*node[01]", text), text
+        assert re.search("critical path by host\n(.*\n)+?.*ms.*node[01]", text), text
 
 
 @pytest.mark.slow

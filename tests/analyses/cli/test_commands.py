@@ -377,11 +377,13 @@ def test_table_says_in_a_few_lines_what_bounds_the_step(capsys: pytest.CaptureFi
     status, out, err = run_command(capsys, "critical-path", trace_file)
     assert (status, err) == (0, "")
     head = "\n".join(out.splitlines()[:7])
-    assert out.startswith("rank 3: step 1 takes 150.0 µs; for 67% of it the GPU computes")
+    assert out.startswith("step 1: bound by GPU compute (67% of the critical path); latency 150.0 µs")
     assert "trace.json, rank 3" in head
     assert "ProfilerStep#1: latency 0.150 ms, from its start to the end of its last work" in head
-    assert "iteration 0.150 ms, from the end of the work before it to that of its own; 0.100 ms on the CPU" in head
-    assert "unexplained: nothing" in head
+    assert (
+        "iteration 0.150 ms, from the end of the previous step's work to the end of this step's work; 0.100 ms" in head
+    )
+    assert "Unexplained: 0 ms" in head
 
 
 def test_table_says_what_is_unexplained_as_plainly(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -389,7 +391,7 @@ def test_table_says_what_is_unexplained_as_plainly(capsys: pytest.CaptureFixture
     trace.call("cudaStreamSynchronize", 0, 150)
     trace.op("next", 150, 200)
     _, out, _ = run_command(capsys, "critical-path", trace.write(tmp_path / "trace.json"))
-    assert "unexplained: 0.150 ms, 75.0%" in "\n".join(out.splitlines()[:7])
+    assert "Unexplained: 0.150 ms (75.0%)" in "\n".join(out.splitlines()[:7])
 
 
 def test_names_cannot_break_or_colour_the_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

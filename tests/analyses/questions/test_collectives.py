@@ -304,6 +304,6 @@ def test_it_concludes_how_much_is_waiting_and_for_whom(tmp_path: Path) -> None:
     first = rank_trace(0, [(10, 30), (40, 70)], Collective_name="allreduce", Process_Group_Name="0", Seq=[1, 2], **args)
     late = rank_trace(1, [(20, 30), (60, 70)], Collective_name="allreduce", Process_Group_Name="0", Seq=[1, 2], **args)
     found = collectives_module.answer(scopes_of(tmp_path, first, late))
-    waits = "43% of the time in collectives is waiting for the last rank (30.0 µs of 70.0 µs, of all ranks)"
-    assert found.conclusion == [f"{waits}; rank 1 causes 100% of that: it comes last to 2 of 2 collectives"]
+    waits = "43% of the time in collectives is waiting for the last rank (30.0 µs of 70.0 µs, all ranks)"
+    assert found.conclusion == [f"{waits}; rank 1 causes 100% of it, arriving last in 2 of 2 collectives"]
     assert collectives_module.answer(scopes_of(tmp_path, first)).conclusion == []

@@ -54,7 +54,7 @@ def test_what_is_printed_is_folded_and_json_is_whole(
     monkeypatch.setattr(critical_path, "STEPS_LISTED", 3)
     trace = steps_with_a_slow_one(tmp_path)
     _, out, _ = run_command(capsys, "critical-path", trace, "--per-step")
-    assert "and 6 usual steps more; --json FILE lists all" in out
+    assert "… and 6 more usual steps; --json FILE lists all" in out
     assert "aten::mm" in out  # what the slow one has more of
     found = json.loads(run_command(capsys, "critical-path", trace, "--per-step", "--json", "-")[1])
     assert [row["step"] for row in found["steps"]] == list(range(9))

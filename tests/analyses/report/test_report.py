@@ -174,15 +174,15 @@ def test_the_verdict_is_about_the_slowest_rank(tmp_path: Path) -> None:
         paths[rank] = hg.critical_path(trace.graph(tmp_path / str(rank)), hg.whole())
     among, bound, largest, known = verdict(paths)
     assert among == "Rank 1 is the slowest of 2: 90.0 µs, the others 40.0 µs (median)."
-    assert bound == "The whole trace takes 90.0 µs; for 97% of it the GPU computes."
-    assert largest == "The largest item on the critical path is kernel_1 (GPU computes): 0.087 ms in 1 call."
-    assert known == "Unexplained: nothing, every nanosecond has a cause."
+    assert bound == "Rank 1, whole trace: bound by GPU compute (97% of the critical path); length 90.0 µs."
+    assert largest == "Largest item on the critical path: kernel_1 (GPU compute), 0.087 ms in 1 call."
+    assert known == "Unexplained: 0 ms."
 
 
 @pytest.mark.parametrize(
     ("lengths", "said"),
     [
-        ((100, 100.2), "The 2 ranks are alike: 100.0 µs to 100.2 µs."),
+        ((100, 100.2), "The 2 ranks take about the same time: 100.0 µs to 100.2 µs."),
         ((60, 99, 100), "The 3 ranks take 60.0 µs to 100.0 µs; none stands out as the slowest."),
         ((60, 70, 100), "Rank 2 is the slowest of 3: 100.0 µs, the others 60.0 µs (median)."),
     ],

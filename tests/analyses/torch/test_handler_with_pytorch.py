@@ -155,7 +155,7 @@ with profile(on_trace_ready=trace_handler("traces"), **options()):
 """,
     )
     assert files_in(tmp_path / "traces") == ["step-0/rank-0.json.gz"]
-    assert said.startswith("rank 0: the whole trace takes "), said
+    assert said.startswith("whole trace: "), said
 
 
 def test_a_full_disk_costs_the_recording_and_not_the_training(tmp_path: Path) -> None:

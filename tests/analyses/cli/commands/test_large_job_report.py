@@ -74,7 +74,7 @@ def test_what_the_job_tells_is_that_of_whole_graphs(capsys: pytest.CaptureFixtur
         "Timeline, rank 2",
     ]
     assert "Collectives" not in sections
-    assert "rank 2, which holds up the job; rank 1, a typical one" in sections["Ranks in detail"]
+    assert "rank 2, which delays the job; rank 1, a typical rank" in sections["Ranks in detail"]
     (steps,) = page_tables(sections["Steps"]).items()
     assert steps[0] == "Steps"
 
@@ -127,7 +127,7 @@ def test_of_many_ranks_the_worst_are_listed_and_the_page_stays_small(
     assert [row[0] for row in ranks[-2:]] == ["median", "p95"]
     injected = read_truth(job_of("cut"))["injected"]["rank"]
     assert ranks[1][0] == str(injected)
-    assert f"rank {injected}, which holds up the job" in sections["Ranks in detail"]
+    assert f"rank {injected}, which delays the job" in sections["Ranks in detail"]
     assert "When each of 40 ranks waits for others" in sections["Waiting"]
     assert max(len(rows) for text in sections.values() for rows in page_tables(text).values()) <= 101
     assert (tmp_path / "r.html").stat().st_size < 300_000
