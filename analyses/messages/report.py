@@ -49,12 +49,14 @@ def page_title(headline: str, run: str) -> str:
     return f"{headline} – {run}"
 
 
-def headline(window: Window, bound: str, rank: str, delaying: int | None) -> str:
+def headline(window: Window, bound: str, rank: int | None, delaying: int | None) -> str:
     """Name what bounds a window, and which rank."""
+    cause = "mostly unexplained" if bound == "unexplained" else f"bound by {bound}"
+    cause += "" if rank is None else f" on rank {rank}"
     name = capitalized(window_name(window).removeprefix("the "))
     if delaying is not None:
-        return f"{name}: rank {delaying} delays the others; bound by {bound}{rank}"
-    return f"{name}: bound by {bound}{rank}"
+        return f"{name}: rank {delaying} delays the others; {cause}"
+    return f"{name}: {cause}"
 
 
 def empty_headline(window: Window) -> str:
@@ -115,7 +117,7 @@ def at_most(text: str) -> str:
 
 def bring_rank_up(rank: int) -> str:
     """Name the remedy for a rank that delays the others."""
-    return f"Bring rank {rank} up to the speed of the other ranks"
+    return f"Bring rank {rank} up to the others' speed"
 
 
 def speed_up(name: str) -> str:
@@ -155,7 +157,7 @@ OPEN_TIMELINE = "Open the timeline"
 def picture_title(window: Window, graph: DependencyGraph) -> str:
     """Name the picture."""
     ranks = len(graph.rank_graphs)
-    of_job = f" through {ranks:,} ranks" if ranks > 1 else ""
+    of_job = f", {ranks:,} ranks" if ranks > 1 else ""
     return f"Critical path of {window_name(window)}{of_job}"
 
 

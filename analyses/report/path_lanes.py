@@ -35,7 +35,7 @@ MOST_CHANGES = 80
 """The number of changes of lane that are drawn, those next to the longest segments."""
 LEVELS = 3
 """Shades of grey for other work."""
-TICKS, LAST_TICK = 8, 0.96
+TICKS, LAST_TICK = 8, 0.94
 """The most ticks, and the share of the window behind which a label would be cut."""
 ROW, BAR, STRIP = 26, 14, 18
 """The heights of a row, of a bar in it, and of the whole path on top."""

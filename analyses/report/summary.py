@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,7 +24,8 @@ from hta_graph.what_if.opportunities import Opportunity
 
 MOST_CARDS = 3
 ADVICE = {rule.name for rule in ADVICE_RULES}
-LONGEST_ACTION = 110
+LONGEST_ACTION = 90
+"""Longer actions would take more than two lines of a card."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _headline(facts: PathFacts) -> str:
     if not path.length_ns:
         return words.empty_headline(path.window)
     largest, place = _largest_class(path), straggler_index(path)
-    rank = facts.on_rank(facts.segments_in_classes(BoundBy[largest.upper()]))
+    rank = facts.main_rank(facts.segments_in_classes(BoundBy[largest.upper()]))
     delaying = path.graph.rank_graphs[place].rank if place >= 0 else None
     return words.headline(path.window, page_labels(path.graph)[largest], rank, delaying)
 
@@ -157,20 +157,22 @@ def _is_advice(finding: PathFinding) -> bool:
 
 def _card(facts: PathFacts, finding: PathFinding) -> Card:
     saved = finding.saves_at_most_ns if finding.saves_ns is None else finding.saves_ns
-    details = [words.sentence(text) for text in (finding.text, finding.detail) if text]
+    action, rest = _action(finding)
+    details = [words.sentence(text) for text in (rest, finding.text, finding.detail) if text]
     if finding.saves_ns is not None and finding.saves_at_most_ns is not None:
         details.append(words.at_most(facts.timed(finding.saves_at_most_ns)))
     saving = words.saves(facts.timed(saved), at_most=finding.saves_ns is None) if saved else words.NO_SAVING
-    return Card(_action(finding), saving, words.confidence(finding.confidence), details, saved or 0)
+    return Card(action, saving, words.confidence(finding.confidence), details, saved or 0)
 
 
-def _action(finding: PathFinding) -> str:
-    """Return what to do, in one line."""
-    if finding.action:
-        return clipped(finding.action, LONGEST_ACTION)
+def _action(finding: PathFinding) -> tuple[str, str]:
+    """Return what to do, in one line, and what a long one leaves to the details."""
     if finding.rule == "held_up_by_rank":
-        return words.bring_rank_up(finding.evidence["rank"])
-    return clipped(words.capitalized(re.split(r"\. |; |, ", finding.text, maxsplit=1)[0]), LONGEST_ACTION)
+        return words.bring_rank_up(finding.evidence["rank"]), ""
+    if len(finding.action) <= LONGEST_ACTION:
+        return finding.action, ""
+    action, _, rest = finding.action.partition(": ")
+    return clipped(action, LONGEST_ACTION), rest or finding.action
 
 
 def _opportunity_card(facts: PathFacts, one: Opportunity) -> Card:
