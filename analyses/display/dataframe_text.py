@@ -101,8 +101,14 @@ def _without_zero_rows(frame: pd.DataFrame) -> pd.DataFrame:
     amounts = amounts[[name for name in amounts if not _is_name_column(str(name))]]
     if not len(amounts.columns) or not set(KEYS) & set(frame):
         return frame
-    is_told = amounts.fillna(0).to_numpy().any(axis=1)
-    return frame.loc[is_told] if is_told.any() else frame
+    has_amount = amounts.fillna(0).to_numpy().any(axis=1)
+    return frame.loc[has_amount] if has_amount.any() else frame
+
+
+def _with_labels(frame: pd.DataFrame) -> pd.DataFrame:
+    """Replace keys of classes and causes by their labels."""
+    keys = [name for name in KEYS if name in frame and frame[name].isin(SHORT).any()]
+    return frame.assign(**{name: frame[name].map(lambda key: SHORT.get(key, key)) for name in keys})
 
 
 def _without_constants(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

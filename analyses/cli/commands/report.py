@@ -75,7 +75,7 @@ def _report_of_graphs(
     graphs: Mapping[int, DependencyGraph], window_args: WindowArgs, options: argparse.Namespace
 ) -> None:
     """Write the page of ranks that are held in full."""
-    from analyses.advice.verdict import representative_rank, verdict_document
+    from analyses.advice.verdict import verdict_document
     from analyses.scope import in_window
     from hta_graph.paths.critical_path import critical_path
 
@@ -89,14 +89,16 @@ def _report_of_graphs(
         return
     from analyses.questions.stragglers import answer as stragglers
     from analyses.report.report import report_page, steps_of_report
+    from analyses.report.summary import detailed_rank
 
     begin_stage("writing the report")
     scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
-    slowest = representative_rank(paths, job)
-    steps = {slowest: steps_of_report(paths[slowest], patterns)}
-    link = _write_overlay(paths[slowest], options)
+    detailed = detailed_rank(paths, job)
+    steps = steps_of_report(job or paths[detailed], patterns)
+    link = _write_overlay(paths[detailed], options)
     causes = stragglers(scopes).tables["causes"] if job else None
-    _write_page(report_page(scopes, paths, overlay=link, steps=steps, job=job, causes=causes), options)
+    page = report_page(scopes, paths, overlay=link, steps=steps, job=job, causes=causes, data_load=patterns or ())
+    _write_page(page, options)
 
 
 def _report_of_summaries(job: JobGraph, window_args: WindowArgs, options: argparse.Namespace) -> None:
@@ -120,9 +122,9 @@ def _report_of_summaries(job: JobGraph, window_args: WindowArgs, options: argpar
     begin_stage("writing the report")
     scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
     first = paths[next(iter(many.shown_as))]
-    steps, own_steps = (steps_of_report(path, patterns) for path in (many.path, first))
+    steps = steps_of_report(many.path, patterns)
     link = _write_overlay(first, options)
-    page = large_job_page(many, scopes, paths, steps=steps, own_steps=own_steps, overlay=link)
+    page = large_job_page(many, scopes, paths, steps=steps, overlay=link, data_load=patterns or ())
     _write_page(page, options)
 
 
