@@ -100,7 +100,7 @@ INDEX: tuple[IndexEntry, ...] = (
     IndexEntry(
         name='roofline',
         help="Operator FLOP/s and bandwidth against the GPU's limits, MFU, and estimated savings.",
-        more='Requires a trace recorded with record_shapes=True. For a GPU with unknown peaks, rates are shown without limits.',
+        more="Requires a trace recorded with record_shapes=True. Limits are left out if the GPU's peaks are unknown.",
         examples=('roofline trace.json.gz', 'roofline job --step 2 --peaks MI300X', 'roofline trace.json.gz --plot page.html'),
         page='how_to/measure_efficiency.md',
         flags=(
@@ -132,7 +132,7 @@ INDEX: tuple[IndexEntry, ...] = (
         more='Frames and modules require a trace recorded with with_stack=True.',
         examples=('attribution trace.json.gz', 'attribution trace.json.gz --by module'),
         flags=(
-            Flag(argument='by', reader='text', meaning='operator, frame, module, annotation, module-class, or activity (one row per activity)', default='operator', choices=('operator', 'frame', 'module', 'annotation', 'module-class', 'activity'), value='KIND'),
+            Flag(argument='by', reader='text', meaning='operator, frame, module, annotation, module-class; or activity to list every activity', default='operator', choices=('operator', 'frame', 'module', 'annotation', 'module-class', 'activity'), value='KIND'),
         ),
         module='analyses.questions.attribution',
     ),

@@ -673,7 +673,7 @@ TABLES = {
 ANALYSIS = Analysis(
     name="roofline",
     help="Operator FLOP/s and bandwidth against the GPU's limits, MFU, and estimated savings.",
-    more="Requires a trace recorded with record_shapes=True. For a GPU with unknown peaks, rates are shown without limits.",
+    more="Requires a trace recorded with record_shapes=True. Limits are left out if the GPU's peaks are unknown.",
     question="how close are operators to the GPU's limits (FLOP/s, bandwidth, MFU), and what would be saved there?",
     examples=(
         "roofline trace.json.gz",
