@@ -103,8 +103,8 @@ def _without_zero_rows(frame: pd.DataFrame) -> pd.DataFrame:
     amounts = amounts[[name for name in amounts if not _is_name_column(str(name))]]
     if not len(amounts.columns) or not set(KEYS) & set(frame):
         return frame
-    is_told = amounts.fillna(0).to_numpy().any(axis=1)
-    return frame.loc[is_told] if is_told.any() else frame
+    rows = np.flatnonzero(amounts.fillna(0).to_numpy().any(axis=1))
+    return frame.iloc[rows] if len(rows) else frame
 
 
 def _without_constants(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
