@@ -70,7 +70,7 @@ def _run_sequences(options: argparse.Namespace) -> None:
         marks = kernel_sequences.write_sequence_overlay(
             scopes[0], options.overlay, operator, min_pattern_len, options.top_k
         )
-        say(f"{options.overlay}: {marks:,} marks; open it in ui.perfetto.dev")
+        say(f"{options.overlay}: {marks:,} marks; open it at ui.perfetto.dev")
 
 
 def run_memory_timeline(entry: IndexEntry, options: argparse.Namespace) -> None:

@@ -455,7 +455,7 @@ def _conversion_lines(conversion: Conversion) -> list[Line]:
         ]
         for found in conversion.ranks
     ]  # fmt: skip
-    return table(rows, ("npu", "rank", "nodes", "measured", "simulated", "apart", "CPU delays", "GPU delays"))
+    return table(rows, ("npu", "rank", "nodes", "measured", "simulated", "difference", "CPU delays", "GPU delays"))
 
 
 def _simulation_lines(result: Simulation) -> list[Line]:
@@ -470,7 +470,7 @@ def _simulation_lines(result: Simulation) -> list[Line]:
         ]
         for found in result.ranks
     ]  # fmt: skip
-    return table(rows, ("npu", "rank", "executed", "measured", "simulated", "apart"))
+    return table(rows, ("npu", "rank", "executed", "measured", "simulated", "difference"))
 
 
 def _statistics_lines(found: LogStatistics) -> list[Line]:

@@ -57,7 +57,7 @@ def _write_traces(target: str) -> None:
         for name, (bundled, _) in TRACES.items():
             source, copy = Path(sample) / bundled, new / name
             (shutil.copytree if source.is_dir() else shutil.copyfile)(source, copy)
-    print_lines(["simulated traces:", *(f"  {target}/{name:16} {what}" for name, (_, what) in TRACES.items())])
+    print_lines(["simulated traces:", *(f"  {target}/{name:17} {what}" for name, (_, what) in TRACES.items())])
 
 
 def _write_demo(ranks: RankInputs, overlay: str, picture: str, page: str) -> None:
@@ -78,7 +78,7 @@ def _write_demo(ranks: RankInputs, overlay: str, picture: str, page: str) -> Non
     print_lines(
         [
             "files written:",
-            f"  {overlay}   open it in ui.perfetto.dev",
+            f"  {overlay}   open it at ui.perfetto.dev",
             f"  {picture}       picture of the path",
             f"  {page}  open it in a browser",
         ]

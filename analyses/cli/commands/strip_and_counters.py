@@ -205,7 +205,7 @@ def _run_counters(options: argparse.Namespace) -> None:
         tracks = counter_tracks(scope, [options.only] if options.only else COUNTER_SERIES)
         points = write_counters(scope.graph.trace, tracks, target)
         counted = f"{points:,} points on {len(tracks)} counter tracks"
-        print_lines([f"{target}: {counted}; open it in ui.perfetto.dev" if points else f"{target}: {scope.missing()}"])
+        print_lines([f"{target}: {counted}; open it at ui.perfetto.dev" if points else f"{target}: {scope.missing()}"])
 
 
 def _output_files(place: Location, paths: list[Location]) -> list[Location]:

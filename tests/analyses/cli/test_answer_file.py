@@ -47,7 +47,7 @@ def test_a_text_without_formats_goes_to_any_file(tmp_path: Path, capsys: pytest.
         (["-o", "a.csv"], "a.csv: this command writes .json or text; name another file", 2),
         (["-o", "a.json", "--json", "b.json"], "a.json: --json names this output too; omit one of them", 2),
         (["-o", "a.txt", "--json", "b.json"], "a.txt: --json leaves no text to write there; omit one of them", 2),
-        (["-o", "trace.json"], "trace.json: is an input, which is never overwritten", 1),
+        (["-o", "trace.json"], "trace.json: is an input", 1),
         (["-o", "none/a.txt"], "none/a.txt: its folder does not exist", 1),
     ],
     ids=lambda item: " ".join(item) if isinstance(item, list) else "",

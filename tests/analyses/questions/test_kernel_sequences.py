@@ -189,7 +189,7 @@ def test_the_command_prints_and_marks(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["kernel-sequences", str(source), "--operator", "linear", "--overlay", str(target)]) == 0
     shown = capsys.readouterr()
     assert "a → b → c" in shown.out
-    assert shown.err == f"{target}: 16 marks; open it in ui.perfetto.dev\n"
+    assert shown.err == f"{target}: 16 marks; open it at ui.perfetto.dev\n"
     assert len(written(target)) > len(written(source))
     assert main(["kernel-sequences", str(source), "--operator", "linear", "--overlay", str(source)]) == 1
     both = [str(source), str(tmp_path / "u.json")]
