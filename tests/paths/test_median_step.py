@@ -124,7 +124,7 @@ def test_the_answer_names_the_default_and_shows_the_steps(capsys: pytest.Capture
     assert "ProfilerStep#3 is the median of 3 of 4 steps" in err
     _, out, _ = run_command(capsys, "diff", path, path)
     assert "over 3 and 3 steps" in out
-    assert "ProfilerStep#3 (GPU window) of the test, the median ones" in out
+    assert "kernels in order compares the median steps (ProfilerStep#3 before, ProfilerStep#3 after)" in out
     assert run_command(capsys, "report", path, "-o", tmp_path / "page.html")[0] == 0
     assert "cudaMalloc 0.250 ms: warm-up" in (tmp_path / "page.html").read_text(encoding="utf-8")
 

@@ -226,7 +226,7 @@ def test_steps_choose_collectives_by_their_launch_on_the_last_rank(tmp_path: Pat
     assert hta_profiler_steps(hta_scopes({scope.rank: scope.graph for scope in scopes})) == [3, 4]
     assert [hta_potential_stragglers(scopes, [number], num_candidates=2) for number in (3, 4, 5)] == [[1], [0], [1]]
     assert hta_potential_stragglers(scopes, [3, 4], num_candidates=2) == [1, 0]
-    with pytest.raises(QueryError, match="there are: 3, 4, 5"):
+    with pytest.raises(QueryError, match="the steps are: 3, 4, 5"):
         hta_potential_stragglers(scopes, [9], num_candidates=2)
     stepwise = [item for scope in scopes for item in per_step(scope.rank, scope.graph)]
     found = stragglers_module.answer(stepwise)
