@@ -89,7 +89,7 @@ def _link_rates(graph: DependencyGraph, work: Activities, peaks: Device | None) 
 
 
 def _recorded_calls(graph: DependencyGraph) -> pd.DataFrame:
-    """Return what is recorded of each communication kernel (``row``), and its factor from algorithm to bus bandwidth.
+    """Return the recorded call of each communication kernel (``row``), and its factor from algorithm to bus bandwidth.
 
     All of them are objects: a missing number would make floats of others.
     """
@@ -135,7 +135,7 @@ def _count(value: Any) -> int | None:
 
 
 def _bus_factor(one: Mapping[str, Any]) -> float | None:
-    """Return by what the algorithm bandwidth is multiplied: what passes the links of a rank."""
+    """Return the factor from algorithm to bus bandwidth, the traffic on the links of a rank."""
     name, ranks = one["collective"], one["ranks"]
     return bus_factor(name, ranks) if ranks is not None and not one["uneven"] else None
 

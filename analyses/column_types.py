@@ -55,7 +55,7 @@ def boolean(meaning: str) -> Column:
 
 
 def one_of(labels: Iterable[str], meaning: str, *, null: bool = False) -> Column:
-    """Describe a word out of a list."""
+    """Describe a value from a list."""
     return {**text(meaning, null=null), "enum": [*labels, *([None] if null else [])]}
 
 
@@ -119,7 +119,7 @@ SHARED: Mapping[str, Column] = {
     "gpu_ns": ns("Total GPU time"),
     # -- owners
     "activities": integer("Number of GPU activities."),
-    "gpu_self_ns": ns("GPU time of work of which it is the innermost owner"),
+    "gpu_self_ns": ns("Self GPU time: the activities whose innermost owner it is"),
     # -- memory
     "first_bytes": byte_count("Total before the first event"),
     "last_bytes": byte_count("Total after the last event"),

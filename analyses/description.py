@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from analyses.arg_types import real_number, whole_number
+from analyses.arg_types import one_of, real_number, whole_number
 
 OWNER_KINDS = ("operator", "frame", "module", "annotation")
 """The kinds of owners; the algorithms' ``OWNERS``, here without NumPy."""
@@ -76,10 +76,10 @@ class Flag:
 
     @property
     def help(self) -> str:
-        """What it means, with its default.
+        """The help text, with the default.
 
-        >>> Flag("num_kernels", "count", "name at most this many kernels of a type", 10).help
-        'name at most this many kernels of a type (default: 10)'
+        >>> Flag("num_kernels", "count", "list at most this many kernels of a type", 10).help
+        'list at most this many kernels of a type (default: 10)'
         """
         if self.reader == "switch" or self.many or self.is_required or self.default in ("", None):
             return self.meaning
@@ -119,14 +119,3 @@ class IndexEntry(Description):
     """The description of an analysis, and the module that declares it."""
 
     module: str
-
-
-def one_of(*allowed: str) -> Callable[[str], str]:
-    """Return what reads an option that takes one of some words."""
-
-    def read_word(text: str) -> str:
-        if text not in allowed:
-            raise argparse.ArgumentTypeError(f"takes {', '.join(allowed[:-1])} or {allowed[-1]}, not {text!r}")
-        return text
-
-    return read_word

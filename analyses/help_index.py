@@ -100,9 +100,9 @@ INDEX: tuple[IndexEntry, ...] = (
     IndexEntry(
         name='roofline',
         help="Operator FLOP/s and bandwidth against the GPU's limits, MFU, and estimated savings.",
-        more='Requires a trace recorded with record_shapes=True. For a GPU with unknown peaks, rates are shown without limits.',
+        more="Requires a trace recorded with record_shapes=True. Limits are left out if the GPU's peaks are unknown.",
         examples=('roofline trace.json.gz', 'roofline job --step 2 --peaks MI300X', 'roofline trace.json.gz --plot page.html'),
-        page='questions/how_near_to_the_limit.md',
+        page='how_to/measure_efficiency.md',
         flags=(
             Flag(argument='peaks', reader='file', meaning='JSON file with the peaks of your device, or the name of a known device', default=None, value='FILE'),
         ),
@@ -132,7 +132,7 @@ INDEX: tuple[IndexEntry, ...] = (
         more='Frames and modules require a trace recorded with with_stack=True.',
         examples=('attribution trace.json.gz', 'attribution trace.json.gz --by module'),
         flags=(
-            Flag(argument='by', reader='text', meaning='operator, frame, module, annotation, module-class, or activity (one row per activity)', default='operator', choices=('operator', 'frame', 'module', 'annotation', 'module-class', 'activity'), value='KIND'),
+            Flag(argument='by', reader='text', meaning='operator, frame, module, annotation, module-class; or activity to list every activity', default='operator', choices=('operator', 'frame', 'module', 'annotation', 'module-class', 'activity'), value='KIND'),
         ),
         module='analyses.questions.attribution',
     ),
@@ -157,7 +157,7 @@ INDEX: tuple[IndexEntry, ...] = (
         help='Collectives across ranks: which rank arrives last, how long the others wait, and the transfer rate.',
         more='Clocks of ranks are checked against the collectives they share, and corrected where these contradict them.',
         examples=('collectives job', 'collectives job --step 2 --csv collectives.csv'),
-        page='ranks.md',
+        page='reading/ranks.md',
         from_summaries='yes',
         module='analyses.questions.collectives',
     ),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import QueryError, TraceError
+from hta_graph.errors import QueryError, TraceError, UsageError
 from tests.support.trace_builder import TraceBuilder
 
 
@@ -45,6 +45,11 @@ def test_a_file_a_name_and_a_trace_give_the_same(file: Path) -> None:
         (lambda _: hg.sync_dependencies("trace.json"), TypeError, "a dependency graph is needed, not str"),
         (lambda graph: hg.critical_path(graph, hg.step(7)), QueryError, "no step 7; did you mean 3? There are: 3"),
         (lambda graph: hg.critical_path(graph, hg.annotation("forwrd")), QueryError, "did you mean 'forward'?"),
+        (lambda graph: hg.critical_path(graph, hg.annotation("ward")), QueryError, "did you mean 'forward'?"),
+        (lambda _: hg.step("3"), UsageError, "'3' is not a step; give the N of ProfilerStep#N"),
+        (lambda _: hg.annotation(3), UsageError, "3 is not an annotation; give its name as a text, or step(3)"),
+        (lambda _: hg.between(0.0, 1.0), UsageError, "is not in whole nanoseconds; give integers"),
+        (hg.build_job, TypeError, "takes the graphs of several ranks, not one graph"),
     ],
 )
 def test_what_cannot_be_is_one_line_with_a_remedy(file: Path, ask: Any, error: type[Exception], said: str) -> None:

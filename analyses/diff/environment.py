@@ -72,7 +72,10 @@ def _inputs_of(scope: Scope) -> Inputs:
 
 
 def _operators_with_times(scope: Scope) -> tuple[Ints, Ints, int]:
-    """Return the operators behind a window's computation, its time by them and in all; without GPU work the CPU's."""
+    """Return the operators that launched a window's computation, its time by operator and in total.
+
+    Without GPU work, these are the outermost operators and their CPU time.
+    """
     graph = scope.graph
     # Communication has shapes of its own kind.
     work = scope.work.take(scope.work.type == WorkType.COMPUTATION)
@@ -228,7 +231,7 @@ def caveats(control: Scope, test: Scope, around: pd.DataFrame) -> list[str]:
     """Return why a difference is more than the effect of a change: a different GPU, rank or program.
 
     Args:
-        control: the window that stands for the control.
+        control: the window that represents the control.
         test: that of the test.
         around: what differs in the environment.
     """

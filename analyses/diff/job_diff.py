@@ -224,7 +224,7 @@ def _of_ranks(rows: pd.DataFrame, ranks: Collection[int]) -> pd.DataFrame:
 
 
 def _caused_last(frame: pd.DataFrame) -> pd.DataFrame:
-    """Put the waiting that is caused behind the times of the path."""
+    """Move the caused waiting after the times of the path."""
     caused = [f"{side}_caused_ns" for side in SIDES]
     return frame[[*(name for name in frame if name not in caused), *caused]]
 
@@ -239,7 +239,7 @@ def _none_for_nothing(frame: pd.DataFrame, column: str, text: pd.Series[Any]) ->
 
 
 BETWEEN = " / "
-"""What stands between the names of a call path."""
+"""The separator of names in a call path."""
 DOMINANT_SHARE = 0.5
 CAUSE_COLUMNS = ["rank", "name", "call_path", "bound_by", "diff_ns"]
 

@@ -134,7 +134,7 @@ Side_co = TypeVar("Side_co", bound=Lengths, covariant=True)
 LEAST_OF_WINDOWS = 0.05
 """With fewer than three steps on a side, smaller differences are noise."""
 NORMAL_99 = 2.576
-"""How many standard deviations hold 99% of normal noise."""
+"""How many standard deviations contain 99% of normal noise."""
 MOSTLY_UNKNOWN = 0.5
 """The unexplained share of the difference from which on first steps are not compared."""
 SAME_AMOUNT = 1.25

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, TextIO
 
 from analyses.display.stderr import terminal_columns, write_lines
-from analyses.display.text_layout import FittedTable, Line, TextTable, fitted
+from analyses.display.text_layout import UNITS, FittedTable, Line, TextTable, fitted
 from hta_graph.text.sanitize import sanitize
 from hta_graph.text.wrap import wrapped
 
@@ -92,21 +92,35 @@ def _rich_table(console: Console, found: FittedTable) -> Table:
     table = found.table
     made = Table(box=None, padding=(0, 0, 0, 2), show_header=bool(table.header), header_style="bold")
     for at in range(len(table.rows[0])):
-        heading = "\n".join(map(sanitize, table.header[at].split())) if table.header else ""
+        size = found.widths[at] if found.widths else max(len(row[at]) for row in table.rows)
+        heading = _heading(sanitize(table.header[at]), size) if table.header else ""
         justify: JustifyMethod = "left" if at in table.texts else "right"
         # Texts were cut by their number of letters, some of which are two columns wide: none takes more than its share.
         widest = found.widths[at] if found.widths else None
-        made.add_column(heading, justify=justify, no_wrap=at not in table.words, max_width=widest)
+        made.add_column(heading, justify=justify, no_wrap=True, max_width=widest)
     for row in table.rows:
-        made.add_row(*(_coloured(cell, console) for cell in row))
+        cells = (
+            "\n".join(wrapped(cell, found.widths[at], hanging=0)) if found.widths and at in table.words else cell
+            for at, cell in enumerate(map(sanitize, row))
+        )
+        made.add_row(*(_coloured(cell, console) for cell in cells))
     return made
 
 
+def _heading(heading: str, size: int) -> str:
+    """Break a heading into lines that are no longer than its column, or than its longest word; the unit is the last."""
+    words, _, unit = heading.rpartition(" ")
+    if unit not in UNITS or not words:
+        words, unit = heading, ""
+    lines = wrapped(words, max([size, *map(len, words.split())]), hanging=0)
+    return "\n".join([*lines, unit] if unit else lines)
+
+
 def _coloured(text: str, console: Console, style: str = "") -> Text:
-    """Return a printable text with classes in their colors, as an object: nothing in it is markup."""
+    """Return a sanitized text with classes in their colors, as an object: nothing in it is markup."""
     from rich.text import Text
 
-    made = Text(sanitize(text), style, overflow="ellipsis")
+    made = Text(text, style, overflow="ellipsis")
     if console.color_system:
         colours = _colours_of_classes()
         # A key is itself wherever it stands, short words only where they fill a cell.

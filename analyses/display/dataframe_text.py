@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from analyses.display.labels import SHORT
-from analyses.display.text_layout import SHORT_TEXT, Line, TextTable, percent
+from analyses.display.text_layout import SHORT_TEXT, UNITS, Line, TextTable, percent
 from hta_graph.text.formatting import milliseconds
 from hta_graph.text.sanitize import one_line
 from hta_graph.text.shorten import short_names
@@ -31,6 +31,7 @@ SHARED = ("rank", "scope")
 UNGROUPED = ("rank", "step", "number", "correlation", "external_id", "last_rank", "late_rank", "worst_rank", "group")
 UNGROUPED_ENDINGS = ("_index", "_id", "_step", "_rank")
 """Numbers that name something are printed without separators."""
+MEASURED = ("_ns", "_share", "_gbps", "_tflops")
 LONGEST_SHARED = 40
 """A text that all rows share is in the title, if it is not longer."""
 
@@ -83,7 +84,8 @@ def _uncut_display(frame: pd.DataFrame, limit: int, *, compact: bool) -> Display
         # Two rows more take about as much room as the line that would name them.
         limit = len(frame) if len(frame) <= limit + 2 else limit
     # A column of which nothing is known in any row would only take room.
-    shown = frame.iloc[:limit].dropna(axis=1, how="all")
+    shown = frame.iloc[:limit]
+    shown = shown.loc[:, [not shown[name].isin([""]).where(shown[name].notna(), other=True).all() for name in shown]]
     shown = shown.iloc[:, _long_text_last(shown)]
     names = list(map(str, shown.columns))
     cells = [
@@ -101,20 +103,42 @@ def _without_zero_rows(frame: pd.DataFrame) -> pd.DataFrame:
     amounts = amounts[[name for name in amounts if not _is_name_column(str(name))]]
     if not len(amounts.columns) or not set(KEYS) & set(frame):
         return frame
-    is_told = amounts.fillna(0).to_numpy().any(axis=1)
-    return frame.loc[is_told] if is_told.any() else frame
+    rows = np.flatnonzero(amounts.fillna(0).to_numpy().any(axis=1))
+    return frame.iloc[rows] if len(rows) else frame
+
+
+def _with_labels(frame: pd.DataFrame) -> pd.DataFrame:
+    """Replace keys of classes and causes by their labels."""
+    keys = [name for name in KEYS if name in frame and frame[name].isin(SHORT).any()]
+    return frame.assign(**{name: frame[name].map(lambda key: SHORT.get(key, key)) for name in keys})
 
 
 def _without_constants(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Leave out the columns that have one value in all rows; return also these values, to print them once."""
+    """Leave out the columns that have one value in all rows; return also these values, to print them once.
+
+    Times and shares that are equal by chance stay, unless they are zero.
+    """
     if len(frame) < 2:
         return frame, []
-    same = [name for name in frame if frame[name].notna().all() and (frame[name] == frame[name].iloc[0]).all()]
-    said = {name: _value_text(str(name), frame[name].iloc[0]) for name in same}
+    known = frame.loc[:, frame.notna().all()]
+    found = {str(name): known[name].iloc[0] for name in known if (known[name] == known[name].iloc[0]).all()}
+    same = {name: value for name, value in found.items() if not value or not name.endswith(MEASURED)}
+    said = {name: _value_text(name, value) for name, value in same.items()}
     said = {name: text for name, text in said.items() if len(text) <= LONGEST_SHARED}
     if len(said) == len(frame.columns):
         return frame, []
-    return frame.drop(columns=list(said)), [text for text in said.values() if text]
+    # A share of zero time is zero.
+    told = [text for name, text in said.items() if text and _time_of_share(name) not in said]
+    return frame.drop(columns=list(said)), told
+
+
+def _time_of_share(name: str) -> str:
+    """Return the column of times that a column of shares is about.
+
+    >>> _time_of_share("idle_share"), _time_of_share("idle_ns")
+    ('idle_ns', '')
+    """
+    return f"{name.removesuffix('_share')}_ns" if name.endswith("_share") else ""
 
 
 def _value_text(name: str, value: Any) -> str:
@@ -189,7 +213,6 @@ def _long_text_last(frame: pd.DataFrame) -> list[int]:
     return [*(at for at in range(frame.shape[1]) if at != longest), longest]
 
 
-UNITS = ("ms", "GB/s", "TFLOP/s")
 HEADINGS = {
     "time_mean_length": "mean over time",
     "mfu_share": "MFU %",

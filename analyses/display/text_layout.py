@@ -96,6 +96,8 @@ def clipped(text: str, size: int) -> str:
     return line if len(line) <= size else line[: max(size - 1, 0)] + "…"
 
 
+UNITS = ("ms", "%", "GB/s", "TFLOP/s")
+"""The units that end headings."""
 SHORT_TEXT = 24
 """Texts up to this length are short."""
 LEAST_TEXT, LEAST_MAIN, GOOD_MAIN = 22, 28, 40

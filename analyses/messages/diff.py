@@ -34,7 +34,9 @@ OTHER_GPU, OTHER_RANK, OTHER_WORK = "on a different GPU", "on a different rank",
 OTHER_RANKS = "with different ranks recorded"
 """Caveats, as they are part of the verdict."""
 NOT_ONE_CHANGE = "The runs differ in more than the program: do not report this as the effect of a code change."
-RANKS_WAIT = "Ranks of a job wait for each other; run hta-graph stragglers on all ranks to see which one causes it."
+RANKS_WAIT = (
+    "Ranks of a job wait for each other; run hta-graph stragglers on all ranks to see which one delays the others."
+)
 WARMS_UP = "Each step is the first of its trace and may include warm-up."
 SAME_WORK = "The lengths compare speed only if both traces contain the same amount of work."
 

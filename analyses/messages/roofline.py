@@ -50,7 +50,7 @@ def largest_opportunity(found: Outlier, attainable: float, window_ns: int) -> st
 def faster_than_limit(rows: int) -> str:
     """Explain operators above their limit."""
     exceed = counted(rows, "row exceeds its limit", "rows exceed their limit")
-    return f"{exceed}: inputs were cached or repeated, or the device has other peaks"
+    return f"{exceed}: inputs were cached or repeated, or the peaks do not match the device"
 
 
 def shapes_unread(rank: int, why: str) -> str:

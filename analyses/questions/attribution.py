@@ -38,7 +38,7 @@ COLUMNS = [*TIMES, "gpu_self_share", "gpu_total_share"]
 OWNED = [column for kind in ("call", *OWNERS_BY_KIND) for column in (kind, f"{kind}_index")]
 ACTIVITY_COLUMNS = ["rank", "scope", "event_index", "name", "gpu_ns", *OWNED]
 ALIKE = {"frame": re.compile(r" at 0x[0-9a-fA-F]+"), "module-class": re.compile(r"_\d+$")}
-"""What is cut out of names: the addresses of objects, the numbers of modules."""
+"""Parts that are removed from names: the addresses of objects, the numbers of modules."""
 
 
 def attribution(scopes: Sequence[Scope], by: str = "operator") -> pd.DataFrame:
@@ -230,7 +230,7 @@ ANALYSIS = Analysis(
         Flag(
             "by",
             "text",
-            f"{', '.join(BY[:-1])}, or activity (one row per activity)",
+            f"{', '.join(BY[:-1])}; or activity to list every activity",
             "operator",
             choices=BY,
             value="KIND",

@@ -155,7 +155,7 @@ def kernel_breakdown(
     memory_kernels: bool = True,
     by_quantile: bool = False,
 ) -> pd.DataFrame:
-    """List the kernels that take most of each type's time, with statistics of their single runs.
+    """List the longest kernels of each type, with statistics of their single runs.
 
     Where a type has more than ``num_kernels`` names, those are kept, longest first, that together reach
     ``duration_ratio`` of its time, at most ``num_kernels``; ``others`` are all runs of the rest. HTA computes the

@@ -577,8 +577,8 @@ def answer(scopes: Sequence[Scope], peaks: str | None = None) -> Answer:
 
     Args:
         scopes: where to look.
-        peaks: a file with the peaks of a device, or the name of a known device (``docs/peaks.md``); without it those of
-            the GPU that the trace names.
+        peaks: a file with the peaks of a device, or the name of a known device (``docs/reference/roofline.md``); by
+            default those of the GPU that the trace names.
 
     Raises:
         UsageError: the peaks cannot be read.
@@ -673,14 +673,14 @@ TABLES = {
 ANALYSIS = Analysis(
     name="roofline",
     help="Operator FLOP/s and bandwidth against the GPU's limits, MFU, and estimated savings.",
-    more="Requires a trace recorded with record_shapes=True. For a GPU with unknown peaks, rates are shown without limits.",
+    more="Requires a trace recorded with record_shapes=True. Limits are left out if the GPU's peaks are unknown.",
     question="how close are operators to the GPU's limits (FLOP/s, bandwidth, MFU), and what would be saved there?",
     examples=(
         "roofline trace.json.gz",
         "roofline job --step 2 --peaks MI300X",
         "roofline trace.json.gz --plot page.html",
     ),
-    page="questions/how_near_to_the_limit.md",
+    page="how_to/measure_efficiency.md",
     flags=(
         Flag(
             "peaks",

@@ -35,7 +35,10 @@ def build_job(graphs: Iterable[DependencyGraph], *, flight: Sequence[str | Locat
     Raises:
         QueryError: there is no graph, two are of one rank, or they are of different jobs.
         TraceError: a file, which is read again for recorded arguments, is gone or has changed; or a dump is not one.
+        TypeError: a single graph is given.
     """
+    if isinstance(graphs, DependencyGraph):
+        raise TypeError("build_job takes the graphs of several ranks, not one graph; pass a list of graphs")
     by_rank = _numbered_by_dumps(graphs_by_rank(graphs), flight)
     return _with_remarks(join_ranks(by_rank.values()))
 

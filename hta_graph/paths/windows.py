@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -187,7 +187,12 @@ def step(number: int, *, cpu_window: bool = False, gpu_window: bool = False) -> 
         number: the N of ``ProfilerStep#N``.
         cpu_window: stop at the annotation's end.
         gpu_window: run from the previous step's sink to this one's; these windows tile the run.
+
+    Raises:
+        UsageError: the number is not a whole number, or both windows are requested.
     """
+    if not isinstance(number, int | np.integer):
+        raise UsageError(f"{number!r} is not a step; give the N of ProfilerStep#N as a whole number")
     check_window_form(cpu_window=cpu_window, gpu_window=gpu_window)
 
     def resolve(graph: DependencyGraph) -> Window:
@@ -209,7 +214,12 @@ def annotation(
         first: the first instance.
         last: the last instance, included; the first one if not given.
         cpu_window: stop at the annotation's end.
+
+    Raises:
+        UsageError: the name is not a text.
     """
+    if not isinstance(name, str):
+        raise UsageError(f"{name!r} is not an annotation; give its name as a text, or step({name!r}) for a step")
 
     def resolve(graph: DependencyGraph) -> Window:
         instances = _annotation_instances(graph, name, regex=regex)
@@ -234,8 +244,10 @@ def between(start_ns: int, end_ns: int) -> WindowQuery:
     """Analyze a time range (absolute ns).
 
     Raises:
-        UsageError: the end is not after the start, or one of them is out of range.
+        UsageError: the times are not whole numbers, are out of range, or the end is not after the start.
     """
+    if not all(isinstance(time, int | np.integer) for time in (start_ns, end_ns)):
+        raise UsageError(f"the window {start_ns!r}:{end_ns!r} is not in whole nanoseconds; give integers")
     if not -LATEST_NS <= start_ns <= LATEST_NS >= end_ns >= -LATEST_NS:
         raise UsageError(f"the window {start_ns}:{end_ns} is out of range; give nanoseconds of at most {LATEST_NS}")
     if end_ns <= start_ns:
@@ -362,9 +374,20 @@ def _annotation_instances(graph: DependencyGraph, name: str, *, regex: bool) -> 
     if not known:
         raise QueryError(f"{said}, as the trace has no annotations", WITHOUT_ANNOTATIONS)
     listed = _list_names([f"{text!r} ×{count}" if count > 1 else repr(text) for text, count in known.most_common()])
-    close = [] if regex else closest_names(name, known, 1)
+    close = [] if regex else _annotations_like(name, known)
     meant = f"did you mean {shorten_middle(close[0], LONGEST_SHOWN)!r}? There" if close else "there"
     raise QueryError(f"{said}; {meant} are: {listed}")
+
+
+def _annotations_like(name: str, known: Iterable[str]) -> list[str]:
+    """Return the annotations that someone who gave another name may have meant: those that contain it, else similar.
+
+    >>> _annotations_like("step", ["Optimizer.step#SGD.step", "forward"]), _annotations_like("foward", ["forward"])
+    (['Optimizer.step#SGD.step'], ['forward'])
+    """
+    every = list(known)
+    longer = [text for text in every if name and name.lower() in text.lower()]
+    return longer[:1] or closest_names(name, every, 1)
 
 
 def _list_names(names: list[str], limit: int = 12) -> str:

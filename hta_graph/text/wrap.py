@@ -13,8 +13,10 @@ LABEL = re.compile(r"( *\S+(?: \S+)* {2,})\S")
 """What comes before the second column of a line that is aligned with spaces."""
 
 
-def wrapped(line: str, room: int) -> list[str]:
+def wrapped(line: str, room: int, hanging: int = HANGING) -> list[str]:
     """Break a line between words, with a hanging indent; only a word wider than a whole line is broken itself.
+
+    A number and its unit stay together.
 
     >>> wrapped("  a sentence of six short words", 20)
     ['  a sentence of six', '    short words']
@@ -25,7 +27,7 @@ def wrapped(line: str, room: int) -> list[str]:
         return [line]
     lines, current = [], ""
     label = LABEL.match(line)
-    indent = len(label[1]) if label and 3 * len(label[1]) <= room else len(line) - len(line.lstrip(" ")) + HANGING
+    indent = len(label[1]) if label and 3 * len(label[1]) <= room else len(line) - len(line.lstrip(" ")) + hanging
     start = " " * min(indent, room // 2)
     for word in WORD.findall(line):
         if current and width_of(current + word) > room:

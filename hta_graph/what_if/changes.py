@@ -216,10 +216,10 @@ class _Reroute:
         return points
 
     def __str__(self) -> str:
-        dropped = f"without {', '.join(kind.label for kind in self.drop)}" if self.drop else ""
-        into = f" into {self.into}" if self.into else ""
-        added = f"{len(self.add)} more edges" if self.add else ""
-        return "reroute " + ", ".join(filter(None, [dropped + into, added]))
+        dropped = f"drop {', '.join(kind.label for kind in self.drop)} edges" if self.drop else ""
+        into = f" to {self.into}" if self.into else ""
+        added = f"add {len(self.add)} edges" if self.add else ""
+        return "reroute: " + ", ".join(filter(None, [dropped + into, added]))
 
 
 def reroute(*, drop: Sequence[str] = (), into: str | None = None, add: Sequence[Link] = ()) -> Change:

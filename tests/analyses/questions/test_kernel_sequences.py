@@ -189,13 +189,13 @@ def test_the_command_prints_and_marks(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["kernel-sequences", str(source), "--operator", "linear", "--overlay", str(target)]) == 0
     shown = capsys.readouterr()
     assert "a → b → c" in shown.out
-    assert shown.err == f"{target}: 16 marks; open it in ui.perfetto.dev\n"
+    assert shown.err == f"{target}: 16 marks; open it at ui.perfetto.dev\n"
     assert len(written(target)) > len(written(source))
     assert main(["kernel-sequences", str(source), "--operator", "linear", "--overlay", str(source)]) == 1
     both = [str(source), str(tmp_path / "u.json")]
     layers().write(tmp_path / "u.json")
     assert main(["kernel-sequences", *both, "--operator", "linear", "--overlay", str(tmp_path / "v.json")]) == 2
-    assert "one stretch of one rank" in capsys.readouterr().err
+    assert "one window of one rank" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 10))])

@@ -315,10 +315,10 @@ REFUSED = [
     (["--scenario", "communication=-1"], 2, "at least 0"),
     (["--scenario", "no_waiting"], 1, "compares ranks"),
     (["--scenario", "fused=aten::mm"], 1, "contains no operators 'aten::mm' that launch several kernels"),
-    (["--scale", "kernel:sgemm"], 2, "--scale takes WHAT=FACTOR"),
-    (["--scale", "=0.5"], 2, "--scale takes WHAT=FACTOR"),
+    (["--scale", "kernel:sgemm"], 2, "--scale: expected WHAT=FACTOR"),
+    (["--scale", "=0.5"], 2, "--scale: expected WHAT=FACTOR"),
     (["--scale", "kernel:=0.5"], 2, "names nothing"),
-    (["--scale", "kernel:sgemm=half"], 2, "a number from 0 to 1,000,000, not 'half'"),
+    (["--scale", "kernel:sgemm=half"], 2, "a number from 0 to 1,000,000, got 'half'"),
     (["--scale", "kernel:sgemm=-0.5"], 2, "a number from 0"),
     (["--scale", "kernel:sgemm=nan"], 2, "a number from 0"),
     (["--scale", "kernel:sgemm=inf"], 2, "a number from 0"),
@@ -332,7 +332,7 @@ REFUSED = [
     (["--remove", "module:nope"], 1, "what-if without a change lists what can be changed"),
     (["--curve", "kernel:nope"], 1, "what-if without a change lists what can be changed"),
     (["--curve", "class:x"], 2, "there is no class 'x'"),
-    (["--near", "5"], 2, "takes a share such as 5% or 0.05"),
+    (["--near", "5"], 2, "expected a share such as 5% or 0.05"),
     (["--near", "200%"], 2, "is not a share of the window"),
     (["--step", "77"], 1, "there is no step 77"),
 ]
@@ -359,7 +359,7 @@ def test_an_input_is_not_overwritten(capsys: pytest.CaptureFixture[str], tmp_pat
 
 def test_near_goes_with_one_path(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     given = ["critical-path", SAMPLE, "--per-step", "--near", "1%"]
-    assert "are about one path" in one_error(capsys, tmp_path, *given, status=2)
+    assert "need one path" in one_error(capsys, tmp_path, *given, status=2)
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_what_cannot_be_analysed_is_a_warning_and_stays(
     handler.wait()
     (line,) = warned()
     assert line.startswith(f"{handler.files[0]}: written, but not analyzed: ")
-    assert "breaks off" in line
+    assert "truncated" in line
     assert gzip.decompress(handler.files[0].read_bytes()) == b'{"traceEvents": ['
     assert capfd.readouterr() == ("", "")
 

@@ -109,7 +109,7 @@ def test_the_job_is_judged_not_the_rank(capsys: pytest.CaptureFixture[str], jobs
     found = command_json(capsys, "diff", *jobs)
     assert found["job"]["difference_share"] != found["difference_share"]
     share = f"{found['job']['difference_share']:.1%}"
-    assert (status, err.startswith(f"hta-graph: --fail-above: the test is {share} slower")) == (1, True)
+    assert (status, err.startswith(f"hta-graph: --fail-above: {share} slower")) == (1, True)
     assert run_command(capsys, "diff", jobs[1], jobs[0], "--fail-above", "5%")[0] == 0
 
 
@@ -138,7 +138,7 @@ def test_a_job_of_which_one_rank_is_left_is_compared_by_it(
             path.write_bytes(b"{")
     status, out, err = run_command(capsys, "diff", jobs[0], lone)
     assert (status, err.count("\n")) == (1, 8)
-    assert err.endswith(f"going on with {lone / 'rank_3.json.gz'}, rank 3, alone\n")
+    assert err.endswith(f"continuing with {lone / 'rank_3.json.gz'}, rank 3, alone\n")
     assert "Compared: rank 3 (before) and rank 3 (after)." in out
     assert "job classes" not in out
 
