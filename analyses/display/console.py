@@ -124,7 +124,7 @@ def _coloured(text: str, console: Console, style: str = "") -> Text:
     if console.color_system:
         colours = _colours_of_classes()
         # A key is itself wherever it stands, short words only where they fill a cell.
-        patterns = (rf"\b{key}\b" if key.islower() else f"^{key}$" for key in colours)
+        patterns = (rf"\b{key}\b" if "_" in key else f"^{key}$" for key in colours)
         made.highlight_regex("|".join(patterns), style=colours.__getitem__)
     return made
 
