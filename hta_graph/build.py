@@ -19,6 +19,7 @@ from hta_graph.model import CLOCK_FAULT_LIMIT_NS
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.critical_path import critical_path as path_of_graph
 from hta_graph.paths.windows import WindowQuery
+from hta_graph.progress import begin_stage
 from hta_graph.storage.location import Location, resolve_location
 from hta_graph.trace.read import read_trace
 from hta_graph.trace.table import Trace
@@ -103,6 +104,7 @@ def log_clock_faults(graph: DependencyGraph) -> None:
 
 def build_without_log(trace: Trace, rules: Iterable[DependencyRule] = DEFAULT_RULES) -> DependencyGraph:
     """Build a graph without logging its clock faults, which the caller does: this may be another process."""
+    begin_stage("building the graph")
     timeline = Timeline(trace)
     context = RuleContext(trace, timeline)
     edges = EdgeTable.join([rule(context) for rule in rules])

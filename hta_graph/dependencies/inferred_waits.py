@@ -1,7 +1,7 @@
-"""Waits of streams of which the file has no record, inferred where chance is improbable (``docs/inferred_waits.md``).
+"""Stream waits without a record, inferred if a coincidence is improbable (``docs/reading/inferred_waits.md``).
 
            since                           start
-stream 7    work] ......... hole .......... [held back     enqueued in time, held back by nothing that is known
+stream 7    work] ......... hole .......... [delayed       enqueued in time, nothing known delays it
 stream 20      [nccl ~~~]  [nccl ~~~~~~~]<lag>             it waited for the last one: 2 × lag / hole is small
 """
 

@@ -40,6 +40,7 @@ from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.matching.job_clocks import JobClocks, RankClock
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.paths.time_accounting import explained_lags
+from hta_graph.progress import begin_stage
 from hta_graph.text.formatting import milliseconds
 
 
@@ -54,6 +55,7 @@ def join_ranks(
     Rank summaries (:mod:`hta_graph.multi_rank.summary`) are joined as whole ones are; ``source`` answers what takes
     all of their rows.
     """
+    begin_stage("joining ranks")
     by_rank = graphs_by_rank(graphs)
     members = {rank: read_communications(graph) for rank, graph in by_rank.items()}
     found = match_collectives(members) if matched is None else matched

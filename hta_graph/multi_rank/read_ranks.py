@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, Self, cast
@@ -25,6 +25,7 @@ from hta_graph.multi_rank.read_engine import (
     processor_count,
 )
 from hta_graph.multi_rank.summary.summarize import SummaryRequest
+from hta_graph.progress import mute_stages
 from hta_graph.storage.location import Location, expand_file_lists, parallel_map
 from hta_graph.trace.header import text_size
 from hta_graph.trace.memory_limit import limit_memory, out_of_memory_error
@@ -165,7 +166,9 @@ def _read_uncached(
             files, asked, ProcessReader(), _MemoryLimit(processes, memory, readers.memory), progress
         )
     else:
-        yield from _read_in_order(files, asked, _InlineEngine(), _CountLimit(1, readers.memory), progress)
+        yield from _read_in_order(
+            files, asked, _InlineEngine(is_muted=len(files) > 1), _CountLimit(1, readers.memory), progress
+        )
 
 
 def _read_alone(
@@ -220,11 +223,15 @@ def _graphs_or_reports(
 
 
 class _InlineEngine:
-    """Files that this process reads, one after the other."""
+    """Files that this process reads, one after the other; with ``is_muted`` the stages of each are not reported."""
+
+    def __init__(self, *, is_muted: bool) -> None:
+        self._is_muted = is_muted
 
     def read(self, file: RankFile, asked: RankRequest, *, memory: int | None) -> RankReading:
         """Read a file, with so much memory (bytes)."""
-        return RankReading(file, _read_or_error(file, memory, asked))
+        with mute_stages() if self._is_muted else nullcontext():
+            return RankReading(file, _read_or_error(file, memory, asked))
 
     def wait(self, readings: Iterable[RankReading]) -> None:
         """Nothing is waited for: what was begun is done."""

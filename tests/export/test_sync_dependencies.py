@@ -526,7 +526,7 @@ def test_no_dependency_is_a_sentence(capsys: pytest.CaptureFixture[str], tmp_pat
     path = trace.write(tmp_path / "t.json")
     status, out, err = run_command(capsys, "sync-deps", path)
     assert (status, err) == (0, "")
-    assert "no synchronisation dependencies; no call and no stream is known to have waited" in out
+    assert "no synchronization dependencies: no call and no stream is known to wait for GPU work" in out
     found = command_json(capsys, "sync-deps", path)
     assert (found["dependencies"], found["gpu_dependencies"]) == ([], [])
     assert run_command(capsys, "sync-deps", path, "--external-ids", "-") == (0, "{}\n", "")

@@ -135,7 +135,7 @@ def test_a_rank_whose_recording_begins_later_has_a_head_that_says_so(tmp_path: P
     assert path.by_reason_ns == {"before_recording": 30_000}
     assert path.before_rank_began.tolist() == [True] + [False] * (len(path.segment_table) - 1)
     assert path.rank_of_segment(0) == 1
-    assert "the recording of rank 1 begins only then" in " ".join(verdict_sentences(path))
+    assert "is before the recording of rank 1 starts" in " ".join(verdict_sentences(path))
 
 
 @pytest.mark.parametrize(("error_ns", "ranks"), [(0, {0, 1}), (7_999, {0, 1}), (8_000, {1}), (50_000, {1})])

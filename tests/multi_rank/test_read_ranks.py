@@ -457,10 +457,10 @@ def test_a_reader_that_is_given_up_ends_its_processes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--jobs", "0"], "argument --jobs: takes a whole number from 1 to 999,999, not '0'"),
-        (["--jobs", "x"], "argument --jobs: takes a whole number from 1 to 999,999, not 'x'"),
-        (["--memory", "much"], "argument --memory: takes a size such as 4G or 500M, up to 1048576T, not 'much'"),
-        (["--memory=-4G"], "argument --memory: takes a size such as 4G or 500M, up to 1048576T, not '-4G'"),
+        (["--jobs", "0"], "--jobs: expected a whole number from 1 to 999,999, got '0'"),
+        (["--jobs", "x"], "--jobs: expected a whole number from 1 to 999,999, got 'x'"),
+        (["--memory", "much"], "--memory: expected a size such as 4G or 500M, up to 1048576T, got 'much'"),
+        (["--memory=-4G"], "--memory: expected a size such as 4G or 500M, up to 1048576T, got '-4G'"),
     ],
 )
 def test_bad_limits_are_usage_errors(

@@ -199,7 +199,7 @@ def section(text: str, heading: str) -> str:
 
 PAGE_OF = {"edge": "edges", "class": "classes", "reason": "causes", "gap": "causes", "launch_gap": "causes",
            "rank_wait": "causes"}  # fmt: skip
-FACTS = ("**When.**", "**Means.**", "**Do.**", "**Sure.**")
+FACTS = ("**When.**", "**Meaning.**", "**What to do.**", "**Evidence.**")
 
 
 def group_of(name: str) -> str:
@@ -236,9 +236,9 @@ def part_of_causes(heading: str) -> str:
 @pytest.mark.parametrize(
     ("heading", "group", "kinds"),
     [
-        ("Why time is unexplained", "reason", Reason),
-        ("Why the GPU or a stream is idle", "gap", GapCause),
-        ("When the next work was launched", "launch_gap", LAUNCH_GAPS),
+        ("Unexplained time", "reason", Reason),
+        ("Idle GPU or stream", "gap", GapCause),
+        ("Launch of the next activity", "launch_gap", LAUNCH_GAPS),
     ],
     ids=["reasons", "gaps", "launches"],
 )
@@ -249,7 +249,7 @@ def test_each_cause_has_a_section_of_its_name(heading: str, group: str, kinds: A
 
 
 def test_each_way_of_charging_waits_has_its_picture_on_the_page() -> None:
-    chapter = part_of_causes("Why ranks wait")
+    chapter = part_of_causes("Waiting ranks")
     assert [name for name in RANK_WAITS if f"../pictures/rank_wait_{name}.svg" not in chapter] == []
 
 

@@ -438,7 +438,7 @@ def _backward_model(at: BackwardArgs, operator: str) -> CostModel:
 CONVOLUTION_GRADIENT_FLOPS = (
     "the forward's, for each requested gradient of input and weight; for a bias alone: additions"
 )
-CONVOLUTION_GRADIENT_BYTES = "gradient of the output + what each asked for reads and writes"
+CONVOLUTION_GRADIENT_BYTES = "gradient of the output + what each requested one reads and writes"
 CONVOLUTIONS_BACKWARD = (
     _backward_model(
         BackwardArgs(output_mask=10, arguments=ConvolutionArgs(stride=4, padding=5, dilation=6), transposed=7),

@@ -143,7 +143,7 @@ NORMALIZATIONS = (
     CostModel(
         ("aten::native_layer_norm_backward",),
         "elements · (2 + 7 for data's gradient + weight, 2 for weight's, 1 for bias's)",
-        "gradient + data + statistics + weight + the gradients asked for", _layer_norm_backward,
+        "gradient + data + statistics + weight + the requested gradients", _layer_norm_backward,
     ),
     CostModel(
         ("aten::native_group_norm",), "elements · (4 for statistics + 2 + weight + bias)",
@@ -151,7 +151,7 @@ NORMALIZATIONS = (
     ),
     CostModel(
         ("aten::native_group_norm_backward",), "as native_layer_norm_backward",
-        "gradient + data + statistics + weight + the gradients asked for", _group_norm_backward,
+        "gradient + data + statistics + weight + the requested gradients", _group_norm_backward,
     ),
     CostModel(
         ("aten::_fused_rms_norm",), "elements · (3 + weight)",
@@ -159,7 +159,7 @@ NORMALIZATIONS = (
     ),
     CostModel(
         ("aten::_fused_rms_norm_backward",), "elements · (1 + 5 for data's gradient + weight, 2 for weight's)",
-        "gradient + data + deviations + weight + the gradients asked for", _rms_norm_backward,
+        "gradient + data + deviations + weight + the requested gradients", _rms_norm_backward,
     ),
     CostModel(
         ("aten::_softmax", "aten::_log_softmax"), "5 · elements: maximum, difference, exp, sum, quotient or difference",
@@ -319,7 +319,7 @@ BATCH_NORMS = (
     CostModel(
         ("aten::native_batch_norm_backward", "aten::batch_norm_backward"),
         "elements · (in training 9: 2, sums 3, 4 for data's gradient; in inference 1, 4 for weight's, 1 for bias's)",
-        "gradient + data + statistics + weight + the gradients asked for", _native_backward,
+        "gradient + data + statistics + weight + the requested gradients", _native_backward,
     ),
     CostModel(
         ("aten::cudnn_batch_norm_backward", "aten::miopen_batch_norm_backward"), "9 · elements",
@@ -340,7 +340,7 @@ BATCH_NORMS = (
     ),
     CostModel(
         ("aten::batch_norm_backward_reduce",), "4 · elements",
-        "gradient + data + statistics + two sums + the gradients asked for", _backward_reduce,
+        "gradient + data + statistics + two sums + the requested gradients", _backward_reduce,
     ),
     CostModel(
         ("aten::batch_norm_backward_elemt",), "5 · elements",

@@ -203,7 +203,7 @@ def _triton_kernel(call: OperatorCall) -> Demand:
 TRITON = (
     CostModel(
         ("triton_*",), "not known: 0 at least",
-        "each tensor once, no more of it than the loops have steps; where the name lists what uses parts, and the "
-        "kernel goes element by element: as many elements as the loop has", _triton_kernel,
+        "each tensor once, at most as many elements as the loops have steps; if the name lists an operator that uses "
+        "parts, and the kernel goes element by element: as many elements as the loop has", _triton_kernel,
     ),
 )  # fmt: skip
