@@ -1,6 +1,6 @@
-"""What answers say of a window, for people and for programs: its steps, ranks, hosts and near-critical work.
+"""What answers say about a window, for people and for programs: its steps, ranks, hosts and near-critical work.
 
-Sentences on the command line and records in JSON stand side by side, so that both tell the same.
+Lines of the command line and records of JSON are next to each other, so that both say the same.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import numpy as np
 
 from analyses.display.dataframe_text import RANKS_LISTED, more_ranks
 from analyses.display.labels import short_labels
+from analyses.display.sentence_format import and_more
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
+from analyses.messages import window as messages
 from hta_graph.arrays import summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
@@ -23,66 +25,67 @@ from hta_graph.model import BoundBy, EventKind
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.rank_crossings import crossings, held_up_by
 from hta_graph.paths.step_table import StepRow, notable_steps, step_rows
-from hta_graph.paths.windows import StepLength, Window, step_lengths
+from hta_graph.paths.windows import Window, step_lengths
 
 if TYPE_CHECKING:
     from hta_graph.what_if.slack import NearCritical
 
 
 def clock_lines(diagnostics: Mapping[str, int]) -> list[str]:
-    """Say it where the GPU's clock is behind the host's."""
+    """Warn where the GPU clock is behind the host clock."""
     behind = diagnostics["gpu_clock_behind_ns"]
-    if not behind:
-        return []
-    said = f"clocks: the GPU's is at least {duration_text(behind)} behind the host's (work starts before its launch)"
-    return [f"{said}; recorded times are left as they are"]
+    return [messages.gpu_clock_behind(behind)] if behind else []
 
 
 def clock_notes(diagnostics_of: Mapping[int, Mapping[str, int]]) -> list[str]:
-    """Say of which ranks the GPU's clock is behind: delays from launch to start are then too short, or negative."""
-    found = ((rank, line) for rank, diagnostics in diagnostics_of.items() for line in clock_lines(diagnostics))
-    return [f"rank {rank}: {line}, so delays from launch to start are too short" for rank, line in found]
+    """Name the ranks whose GPU clock is behind: delays from launch to start are then too short, or negative."""
+    found = ((rank, diagnostics["gpu_clock_behind_ns"]) for rank, diagnostics in diagnostics_of.items())
+    return [messages.gpu_clock_behind_on_rank(rank, behind) for rank, behind in found if behind]
 
 
 STEPS_LISTED = 24
 ALIKE = 0.05
-"""Latency and iteration are told apart where they differ by more than this."""
+"""Latency and iteration are both given where they differ by more than this."""
 
 DIGITS = re.compile(r"\d+")
 
 
 def window_lines(window: Window, graph: DependencyGraph) -> list[str]:
     """Name a window and its lengths: iteration, latency and time on the CPU are different things."""
-    label, length = clipped(window.label, 60), duration_text(window.end_ns - window.start_ns)
-    on_cpu = f"{duration_text(window.cpu_ns)} on the CPU"
+    label, length = messages.short_label(window.label), window.end_ns - window.start_ns
+    on_cpu, has_gpu = messages.on_cpu(window.cpu_ns), bool(graph.is_gpu.any())
     if not window.is_named:
-        # The recording may be longer on both sides: rows without work before it, polls behind it.
-        extent = ", from the first row to the end of the work" if window.label == "whole trace" else ""
-        return [f"{label}: {length}{extent}" + ("" if graph.is_gpu.any() else "; the trace holds no GPU work")]
+        # The recording may be longer on both sides: events without work before it, polls behind it.
+        return [messages.part_of_trace(label, length, is_whole=window.label == "whole trace", has_gpu=has_gpu)]
     if window.step is not None and window.form == "gpu" and len(graph.rank_graphs) > 1:
-        return [
-            f"{label}: iteration {length}, from the latest end of the step before over all ranks to that of its own"
-        ]
-    if not graph.is_gpu.any():
-        return [f"{label}: {on_cpu}; the trace holds no GPU work"]
-    latency = f"latency {length}, from its start to the end of its last work"
-    iteration = f"iteration {duration_text(window.gpu_ns)}, from the end of the work before it to that of its own"
+        return [messages.job_iteration(label, length)]
+    if not has_gpu:
+        return [f"{label}: {on_cpu}; {messages.NO_GPU}"]
+    latency, iteration = messages.latency(length), messages.iteration(window.gpu_ns)
     if window.step is None:
         return [f"{label}: {latency}; {on_cpu}" if window.form == "usual" else f"{label}: {on_cpu}"]
     if window.form == "usual":
-        of_latency = ["  shares are of the latency; those of the iteration: --gpu-window"]
-        return [
-            f"{label}: {latency}",
-            f"  {iteration}; {on_cpu}",
-            *(of_latency if has_iteration(window, graph) else []),
-        ]
+        of_latency = [messages.SHARES_OF_LATENCY] if has_iteration(window, graph) else []
+        return [f"{label}: {latency}", f"  {iteration}; {on_cpu}", *of_latency]
     return (
         [f"{label}: {on_cpu}", f"  {iteration}"] if window.form == "cpu" else [f"{label}: {iteration}", f"  {on_cpu}"]
     )
 
 
+def headline_lengths(window: Window, graph: DependencyGraph) -> list[str]:
+    """Name the lengths of a window as a headline gives them."""
+    length, has_gpu = window.end_ns - window.start_ns, bool(graph.is_gpu.any())
+    if window.is_named and (window.form == "cpu" or not (has_gpu or len(graph.rank_graphs) > 1)):
+        return messages.lengths(None, None, length, None)
+    if not window.is_named:
+        return messages.lengths(None, None, None, length)
+    if window.step is not None and window.form == "gpu":
+        return messages.lengths(None, length, None, None)
+    return messages.lengths(length, window.gpu_ns if has_iteration(window, graph) else None, None, None)
+
+
 def has_iteration(window: Window, graph: DependencyGraph) -> bool:
-    """Tell whether a step's latency is asked about and its iteration is not as long: only iterations tile the run."""
+    """Return whether a step's latency is analyzed and its iteration is of another length: only these tile the run."""
     if window.step is None or window.form != "usual" or not graph.is_gpu.any():
         return False
     length_ns = window.end_ns - window.start_ns
@@ -91,44 +94,30 @@ def has_iteration(window: Window, graph: DependencyGraph) -> bool:
 
 def rows_after_lines(window: Window) -> list[str]:
     """Say what was recorded after the end of the work, if anything was."""
-    count = window.rows_after
-    if not count:
-        return []
-    rows = "1 row begins" if count == 1 else f"{count:,} rows begin"
-    return [f"the window ends where the work ends; {rows} later, up to {duration_text(window.after_ns)} after it"]
+    return [messages.events_after(window.rows_after, window.after_ns)] if window.rows_after else []
 
 
 def default_lines(window: Window, graph: DependencyGraph, steps: Sequence[StepRow]) -> list[Line]:
-    """Say which window was chosen where nobody named one, with the table of steps; nothing about a named one.
+    """Say which window was chosen by default, with the table of steps; nothing about a window that was named.
 
     ``steps`` are those to list, at least :func:`listed_steps`; without any the table is left out.
     """
     if not window.is_default:
         return []
-    lengths = step_lengths(graph)
-    count = len(lengths)
-    if not count:
-        return [f"no steps in this trace, so the window is all of it{_suggested_annotation(graph)}"]
-    if count == 1:
-        return [f"{window.label} is the only step"]
+    found = step_lengths(graph)
+    if not found:
+        return [messages.no_steps(*_suggested_annotation(graph))]
+    if len(found) == 1:
+        return [messages.only_step(window.label)]
+    candidates, only_first = sum(one.is_candidate for one in found), all(one.is_candidate for one in found[1:])
     return [
-        f"{window.label} is the median of {_candidates_text(lengths)}; --step N asks about another",
-        *(_steps_table(steps, graph, window.step, count) if steps else []),
+        messages.median_step(window.label, candidates, len(found), only_first=only_first),
+        *(_steps_table(steps, graph, window.step, len(found)) if steps else []),
     ]
 
 
-def _candidates_text(lengths: Sequence[StepLength]) -> str:
-    """Say of how many steps one is the median, and that others are no candidates."""
-    asked = sum(one.is_candidate for one in lengths)
-    if asked == len(lengths):
-        return f"{asked} steps"
-    beside = all(one.is_candidate for one in lengths[1:])
-    without = "the first is" if beside else "the first, and such without GPU work or on few ranks, are"
-    return f"{asked} of {len(lengths)} steps ({without} left out)"
-
-
 def listed_steps(window: Window, graph: DependencyGraph, data_load: Sequence[str] = ()) -> list[StepRow]:
-    """Return the steps that are printed beside a window that nobody named; none beside one that was named."""
+    """Return the steps that are printed with a default window; none with a window that was named."""
     if not window.is_default:
         return []
     return step_rows(graph, data_load, notable_steps(graph, window.step, STEPS_LISTED))
@@ -138,8 +127,7 @@ def _steps_table(steps: Sequence[StepRow], graph: DependencyGraph, chosen: int |
     """List the steps, of many the chosen one, the outliers and the first others."""
     shown = notable_steps(graph, chosen, STEPS_LISTED)
     kept = [row for row in steps if row.step in shown]
-    hidden = count - len(kept)
-    more = [f"  and {hidden:,} usual steps more; --json FILE lists all"] if hidden else []
+    more = and_more(count - len(kept), "usual step")
     return [*steps_in_columns(kept, on_gpu=bool(graph.is_gpu.any()), chosen=chosen), *more]
 
 
@@ -153,7 +141,7 @@ def steps_in_columns(
 ) -> list[Line]:
     """List steps: their lengths (without GPU work there is one, on the CPU), what bounds them, what is unusual.
 
-    ``ranks`` names each one's rank where the steps are of several.
+    ``ranks`` names each step's rank where there are multiple.
     """
     of_job = any(len(row.path.graph.rank_graphs) > 1 for row in steps)
     lengths = ["iteration", "latency"] if on_gpu or of_job else ["on the CPU"]
@@ -166,21 +154,21 @@ def steps_in_columns(
         "on the CPU": [duration_text(row.latency_ns) for row in steps],
         "explained": [percent(row.coverage) for row in steps],
         "bound by": [short_labels(row.path.graph)[row.bound_by] for row in steps],
-        "held up by": ["" if row.held_up_by is None else f"rank {row.held_up_by}" for row in steps],
+        "delayed by": ["" if row.held_up_by is None else f"rank {row.held_up_by}" for row in steps],
         "outlier": [row.outlier or "" for row in steps],
     }
-    beside = [*(["rank"] if ranks else []), *lengths, *(["explained"] if coverage else [])]
-    held_up = ["held up by"] if any(columns["held up by"]) else []
-    header = ["step", *beside, *held_up, "bound by", "outlier"]
+    numbers = [*(["rank"] if ranks else []), *lengths, *(["explained"] if coverage else [])]
+    texts_shown = [name for name in ("delayed by", "bound by", "outlier") if name == "bound by" or any(columns[name])]
+    header = ["step", *numbers, *texts_shown]
     rows = list(zip(*(columns[name] for name in header), strict=True))
-    texts = [len(header) - 2, len(header) - 1]
+    texts = [at for at, name in enumerate(header) if name in ("bound by", "outlier")]
     return table(rows, header, left=texts, words=texts[1:])
 
 
-def _suggested_annotation(graph: DependencyGraph) -> str:
-    """Offer the top-level annotation of the CPU that is repeated most, of equals the first; nothing if none is.
+def _suggested_annotation(graph: DependencyGraph) -> tuple[int, str, str]:
+    """Return the top-level annotation of the CPU that is repeated most: how often, its name, and flags that choose it.
 
-    Names that differ by numbers only are one: a server writes the sizes of a batch into them.
+    Of equals the first one. Names that differ by numbers only are one: a server writes the sizes of a batch into them.
     """
     events = graph.event_table
     rows = np.flatnonzero(events.kind == EventKind.ANNOTATION)
@@ -188,12 +176,11 @@ def _suggested_annotation(graph: DependencyGraph) -> str:
     spelled = {code: DIGITS.sub("#", graph.names[code]) for code in dict.fromkeys(top)}
     (name, count), *_ = Counter(spelled[code] for code in top).most_common(1) or [("", 0)]
     if count < 2:
-        return ""
+        return 0, "", ""
     exact = [graph.names[code] for code in spelled if spelled[code] == name]
-    flags = quote(exact[0]) if len(exact) == 1 else f"{quote(_with_any_number(exact[0]))} --regex"
-    return (
-        f"; one of {count:,} × {clipped(exact[0] if len(exact) == 1 else name, 60)}: --annotation {flags} --instance I"
-    )
+    if len(exact) == 1:
+        return count, clipped(exact[0], 60), quote(exact[0])
+    return count, clipped(name, 60), f"{quote(_with_any_number(exact[0]))} --regex"
 
 
 def _with_any_number(name: str) -> str:
@@ -219,7 +206,7 @@ def window_record(window: Window, graph: DependencyGraph) -> dict[str, Any]:
 
 
 def step_records(steps: Sequence[StepRow]) -> list[dict[str, Any]]:
-    """Return the steps as JSON lists them (times in ns); those of a job with the rank that holds each up, or null."""
+    """Return the steps as JSON lists them (times in ns); those of a job with the rank that delays each, or null."""
     shown = ("step", "iteration_ns", "latency_ns", "bound_by", "outlier")
     records = [{key: getattr(row, key) for key in shown} for row in steps]
     of_job = [len(row.path.graph.rank_graphs) > 1 for row in steps]
@@ -233,11 +220,11 @@ LONGEST_HOST = 60
 
 
 def job_record(path: CriticalPath) -> dict[str, Any]:
-    """Return the keys that the document of a job's path has besides (times in ns); none of one rank's.
+    """Return the keys that only the document of a job's path has (times in ns).
 
     ``ranks``; ``clocks``: how far each rank's are ahead; ``by_rank_ns``: the path's time on each; ``held_up_ns``: how
-    long the job waited for each alone; ``crossings``: how often the path goes from rank to rank, and how much later
-    than their effects causes are stamped there, added up.
+    long the job waited for each alone; ``crossings``: how often the path switches ranks, and how much later than their
+    effects causes are stamped there, in total.
     """
     job = path.graph
     if not isinstance(job, JobGraph):
@@ -266,7 +253,7 @@ def _clock_records(job: JobGraph) -> list[dict[str, Any]]:
 
 
 def rank_lines(path: CriticalPath) -> list[Line]:
-    """List the ranks that the path goes through: its time there, how long the job waited for each alone, and why."""
+    """List the ranks on the path: its time there, how long the job waited for each alone, and its largest class."""
     parts, length = path.graph.rank_graphs, max(path.length_ns, 1)
     if len(parts) < 2:
         return []
@@ -286,8 +273,7 @@ def rank_lines(path: CriticalPath) -> list[Line]:
         for at in shown
     ]  # fmt: skip
     hidden = int(np.count_nonzero(total)) - len(shown)
-    passed = len(crossings(path))
-    head = f"time on the critical path by rank; it goes from rank to rank {passed:,} ×"
+    head = messages.path_by_rank(len(crossings(path)))
     listed = table(rows, ["time", "share", "others wait", "rank", "mostly"], left=[4])
     return [head, *listed, *more_ranks(hidden), *_host_lines(path)]
 
@@ -299,13 +285,12 @@ def _host_lines(path: CriticalPath) -> list[Line]:
     if not shown:
         return []
     rows = [[duration_text(ns), percent(ns / length), clipped(host, LONGEST_HOST)] for host, ns in shown]
-    hidden = len([ns for ns in times.values() if ns]) - len(shown)
-    more = [f"  and {hidden:,} hosts more; --json FILE lists all"] if hidden else []
-    return ["", "the same by host", *table(rows, ["time", "share", "host"], left=[2]), *more]
+    more = and_more(len([ns for ns in times.values() if ns]) - len(shown), "host")
+    return ["", messages.PATH_BY_HOST, *table(rows, ["time", "share", "host"], left=[2]), *more]
 
 
 def time_by_host(graph: DependencyGraph, by_rank_ns: Mapping[int, int]) -> dict[str, int]:
-    """Add up times (ns) by host, the longest first; of none where a rank does not tell its host, or all are on one."""
+    """Add up times (ns) by host, the longest first; none where a rank's host is unknown, or all are on one."""
     hosts, found = graph.hosts if isinstance(graph, JobGraph) else {}, dict[str, int]()
     for rank, host in hosts.items():
         found[host] = found.get(host, 0) + by_rank_ns[rank]
@@ -314,10 +299,8 @@ def time_by_host(graph: DependencyGraph, by_rank_ns: Mapping[int, int]) -> dict[
 
 def missing_lines(window: Window) -> list[str]:
     """Say which ranks have no such window."""
-    if not window.missing:
-        return []
-    contribute = "contributes" if len(window.missing) == 1 else "contribute"
-    return [f"{rank_names(window.missing)} recorded no {window.label} and {contribute} nothing"]
+    missing = window.missing
+    return [messages.missing_ranks(rank_names(missing), window.label, len(missing))] if missing else []
 
 
 def rank_names(ranks: tuple[int, ...]) -> str:
@@ -336,7 +319,7 @@ ALTERNATIVES_SHOWN = 10
 
 def slack_record(near: NearCritical) -> dict[str, Any]:
     """Return near-critical work as JSON has it (times in ns)."""
-    from analyses.answer import records  # late: most windows are told without slack
+    from analyses.answer import records  # late: most answers are without slack
 
     return {
         "threshold_ns": near.threshold_ns,
@@ -346,14 +329,18 @@ def slack_record(near: NearCritical) -> dict[str, Any]:
 
 
 def slack_lines(near: NearCritical, graph: DependencyGraph) -> list[Line]:
-    """Say how much work would be critical if it took a little longer, and which other ways lead to the window's end."""
-    within = f"within {duration_text(near.threshold_ns)} of being critical"
+    """Say how much work is near-critical, and which alternative paths lead to the end of the window."""
     ranks = near.by_rank.to_dict("records")
     if len(graph.rank_graphs) == 1:
-        head = f"{percent(ranks[0]['share'])} of the window, {duration_text(ranks[0]['near_ns'])}, has work {within}"
+        head = messages.near_critical(ranks[0]["near_ns"], ranks[0]["share"], near.threshold_ns)
         return [head, *_alternative_lines(near, graph)]
     rows = [[duration_text(row["near_ns"]), percent(row["share"]), str(row["rank"])] for row in ranks]
-    return [f"work {within}, by rank", *table(rows, ["time", "share", "rank"]), "", *_alternative_lines(near, graph)]
+    return [
+        messages.near_critical_by_rank(near.threshold_ns),
+        *table(rows, ["time", "share", "rank"]),
+        "",
+        *_alternative_lines(near, graph),
+    ]
 
 
 def _alternative_lines(near: NearCritical, graph: DependencyGraph) -> list[Line]:
@@ -361,21 +348,20 @@ def _alternative_lines(near: NearCritical, graph: DependencyGraph) -> list[Line]
 
     ways, words = records(near.alternatives), short_labels(graph)
     if not ways:
-        return ["no other rank or class of work comes that close"]
+        return [messages.NO_ALTERNATIVES]
     several = len(graph.rank_graphs) > 1
     rows = [
         [
             duration_text(way["slack_ns"]), duration_text(way["near_ns"]), *([str(way["rank"])] if several else []),
-            words[way["bound_by"]], way["name"] or "(nothing recorded)",
+            words[way["bound_by"]], way["name"] or messages.NOT_RECORDED,
         ]
         for way in ways[:ALTERNATIVES_SHOWN]
     ]  # fmt: skip
-    header = ["spare", "such work", *(["rank"] if several else []), "class", "leads over"]
+    header = [name for name in messages.ALTERNATIVE_COLUMNS if several or name != "rank"]
     texts = [len(header) - 2, len(header) - 1]
-    hidden = len(ways) - ALTERNATIVES_SHOWN
-    more = [f"  and {hidden} more; --json FILE lists all"] if hidden > 0 else []
+    more = and_more(len(ways) - ALTERNATIVES_SHOWN, "path")
     return [
-        "other ways to the end of the window, of each kind that is not on the path the longest",
+        messages.ALTERNATIVES,
         *table(rows, header, left=texts, names=texts[1:]),
         *more,
     ]

@@ -39,7 +39,7 @@ def lines_of(path: hg.CriticalPath) -> Iterator[str]:
     facts = PathFacts(path)
     for finding in (*verdict_of(facts), *advice_of(facts)):
         saves = "-" if finding.saves_at_most_ns is None else f"{finding.saves_at_most_ns / max(path.length_ns, 1):.1%}"
-        yield f"  {finding.rule} [{saves}, {finding.confidence}] {finding.text}"
+        yield f"  {finding.rule} [{saves}, {finding.confidence}] {finding.sentences}"
         yield f"      {json.dumps(finding.evidence)}"
 
 

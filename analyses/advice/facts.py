@@ -1,4 +1,4 @@
-"""What rules ask of a path (times by class, when the GPU works, where in the program), and what a rule finds."""
+"""Facts that rules need about a path (times by class, GPU work, places in the program), and findings of rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from analyses.display.sentence_format import brief_duration, brief_share
+from analyses.display.sentence_format import as_sentence, time_and_share
+from analyses.messages.advice import Advice
 from hta_graph.arrays import distinct, first_of_runs, last_of_runs, run_numbers, split_intervals, summed_by
 from hta_graph.gpu_activity import Activities, WorkType, activities
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -24,19 +25,19 @@ TINY_KERNEL_NS = 10_000
 """A kernel below 10 µs takes little longer than its own start and end (3 to 5 µs on current GPUs)."""
 
 DOMINANT_SHARE = 0.8
-"""A rank is named beside a time of which so much is its."""
+"""A rank is named where at least this share of a time is its."""
 
 HOST_CLASSES = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.DATA_LOADING)
-"""The classes of time in which the path is on a CPU thread that works, or does what nobody recorded."""
+"""The classes of time in which the path is on a CPU thread, in recorded work or in none."""
 
 
 @dataclass(eq=False)
 class PathFacts:
-    """A path and what is asked of it again and again; every fact is found when it is first asked for."""
+    """A path and facts about it, each computed once on first use."""
 
     path: CriticalPath
     answers: dict[Callable[[Any], Any], Any] = field(default_factory=dict)
-    """What several rules ask (:func:`remembered`)."""
+    """Results that several rules share."""
 
     @property
     def graph(self) -> DependencyGraph:
@@ -54,18 +55,18 @@ class PathFacts:
 
     def timed(self, ns: int) -> str:
         """Print a time with its share of the window."""
-        return f"{brief_duration(ns)} ({brief_share(self.share(ns))})"
+        return time_and_share(ns, self.length_ns)
 
-    def on_rank(self, chosen: Bools) -> str:
-        """Say of a job on which rank most of some pieces are, if that is so: ``" on rank 3"``."""
+    def main_rank(self, chosen: Bools) -> int | None:
+        """Return the rank of a job that four fifths of some pieces are on; none without one, or of a single rank."""
         parts = self.graph.rank_graphs
         sums = summed_by(self.path.segment_table.part[chosen], self.lengths[chosen], len(parts))
         most = int(sums.argmax())
         is_one = len(parts) > 1 and sums[most] >= DOMINANT_SHARE * sums.sum() > 0
-        return f" on rank {parts[most].rank}" if is_one else ""
+        return parts[most].rank if is_one else None
 
     def is_notable(self, ns: int, least: float = NOTABLE_SHARE) -> bool:
-        """Tell whether a time is a share of the window that is worth saying."""
+        """Return whether a time is a notable share of the window."""
         return ns >= least * self.length_ns and ns > 0
 
     # -- the path's pieces ---------------------------------------------------------------------------------------------
@@ -112,7 +113,7 @@ class PathFacts:
         return self.class_ns(*HOST_CLASSES)
 
     def largest_names(self, chosen: Bools, count: int = 3) -> list[tuple[str, int, int]]:
-        """Return the names that own most of some pieces: name, time (ns), number of events; nobody's are left out."""
+        """Return the names that own most of some pieces: name, time (ns), number of events."""
         pieces, names = self.path.segment_table, self.graph.event_table.name
         rows = np.flatnonzero(chosen & (pieces.event >= 0))
         event, code = pieces.event[rows], names[pieces.event[rows]]
@@ -163,7 +164,7 @@ class PathFacts:
         return Activities(inside.row, start, end, inside.lane, inside.type, inside.call)
 
     def _on_rank_of_path(self, every: Activities) -> Activities:
-        """Cut activities to the times in which the path is on their rank: what another GPU does relieves nobody."""
+        """Cut activities to the times in which the path is on their rank: other GPUs' work does not matter."""
         part, pieces, found = self.graph.rank_index_of(every.row), self.path.segment_table, []
         for place in range(len(self.graph.rank_graphs)):
             when, own = self.intervals_of(pieces.part == place), every.take(part == place)
@@ -290,11 +291,13 @@ include waiting for others. Low: another reading of the same trace is as likely.
 
 @dataclass(frozen=True)
 class PathFinding:
-    """What a rule says: a text for people, and its evidence as JSON has it (times in ns).
+    """What a rule finds: sentences for people, and its evidence as JSON has it (times in ns).
 
-    ``saves_at_most_ns`` is ``None`` where nothing is to be saved: of the verdict, and of how to record. ``saves_ns`` is
-    what replay predicts; ``None`` where no change of the graph stands for the remedy, or replay was not asked; then
-    ``takes_longer`` may name what a rank takes longer for than the others, and of which class.
+    Of a verdict ``text`` is the sentence and ``detail`` is what follows it; of advice ``action`` is what to do, in one
+    imperative line without a period, and ``text`` is why. ``saves_at_most_ns`` is ``None`` where nothing is to be
+    saved: of the verdict, and of how to record. ``saves_ns`` is what replay predicts; ``None`` where no change of the
+    graph stands for the remedy, or without replay; ``takes_longer`` may name an item that takes a rank longer than the
+    others, and its class.
     """
 
     text: str
@@ -304,12 +307,31 @@ class PathFinding:
     rule: str = ""
     saves_ns: int | None = None
     takes_longer: tuple[str | None, str] | None = None
+    action: str = ""
+    detail: str = ""
+
+    @classmethod
+    def of_advice(
+        cls,
+        said: Advice,
+        evidence: Mapping[str, Any],
+        confidence: Confidence = "high",
+        saves_at_most_ns: int | None = None,
+    ) -> PathFinding:
+        """Return a finding that says what to do and why."""
+        return cls(said.why, evidence, confidence, saves_at_most_ns, action=said.action)
+
+    @property
+    def sentences(self) -> str:
+        """All that the finding says: a single sentence as it is, several as sentences."""
+        parts = [part for part in (self.action, self.text, self.detail) if part]
+        return " ".join(map(as_sentence, parts)) if len(parts) > 1 else self.text
 
     def as_record(self) -> dict[str, Any]:
         """Return the finding as JSON lists it."""
         return {
             "rule": self.rule,
-            "text": self.text,
+            "text": self.sentences,
             "evidence": dict(self.evidence),
             "saves_at_most_ns": self.saves_at_most_ns,
             "saves_ns": self.saves_ns,
@@ -325,6 +347,6 @@ class AdviceRule:
     find: Callable[[PathFacts], PathFinding | None]
 
     def __call__(self, facts: PathFacts) -> PathFinding | None:
-        """Look at a path; ``None`` where there is nothing to say, or nothing sure."""
+        """Look at a path; ``None`` without a finding that is sure."""
         found = self.find(facts)
         return found and replace(found, rule=self.name)

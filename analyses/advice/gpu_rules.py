@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from analyses.advice.facts import TINY_KERNEL_NS, PathFacts, PathFinding
-from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
+from analyses.messages import advice
 from hta_graph.arrays import first_of_runs
 from hta_graph.gpu_activity import WorkType
 from hta_graph.graph.job_graph import JobGraph
@@ -18,15 +18,9 @@ from hta_graph.roofline.demand import Unit
 from hta_graph.roofline.devices import find_device, gpu_name, is_tf32
 
 if TYPE_CHECKING:
+    from analyses.messages.advice import Advice
     from hta_graph.roofline.attainable import AttainableWork
     from hta_graph.roofline.recorded_calls import RecordedCall
-
-COMMUNICATION_CAUSES = {
-    "computation": "they start after computation that they wait for, and nothing is left to run beside them",
-    "communication": "they queue behind other communication",
-    "host": "the host launches them late",
-}
-"""What a collective came right after on the path, and what that means."""
 
 
 def exposed_communication(facts: PathFacts) -> PathFinding | None:
@@ -46,31 +40,22 @@ def exposed_communication(facts: PathFacts) -> PathFinding | None:
         "on_path_ns": on_path_ns, "exposed_ns": exposed_ns, "after_ns": after,
         "largest": facts.largest_records(talks),
     }  # fmt: skip
-    # Where no cause has most of the time none is told; Gloo's has no launch.
-    why = (
-        f"; for the most part {COMMUNICATION_CAUSES[cause]}" if 2 * cause_ns > on_path_ns and facts.has_gpu_rows else ""
-    )
+    # Without a cause of most of the time none is named; Gloo's communication has no launch.
+    is_main = 2 * cause_ns > on_path_ns and facts.has_gpu_rows
     saved = _saved_without_communication(facts, on_path_ns)
-    beside = " What could be saved counts communication beside the path, too." if saved > on_path_ns else ""
-    waiting = (
-        "Waiting for other ranks is not in it."
-        if isinstance(facts.graph, JobGraph)
-        else "It may include waiting for other ranks, which one rank cannot tell (hta-graph stragglers, with all "
-        "ranks)."
-    )
-    text = (
-        f"Communication takes {facts.timed(on_path_ns)} of the path, for "
-        f"{brief_duration(exposed_ns)} of which nothing computes; mostly {quoted(largest[0][0])} "
-        f"({largest[0][2]:,} ×){facts.on_rank(talks)}{why}. {waiting}{beside}"
-    )
-    return PathFinding(text, evidence, "medium", saved)
+    said = advice.exposed_communication(
+        facts.timed(on_path_ns), exposed_ns, largest[0][0], largest[0][2], facts.main_rank(talks),
+        cause if is_main else None, is_exposed=exposed_ns == on_path_ns, in_job=isinstance(facts.graph, JobGraph),
+        counts_more=saved > on_path_ns,
+    )  # fmt: skip
+    return PathFinding.of_advice(said, evidence, "medium", saved)
 
 
 def _saved_without_communication(facts: PathFacts, on_path_ns: int) -> int:
-    """Return what would be saved at most (ns) if nobody communicated."""
+    """Return what removing all communication would save at most (ns)."""
     if isinstance(facts.graph, JobGraph):
         return on_path_ns
-    # All communication counts, also what is beside the path; all else stays, and its busiest stream is serial.
+    # All communication counts, also off the path; all else stays, and its busiest stream is serial.
     return min(facts.work_ns(WorkType.COMMUNICATION), facts.busiest_stream_idle_without(WorkType.COMMUNICATION))
 
 
@@ -87,17 +72,11 @@ def gloo_communication(facts: PathFacts) -> PathFinding | None:
     found = np.flatnonzero(rows & (events.end > window.start_ns) & (events.start < window.end_ns))
     longest = facts.graph.name_of(int(found[np.argmax(events.end[found] - events.start[found])]))
     evidence = {"time_ns": time_ns, "collectives": len(found), "longest": longest}
-    text = (
-        f"For {facts.timed(time_ns)} no operator is open on the path's thread "
-        f"while {quoted(longest)} runs on another one: it very probably waits for that communication, "
-        "which may include waiting for other ranks (hta-graph stragglers, with all ranks). Start it earlier, make it "
-        "smaller, or send it through GPUs (NCCL)."
-    )
-    return PathFinding(text, evidence, "medium", time_ns)
+    return PathFinding.of_advice(advice.gloo_communication(facts.timed(time_ns), longest), evidence, "medium", time_ns)
 
 
 def _time_by_cause(facts: PathFacts) -> dict[str, int]:
-    """Add up the collectives' time on the path (ns) by what the path comes from: see :data:`COMMUNICATION_CAUSES`."""
+    """Add up the collectives' time on the path (ns) by what precedes it: computation, other communication, the host."""
     pieces = facts.path.segment_table
     talks = facts.segments_in_classes(BoundBy.GPU_COMMUNICATION_BOUND)
     # A collective's own pieces, cut by others or not, are one; lags between it and its cause tell nothing.
@@ -119,9 +98,9 @@ def _time_by_cause(facts: PathFacts) -> dict[str, int]:
 
 
 COMPUTES = 0.25
-"""Shapes are read from the file only where the GPU computes for so much of the path."""
+"""Shapes are read from the file only where the GPU computes for at least this share of the path."""
 FAR_FROM_LIMIT = 0.5
-"""Kernels of libraries reach more than this on anything large; what is above is not worth a person's time."""
+"""Library kernels reach more than this on large work; above it there is little to gain."""
 SMALL_WORK = 64
 """A side of a product that is smaller leaves most of a tile of the matrix units empty."""
 ALIGNED_SIZE = 8
@@ -132,7 +111,7 @@ NARROW_SIZE = ("half", "bfloat16")
 
 @memoized
 def work_limits(facts: PathFacts) -> AttainableWork | None:
-    """Return the window's work beside the limits of the GPU; ``None`` where these are not known, and of a job."""
+    """Return the window's work with the limits of the GPU; ``None`` where these are unknown, and of a job."""
     graph = facts.graph
     if isinstance(graph, JobGraph) or facts.share(facts.class_ns(BoundBy.GPU_COMPUTE_BOUND)) < COMPUTES:
         return None
@@ -166,29 +145,26 @@ def far_from_limit(facts: PathFacts) -> PathFinding | None:
         "operator": group.name, "inputs": group.inputs, "calls": calls,
         "on_path_ns": on_path_ns, "peak_share": round(share, 4), "bound": bound, "device": limited.device.name,
     }  # fmt: skip
-    text = (
-        f"{quoted(group.name)} ({quoted(group.inputs)}) takes {facts.timed(on_path_ns)} of the path in "
-        f"{counted(calls, 'call')} and reaches {brief_share(share)} of the limit that "
-        f"{'memory' if bound == 'memory' else 'arithmetic'} sets on {limited.device.name}{_reason_text(limited, at)}."
+    why = advice.far_from_limit(
+        group.name, group.inputs, facts.timed(on_path_ns), calls, share, bound, limited.device.name
     )
-    return PathFinding(text, evidence, "medium", ceil(lost[at]))
+    return PathFinding.of_advice(_shape_advice(limited, at, why), evidence, "medium", ceil(lost[at]))
 
 
-def _reason_text(limited: AttainableWork, at: int) -> str:
-    """Say what about its shape explains it, or what to do."""
-    demand = limited.groups.groups[at].demand
+def _shape_advice(limited: AttainableWork, at: int, why: str) -> Advice:
+    """Say what to do about a shape, and what about it explains the distance to the limit."""
+    group = limited.groups.groups[at]
+    demand = group.demand
     if demand is None or demand.unit != Unit.MATRIX:
-        return "; fuse it with what is before or behind it (torch.compile), or look at the layout of its inputs"
+        return advice.far_by_layout(group.name, why)
     sides = {name: demand.sizes[name] for name in ("M", "N", "K") if name in demand.sizes}
     small = min(sides, key=lambda name: sides[name], default="")
     if small and sides[small] < SMALL_WORK:
-        return f": {small} = {sides[small]} leaves its units empty; batch more of them, or merge products"
+        return advice.far_by_small_side(group.name, why, small, sides[small])
     odd = next((name for name in sides if sides[name] % ALIGNED_SIZE and demand.dtype in NARROW_SIZE), "")
-    return (
-        f": {odd} = {sides[odd]} is no multiple of {ALIGNED_SIZE}, which its units need to read whole; pad it"
-        if odd
-        else ""
-    )
+    if odd:
+        return advice.far_by_odd_side(group.name, why, odd, sides[odd], ALIGNED_SIZE)
+    return advice.far_without_reason(group.name, why)
 
 
 def float32_products(facts: PathFacts) -> PathFinding | None:
@@ -203,12 +179,8 @@ def float32_products(facts: PathFacts) -> PathFinding | None:
     on_path_ns, device = int(on_path[factor < 1].sum()), limited.device
     times = device.matrix_tflops["tf32"] / device.matrix_tflops["float"]
     evidence = {"on_path_ns": on_path_ns, "device": device.name, "times_as_fast": round(times, 2)}
-    text = (
-        f"Products of 32-bit floats take {facts.timed(on_path_ns)} of the path. {device.name} multiplies TF32 "
-        f'{times:.0f} times as fast: torch.set_float32_matmul_precision("high") (of convolutions '
-        "torch.backends.cudnn.allow_tf32), or torch.autocast, if the precision is enough."
-    )
-    return PathFinding(text, evidence, "medium", saved)
+    said = advice.float32_products(facts.timed(on_path_ns), device.name, times)
+    return PathFinding.of_advice(said, evidence, "medium", saved)
 
 
 def tf32_factors(limited: AttainableWork) -> Floats:
@@ -225,6 +197,6 @@ def tf32_factors(limited: AttainableWork) -> Floats:
 
 
 def _is_float32_matmul(one: RecordedCall) -> bool:
-    """Tell whether a call multiplies 32-bit floats, and its kernel says that it does not round them."""
+    """Return whether a call multiplies 32-bit floats, and its kernel says that it does not round them."""
     is_product = one.demand is not None and one.demand.unit == Unit.MATRIX and one.demand.dtype == "float"
     return is_product and is_tf32(one.call.kernel) is False

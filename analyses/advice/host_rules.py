@@ -10,7 +10,7 @@ path                                         |-- idle --|
 Where the path is on the host while the GPU works, the host is just ahead of it, or it waits unseen:
 
 host     |op|launch|........ silence ........|op|launch|      no operator, no call: Python, or a wait without a row
-stream          [kernel ~~~~~~~~~~~~~~~~~~~~]       [kernel    the GPU works all the while; the host goes on at its end
+stream          [kernel ~~~~~~~~~~~~~~~~~~~~]       [kernel    the GPU works throughout; the host continues at its end
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, TINY_KERNEL_NS, Confidence, PathFacts, PathFinding
-from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
+from analyses.messages import advice, verdict
 from hta_graph.arrays import Columns, distinct, first_of_runs, last_of_runs, take_or
 from hta_graph.graph.memo import memoized
 from hta_graph.model import RETURNS, ROLE, Bools, BoundBy, EdgeRole, EventKind, Ids, Ints
@@ -32,20 +32,20 @@ SHORTEST_SILENCE_NS = 100_000
 """Python between two operators of a loop takes less, mostly 2 to 50 µs."""
 
 GPU_BUSY_SHARE = 0.9
-"""A silence is covered where the GPU works during so much of it: a host that waits goes on at the work's end, so that
-only its own return is outside."""
+"""A silence is covered where the GPU works during at least this share of it: a host that waits continues at the end of
+the work, so that only its own return is outside."""
 
 POLLING_SHARE = 0.1
-"""Covered silences are told from so much of the window on."""
+"""Covered silences are reported from this share of the window on."""
 
 FEWEST_SILENCES = 3
 """One may be chance."""
 
 HOST_SHARE = 0.3
-"""The GPU's idle time is compared with that of the host from so much of the window on the host on."""
+"""The idle time of the GPU is compared with the time of the host from this share of the window on the host on."""
 
 GPU_IDLE_SHARE = 1 / 3
-"""The GPU is idle "for far less" where that is less than a third of the host's time on the path."""
+"""The GPU is idle for far less where that is below a third of the time that the path is on the host."""
 
 
 @memoized
@@ -58,16 +58,11 @@ def host_may_poll(facts: PathFacts) -> PathFinding | None:
         "covered_silence_ns": covered_ns, "covered_silences": count, "silence_ns": silent_ns,
         "gpu_idle_ns": facts.gpu_idle_ns,
     }  # fmt: skip
-    text = (
-        f"The path is on the host for {facts.timed(covered_ns)} in which no "
-        "operator or call is open and the GPU works all the time: the host may be polling, or wait in a way that was "
-        "not recorded. That time is then the GPU's, not the host's."
-    )
-    return PathFinding(text, evidence, "low")
+    return PathFinding(verdict.host_may_poll(facts.timed(covered_ns)), evidence, "low")
 
 
 def may_be_polling(facts: PathFacts) -> bool:
-    """Tell whether advice about the host's own work would be doubtful."""
+    """Return whether advice about the host's own work would be doubtful."""
     return host_may_poll(facts) is not None
 
 
@@ -81,11 +76,7 @@ def gpu_busy_meanwhile(facts: PathFacts) -> PathFinding | None:
     evidence = {
         "host_ns": host_ns, "gpu_busy_meanwhile_ns": beside_ns, "gpu_idle_ns": idle_ns,
     }  # fmt: skip
-    text = (
-        f"The path is on the host for {brief_share(facts.share(host_ns))} of the time, but the GPU works "
-        f"all the while but for {facts.timed(idle_ns)}: the host is hardly slower than "
-        "the GPU, or a wait for the GPU was missed."
-    )
+    text = verdict.gpu_busy_meanwhile(facts.share(host_ns), facts.timed(idle_ns))
     return PathFinding(text, evidence, "medium")
 
 
@@ -117,9 +108,9 @@ WAIT_LAGS = (BoundBy.SYNC_OVERHEAD, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
 class HostWaits(Columns):
     """Waits of the host that the path passes, in order of time: the call, whether a rule inferred it.
 
-    ``begin`` is when the work ended that was waited for; ``idle`` is how long the GPU then stands still and ``host``
+    ``begin`` is when the work ended that was waited for; ``idle`` is how long the GPU is then idle and ``host``
     how long the path stays on the host (ns). ``reads`` marks those with which the host gets values from the GPU,
-    ``copies`` the other ones that hold a copy; the rest are explicit synchronisations.
+    ``copies`` the other ones that hold a copy; the rest are explicit synchronization.
     """
 
     call: Ids
@@ -179,7 +170,7 @@ def saved_without_waits(facts: PathFacts, removed: Bools) -> int:
 
 
 def _work_between_remaining_waits(removed: Bools) -> tuple[Ints, Ints]:
-    """Return the first and the last work of each stretch that waits which stay divide."""
+    """Return the first and the last work between each two waits that stay."""
     first = np.flatnonzero(np.append(True, ~removed))
     return first, np.append(first[1:], len(removed) + 1) - 1
 
@@ -231,7 +222,7 @@ def blocks_on_upload(facts: PathFacts, calls: Ids) -> Bools:
 
 
 LAUNCHING_SHARE = 0.2
-"""So much of a window at least: less is the prologue of a step, not its rhythm."""
+"""The least share of a window: less is the prologue of a step, not its rhythm."""
 
 FEWEST_LAUNCHES = 50
 """Fewer launches are no rhythm."""
@@ -247,7 +238,7 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
     """The host launches work more slowly than the GPU does it: CUDA graphs, torch.compile, larger batches."""
     pieces, graph = facts.path.segment_table, facts.graph
     on_host = facts.segments_in_classes(BoundBy.CPU_BOUND, BoundBy.CPU_GAP) & ~facts.pauses
-    # After a wait the GPU is idle for another reason; other rules tell it.
+    # After a wait the GPU is idle for another reason, which other rules report.
     host_ns = facts.time_of(on_host) - int(host_waits(facts).idle.sum())
     saved = min(host_ns, facts.busiest_stream_idle_ns)
     if not facts.is_notable(host_ns, LAUNCHING_SHARE) or not facts.is_notable(saved) or may_be_polling(facts):
@@ -265,50 +256,35 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
         "host_ns": host_ns, "launches": calls, "host_per_launch_ns": per_launch, "median_kernel_ns": typical,
         "gpu_idle_ns": facts.gpu_idle_ns, "largest": facts.largest_records(on_host & (pieces.event >= 0)),
     }  # fmt: skip
-    text = (
-        f"The GPU waits for launches{facts.on_rank(on_host)}: the host needs {brief_duration(per_launch)} for each of "
-        f"{calls:,} launches, and what it launches takes {brief_duration(typical)} (median). CUDA graphs, "
-        f"torch.compile, larger batches, or fewer and larger operators relieve the host.{_graph_capture_text(facts)}"
-    )
-    # Who relieves the host does it after waits, too, and launches that wait for nothing have no lag.
+    said = advice.launch_bound(facts.main_rank(on_host), per_launch, calls, typical, len(host_waits(facts)))
+    # A relieved host is faster after waits, too, and launches that wait for nothing have no lag.
     most = facts.time_of(on_host) + facts.class_ns(BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
     confidence: Confidence = "low" if gpu_busy_meanwhile(facts) else "medium" if facts.has_stacks else "high"
-    return PathFinding(text, evidence, confidence, min(most, facts.busiest_stream_idle_ns))
-
-
-def _graph_capture_text(facts: PathFacts) -> str:
-    """Say what has to go before a graph can be captured: calls in which the host waits for the GPU."""
-    waits = len(host_waits(facts))
-    return f" Its {counted(waits, 'wait')} for the GPU have to go before a graph can be captured." if waits else ""
+    return PathFinding.of_advice(said, evidence, confidence, min(most, facts.busiest_stream_idle_ns))
 
 
 def host_pauses(facts: PathFacts) -> PathFinding | None:
-    """The host stands in no operator for long while the GPU has nothing to do: no launch comes sooner by any graph."""
+    """The host is in no operator for long while the GPU is idle: CUDA graphs do not help."""
     pauses = facts.pauses
     saved = min(facts.time_of(pauses), facts.busiest_stream_idle_ns)
     if not facts.is_notable(saved) or may_be_polling(facts):
         return None
     lengths = facts.lengths[pauses]
-    shortest, longest = brief_duration(int(lengths.min())), brief_duration(int(lengths.max()))
-    span = f"of {longest}" if len(lengths) == 1 else f"of {shortest} to {longest}"
     evidence = {
         "pauses": len(lengths), "time_ns": int(lengths.sum()), "longest_ns": int(lengths.max()),
         "largest": facts.largest_records(pauses),
     }  # fmt: skip
     named = facts.largest_names(pauses, 1)
-    where = f", mostly in {quoted(named[0][0])}" if named and 2 * named[0][1] > lengths.sum() else ""
-    record = "" if facts.has_stacks else ", with_stack=True records what Python does there"
-    text = (
-        f"For {facts.timed(int(lengths.sum()))} the host is in no operator and launches nothing{where}: "
-        f"{counted(len(lengths), 'pause')} {span}. No CUDA graph and no faster launch removes them; "
-        f"hta-graph idle-time lists them{record}."
-    )
+    said = advice.host_pauses(
+        facts.timed(int(lengths.sum())), len(lengths), int(lengths.min()), int(lengths.max()),
+        named[0][0] if named and 2 * named[0][1] > lengths.sum() else None, stacks=facts.has_stacks,
+    )  # fmt: skip
     confidence: Confidence = "low" if gpu_busy_meanwhile(facts) else "medium"
-    return PathFinding(text, evidence, confidence, saved)
+    return PathFinding.of_advice(said, evidence, confidence, saved)
 
 
 def python_bound(facts: PathFacts) -> PathFinding | None:
-    """Python that runs between operators holds the GPU up: named by its frames, where they are recorded."""
+    """Python that runs between operators delays the GPU: named by its frames, where they are recorded."""
     if not facts.has_stacks or may_be_polling(facts):
         return None
     pieces, kind = facts.path.segment_table, facts.graph.event_table.kind
@@ -320,12 +296,8 @@ def python_bound(facts: PathFacts) -> PathFinding | None:
         return None
     evidence = {"python_ns": time_ns, "gpu_idle_ns": facts.gpu_idle_ns, "largest": facts.largest_records(in_python)}
     name, largest_ns, _ = facts.largest_names(in_python, 1)[0]
-    text = (
-        f"For {facts.timed(time_ns)} the path is in Python{facts.on_rank(in_python)}, mostly in "
-        f"{quoted(name)} ({brief_duration(largest_ns)}). Move that out of the loop, or to another thread or process; "
-        "the recording of stacks itself makes Python slower."
-    )
-    return PathFinding(text, evidence, "low" if gpu_busy_meanwhile(facts) else "medium", saved)
+    said = advice.python_bound(facts.timed(time_ns), facts.main_rank(in_python), name, largest_ns)
+    return PathFinding.of_advice(said, evidence, "low" if gpu_busy_meanwhile(facts) else "medium", saved)
 
 
 def tiny_kernels(facts: PathFacts) -> PathFinding | None:
@@ -348,36 +320,20 @@ def tiny_kernels(facts: PathFacts) -> PathFinding | None:
         "kernels": count, "time_ns": time_ns, "between_ns": between_ns, "median_kernel_ns": int(np.median(lengths)),
         "largest": facts.largest_records(chosen),
     }  # fmt: skip
-    text = (
-        f"{counted(count, 'kernel')} of less than {brief_duration(TINY_KERNEL_NS)} take {facts.timed(time_ns)}"
-        f" of the path, {brief_duration(between_ns)} of it between them. Fusing them "
-        "(torch.compile, foreach or fused optimizers) saves part of it."
-    )
-    return PathFinding(text, evidence, "medium", time_ns)
+    said = advice.tiny_kernels(count, TINY_KERNEL_NS, facts.timed(time_ns), between_ns)
+    return PathFinding.of_advice(said, evidence, "medium", time_ns)
 
 
 def values_read(facts: PathFacts) -> PathFinding | None:
     """The host reads what the GPU computed (``.item()``, ``nonzero``, ``.cpu()``) and cannot launch ahead meanwhile."""
     every = host_waits(facts)
-    return _waiting_finding(
-        facts,
-        every,
-        every.reads,
-        "reads values from the GPU",
-        "Keep them there: masks and torch.where instead of boolean indices and nonzero, .item() and .cpu() less often",
-    )
+    return _waiting_finding(facts, every, every.reads, advice.VALUES_READ)
 
 
 def explicit_synchronisation(facts: PathFacts) -> PathFinding | None:
-    """Synchronising calls of the program itself keep the host from launching ahead."""
+    """Synchronizing calls of the program itself keep the host from launching ahead."""
     every = host_waits(facts)
-    return _waiting_finding(
-        facts,
-        every,
-        ~every.reads & ~every.copies,
-        "synchronises with the GPU",
-        "Leave that out where nothing on the host needs the result, or let streams wait for events",
-    )
+    return _waiting_finding(facts, every, ~every.reads & ~every.copies, advice.SYNCHRONIZES)
 
 
 def waits_of_all_kinds(facts: PathFacts) -> PathFinding | None:
@@ -386,17 +342,11 @@ def waits_of_all_kinds(facts: PathFacts) -> PathFinding | None:
     kinds = (every.reads, every.copies, ~every.reads & ~every.copies)
     if any(facts.is_notable(saved_by_running_ahead(facts, kind)) for kind in kinds):
         return None
-    return _waiting_finding(
-        facts,
-        every,
-        np.ones(len(every), np.bool_),
-        "waits for the GPU",
-        "Read values less often, pin memory and copy with non_blocking=True, leave synchronisation out",
-    )
+    return _waiting_finding(facts, every, np.ones(len(every), np.bool_), advice.WAITS)
 
 
 def pageable_copies(facts: PathFacts) -> PathFinding | None:
-    """Copies to the GPU from pageable memory hold the host: pinned memory and ``non_blocking=True`` let both go on."""
+    """Copies to the GPU from pageable memory block the host: pinned memory and ``non_blocking=True`` do not."""
     graph, pieces, every = facts.graph, facts.path.segment_table, host_waits(facts)
     copies = np.flatnonzero(graph.event_flags.pageable_upload)
     calls = graph.launching_call[copies]
@@ -417,18 +367,13 @@ def pageable_copies(facts: PathFacts) -> PathFinding | None:
         "copies": count, "copying_ns": copying_ns, "waits": len(waits), "host_ns": host_ns,
         "largest": facts.largest_records(copying), "sites": facts.sites(waits.call, waits.host),
     }  # fmt: skip
-    text = (
-        f"{counted(count, 'copy', 'copies')} to the GPU from pageable memory{_site_text(evidence)}: "
-        f"{brief_duration(copying_ns)} of copying, and {brief_duration(host_ns)} in which the GPU then waits for "
-        "the host, which had to wait for the copy. Pin the memory and copy with non_blocking=True, or keep the data "
-        "on the GPU."
-    )
+    said = advice.pageable_copies(count, _site_text(evidence), copying_ns, host_ns)
     saved = min(copying_ns + saved_without_waits(facts, held), facts.busiest_stream_idle_ns)
-    return PathFinding(text, evidence, _confidence(waits), saved)
+    return PathFinding.of_advice(said, evidence, _confidence(waits), saved)
 
 
-def _waiting_finding(facts: PathFacts, every: HostWaits, chosen: Bools, what: str, remedy: str) -> PathFinding | None:
-    """Tell of waits without which the host could launch ahead, where that would hide enough of its work."""
+def _waiting_finding(facts: PathFacts, every: HostWaits, chosen: Bools, kind: advice.Waiting) -> PathFinding | None:
+    """Report waits without which the host could launch ahead, where that would hide enough of its work."""
     if not facts.is_notable(saved_by_running_ahead(facts, chosen)) or may_be_polling(facts):
         return None
     waits = every.take(chosen)
@@ -437,21 +382,14 @@ def _waiting_finding(facts: PathFacts, every: HostWaits, chosen: Bools, what: st
         "waits": len(waits), "host_ns": host_ns, "gpu_idle_ns": int(waits.idle.sum()),
         "sites": facts.sites(waits.call, waits.host),
     }  # fmt: skip
-    times = "once" if len(waits) == 1 else f"{len(waits):,} times"
-    text = (
-        f"The host {what} {times}{_site_text(evidence)} and so cannot launch ahead: for {facts.timed(host_ns)}"
-        f" the GPU then waits for the host. {remedy}."
-    )
-    return PathFinding(text, evidence, _confidence(waits), saved_without_waits(facts, chosen))
+    said = advice.waiting(kind, len(waits), _site_text(evidence), facts.timed(host_ns))
+    return PathFinding.of_advice(said, evidence, _confidence(waits), saved_without_waits(facts, chosen))
 
 
 def _site_text(evidence: Mapping[str, Any]) -> str:
     """Name the place where most of the time is lost."""
     sites = evidence["sites"]
-    if not sites:
-        return ""
-    mostly = ", mostly in" if len(sites) > 1 else " in"
-    return f"{mostly} {quoted(sites[0]['site'])} ({sites[0]['calls']:,} ×)"
+    return advice.site(len(sites), sites[0]["site"], sites[0]["calls"]) if sites else ""
 
 
 def _confidence(waits: HostWaits) -> Confidence:
@@ -460,7 +398,7 @@ def _confidence(waits: HostWaits) -> Confidence:
 
 
 UNLIKE_OTHERS = 5
-"""The GPU's silence between steps counts from this multiple of the usual one inside steps on."""
+"""The idle time of the GPU between steps counts from this multiple of the usual one inside steps on."""
 
 
 def data_loading_exposed(facts: PathFacts) -> PathFinding | None:
@@ -475,22 +413,17 @@ def data_loading_exposed(facts: PathFacts) -> PathFinding | None:
         "loading_ns": time_ns, "gpu_busy_meanwhile_ns": int(facts.gpu_busy_during(loads).sum()),
         "largest": facts.largest_records(loads),
     }  # fmt: skip
-    remedy = (
-        "It runs in the measured process itself: num_workers > 0 moves it to others"
-        if facts.graph.event_flags.loads_in_process.any()
-        else "More worker processes or prefetching (num_workers, prefetch_factor) have the next batch there in time"
-    )
-    text = (
-        f"Data loading is on the path for {facts.timed(time_ns)}{facts.on_rank(loads)}, mostly "
-        f"{quoted(largest[0][0])}. {remedy}; else make the preparation of a batch cheaper."
-    )
-    return PathFinding(text, evidence, "high", saved)
+    said = advice.data_loading_exposed(
+        facts.timed(time_ns), facts.main_rank(loads), largest[0][0],
+        in_process=bool(facts.graph.event_flags.loads_in_process.any()),
+    )  # fmt: skip
+    return PathFinding.of_advice(said, evidence, "high", saved)
 
 
 def driver_allocations(facts: PathFacts) -> PathFinding | None:
-    """Memory is asked from the driver, or given back, after the warm-up too: the caching allocator runs out of room."""
+    """Memory is allocated from the driver, or returned, after warm-up too: the caching allocator runs out of room."""
     pieces, events, steps = facts.path.segment_table, facts.graph.event_table, facts.graph.steps()
-    if not steps:  # nothing tells where the warm-up ends
+    if not steps:  # where the warm-up ends is unknown
         return None
     chosen = facts.owned_by(facts.graph.event_flags.allocation_call)
     chosen &= pieces.start >= steps[0].end_ns
@@ -504,17 +437,12 @@ def driver_allocations(facts: PathFacts) -> PathFinding | None:
         "time_ns": time_ns, "calls": len(rows), "sites": facts.sites(rows, events.end[rows] - events.start[rows]),
         "largest": facts.largest_records(chosen),
     }  # fmt: skip
-    text = (
-        f"Memory is still asked from the driver, or given back to it, after the warm-up: {facts.timed(time_ns)}"
-        f"{facts.on_rank(chosen)} in {counted(len(rows), 'call')} of {quoted(largest[0][0])} and the like. Shapes that "
-        "change or fragmented memory do that: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad shapes to a few "
-        "sizes."
-    )
-    return PathFinding(text, evidence, "high", saved)
+    said = advice.driver_allocations(facts.timed(time_ns), facts.main_rank(chosen), len(rows), largest[0][0])
+    return PathFinding.of_advice(said, evidence, "high", saved)
 
 
 def idle_between_steps(facts: PathFacts) -> PathFinding | None:
-    """Between the last work of the step before and the first work of this one the GPU stands still."""
+    """Between the last work of the previous step and the first work of this one the GPU is idle."""
     bounds = _between_steps(facts)
     if bounds is None:
         return None
@@ -538,12 +466,8 @@ def idle_between_steps(facts: PathFacts) -> PathFinding | None:
         "idle_ns": idle_ns, "usual_idle_ns": usual_ns,
         "largest": facts.largest_records(inside & ~loads),
     }  # fmt: skip
-    text = (
-        f"Before its first work in this step the GPU stands still for {facts.timed(idle_ns)}, mostly with the host in "
-        f"{quoted(largest[0][0])}. Move what is done there (logging, evaluation, preparation) behind the step's "
-        "launches, or to another thread."
-    )
-    return PathFinding(text, evidence, "medium", min(idle_ns, facts.busiest_stream_idle_ns))
+    said = advice.idle_between_steps(facts.timed(idle_ns), largest[0][0])
+    return PathFinding.of_advice(said, evidence, "medium", min(idle_ns, facts.busiest_stream_idle_ns))
 
 
 def _between_steps(facts: PathFacts) -> tuple[int, int] | None:

@@ -1,7 +1,8 @@
-"""Rules about several ranks: which rank holds the job up and what it does meanwhile, and ranks on slow machines."""
+"""Rules about multiple ranks: which rank delays the job and what it does meanwhile, and ranks on slow machines."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,9 @@ import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
 from analyses.display.labels import short_labels
-from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted, window_name
+from analyses.display.sentence_format import window_name
+from analyses.messages import advice, verdict
+from analyses.messages.advice import Advice
 from hta_graph.arrays import distinct, percentiles_by, summed_by
 from hta_graph.gpu_activity import WorkType, activities
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -22,7 +25,7 @@ from hta_graph.paths.rank_crossings import held_up_by, straggler_index
 NAMES_LISTED = 3
 
 FROZEN_SHARE = 0.01
-"""Communication without a partner is told from so much of all communication on."""
+"""Communication without a partner is reported from this share of all communication on."""
 
 
 def held_up_by_rank(facts: PathFacts) -> PathFinding | None:
@@ -42,12 +45,12 @@ def held_up_by_rank(facts: PathFacts) -> PathFinding | None:
             if part.index != place
         },
     }  # fmt: skip
-    text = (
-        f"rank {rank} holds up the job: in {window_name(path.window)} all others wait {facts.timed(held[place].total)} "
-        f"for it alone, {_concurrent_text(facts, meanwhile)}; {brief_share(facts.share(own_ns))} of the path are on it"
+    text = verdict.delays_the_others(
+        rank, window_name(path.window), facts.timed(held[place].total), _concurrent_text(facts, meanwhile)
     )
     sure = 2 * path.by_bound_ns[BoundBy.UNEXPLAINED.label] < held[place].total
-    return PathFinding(text, evidence, "high" if sure else "medium")
+    detail = verdict.path_on_rank(facts.share(own_ns), rank)
+    return PathFinding(text, evidence, "high" if sure else "medium", detail=detail)
 
 
 def _concurrent_work(facts: PathFacts, place: int, held: Intervals) -> list[dict[str, Any]]:
@@ -68,16 +71,15 @@ def _concurrent_work(facts: PathFacts, place: int, held: Intervals) -> list[dict
 
 
 def _concurrent_text(facts: PathFacts, meanwhile: list[dict[str, Any]]) -> str:
-    """Say what takes most of the time in which the others wait."""
+    """Name what takes most of the time in which the others wait."""
     if not meanwhile:
-        return "in what is beside the path"
+        return verdict.OFF_THE_PATH
     most = meanwhile[0]
-    words = short_labels(facts.graph)[most["bound_by"]]
-    return f"mostly in {quoted(most['name'])} ({words})" if most["name"] else f"mostly in nothing recorded ({words})"
+    return verdict.meanwhile(most["name"], short_labels(facts.graph)[most["bound_by"]])
 
 
 def ranks_matched(facts: PathFacts) -> PathFinding | None:
-    """Say what the ranks did together, and how much has no partner."""
+    """Count the communication that ranks share, and what has no partner."""
     job = facts.graph
     if not isinstance(job, JobGraph):
         return None
@@ -94,21 +96,13 @@ def ranks_matched(facts: PathFacts) -> PathFinding | None:
         "without_partner_ns": alone_ns, "without_partner_share": share,
     }  # fmt: skip
     if not len(inside):
-        return PathFinding(
-            "no communication between the ranks is recognised here: each is a graph of its own", evidence
-        )
-    together = " and ".join(
-        counted(count, *words) for count, words in ((collectives, ("collective",)), (messages, ("message",))) if count
-    )
-    said = f"the ranks meet in {together}" if together else "no communication has a partner on another rank"
-    if share >= FROZEN_SHARE or (alone and not together):
-        without = "has no partner" if alone == 1 else "have no partner"
-        said += f"; {counted(alone, 'communication')}, {brief_share(share)} of the time of all, {without}"
-    return PathFinding(said, evidence)
+        return PathFinding(verdict.NO_COMMUNICATION, evidence)
+    is_notable = share >= FROZEN_SHARE or not len(matched)
+    return PathFinding(verdict.matched(collectives, messages, alone if is_notable else 0, share), evidence)
 
 
 def clocks_unsure(facts: PathFacts) -> PathFinding | None:
-    """Say it where the clocks of ranks are too uncertain for waits of that length."""
+    """Warn where the clocks of ranks are too uncertain for waits of that length."""
     job = facts.graph
     if not isinstance(job, JobGraph) or not len(job.clock_table):
         return None
@@ -116,15 +110,12 @@ def clocks_unsure(facts: PathFacts) -> PathFinding | None:
     if not facts.is_notable(2 * error):
         return None
     rank = int(job.clock_table.rank[int(job.clock_table.error.argmax())])
-    text = (
-        f"the clock of rank {rank} is known to {brief_duration(error)} only: no wait below the error of two clocks is "
-        "attributed to anybody"
-    )
-    return PathFinding(text, {"rank": rank, "error_ns": error}, "medium")
+    return PathFinding(verdict.clock_uncertain(rank, error), {"rank": rank, "error_ns": error}, "medium")
 
 
 SLOWER = 1.1
-"""So much longer at least: clocks of sound GPUs differ by a few per cent, medians of operators by less than ten."""
+"""A slow rank takes at least this much longer: clocks of sound GPUs differ by a few percent, medians of operators by
+less than ten."""
 
 MOST_NAMES_SHARE = 0.8
 """More work makes some names longer, a slow machine nearly all of them."""
@@ -144,19 +135,17 @@ class Slowdown:
 
 
 def slow_gpu(facts: PathFacts) -> PathFinding | None:
-    """The same kernels take longer on the rank that holds up the job than on every other one."""
+    """The same kernels take longer on the rank that delays the job than on every other one."""
     work = activities(facts.graph)
     rows = work.row[work.type == WorkType.COMPUTATION]
     computes = facts.segments_in_classes(BoundBy.GPU_COMPUTE_BOUND)
-    return _slow_rank(facts, rows, computes, "GPU", "kernels", "throttled (nvidia-smi -q -d PERFORMANCE)")
+    return _slow_rank(facts, rows, computes, advice.slow_gpu)
 
 
 def slow_host(facts: PathFacts) -> PathFinding | None:
-    """The same operators that do not wait take longer on the rank that holds up the job than on every other one."""
+    """The same operators that do not wait take longer on the rank that delays the job than on every other one."""
     works = facts.segments_in_classes(*HOST_CLASSES)
-    return _slow_rank(
-        facts, _non_waiting_operators(facts.graph), works, "host", "operators", "throttled or short of cores"
-    )
+    return _slow_rank(facts, _non_waiting_operators(facts.graph), works, advice.slow_host)
 
 
 def _non_waiting_operators(graph: DependencyGraph) -> Ids:
@@ -172,7 +161,9 @@ def _non_waiting_operators(graph: DependencyGraph) -> Ids:
     return np.flatnonzero(own).astype(np.int32)
 
 
-def _slow_rank(facts: PathFacts, rows: Ids, on_path: Bools, who: str, what: str, why: str) -> PathFinding | None:
+def _slow_rank(
+    facts: PathFacts, rows: Ids, on_path: Bools, said: Callable[[int, float, int, int], Advice]
+) -> PathFinding | None:
     place = straggler_index(facts.path)
     # Of a job of rank summaries only what the path passes is there: nothing to compare all ranks by.
     if place < 0 or has_partial_rows(facts.graph):
@@ -186,12 +177,7 @@ def _slow_rank(facts: PathFacts, rows: Ids, on_path: Bools, who: str, what: str,
         return None
     rank = facts.graph.rank_graphs[place].rank
     evidence = {"rank": rank, "ratio": round(found.ratio, 3), "names": found.names, "longer": found.longer}
-    text = (
-        f"Rank {rank}'s {who} is slow: the same {what} take {found.ratio:.2f} × as long there as on any other rank "
-        f"({found.longer} of {found.names} names are longer). It may be {why}, shared with another program, or given "
-        "larger inputs."
-    )
-    return PathFinding(text, evidence, "medium", saved)
+    return PathFinding.of_advice(said(rank, found.ratio, found.longer, found.names), evidence, "medium", saved)
 
 
 def _slowdown(facts: PathFacts, rows: Ids, place: int) -> Slowdown | None:

@@ -6,22 +6,22 @@ import numpy as np
 
 from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.host_rules import may_be_polling
-from analyses.display.sentence_format import brief_duration, counted, quoted
+from analyses.messages import advice
 from hta_graph.arrays import distinct
 from hta_graph.model import BoundBy, EventKind, Reason
 
 SILENT_SHARE = 0.1
-"""Silences between operators are asked about from so much of the window on."""
+"""Time without an operator is reported from this share of the window on."""
 
 LEAST_SILENT_NS = 1_000_000
-"""For less than 1 ms nobody records again."""
+"""Less than 1 ms is not worth another recording."""
 
 START_UP_CALL_NS = 10_000_000
 """No call of a running program takes 10 ms but for waits and launches: it makes a context or loads code."""
 
 
 def no_python_stacks(facts: PathFacts) -> PathFinding | None:
-    """Much time passes outside of operators, and no Python stacks tell in what."""
+    """Much time passes outside of operators, and there are no Python stacks."""
     silent = facts.segments_in_classes(BoundBy.CPU_GAP)
     if facts.has_stacks or not facts.is_notable(facts.time_of(silent), SILENT_SHARE) or may_be_polling(facts):
         return None
@@ -31,12 +31,8 @@ def no_python_stacks(facts: PathFacts) -> PathFinding | None:
         return None
     largest = facts.largest_names(silent)
     evidence = {"cpu_gap_ns": time_ns, "largest": facts.largest_records(silent)}
-    under = f", mostly under {quoted(largest[0][0])}" if largest and 2 * largest[0][1] > time_ns else ""
-    text = (
-        f"For {facts.timed(time_ns)} no operator is open{under}, and the trace "
-        "holds no Python stacks: record with with_stack=True to see whether it is Python, the framework or a wait."
-    )
-    return PathFinding(text, evidence)
+    under = largest[0][0] if largest and 2 * largest[0][1] > time_ns else None
+    return PathFinding.of_advice(advice.no_python_stacks(facts.timed(time_ns), under), evidence)
 
 
 def no_sync_records(facts: PathFacts) -> PathFinding | None:
@@ -49,11 +45,7 @@ def no_sync_records(facts: PathFacts) -> PathFinding | None:
     if not facts.is_notable(time_ns) or len(facts.graph.trace.syncs) or facts.graph.event_flags.amd_call.any():
         return None
     evidence = {"unexplained_ns": time_ns, "waits": int(waits.sum())}
-    text = (
-        f"For {facts.timed(time_ns)} calls wait for something that the trace does "
-        "not name: record with enable_cuda_sync_events=True (torch._C._profiler._ExperimentalConfig)."
-    )
-    return PathFinding(text, evidence)
+    return PathFinding.of_advice(advice.no_sync_records(facts.timed(time_ns)), evidence)
 
 
 def begun_too_late(facts: PathFacts) -> PathFinding | None:
@@ -63,11 +55,7 @@ def begun_too_late(facts: PathFacts) -> PathFinding | None:
     time_ns = facts.path.by_reason_ns.get(Reason.BEFORE_RECORDING.label, 0) - head_ns
     if not facts.is_notable(time_ns):
         return None
-    text = (
-        f"{facts.timed(time_ns)} go to work that was enqueued before the recording "
-        "began: start the profiler on an idle GPU (torch.cuda.synchronize() before it), or ask about a later window."
-    )
-    return PathFinding(text, {"unexplained_ns": time_ns})
+    return PathFinding.of_advice(advice.begun_too_late(facts.timed(time_ns)), {"unexplained_ns": time_ns})
 
 
 def no_gpu_rows(facts: PathFacts) -> PathFinding | None:
@@ -75,11 +63,7 @@ def no_gpu_rows(facts: PathFacts) -> PathFinding | None:
     calls = 0 if facts.has_gpu_rows else int(facts.graph.event_flags.enqueueing_call.sum())
     if not calls:
         return None
-    text = (
-        f"The host makes {counted(calls, 'call')} that give a GPU work, but the trace holds none of it: record with "
-        "ProfilerActivity.CUDA and without hardware counters, else nothing can be said about the GPU."
-    )
-    return PathFinding(text, {"enqueueing_calls": calls})
+    return PathFinding.of_advice(advice.no_gpu_rows(calls), {"enqueueing_calls": calls})
 
 
 def start_up_recorded(facts: PathFacts) -> PathFinding | None:
@@ -103,9 +87,5 @@ def start_up_recorded(facts: PathFacts) -> PathFinding | None:
         "time_ns": time_ns, "calls": len(distinct(path.segment_table.event[chosen])),
         "largest": facts.largest_records(chosen),
     }  # fmt: skip
-    text = (
-        f"{facts.timed(time_ns)} are start-up, which happens once "
-        f"({quoted(largest[0][0])}: {brief_duration(largest[0][1])}): record later, with schedule(wait=…, warmup=…) "
-        "and prof.step()."
-    )
-    return PathFinding(text, evidence, "medium")
+    said = advice.start_up_recorded(facts.timed(time_ns), largest[0][0], largest[0][1])
+    return PathFinding.of_advice(said, evidence, "medium")

@@ -1,4 +1,4 @@
-"""The verdict as answers print it: what a run is bound by, what is doubtful, what an expert would do about it.
+"""The verdict as answers print it: what bounds a run, what is doubtful, what an expert would do about it.
 
 Of a large job it also chooses the ranks that represent it: the one that matters, and a typical one to compare it with.
 """
@@ -6,13 +6,15 @@ Of a large job it also chooses the ranks that represent it: the one that matters
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.rules import advice_of, verdict_of
 from analyses.display.labels import short_labels
-from analyses.display.sentence_format import brief_duration, brief_share, quoted
+from analyses.display.sentence_format import as_sentence, quoted, time_and_share, window_name
+from analyses.messages import advice
+from analyses.messages import verdict as messages
 from analyses.window_report import job_record
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.rank_crossings import straggler_index
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 
 ADVICE_LISTED = 3
-"""A text gives so much advice; JSON holds all."""
+"""How many pieces of advice a text gives; JSON holds all."""
 
 SAME_LENGTH_SHARE = 0.05
 """Ranks are alike where their windows differ by less than this."""
@@ -32,7 +34,7 @@ SAME_LENGTH_SHARE = 0.05
 def verdict_records(path: CriticalPath, *, replayed: bool = True) -> list[dict[str, Any]]:
     """Return the findings as JSON lists them: first the verdict, then advice, what saves most first.
 
-    ``replayed`` also tells what each would save by replay, which takes longer than the path.
+    ``replayed`` adds what each would save by replay, which takes longer than the path.
     """
     facts = PathFacts(path)
     if not replayed:
@@ -41,21 +43,22 @@ def verdict_records(path: CriticalPath, *, replayed: bool = True) -> list[dict[s
 
 
 def _replayed_verdict(facts: PathFacts) -> list[PathFinding]:
-    """Return the verdict, with what it would save if the rank that holds up the job were like the others."""
+    """Return the verdict, with what it would save if the rank that delays the job were like the others."""
     from analyses.advice.savings import with_savings  # late: paths as JSON do without replay
 
-    return [_finding_text(finding, facts) for finding in with_savings(facts, verdict_of(facts))]
+    return [_with_gain(finding, facts) for finding in with_savings(facts, verdict_of(facts))]
 
 
-def _finding_text(finding: PathFinding, facts: PathFacts) -> PathFinding:
+def _with_gain(finding: PathFinding, facts: PathFacts) -> PathFinding:
     if not finding.saves_ns or not facts.is_notable(finding.saves_ns):
         return finding
-    gain = f"as fast as the others it would save {facts.timed(finding.saves_ns)}"
-    return replace(finding, text=f"{finding.text}; {gain}{takes_longer_text(finding, facts)}")
+    window = window_name(facts.path.window)
+    gain = messages.like_the_others(window, facts.timed(finding.saves_ns), takes_longer_text(finding, facts))
+    return replace(finding, detail=f"{finding.detail} {gain}")
 
 
 def takes_longer_text(finding: PathFinding, facts: PathFacts) -> str:
-    """Say what the late rank takes longer for, where it does something else when the others have come.
+    """Name what takes the late rank longer than the others, unless that is what it does while they wait.
 
     A rank that loads data for too long computes as long as the others do, and later: they wait while it computes.
     """
@@ -65,7 +68,7 @@ def takes_longer_text(finding: PathFinding, facts: PathFacts) -> str:
     meanwhile = [(done["name"], done["bound_by"]) for done in finding.evidence["meanwhile"][:1]]
     if name is None or finding.takes_longer in meanwhile:
         return ""
-    return f", for it takes longer in {quoted(name)} ({short_labels(facts.graph)[bound]})"
+    return f"{quoted(name)} ({short_labels(facts.graph)[bound]})"
 
 
 def _replayed_advice(facts: PathFacts) -> list[PathFinding]:
@@ -81,8 +84,8 @@ def verdict_document(
 ) -> dict[str, Any]:
     """Return the verdict of each rank as ``hta-graph/report/1``.
 
-    In front stands that of the job; without its path that of the rank that takes longest. Of a job of many ranks
-    ``shown_as`` tells why each of ``paths`` is among the few that are given.
+    The first one is that of the job; without its path that of the rank that takes longest. Of a job of many ranks
+    ``shown_as`` says why each of ``paths`` is among the few that are given.
     """
     return {
         "schema": "hta-graph/report/1",
@@ -111,35 +114,52 @@ def _window_record(path: CriticalPath) -> dict[str, Any]:
 
 
 def verdict_sentences(path: CriticalPath) -> list[str]:
-    """Return the verdict, a sentence each; the first one says it all in plain words."""
-    return [finding.text for finding in _replayed_verdict(PathFacts(path))]
+    """Return the verdict: the headline, then the sentences behind it."""
+    found = _replayed_verdict(PathFacts(path))
+    return [line for finding in found for line in (finding.text, finding.detail) if line]
 
 
-def advice_lines(path: CriticalPath) -> list[str]:
-    """Return what an expert would do, at most three pieces, what saves most first."""
+@dataclass(frozen=True)
+class AdviceLine:
+    """A piece of advice as answers print it: what to do, in one line without a period, why, and what it saves."""
+
+    action: str
+    why: str
+    saving: str
+
+    def __str__(self) -> str:
+        return f"{as_sentence(self.action)} {self.why} {self.saving}"
+
+
+@dataclass(frozen=True)
+class ListedAdvice:
+    """The first pieces of advice, what saves most first; whether their savings overlap; how many more there are."""
+
+    shown: list[AdviceLine]
+    overlap: bool
+    hidden: int
+
+    @property
+    def notes(self) -> list[str]:
+        """The sentences behind the advice."""
+        return [*[advice.OVERLAP] * self.overlap, *[advice.more_advice(self.hidden)] * (self.hidden > 0)]
+
+
+def listed_advice(path: CriticalPath) -> ListedAdvice:
+    """Return what an expert would do, at most three pieces."""
     every = _replayed_advice(PathFacts(path))
-    hidden = len(every) - ADVICE_LISTED
-    more = [f"and {hidden} more with --json"] if hidden > 0 else []
     shown = every[:ADVICE_LISTED]
-    overlap = (
-        ["what these would save overlaps: it does not add up"] if sum(bool(one.saves_ns) for one in shown) > 1 else []
-    )
-    return [*(f"{finding.text} [{_saving_text(finding, path)}]" for finding in shown), *overlap, *more]
+    lines = [AdviceLine(finding.action, finding.text, _saving_text(finding, path)) for finding in shown]
+    return ListedAdvice(lines, sum(bool(one.saves_ns) for one in shown) > 1, len(every) - len(shown))
 
 
 def _saving_text(finding: PathFinding, path: CriticalPath) -> str:
     """Say what following a piece of advice would save, by replay and at most, and how sure it is."""
-    sure = f"{finding.confidence} confidence"
-    if finding.saves_at_most_ns is None:
-        return sure
-    most = f"at most {_saved_text(finding.saves_at_most_ns, path)}"
-    if finding.saves_ns is None:
-        return f"saves {most}; {sure}"
-    return f"would save {_saved_text(finding.saves_ns, path)} by replay, {most}; {sure}"
-
-
-def _saved_text(saved_ns: int, path: CriticalPath) -> str:
-    return f"{brief_duration(saved_ns)} ({brief_share(saved_ns / max(path.length_ns, 1))})"
+    most, replayed = (
+        None if ns is None else time_and_share(ns, path.length_ns)
+        for ns in (finding.saves_at_most_ns, finding.saves_ns)
+    )
+    return advice.saving(finding.confidence, most, replayed)
 
 
 def verdict(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> list[str]:
@@ -147,44 +167,42 @@ def verdict(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) 
 
     Without the job's path: how long the ranks take, then that of the slowest one.
     """
-    path = job or paths[representative_rank(paths)]
-    among = _ranks_sentence(paths) if len(paths) > 1 and job is None else []
-    return [*among, *(f"{text[0].upper()}{text[1:]}." for text in verdict_sentences(path)), *advice_lines(path)]
+    rank = representative_rank(paths)
+    path = job or paths[rank]
+    among = len(paths) > 1 and job is None
+    first, *rest = verdict_sentences(path)
+    found = listed_advice(path)
+    return [
+        *([_ranks_sentence(paths)] if among else []),
+        as_sentence(f"rank {rank}, {first}" if among else first),
+        *map(as_sentence, rest),
+        *map(str, found.shown),
+        *found.notes,
+    ]
 
 
 def representative_rank(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> int:
-    """Return the rank that holds up the job, if one does, else that whose window is the longest."""
+    """Return the rank that delays the job, if one does, else the one with the longest window."""
     part = straggler_index(job) if job else -1
     if job and part >= 0 and job.graph.rank_graphs[part].rank in paths:
         return job.graph.rank_graphs[part].rank
     return max(paths, key=lambda rank: paths[rank].length_ns)
 
 
-def _ranks_sentence(paths: Mapping[int, CriticalPath]) -> list[str]:
+def _ranks_sentence(paths: Mapping[int, CriticalPath]) -> str:
     """Say whether the ranks are alike; one is called the slowest only where it is so beyond 5%."""
     lengths = sorted(path.length_ns for path in paths.values())
     shortest, second, longest = lengths[0], lengths[-2], lengths[-1]
-    between = f"{brief_duration(shortest)} to {brief_duration(longest)}"
     if longest - shortest <= SAME_LENGTH_SHARE * longest:
-        return [f"The {len(paths)} ranks are alike: {between}."]
+        return messages.ranks_alike(len(paths), shortest, longest)
     if longest - second > SAME_LENGTH_SHARE * longest:
-        others = brief_duration(lengths[(len(lengths) - 2) // 2])
-        slowest = f"Rank {representative_rank(paths)} is the slowest of {len(paths)}"
-        return [f"{slowest}: {brief_duration(longest)}, the others {others} (median)."]
-    return [f"The {len(paths)} ranks take {between}; none stands out as the slowest."]
-
-
-WHY_REPRESENTATIVE: Mapping[str, str] = {
-    "holds_up_the_job": "which holds up the job",
-    "first_cause": "which makes the others wait most by one thing",
-    "most_of_the_path": "which most of the job's path is on",
-    "typical": "a typical one: half of the others wait no longer for other ranks",
-}
-"""Why a rank is shown, in words."""
+        median = lengths[(len(lengths) - 2) // 2]
+        return messages.slowest_rank(representative_rank(paths), len(paths), longest, median)
+    return messages.no_slowest_rank(len(paths), shortest, longest)
 
 
 def representative_ranks(path: CriticalPath, causes: pd.DataFrame, waits: pd.DataFrame) -> dict[int, str]:
-    """Choose two ranks that have a job's window, and say as what, by keys of :data:`WHY_REPRESENTATIVE`.
+    """Choose two ranks that have a job's window, and say why, by keys of :data:`WHY_REPRESENTATIVE`.
 
     Args:
         path: the job's.

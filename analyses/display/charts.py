@@ -1,4 +1,4 @@
-"""The look of all figures: colours that read on white and on black, one layout, nothing from the network."""
+"""The look of all figures: one color per class, readable on white and on black, one layout, no network."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from analyses.display.page import page_of
 from hta_graph.arrays import first_of_runs, last_of_runs
+from hta_graph.colours import BOUND_COLOUR, IDLE_COLOUR
 from hta_graph.errors import MissingExtraError
 from hta_graph.text.sanitize import sanitize_lines
 
@@ -18,20 +19,20 @@ if TYPE_CHECKING:
 
 
 COLOUR = {
-    "compute": "#3fa65c",
-    "computation": "#3fa65c",
-    "communication": "#e8893a",
-    "exposed_communication": "#e8893a",
-    "memory": "#cfa92c",
-    "exposed_memory": "#cfa92c",
-    "idle": "#8d99a6",
-    "unexplained": "#e04848",
-    "cpu": "#4f8bd9",
+    "compute": BOUND_COLOUR["gpu_compute_bound"],
+    "computation": BOUND_COLOUR["gpu_compute_bound"],
+    "communication": BOUND_COLOUR["gpu_communication_bound"],
+    "exposed_communication": BOUND_COLOUR["gpu_communication_bound"],
+    "memory": BOUND_COLOUR["gpu_memory_bound"],
+    "exposed_memory": BOUND_COLOUR["gpu_memory_bound"],
+    "idle": IDLE_COLOUR,
+    "unexplained": BOUND_COLOUR["unexplained"],
+    "cpu": BOUND_COLOUR["cpu_bound"],
 }
-"""What a part is drawn in, the same in every figure."""
+"""The color of each part, the same in every figure and on every page."""
 
 SERIES = ("#4f8bd9", "#e8893a", "#3fa65c", "#a06bd0", "#c76b98", "#cfa92c", "#4fb3b3", "#8d99a6", "#e04848", "#8878d2")
-"""Colours of what has none of its own."""
+"""Colors of series that are no class."""
 
 CONFIG = {"displaylogo": False, "responsive": True}
 GREY = "#808a94"
@@ -39,7 +40,7 @@ GRID = "rgba(128,128,128,0.25)"
 POINTS = 40_000
 """About how many points a figure of lines holds at most: browsers stay quick."""
 LINES = 64
-"""How many lines a figure has at most: nobody tells more apart."""
+"""How many lines a figure has at most: more cannot be distinguished."""
 
 Numbers = np.ndarray[Any, Any]
 
@@ -76,7 +77,7 @@ def new_figure(*, title: str, x: str = "", y: str = "") -> Figure:
 
 
 def empty_figure(title: str, why: str) -> Figure:
-    """Make a figure that says why it shows nothing."""
+    """Make a figure that explains why it is empty."""
     made = new_figure(title=title)
     made.update_xaxes(visible=False)
     made.update_yaxes(visible=False)
@@ -108,7 +109,7 @@ def stacked_share_bars(frame: pd.DataFrame, parts: Sequence[str], *, title: str)
 def step_lines(lines: Mapping[str, tuple[Numbers, Numbers]], *, title: str, x: str, y: str) -> Figure:
     """Draw values that hold until the next one, one line per label; dense ones keep their extremes.
 
-    Of very many lines those with the most points are drawn, and the title says so.
+    Of very many lines those with the most points are drawn, and the title reports it.
     """
     if not lines:
         return empty_figure(title, "nothing was recorded")
@@ -149,16 +150,16 @@ def horizontal_bars(labels: Sequence[str], values: Numbers, texts: Sequence[str]
 
 
 def downsample(x: Numbers, y: Numbers, limit: int) -> Numbers:
-    """Choose about ``limit`` of many points in order: the first, last, lowest and highest of each stretch of ``x``.
+    """Choose about ``limit`` of many points in order: the first, last, lowest and highest of each interval of ``x``.
 
     >>> downsample(np.arange(9), np.array([0, 0, 5, 0, 0, 0, 0, -3, 0]), 8).tolist()
     [0, 2, 3, 4, 7, 8]
     """
     if len(x) <= limit:
         return np.arange(len(x))
-    # Four points a stretch keep what the eye sees of a dense line: where it enters, leaves, peaks and dips.
-    stretches = max(limit // 4, 1)
-    part = ((x - x[0]) / max(x[-1] - x[0], 1e-9) * stretches).astype(np.int64).clip(max=stretches - 1)
+    # Four points per interval keep what the eye sees of a dense line: where it enters, leaves, peaks and dips.
+    intervals = max(limit // 4, 1)
+    part = ((x - x[0]) / max(x[-1] - x[0], 1e-9) * intervals).astype(np.int64).clip(max=intervals - 1)
     begins, ends = np.flatnonzero(first_of_runs(part)), np.flatnonzero(last_of_runs(part))
     by_height = np.lexsort((y, part))
     return np.unique(np.concatenate([begins, ends, by_height[begins], by_height[ends]]))
@@ -184,7 +185,7 @@ def figure_html(made: Figure, title: str) -> bytes:
 
 
 def in_notebook() -> bool:
-    """Tell whether figures can be shown: elsewhere nothing opens by itself."""
+    """Return whether figures can be displayed: only notebooks display them."""
     try:
         from IPython import get_ipython  # type: ignore[attr-defined, import-not-found, unused-ignore]
     except ImportError:

@@ -107,6 +107,12 @@ def _without_zero_rows(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.iloc[rows] if len(rows) else frame
 
 
+def _with_labels(frame: pd.DataFrame) -> pd.DataFrame:
+    """Replace keys of classes and causes by their labels."""
+    keys = [name for name in KEYS if name in frame and frame[name].isin(SHORT).any()]
+    return frame.assign(**{name: frame[name].map(lambda key: SHORT.get(key, key)) for name in keys})
+
+
 def _without_constants(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Leave out the columns that have one value in all rows; return also these values, to print them once.
 

@@ -1,4 +1,4 @@
-"""Headlines of answers: the rank or step that stands out, where that is, and what is typical of all."""
+"""Headlines of answers: the rank or step that stands out, where that is, and the median of all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCOPE = ["rank", "scope"]
 
 @dataclass(frozen=True)
 class Outlier:
-    """The row that stands out; where it is, and what is typical, as a sentence goes on: empty of a single stretch."""
+    """The row that stands out; its place and the median of all, as parts of a sentence: empty for a single window."""
 
     row: pd.Series[Any]
     where: str
@@ -28,9 +28,9 @@ class Outlier:
 
 
 def outlier(frame: pd.DataFrame, by: str, said: Callable[[Any], str] = brief_share) -> Outlier | None:
-    """Return the row with the most of something, of a table with a row per rank and scope; none of an empty one.
+    """Return the row with the largest value of a table with a row per rank and scope; none of an empty table.
 
-    What is typical is a value that occurred, which half of the stretches do not exceed.
+    The median is a value that occurs: half of the windows do not exceed it.
 
     >>> frame = pd.DataFrame({"rank": [0, 1, 2], "scope": "whole trace", "idle_share": [0.05, 0.06, 0.2]})
     >>> found = outlier(frame, "idle_share")
@@ -47,16 +47,16 @@ def outlier(frame: pd.DataFrame, by: str, said: Callable[[Any], str] = brief_sha
     if len(known) < 2:
         return Outlier(row, on + inside, "")
     median = np.sort(known[by].to_numpy())[(len(known) + 1) // 2 - 1]
-    of = counted(len(known), "rank" if labels == 1 else "stretch", "" if labels == 1 else "stretches")
+    of = counted(len(known), "rank" if labels == 1 else "window")
     return Outlier(row, on + inside, f" (median of {of}: {said(median)})")
 
 
 def largest_item(
     frame: pd.DataFrame, things: Sequence[str], by: str, said: Callable[[Any], str] = brief_duration
 ) -> Outlier | None:
-    """Return the thing with the most of something in one stretch, where it has most; none where none has any.
+    """Return the item with the largest value in one window, where that is; none where all are zero.
 
-    ``things`` are the columns by which rows of several stretches are about the same.
+    ``things`` are the columns that identify an item across windows.
 
     >>> frame = pd.DataFrame({"rank": [0, 0, 1], "scope": "all", "name": ["a", "b", "b"], "gpu_ns": [5, 6, 9]})
     >>> found = largest_item(frame, ["name"], "gpu_ns", str)
@@ -72,7 +72,7 @@ def largest_item(
 
 
 def rows_at_outlier(frame: pd.DataFrame, found: Outlier) -> pd.DataFrame:
-    """Return the rows of a table that are about the stretch that stands out."""
+    """Return the rows of a table that belong to the window that stands out."""
     own: pd.DataFrame = frame[(frame["rank"] == found["rank"]) & (frame["scope"] == found["scope"])]
     return own
 
@@ -80,17 +80,3 @@ def rows_at_outlier(frame: pd.DataFrame, found: Outlier) -> pd.DataFrame:
 def sums_per_scope(frame: pd.DataFrame) -> pd.DataFrame:
     """Add up the numbers of each rank and scope."""
     return frame.groupby(SCOPE, sort=False).sum(numeric_only=True).reset_index()
-
-
-def sequence_headline(frame: pd.DataFrame) -> list[str]:
-    """Say whose GPU work takes most time, and where it takes most.
-
-    Args:
-        frame: rank, scope, operator, kernel_sequence, kernels, count, gpu_ns.
-    """
-    found = largest_item(frame, ["operator", "kernel_sequence"], "gpu_ns")
-    if found is None:
-        return []
-    launches = f"{quoted(found['operator'])} with {counted(found['kernels'], 'piece')} of GPU work"
-    times = f"{brief_duration(found['gpu_ns'])} in {counted(found['count'], 'occurrence')}{found.typical}"
-    return [f"{launches} takes most GPU time{found.where}: {times}"]

@@ -1,4 +1,4 @@
-"""Numbers and names as sentences print them: shorter than in tables, for what is forwarded."""
+"""Numbers and names as sentences print them: shorter than in tables, easy to forward."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def brief_duration(ns: int) -> str:
 
 
 def brief_share(share: float) -> str:
-    """Print a share in whole per cent; what is not nothing never prints as 0%.
+    """Print a share in whole percent; a share above zero never prints as 0%.
 
     >>> brief_share(0.604), brief_share(0.004), brief_share(0.9996), brief_share(0)
     ('60%', '<1%', '>99%', '0%')
@@ -33,8 +33,17 @@ def brief_share(share: float) -> str:
     return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
 
 
+def time_and_share(ns: int, whole_ns: int) -> str:
+    """Print a time with its share of a whole.
+
+    >>> time_and_share(11_200_000, 42_700_000)
+    '11.2 ms (26%)'
+    """
+    return f"{brief_duration(ns)} ({brief_share(ns / max(whole_ns, 1))})"
+
+
 def brief_class(bound: str, meanings: Mapping[str, str]) -> str:
-    """Return what a class means, without what may be behind it: "the GPU communicates"."""
+    """Return what a class means up to its first colon or semicolon: "the GPU communicates"."""
     return re.split("[:;]", meanings[bound])[0]
 
 
@@ -47,15 +56,39 @@ def counted(count: int, one: str, many: str = "") -> str:
     return f"1 {one}" if count == 1 else f"{count:,} {many or one + 's'}"
 
 
+def as_sentence(text: str) -> str:
+    """Return a text with a capital in front and a period behind.
+
+    >>> as_sentence("step 2: bound by CPU work"), as_sentence("Set num_workers > 0.")
+    ('Step 2: bound by CPU work.', 'Set num_workers > 0.')
+    """
+    return f"{text[0].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}" if text else ""
+
+
+def and_more(hidden: int, one: str, many: str = "") -> list[str]:
+    """Count the rows that a list leaves out, as the line below it.
+
+    >>> and_more(12, "host"), and_more(0, "host")
+    (['  … and 12 more hosts; --json FILE lists all'], [])
+    """
+    what = one if hidden == 1 else many or f"{one}s"
+    return [f"  … and {hidden:,} more {what}; --json FILE lists all"] * (hidden > 0)
+
+
 def quoted(name: str) -> str:
     """Return a name of the trace as a sentence holds it."""
     return clipped(name, NAME_SIZE)
 
 
 def window_name(window: Window) -> str:
-    """Name a window as a sentence does."""
+    """Name a window as a sentence does: "step 2", "the whole trace"."""
     if window.step is not None:
         return f"step {window.step}"
     if window.is_whole:
         return "the whole trace"
     return quoted(window.label) if window.is_named else "the window"
+
+
+def headline_name(window: Window) -> str:
+    """Name a window in front of a colon: "step 2", "whole trace"."""
+    return window_name(window).removeprefix("the ")

@@ -1,4 +1,4 @@
-"""collectives: who came last to each collective, how long the others waited, how long the transfer took."""
+"""collectives: which rank arrives last at each collective, how long the others wait, how long the transfer takes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from analyses import column_types
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure
-from analyses.display.sentence_format import brief_duration, brief_share, counted
 from analyses.matched_collectives import MatchedWindow, matched_collectives, matching_notes
+from analyses.messages import collectives as messages
 from analyses.scope import Scope, ranks_with_several_gpus
 from analyses.tables import Table, joined
 from hta_graph.arrays import percentiles_by, rows_by_value
@@ -35,12 +35,12 @@ GROUP_KINDS = ["kind", "scope", "ranks", "groups", "collectives", *WAITS, "worst
 
 
 def groups(table: pd.DataFrame, matched: Sequence[MatchedWindow]) -> pd.DataFrame:
-    """Add up :func:`collectives` by process group, where these are of several groups.
+    """Add up :func:`collectives` by process group, where there are multiple groups.
 
     Returns:
         group (its name and ranks), scope, kind (what it is for, such as "tp", if the trace describes it), ranks (how
         many are in it), collectives, waited_ns (by all ranks in all of them), longest_wait_ns, transfer_ns (added up),
-        worst_rank (for which the others waited longest, as it came last), worst_caused_ns (for how long); the group
+        worst_rank (the last rank for which the others waited longest), worst_caused_ns (for how long); the group
         that waits longest first.
     """
     rows = _of_several_groups(table, matched)
@@ -65,26 +65,26 @@ def _of_several_groups(table: pd.DataFrame, matched: Sequence[MatchedWindow]) ->
     """Return the collectives with what their groups are for and the groups' sizes; none if all are of one group."""
     if table["group"].nunique(dropna=False) < 2:
         table = table.iloc[:0]
-    told = {item.label: _group_of_collectives(item) for item in matched}
-    said = [told[label][number] for label, number in zip(table["scope"], table["number"], strict=True)]
+    known = {item.label: _group_of_collectives(item) for item in matched}
+    said = [known[label][number] for label, number in zip(table["scope"], table["number"], strict=True)]
     rows = table.assign(
         kind=pd.Series([kind for kind, _ in said], table.index, object),
         ranks=np.maximum(np.array([size for _, size in said], np.int64), table["ranks"].to_numpy(np.int64)),
     )
-    # Messages are of two ranks, and need not tell how many their group has.
+    # Sends and receives are of two ranks, and need not record the size of their group.
     rows["ranks"] = rows.groupby(["scope", "group"], dropna=False)["ranks"].transform("max")
     return rows
 
 
 def _group_of_collectives(item: MatchedWindow) -> list[tuple[str | None, int]]:
-    """Return what each collective's group is for and its size (0: unknown), as the rank says that came last."""
+    """Return what each collective's group is for and its size (0: unknown), as recorded on its last rank."""
     found = item.found
     last = zip(found.rank[found.last].tolist(), found.place[found.last].tolist(), strict=True)
     return [item.ranks[rank].group_at(place) for rank, place in last]
 
 
 def _summed(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Add up collectives of one stretch by keys, what was waited for longest first."""
+    """Add up collectives of one window by keys, the longest waiting first."""
     rows = rows.assign(key=rows.groupby(keys, sort=False, dropna=False).ngroup())
     by_key = rows.groupby("key")
     frame = by_key[["scope", "group", "kind", "ranks"]].first()
@@ -98,7 +98,7 @@ def _summed(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def _most_waited(rows: pd.DataFrame, of: str) -> pd.DataFrame:
-    """Return for each key what was waited for longest, and how long."""
+    """Return for each key what caused the longest waiting, and how long."""
     sums = rows.groupby(["key", of], sort=False, dropna=False)["waited_ns"].sum().reset_index()
     most = sums.sort_values("waited_ns", ascending=False, kind="stable").drop_duplicates("key")
     return most.set_index("key").sort_index()
@@ -136,10 +136,10 @@ def collectives(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
 
 
 def _collectives_in_window(item: MatchedWindow) -> pd.DataFrame:
-    """List the collectives of one stretch."""
+    """List the collectives of one window."""
     found = item.found
     first, last = found.first, found.last
-    # Who came last waited for nobody: of two ranks the median would be nothing.
+    # The last rank does not wait: of two ranks the median would be 0.
     others = np.delete(np.arange(len(found.number)), last)
     ranks, transfer = (
         np.diff(first, append=len(found.number)),
@@ -192,20 +192,20 @@ def _size_and_rates(said: Mapping[str, Any], ranks: int, transfer_ns: int) -> di
 
 
 def collective_members(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
-    """List every rank's part in collectives and messages, those that were matched with nobody too.
+    """List every rank's part in collectives, sends and receives, also those without a partner.
 
     Returns:
-        rank, scope, number (of the collective; missing: matched with nobody), event_index, start_ns and duration_ns of
-        the work's row, arrival_ns (when the rank came: a kernel's start, on the CPU the call), all as in the rank's
-        file; wait_ns (from then until the last rank came for whom it waits) and transfer_ns (the rest, to the row's
-        end), both missing where it was matched with nobody; is_last.
+        rank, scope, number (of the collective; missing: no partner), event_index, start_ns and duration_ns of
+        the work's event, arrival_ns (when the rank arrives: a kernel's start, on the CPU the call), all in the time of
+        its file; wait_ns (from then until the last rank that it waits for arrives) and transfer_ns (the rest, to the
+        event's end), both missing without a partner; is_last.
     """
     frame = joined([_members_in_window(item) for item in matched], MEMBERS)
     return frame.astype(dict.fromkeys(("number", "wait_ns", "transfer_ns"), "Int64"))
 
 
 def _members_in_window(item: MatchedWindow) -> pd.DataFrame:
-    """List the members of one stretch: of its collectives, then, rank by rank, those that have no partner."""
+    """List the members of one window: of its collectives, then, rank by rank, those without a partner."""
     # rank 0   [== wait ==|= transfer =]
     # rank 1        [wait |= transfer =]
     # rank 2              [= transfer =]    the last one: is_last
@@ -242,7 +242,7 @@ def waits_by_rank(members: pd.DataFrame) -> pd.DataFrame:
         in the collectives to which this rank came last).
     """
     kernels = members[members["number"].notna()]
-    # All waiting in a collective is the doing of the rank that came last, and counts for it alone.
+    # All waiting in a collective is caused by the rank that arrives last.
     caused = kernels.groupby(["scope", "number"])["wait_ns"].transform("sum").where(kernels["is_last"].astype(bool), 0)
     columns = {
         "kernels": ("number", "count"),
@@ -263,13 +263,13 @@ def waits_by_rank(members: pd.DataFrame) -> pd.DataFrame:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Return who came last to each collective and how long the others waited.
+    """Return which rank arrives last at each collective and how long the others wait.
 
     Args:
         scopes: one for each rank, or the steps of each.
 
     Returns:
-        The tables ``collectives``, ``ranks`` (each rank's waits in all), ``group_kinds`` and ``groups`` (of several
+        The tables ``collectives``, ``ranks`` (each rank's waits in all), ``group_kinds`` and ``groups`` (of multiple
         process groups, which wait most), and the series ``members``.
     """
     matched = matched_collectives(scopes)
@@ -281,7 +281,7 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         "groups": groups(every, matched),
     }
     ranks = len({scope.rank for scope in scopes})
-    summed = {"collectives": f"the waiting ones of {ranks} ranks"}
+    summed = {"collectives": messages.summed_over(ranks)}
     summed |= dict.fromkeys(("ranks", "group_kinds", "groups"), "all collectives")
     worst_by = {"ranks": "wait_caused_ns"}
     return Answer(
@@ -299,41 +299,35 @@ def _conclusion(every: pd.DataFrame, ranks: pd.DataFrame) -> list[str]:
     duration, waited = int(ranks["duration_ns"].sum()), int(ranks["wait_ns"].sum())
     if not duration:
         return []
-    amounts = f"{brief_duration(waited)} of {brief_duration(duration)}, of all ranks"
-    says = f"{brief_share(waited / duration)} of the time in collectives is waiting for the last rank ({amounts})"
+    said = messages.waiting(waited, duration)
     if not waited:
-        return [says]
+        return [said]
     by_rank = ranks.groupby("rank")[["wait_caused_ns", "times_last"]].sum()
     worst = by_rank.reset_index().nlargest(1, "wait_caused_ns").iloc[0]
     last, caused, times = (int(worst[name]) for name in ("rank", "wait_caused_ns", "times_last"))
-    of = counted(len(every), "collective")
-    return [f"{says}; rank {last} causes {brief_share(caused / waited)} of that: it comes last to {times:,} of {of}"]
+    return [said + messages.latest_rank(last, caused / waited, times, len(every))]
 
 
 def _several_gpu_notes(scopes: Sequence[Scope]) -> list[str]:
-    """Say which ranks communicate on several GPUs, whose kernels nobody compares with each other."""
+    """Name the ranks that communicate on multiple GPUs, whose kernels are not compared with each other."""
     talking = ((scope, scope.running.take(scope.running.type == WorkType.COMMUNICATION)) for scope in scopes)
-    return [
-        f"rank {rank}: communicates on {gpus} from one process; who of these comes last inside it is not told, and a "
-        "collective counts once per GPU"
-        for rank, gpus in ranks_with_several_gpus((scope.rank, scope.gpus_of(talks)) for scope, talks in talking)
-    ]
+    found = ranks_with_several_gpus((scope.rank, scope.gpus_of(talks)) for scope, talks in talking)
+    return [messages.several_gpus(rank, gpus) for rank, gpus in found]
 
 
 def figure(found: Answer) -> Figure:
-    """Draw how long each rank waited in collectives, how long these transferred, and how long others waited for it."""
+    """Draw each rank's waiting and transfer in collectives, and the waiting that it causes."""
     frame = found.tables["ranks"]
-    title = "Time in collectives: waiting for the last rank, transferring"
     if not len(frame):
-        return empty_figure(title, "no collective of several ranks was found")
-    made = new_figure(title=title, y="ms")
+        return empty_figure(messages.TITLE, messages.NO_COLLECTIVE)
+    made = new_figure(title=messages.TITLE, y="ms")
     frame = frame.groupby("rank", as_index=False).sum(numeric_only=True)
     labels = [f"rank {rank}" for rank in frame["rank"]]
-    parts = (("waiting for others", "wait_ns", "idle"), ("transferring", "transfer_ns", "communication"))
+    parts = ((messages.WAITING, "wait_ns", "idle"), (messages.TRANSFER, "transfer_ns", "communication"))
     for name, column, colour in parts:
         made.add_bar(name=name, x=labels, y=frame[column] / 1e6, marker_color=COLOUR[colour])
     made.add_scatter(
-        name="waiting that it caused to others", x=labels, y=frame["wait_caused_ns"] / 1e6, mode="markers",
+        name=messages.CAUSED, x=labels, y=frame["wait_caused_ns"] / 1e6, mode="markers",
         marker={"color": COLOUR["unexplained"], "size": 11, "symbol": "diamond"},
     )  # fmt: skip
     made.update_layout(barmode="stack", bargap=0.3)
@@ -342,25 +336,25 @@ def figure(found: Answer) -> Figure:
 
 MEANINGS = {
     "number": column_types.integer("Its number in order of time."),
-    "ranks": column_types.integer("How many ranks each of the groups has."),
-    "last_rank": column_types.integer("The rank that came last."),
-    "waited_ns": column_types.ns("How long all others waited, added up"),
+    "ranks": column_types.integer("Number of ranks in each group."),
+    "last_rank": column_types.integer("The rank that arrived last."),
+    "waited_ns": column_types.ns("Waiting of all other ranks, in total"),
     "median_wait_ns": column_types.ns("The wait that half of the others do not exceed"),
     "longest_wait_ns": column_types.ns("The longest wait"),
-    "transfer_ns": column_types.ns("From when all came to the end; null: matched with nobody", null=True),
+    "transfer_ns": column_types.ns("From the last arrival to the end; null: no partner", null=True),
     "bytes": column_types.byte_count("The larger of input and output; null: not recorded", null=True),
     "algorithm_gbps": column_types.rate("Bytes by transfer; null: not recorded", null=True),
-    "missing": column_types.integer("How many ranks of the group are not given; null: not known.", null=True),
+    "missing": column_types.integer("Ranks of the group without a trace; null: unknown.", null=True),
     "elements": column_types.integer("Elements, as recorded; null: not recorded.", null=True),
-    "matched_by": column_types.one_of(["comms id", "sequence number", "order"], "By what its members were found."),
-    "kernels": column_types.integer("In how many matched collectives it took part."),
-    "wait_ns": column_types.ns("How long it waited in them"),
+    "matched_by": column_types.one_of(["comms id", "sequence number", "order"], "How its members were matched."),
+    "kernels": column_types.integer("Matched collectives that it took part in."),
+    "wait_ns": column_types.ns("Waiting in them"),
     "p95_wait_ns": column_types.ns("The wait that 95% do not exceed"),
     "kind": column_types.GROUP_KIND,
-    "collectives": column_types.integer("How many collectives there are."),
-    "worst_caused_ns": column_types.ns("And how long they wait for it"),
-    "arrival_ns": column_types.ns("When the rank came, in its own file's time"),
-    "is_last": column_types.boolean("Whether the rank came last."),
+    "collectives": column_types.integer("Number of collectives."),
+    "worst_caused_ns": column_types.ns("Waiting for that rank"),
+    "arrival_ns": column_types.ns("When the rank arrived, in the time of its own file"),
+    "is_last": column_types.boolean("Whether the rank arrived last."),
 }
 TABLES = {
     "collectives": Table(
@@ -368,7 +362,7 @@ TABLES = {
         COLLECTIVES,
         {
             **MEANINGS,
-            "ranks": column_types.integer("How many ranks took part."),
+            "ranks": column_types.integer("Number of ranks that took part."),
             "transfer_ns": column_types.ns("From the last start to the last end"),
         },
     ),
@@ -388,7 +382,7 @@ TABLES = {
         {
             **MEANINGS,
             "group": column_types.text("Its name and ranks."),
-            "ranks": column_types.integer("How many ranks are in it."),
+            "ranks": column_types.integer("Number of ranks in it."),
         },
     ),
     "members": Table(
@@ -396,22 +390,20 @@ TABLES = {
         MEMBERS,
         {
             **MEANINGS,
-            "duration_ns": column_types.ns("How long its row is"),
-            "wait_ns": column_types.ns("How long it waited; null: matched with nobody", null=True),
-            "number": column_types.integer(
-                "The collective's number in order of time; null: matched with nobody.", null=True
-            ),
+            "duration_ns": column_types.ns("Duration of its event"),
+            "wait_ns": column_types.ns("Waiting; null: no partner", null=True),
+            "number": column_types.integer("The collective's number in order of time; null: no partner.", null=True),
         },
     ),
 }
 
 ANALYSIS = Analysis(
     name="collectives",
-    help="Who came last to each collective of several ranks, how long the others waited, how long it transferred.",
-    more="Clocks of ranks are compared by what these did together, and corrected where that contradicts them.",
-    question="who comes last to each collective, who waits, how long?",
+    help="Collectives across ranks: which rank arrives last, how long the others wait, and the transfer rate.",
+    more="Clocks of ranks are checked against the collectives they share, and corrected where these contradict them.",
+    question="which rank arrives last at each collective, and how long do the others wait?",
     examples=("collectives job", "collectives job --step 2 --csv collectives.csv"),
-    page="ranks.md",
+    page="reading/ranks.md",
     from_summaries="yes",
     tables=TABLES,
     answer=answer,

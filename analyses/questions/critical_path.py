@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analyses.advice.verdict import advice_lines, verdict_records, verdict_sentences
+from analyses.advice.verdict import listed_advice, verdict_records, verdict_sentences
 from analyses.display.labels import class_meanings, short_labels
+from analyses.display.sentence_format import and_more, as_sentence
 from analyses.display.text_layout import Line, duration_text, percent, table
+from analyses.messages import critical_path as messages
+from analyses.messages.window import NOT_RECORDED, whose
 from analyses.window_report import (
     default_lines,
     job_record,
@@ -30,7 +33,7 @@ from hta_graph.text.sanitize import encodable_path
 
 EVENTS_LISTED = 10
 STEPS_LISTED = 1_000
-"""How many steps of a rank are printed where every step is asked for."""
+"""How many steps of a rank ``--per-step`` prints."""
 
 
 def path_document(
@@ -39,7 +42,7 @@ def path_document(
     """Return the path as ``hta-graph/critical-path/1``: window, coverage, time per class, segments (times in ns).
 
     ``steps`` is the table of steps; it is listed where the window is a default. ``merge_runs`` lists long runs of equal
-    class and stack as one segment each, and says how many there were. ``replayed`` has findings tell what they would
+    class and stack as one segment each, and says how many there were. ``replayed`` adds to findings what they would
     save by replay.
     """
     window, unexplained = path.window, path.unexplained_columns()
@@ -64,7 +67,7 @@ def path_document(
 
 @dataclass(frozen=True)
 class RankSteps:
-    """The table of the steps of a rank, or of a job, with what answers say of it; ``hidden`` are the steps left out."""
+    """The table of the steps of a rank or of a job, and its trace; ``hidden`` counts the steps that are left out."""
 
     path: Location
     rank: int | None
@@ -76,7 +79,7 @@ class RankSteps:
 
     @classmethod
     def of(cls, graph: DependencyGraph, rows: Sequence[StepRow]) -> RankSteps:
-        """Return a rank's steps beside what its graph says of it."""
+        """Return a rank's steps with its trace."""
         on_gpu, hidden = bool(graph.is_gpu.any()), len(step_lengths(graph)) - len(rows)
         return cls(graph.path, graph.rank, graph.diagnostics, on_gpu, len(graph.rank_graphs) > 1, rows, hidden)
 
@@ -84,8 +87,8 @@ class RankSteps:
 def per_step_document(every: Sequence[RankSteps]) -> dict[str, Any]:
     """Return ``hta-graph/critical-path-per-step/1``: file, rank, every step with its coverage (times in ns).
 
-    Of several ranks file and rank are null and ``ranks`` has them; steps are in order of their number, then of ranks;
-    ``job_steps`` are the iterations of all ranks together.
+    With multiple ranks, file and rank are null and ``ranks`` has them; steps are in order of their number, then of
+    ranks; ``job_steps`` are the iterations of all ranks together.
     """
     ranks, job = [of for of in every if not of.is_job], [of for of in every if of.is_job]
     steps = [
@@ -107,46 +110,46 @@ def per_step_document(every: Sequence[RankSteps]) -> dict[str, Any]:
 def per_step_lines(every: Sequence[RankSteps]) -> list[Line]:
     """Render every step: its lengths, the class that bounds it, how much of it has a cause, what is unusual.
 
-    Of several ranks those of the job come first.
+    With multiple ranks, those of the job come first.
     """
-    ranks, hidden = [of for of in every if not of.is_job], sum(of.hidden for of in every)
-    more = [f"  and {hidden:,} usual steps more; --json FILE lists all"] if hidden else []
+    ranks, more = [of for of in every if not of.is_job], and_more(sum(of.hidden for of in every), "usual step")
     of_job = [
         line
         for own in every
         if own.is_job
-        for line in ("the job", *steps_in_columns(own.rows, on_gpu=own.on_gpu, coverage=True), "")
+        for line in (messages.JOB, *steps_in_columns(own.rows, on_gpu=own.on_gpu, coverage=True), "")
     ]
     if not ranks:
         return [*of_job[:-1], *more]
     shown = _by_step(ranks)
     rows, on_gpu = [row for _, row in shown], any(of.on_gpu for of in ranks)
     if len(ranks) == 1:
-        rank = "" if ranks[0].rank is None else f", rank {ranks[0].rank}"
-        return [f"{ranks[0].path.name}{rank}", *steps_in_columns(rows, on_gpu=on_gpu, coverage=True), *more]
-    without = ", ".join(str(of.rank) for of in ranks if not of.rows)
-    head = f"{len(ranks)} ranks" + (f"; no steps in rank {without}" if without else "")
+        return [
+            f"{ranks[0].path.name}{whose(ranks[0].rank, 1)}",
+            *steps_in_columns(rows, on_gpu=on_gpu, coverage=True),
+            *more,
+        ]
     return [
         *of_job,
-        head,
+        messages.ranks(len(ranks), [of.rank for of in ranks if not of.rows]),
         *steps_in_columns(rows, on_gpu=on_gpu, coverage=True, ranks=[str(of.rank) for of, _ in shown]),
         *more,
     ]
 
 
 def _by_step(ranks: Sequence[RankSteps]) -> list[tuple[RankSteps, StepRow]]:
-    """Put the same step of all ranks side by side."""
+    """Put the same step of all ranks next to each other."""
     return sorted(((of, row) for of in ranks for row in of.rows), key=lambda pair: (pair[1].step, pair[0].rank or 0))
 
 
 def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[Line]:
-    """Render the path: what bounds the window, what is not known, the steps beside a default one, what to look at."""
+    """Render the path: what bounds the window, what to try, the steps with a default one, the largest items."""
     chosen = default_lines(path.window, path.graph, steps)
     return [
         *_verdict_lines(path),
         *(["", *chosen] if chosen else []),
         "",
-        "time on the critical path",
+        messages.BY_CLASS,
         *_class_lines(path),
         "",
         *(line for line in (*rank_lines(path), "") if len(path.graph.rank_graphs) > 1),
@@ -155,31 +158,26 @@ def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[Line]:
 
 
 def _verdict_lines(path: CriticalPath) -> list[str]:
-    """Say in a sentence what bounds the window, then the rest of the verdict and advice."""
+    """Say what bounds the window in a headline, then the rest of the verdict and advice."""
     window, graph = path.window, path.graph
     first, *rest = verdict_sentences(path)
-    advice = advice_lines(path)
+    found = listed_advice(path)
+    advice = [line for one in found.shown for line in (f"  {as_sentence(one.action)}", f"    {one.why} {one.saving}")]
     return [
         first,
         "",
-        f"{graph.path.name}{_owner_text(graph)}",
+        f"{graph.path.name}{whose(graph.rank, len(graph.rank_graphs))}",
         *window_lines(window, graph),
         *missing_lines(window),
         *rest,
         *rows_after_lines(window),
-        *(["", "what to try", *(f"  {line}" for line in advice)] if advice else []),
+        *(["", messages.ADVICE, *advice, *(f"  {note}" for note in found.notes)] if advice else []),
     ]
-
-
-def _owner_text(graph: DependencyGraph) -> str:
-    if len(graph.rank_graphs) > 1:
-        return f", {len(graph.rank_graphs)} ranks"
-    return "" if graph.rank is None else f", rank {graph.rank}"
 
 
 def _class_lines(path: CriticalPath) -> list[Line]:
     """List the classes, longest first."""
-    length, words, meanings = max(path.length_ns, 1), short_labels(path.graph), class_meanings(path.graph)
+    length, meanings, words = max(path.length_ns, 1), class_meanings(path.graph), short_labels(path.graph)
     found = sorted(((ns, bound) for bound, ns in path.by_bound_ns.items() if ns), key=lambda item: -item[0])
     rows = [[duration_text(ns), percent(ns / length), words[bound], meanings[bound]] for ns, bound in found]
     return table(rows, left=[2, 3], words=[3])
@@ -192,10 +190,10 @@ def _event_lines(path: CriticalPath) -> list[Line]:
     rows = [
         [
             duration_text(int(ns)), percent(ns / length), f"{calls if name else 0:,}", *map(str, rank),
-            words[bound], name or "(nothing recorded)",
+            words[bound], name or NOT_RECORDED,
         ]
         for name, bound, ns, calls, *rank in list(zip(*totals.values(), strict=True))[:EVENTS_LISTED]
     ]  # fmt: skip
-    header = ["time", "share", "calls", *(["rank"] if "rank" in totals else []), "class", "what"]
+    header = ["time", "share", "calls", *(["rank"] if "rank" in totals else []), "class", "name"]
     texts = [len(header) - 2, len(header) - 1]
-    return [f"the {len(rows)} things to look at", *table(rows, header, left=texts, names=texts[1:])]
+    return [messages.LARGEST_ITEMS, *table(rows, header, left=texts, names=texts[1:])]

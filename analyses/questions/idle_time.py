@@ -1,4 +1,4 @@
-"""idle-time: why the GPU has nothing to run, by cause, by the wait or operator behind it, and per stream."""
+"""idle-time: why the GPU is idle, by cause, by the wait or operator behind it, and per stream."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from analyses.answer import Answer
 from analyses.description import Flag
 from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
 from analyses.display.headline import outlier, rows_at_outlier, sums_per_scope
-from analyses.display.labels import CAUSE
-from analyses.display.sentence_format import brief_share, quoted
+from analyses.display.labels import SHORT
+from analyses.messages import idle_time as messages
 from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, event_indices, event_names, joined, table_of
 from hta_graph.arrays import find_sorted, percentiles_by, summed_by, take_or
@@ -64,7 +64,7 @@ LABELS = np.array([cause.label for cause in LaunchGap], object)
 
 
 def launch_gaps(scopes: Sequence[Scope], *, launch_gap_us: float = LAUNCH_GAP_US) -> pd.DataFrame:
-    """Divide each stream's time between its activities by when the next one was launched.
+    """Divide each stream's idle time by when the next activity was launched.
 
     The causes are HTA's. Gaps run from the latest end so far, so that none is negative; an activity whose launch is not
     in the file is not counted as launched in time. HTA documents its threshold in nanoseconds and compares it with
@@ -101,12 +101,12 @@ def _gaps_per_stream(scope: Scope, launch_gap_us: float) -> dict[str, Any]:
 
 
 def causes_by_launch(scope: Scope, found: StreamIntervals, launch_gap_us: float) -> Codes:
-    """Tell the cause of each interval between the end of a stream's earlier work and the start of its next one."""
+    """Return the cause of each interval between the end of a stream's earlier work and the start of its next one."""
     # stream     ####|......gap......|####
     # launched    ^ here: kernel_wait or other, by the gap's length
-    # launched             ^ here: host_wait, the stream had nothing to run
+    # launched             ^ here: host_wait, the stream was idle before
     if launch_gap_us < 0:
-        raise UsageError(f"the threshold of launch gaps is a length in µs, not {launch_gap_us:g}")
+        raise UsageError(messages.negative_threshold(launch_gap_us))
     launched = scope.graph.event_table.start[found.call]
     # Launched in time: short gaps are usual on a stream, long ones have another reason, which HTA does not name.
     in_time = np.where(found.length < launch_gap_us * 1e3, LaunchGap.KERNEL_WAIT, LaunchGap.OTHER)
@@ -129,7 +129,7 @@ WAITING = (GapCause.EVENT_WAIT, GapCause.HOST_BLOCKED, GapCause.STREAM_ORDER, Ga
 
 
 def blame_ranks(graph: DependencyGraph, pieces: GapSegments, waits: RankWaits) -> GapSegments:
-    """Give the parts in which the work waited for had itself to wait for another rank that cause; the rest stays."""
+    """Attribute to ``other_rank`` the parts in which the awaited work itself waits for another rank."""
     source = np.where(pieces.edge >= 0, graph.edges_at(pieces.edge).source, -1)
     place = find_sorted(source, waits.row)
     place[~np.isin(pieces.cause, WAITING)] = -1
@@ -151,14 +151,6 @@ def blame_ranks(graph: DependencyGraph, pieces: GapSegments, waits: RankWaits) -
     return parts.take(np.lexsort((parts.start, parts.gap)))
 
 
-IN_TIME = "launched in time: "
-CAUSE_CLAUSES = {
-    "other_rank": f"it {CAUSE['other_rank']}",
-    **{cause: says.removeprefix(IN_TIME) for cause, says in CAUSE.items() if says.startswith(IN_TIME)},
-}
-"""Causes whose words are no whole clause."""
-
-
 def _headline(causes: pd.DataFrame, waits: pd.DataFrame) -> list[str]:
     """Say for how much of the time the GPU is idle where it is most so, and what most of that is.
 
@@ -170,10 +162,9 @@ def _headline(causes: pd.DataFrame, waits: pd.DataFrame) -> list[str]:
     if found is None or not found["idle_ns"]:
         return []
     cause = rows_at_outlier(causes, found).iloc[0]
-    says = CAUSE_CLAUSES.get(cause["cause"], CAUSE[cause["cause"]])
-    idle = f"the GPU is idle for {brief_share(found['window_share'])} of the time{found.where}{found.typical}"
-    behind = rows_at_outlier(waits, found)
-    return [f"{idle}; for {brief_share(cause['idle_share'])} of that {says}{_largest_wait(behind, cause['cause'])}"]
+    behind = _largest_wait(rows_at_outlier(waits, found), cause["cause"])
+    largest = messages.largest_cause(SHORT[cause["cause"]], cause["idle_share"], behind)
+    return [messages.idle(found["window_share"], found.where, found.typical, largest)]
 
 
 def _largest_wait(waits: pd.DataFrame, cause: str) -> str:
@@ -182,11 +173,9 @@ def _largest_wait(waits: pd.DataFrame, cause: str) -> str:
     if not len(own):
         return ""
     sums = own.groupby("name", sort=False)["idle_ns"].sum()
-    most = "mostly " if len(sums) > 1 else ""
-    return f" ({most}{quoted(short_name(str(sums.idxmax())))})"
+    return messages.behind(short_name(str(sums.idxmax())), is_all=len(sums) == 1)
 
 
-TITLE = "Why the GPU has nothing to run"
 CAUSE_COLOUR: Mapping[GapCause, str] = {
     GapCause.HOST_OPERATOR: COLOUR["cpu"],
     GapCause.HOST_CALL: "#2f6fbd",
@@ -204,23 +193,23 @@ CAUSE_COLOUR: Mapping[GapCause, str] = {
     GapCause.NO_MORE_WORK: COLOUR["idle"],
     GapCause.OTHER_RANK: "#b5532a",
 }
-"""Blue: the host; purple: launching; green and orange: the GPU's own order; red and grey: not known."""
+"""Blue: the host; purple: launching; green and orange: the GPU's own order; red and gray: unknown."""
 BARS = [(cause.label, CAUSE_COLOUR[cause]) for cause in GapCause]
-"""The causes as a figure stacks them; one without a colour is an error when this module is imported."""
+"""The causes as a figure stacks them; one without a color is an error when this module is imported."""
 
 
 def bars_of_causes(causes: pd.DataFrame) -> Figure:
     """Draw one stacked bar per rank or step: idle time by cause, as a share of the window."""
     if causes.empty:
-        return empty_figure(TITLE, "no idle time: no GPU activity was recorded, or there are no gaps")
-    made = new_figure(title=TITLE, y="share of the window")
+        return empty_figure(messages.TITLE, messages.NO_IDLE_TIME)
+    made = new_figure(title=messages.TITLE, y="share of the window")
     labelled = causes.assign(label=row_labels(causes))
     order = list(dict.fromkeys(labelled["label"]))
     for cause, colour in BARS:
         own = labelled[labelled["cause"] == cause]
         if len(own):
             made.add_bar(
-                name=cause.replace("_", " "),
+                name=SHORT[cause],
                 x=own["label"],
                 y=own["window_share"],
                 customdata=own["idle_ns"] / 1e6,
@@ -269,7 +258,7 @@ class ExplainedGaps:
         return np.array([figure(scope) for scope in self.scopes], np.int64)
 
     def keys(self, **codes: Any) -> pd.DataFrame:
-        """Make a frame of the pieces' scopes and of what else they are told apart by."""
+        """Make a frame of the pieces' scopes and of other keys."""
         return pd.DataFrame({"scope": self.scope[self.pieces.gap], **codes})
 
     def labelled(self, rows: pd.DataFrame) -> pd.DataFrame:
@@ -283,9 +272,9 @@ def idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
     """Divide the time in which no stream runs anything by what kept the next activity from starting.
 
     From the start of the activity that ends a gap, the edges that bound it are followed back as far as the gap's start;
-    what lies on that way is the cause. The rows of a scope sum to the temporal breakdown's idle time, to the
-    nanosecond. ``launch_unknown`` and ``unknown`` say what the trace does not tell. Of several ranks ``other_rank`` is
-    the time in which a communication that was waited for had itself to wait for another rank.
+    what is on that way is the cause. The rows of a scope sum to the temporal breakdown's idle time, to the
+    nanosecond. ``launch_unknown`` and ``unknown`` have no recorded cause. With multiple ranks, ``other_rank`` is the
+    time in which awaited communication itself waits for another rank.
 
     Returns:
         rank, scope, cause (the members of ``GapCause``), idle_ns, idle_share (of the idle time), window_share (of the
@@ -354,7 +343,7 @@ class ScopeExplainer:
         return self._explained(scopes, gaps_of)
 
     def streams(self, scopes: Sequence[Scope]) -> list[ExplainedGaps]:
-        """Explain when single streams have nothing to run."""
+        """Explain when single streams are idle."""
         busy = [scope for scope in scopes if len(scope.running)]
         self._waits_of(scopes)  # of all ranks: one whose GPU does nothing is waited for too
         return self._explained(busy, lambda scope: stream_intervals(scope.running).gaps())
@@ -394,7 +383,7 @@ def _idle_time_table(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
 def _table_of_gaps(
     explained: Sequence[ExplainedGaps], rows: Callable[[ExplainedGaps], pd.DataFrame], columns: Sequence[str]
 ) -> pd.DataFrame:
-    """Put what there is to say about each scope's gaps one below the other."""
+    """Put the rows about each scope's gaps one below the other."""
     return joined([found.labelled(rows(found)) for found in explained], columns)
 
 
@@ -450,7 +439,7 @@ def _scope_waits(found: ExplainedGaps, *, innermost: bool) -> pd.DataFrame:
 def _awaited_events(graph: DependencyGraph, pieces: GapSegments) -> Ids:
     """Return the row behind each piece: of work in operators the outermost one."""
     outermost = _outermost_operators(graph, pieces.event)
-    # Deep inside an operator any of its children may stand there by chance; the outermost is what the user wrote.
+    # Deep inside an operator any of its children may be open by chance; the outermost is what the user wrote.
     in_operator = (pieces.cause == GapCause.HOST_OPERATOR) & (outermost >= 0)
     return np.where(in_operator, outermost, pieces.event)
 
@@ -518,7 +507,7 @@ def _total_lengths(keys: pd.DataFrame, pieces: GapSegments) -> pd.DataFrame:
 
 
 def _with_usual_gaps(rows: pd.DataFrame, keys: pd.DataFrame, pieces: GapSegments) -> pd.DataFrame:
-    """Add how long the time of equal keys in one gap usually is, which their sum does not tell."""
+    """Add how long the time of equal keys in one gap usually is."""
     names = list(keys.columns)
     single = (
         keys.assign(gap=pieces.gap, idle_ns=pieces.length).groupby([*names, "gap"], sort=False, as_index=False).sum()
@@ -535,12 +524,12 @@ def answer(
     launch_gap_us: float = LAUNCH_GAP_US,
     data_load: Sequence[str] = (),
 ) -> Answer:
-    """Return why the GPU has nothing to run, as a whole and stream by stream.
+    """Return why the GPU is idle, as a whole and stream by stream.
 
     Args:
         scopes: where to look.
         launch_gap_us: a gap shorter than this (µs) after a launch in time is a stream's usual one.
-        data_load: regular expressions of the rows that load data; the usual ones if there are none.
+        data_load: regular expressions of events that load data; the usual ones if there are none.
 
     Returns:
         The tables ``idle_time`` (by cause), ``waits`` (by what is behind it), ``longest_gaps``, ``streams`` and
@@ -566,13 +555,13 @@ def answer(
 
 
 def _missing_notes(found: ExplainedGaps) -> Iterator[str]:
-    """Say of which scopes there is nothing to explain, and why."""
+    """Name the scopes without idle time, and why."""
     idle = np.bincount(found.scope[found.pieces.gap], found.pieces.length, len(found.scopes))
     for scope, ns in zip(found.scopes, idle.tolist(), strict=True):
         if missing := scope.missing():
             yield missing
         elif not ns:
-            yield f"rank {scope.rank}: the GPU is never idle in {scope.label}"
+            yield messages.never_idle(scope.rank, scope.label)
 
 
 def figure(found: Answer) -> Figure:
@@ -582,21 +571,21 @@ def figure(found: Answer) -> Figure:
 
 MEANINGS = {
     "cause": column_types.one_of(column_types.GAP_CAUSES, "Why nothing ran."),
-    "idle_share": column_types.share(
-        "The idle time, of all idle time of the scope; null where there is none", null=True
-    ),
-    "window_share": column_types.share("The idle time, of the scope", null=True),
-    "gaps": column_types.integer("How many gaps this is a part of."),
-    "median_gap_ns": column_types.ns("Its time in one of them, which half do not exceed"),
-    "p95_gap_ns": column_types.ns("Its time in one of them, which 95% do not exceed"),
+    "idle_share": column_types.share("The idle time, of all idle time in the window; null without any", null=True),
+    "window_share": column_types.share("The idle time, of the window", null=True),
+    "gaps": column_types.integer("Gaps that this is part of."),
+    "median_gap_ns": column_types.ns("Its time in one gap: half do not exceed it"),
+    "p95_gap_ns": column_types.ns("Its time in one gap: 95% do not exceed it"),
     "evidence": column_types.one_of(
-        [found.label for found in Evidence], "Whether the trace says so or a rule deduced it; null: no edge.", null=True
+        [found.label for found in Evidence],
+        "Whether the edge is recorded or inferred; null: no edge.",
+        null=True,
     ),
-    "lane": column_types.text("The thread or stream of what is named; null: none.", null=True),
-    "offset_ns": column_types.ns("Where the gap begins, from the scope's start"),
-    "cause_share": column_types.share("The longest part, of the gap"),
+    "lane": column_types.text("The thread or stream of the named event; null: none.", null=True),
+    "offset_ns": column_types.ns("Start of the gap, from the start of the window"),
+    "cause_share": column_types.share("The largest cause, of the gap"),
     "edge": column_types.one_of(
-        [kind.label for kind in EdgeKind], "The edge that bound the next activity's start; null: none.", null=True
+        [kind.label for kind in EdgeKind], "The edge that delays the next activity; null: none.", null=True
     ),
     "event_index": column_types.integer("The next activity; null: none follows.", null=True),
     "kernel": column_types.text("The next activity's name; null: none follows.", null=True),
@@ -617,7 +606,7 @@ TABLES = {
             **MEANINGS,
             "idle_share": column_types.share("The idle time, of the stream's", null=True),
             "cause": column_types.one_of(
-                ["host_wait", "kernel_wait", "other", "launch_unknown"], "Why the stream had nothing to run."
+                ["host_wait", "kernel_wait", "other", "launch_unknown"], "Why the stream was idle."
             ),
         },
     ),
@@ -626,18 +615,18 @@ TABLES = {
 
 ANALYSIS = Analysis(
     name="idle-time",
-    help="Why the GPU has nothing to run: by cause, by the wait or operator behind it, per gap and per stream.",
-    more="Each gap has a cause: no work was launched yet, a launch was late, a kernel waited for another stream.",
-    question="why is the GPU idle, which wait or operator is behind it?",
+    help="Find why the GPU is idle: by cause, by the wait or operator behind it, per gap and per stream.",
+    more="Each gap has a cause: no work was launched, a launch was late, or a kernel waited for another stream.",
+    question="why is the GPU idle, and which wait or operator is behind it?",
     examples=("idle-time trace.json.gz", "idle-time job --step 2"),
     flags=(
         Flag(
             "launch_gap_us",
             "microseconds",
-            "a gap shorter than this after a launch in time is usual, in µs",
+            "treat shorter gaps after a launch in time as usual, in µs",
             LAUNCH_GAP_US,
         ),
-        Flag("data_load", "text", "regular expressions of data-loading rows", default=(), many=True),
+        Flag("data_load", "text", "regular expressions of data-loading events", default=(), many=True),
     ),
     tables=TABLES,
     answer=answer,

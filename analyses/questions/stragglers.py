@@ -13,9 +13,9 @@ from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import GRID, empty_figure, new_figure
 from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED
-from analyses.display.labels import MEANING_IN_JOBS, SHORT
-from analyses.display.sentence_format import brief_class, brief_duration, brief_share, quoted
+from analyses.display.labels import OF_JOBS, SHORT
 from analyses.matched_collectives import MatchedWindow, matched_collectives, matching_notes
+from analyses.messages import stragglers as messages
 from analyses.scope import Scope
 from analyses.tables import Table, joined
 from hta_graph.arrays import distinct, split_intervals, summed_by
@@ -24,7 +24,6 @@ from hta_graph.graph.job_graph import JobGraph, distinct_hosts
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.join_ranks import join_ranks
 from hta_graph.multi_rank.wait_causes import WaitCauses
-from hta_graph.text.sanitize import one_line
 from hta_graph.text.shorten import short_name
 
 if TYPE_CHECKING:
@@ -33,13 +32,16 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "answer", "figure", "stragglers"]
 
 NOTABLE = 0.1
-"""A share of a rank's waiting that is worth saying."""
+"""The least share of a rank's waiting that is reported."""
 
 CAUSE_COLUMNS = ("call_path", "name", "bound_by")
 """The columns that say what a rank did."""
 
 BETWEEN = " / "
-"""What stands between the names of a call path."""
+"""The separator of the names of a call path."""
+
+JOB_WORDS = {**SHORT, **{key: short for key, (_, short) in OF_JOBS.items()}}
+"""The words for classes where waiting for others is attributed to its cause."""
 
 CAUSES = [
     *("rank", "scope", "name", "call_path", "bound_by"),
@@ -48,17 +50,17 @@ CAUSES = [
 
 
 def causes(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
-    """Charge the waiting to what the late ranks did more of than those that waited, since they last met.
+    """Attribute waiting to what the late ranks did more of than those that waited, since their last collective.
 
     A wait is divided in proportion to what the late rank did more of, by call path, name and class, and to its own
-    waits in that time, which are charged to their causes in turn. All waiting is charged, to the nanosecond.
+    waits in that time, which are attributed to their causes in turn. All waiting is attributed, to the nanosecond.
 
     Returns:
         rank, scope, name (what it did; an operator, kernel, frame or annotation), call_path (around that, outermost
         first), bound_by, caused_ns (waiting of others), direct_ns (of those that waited for this rank), propagated_ns
         (passed on to others by ranks that had waited for it), collectives (where they waited); largest first. A row of
-        a rank without a name, last, is what cannot be charged: the ranks had not met before in the recording, nothing
-        shows what the rank did more of, or the wait is below the error of clocks.
+        a rank without a name, last, is what has no recorded cause: the ranks had no earlier collective in the
+        trace, nothing shows what the rank did more of, or the wait is below the error of clocks.
     """
     if not matched or not any(len(item.found) for item in matched):
         return joined([], CAUSES)
@@ -68,8 +70,8 @@ def causes(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
 
 
 def _joined_job(matched: Sequence[MatchedWindow]) -> JobGraph:
-    """Build the job's graph, of what is matched already if the files tell the ranks."""
-    # Ranks need not have all stretches: a step may be missing.
+    """Build the job's graph, of what is matched already if the files name their ranks."""
+    # Ranks need not have all windows: a step may be missing.
     found = {rank: scope.graph for item in matched for rank, scope in item.scopes.items()}
     graphs = {rank: found[rank] for rank in sorted(found)}
     is_numbered = all(graph.rank == rank for rank, graph in graphs.items()) and graphs.keys() == matched[0].ranks.keys()
@@ -77,43 +79,36 @@ def _joined_job(matched: Sequence[MatchedWindow]) -> JobGraph:
 
 
 def _causes_in_window(item: MatchedWindow, job: JobGraph, found: WaitCauses) -> pd.DataFrame:
-    """List the causes of one stretch's waits."""
+    """List the causes of one window's waits."""
     charges = found.attribute(_members_in_window(item, job))
     frame = pd.DataFrame({**found.columns_of(charges), "scope": item.label})
     return frame.astype({"rank": "Int64"})
 
 
 def _members_in_window(item: MatchedWindow, job: JobGraph) -> Bools:
-    """Mark the members of the job that take part in a stretch's collectives."""
+    """Mark the members of the job that take part in a window's collectives."""
     first_row = {part.rank: part.first_row for part in job.rank_graphs}
     first = np.array([first_row[rank] for rank in item.found.rank.tolist()], np.int64)
     every: Ints = np.arange(len(item.found.number))
     return np.isin(job.members.row, first + item.rows(every))
 
 
-def _headline(frame: pd.DataFrame, hosts: Mapping[int, str]) -> list[str]:
-    """Say which rank holds up the others and by what, if one does so more than all others together; and which host."""
+def _headline(frame: pd.DataFrame, hosts: Mapping[int, str]) -> tuple[list[str], list[str]]:
+    """Say which rank delays the others and by what, if one does so more than all others together; notes say more."""
     waited = int(frame["caused_ns"].sum())
     if not waited:
-        return []
+        return [], []
     by_rank = frame.groupby("rank")["caused_ns"].sum().sort_values(ascending=False, kind="stable")
     rank, caused = int(by_rank.index[0]), int(by_rank.iloc[0])
-    of_all = f"{brief_duration(waited)} of waiting"
     if 2 * caused > waited:
         own = frame[frame["rank"] == rank]
-        begins = (
-            f"rank {rank}{_on_host(rank, hosts)} holds up the others: it causes {brief_duration(caused)} of {of_all}"
-        )
-        return ["".join([begins, _main_cause(own, caused), _propagated_text(own, caused), _unknown_text(own, caused)])]
-    most = f"of {of_all} rank {rank} causes {brief_share(caused / waited)}, more than any other"
-    begins = f"no rank alone causes most of the waiting, though one may hold up a step (critical-path): {most}"
+        cause, notes = _main_cause(own, caused)
+        said = messages.delays_the_others(rank, hosts.get(rank), caused, waited, cause)
+        return [said], [*notes, *_propagated_notes(own, caused), *_unknown_notes(own, caused)]
     named = frame[frame["name"].notna()]
-    largest = _largest_cause(named, waited) if len(named) else ""
-    return [begins + _main_host(by_rank, hosts, waited) + largest + _unknown_text(frame, waited)]
-
-
-def _on_host(rank: int, hosts: Mapping[int, str]) -> str:
-    return f" on host {one_line(hosts[rank])}" if rank in hosts else ""
+    largest = _largest_cause(named, waited) if len(named) else []
+    said = messages.no_rank_stands_out(rank, caused / waited, waited, _main_host(by_rank, hosts, waited))
+    return [said], [*largest, *_unknown_notes(frame, waited), messages.SINGLE_STEPS]
 
 
 def _main_host(by_rank: pd.Series[int], hosts: Mapping[int, str], waited: int) -> str:
@@ -121,41 +116,37 @@ def _main_host(by_rank: pd.Series[int], hosts: Mapping[int, str], waited: int) -
     by_host = by_rank.groupby([hosts.get(int(rank), "") for rank in by_rank.index]).sum().drop("", errors="ignore")
     if not len(by_host) or 2 * int(by_host.max()) <= waited:
         return ""
-    host = by_host.idxmax()
-    share = brief_share(int(by_host.max()) / waited)
-    return f"; but {share} is caused on host {one_line(str(host))}"
+    return messages.mostly_on_host(int(by_host.max()) / waited, str(by_host.idxmax()))
 
 
-def _largest_cause(named: pd.DataFrame, waited: int) -> str:
-    """Name what causes more than anything else, on whichever rank."""
+def _largest_cause(named: pd.DataFrame, waited: int) -> list[str]:
+    """Name what causes more than anything else, on any rank."""
     (rank, *what), most = _largest_sum(named, ["rank", *CAUSE_COLUMNS])
-    return f"; the largest single cause is {_cause_text(what)} on rank {rank}, {brief_share(most / waited)}"
+    return [messages.largest_cause(_cause_text(what), most / waited, int(rank))]
 
 
-def _propagated_text(own: pd.DataFrame, caused: int) -> str:
+def _propagated_notes(own: pd.DataFrame, caused: int) -> list[str]:
     passed = int(own["propagated_ns"].sum())
-    said = f"; {brief_share(passed / caused)} of it reached others through ranks that had waited too"
-    return said if passed >= NOTABLE * caused else ""
+    return [messages.propagated(passed / caused)] if passed >= NOTABLE * caused else []
 
 
-def _unknown_text(rows: pd.DataFrame, caused: int) -> str:
+def _unknown_notes(rows: pd.DataFrame, caused: int) -> list[str]:
     lost = int(rows.loc[rows["name"].isna(), "caused_ns"].sum())
-    return f"; of {brief_duration(lost)} the recording shows no cause" if lost >= NOTABLE * caused else ""
+    return [messages.unknown(lost)] if lost >= NOTABLE * caused else []
 
 
-def _main_cause(own: pd.DataFrame, caused: int) -> str:
+def _main_cause(own: pd.DataFrame, caused: int) -> tuple[str, list[str]]:
     """Say what causes most of a rank's waiting, and how much of it; if that is little, inside of what most lies."""
     named = own[own["name"].notna()].assign(outermost=lambda rows: rows["call_path"].map(_outermost))
     if not len(named):
-        return ""
+        return "", []
     what, most = _largest_sum(named, CAUSE_COLUMNS)
     (where,), inside = _largest_sum(named, ["outermost"])
     if 2 * most >= caused or not where:
-        return f", {brief_share(most / caused)} of that by {_cause_text(what)}"
+        return messages.by_cause(most / caused, _cause_text(what)), []
     there, _ = _largest_sum(named[named["outermost"] == where], CAUSE_COLUMNS)
-    largest = f"; the largest single cause is {_cause_text(what)}, {brief_share(most / caused)}"
-    said = f", {brief_share(inside / caused)} of that in {quoted(where)}, most by {_cause_text(there, where)}"
-    return said if there == what else said + largest
+    largest = [] if there == what else [messages.largest_cause(_cause_text(what), most / caused)]
+    return messages.by_place(inside / caused, where, _cause_text(there, where)), largest
 
 
 def _largest_sum(rows: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], int]:
@@ -173,8 +164,7 @@ def _cause_text(what: Sequence[str], said: str = "") -> str:
     """Say what was done, and in what if that is not said already."""
     call_path, name, bound = what
     around = call_path.rpartition(BETWEEN)[2]
-    inside = f" in {quoted(around)}" if around not in ("", said) else ""
-    return f"{quoted(short_name(name))}{inside} ({brief_class(bound, MEANING_IN_JOBS)})"
+    return messages.cause(short_name(name), "" if around == said else around, JOB_WORDS[bound])
 
 
 HOSTS = [
@@ -185,18 +175,18 @@ BY_HOST = ["scope", "host"]
 
 
 def host_names(matched: Sequence[MatchedWindow]) -> dict[int, str]:
-    """Return each rank's host; of none if a rank does not tell it, or all are on one."""
+    """Return each rank's host; none if a rank's host is unknown, or all are on one."""
     ranks = matched[0].ranks if matched else {}
     return distinct_hosts({rank: own.recording.host for rank, own in ranks.items()})
 
 
-def hosts(caused: pd.DataFrame, charged: pd.DataFrame, matched: Sequence[MatchedWindow]) -> pd.DataFrame:
+def hosts(caused: pd.DataFrame, attributed: pd.DataFrame, matched: Sequence[MatchedWindow]) -> pd.DataFrame:
     """Add up :func:`stragglers` and :func:`causes` by host, where every rank's trace names its host and these differ.
 
     Returns:
         host, scope, ranks (how many), worst_rank (of them, by the waiting that it causes), times_last, wait_caused_ns
         and wait_caused_share (the waiting in collectives to which ranks of the host come last; share of all ranks'),
-        caused_ns (the waiting that is charged to what ranks of the host did), wait_ns (its own ranks' waiting); the
+        caused_ns (the waiting that is attributed to what ranks of the host did), wait_ns (its own ranks' waiting); the
         worst first.
     """
     names = host_names(matched)
@@ -214,11 +204,11 @@ def hosts(caused: pd.DataFrame, charged: pd.DataFrame, matched: Sequence[Matched
             wait_caused_share=("wait_caused_share", "sum"),
         )
     )
-    for name, rows in (("caused_ns", charged), ("wait_ns", _waits_of_members(matched))):
+    for name, rows in (("caused_ns", attributed), ("wait_ns", _waits_of_members(matched))):
         sums = _with_hosts(rows, names).groupby(BY_HOST)[name].sum()
         frame[name] = sums.reindex(frame.index, fill_value=0)
-    stretches = [own for _, own in frame.reset_index().groupby("scope", sort=False)]
-    return joined([own.sort_values("wait_caused_ns", ascending=False, kind="stable") for own in stretches], HOSTS)
+    windows = [own for _, own in frame.reset_index().groupby("scope", sort=False)]
+    return joined([own.sort_values("wait_caused_ns", ascending=False, kind="stable") for own in windows], HOSTS)
 
 
 def _with_hosts(rows: pd.DataFrame, names: Mapping[int, str]) -> pd.DataFrame:
@@ -238,14 +228,14 @@ ROWS, TIMES = 512, 200
 """A heat map has no more rows and columns than this."""
 TICKS = 8
 SCALE = ("rgba(128,128,128,0.08)", "#5a4fcf")
-"""From no waiting to nothing else, in a colour that is no class's."""
+"""From no waiting to nothing else, in a color that is no class's."""
 
 
 def waiting_over_time(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
-    """Return which share of each stretch of time ranks wait: a row per rank, or equal band of very many ranks.
+    """Return the share of time that ranks wait: a row per rank, or per band of very many ranks.
 
-    Columns are the beginnings of the stretches (ms). Waits of asynchronous collectives overlap, and may be more than
-    the whole time.
+    Columns are the beginnings of equal parts of the time (ms). Waits of asynchronous collectives overlap, and may
+    exceed the whole time.
     """
     found = [item.found for item in matched if len(item.found)]
     if not found:
@@ -259,27 +249,17 @@ def waiting_over_time(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
     member, begin, end = split_intervals(start, start + wait, edges[1:-1])
     row = np.searchsorted(ranks, rank)[member] // together
     column = np.searchsorted(edges[1:-1], begin, side="right")
-    labels = [_band_name(ranks[at : at + together].tolist()) for at in range(0, len(ranks), together)]
+    labels = [messages.band(*ranks[at : at + together][[0, -1]].tolist()) for at in range(0, len(ranks), together)]
     sums = summed_by(row * count + column, end - begin, len(labels) * count).reshape(-1, count)
     sizes = np.minimum(together, len(ranks) - together * np.arange(len(labels)))
     share = sums / (sizes[:, None] * np.maximum(np.diff(edges), 1))
     return pd.DataFrame(share.round(4), labels, (edges[:-1] - first) / 1e6)
 
 
-def _band_name(ranks: Sequence[int]) -> str:
-    """Name ranks that share a row.
-
-    >>> _band_name([3]), _band_name([4, 5, 6])
-    ('rank 3', 'ranks 4 to 6')
-    """
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}"
-
-
-def figure_of_many_ranks(waiting: pd.DataFrame, charged: pd.DataFrame, ranks: int) -> Figure:
+def figure_of_many_ranks(waiting: pd.DataFrame, attributed: pd.DataFrame, ranks: int) -> Figure:
     """Draw when ranks wait, and below what the worst of them did while others waited for them."""
     together = -(-ranks // len(waiting))
-    each = f", {together} ranks a row" if together > 1 else ""
-    made = new_figure(title=f"When each of {ranks:,} ranks waits for others{each}")
+    made = new_figure(title=messages.waiting_over_time(ranks, together))
     made.set_subplots(rows=2, cols=1, row_heights=[0.68, 0.32], vertical_spacing=0.14)
     made.update_xaxes(gridcolor=GRID, zeroline=False, automargin=True)
     made.update_yaxes(gridcolor=GRID, zeroline=False, automargin=True)
@@ -290,7 +270,14 @@ def figure_of_many_ranks(waiting: pd.DataFrame, charged: pd.DataFrame, ranks: in
         zmin=0,
         zmax=min(max(float(waiting.to_numpy().max()), 1e-4), 1.0),
         colorscale=list(SCALE),
-        colorbar={"title": "of the time", "tickformat": ".0%", "len": 0.68, "y": 1, "yanchor": "top", "thickness": 12},
+        colorbar={
+            "title": "share of time",
+            "tickformat": ".0%",
+            "len": 0.68,
+            "y": 1,
+            "yanchor": "top",
+            "thickness": 12,
+        },
         hovertemplate="%{y}<br>from %{x:,.3f} ms: waits %{z:.1%}<extra></extra>",
         row=1,
         col=1,
@@ -298,23 +285,25 @@ def figure_of_many_ranks(waiting: pd.DataFrame, charged: pd.DataFrame, ranks: in
     named = list(waiting.index[:: -(-len(waiting) // TICKS)])
     made.update_yaxes(autorange="reversed", tickmode="array", tickvals=named, showgrid=False, row=1, col=1)
     made.update_xaxes(title="ms", showgrid=False, row=1, col=1)
-    _add_worst_ranks(made, charged)
+    _add_worst_ranks(made, attributed)
     return made
 
 
-def _add_worst_ranks(made: Figure, charged: pd.DataFrame) -> None:
+def _add_worst_ranks(made: Figure, attributed: pd.DataFrame) -> None:
     """Draw below how much waiting the worst ranks caused, by class."""
-    worst = charged.groupby("rank")["caused_ns"].sum().sort_values(ascending=False, kind="stable").index[:RANKS_LISTED]
-    add_class_bars(made, charged[charged["rank"].isin(worst)], row=2, col=1)
+    worst = (
+        attributed.groupby("rank")["caused_ns"].sum().sort_values(ascending=False, kind="stable").index[:RANKS_LISTED]
+    )
+    add_class_bars(made, attributed[attributed["rank"].isin(worst)], row=2, col=1)
     made.update_layout(barmode="stack", bargap=0.3, legend={"y": -0.12})
     made.update_xaxes(categoryorder="array", categoryarray=[f"rank {rank}" for rank in worst], row=2, col=1)
     made.update_yaxes(title="ms that others waited", row=2, col=1)
 
 
-def add_class_bars(made: Figure, charged: pd.DataFrame, **place: Any) -> None:
+def add_class_bars(made: Figure, attributed: pd.DataFrame, **place: Any) -> None:
     """Draw a bar per rank of the waiting that it caused, by the class of what it did meanwhile."""
     for bound, colour in BOUND_COLOUR.items():
-        own = charged[charged["bound_by"] == bound].sort_values(["rank", "caused_ns"], ascending=[True, False])
+        own = attributed[attributed["bound_by"] == bound].sort_values(["rank", "caused_ns"], ascending=[True, False])
         sums = own.groupby("rank")["caused_ns"].sum()
         if len(own):
             made.add_bar(
@@ -322,8 +311,8 @@ def add_class_bars(made: Figure, charged: pd.DataFrame, **place: Any) -> None:
                 x=[f"rank {rank}" for rank in sums.index],
                 y=sums / 1e6,
                 marker_color=colour,
-                customdata=own.groupby("rank")["name"].first().reindex(sums.index).fillna("not known by what"),
-                hovertemplate="%{x}: %{y:,.3f} ms, most by %{customdata}",
+                customdata=own.groupby("rank")["name"].first().reindex(sums.index).fillna(messages.NO_CAUSE),
+                hovertemplate="%{x}: %{y:,.3f} ms, mostly %{customdata}",
                 **place,
             )
 
@@ -332,22 +321,22 @@ COLUMNS = ["rank", "scope", "collectives", "times_last", "last_share", "wait_cau
 
 
 def stragglers(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
-    """Rank the ranks by the waiting that they cause: that of the others, in collectives to which they come last.
+    """Rank the ranks by the waiting that they cause in the collectives in which they arrive last.
 
-    HTA looks at one kernel by name, the same stream number on all ranks, and the starts alone; here every collective
-    counts, by how long the others really waited in it.
+    HTA compares the starts of one kernel by its name and stream number; here every collective counts, by how long the
+    others waited in it.
 
     Returns:
         rank, scope, collectives (that it took part in), times_last, last_share, wait_caused_ns, wait_caused_share (of
-        all ranks' waiting in the stretch); the worst first.
+        all ranks' waiting in the window); the worst first.
     """
     return joined([_waiting_caused(item) for item in matched if len(item.found)], COLUMNS)
 
 
 def _waiting_caused(item: MatchedWindow) -> pd.DataFrame:
-    """Add up what each rank caused in one stretch, the worst first."""
+    """Add up what each rank caused in one window, the worst first."""
     found = item.found
-    # Those that met others in the stretch have a row, even if it is none of theirs, such as a step that they lack.
+    # Ranks with a collective in the window have a row, even without the window itself, such as a step that they lack.
     ranks = np.union1d(np.array(sorted(item.scopes), np.int64), found.rank)
     last = np.searchsorted(ranks, found.rank[found.last])  # ranks need not be numbered from 0
     waited = summed_by(found.number, found.wait, len(found))
@@ -373,13 +362,13 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         scopes: one for each rank, or the steps of each.
     """
     matched = matched_collectives(scopes)
-    caused, charged = stragglers(matched), causes(matched)
-    tables = {"stragglers": caused, "hosts": hosts(caused, charged, matched), "causes": charged}
+    caused, attributed = stragglers(matched), causes(matched)
+    tables = {"stragglers": caused, "hosts": hosts(caused, attributed, matched), "causes": attributed}
     summed = dict.fromkeys(("stragglers", "hosts"), "the other ranks and all collectives")
-    said = _headline(charged, host_names(matched))
+    said, notes = _headline(attributed, host_names(matched))
     return Answer(
         tables,
-        matching_notes(scopes, matched),
+        [*notes, *matching_notes(scopes, matched)],
         opening=said,
         conclusion=said,
         summed=summed | {"causes": "the ranks that waited"},
@@ -389,14 +378,13 @@ def answer(scopes: Sequence[Scope]) -> Answer:
 
 
 def figure(found: Answer) -> Figure:
-    """Draw how much waiting each rank caused, by the class of what it did meanwhile; of many also when they wait."""
+    """Draw how much waiting each rank caused, by the class of what it did meanwhile; of many, also when they wait."""
     frame = found.tables["causes"]
-    title = "Waiting that each rank caused, by what it did meanwhile"
     if not len(frame):
-        return empty_figure(title, "no waiting of one rank for another was found")
+        return empty_figure(messages.TITLE, messages.NO_WAITING)
     if "waiting" in found.drawn:
         return figure_of_many_ranks(found.drawn["waiting"], frame, found.tables["stragglers"]["rank"].nunique())
-    made = new_figure(title=title, y="ms, of all other ranks together")
+    made = new_figure(title=messages.TITLE, y=messages.CAUSED_AXIS)
     add_class_bars(made, frame)
     made.update_layout(barmode="stack", bargap=0.3)
     made.update_xaxes(
@@ -406,29 +394,29 @@ def figure(found: Answer) -> Figure:
 
 
 MEANINGS = {
-    "collectives": column_types.integer("How many collectives it took part in."),
-    "last_share": column_types.share("The same, of those that it took part in", null=True),
-    "wait_caused_share": column_types.share("The same, of all ranks' waiting", null=True),
-    "ranks": column_types.integer("How many ranks there are."),
-    "caused_ns": column_types.ns("The waiting of others that it caused"),
-    "wait_ns": column_types.ns("How long its own ranks waited"),
-    "name": column_types.text("What it did more of; null: what cannot be charged to anything.", null=True),
-    "direct_ns": column_types.ns("Of those that waited for this rank itself"),
-    "propagated_ns": column_types.ns("Of those that waited for ranks that had waited for it"),
+    "collectives": column_types.integer("Collectives that it took part in."),
+    "last_share": column_types.share("times_last, of those that it took part in", null=True),
+    "wait_caused_share": column_types.share("wait_caused_ns, of the waiting of all ranks", null=True),
+    "ranks": column_types.integer("Number of ranks."),
+    "caused_ns": column_types.ns("Waiting of others that it causes"),
+    "wait_ns": column_types.ns("Waiting of its own ranks"),
+    "name": column_types.text("What it did more of; null: no recorded cause.", null=True),
+    "direct_ns": column_types.ns("Waiting for this rank itself"),
+    "propagated_ns": column_types.ns("Waiting for ranks that had waited for it"),
 }
 TABLES = {
     "stragglers": Table(stragglers, COLUMNS, MEANINGS),
     "hosts": Table(hosts, HOSTS, MEANINGS),
     "causes": Table(
-        causes, CAUSES, {**MEANINGS, "collectives": column_types.integer("In how many collectives they waited.")}
+        causes, CAUSES, {**MEANINGS, "collectives": column_types.integer("Collectives in which they waited.")}
     ),
 }
 
 ANALYSIS = Analysis(
     name="stragglers",
-    help="Which ranks the others wait for.",
-    more="A rank that comes last makes the others wait; what it did meanwhile is the cause.",
-    question="which ranks do the others wait for, and [why](which_rank.md)?",
+    help="Find the ranks that delay the others, and why.",
+    more="The rank that arrives last at a collective makes the others wait; what it does meanwhile is the cause.",
+    question="which ranks delay the others, and [why](which_rank.md)?",
     examples=("stragglers job", "stragglers job --per-step", "stragglers job --json -"),
     page="which_rank.md",
     from_summaries="with causes",

@@ -1,4 +1,4 @@
-"""sync-deps: who waited for GPU work, for people and for programs."""
+"""sync-deps: which calls and streams wait for GPU work, for people and for programs."""
 
 from __future__ import annotations
 
@@ -7,23 +7,15 @@ from typing import Any
 import numpy as np
 
 from analyses.display.labels import EDGE
-from analyses.display.text_layout import Line, clipped, duration_text, table
+from analyses.display.text_layout import Line, duration_text, table
+from analyses.messages import sync_deps as messages
+from analyses.messages.window import short_label, whose
 from hta_graph.export.sync_dependencies import ExternalIds, SyncDependencies, SyncPairs
 from hta_graph.model import EdgeKind, Ints
 from hta_graph.text.json_text import Records
 from hta_graph.text.sanitize import encodable_path
 
 WAITS_LISTED = 10
-
-WITHOUT_DEPENDENCY = {
-    "stream_syncs_unresolved": "stream synchronisations: the trace does not tell for which stream",
-    "event_syncs_unresolved": "event synchronisations: the trace does not tell for which work",
-    "event_waits_unresolved": "waits of a stream for an event: the trace does not tell for which work",
-    "event_waits_for_nothing": "waits of a stream for another one on which the trace shows no work",
-    "event_queries": "event queries, which do not wait",
-    "sync_records_without_call": "synchronisation records whose CPU call is not in the file",
-}
-"""What else looks like a wait: diagnostics key → what it counts."""
 
 
 def sync_document(found: SyncDependencies) -> dict[str, Any]:
@@ -50,45 +42,30 @@ def sync_document(found: SyncDependencies) -> dict[str, Any]:
 
 
 def unexported_waits(ids: ExternalIds) -> list[str]:
-    """Say which dependencies a map of external ids cannot hold."""
-    reasons = ((ids.missing, "without an external id on both ends"), (ids.same, "of an operator on itself"))
-    return [f"{_count_of(size, 'dependency')} {reason} left out" for size, reason in reasons if size]
+    """Count the dependencies that a map of external ids cannot hold."""
+    reasons = ((ids.missing, messages.WITHOUT_IDS), (ids.same, messages.ON_ITSELF))
+    return [messages.left_out(size, reason) for size, reason in reasons if size]
 
 
 def sync_lines(found: SyncDependencies) -> list[Line]:
     """Render the dependencies: how many of each kind, the longest waits, and what remains unknown."""
     graph = found.graph
-    rank = "" if graph.rank is None else f", rank {graph.rank}"
-    rank = f", {len(graph.rank_graphs):,} ranks" if len(graph.rank_graphs) > 1 else rank
-    label = clipped(found.window.label, 60)
-    lines: list[Line] = [f"{graph.path.name}{rank}", f"{label}: {_counted_dependencies(found)}"]
+    label = short_label(found.window.label)
+    of = whose(graph.rank, len(graph.rank_graphs))
+    lines: list[Line] = [f"{graph.path.name}{of}", f"{label}: {_counted_dependencies(found)}"]
     if len(found.to_cpu) or len(found.to_gpu):
         lines += ["", *_kind_lines(found), *_longest_waits(found)]
-    counts = {text: found.graph.diagnostics[key] for key, text in WITHOUT_DEPENDENCY.items()}
+    counts = {text: found.graph.diagnostics[key] for key, text in messages.WITHOUT_DEPENDENCY.items()}
     others = [[f"{count:,}", text] for text, count in counts.items() if count]
-    return [*lines, "", "no dependency, in the whole trace", *table(others, left=[1], words=[1])] if others else lines
+    return [*lines, "", messages.NO_DEPENDENCY, *table(others, left=[1], words=[1])] if others else lines
 
 
 def _counted_dependencies(found: SyncDependencies) -> str:
     """Say how many dependencies there are."""
     to_cpu, to_gpu = found.to_cpu, found.to_gpu
     if not len(to_cpu) and not len(to_gpu):
-        return "no synchronisation dependencies; no call and no stream is known to have waited for GPU work"
-    calls = len(np.unique(to_cpu.call))
-    return (
-        f"{_count_of(len(to_cpu), 'dependency')} of {_count_of(calls, 'CPU call')} on GPU work, "
-        f"{len(to_gpu):,} between streams"
-    )
-
-
-def _count_of(size: int, what: str) -> str:
-    """Print a count with its noun.
-
-    >>> _count_of(1, "dependency"), _count_of(2, "dependency"), _count_of(3, "CPU call")
-    ('1 dependency', '2 dependencies', '3 CPU calls')
-    """
-    plural = what[:-1] + "ies" if what.endswith("y") else what + "s"
-    return f"{size:,} {what if size == 1 else plural}"
+        return messages.NONE
+    return messages.dependencies(len(to_cpu), len(np.unique(to_cpu.call)), len(to_gpu))
 
 
 def _kind_lines(found: SyncDependencies) -> list[Line]:
@@ -101,30 +78,32 @@ def _kind_lines(found: SyncDependencies) -> list[Line]:
         for kind in EdgeKind
         if (chosen := edges.kind == kind).any()
     ]  # fmt: skip
-    return table(rows, ["recorded", "inferred", "binding", "kind", "meaning"], left=[3, 4], words=[4])
+    return table(rows, messages.KIND_COLUMNS, left=[3, 4], words=[4])
 
 
 def _longest_waits(found: SyncDependencies) -> list[Line]:
-    """List the calls that waited longest, with the activity that ended their wait."""
-    part = found.to_cpu
-    # Of a device synchronisation only the last stream's edge held the call: the others would list it again.
-    binding = np.flatnonzero(part.binding)
-    if not len(binding):
-        return []
-    waited = _waited_ns(found, part)[binding]
+    """List the calls and streams that waited longest, with the activity that ended their wait."""
+    # Of a device synchronization only the last stream's edge held the call: the others would list it again.
+    parts = [part.take(part.binding) for part in (found.to_cpu, found.to_gpu)]
+    waited = np.concatenate([_waited_ns(found, parts[0]), found.waited_ns(parts[1])])
     longest = np.argsort(-waited, kind="stable")[:WAITS_LISTED]
-    rows = [_wait_row(found, part, int(binding[at]), int(waited[at])) for at in longest.tolist()]
-    header = ["waited", "event", "call", "next operator", "for"]
+    # A stream is listed where it waited; each call that waits is.
+    longest = longest[(longest < len(parts[0])) | (waited[longest] > 0)]
+    if not len(longest):
+        return []
+    both = SyncPairs.join(parts)
+    streams = np.arange(len(both)) >= len(parts[0])
+    rows = [_wait_row(found, both, int(at), int(waited[at]), on_stream=bool(streams[at])) for at in longest]
+    header = [name for name in messages.WAIT_COLUMNS if name != "rank"]
     if len(found.graph.rank_graphs) > 1:
         ranks = [
-            found.graph.rank_graphs[place].rank
-            for place in found.graph.rank_index_of(part.call[binding[longest]]).tolist()
+            found.graph.rank_graphs[place].rank for place in found.graph.rank_index_of(both.source[longest]).tolist()
         ]
-        header.insert(1, "rank")
+        header = list(messages.WAIT_COLUMNS)
         rows = [[row[0], str(rank), *row[1:]] for rank, row in zip(ranks, rows, strict=True)]
     names = range(len(header) - 3, len(header))
     order = [*range(len(header) - 2), len(header) - 1, len(header) - 2]
-    return ["", "the longest waits", *table(rows, header, left=[*names], names=[*names], order=order)]
+    return ["", messages.LONGEST_WAITS, *table(rows, header, left=[*names], names=[*names], order=order)]
 
 
 def _waited_ns(found: SyncDependencies, part: SyncPairs) -> Ints:
@@ -134,13 +113,13 @@ def _waited_ns(found: SyncDependencies, part: SyncPairs) -> Ints:
     return length
 
 
-def _wait_row(found: SyncDependencies, part: SyncPairs, at: int, waited: int) -> list[str]:
-    """Describe one wait."""
-    graph, target = found.graph, int(part.target[at])
+def _wait_row(found: SyncDependencies, part: SyncPairs, at: int, waited: int, *, on_stream: bool) -> list[str]:
+    """Describe one wait: of a stream by the activity that waited and the call that made it wait."""
+    graph, target, call = found.graph, int(part.target[at]), int(part.call[at])
     return [
         duration_text(waited),
-        str(graph.event_table.index[part.call[at]]),
-        graph.name_of(int(part.call[at])),
-        graph.name_of(target) if target >= 0 else "(none)",
+        str(graph.event_table.index[target if on_stream else call]),
+        graph.name_of(call) if call >= 0 else messages.NO_OPERATOR,
+        graph.name_of(target) if target >= 0 else messages.NO_OPERATOR,
         graph.name_of(int(part.source[at])),
     ]

@@ -11,8 +11,10 @@ from typing import Any
 
 from analyses.display.dataframe_text import more_ranks
 from analyses.display.labels import class_meanings, short_labels
-from analyses.display.sentence_format import brief_class, brief_duration
+from analyses.display.sentence_format import brief_duration, headline_name
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
+from analyses.messages import what_if as messages
+from analyses.messages.window import NOT_RECORDED, whose
 from analyses.window_report import (
     default_lines,
     missing_lines,
@@ -28,7 +30,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import require_all_rows
 from hta_graph.paths.step_table import StepRow, step_rows
-from hta_graph.paths.windows import Window, WindowQuery
+from hta_graph.paths.windows import WindowQuery
 from hta_graph.text.sanitize import encodable_path
 from hta_graph.text.shorten import short_name, shorten_middle
 from hta_graph.what_if.changes import Change, remove, scale
@@ -43,7 +45,7 @@ from hta_graph.what_if.slack import NearCritical, near_critical
 
 @dataclass(frozen=True)
 class NamedChange:
-    """A change, what it means in words, and what it assumes where that is not plain."""
+    """A change, what it means, and what it assumes where that is not plain."""
 
     change: Change
     says: str
@@ -66,17 +68,17 @@ def scale_change(what: str, factor: float) -> NamedChange:
     Raises:
         UsageError: see :func:`scale`.
     """
-    says = f"{what} takes {f'{factor:g} × its time' if factor else 'no time'}"
-    return NamedChange(scale(what, factor), says, {"change": "scale", "what": what, "factor": factor})
+    record = {"change": "scale", "what": what, "factor": factor}
+    return NamedChange(scale(what, factor), messages.scaled(what, factor), record)
 
 
 def removal_change(what: str) -> NamedChange:
-    """Let something not be there.
+    """Remove something.
 
     Raises:
         UsageError: see :func:`remove`.
     """
-    return NamedChange(remove(what), f"{what} is not there, nor what launches it", {"change": "remove", "what": what})
+    return NamedChange(remove(what), messages.removed(what), {"change": "remove", "what": what})
 
 
 def scenario_change(name: str, argument: str | None = None) -> NamedChange:
@@ -96,18 +98,18 @@ def scenario_lines() -> list[Line]:
         [f"{name}={known.argument.split()[-1].upper()}" if known.argument else name, known.says, known.assumes]
         for name, known in SCENARIOS.items()
     ]
-    return ["named scenarios", *table(rows, ["--scenario", "what changes", "it assumes"], left=[0, 1, 2], words=[1, 2])]
+    return [messages.SCENARIOS, *table(rows, messages.SCENARIO_COLUMNS, left=[0, 1, 2], words=[1, 2])]
 
 
 VISIBLE_BEND = 0.001
-"""Corners that bend a curve by less than this share of the window are told only to who asks for the curve."""
+"""Corners that bend a curve by less than this share of the window are listed only with ``--curve``."""
 
 
 @dataclass(frozen=True)
 class WhatIf:
-    """A window after the changes that were asked for; without any, what changes would gain.
+    """A window after changes; without any, what changes would save.
 
-    ``next`` is what most time would be spent with after the changes that is not on the path today; None if nothing is.
+    ``next`` takes most time on the path after the changes of all that is not on the path today; None if nothing does.
     ``scenarios`` are named changes with what each would save (ns).
     """
 
@@ -121,12 +123,12 @@ class WhatIf:
 
     @property
     def graph(self) -> DependencyGraph:
-        """The graph that was asked."""
+        """The graph."""
         return self.replayed.graph
 
     @cached_property
     def steps(self) -> list[StepRow]:
-        """The table of steps beside a window that nobody named."""
+        """The table of steps with a default window."""
         return step_rows(self.graph) if self.replayed.window.is_default else []
 
 
@@ -163,7 +165,7 @@ def what_if(
     base = replayed.draft.base
     within_ns = TOLERANCE_NS
     if curve is None and len(asked) == 1 and asked[0].record["change"] == "scale":
-        # Some curves have hundreds of corners: who did not ask for all gets those that bend it visibly.
+        # Some curves have hundreds of corners: without --curve, only those that bend it visibly are listed.
         curve, within_ns = asked[0].record["what"], round(VISIBLE_BEND * base.length_ns)
     listed = [] if asked else opportunity_rows(base)
     return WhatIf(
@@ -178,7 +180,7 @@ def what_if(
 
 
 def _what_if_of_ranks(elsewhere: WindowReplay, asked: Sequence[NamedChange]) -> WhatIf:
-    """Answer for a job of few rows, whose ranks are asked one by one."""
+    """Answer for a job of rank summaries, whose ranks are replayed one by one."""
     if asked:
         predicted = elsewhere.predict([one.change for one in asked])
         return WhatIf(predicted, asked, predicted.next, [], [])
@@ -200,7 +202,7 @@ def _named_changes(
     asked += [scenario_change("rank_like_others", one.name) for one in listed if one.kind == "rank"][:1]
     found = []
     for one in asked:
-        # A trace without loading, waits or other ranks has nothing to say of some.
+        # Without loading, waits or other ranks some scenarios do not apply.
         with suppress(QueryError):
             found.append((one, replay(graph, one.change, window).saved_ns))
     return sorted(found, key=lambda item: -item[1])
@@ -268,7 +270,7 @@ LEAST_NAMED_SHARE = 0.05
 NEW_SILENCE = 0.1
 """The share of a window that new time without an operator is worth a warning."""
 IS_A_BOUND = "like_median"
-"""A named change that nobody can make: it bounds what noise costs (docs/fidelity.md)."""
+"""A scenario that no change achieves: it bounds what noise costs (docs/evidence/replay.md)."""
 OF_RANK = re.compile(r"rank (\d+): (.*)", re.DOTALL)
 
 MOST_SPECIFIC = ("collective", "operator", "kernel", "module", "rank", "class")
@@ -279,7 +281,7 @@ def what_if_lines(found: WhatIf) -> list[Line]:
     """Render the answer: the conclusion, the window, what it assumes, then tables."""
     body = _change_lines(found) if found.asked else _opportunity_lines(found)
     return [
-        _headline(found),
+        *_headline(found),
         "",
         *_window_lines(found),
         *_assumption_lines(found),
@@ -289,85 +291,66 @@ def what_if_lines(found: WhatIf) -> list[Line]:
     ]
 
 
-# -- in a sentence -----------------------------------------------------------------------------------------------------
+# -- headlines --------------------------------------------------------------------------------------------------------
 
 
-def _headline(found: WhatIf) -> str:
-    name, replayed = _window_name(found.replayed.window), found.replayed
+def _headline(found: WhatIf) -> list[str]:
+    name, replayed = headline_name(found.replayed.window), found.replayed
     if not found.asked:
-        return _best_opportunity(found)
+        return [_best_opportunity(found), *_best_scenario(found)]
     if not replayed.saved_ns:
-        why = "nothing changes by that" if replayed.is_unchanged else "other work decides how long it is"
-        return f"{name} would take {brief_duration(replayed.measured_ns)} as before: {why}."
+        return [messages.no_gain(name, replayed.measured_ns, is_unchanged=replayed.is_unchanged)]
     change = -replayed.saved_ns / max(replayed.measured_ns, 1)
     after, before = _distinct_durations(replayed.predicted_ns, replayed.measured_ns)
-    return f"{name} would take {after} instead of {before} ({_signed_percent(change)}){_then_text(found)}."
+    return [messages.predicted(name, after, before, _signed_percent(change), *_next_or_largest(found))]
 
 
-def _then_text(found: WhatIf) -> str:
-    """Say what comes onto the path instead; if nothing does, what most of it is."""
+def _next_or_largest(found: WhatIf) -> tuple[str | None, str | None]:
+    """Name what comes onto the path instead; if nothing does, what most of it is."""
     if found.replayed.saved_ns <= 0:
-        return ""
+        return None, None
     if found.next:
-        return f"; then {_short_next(found.next)} decides"
+        return _short_next(found.next), None
     most = [name for name in found.replayed.path_after.by_name()["name"].tolist() if name]
-    return f"; most of that is {_short_next(most[0])}" if most else ""
+    return None, _short_next(most[0]) if most else None
 
 
 def _best_opportunity(found: WhatIf) -> str:
-    """Name what would gain most: a thing, or a class that would gain far more than each of its things."""
-    name, measured = _window_name(found.replayed.window), found.replayed.measured_ns
-    # Communication of one rank alone may be no work but waiting: it leads only where nothing else is there.
+    """Name what would save most: an item, or a class that would save far more than each of its items."""
+    name, measured = headline_name(found.replayed.window), found.replayed.measured_ns
+    # Communication of a single rank may be waiting: it leads only where there is nothing else.
     works = [one for one in found.opportunities if not one.may_be_waiting] or found.opportunities
-    told = sorted(_without_duplicates(works), key=lambda one: -one.saved_half_ns)
-    things, classes = [one for one in told if one.kind != "class"], [one for one in told if one.kind == "class"]
-    takes = f"{name} takes {brief_duration(measured)}; "
-    if not told or not told[0].saved_free_ns:
-        return f"{takes}nothing on its path would make it shorter."
-    if things and things[0].saved_half_ns * FAR_MORE >= told[0].saved_half_ns:
-        best = f"{_short_selector(things[0])} in half its time: {_gain_text(things[0].saved_half_ns, measured)}"
-        return f"{takes}most would be gained by {best}{_decides_text(things[0])}.{_best_scenario(found)}"
+    every = sorted(_without_duplicates(works), key=lambda one: -one.saved_half_ns)
+    things, classes = [one for one in every if one.kind != "class"], [one for one in every if one.kind == "class"]
+    if not every or not every[0].saved_free_ns:
+        return messages.nothing_to_gain(name, measured)
+    first = things[0] if things else None
+    if first and first.saved_half_ns * FAR_MORE >= every[0].saved_half_ns:
+        following = _short_next(first.next) if first.next else None
+        return messages.largest_saving(name, _short_selector(first), first.saved_half_ns, measured, following)
     most = classes[0]
-    where = brief_class(most.name, class_meanings(found.graph))
-    of_things = f"; of single things by {_short_selector(things[0])}" if things else ""
-    gained = f", {_gain_text(things[0].saved_half_ns, measured)}" if things else ""
-    return (
-        f"{takes}most would be gained where {where}, in half the time: "
-        f"{_gain_text(most.saved_half_ns, measured)}{of_things}{gained}.{_best_scenario(found)}"
-    )
+    what, single = short_labels(found.graph)[most.name], _short_selector(first) if first else None
+    alone_ns = first.saved_half_ns if first else 0
+    return messages.largest_class_saving(name, what, most.saved_half_ns, measured, single, alone_ns)
 
 
-def _gain_text(saved_ns: int, measured_ns: int) -> str:
-    return f"{brief_duration(saved_ns)} ({percent(saved_ns / max(measured_ns, 1))})"
-
-
-def _decides_text(one: Opportunity) -> str:
-    return f"; then {_short_next(one.next)} decides" if one.next else ""
-
-
-def _best_scenario(found: WhatIf) -> str:
-    """Say which named change saves most, if that is worth saying."""
+def _best_scenario(found: WhatIf) -> list[str]:
+    """Name the scenario that saves most, if that is notable."""
     measured = found.replayed.measured_ns
     is_alone = any(one.may_be_waiting for one in found.opportunities)
-    told = [
+    every = [
         one
         for one in found.scenarios
         if one[0].asked != IS_A_BOUND and not (is_alone and one[0].asked.startswith("communication"))
     ]
-    if not told or told[0][1] < LEAST_NAMED_SHARE * measured:
-        return ""
-    change, saved = told[0]
-    return f" Of the named changes {change.asked} saves most: {_gain_text(saved, measured)}."
-
-
-def _window_name(window: Window) -> str:
-    if window.is_whole:
-        return "The whole trace"
-    return clipped(window.label, LONGEST_NAME) if window.is_named else "The window"
+    if not every or every[0][1] < LEAST_NAMED_SHARE * measured:
+        return []
+    change, saved = every[0]
+    return [messages.largest_scenario(change.asked, saved, measured)]
 
 
 def _distinct_durations(after_ns: int, before_ns: int) -> tuple[str, str]:
-    """Print two durations in one unit, with as many digits as tell them apart.
+    """Print two durations in one unit, with enough digits to differ.
 
     >>> _distinct_durations(34_215_000, 42_676_000), _distinct_durations(972_700, 1_357_700)
     (('34.2 ms', '42.7 ms'), ('0.973 ms', '1.358 ms'))
@@ -391,17 +374,13 @@ def _short_selector(one: Opportunity) -> str:
 
 
 def _short_next(name: str) -> str:
-    """Shorten what comes next, behind its rank.
+    """Shorten what comes next, and put its rank behind it.
 
     >>> _short_next("rank 2: nn.Module: Linear_0"), _short_next("aten::mm")
-    ('rank 2: Linear_0', 'aten::mm')
+    ('Linear_0 on rank 2', 'aten::mm')
     """
     rank, own = _split_rank(name)
-    return (
-        f"rank {rank}: {shorten_middle(short_name(own), LONGEST_NAME)}"
-        if rank
-        else shorten_middle(short_name(own), LONGEST_NAME)
-    )
+    return messages.on_rank(shorten_middle(short_name(own), LONGEST_NAME), rank)
 
 
 def _split_rank(name: str | None) -> tuple[str, str]:
@@ -410,44 +389,30 @@ def _split_rank(name: str | None) -> tuple[str, str]:
     return (match[1], match[2]) if match else ("", name or "")
 
 
-# -- what it is about, and what it rests on ----------------------------------------------------------------------------
+# -- the window, and what the answer rests on -------------------------------------------------------------------------
 
 
 def _window_lines(found: WhatIf) -> list[Line]:
     graph, window = found.graph, found.replayed.window
-    rank = "" if graph.rank is None else f", rank {graph.rank}"
-    whose = f", {len(graph.rank_graphs)} ranks" if len(graph.rank_graphs) > 1 else rank
+    of = whose(graph.rank, len(graph.rank_graphs))
     chosen = default_lines(window, graph, ())[:1]
-    return [f"{graph.path.name}{whose}", *window_lines(window, graph), *missing_lines(window), *chosen]
+    return [f"{graph.path.name}{of}", *window_lines(window, graph), *missing_lines(window), *chosen]
 
 
 def _assumption_lines(found: WhatIf) -> list[Line]:
     """Say what was changed, what that assumes, and how much of the path rests on what."""
-    changed = [
-        f"changed: {one.says}" + (f"; this assumes that {one.assumes}" if one.assumes else "") for one in found.asked
-    ]
-    frozen, inferred = found.replayed.frozen_share, found.replayed.inferred_share
-    rests = (
-        f"{percent(frozen)} of the path stays as it is whatever else changes: "
-        "unexplained, or communication without a known partner"
-        if frozen
-        else "all of the path can move"
-    )
-    deduced = f"; {percent(inferred)} of it rests on edges that a rule deduced" if inferred else ""
-    return [*changed, f"{rests}{deduced}", *_new_silence(found)]
+    changed = [messages.change(one.says, one.assumes) for one in found.asked]
+    replayed = found.replayed
+    return [*changed, messages.rests(replayed.frozen_share, replayed.inferred_share), *_new_silence(found)]
 
 
 def _new_silence(found: WhatIf) -> list[str]:
-    """Warn where time without an operator is what remains: what kept it may have been a wait that nobody recorded."""
+    """Warn where time without an operator comes onto the path: it may be a wait without a record."""
     silent = BoundBy.CPU_GAP.label
     before, after = (path.by_bound_ns[silent] for path in (found.replayed.path_before, found.replayed.path_after))
     if not found.asked or after - before < NEW_SILENCE * found.replayed.measured_ns:
         return []
-    text = (
-        f"{brief_duration(after - before)} without an operator are on the path now that were beside it: if the host "
-        "waited there and no row shows it, more would be gained; ask about one step (--step N)"
-    )
-    return [text]
+    return [messages.new_silence(after - before)]
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
@@ -461,11 +426,11 @@ def _class_lines(found: WhatIf) -> list[Line]:
     """List the classes of both paths, those of the recorded one that take longest first."""
     before, after = found.replayed.path_before.by_bound_ns, found.replayed.path_after.by_bound_ns
     shown = sorted((bound for bound in before if before[bound] or after[bound]), key=lambda bound: -before[bound])
-    words, meanings = short_labels(found.graph), class_meanings(found.graph)
+    meanings, words = class_meanings(found.graph), short_labels(found.graph)
     rows = [[*_three_times(before[bound], after[bound]), words[bound], meanings[bound]] for bound in shown]
-    whole = [*_three_times(found.replayed.measured_ns, found.replayed.predicted_ns), "together", ""]
+    whole = [*_three_times(found.replayed.measured_ns, found.replayed.predicted_ns), messages.TOTAL, ""]
     header = ["before", "after", "saved", "class", ""]
-    return ["time on the critical path", *table([*rows, whole], header, left=[3, 4], words=[4])]
+    return [messages.PATH_BY_CLASS, *table([*rows, whole], header, left=[3, 4], words=[4])]
 
 
 def _three_times(before_ns: int, after_ns: int) -> list[str]:
@@ -479,12 +444,12 @@ def _rank_lines(found: WhatIf) -> list[Line]:
     if len(before) < 2 or not shown:
         return []
     rows = [[duration_text(before[rank]), duration_text(after[rank]), str(rank)] for rank in shown[:ROWS_LISTED]]
-    listed = ["", "the same by rank", *table(rows, ["before", "after", "rank"]), *more_ranks(len(shown) - len(rows))]
+    listed = ["", messages.PATH_BY_RANK, *table(rows, ["before", "after", "rank"]), *more_ranks(len(shown) - len(rows))]
     was, now = (time_by_host(found.graph, times) for times in (before, after))
     most = sorted(now, key=lambda host: -max(was[host], now[host]))
     hosts = [[duration_text(was[host]), duration_text(now[host]), clipped(host, LONGEST_NAME)] for host in most]
     by_host = table(hosts[:ROWS_LISTED], ["before", "after", "host"], left=[2])
-    return [*listed, *(["", "the same by host", *by_host] if by_host else [])]
+    return [*listed, *(["", messages.PATH_BY_HOST, *by_host] if by_host else [])]
 
 
 def _event_lines(found: WhatIf) -> list[Line]:
@@ -495,44 +460,39 @@ def _event_lines(found: WhatIf) -> list[Line]:
     rows = [
         [
             duration_text(int(ns)), percent(ns / length), *([str(rank)] if several else []), words[bound],
-            name or "(nothing recorded)",
+            name or NOT_RECORDED,
         ]
         for name, bound, rank, ns in list(zip(*columns.values(), strict=True))[:ROWS_LISTED]
     ]  # fmt: skip
-    header = ["time", "share", *(["rank"] if several else []), "class", "what"]
+    header = ["time", "share", *(["rank"] if several else []), "class", "name"]
     texts = [len(header) - 2, len(header) - 1]
-    return ["most of the path after that", *table(rows, header, left=texts, names=texts[1:])]
+    return [messages.LARGEST_AFTER, *table(rows, header, left=texts, names=texts[1:])]
 
 
 def _opportunity_lines(found: WhatIf) -> list[Line]:
-    """List what would gain most, what is one thing under several names once."""
+    """List what would save most, an item with multiple names once."""
     shown = _without_duplicates(found.opportunities)
     rows = [_opportunity_row(one, found) for one in shown[:ROWS_LISTED]]
     several = len(found.graph.rank_graphs) > 1
-    header = [
-        "on the path", "saved at half", "share", "saved if free", "kind", "what", *(["next rank"] if several else []),
-        "next",
-    ]  # fmt: skip
+    header = [name for name in messages.SAVING_COLUMNS if several or name != "next rank"]
     texts = [4, 5, len(header) - 1]
     hidden = len(found.opportunities) - len(rows)
-    more = [f"  and {hidden} more, or the same under other names; --json FILE lists all"] if hidden > 0 else []
-    named = _scenario_lines(found)
-    ask = "--scale KIND:WHAT=FACTOR predicts one of them, --scenario NAME a named change (--scenarios lists these)"
-    title = "what would be gained; rows overlap"
+    more = [messages.more_savings(hidden)] if hidden > 0 else []
     listed = table(rows, header, left=texts, names=[5, texts[-1]], order=[1, 2, 5, 4, 3, texts[-1]])
-    return ["", *([title, *listed] if listed else ["nothing on the path can change"]), *more, *named, "", ask]
+    titled = [messages.SAVINGS, *listed] if listed else [messages.NOTHING_CAN_CHANGE]
+    return ["", *titled, *more, *_scenario_lines(found), "", messages.HOW_TO_ASK]
 
 
 def _scenario_lines(found: WhatIf) -> list[Line]:
-    """List the named changes that would save something, with what they assume."""
+    """List the scenarios that would save something, with what they assume."""
     measured = max(found.replayed.measured_ns, 1)
     rows = [
         [duration_text(saved), percent(saved / measured), one.asked, one.assumes or ""]
         for one, saved in found.scenarios
         if saved >= MIN_SHARE * measured
     ]
-    listed = table(rows, ["saved", "share", "--scenario", "it assumes"], left=[2, 3], words=[3])
-    return ["", "what named changes would save; they overlap", *listed] if listed else []
+    listed = table(rows, messages.SCENARIO_SAVING_COLUMNS, left=[2, 3], words=[3])
+    return ["", messages.SCENARIO_SAVINGS, *listed] if listed else []
 
 
 def _opportunity_row(one: Opportunity, found: WhatIf) -> list[str]:
@@ -545,7 +505,7 @@ def _opportunity_row(one: Opportunity, found: WhatIf) -> list[str]:
 
 
 def _without_duplicates(every: Sequence[Opportunity]) -> list[Opportunity]:
-    """Leave of rows about the same time the most telling one: an operator that only launches one kernel is that."""
+    """Leave of rows about the same time the most specific one: an operator that only launches one kernel is that."""
     best: dict[tuple[int, int, int], Opportunity] = {}
     for one in sorted(every, key=lambda one: MOST_SPECIFIC.index(one.kind)):
         best.setdefault((one.on_path_ns, one.saved_half_ns, one.saved_free_ns), one)
@@ -554,7 +514,7 @@ def _without_duplicates(every: Sequence[Opportunity]) -> list[Opportunity]:
 
 
 def _curve_lines(curve: Curve) -> list[Line]:
-    """List the corners of a curve: up to where a thing's time decides, and what does then."""
+    """List the corners of a curve: from which factor on something else is the bottleneck."""
     several, measured = any(OF_RANK.fullmatch(corner[3] or "") for corner in curve.corners), max(curve.measured_ns, 1)
     rows = [
         [
@@ -563,8 +523,8 @@ def _curve_lines(curve: Curve) -> list[Line]:
         ]
         for factor, predicted, _, following in curve.corners
     ]  # fmt: skip
-    header = ["factor", "length", "saved", *(["next rank"] if several else []), "from here on decides"]
+    header = [name for name in messages.CURVE_COLUMNS if several or name != "next rank"]
     return [
-        f"as recorded, with {clipped(curve.what, LONGEST_NAME)} at any factor; between these a straight line",
+        messages.curve(curve.what, LONGEST_NAME),
         *table(rows, header, left=[len(header) - 1], names=[len(header) - 1]),
     ]

@@ -1,4 +1,4 @@
-"""The opportunities of a window that differ, in words, with curves of its length over the time that things take."""
+"""The distinct opportunities of a window, with curves of its length over the time that each of them takes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyses.display.charts import empty_figure, new_figure
-from analyses.display.labels import SHORT, class_meanings
-from analyses.display.sentence_format import brief_class, brief_duration, brief_share, window_name
+from analyses.display.labels import SHORT
+from analyses.display.sentence_format import brief_duration, brief_share
+from analyses.messages import report as words
+from analyses.report.page_labels import page_labels
+from hta_graph.arrays import summed_by
+from hta_graph.model import BoundBy
 from hta_graph.paths.windows import Window, resolved_window
 from hta_graph.text.shorten import short_name, shorten_middle
+from hta_graph.what_if.modified_window import recorded_path_totals
 from hta_graph.what_if.opportunities import Opportunity, opportunity_frame, opportunity_rows
 from hta_graph.what_if.replay import replay_graph
+from hta_graph.what_if.selectors import Selector, selected_parts
 from hta_graph.what_if.sensitivity import Corner, Curve, sensitivity
 
 if TYPE_CHECKING:
@@ -23,28 +29,29 @@ if TYPE_CHECKING:
 
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.what_if.predict import JobOpportunities
+    from hta_graph.what_if.replay_graph import ReplayGraph
 
 
 MAX_CURVES = 5
-"""So many opportunities are drawn."""
+"""The number of opportunities that are drawn."""
 
 SAME_GAIN_SHARE = 0.005
-"""Opportunities whose gains differ by less than this share of the window are one, under several names."""
+"""Opportunities whose savings differ by less than this share of the window are one, under several names."""
 
 LEAST_DRAWN_SHARE = 0.01
-"""What saves less than this share of the window at half its time is drawn only where nothing saves more."""
+"""What saves less than this share of the window at 2x speed is drawn only where nothing saves more."""
 
 LEAST_BEND_SHARE = 0.005
 """A corner that bends a curve by less than this share of the window is not drawn."""
 
 LEAST_TURN_FACTOR = 0.05
-"""What happens below this share of a thing's time is nothing that a sentence tells."""
+"""What happens below this share of a thing's time is not worth a sentence."""
 
 PREFERRED_KINDS = ("collective", "operator", "module", "kernel", "rank", "class")
-"""Of one gain under several names the first of these kinds is shown: what a person can change."""
+"""The kind that is shown where several kinds save the same, first one first: what a person can change."""
 
 TOO_BROAD = ("class:cpu_bound", "class:cpu_gap", "class:gpu_compute_bound")
-"""What no one change could halve."""
+"""Classes that no single change makes twice as fast."""
 
 LONGEST_NAME = 40
 OF_RANK = re.compile(r"rank (\d+): ")
@@ -55,21 +62,22 @@ TICKS = 6
 
 @dataclass(frozen=True)
 class Gain:
-    """An opportunity, others that would gain as much, and how the window depends on its time."""
+    """An opportunity, others that would save as much, how the window depends on its time, and its largest class."""
 
     chosen: Opportunity
     alike: tuple[Opportunity, ...]
     curve: Curve
+    bound: str = ""
 
     @property
     def name(self) -> str:
-        """What it is called in a figure."""
-        return _gain_name(self.chosen)
+        """Its name in a figure."""
+        return gain_name(self.chosen)
 
 
 @dataclass(frozen=True)
 class Gains:
-    """What a window would gain: the table of opportunities, and those of them that differ, the largest first."""
+    """What a window could save: the table of opportunities, and the distinct ones, the largest first."""
 
     graph: DependencyGraph
     window: Window
@@ -78,41 +86,60 @@ class Gains:
 
     @property
     def conclusion(self) -> str:
-        """What the largest one would gain that is neither too broad nor mere waiting, and what decides then."""
+        """What the largest one would save that is neither too broad nor mere waiting, and the next bottleneck."""
         one = _first_actionable([gain.chosen for gain in self.drawn])
-        said = _half_text(one, self.graph, self.window)
         turn = _turning_point(next(gain.curve for gain in self.drawn if gain.chosen is one))
+        said = _conclusion(one, self.graph, self.window)
         if turn is None:
-            return f"{said} {_free_text(one, self.window)}."
+            return f"{said}."
         factor, _, slope, following = turn
-        less = "it saves less" if slope else "nothing more is saved"
-        decides = f"then {_next_text(following)} decides" if following else "then something else decides"
-        return f"{said} Below {brief_share(factor)} of its time {less}: {decides}."
+        next_one = _next_text(following) if following else ""
+        return f"{said}. {words.turning_point(brief_share(factor), next_one, saves_less=bool(slope))}"
 
 
 def find_gains(graph: DependencyGraph, window: Window) -> Gains:
-    """Find what a window would gain, and choose what is worth a curve."""
-    listed, length = opportunity_rows(replay_graph(graph, resolved_window(window))), window.end_ns - window.start_ns
-    drawn = []
+    """Find what a window could save, and choose what is worth a curve."""
+    query, length = resolved_window(window), window.end_ns - window.start_ns
+    base = replay_graph(graph, query)
+    listed, drawn = opportunity_rows(base), []
     for chosen, *others in _opportunities_to_draw(listed, length):
-        curve = sensitivity(graph, chosen.what, resolved_window(window), within_ns=round(LEAST_BEND_SHARE * length))
-        drawn.append(Gain(chosen, tuple(others), curve))
+        curve = sensitivity(graph, chosen.what, query, within_ns=round(LEAST_BEND_SHARE * length))
+        drawn.append(Gain(chosen, tuple(others), curve, _class_of(base, chosen)))
     return Gains(graph, window, opportunity_frame(listed), drawn)
 
 
+def _class_of(base: ReplayGraph, one: Opportunity) -> str:
+    """Return the class that most of an opportunity's time on the path belongs to."""
+    meant, path = selected_parts(base, Selector.of(one.what)), recorded_path_totals(base)[0]
+    own = meant[path.rows]
+    sums = summed_by(base.parts.bound[path.rows[own]], path.length[own], len(BoundBy))
+    return BoundBy(int(sums.argmax())).label
+
+
 def conclusion_without_curves(outlook: JobOpportunities) -> str:
-    """Say the same of a job whose ranks were asked one by one, which tell no curves; nothing if nothing would gain."""
+    """Return the conclusion for a job whose ranks were replayed one by one; empty if nothing would be saved."""
     graph, window = outlook.recorded.graph, outlook.recorded.window
-    chosen = [one for one, *_ in _opportunities_to_draw(outlook.opportunities, window.end_ns - window.start_ns)]
+    chosen = distinct_opportunities(outlook)
     if not chosen:
         return ""
     one = _first_actionable(chosen)
-    decides = f": then {_next_text(one.next)} decides" if one.next else ""
-    return f"{_half_text(one, graph, window)} {_free_text(one, window)}{decides}."
+    following = f"; {words.next_bottleneck(_next_text(one.next))}" if one.next else ""
+    return f"{_conclusion(one, graph, window)}{following}."
+
+
+def distinct_opportunities(outlook: JobOpportunities) -> list[Opportunity]:
+    """Return the distinct opportunities of a job of rank summaries."""
+    window = outlook.recorded.window
+    return [one for one, *_ in _opportunities_to_draw(outlook.opportunities, window.end_ns - window.start_ns)]
+
+
+def worth_a_card(chosen: Sequence[Opportunity]) -> list[Opportunity]:
+    """Return the opportunities that name something to change: no whole rank, no broad class, no mere waiting."""
+    return [one for one in chosen if one.kind != "rank" and one.what not in TOO_BROAD and not one.may_be_waiting]
 
 
 def _opportunities_to_draw(listed: Sequence[Opportunity], length_ns: int) -> list[list[Opportunity]]:
-    """Choose the opportunities that differ and are worth a curve, each with those alike behind it."""
+    """Choose the distinct opportunities that are worth a curve, each followed by its equals."""
     groups = _group_equal_gains(listed, SAME_GAIN_SHARE * length_ns)
     worth = [group for group in groups if group[0].saved_half_ns >= LEAST_DRAWN_SHARE * length_ns]
     chosen = (worth or [group for group in groups[:1] if group[0].saved_half_ns])[:MAX_CURVES]
@@ -121,34 +148,27 @@ def _opportunities_to_draw(listed: Sequence[Opportunity], length_ns: int) -> lis
 
 def _first_actionable(chosen: Sequence[Opportunity]) -> Opportunity:
     """Return the first one that is neither too broad nor mere waiting."""
-    told = [one for one in chosen if not one.may_be_waiting] or chosen
-    return next((one for one in told if one.what not in TOO_BROAD), told[0])
+    works = [one for one in chosen if not one.may_be_waiting] or chosen
+    return next((one for one in works if one.what not in TOO_BROAD), works[0])
 
 
-def _gain_name(one: Opportunity) -> str:
+def gain_name(one: Opportunity) -> str:
+    """Name an opportunity in a few words."""
     if one.kind == "rank":
         return f"rank {one.name}"
     return SHORT[one.name] if one.kind == "class" else shorten_middle(short_name(one.name), LONGEST_NAME)
 
 
-def _half_text(one: Opportunity, graph: DependencyGraph, window: Window) -> str:
-    saved = saved_text(one.saved_half_ns, window.end_ns - window.start_ns)
-    return f"If {_halved_text(one, graph)}, {window_name(window)} would be {saved} shorter."
-
-
-def _halved_text(one: Opportunity, graph: DependencyGraph) -> str:
-    if one.kind == "class":
-        return f"the time in which {brief_class(one.name, class_meanings(graph))} were halved"
-    subject = f"all that rank {one.name} does by itself" if one.kind == "rank" else _gain_name(one)
-    return f"{subject} took half its time"
-
-
-def _free_text(one: Opportunity, window: Window) -> str:
-    return f"Without it {saved_text(one.saved_free_ns, window.end_ns - window.start_ns)} would be saved"
+def _conclusion(one: Opportunity, graph: DependencyGraph, window: Window) -> str:
+    name = page_labels(graph)[one.name] if one.kind == "class" else gain_name(one)
+    name = words.work_of(name) if one.kind == "rank" else name
+    length = window.end_ns - window.start_ns
+    half, free = (saved_text(saved, length) for saved in (one.saved_half_ns, one.saved_free_ns))
+    return words.largest_saving(name, half, free)
 
 
 def _group_equal_gains(found: Iterable[Opportunity], alike_ns: float) -> list[list[Opportunity]]:
-    """Put together what would gain as much, at half and if free; the order stays."""
+    """Group what would save the same, at 2x speed and removed; the order stays."""
     groups: list[list[Opportunity]] = []
     for one in found:
         for group in groups:
@@ -170,18 +190,19 @@ def _turning_point(curve: Curve) -> Corner | None:
 
 
 def _next_text(following: str) -> str:
-    """Name what comes next as a sentence does: of a job with its rank behind it."""
+    """Name the next bottleneck as a sentence does: in a job followed by its rank."""
     rank = OF_RANK.match(following)
     name = shorten_middle(short_name(following[rank.end() :] if rank else following), LONGEST_NAME)
     return f"{name} on rank {rank[1]}" if rank else name
 
 
 def corner_text(curve: Curve, corner: Corner) -> str:
-    """Say of a corner of a curve where it is and what comes onto the path there."""
+    """Describe a corner of a curve: its place, and what comes onto the path there."""
     factor, predicted, _, following = corner
-    comes = f"; then {_next_text(following)} comes onto the path" if following else ""
     saved = saved_text(curve.measured_ns - predicted, curve.measured_ns)
-    return f"at {brief_share(factor)} of its time: {brief_duration(predicted)}, {saved} saved{comes}"
+    return words.corner(
+        brief_share(factor), brief_duration(predicted), saved, _next_text(following) if following else ""
+    )
 
 
 def saved_text(saved_ns: int, measured_ns: int) -> str:
@@ -191,7 +212,7 @@ def saved_text(saved_ns: int, measured_ns: int) -> str:
 
 @dataclass(frozen=True)
 class SavedTick:
-    """A tick of an axis: a length (ns), that in words, and which share of the window is saved there."""
+    """A tick of an axis: a length (ns), its label, and which share of the window is saved there."""
 
     length_ns: int
     length: str
@@ -215,19 +236,18 @@ def saved_ticks(curves: Sequence[Curve]) -> list[SavedTick]:
     ]
 
 
-TITLE = "What would be gained"
 LONGEST_LINE_NAME = 60
 
 
 def gain_curves(*curves: Curve) -> Figure:
-    """Draw the length of a window for every share of their time that things may take, one line each.
+    """Draw the length of a window over the share of its time that each thing takes, one line each.
 
     Args:
         curves: what :func:`hta_graph.sensitivity` returns, of one window.
     """
     if not curves:
-        return empty_figure(TITLE, "nothing on the path that could take less time")
-    made = new_figure(title=TITLE, x="time that it takes, of today's")
+        return empty_figure(words.SAVINGS, words.NOTHING_TO_SAVE)
+    made = new_figure(title=words.SAVINGS, x=words.CURVE_AXIS)
     for curve in curves:
         made.add_scatter(
             name=shorten_middle(curve.what, LONGEST_LINE_NAME),

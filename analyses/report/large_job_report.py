@@ -1,4 +1,4 @@
-"""report of a job of which only rank summaries are held: what all ranks together show, and two of them in detail."""
+"""report of a job of rank summaries: what all ranks together show, and two of them in detail."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyses import catalogue
-from analyses.advice.verdict import WHY_REPRESENTATIVE, representative_ranks, verdict
-from analyses.report.opportunities import gain_sections_of_summaries
+from analyses.advice.verdict import representative_ranks
+from analyses.messages import report as words
+from analyses.messages.verdict import WHY_REPRESENTATIVE
+from analyses.report.gain_curves import distinct_opportunities, worth_a_card
+from analyses.report.opportunities import opportunities_of_summaries
 from analyses.report.page_tables import Section
-from analyses.report.report import page, rank_sections, steps_section
+from analyses.report.report import over_window_of_job, page, rank_sections, steps_section, timeline_steps
 from analyses.report.sections import job_section
+from analyses.report.summary import summary_of
 from analyses.report.wait_heatmap import wait_section
 from analyses.scope import Scope, empty_scope, in_window
 from hta_graph.paths.critical_path import CriticalPath, critical_path
@@ -26,11 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LargeJob:
-    """What the ranks of a job together tell about a window.
+    """What the ranks of a job together show about a window.
 
-    ``path`` is the job's; ``waiting`` and ``together`` are what ``stragglers`` and ``collectives`` answer; ``replayed``
-    tells what would be gained. ``shown_as`` are the ranks to show in detail, the one that matters first, with why they
-    are (:data:`WHY_REPRESENTATIVE`).
+    ``path`` is the job's; ``waiting`` and ``together`` are the answers of ``stragglers`` and ``collectives``;
+    ``replayed`` predicts savings. ``shown_as`` are the ranks to show in detail, the one that matters first, with the
+    reasons (:data:`WHY_REPRESENTATIVE`).
     """
 
     path: CriticalPath
@@ -72,36 +76,41 @@ def large_job_page(
     paths: Mapping[int, CriticalPath],
     *,
     steps: Sequence[StepRow] = (),
-    own_steps: Sequence[StepRow] = (),
     overlay: str = "",
+    data_load: Sequence[str] = (),
 ) -> bytes:
     """Return the page about a job of many ranks.
 
     Args:
-        many: what all ranks tell.
+        many: what all ranks show.
         scopes: of the ranks to show in detail, what the analyses look at.
         paths: the critical paths of these ranks.
         steps: where the window is a step, the table of the job's.
-        own_steps: the same of the first of the ranks.
         overlay: the address of a file with that rank's path on top of its trace, to link.
+        data_load: as for :func:`hta_graph.critical_path`.
     """
     path, causes, first = many.path, many.waiting.tables["causes"], next(iter(many.shown_as))
-    drawn = {*causes["bound_by"], *(bound for row in steps for bound, ns in row.path.by_bound_ns.items() if ns)}
-    of_ranks, timeline = rank_sections(scopes, paths, own_steps, first)
+    scopes, paths = over_window_of_job(path, scopes, paths, data_load)
+    first = first if first in paths else next(iter(paths))
+    own_steps = timeline_steps(path, paths[first], first, steps, data_load)
+    of_ranks, timeline = rank_sections(path, scopes, paths, own_steps, first)
+    outlook, gains = opportunities_of_summaries(many.replayed) if many.replayed else (None, [])
     sections = [
-        job_section(path, causes, drawn),
+        job_section(path, causes, [*paths.values(), *(row.path for row in (*steps, *own_steps))]),
         wait_section(many.waiting, many.together),
-        *steps_section(path, steps, "the job"),
-        *(gain_sections_of_summaries(many.replayed) if many.replayed else []),
+        *steps_section(path, steps, None),
+        *gains,
         _representative_ranks_section(many),
         *of_ranks,
     ]
-    title = f"Report of {path.graph.path.name}, {len(path.graph.rank_graphs):,} ranks"
-    return page(title, verdict(paths, path), sections, timeline, overlay)
+    run = words.run_name(path.graph.path.name, len(path.graph.rank_graphs))
+    chosen = worth_a_card(distinct_opportunities(outlook)) if outlook else []
+    window = paths[first].window
+    link = timeline.link(window.start_ns, window.end_ns)
+    return page(summary_of(path, run, chosen, link=link), sections, timeline, overlay)
 
 
 def _representative_ranks_section(many: LargeJob) -> Section:
     """Say which ranks follow, and why these."""
-    told = "; ".join(f"rank {rank}, {WHY_REPRESENTATIVE[reason]}" for rank, reason in many.shown_as.items())
-    of_all = f"Of {len(many.path.graph.rank_graphs):,} ranks these are shown with all their rows: {told}."
-    return Section("Ranks in detail", f"{of_all} Another one: hta-graph report INPUT --rank N -o FILE.html.")
+    reasons = [(rank, WHY_REPRESENTATIVE[reason]) for rank, reason in many.shown_as.items()]
+    return Section(words.DETAIL_RANKS, words.detail_ranks(len(many.path.graph.rank_graphs), reasons))

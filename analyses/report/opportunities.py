@@ -1,11 +1,11 @@
-"""The section on what would be gained: curves, the opportunities, what is nearly critical.
+"""The section on savings: curves, opportunities, near-critical work.
 
-A curve is a window's length over the time that things take:
+A curve is a window's length over the time that one item takes:
 
-measured |╲____________  what soon decides nothing
+measured |╲____________  soon no longer the bottleneck
          | ╲
-         |  ╲______       what counts up to a corner
-         100%     free
+         |  ╲______       saves time up to a corner
+         100%     removed
 """
 
 from __future__ import annotations
@@ -14,20 +14,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from analyses.display.charts import SERIES
 from analyses.display.sentence_format import brief_share
-from analyses.report.gain_curves import Gain, SavedTick, conclusion_without_curves, corner_text, find_gains, saved_ticks
+from analyses.messages import report as words
+from analyses.report.gain_curves import (
+    Gain,
+    Gains,
+    SavedTick,
+    conclusion_without_curves,
+    corner_text,
+    find_gains,
+    saved_ticks,
+)
+from analyses.report.page_labels import page_labels
 from analyses.report.page_tables import Bar, Section, SectionTable, time_bar
+from hta_graph.colours import BOUND_COLOUR, NEUTRAL_COLOUR
 from hta_graph.errors import HtaGraphError, QueryError
 from hta_graph.paths.windows import resolved_window
 from hta_graph.what_if.opportunities import opportunity_frame
-from hta_graph.what_if.predict import JobPrediction, WindowReplay
+from hta_graph.what_if.predict import JobOpportunities, JobPrediction, WindowReplay
 from hta_graph.what_if.replay import Replayed, replay
 from hta_graph.what_if.slack import near_critical
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.paths.critical_path import CriticalPath
 
 
@@ -35,22 +46,24 @@ WIDTH, LEFT, RIGHT, TOP, BOTTOM = 1000, 130, 610, 14, 270
 """Of the picture and of the lines in it, in units of the picture."""
 LABELS = 640
 ROOM = 40
-"""What a label of two lines takes."""
-SHARES = ((1.0, "100%"), (0.75, "75%"), (0.5, "50%"), (0.25, "25%"), (0.0, "free"))
+"""The height of a label of two lines."""
+DASHES = ("", "8 4", "2 3", "10 3 2 3", "4 4")
+"""Dashes of lines of one color."""
+SHARES = ((1.0, "100%"), (0.75, "75%"), (0.5, "50%"), (0.25, "25%"), (0.0, "removed"))
 
 
 @dataclass(frozen=True)
 class GainTick:
-    """A tick of an axis: where it is and what it says."""
+    """A tick of an axis: its place and its labels."""
 
     at: float
     text: str
-    beside: str = ""
+    saved: str = ""
 
 
 @dataclass(frozen=True)
 class GainCorner:
-    """A corner of a line: where it is and what it says where the pointer is."""
+    """A corner of a line: its place and its tooltip."""
 
     x: float
     y: float
@@ -59,9 +72,10 @@ class GainCorner:
 
 @dataclass(frozen=True)
 class GainLine:
-    """A line with its corners and its label, which stands beside its end or near it."""
+    """A line with its corners, its dashes and its label, which is at or near its end."""
 
     colour: str
+    dash: str
     points: str
     corners: Sequence[GainCorner]
     end: float
@@ -88,7 +102,7 @@ class GainFigure:
 
     @property
     def text(self) -> str:
-        """All lines in words, for those who do not see them."""
+        """All lines as text, for readers who cannot see them."""
         return "; ".join(f"{line.name}: {line.gained}" for line in self.lines)
 
 
@@ -97,15 +111,20 @@ def gain_figure(gains: Sequence[Gain]) -> GainFigure:
     ticks = saved_ticks([gain.curve for gain in gains])
     ends = [_height_of(gain.curve.corners[-1][1], ticks) for gain in gains]
     lines = [
-        _line_of(gain, ticks, SERIES[number], label)
-        for number, (gain, label) in enumerate(zip(gains, _spread_labels(ends), strict=True))
+        _line_of(gain, ticks, dash, label)
+        for gain, dash, label in zip(gains, _dashes_of(gains), _spread_labels(ends), strict=True)
     ]
     across = [GainTick(_place_of(share), text) for share, text in SHARES]
     down = [GainTick(_height_of(tick.length_ns, ticks), tick.length, tick.saved) for tick in ticks]
     return GainFigure(WIDTH, BOTTOM + 50, across, down, lines)
 
 
-def _line_of(gain: Gain, ticks: Sequence[SavedTick], colour: str, label: float) -> GainLine:
+def _dashes_of(gains: Sequence[Gain]) -> list[str]:
+    """Choose dashes that distinguish lines of one class, which share its color."""
+    return [DASHES[sum(before.bound == one.bound for before in gains[:at])] for at, one in enumerate(gains)]
+
+
+def _line_of(gain: Gain, ticks: Sequence[SavedTick], dash: str, label: float) -> GainLine:
     one, curve = gain.chosen, gain.curve
     places = [(_place_of(corner[0]), _height_of(corner[1], ticks)) for corner in curve.corners]
     corners = [
@@ -115,14 +134,15 @@ def _line_of(gain: Gain, ticks: Sequence[SavedTick], colour: str, label: float) 
     half, free = (brief_share(saved / max(curve.measured_ns, 1)) for saved in (one.saved_half_ns, one.saved_free_ns))
     also = ", ".join(f"{other.kind} {other.name}" for other in gain.alike)
     return GainLine(
-        colour,
+        BOUND_COLOUR.get(gain.bound, NEUTRAL_COLOUR),
+        dash,
         " ".join(f"{x:g},{y:g}" for x, y in places),
         corners[1:],
         places[-1][1],
         label,
         gain.name,
-        f"{one.kind}: half −{half}, free −{free}",
-        f"{one.kind} {one.name}" + (f"; as much is gained by {also}" if also else ""),
+        words.line_label(one.kind, half, free),
+        f"{one.kind} {one.name}" + (words.saves_the_same(also) if also else ""),
     )
 
 
@@ -131,13 +151,13 @@ def _place_of(share: float) -> float:
 
 
 def _height_of(length_ns: int, ticks: Sequence[SavedTick]) -> float:
-    """Return how far down a length stands: that as measured at the top."""
+    """Return how far down a length is; the measured one is at the top."""
     highest, lowest = ticks[0].length_ns, ticks[-1].length_ns
     return round(TOP + (highest - length_ns) / max(highest - lowest, 1) * (BOTTOM - TOP), 1)
 
 
 def _spread_labels(ends: Sequence[float]) -> list[float]:
-    """Move labels down where the one above them leaves no room, and all up where the last ones leave the picture."""
+    """Move labels down to where there is room, and all of them up where the last ones would leave the picture."""
     order = sorted(range(len(ends)), key=lambda at: ends[at])
     found = list(ends)
     lowest = float(TOP)
@@ -151,51 +171,65 @@ def _spread_labels(ends: Sequence[float]) -> list[float]:
     return found
 
 
-TITLE = "What would be gained"
 HALF, FREE = "#5f7d8c", "#b3c5ce"
-ASSUMED = (
-    "The window is replayed with less time for one thing: all other work takes what it took, and who waits for what "
-    "follows anew. An operator or module counts with all that it launches. That work which runs side by side slows "
-    "itself down is not foreseen."
-)
-NO_CURVES = "Curves take the whole graphs of all ranks: where memory allows, --skeletons never draws them."
 NEAR = 0.01
-"""What is within this share of the window of being critical is listed."""
+"""Work with less slack than this share of the window is near-critical."""
 
 
 @dataclass(frozen=True)
 class GainSection(Section):
-    """A section with a picture of lines, and what it takes for granted."""
+    """A section with a picture of lines, and its assumptions."""
 
     figure: GainFigure | None = None
     assumed: Sequence[str] = field(default_factory=tuple)
 
 
-def gain_sections(path: CriticalPath) -> list[Section]:
-    """Tell what the window of a path, a rank's or a job's, would gain; nothing where nothing would be gained."""
+def gains_of(path: CriticalPath) -> tuple[Gains | None, str]:
+    """Find what the window of a path could save; of one that cannot be replayed, return why."""
     try:
-        gains = find_gains(path.graph, path.window)
-        if not gains.drawn:
-            return []
-        near = [] if len(path.graph.rank_graphs) < 2 else _near_tables(path)
-        assumed = _assumptions(replay(path.graph, window=resolved_window(path.window)))
+        return find_gains(path.graph, path.window), ""
     # A window that cannot be replayed must not cost the reader all the rest.
     except HtaGraphError as error:
-        return [Section(TITLE, "", notes=[str(error)])]
+        return None, str(error)
+
+
+def gain_sections(path: CriticalPath, gains: Gains | None, failure: str = "") -> list[Section]:
+    """Return what the window of a path, a rank's or a job's, could save; nothing where nothing would be saved."""
+    if gains is None:
+        return [Section(words.SAVINGS, "", notes=[words.sentence(failure)])]
+    if not gains.drawn:
+        return []
+    try:
+        near = [] if len(path.graph.rank_graphs) < 2 else _near_tables(path)
+        assumed = _assumptions(replay(path.graph, window=resolved_window(path.window)))
+    except HtaGraphError as error:
+        return [Section(words.SAVINGS, "", notes=[words.sentence(str(error))])]
     return [
         GainSection(
-            TITLE,
-            gains.conclusion,
-            [_opportunity_table(gains.table, path.length_ns, gains.drawn), *near],
+            words.SAVINGS,
+            "",
+            [_opportunity_table(path.graph, gains.table, path.length_ns, gains.drawn), *near],
+            [gains.conclusion],
             template="gain_part.html",
+            labels=page_labels(path.graph),
             figure=gain_figure(gains.drawn),
             assumed=assumed,
         )
     ]
 
 
-def gain_sections_of_summaries(replayed: WindowReplay) -> list[Section]:
-    """Tell the same, without curves, of a job whose ranks are asked one by one.
+def gain_sections_of_summaries(outlook: JobOpportunities) -> list[Section]:
+    """Return the same, without curves, for a job whose ranks are replayed one by one."""
+    conclusion, recorded = conclusion_without_curves(outlook), outlook.recorded
+    if not conclusion:
+        return []
+    table = _opportunity_table(recorded.graph, opportunity_frame(outlook.opportunities), recorded.measured_ns)
+    assumed = [*_assumptions(recorded), words.NO_CURVES]
+    return [GainSection(words.SAVINGS, "", [table], [conclusion], template="gain_part.html", assumed=assumed)]
+
+
+def opportunities_of_summaries(replayed: WindowReplay) -> tuple[JobOpportunities | None, list[Section]]:
+    """Return what a job of rank summaries could save, and a section instead where its window cannot be replayed.
 
     Raises:
         HtaGraphError: a file cannot be read once more, or has changed: the rest of the page would be of another run.
@@ -203,64 +237,57 @@ def gain_sections_of_summaries(replayed: WindowReplay) -> list[Section]:
     try:
         outlook = replayed.opportunities({})
     except QueryError as error:
-        return [Section(TITLE, "", notes=[error.on_command_line])]
-    conclusion, recorded = conclusion_without_curves(outlook), outlook.recorded
-    if not conclusion:
-        return []
-    table = _opportunity_table(opportunity_frame(outlook.opportunities), recorded.measured_ns)
-    assumed = [*_assumptions(recorded), NO_CURVES]
-    return [GainSection(TITLE, conclusion, [table], template="gain_part.html", assumed=assumed)]
+        return None, [Section(words.SAVINGS, "", notes=[words.sentence(error.on_command_line)])]
+    return outlook, gain_sections_of_summaries(outlook)
 
 
-def _opportunity_table(table: pd.DataFrame, length: int, drawn: Sequence[Gain] = ()) -> SectionTable:
+def _opportunity_table(
+    graph: DependencyGraph, table: pd.DataFrame, length: int, drawn: Sequence[Gain] = ()
+) -> SectionTable:
     """List what lies on the path; a bar is the window, its parts what is saved of it."""
-    is_rank = table["kind"] == "rank"
-    shown = table.assign(name=table["name"].where(~is_rank, "rank " + table["name"])).rename(
-        columns={"saved_half_ns": "saved_at_half_ns", "saved_free_ns": "saved_if_free_ns"}
+    labels = page_labels(graph)
+    names = [
+        labels[name] if kind == "class" else f"rank {name}" if kind == "rank" else name
+        for kind, name in zip(table["kind"], table["name"], strict=True)
+    ]
+    shown = table.assign(name=names).rename(
+        columns={
+            "saved_half_ns": "saved_at_2x_speed_ns",
+            "saved_free_ns": "saved_if_removed_ns",
+            "next": "next_bottleneck",
+        }
     )
     bars = [
         _saved_bar(half, free, length)
         for half, free in zip(table["saved_half_ns"].tolist(), table["saved_free_ns"].tolist(), strict=True)
     ]
-    keys = {"saved at half ms": HALF, "saved if free ms": FREE}
-    colour_of = {
-        (one.kind, one.name): colour
-        for gain, colour in zip(drawn, SERIES, strict=False)
-        for one in (gain.chosen, *gain.alike)
-    }
-    colours = [colour_of.get(key, "") for key in zip(table["kind"], table["name"], strict=True)]
-    return SectionTable("opportunities: they overlap, so that gains do not add up", shown, bars, (), colours, keys)
+    keys = {"saved at 2x speed ms": HALF, "saved if removed ms": FREE}
+    colour_of = {(one.kind, one.name): gain.bound for gain in drawn for one in (gain.chosen, *gain.alike)}
+    colours = [
+        BOUND_COLOUR.get(name if kind == "class" else colour_of.get((kind, name), ""), "")
+        for kind, name in zip(table["kind"], table["name"], strict=True)
+    ]
+    return SectionTable(words.OPPORTUNITIES, shown, bars, (), colours, keys)
 
 
 def _saved_bar(half: int, free: int, length: int) -> Bar:
-    return time_bar([("saved at half", half, HALF), ("more if free", free - half, FREE)], length)
+    return time_bar([("saved at 2x speed", half, HALF), ("more if removed", free - half, FREE)], length)
 
 
 def _near_tables(path: CriticalPath) -> list[SectionTable]:
-    """List how much of the window each rank does work that is nearly critical, and the ways that are nearly as long."""
+    """List the near-critical work of each rank, and the paths that are nearly as long."""
     length = path.window.end_ns - path.window.start_ns
     near = near_critical(path.graph, resolved_window(path.window), share=NEAR)
     ranks: pd.DataFrame = near.by_rank.rename(columns={"near_ns": "near_critical_ns", "share": "window_share"})
-    ways = near.alternatives.drop(columns="event_index").rename(
-        columns={"slack_ns": "shorter_by_ns", "near_ns": "time_ns"}
-    )
-    bars = [time_bar([("nearly critical", ns, HALF)], length) for ns in near.by_rank["near_ns"].tolist()]
-    within = f"within {brief_share(NEAR)} of the window of being critical"
-    return [
-        SectionTable(f"work {within}, by rank", ranks, bars),
-        SectionTable(f"other ways to the end {within}: the longest of each rank and class", ways),
-    ]
+    others = near.alternatives.drop(columns="event_index").rename(columns={"near_ns": "time_ns"})
+    ranks = ranks[ranks["near_critical_ns"] > 0]
+    bars = [time_bar([("near-critical", ns, HALF)], length) for ns in ranks["near_critical_ns"].tolist()]
+    within = brief_share(NEAR)
+    return [SectionTable(words.near_by_rank(within), ranks, bars), SectionTable(words.near_paths(within), others)]
 
 
 def _assumptions(as_is: Replayed | JobPrediction) -> list[str]:
-    """Say what no change moves, and what a replay does not know."""
-    frozen = (
-        f"{brief_share(as_is.frozen_share)} of the path is frozen: time without a known cause, which no change moves, "
-        "and communication whose partners are not in the trace, which may hold waiting for them."
-        if as_is.frozen_share
-        else "Nothing of the path is frozen: all of it has a known cause."
-    )
-    inferred = (
-        f" Of its time {brief_share(as_is.inferred_share)} hangs on inferred edges." if as_is.inferred_share else ""
-    )
-    return [ASSUMED, frozen + inferred]
+    """Say what no change moves, and what a replay assumes."""
+    fixed = brief_share(as_is.frozen_share) if as_is.frozen_share else ""
+    inferred = brief_share(as_is.inferred_share) if as_is.inferred_share else ""
+    return [words.ASSUMPTIONS, words.fixed_part(fixed, inferred)]

@@ -1,14 +1,17 @@
-"""Tables of a page: names first, a bar instead of a chart, rows that lead to their place in the timeline."""
+"""Tables of a page: names first, a bar per row, one color per class, links to the timeline."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from analyses.display.dataframe_text import display
+from analyses.display.dataframe_text import KEYS, display
 from analyses.display.labels import SHORT
 from analyses.display.text_layout import SHORT_TEXT, duration_text, percent
+from analyses.messages import report as words
+from analyses.messages.report import capitalized
+from analyses.report.page_labels import colour_of, label_of
 from hta_graph.colours import BOUND_COLOUR
 from hta_graph.text.shorten import shorten_middle
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BarPart:
-    """A part: its width in percent of the whole bar, its colour, what it says where the pointer is."""
+    """A part: its width in percent of the whole bar, its color, its tooltip."""
 
     width: float
     colour: str
@@ -27,18 +30,18 @@ class BarPart:
 
 @dataclass(frozen=True)
 class Bar:
-    """Parts side by side from the left; what they do not fill stays empty."""
+    """Parts side by side from the left; the rest stays empty."""
 
     parts: Sequence[BarPart]
 
     @property
     def text(self) -> str:
-        """All parts in words, for those who do not see them."""
+        """All parts as text, for readers who cannot see them."""
         return ", ".join(part.text for part in self.parts)
 
 
 def time_bar(parts: Sequence[tuple[str, int, str]], whole_ns: int) -> Bar:
-    """Return a bar of (words, time in ns, colour); parts without time are left out.
+    """Return a bar of (label, time in ns, color); parts without time are left out.
 
     >>> time_bar([("idle", 250, "grey"), ("copies", 0, "gold")], 1000).text
     'idle 0.000 ms, 25.0%'
@@ -51,26 +54,26 @@ def time_bar(parts: Sequence[tuple[str, int, str]], whole_ns: int) -> Bar:
     ])  # fmt: skip
 
 
-def class_bar(by_bound_ns: Mapping[str, int], whole_ns: int = 0) -> Bar:
-    """Return the classes of a path as a bar; as long as the longest one, where several are compared."""
+def class_bar(by_bound_ns: Mapping[str, int], whole_ns: int = 0, labels: Mapping[str, str] = SHORT) -> Bar:
+    """Return the classes of a path as a bar; ``whole_ns`` is the longest one where several are compared."""
     whole = whole_ns or sum(by_bound_ns.values())
-    return time_bar([(SHORT[bound], by_bound_ns[bound], colour) for bound, colour in BOUND_COLOUR.items()], whole)
+    return time_bar([(labels[bound], by_bound_ns[bound], colour) for bound, colour in BOUND_COLOUR.items()], whole)
 
 
-ROWS = 100
-"""How many rows of a table a page holds; its command gives all."""
+MOST_ROWS = 1_000
+"""The number of rows of a table that a page holds, if they fit."""
 LONGEST_CELL = 90
-LONGEST_HOVER = 300
-"""Names of kernels have thousands of characters, and a page many of them."""
+LONGEST_HOVER = 600
+"""Full names are found by the search; kernels have names of thousands of characters, and a page has many of them."""
 NAMES = ("name", "kernel", "kernel type", "call", "cause", "while in", "diagnostic")
-"""Headings of what a row is called by, the best name first."""
+"""Headings of columns that name a row, the best name first."""
 
 
 @dataclass(frozen=True)
 class SectionTable:
-    """A table to show: its title, its rows, and for each row a bar, a link and a colour, where there are any.
+    """A table to show: its title, its rows, and for each row a bar, a link and a color, where there are any.
 
-    ``keys`` are colours by heading: what the parts of the bars mean.
+    ``keys`` are colors by heading, which explain the parts of the bars.
     """
 
     title: str
@@ -83,28 +86,31 @@ class SectionTable:
 
 @dataclass(frozen=True)
 class Section:
-    """A question and its answer: what it means, what is missing, tables; ``template`` shows what is special."""
+    """A question and its answer: its meaning, notes, tables; ``template`` shows what is special.
+
+    ``labels`` are those of classes in its tables.
+    """
 
     title: str
     meaning: str
     tables: Sequence[SectionTable] = ()
     notes: Sequence[str] = field(default_factory=tuple)
     template: str = ""
+    labels: Mapping[str, str] = field(default_factory=lambda: SHORT)
 
     @property
     def anchor(self) -> str:
-        """Where a link to the section leads."""
+        """The target of links to the section."""
         return "".join(char if char.isalnum() else "-" for char in self.title.lower())
 
-    @property
-    def shown(self) -> list[PageTable]:
-        """The tables that have rows."""
-        return [PageTable.of(table) for table in self.tables if len(table.frame)]
+    def shown(self, most_rows: int = MOST_ROWS) -> list[PageTable]:
+        """Return the tables that have rows."""
+        return [PageTable.of(table, most_rows, self.labels) for table in self.tables if len(table.frame)]
 
 
 @dataclass(frozen=True)
 class PageCell:
-    """A cell: its text, that text whole if it is cut, how it stands; of headings also the colour that they explain."""
+    """A cell: its text, the full text if it is cut, its style; the color that it explains or is of."""
 
     text: str
     whole: str
@@ -114,52 +120,73 @@ class PageCell:
 
 @dataclass(frozen=True)
 class PageRow:
-    """A row: cells, and where its first one leads, its bar, its colour."""
+    """A row: cells, the link of its first one, its bar."""
 
     cells: Sequence[PageCell]
     link: str
     bar: Bar | None
-    colour: str
 
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table as a page shows it."""
+    """A table as a page shows it; ``left_out`` says that rows are left out."""
 
     title: str
     headings: Sequence[PageCell]
     rows: Sequence[PageRow]
-    left_out: int
+    left_out: str = ""
 
     @classmethod
-    def of(cls, table: SectionTable) -> PageTable:
-        """Print a table: what names the row stands first, where a narrow screen begins, and beside it the bar."""
-        shown = display(table.frame, ROWS)
+    def of(cls, table: SectionTable, most_rows: int = MOST_ROWS, labels: Mapping[str, str] = SHORT) -> PageTable:
+        """Print a table: the name of a row comes first, where a narrow screen begins, then the bar."""
+        frame, colours = _with_labels(_without_zero_columns(table.frame), labels)
+        shown = display(frame, most_rows)
         order = _name_first(shown.headings)
         texts = {at for at, place in enumerate(order) if place in shown.texts}
+        own: list[Sequence[str]] = [colours.get(shown.columns[place], ()) for place in order]
+        # The color of a row is that of its name.
+        own[0] = table.colours or own[0]
         rows = [
             PageRow(
                 [
-                    _cell_of(row[place], shown.whole[number][place], is_text=at in texts)
+                    _cell_of(
+                        row[place], shown.whole[number][place], is_text=at in texts,
+                        colour=own[at][number] if own[at] else "",
+                    )
                     for at, place in enumerate(order)
                 ],
                 table.links[number] if table.links else "",
                 table.bars[number] if table.bars else None,
-                table.colours[number] if table.colours else "",
             )
             for number, row in enumerate(shown.cells)
-        ]
+        ]  # fmt: skip
         title = f"{table.title}: {shown.shared}" if shown.shared else table.title
         headings = [
-            replace(_cell_of(text, text, is_text=at in texts), colour=table.keys.get(text, ""))
+            _cell_of(text, text, is_text=at in texts, colour=table.keys.get(text, ""))
             for at, text in enumerate(shown.headings[place] for place in order)
         ]
-        return cls(title, headings, rows, shown.left_out)
+        left_out = words.rows_left_out(len(rows), len(rows) + shown.left_out) if shown.left_out else ""
+        return cls(capitalized(title), headings, rows, left_out)
 
     @property
     def has_bars(self) -> bool:
         """Whether any row has a bar that shows something."""
         return any(row.bar and row.bar.parts for row in self.rows)
+
+
+def _without_zero_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Drop times and shares that are zero in every row, unless there are no others."""
+    amounts = [name for name in frame if str(name).endswith(("_ns", "_share"))]
+    zero = [name for name in amounts if not frame[name].fillna(0).to_numpy().any()]
+    return frame if len(zero) == len(amounts) else frame.drop(columns=zero)
+
+
+def _with_labels(frame: pd.DataFrame, labels: Mapping[str, str]) -> tuple[pd.DataFrame, dict[str, list[str]]]:
+    """Replace keys of classes and causes by their labels; return also the colors of each such column."""
+    columns = [name for name in KEYS if name in frame]
+    colours = {name: [colour_of(str(key)) for key in frame[name]] for name in columns}
+    replaced = {name: frame[name].map(lambda key: label_of(key, labels), na_action="ignore") for name in columns}
+    return frame.assign(**replaced), {name: found for name, found in colours.items() if any(found)}
 
 
 def _name_first(headings: Sequence[str]) -> list[int]:
@@ -169,8 +196,8 @@ def _name_first(headings: Sequence[str]) -> list[int]:
     return [name, *(at for at in columns if at != name)]
 
 
-def _cell_of(text: str, whole: str, *, is_text: bool) -> PageCell:
-    """Let texts stand at the left, long ones wrap, and very long ones be cut in the middle."""
+def _cell_of(text: str, whole: str, *, is_text: bool, colour: str = "") -> PageCell:
+    """Align texts on the left, wrap long ones, cut very long ones in the middle."""
     short = shorten_middle(text, LONGEST_CELL)
     style = " ".join(["text"] * is_text + ["long"] * (len(short) > SHORT_TEXT))
-    return PageCell(short, shorten_middle(whole, LONGEST_HOVER) if short != whole else "", style)
+    return PageCell(short, shorten_middle(whole, LONGEST_HOVER) if short != whole else "", style, colour)

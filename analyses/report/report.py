@@ -1,4 +1,4 @@
-"""report: all answers about a run on one page, a verdict and sections of sentences and tables around one timeline."""
+"""report: all answers about a run on one page, a summary first, then sections of sentences and tables."""
 
 from __future__ import annotations
 
@@ -7,43 +7,51 @@ from typing import Any
 
 import pandas as pd
 
-from analyses.advice.verdict import representative_rank, verdict
-from analyses.display.labels import MEANING
 from analyses.display.page import page_of
+from analyses.messages import report as words
 from analyses.report import sections
-from analyses.report.opportunities import gain_sections
-from analyses.report.page_tables import Section, SectionTable, class_bar
-from analyses.report.sections import PARTS, ReportPart, job_section, part_section
+from analyses.report.gain_curves import worth_a_card
+from analyses.report.job_window import is_shared, rank_windows, steps_on_rank
+from analyses.report.opportunities import gain_sections, gains_of
+from analyses.report.page_labels import page_labels
+from analyses.report.page_tables import MOST_ROWS, Section, SectionTable, class_bar
+from analyses.report.sections import PARTS, ReportPart, class_table, job_section, part_section
+from analyses.report.summary import Summary, detailed_rank, summary_of
 from analyses.report.timeline import SCRIPTS, TimelinePage, steps_on_page, timeline_page
-from analyses.scope import Scope
+from analyses.scope import Scope, in_window
 from analyses.window_report import default_lines, rows_after_lines
-from hta_graph.colours import BOUND_COLOUR
-from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.critical_path import CriticalPath, critical_path
 from hta_graph.paths.step_table import StepRow, notable_steps, step_rows
 from hta_graph.paths.windows import step_lengths
 
+MOST_BYTES = 990_000
+"""A page is below 1 MB."""
+
 
 def page(
-    title: str,
-    verdict: Sequence[str],
-    sections: Sequence[Section],
-    timeline: TimelinePage | None = None,
-    overlay: str = "",
+    summary: Summary, sections: Sequence[Section], timeline: TimelinePage | None = None, overlay: str = ""
 ) -> bytes:
-    """Return the page. ``overlay`` is the address of a file to offer."""
-    return page_of(
-        "report.html",
-        scripts=(*SCRIPTS, "tables.js") if timeline else ("tables.js",),
-        title=title,
-        verdict=verdict,
-        sections=sections,
-        timeline=timeline,
-        overlay=overlay,
-    )
+    """Return the page, with as many rows of each table as fit. ``overlay`` is the address of a file to offer."""
+    rows = MOST_ROWS
+    while True:
+        made = page_of(
+            "report.html",
+            scripts=(*SCRIPTS, "tables.js") if timeline else ("tables.js",),
+            title=summary.title,
+            summary=summary,
+            words=words,
+            most_rows=rows,
+            sections=sections,
+            timeline=timeline,
+            overlay=overlay,
+        )
+        if len(made) <= MOST_BYTES or rows < 2:
+            return made
+        rows //= 2
 
 
 UNEXPLAINED_LISTED = 3
-"""How many stretches without a cause are listed of each rank."""
+"""How many intervals without a cause are listed per rank."""
 STEPS = 500
 """How many steps are listed one by one."""
 
@@ -53,43 +61,82 @@ def report_page(
     paths: Mapping[int, CriticalPath],
     *,
     overlay: str = "",
-    steps: Mapping[int, Sequence[StepRow]] | None = None,
+    steps: Sequence[StepRow] = (),
     job: CriticalPath | None = None,
     causes: pd.DataFrame | None = None,
+    data_load: Sequence[str] = (),
 ) -> bytes:
-    """Return the page about the chosen stretch of each rank.
+    """Return the page about a window.
 
     Args:
         scopes: one per rank, what the analyses look at.
         paths: the critical path of each rank.
         overlay: the address of a file with the path on top of the trace, to link.
-        steps: of ranks whose window is a step the table of steps (:func:`steps_of_report`).
+        steps: the table of steps of the job, without one of the rank (:func:`steps_of_report`).
         job: the critical path through all ranks.
-        causes: what ranks made others wait with, to be listed beside it.
+        causes: the causes of waiting, listed with the path of the job.
+        data_load: as for :func:`hta_graph.critical_path`.
     """
-    # The whole job waits for the slowest rank: where one rank is enough, it is that.
-    slowest = representative_rank(paths, job)
-    own_steps = (steps or {}).get(slowest, ())
-    timeline = timeline_page(paths[slowest], own_steps)
+    if job is not None:
+        scopes, paths = over_window_of_job(job, scopes, paths, data_load)
+    rank = detailed_rank(paths, job)
+    path, own_steps = job or paths[rank], timeline_steps(job, paths[rank], rank, steps, data_load)
+    timeline = timeline_page(paths[rank], own_steps)
+    gains, failure = gains_of(path)
+    drawn = [row.path for row in own_steps]
     sections = [
-        *([job_section(job, causes)] if job else []),
-        _path_section(paths, own_steps, timeline, slowest),
-        *gain_sections(job or paths[slowest]),
-        _timeline_section(paths, slowest),
-        *steps_section(paths[slowest], own_steps, f"rank {slowest}", timeline),
-        *_further_sections(scopes, paths, timeline, slowest, PARTS),
+        *([job_section(job, causes, [*paths.values(), *drawn])] if job else []),
+        _path_section(paths, drawn, timeline, rank, job, same_window=is_shared(job)),
+        *gain_sections(path, gains, failure),
+        _timeline_section(paths, rank),
+        *steps_section(path, steps, None if job or len(paths) == 1 else rank, None if job else timeline),
+        *_further_sections(scopes, paths, timeline, rank, PARTS),
     ]
-    return page(f"Report of {_name_of_run(paths)}", verdict(paths, job), sections, timeline, overlay)
+    chosen = [gain.chosen for gain in gains.drawn] if gains else []
+    window = paths[rank].window
+    link = timeline.link(window.start_ns, window.end_ns)
+    summary = summary_of(path, _name_of_run(paths), worth_a_card(chosen), link=link)
+    return page(summary, sections, timeline, overlay)
+
+
+def over_window_of_job(
+    job: CriticalPath, scopes: Sequence[Scope], paths: Mapping[int, CriticalPath], data_load: Sequence[str]
+) -> tuple[Sequence[Scope], Mapping[int, CriticalPath]]:
+    """Return the scopes and paths of the ranks over the step of the job; as they are for another window."""
+    graphs = {rank: path.graph for rank, path in paths.items()}
+    windows = rank_windows(job, graphs)
+    if not windows:
+        return scopes, paths
+    moved = {rank: critical_path(graphs[rank], window, data_load=data_load) for rank, window in windows.items()}
+    return [in_window(rank, graphs[rank], window) for rank, window in windows.items()], moved
+
+
+def timeline_steps(
+    job: CriticalPath | None,
+    path: CriticalPath,
+    rank: int,
+    steps: Sequence[StepRow],
+    data_load: Sequence[str] = (),
+) -> list[StepRow]:
+    """Return the steps that the timeline of a rank can show: of a job its steps on that rank."""
+    if job is None:
+        return list(steps)
+    near = steps_on_page(job)
+    return steps_on_rank([row for row in steps if row.step in near], path.graph, rank, data_load)
 
 
 def rank_sections(
-    scopes: Sequence[Scope], paths: Mapping[int, CriticalPath], steps: Sequence[StepRow], first: int
+    job: CriticalPath,
+    scopes: Sequence[Scope],
+    paths: Mapping[int, CriticalPath],
+    steps: Sequence[StepRow],
+    first: int,
 ) -> tuple[list[Section], TimelinePage]:
-    """Return the sections about some of a job's ranks, and the timeline of the first, whose table of steps is given."""
+    """Return the sections about some of a job's ranks, and the timeline of the first with its steps."""
     timeline = timeline_page(paths[first], steps)
     parts = [part for part in PARTS if not part.takes_all]
     sections = [
-        _path_section(paths, steps, timeline, first),
+        _path_section(paths, [row.path for row in steps], timeline, first, job, same_window=is_shared(job)),
         _timeline_section(paths, first),
         *_further_sections(scopes, paths, timeline, first, parts),
     ]
@@ -100,20 +147,19 @@ def _further_sections(
     scopes: Sequence[Scope],
     paths: Mapping[int, CriticalPath],
     timeline: TimelinePage,
-    slowest: int,
+    rank: int,
     parts: Sequence[ReportPart],
 ) -> list[Section]:
-    """Show what stands below the timeline: the GPU, what is unexplained, where else to look."""
-    look = "The path drawn on top of the trace opens in ui.perfetto.dev; the graph of it in any browser."
+    """Return the sections below the timeline: the GPU, unexplained time, the export."""
     return [
-        *_gpu_sections(scopes, timeline, slowest, parts),
-        _unexplained_section(paths, timeline, slowest),
-        Section("Look at it in the trace", look, template="overlay_part.html"),
+        *_gpu_sections(scopes, timeline, rank, parts),
+        _unexplained_section(paths, timeline, rank),
+        Section(words.EXPORT, words.EXPORT_MEANING, template="overlay_part.html"),
     ]
 
 
 def steps_of_report(path: CriticalPath, data_load: Sequence[str] | None = None) -> list[StepRow]:
-    """Return the steps that a report lists beside a path that is a step's; of many the outliers and the first."""
+    """Return the steps that a report lists with a path that is a step's; of many the outliers and the first."""
     if path.window.step is None:
         return []
     listed = notable_steps(path.graph, path.window.step, STEPS) | steps_on_page(path)
@@ -123,144 +169,133 @@ def steps_of_report(path: CriticalPath, data_load: Sequence[str] | None = None) 
 def _name_of_run(paths: Mapping[int, CriticalPath]) -> str:
     """Name the file, or the folder of several."""
     name = next(iter(paths.values())).graph.path
-    if len(paths) == 1 and not name.parent.name:
-        return name.name
-    return f"{name.parent.name}/{name.name}" if len(paths) == 1 else f"{name.parent.name}, {len(paths)} ranks"
+    if len(paths) == 1:
+        return words.run_name(f"{name.parent.name}/{name.name}" if name.parent.name else name.name, 1)
+    return words.run_name(name.parent.name, len(paths))
 
 
 def _path_section(
-    paths: Mapping[int, CriticalPath], steps: Sequence[StepRow], timeline: TimelinePage, slowest: int
+    paths: Mapping[int, CriticalPath],
+    drawn: Sequence[CriticalPath],
+    timeline: TimelinePage,
+    rank: int,
+    job: CriticalPath | None = None,
+    *,
+    same_window: bool = False,
 ) -> Section:
-    """Show the critical paths: the slowest rank's classes, which explain all colours, the ranks, the largest items."""
-    path = paths[slowest]
-    of_rank = f", rank {slowest}" if len(paths) > 1 else ""
-    drawn = [*paths.values(), *(row.path for row in steps)]
-    tables = [_class_table(drawn, f"time on the path by class{of_rank}", path)]
-    if len(paths) > 1:
-        tables.append(_rank_table(paths))
+    """Return the critical paths: the classes of one rank's, which explain all colors, the ranks, the largest items."""
+    path, several = paths[rank], len(paths) > 1
+    of_rank = rank if several else None
+    tables = [_rank_table(paths)] if several else []
+    # The path of a job may be that of one rank: its classes are listed once.
+    if job is None or job.by_bound_ns != path.by_bound_ns:
+        tables.append(class_table(path, words.of_rank(words.TIME_BY_CLASS, of_rank), [*paths.values(), *drawn]))
     totals = path.event_totals()
     links = sections.longest_segments(path, totals, timeline)
-    tables.append(SectionTable(f"what to look at first{of_rank}", _path_events(path, totals), links=links))
-    meaning = "The chain of work that decided how long the window took; its parts add up to the window exactly."
-    notes = [f"Rank {rank}: {line}." for rank, path in paths.items() for line in rows_after_lines(path.window)]
-    return Section("Critical path" if len(paths) == 1 else "Critical paths of the ranks", meaning, tables, notes)
-
-
-def _class_table(drawn: Sequence[CriticalPath], title: str, path: CriticalPath) -> SectionTable:
-    """List the classes of all paths that are drawn, with the times of one, longest first: the legend of the page."""
-    shown = [bound for bound in MEANING if any(other.by_bound_ns[bound] for other in drawn)]
-    shown.sort(key=lambda bound: -path.by_bound_ns[bound])
-    length = max(path.length_ns, 1)
-    rows = [
-        {"class": bound, "time_ns": path.by_bound_ns[bound], "path_share": path.by_bound_ns[bound] / length,
-         "meaning": MEANING[bound]}
-        for bound in shown
-    ]  # fmt: skip
-    return SectionTable(title, pd.DataFrame(rows), colours=[BOUND_COLOUR[bound] for bound in shown])
+    tables.append(SectionTable(words.of_rank(words.LARGEST_ITEMS, of_rank), _path_events(path, totals), links=links))
+    meaning = words.PATH_MEANING
+    if several:
+        meaning = words.ranks_meaning(path.window, path.length_ns, same_window=same_window)
+    notes = [words.sentence(f"rank {of}: {line}") for of, one in paths.items() for line in rows_after_lines(one.window)]
+    title = words.RANK_PATHS if several else words.CRITICAL_PATH
+    return Section(title, meaning, tables, notes, labels=page_labels(path.graph))
 
 
 def _rank_table(paths: Mapping[int, CriticalPath]) -> SectionTable:
     """Compare the ranks' paths; all bars have one scale."""
+    lengths = {path.length_ns for path in paths.values()}
     rows = [
-        {"rank": rank, "window_ns": path.length_ns, "explained_share": path.coverage} for rank, path in paths.items()
-    ]
-    longest = max(path.length_ns for path in paths.values())
-    bars = [class_bar(path.by_bound_ns, longest) for path in paths.values()]
-    return SectionTable("the ranks' paths", pd.DataFrame(rows), bars)
+        {"rank": rank, "window_ns": path.length_ns, "bound_by": max(path.by_bound_ns, key=path.by_bound_ns.__getitem__),
+         "explained_share": path.coverage}
+        for rank, path in paths.items()
+    ]  # fmt: skip
+    frame = pd.DataFrame(rows)
+    bars = [class_bar(path.by_bound_ns, max(lengths), page_labels(path.graph)) for path in paths.values()]
+    # One length for all is said above the table.
+    return SectionTable(
+        words.CRITICAL_PATHS_OF_RANKS, frame.drop(columns="window_ns") if len(lengths) == 1 else frame, bars
+    )
 
 
 def _path_events(path: CriticalPath, totals: Mapping[str, Any]) -> pd.DataFrame:
     """List what takes most of a path."""
-    frame = pd.DataFrame(totals).fillna({"name": "(nothing recorded)"})
+    frame = pd.DataFrame(totals).fillna({"name": words.NO_RECORD})
     frame["path_share"] = frame["time_ns"] / max(path.length_ns, 1)
     return frame[["time_ns", "path_share", "calls", "bound_by", "name"]]
 
 
-def _timeline_section(paths: Mapping[int, CriticalPath], slowest: int) -> Section:
-    """Show the lanes of the slowest rank."""
-    title = "Timeline" if len(paths) == 1 else f"Timeline, rank {slowest}"
-    others = (
-        "" if len(paths) == 1 else " Another rank has its own page: hta-graph timeline INPUT --rank N -o FILE.html."
-    )
-    return Section(title, f"What ran when; names in the tables lead here.{others}", template="timeline_part.html")
+def _timeline_section(paths: Mapping[int, CriticalPath], rank: int) -> Section:
+    """Return the lanes of one rank."""
+    several = len(paths) > 1
+    title = words.of_rank(words.TIMELINE, rank if several else None)
+    return Section(title, words.timeline_meaning(several=several), template="timeline_part.html")
 
 
 def steps_section(
-    path: CriticalPath, steps: Sequence[StepRow], whose: str, timeline: TimelinePage | None = None
+    path: CriticalPath, steps: Sequence[StepRow], rank: int | None, timeline: TimelinePage | None = None
 ) -> list[Section]:
-    """Show the steps beside the one that was chosen, where nobody named a window.
-
-    ``whose`` they are is said; rows lead to the timeline that holds them.
-    """
+    """Return the table of steps, where the window was chosen by default; rows link to the timeline that has them."""
     if not path.window.is_default:
         return []
-    chosen = f"{default_lines(path.window, path.graph, steps)[0]}."
+    chosen = words.sentence(str(default_lines(path.window, path.graph, steps)[0]))
     if not steps:
-        return [Section("Which step this is about", chosen)]
+        return [Section(words.STEPS, chosen)]
     rows = [
         {"step": row.step, "iteration_ns": row.iteration_ns, "latency_ns": row.latency_ns, "bound_by": row.bound_by,
-         "held_up_by": None if row.held_up_by is None else f"rank {row.held_up_by}", "outlier": row.outlier or ""}
+         "delayed_by": None if row.held_up_by is None else f"rank {row.held_up_by}", "outlier": row.outlier or ""}
         for row in steps
     ]  # fmt: skip
+    frame = pd.DataFrame(rows)
+    is_job = len(path.graph.rank_graphs) > 1
+    # The iterations of a job tile its run; a latency over all ranks would be a second length of the same step.
+    frame = frame.drop(columns="latency_ns") if is_job else frame
+    frame = frame if frame["outlier"].any() else frame.drop(columns="outlier")
     longest = max(row.path.length_ns for row in steps)
-    bars = [class_bar(row.path.by_bound_ns, longest) for row in steps]
+    bars = [class_bar(row.path.by_bound_ns, longest, page_labels(row.path.graph)) for row in steps]
     links = [timeline.link(row.path.window.start_ns, row.path.window.end_ns) for row in steps] if timeline else []
-    meaning = (
-        f"{chosen} It stands for the run. An iteration goes from the end of the work before the step to that of its "
-        "own, a latency from its start to the end of its last work."
-    )
-    title, notes = f"all steps of {whose}", []
-    if more := len(step_lengths(path.graph)) - len(rows):
-        title = f"{len(rows):,} steps of {whose}"
-        notes = [f"{more:,} usual steps more are not listed; hta-graph critical-path --per-step lists all."]
-    table = SectionTable(title, pd.DataFrame(rows), bars, links)
-    return [Section("Which step this is about", meaning, [table], notes)]
+    hidden = len(step_lengths(path.graph)) - len(rows)
+    notes = [words.steps_left_out(hidden)] if hidden else []
+    table = SectionTable(words.of_rank(words.ALL_STEPS, rank), frame, bars, links)
+    labels = page_labels(path.graph)
+    return [Section(words.STEPS, f"{chosen} {words.STEPS_MEANING}", [table], notes, labels=labels)]
 
 
 def _gpu_sections(
-    scopes: Sequence[Scope], timeline: TimelinePage, slowest: int, parts: Sequence[ReportPart]
+    scopes: Sequence[Scope], timeline: TimelinePage, rank: int, parts: Sequence[ReportPart]
 ) -> list[Section]:
     """Ask all questions about the GPU, or say once that none was recorded."""
     if not any(scope.graph.is_gpu.any() for scope in scopes):
-        return [Section("The GPU", "", notes=[scope.missing() for scope in scopes])]
-    return [part_section(scopes, part, timeline, slowest) for part in parts]
+        return [Section(words.GPU, "", notes=[words.sentence(scope.missing()) for scope in scopes])]
+    return [part_section(scopes, part, timeline, rank) for part in parts]
 
 
-def _unexplained_section(paths: Mapping[int, CriticalPath], timeline: TimelinePage, slowest: int) -> Section:
-    """List the stretches without a cause, and what was repaired or dropped."""
+def _unexplained_section(paths: Mapping[int, CriticalPath], timeline: TimelinePage, rank: int) -> Section:
+    """List the time without a cause, and what was repaired or dropped."""
     shown = ["rank", "length_ns", "reason", "while_in", "before"]
     frame = _longest_unexplained(paths)
     counts = [
-        {"rank": rank, "count": count, "diagnostic": key}
-        for rank, path in paths.items()
+        {"rank": of, "count": count, "diagnostic": key}
+        for of, path in paths.items()
         for key, count in path.graph.diagnostics.items()
         if count
     ]
-    links = sections.time_range_links(frame, slowest, timeline)
+    links = sections.time_range_links(frame, rank, timeline)
     tables = [
-        SectionTable("longest stretches without a cause", frame[shown], links=links),
-        SectionTable(
-            "what was repaired, dropped or left open", pd.DataFrame(counts, columns=["rank", "count", "diagnostic"])
-        ),
+        SectionTable(words.LONGEST_UNEXPLAINED, frame[shown], links=links),
+        SectionTable(words.DIAGNOSTICS, pd.DataFrame(counts, columns=["rank", "count", "diagnostic"])),
     ]
-    notes = [] if len(frame) else [f"Nothing: every nanosecond of {_rank_names(paths)} has a cause."]
-    return Section(
-        "What is unexplained", "Time for which the trace shows no cause, and what was unsound.", tables, notes
-    )
-
-
-def _rank_names(paths: Mapping[int, CriticalPath]) -> str:
-    return "the critical path" if len(paths) == 1 else "the critical paths of the single ranks"
+    notes = [] if len(frame) else [words.NONE_UNEXPLAINED]
+    return Section(words.UNEXPLAINED, words.UNEXPLAINED_MEANING, tables, notes)
 
 
 def _longest_unexplained(paths: Mapping[int, CriticalPath]) -> pd.DataFrame:
-    """Return the longest unexplained stretches of every rank, the longest first."""
+    """Return the longest unexplained intervals of every rank, the longest first."""
     columns = ["start_ns", "end_ns", "length_ns", "reason", "while_in", "before"]
     rows: list[dict[str, Any]] = []
     for rank, path in paths.items():
         found = path.unexplained.assign(length_ns=path.unexplained["end_ns"] - path.unexplained["start_ns"])
         longest = found.nlargest(UNEXPLAINED_LISTED, "length_ns").fillna(
-            {"while_in": "(nothing open)", "before": "the end of the window"}
+            {"while_in": words.NOTHING_OPEN, "before": words.WINDOW_END}
         )
         rows += [{"rank": rank, **{column: getattr(row, column) for column in columns}} for row in longest.itertuples()]
     frame = pd.DataFrame(rows, columns=["rank", *columns])

@@ -1,11 +1,11 @@
-"""The sections that analyses answer: which tables, the bars beside their rows, where rows lead in the timeline.
+"""The sections that analyses answer: which tables, the bars of their rows, the links to the timeline.
 
-A report of several ranks opens with the section of the job.
+A report of a job begins with the section on its critical path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,13 @@ import pandas as pd
 from analyses import catalogue
 from analyses.answer import Answer
 from analyses.display.charts import COLOUR
-from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED
-from analyses.display.labels import class_meanings
-from analyses.report.page_tables import ROWS, Bar, Section, SectionTable, class_bar, time_bar
+from analyses.messages import report as words
+from analyses.report.page_labels import colour_of, page_labels
+from analyses.report.page_tables import MOST_ROWS, Bar, Section, SectionTable, class_bar, time_bar
 from analyses.scope import Scope
 from analyses.window_report import missing_lines
 from hta_graph.arrays import pair_key, summed_by, take_or
-from hta_graph.colours import BOUND_COLOUR
+from hta_graph.colours import IDLE_COLOUR, NEUTRAL_COLOUR, WAITING_COLOUR
 from hta_graph.errors import HtaGraphError
 from hta_graph.gpu_activity import WorkType
 from hta_graph.graph.job_graph import JobGraph
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def time_range_links(frame: pd.DataFrame, rank: int, timeline: TimelinePage) -> list[str]:
-    """Link rows with rank, start_ns and end_ns; those of other ranks lead nowhere."""
+    """Link rows with rank, start_ns and end_ns; those of other ranks have no link."""
     columns = (frame[name].tolist() for name in ("rank", "start_ns", "end_ns"))
     return [timeline.link(start, end) if of == rank else "" for of, start, end in zip(*columns, strict=True)]
 
@@ -49,7 +49,7 @@ def longest_segments(path: CriticalPath, totals: Mapping[str, Any], timeline: Ti
     names = [None if code < 0 else path.graph.names[code] for code in (number >> 32 for number in longest)]
     bounds = [BoundBy(number & 0xFFFFFFFF).label for number in longest]
     piece = dict(zip(zip(names, bounds, strict=True), longest.values(), strict=True))
-    rows = [piece[found] for found in zip(totals["name"][:ROWS], totals["bound_by"][:ROWS], strict=True)]
+    rows = [piece[found] for found in zip(totals["name"], totals["bound_by"], strict=True)]
     indices = take_or(events.index, pieces.event[rows]).tolist()
     return [
         timeline.link(int(pieces.start[row]), int(pieces.end[row]), index if index >= 0 else None)
@@ -107,9 +107,8 @@ def _event_link(scope: Scope, timeline: TimelinePage, row: int) -> str:
     return timeline.link(int(table.start[row]), int(table.end[row]), int(table.index[row]))
 
 
-HIDDEN = "#f3c8a1"
-MIXED = "#7f9aa8"
-"""Of time in which several types of work run."""
+OVERLAPPED = "#f3c8a1"
+"""Overlapped communication: a tint of the color of communication."""
 TYPE_COLOUR = {kind.label: COLOUR[kind.label] for kind in WorkType}
 Links = Callable[[Answer, Scope, "TimelinePage"], list[str]]
 
@@ -118,9 +117,9 @@ Links = Callable[[Answer, Scope, "TimelinePage"], list[str]]
 class ReportTable:
     """A table of an answer: its bars and its links.
 
-    ``parts`` are the columns of times that make a row's bar, each with its heading and colour; ``whole`` is the column
-    that they are parts of, or nothing: then all bars are compared with the largest. Where ``coloured_by`` names a
-    column, a bar has the colour of the type of work that stands in it.
+    ``parts`` are the columns of times that make a row's bar, each with its heading and color; ``whole`` is the column
+    that they are parts of; without one all bars are compared with the largest. Where ``coloured_by`` names a column,
+    a bar has the color of the type of work, class or cause in it.
     """
 
     name: str
@@ -132,9 +131,9 @@ class ReportTable:
 
 @dataclass(frozen=True)
 class ReportPart:
-    """A section that one analysis answers with some of its tables: about every rank, or about the slowest one.
+    """A section that one analysis answers with some of its tables: about every rank, or about the one in detail.
 
-    ``takes_all``: it says nothing about some of a job's ranks.
+    ``takes_all``: it needs all ranks of the job. ``options`` are those of the analysis.
     """
 
     title: str
@@ -143,13 +142,14 @@ class ReportPart:
     tables: tuple[ReportTable, ...]
     every_rank: bool = False
     takes_all: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 PARTS = (
     ReportPart(
-        "Where the GPU's time goes",
+        "GPU time",
         "temporal-breakdown",
-        "Compute, communication and copies that nothing hides, and idle time.",
+        "Compute time, exposed communication and copies, and idle time.",
         (
             ReportTable(
                 "temporal_breakdown",
@@ -157,7 +157,7 @@ PARTS = (
                     "compute_ns": ("compute", COLOUR["compute"]),
                     "exposed_communication_ns": ("exposed communication", COLOUR["communication"]),
                     "exposed_memory_ns": ("exposed memory", COLOUR["memory"]),
-                    "idle_ns": ("idle", COLOUR["idle"]),
+                    "idle_ns": ("idle", IDLE_COLOUR),
                 },
                 "window_ns",
             ),
@@ -165,43 +165,46 @@ PARTS = (
         every_rank=True,
     ),
     ReportPart(
-        "Top kernels",
+        "Kernels",
         "kernel-breakdown",
-        "GPU time by type of work, and the kernels that take most of it; a name leads to its longest run.",
+        "GPU time by type of work, and the kernels with most of it. A name links to its longest run.",
         (
-            ReportTable("kernel_types", {"time_ns": ("time", MIXED)}, coloured_by="kernel_type"),
-            ReportTable("kernels", {"sum_ns": ("sum", MIXED)}, coloured_by="kernel_type", links=longest_run_links),
+            ReportTable("kernel_types", {"time_ns": ("time", NEUTRAL_COLOUR)}, coloured_by="kernel_type"),
+            ReportTable(
+                "kernels", {"sum_ns": ("sum", NEUTRAL_COLOUR)}, coloured_by="kernel_type", links=longest_run_links
+            ),
         ),
+        options={"duration_ratio": 1.0, "num_kernels": MOST_ROWS},
     ),
     ReportPart(
-        "How near it is to the GPU's limits",
+        "Roofline",
         "roofline",
-        "What operators achieve by the shapes that they were given, and where the window goes that is not at the peak.",
+        "What operators achieve for the shapes they were given, and what keeps the window from the peak.",
         (
             ReportTable("roofline"),
-            ReportTable("losses", {"time_ns": ("time", MIXED)}),
+            ReportTable("losses", {"time_ns": ("time", NEUTRAL_COLOUR)}, coloured_by="cause"),
             ReportTable("collective_rates"),
         ),
     ),
     ReportPart(
-        "Why the GPU is idle",
+        "GPU idle time",
         "idle-time",
-        "What each gap between GPU activities waited for.",
+        "The cause of each gap between GPU activities.",
         (
-            ReportTable("idle_time", {"idle_ns": ("idle", COLOUR["idle"])}),
-            ReportTable("waits", {"idle_ns": ("idle", COLOUR["idle"])}),
+            ReportTable("idle_time", {"idle_ns": ("idle", IDLE_COLOUR)}, coloured_by="cause"),
+            ReportTable("waits", {"idle_ns": ("idle", IDLE_COLOUR)}, coloured_by="cause"),
             ReportTable("longest_gaps", links=gap_links),
         ),
     ),
     ReportPart(
-        "Communication and overlap",
+        "Communication overlap",
         "overlap",
-        "How much communication computation hides, and which collectives are exposed.",
+        "How much communication overlaps with compute, and which collectives are exposed.",
         (
             ReportTable(
                 "overlap",
                 {
-                    "overlapped_communication_ns": ("overlapped communication", HIDDEN),
+                    "overlapped_communication_ns": ("overlapped communication", OVERLAPPED),
                     "exposed_communication_ns": ("exposed communication", COLOUR["communication"]),
                 },
             ),
@@ -210,13 +213,13 @@ PARTS = (
         every_rank=True,
     ),
     ReportPart(
-        "Ranks compared",
+        "Collectives",
         "collectives",
-        "Who comes last to each collective, and how long the others wait.",
+        "The rank that arrives last at each collective, and how long the others wait.",
         (
             ReportTable(
                 "ranks",
-                {"wait_ns": ("wait", COLOUR["idle"]), "transfer_ns": ("transfer", COLOUR["communication"])},
+                {"wait_ns": ("wait", WAITING_COLOUR), "transfer_ns": ("transfer", COLOUR["communication"])},
             ),
             ReportTable("collectives", links=collective_links),
         ),
@@ -226,24 +229,25 @@ PARTS = (
     ReportPart(
         "Launches",
         "launch-stats",
-        "How long launch calls take, and how long their kernels then wait.",
+        "The duration of launch calls, and the delay until their kernels start.",
         (ReportTable("launch_stats"),),
     ),
 )
 
 
-def part_section(scopes: Sequence[Scope], part: ReportPart, timeline: TimelinePage, slowest: int) -> Section:
-    """Ask one analysis; what it cannot answer is said on the page."""
-    scope = next(scope for scope in scopes if scope.rank == slowest)
+def part_section(scopes: Sequence[Scope], part: ReportPart, timeline: TimelinePage, rank: int) -> Section:
+    """Ask one analysis; an error is printed on the page."""
+    scope = next(scope for scope in scopes if scope.rank == rank)
     chosen = scopes if part.every_rank else [scope]
-    title = part.title if len(chosen) == len(scopes) else f"{part.title}, rank {slowest}"
+    title = part.title if len(chosen) == len(scopes) else words.of_rank(part.title, rank)
     try:
-        found = catalogue.analysis(part.analysis).answer(chosen).on_command_line()
+        found = catalogue.analysis(part.analysis).answer(chosen, **part.options).on_command_line()
     # One analysis that cannot answer must not cost the reader all the others.
     except HtaGraphError as error:
-        return Section(title, part.meaning, notes=[str(error)])
+        return Section(title, part.meaning, notes=[words.sentence(str(error))])
     tables = [_section_table(shown, found, scope, timeline) for shown in part.tables if len(found.tables[shown.name])]
-    return Section(title, part.meaning, tables, [*found.headline, *found.closing])
+    notes = [words.sentence(line) for line in (*found.headline, *found.closing) if not words.is_about_options(line)]
+    return Section(title, part.meaning, tables, notes, labels=page_labels(scope.graph))
 
 
 def _section_table(shown: ReportTable, found: Answer, scope: Scope, timeline: TimelinePage) -> SectionTable:
@@ -251,11 +255,11 @@ def _section_table(shown: ReportTable, found: Answer, scope: Scope, timeline: Ti
     frame = found.tables[shown.name]
     links = shown.links(found, scope, timeline) if shown.links else []
     if len(shown.parts) == 1:
-        # What is drawn as one bar stands in the order of bars: the first rows are all that is seen at first.
+        # Rows are in the order of their bars: at first a reader sees the first ones only.
         order = np.argsort(-frame[next(iter(shown.parts))].to_numpy(), kind="stable")
         frame, links = frame.iloc[order].reset_index(drop=True), [links[at] for at in order] if links else []
-    keys = {f"{words} ms": colour for words, colour in shown.parts.values()} if len(shown.parts) > 1 else {}
-    return SectionTable(found.title_of(shown.name), frame, _row_bars(shown, frame), links, keys=keys)
+    keys = {f"{label} ms": colour for label, colour in shown.parts.values()} if len(shown.parts) > 1 else {}
+    return SectionTable(words.capitalized(found.title_of(shown.name)), frame, _row_bars(shown, frame), links, keys=keys)
 
 
 def _row_bars(shown: ReportTable, frame: pd.DataFrame) -> list[Bar]:
@@ -268,8 +272,8 @@ def _row_bars(shown: ReportTable, frame: pd.DataFrame) -> list[Bar]:
     return [
         time_bar(
             [
-                (words, int(ns), TYPE_COLOUR.get(kind, colour))
-                for ns, (words, colour) in zip(row, shown.parts.values(), strict=True)
+                (label, int(ns), TYPE_COLOUR.get(kind) or colour_of(str(kind)) or colour)
+                for ns, (label, colour) in zip(row, shown.parts.values(), strict=True)
             ],
             of,
         )
@@ -277,44 +281,35 @@ def _row_bars(shown: ReportTable, frame: pd.DataFrame) -> list[Bar]:
     ]
 
 
-CAUSES_LISTED = 10
-
-
-def job_section(path: CriticalPath, causes: pd.DataFrame | None = None, drawn: Collection[str] = ()) -> Section:
-    """Show the path of a job through its ranks.
+def job_section(path: CriticalPath, causes: pd.DataFrame | None = None, drawn: Sequence[CriticalPath] = ()) -> Section:
+    """Return the section on the path of a job through its ranks.
 
     Args:
         path: the job's.
-        causes: the table of what ranks made others wait with, the largest first, whose first rows are shown.
-        drawn: classes whose colours the page explains too, though no time on the path is of them.
+        causes: the table of the causes of waiting, the largest first.
+        drawn: paths whose colors the page explains, too.
     """
-    tables = [_class_table(path, drawn), *_rank_tables(path), _event_table(path)]
+    tables = [class_table(path, words.TIME_BY_CLASS, [path, *drawn]), *_rank_tables(path), _event_table(path)]
     if causes is not None:
-        tables.append(SectionTable("what the others wait for", causes.head(CAUSES_LISTED)))
-    times = len(crossings(path))
-    meaning = (
-        "The chain of work through all ranks that decided how long the job took; its parts add up to the window. "
-        "Where ranks meet it goes on at the one that came last, so that waiting for others is not on it. "
-        f"It goes from rank to rank {'once' if times == 1 else f'{times:,} times'}."
-    )
-    notes = [f"{line[0].upper()}{line[1:]}." for line in missing_lines(path.window)]
-    return Section("Critical path of the job", meaning, tables, notes)
+        tables.append(SectionTable(words.WAIT_CAUSES, causes))
+    notes = [words.sentence(line) for line in missing_lines(path.window)]
+    meaning = words.job_path_meaning(len(crossings(path)))
+    return Section(words.JOB_PATH, meaning, tables, notes, labels=page_labels(path.graph))
 
 
-def _class_table(path: CriticalPath, drawn: Collection[str]) -> SectionTable:
-    """List the classes, longest first."""
-    meanings, length = class_meanings(path.graph), max(path.length_ns, 1)
-    shown = ((bound, ns) for bound, ns in path.by_bound_ns.items() if ns or bound in drawn)
-    found = sorted(shown, key=lambda item: -item[1])
+def class_table(path: CriticalPath, title: str, drawn: Sequence[CriticalPath]) -> SectionTable:
+    """List the classes of all paths that are drawn, with the times of one, longest first: the legend of the page."""
+    meanings, length = page_labels(path.graph, meanings=True), max(path.length_ns, 1)
+    found = [(bound, ns) for bound, ns in path.by_bound_ns.items() if any(other.by_bound_ns[bound] for other in drawn)]
     rows = [
-        {"class": bound, "time_ns": ns, "path_share": ns / length, "meaning": meanings[bound]} for bound, ns in found
+        {"class": bound, "time_ns": ns, "path_share": ns / length, "meaning": meanings[bound]}
+        for bound, ns in sorted(found, key=lambda item: -item[1])
     ]
-    title = "time on the job's path by class"
-    return SectionTable(title, pd.DataFrame(rows), colours=[BOUND_COLOUR[bound] for bound, _ in found])
+    return SectionTable(title, pd.DataFrame(rows))
 
 
 def _rank_tables(path: CriticalPath) -> list[SectionTable]:
-    """List the ranks: the path's time there, how long the job waited for each alone; of many the most, and hosts."""
+    """List the ranks: the time of the path on each, and how long the job waited for it alone; and the hosts."""
     parts, classes, pieces = path.graph.rank_graphs, len(BoundBy), path.segment_table
     sums = summed_by(pieces.part.astype("int64") * classes + pieces.bound, pieces.length, len(parts) * classes)
     by_class = sums.reshape(-1, classes)
@@ -325,36 +320,33 @@ def _rank_tables(path: CriticalPath) -> list[SectionTable]:
         "time_ns": by_class.sum(axis=1),
         "others_wait_ns": [held.total for held in held_up_by(path)],
     })  # fmt: skip
-    title = "time on the job's path by rank, and for how long all others wait"
-    if len(rows) <= MANY_RANKS:
-        return [_with_bars(title, rows.drop(columns="host"), by_class)]
-    most = rows.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable").head(RANKS_LISTED)
-    title = f"{title}; the {RANKS_LISTED} of {len(rows):,} ranks with most of it"
-    if not hosts:
-        return [_with_bars(title, most.drop(columns="host"), by_class[most.index])]
-    return [_with_bars(title, most, by_class[most.index]), _host_table(rows)]
+    passed = rows[(rows["time_ns"] > 0) | (rows["others_wait_ns"] > 0)]
+    most = passed.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable")
+    table = most if hosts else most.drop(columns="host")
+    tables = [_with_bars(words.TIME_BY_RANK, table, by_class[most.index], page_labels(path.graph))]
+    return [*tables, _host_table(rows)] if len(set(hosts.values())) > 1 else tables
 
 
-def _with_bars(title: str, rows: pd.DataFrame, by_class: np.ndarray[Any, Any]) -> SectionTable:
-    """Draw beside each row what its time is made of; all bars have one scale."""
+def _with_bars(
+    title: str, rows: pd.DataFrame, by_class: np.ndarray[Any, Any], labels: Mapping[str, str]
+) -> SectionTable:
+    """Draw the classes of each row's time; all bars have one scale."""
     longest = int(rows["time_ns"].max())
-    told = [{bound.label: int(ns) for bound, ns in zip(BoundBy, own, strict=True)} for own in by_class]
-    return SectionTable(title, rows, [class_bar(own, longest) for own in told])
+    times = [{bound.label: int(ns) for bound, ns in zip(BoundBy, own, strict=True)} for own in by_class]
+    return SectionTable(title, rows, [class_bar(own, longest, labels) for own in times])
 
 
 def _host_table(rows: pd.DataFrame) -> SectionTable:
     """Add up ranks by host."""
     by_host = rows.groupby("host", sort=False)
     sums = by_host[["time_ns", "others_wait_ns"]].sum().assign(ranks=by_host.size())
-    most = sums.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable").head(RANKS_LISTED)
-    title = "time on the job's path by host"
-    more = f"; the {RANKS_LISTED} of {len(sums):,} hosts with most of it" if len(sums) > len(most) else ""
-    return SectionTable(title + more, most.reset_index()[["host", "ranks", "time_ns", "others_wait_ns"]])
+    most = sums.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable")
+    return SectionTable(words.TIME_BY_HOST, most.reset_index()[["host", "ranks", "time_ns", "others_wait_ns"]])
 
 
 def _event_table(path: CriticalPath) -> SectionTable:
     """List what takes most of the path."""
-    frame = pd.DataFrame(path.event_totals()).fillna({"name": "(nothing recorded)"})
+    frame = pd.DataFrame(path.event_totals()).fillna({"name": words.NO_RECORD})
     frame["path_share"] = frame["time_ns"] / max(path.length_ns, 1)
     columns = ["time_ns", "path_share", "calls", "rank", "bound_by", "name"]
-    return SectionTable("what to look at first, of all ranks", frame[columns])
+    return SectionTable(words.LARGEST_ITEMS, frame[columns])

@@ -1,6 +1,6 @@
 """timeline: the lanes of a window with the critical path through them, as a page of its own or as a part of one.
 
-A scene is lanes, the tracks in them and the bars on these; a page carries it as packed columns.
+A scene consists of lanes, their tracks and the bars on these; a page holds it as packed columns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import numpy as np
 
 from analyses.display.labels import MEANING, SHORT
 from analyses.display.page import page_of
-from analyses.display.text_layout import clipped, duration_text
+from analyses.display.text_layout import clipped, duration_text, percent
+from analyses.messages import timeline as words
+from analyses.report.page_labels import page_labels
 from analyses.report.page_tables import Bar, class_bar
 from hta_graph.arrays import distinct, first_of_runs, take_or
 from hta_graph.colours import BOUND_COLOUR, EVENT_COLOUR, PATH_COLOUR
@@ -47,9 +49,9 @@ def packed_text(head: Mapping[str, Any], columns: Sequence[Ints]) -> str:
     Inside the base64 and the zlib stream: the length of the head (4 bytes, little-endian), the head as JSON, and the
     columns one after the other as :func:`varints`. The same input gives the same text.
     """
-    # Names from a trace stand in here only, as base64: no name can end the page's script or begin one.
-    said = json.dumps(head, separators=(",", ":")).encode()
-    pieces = [len(said).to_bytes(HEAD_BYTES, "little"), said, *map(varints, columns)]
+    # Names from a trace are here only, as base64: no name can end the page's script or begin one.
+    text = json.dumps(head, separators=(",", ":")).encode()
+    pieces = [len(text).to_bytes(HEAD_BYTES, "little"), text, *map(varints, columns)]
     return base64.b64encode(zlib.compress(b"".join(pieces), 9)).decode()
 
 
@@ -85,16 +87,16 @@ def zigzag(values: Ints) -> Ints:
 ON_LANES = BAR_GROUPS.index("path")
 
 DEEPEST = 12
-"""How many tracks a lane has at most; what is nested deeper is left out."""
+"""The most tracks of a lane; deeper nested events are left out."""
 MOST_RANKS = 8
-"""Of how many ranks a page of a job shows the lanes."""
+"""The most ranks whose lanes a page of a job shows."""
 MOST_LANES = 1_000
-"""How many threads and streams a page shows: more of them no one looks at, and their labels alone fill it."""
+"""The most threads and streams that a page shows; the labels of more would fill it."""
 
 
 @dataclass(frozen=True)
 class Lane:
-    """A thread or stream: its label, and how many tracks its events need."""
+    """A thread or stream: its label, and the number of tracks that its events need."""
 
     label: str
     depth: int
@@ -179,29 +181,22 @@ def _lane_bars(path: CriticalPath, track: Ints, shown: Bools) -> TimelineBars:
     return bars.take((lane >= 0) & shown[lane])
 
 
-ROWS, BYTES = 320_000, 780_000
-"""How many bars a page holds at most, and how many bytes they may take: it stays below 1 MB and opens within 1 s."""
+ROWS, BYTES = 320_000, 700_000
+"""The most bars of a page, and the most bytes of these: it stays below 1 MB and opens within 1 s."""
 STEPS, ROWS_OF_STEPS = 12, 60_000
-"""How many steps a page holds at most, and with how many bars in all; the step that is asked for has all it needs."""
+"""The most steps of a page, and the most bars of all of them together; the chosen step has all bars that it needs."""
 NAME_SIZE = 120
 SCRIPTS = ("timeline_data.js", "timeline_view.js", "timeline_input.js")
 
-EVENT_WORDS = {
-    "cpu_op": "operator",
-    "runtime": "runtime call",
-    "memcpy": "copy",
-    "memset": "memory set",
-    "waiting": "waiting for other ranks",
-}
 COLOUR_OF = {**BOUND_COLOUR, **EVENT_COLOUR, "path": PATH_COLOUR}
 
 
 @dataclass(frozen=True)
 class EmbeddedStep:
-    """A window that the page can turn to: its name, what bounds it, its classes as a bar."""
+    """A window that the page can show: its name, a summary, its classes as a bar."""
 
     label: str
-    said: str
+    summary: str
     bar: Bar
 
 
@@ -238,12 +233,13 @@ class TimelinePage:
             title=self._title,
             file=clipped(self._path.graph.path.name, NAME_SIZE),
             timeline=self,
+            words=words,
             class_legend=self.class_legend,
         )
 
     @property
     def chosen(self) -> int:
-        """The place of the path that was asked for among those carried."""
+        """The index of the chosen path among those of the page."""
         return next(at for at, path in enumerate(self._paths) if path is self._path)
 
     @property
@@ -252,7 +248,7 @@ class TimelinePage:
         return min(p.window.start_ns for p in self._paths), max(p.window.end_ns for p in self._paths)
 
     def link(self, start_ns: int, end_ns: int, event_index: int | None = None) -> str:
-        """Return the address of a stretch of time in the page; empty where the page does not hold it."""
+        """Return the address of a time range in the page; empty where the page does not hold it."""
         first, last = self.span
         if start_ns > end_ns or start_ns < first or end_ns > last:
             return ""
@@ -262,15 +258,16 @@ class TimelinePage:
 
     @cached_property
     def steps(self) -> list[EmbeddedStep]:
-        """The windows that the page can turn to."""
+        """The windows that the page can show."""
         found = []
         for path in self._paths:
             bound, ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
-            said = (
-                f"{clipped(path.window.label, 60)}: {duration_text(path.length_ns)}, of which {duration_text(ns)} "
-                f"{SHORT[bound]}; {path.coverage:.1%} explained"
-            )
-            found.append(EmbeddedStep(clipped(path.window.label, 60), said, class_bar(path.by_bound_ns)))
+            name, labels = clipped(path.window.label, 60), page_labels(path.graph)
+            summary = words.step_summary(
+                path.window, path.graph, length=duration_text(path.length_ns), bound=labels[bound],
+                bound_share=percent(ns / max(path.length_ns, 1)), explained=percent(path.coverage),
+            )  # fmt: skip
+            found.append(EmbeddedStep(name, summary, class_bar(path.by_bound_ns, labels=labels)))
         return found
 
     def _scene_that_fits(self, limit: int) -> tuple[Scene, str]:
@@ -285,50 +282,39 @@ class TimelinePage:
 
     @property
     def notes(self) -> list[str]:
-        """What the page does not show one by one."""
+        """What the page merges or leaves out."""
         scene, notes = self.scene, []
         if scene.resolution_ns:
-            notes.append(
-                f"To keep the page small, rows shorter than {duration_text(scene.resolution_ns)} are merged with their "
-                f"neighbours of the same kind: {scene.rows:,} rows became {len(scene.bars):,}."
-            )
+            notes.append(words.merged(duration_text(scene.resolution_ns), scene.rows, len(scene.bars)))
         ranks = len(self._path.graph.rank_graphs)
         if len(scene.ranks) < ranks:
-            shown = ", ".join(map(str, scene.ranks))
-            notes.append(
-                f"Lanes of {len(scene.ranks)} of {ranks:,} ranks are drawn ({shown}): those that the path runs on "
-                "longest, then the lowest."
-            )
+            notes.append(words.ranks_shown(scene.ranks, ranks))
         if scene.lanes_left:
-            every = len(scene.lanes) + scene.lanes_left
-            notes.append(
-                f"{len(scene.lanes):,} of {every:,} threads and streams are drawn: those that the path runs on "
-                "longest, then the busiest."
-            )
+            notes.append(words.lanes_shown(len(scene.lanes), len(scene.lanes) + scene.lanes_left))
         if scene.too_deep:
-            notes.append(f"{scene.too_deep:,} events that are nested too deep are left out.")
+            notes.append(words.too_deep(scene.too_deep))
         return notes
 
     @property
     def class_legend(self) -> list[LegendEntry]:
         """The classes that occur on the paths."""
         found = {bound: sum(path.by_bound_ns[bound] for path in self._paths) for bound in MEANING}
-        return [LegendEntry(BOUND_COLOUR[b], SHORT[b], f"{b}: {MEANING[b]}") for b, ns in found.items() if ns]
+        labels, meanings = page_labels(self._path.graph), page_labels(self._path.graph, meanings=True)
+        return [LegendEntry(BOUND_COLOUR[b], labels[b], meanings[b]) for b, ns in found.items() if ns]
 
     @property
     def event_legend(self) -> list[LegendEntry]:
         """The kinds of events that occur."""
         used = set(distinct(self.scene.bars.group).tolist())
         kinds = [name for number, name in enumerate(BAR_GROUPS) if number in used and name in EVENT_COLOUR]
-        entries = [LegendEntry(EVENT_COLOUR[name], EVENT_WORDS.get(name, name)) for name in kinds]
-        return [*entries, LegendEntry(PATH_COLOUR, "where the critical path runs")]
+        entries = [LegendEntry(EVENT_COLOUR[name], words.EVENT_LABELS.get(name, name)) for name in kinds]
+        return [*entries, LegendEntry(PATH_COLOUR, words.PATH_LINE)]
 
     @property
     def _title(self) -> str:
         rank = self._path.graph.rank
         ranks = len(self._path.graph.rank_graphs)
-        of_whom = f", {ranks:,} ranks" if ranks > 1 else f", rank {rank}" if rank is not None else ""
-        return f"Timeline of {clipped(self._path.window.label, 60)}{of_whom}"
+        return words.page_title(clipped(self._path.window.label, 60), ranks, rank)
 
 
 def timeline_page(path: CriticalPath, steps: Sequence[StepRow] = (), *, limit: int = ROWS) -> TimelinePage:
@@ -336,20 +322,20 @@ def timeline_page(path: CriticalPath, steps: Sequence[StepRow] = (), *, limit: i
 
     Args:
         path: a critical path.
-        steps: the steps of its trace, at least those of ``steps_on_page``; the page can also turn to those around
+        steps: the steps of its trace, at least those of ``steps_on_page``; the page can also show those around
             the path's that fit.
-        limit: about how many bars the page holds; of more the shortest are merged, and the page says so.
+        limit: about how many bars the page holds; beyond it the shortest are merged, and the page reports it.
 
     Raises:
         UsageError: the limit is below 1.
     """
     if limit < 1:
-        raise UsageError(f"a timeline of at most {limit} bars shows nothing")
+        raise UsageError(f"a timeline needs at least 1 bar, not {limit}")
     return TimelinePage(path, steps, limit)
 
 
 def steps_on_page(path: CriticalPath) -> set[int]:
-    """Return the numbers of the steps to which a page about a step may turn."""
+    """Return the numbers of the steps that a page about a step can show."""
     return set() if path.window.step is None else neighbouring_steps(path.graph, path.window.step, STEPS)
 
 
@@ -361,7 +347,7 @@ def _embedded_paths(path: CriticalPath, steps: Sequence[StepRow]) -> list[Critic
     if at is None:
         return [path]
     low, high, found = at, at, [path]
-    # Outwards from the chosen step, on both sides in turn: what is carried has no holes.
+    # Outwards from the chosen step, on both sides in turn: the steps of a page have no holes.
     while len(found) < min(len(steps), STEPS):
         later = high + 1 < len(steps) and (high - at <= at - low or low == 0)
         tried = [*found, steps[high + 1].path] if later else [steps[low - 1].path, *found]
@@ -390,7 +376,7 @@ def _packed_scene(scene: Scene, base: int, chosen: int) -> str:
         "chosen": chosen,
         "windows": [[p.window.start_ns - base, p.window.end_ns - base] for p in scene.paths],
         "lanes": [[clipped(lane.label, NAME_SIZE), lane.depth] for lane in scene.lanes],
-        "groups": [[EVENT_WORDS.get(name, SHORT.get(name, name)), COLOUR_OF[name]] for name in BAR_GROUPS],
+        "groups": [[words.EVENT_LABELS.get(name, SHORT.get(name, name)), COLOUR_OF[name]] for name in BAR_GROUPS],
         "classes": len(BoundBy),
         "names": [clipped(names[code], NAME_SIZE) or "(no name)" for code in used.tolist()],
         "series": [column.tolist() for column in (column.astype(np.int64) for column in columns)],

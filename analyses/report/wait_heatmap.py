@@ -1,7 +1,7 @@
-"""The section on who waits for whom: the worst ranks, hosts and groups, and a picture of when each rank waits.
+"""The section on waiting: the ranks that cause it, hosts and groups, and a picture of when each rank waits.
 
 rank 0     ▓▓▓▓░░        ▓▓▓▓
-rank 1        ░░░░          ▓     one image: a page may hold 100,000 pixels, but not so many shapes
+rank 1        ░░░░          ▓     one image: 100,000 shapes would be too many for a page
            0 ms              4
 """
 
@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED, worst_and_typical
+from analyses.display.dataframe_text import MANY_RANKS, worst_and_typical
 from analyses.display.sentence_format import brief_share
+from analyses.messages import report as words
 from analyses.report.page_tables import Bar, Section, SectionTable, class_bar
+from hta_graph.colours import WAITING_COLOUR
 from hta_graph.model import BoundBy
 
 if TYPE_CHECKING:
@@ -30,19 +32,18 @@ if TYPE_CHECKING:
 WIDTH, LEFT, RIGHT, TOP = 1000, 130, 985, 8
 """Of the picture and of the pixels in it, in units of the picture."""
 HEIGHT = 400
-"""What rows fill together if they are no more than that; each takes a unit at least."""
+"""The height of all rows together, if each has at least one unit."""
 BELOW = 62
-COLOUR = (0x5A, 0x4F, 0xCF)
-"""A colour that is no class's."""
+COLOUR = tuple(bytes.fromhex(WAITING_COLOUR[1:]))
 LEVELS = 255
 TICKS = 8
 LEAST_SHARE = 1e-4
-"""A picture without waiting is empty, not full."""
+"""The smallest share that the full color can mean: a picture without waiting is empty."""
 
 
 @dataclass(frozen=True)
 class HeatmapTick:
-    """A tick of an axis: where it is and what it says."""
+    """A tick of an axis: its place and its label."""
 
     at: float
     text: str
@@ -50,7 +51,7 @@ class HeatmapTick:
 
 @dataclass(frozen=True)
 class HeatmapRow:
-    """A rank, or a band of ranks: where its row begins and what it says where the pointer is."""
+    """A rank, or a band of ranks: where its row begins, and its tooltip."""
 
     at: float
     text: str
@@ -58,7 +59,7 @@ class HeatmapRow:
 
 @dataclass(frozen=True)
 class WaitHeatmap:
-    """A picture: its size, its pixels as the address of an image, its axes, the share that the full colour means."""
+    """A picture: its size, its pixels as the address of an image, its axes, the share that the full color means."""
 
     height: int
     bottom: int
@@ -100,7 +101,7 @@ def _rows(waiting: pd.DataFrame, row_height: int) -> list[HeatmapRow]:
     return [
         HeatmapRow(
             TOP + row_height * at,
-            f"{name}: waits {brief_share(mean)} of the time" + (f", most from {begin:,.3f} ms on" if mean else ""),
+            words.waits_of_rank(str(name), brief_share(mean), f"{begin:,.3f} ms" if mean else ""),
         )
         for at, (name, mean, begin) in enumerate(zip(*columns, strict=True))
     ]
@@ -130,9 +131,9 @@ def _ticks_down(names: Sequence[str], row_height: int) -> list[HeatmapTick]:
 
 
 def _png_of_levels(levels: np.ndarray[Any, Any]) -> bytes:
-    """Return an image of one colour whose pixels are as opaque as they say, so that it suits light and dark."""
+    """Return an image of one color whose pixels are as opaque as their levels, so that it suits light and dark."""
     height, width = levels.shape
-    # Before each row stands which filter it has: none.
+    # Each row begins with the number of its filter: none.
     rows = np.pad(levels, ((0, 0), (1, 0))).tobytes()
     return b"".join([
         b"\x89PNG\r\n\x1a\n",
@@ -148,64 +149,48 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-TITLE = "Who waits for whom"
-MEANING = (
-    "Each wait is charged to what the late rank did more of since the two last met, also where others passed it on "
-    "(caused); all waiting in a collective counts for the rank that came last to it (wait caused)."
-)
 BY_RANK = ["rank", "scope"]
 
 
 @dataclass(frozen=True)
 class WaitSection(Section):
-    """A section with a picture of when ranks wait, where there are many, and what is to be said of its numbers."""
+    """A section with a picture of when ranks wait, where there are many, and a note on its numbers."""
 
     figure: WaitHeatmap | None = None
     figure_title: str = ""
-    said: str = ""
+    closing: str = ""
 
 
 def wait_section(waiting: Answer, together: Answer) -> Section:
-    """Show the waiting of all ranks.
+    """Return the section on the waiting of all ranks.
 
     Args:
-        waiting: what ``stragglers`` answers.
-        together: what ``collectives`` answers about the same stretches.
+        waiting: the answer of ``stragglers``.
+        together: the answer of ``collectives`` about the same windows.
     """
     caused, charged = waiting.tables["stragglers"], waiting.tables["causes"]
     tables = [
         _rank_table(caused, charged, together.tables["ranks"]),
-        _first_rows("hosts", waiting.tables["hosts"], "caused_ns"),
-        _first_rows("groups by what they are for", together.tables["group_kinds"], "waited_ns"),
-        _first_rows("groups", together.tables["groups"], "waited_ns"),
+        _largest_first(words.HOSTS, waiting.tables["hosts"], "caused_ns"),
+        _largest_first(words.GROUP_KINDS, together.tables["group_kinds"], "waited_ns"),
+        _largest_first(words.GROUPS, together.tables["groups"], "waited_ns"),
     ]
     ranks = caused["rank"].nunique()
     drawn = waiting.drawn.get("waiting", pd.DataFrame())
-    told = [f"{text[0].upper()}{text[1:]}." for text in waiting.opening]
-    meaning = " ".join([*told, MEANING])
     return WaitSection(
-        TITLE,
-        meaning,
+        words.WAITING,
+        words.WAITING_MEANING,
         tables,
+        notes=[words.sentence(str(line)) for line in waiting.opening],
         template="waiting_part.html",
         figure=wait_heatmap(drawn) if len(drawn) else None,
-        figure_title=_figure_title(ranks, len(drawn)) if len(drawn) else "",
-        said="".join(f"{text[0].upper()}{text[1:]}. " for text in waiting.closing),
+        figure_title=words.waiting_figure(ranks, -(-ranks // len(drawn))) if len(drawn) else "",
+        closing=" ".join(words.sentence(line) for line in waiting.closing if not words.is_about_options(line)),
     )
 
 
-def _figure_title(ranks: int, rows: int) -> str:
-    """Name the picture.
-
-    >>> _figure_title(64, 64), _figure_title(1024, 512)
-    ('when each of 64 ranks waits for others', 'when each of 1,024 ranks waits for others, 2 ranks a row')
-    """
-    together = -(-ranks // rows)
-    return f"when each of {ranks:,} ranks waits for others" + (f", {together} ranks a row" if together > 1 else "")
-
-
 def _rank_table(caused: pd.DataFrame, charged: pd.DataFrame, own: pd.DataFrame) -> SectionTable:
-    """List the ranks that cause most waiting, of many also what is typical; bars are classes of what they did."""
+    """List the ranks that cause most waiting, of many also typical values; bars are the classes of the causes."""
     by_class = charged.pivot_table("caused_ns", BY_RANK, "bound_by", aggfunc="sum", fill_value=0)
     frame = caused[[*BY_RANK, "times_last", "wait_caused_ns"]].merge(
         own[[*BY_RANK, "wait_ns", "transfer_ns"]], on=BY_RANK, how="left"
@@ -213,13 +198,14 @@ def _rank_table(caused: pd.DataFrame, charged: pd.DataFrame, own: pd.DataFrame) 
     of_rows = by_class.reindex(pd.MultiIndex.from_frame(frame[BY_RANK]), fill_value=0)
     frame.insert(len(BY_RANK), "caused_ns", of_rows.sum(axis=1).to_numpy(np.int64))
     frame = frame.sort_values("caused_ns", ascending=False, kind="stable", ignore_index=True)
-    title = "what ranks make others wait with, and how long they wait"
+    title = words.WAITING_BY_RANK
     if len(frame) > MANY_RANKS:
+        every = frame["rank"].nunique()
         frame, hidden = worst_and_typical(frame, "caused_ns")
-        title = f"{title}; {hidden:,} ranks more are not listed"
+        title = words.worst_ranks(every - hidden, every)
     longest = int(frame["caused_ns"].max()) if len(frame) else 0
-    told = {key: dict(zip(by_class, row, strict=True)) for key, *row in by_class.itertuples(name=None)}
-    bars = [_class_bar(told.get(key, {}), longest) for key in zip(frame["rank"], frame["scope"], strict=True)]
+    times = {key: dict(zip(by_class, row, strict=True)) for key, *row in by_class.itertuples(name=None)}
+    bars = [_class_bar(times.get(key, {}), longest) for key in zip(frame["rank"], frame["scope"], strict=True)]
     return SectionTable(title, frame, bars)
 
 
@@ -227,8 +213,6 @@ def _class_bar(times: Mapping[Hashable, int], longest: int) -> Bar:
     return class_bar({bound.label: int(times.get(bound.label, 0)) for bound in BoundBy}, longest)
 
 
-def _first_rows(title: str, frame: pd.DataFrame, by: str) -> SectionTable:
-    """Show the first rows of a table, which stands in order of waiting."""
-    hidden = len(frame) - RANKS_LISTED
-    most = frame.sort_values(by, ascending=False, kind="stable").head(RANKS_LISTED)
-    return SectionTable(f"{title}; the {RANKS_LISTED} of {len(frame):,} with most" if hidden > 0 else title, most)
+def _largest_first(title: str, frame: pd.DataFrame, by: str) -> SectionTable:
+    """Return a table in order of waiting."""
+    return SectionTable(title, frame.sort_values(by, ascending=False, kind="stable"))

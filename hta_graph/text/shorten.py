@@ -57,6 +57,18 @@ def suggest_known(word: str, known: Collection[str]) -> str:
     return f"{f'did you mean {close[0]}? There' if close else 'there'} are: {', '.join(known)}"
 
 
+def suggest_number(number: int, known: Collection[int], most: int = 12) -> str:
+    """Say which numbers there are for somebody who gave another one: the nearest one, and the first ones.
+
+    >>> suggest_number(7, [4, 5, 6]), suggest_number(1, range(3, 9), 2)
+    ('did you mean 6? There are: 4, 5, 6', 'did you mean 3? There are: 3, 4 and 4 more')
+    """
+    ordered = sorted(known)
+    nearest = min(ordered, key=lambda other: abs(other - number))
+    rest = f" and {len(ordered) - most:,} more" if len(ordered) > most else ""
+    return f"did you mean {nearest}? There are: {', '.join(map(str, ordered[:most]))}{rest}"
+
+
 def short_name(name: str) -> str:
     """Shorten a name: a C++ kernel to its function and distinctive part, a Python frame to its file's name.
 

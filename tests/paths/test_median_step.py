@@ -116,9 +116,10 @@ def test_the_answer_names_the_default_and_shows_the_steps(capsys: pytest.Capture
     assert [row["step"] for row in found["steps"]] == [1, 2, 3, 4]
     assert "steps" not in command_json(capsys, "critical-path", path, "--step", "2")
     _, out, _ = run_command(capsys, "critical-path", path)
-    assert "ProfilerStep#3 is the median of 3 of 4 steps (the first is left out); --step N asks about another" in out
+    assert "ProfilerStep#3 is the median of 3 of 4 steps (the first is excluded); use --step N for another." in out
     assert "ProfilerStep#3: latency 0.110 ms, from its start to the end of its last work" in out
-    assert "  iteration 0.110 ms, from the end of the work before it to that of its own; 0.110 ms on the CPU" in out
+    tiles = "from the end of the previous step's work to the end of this step's work"
+    assert f"  iteration 0.110 ms, {tiles}; 0.110 ms on the CPU" in out
     _, _, err = run_command(capsys, "render", path, "--path", "-o", tmp_path / "path.dot")
     assert "ProfilerStep#3 is the median of 3 of 4 steps" in err
     _, out, _ = run_command(capsys, "diff", path, path)
@@ -130,7 +131,7 @@ def test_the_answer_names_the_default_and_shows_the_steps(capsys: pytest.Capture
 
 def test_a_run_without_a_gpu_is_told_as_such(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     _, out, _ = run_command(capsys, "critical-path", steps_of(90, 100, 110, gpu=False).write(tmp_path / "trace.json"))
-    assert "ProfilerStep#2: 0.100 ms on the CPU; the trace holds no GPU work" in out.splitlines()
+    assert "ProfilerStep#2: 0.100 ms on the CPU; no GPU activity in the trace" in out.splitlines()
     assert "GPU 0" not in out
 
 
@@ -144,9 +145,9 @@ def test_without_steps_the_repeated_annotation_is_offered(capsys: pytest.Capture
     path = trace.write(tmp_path / "trace.json")
     _, out, _ = run_command(capsys, "critical-path", path)
     assert (
-        "no steps in this trace, so the window is all of it; one of 3 × execute_model: --annotation execute_model"
-        in out
-    )
+        "No profiler steps in this trace; the whole trace is analyzed. "
+        "Use --annotation execute_model --instance I for one of 3 × execute_model.\n"
+    ) in out
     assert command_json(capsys, "critical-path", path)["steps"] == []
 
 
@@ -160,13 +161,11 @@ def test_annotations_that_differ_by_numbers_are_offered_as_an_expression(
         trace.op("aten::mm", at + 5, at + 80)
     path = trace.write(tmp_path / "trace.json")
     _, out, _ = run_command(capsys, "critical-path", path)
-    offer = next(line for line in out.splitlines() if "no steps" in line).rpartition("; ")[2]
-    assert offer == (
-        "one of 3 × execute_context_#(sq#+#): "
-        "--annotation 'execute_context_\\d+\\(sq\\d+\\+\\d+\\)' --regex --instance I"
-    )
-    flags = [*shlex.split(offer.partition(": ")[2])[:-1], "2"]
-    assert command_json(capsys, "critical-path", path, *flags)["window"]["start_ns"] == 300_000
+    offer = next(line for line in out.splitlines() if "No profiler steps" in line).partition("Use ")[2]
+    flags, _, what = offer.partition(" for one of ")
+    assert what == "3 × execute_context_#(sq#+#)."
+    assert flags == "--annotation 'execute_context_\\d+\\(sq\\d+\\+\\d+\\)' --regex --instance I"
+    assert command_json(capsys, "critical-path", path, *shlex.split(flags)[:-1], "2")["window"]["start_ns"] == 300_000
 
 
 @pytest.mark.parametrize("names", [[], ["setup"], ["setup", "run"]])
@@ -178,7 +177,7 @@ def test_an_annotation_that_is_not_repeated_is_not_offered(
         trace.annotation(name, 100 * at, 100 * at + 90)
     trace.op("aten::mm", 5, 80)
     _, out, _ = run_command(capsys, "critical-path", trace.write(tmp_path / "trace.json"))
-    assert "no steps in this trace, so the window is all of it" in out.splitlines()
+    assert "No profiler steps in this trace; the whole trace is analyzed." in out.splitlines()
 
 
 def test_per_step_lists_every_step(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -215,8 +214,8 @@ def test_per_step_lists_the_steps_of_every_rank(capsys: pytest.CaptureFixture[st
     status, out, _ = run_command(capsys, "critical-path", folder, "--per-step")
     assert status == 0
     of_job, _, of_ranks = out.partition("\n\n")
-    assert of_job.splitlines()[0] == "the job"
-    assert (of_ranks.splitlines()[0], len(of_ranks.splitlines())) == ("3 ranks; no steps in rank 1", 8)
+    assert of_job.splitlines()[0] == "job"
+    assert (of_ranks.splitlines()[0], len(of_ranks.splitlines())) == ("3 ranks; no steps on rank 1", 8)
 
 
 def test_per_step_of_one_rank_is_as_it_was(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def page_sections(page: Path) -> dict[str, str]:
 
 def page_tables(section: str) -> dict[str, list[list[str]]]:
     """Return the texts of each table of a section, row by row with the headings first, by the table's title."""
-    found = re.findall(r'<h3>([^<]*)</h3>\s*<div class="scroll"><table[^>]*>(.*?)</table>', section, re.DOTALL)
+    found = re.findall(r'<h3>([^<]*)</h3>\s*<div class="scroll"[^>]*><table[^>]*>(.*?)</table>', section, re.DOTALL)
     return {unescape(title): [_cells(row) for row in text.split("<tr>")[1:]] for title, text in found}
 
 

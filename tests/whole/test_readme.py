@@ -50,7 +50,7 @@ def test_the_first_command_prints_a_path_and_writes_three_files(
     monkeypatch.chdir(tmp_path)
     command = first_command("hta-graph demo").split("&&")[1]
     assert main(shlex.split(command)[1:]) == 0
-    assert "time on the critical path" in capsys.readouterr().out
+    assert "critical path by class" in capsys.readouterr().out
     picture = "demo_path.svg" if which("dot") else "demo_path.dot"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["demo_overlay.json", picture, "demo_timeline.html"]
 
@@ -99,7 +99,7 @@ def help_of(command: str) -> tuple[int, str]:
 
 
 def test_every_rule_of_advice_has_its_row() -> None:
-    text = (ROOT / "docs" / "advice.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reading" / "advice.md").read_text(encoding="utf-8")
     assert [rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES) if f"| `{rule.name}` |" not in text] == []
 
 

@@ -1,12 +1,12 @@
 "use strict";
-/* The timeline answers to the pointer, the wheel, keys, buttons, links (#t=START,END&row=EVENT) and the choice of a step. */
+/* Input of the timeline: pointer, wheel, keys, buttons, links (#t=START,END&row=EVENT), the choice of a step. */
 
 async function startTimeline() {
   const section = document.getElementById("timeline-part");
   if (!section) return;
   const status = section.querySelector(".status");
   if (!("DecompressionStream" in window)) {
-    status.textContent = "This browser cannot unpack the timeline; any from 2023 on can.";
+    status.textContent = "This browser cannot show the timeline; use one from 2023 or later.";
     return;
   }
   const canvas = section.querySelector("canvas");
@@ -15,7 +15,7 @@ async function startTimeline() {
   section.querySelector(".controls").hidden = false;
   canvas.addEventListener("drawn", () => {
     const pixel = (timeline.until - timeline.from) / canvas.clientWidth, merged = timeline.merged;
-    status.textContent = `1 px = ${lengthText(pixel)}; ${merged ? `${merged.toLocaleString("en")} rows share a pixel here` : "every row stands alone here"}.`;
+    status.textContent = `1 px = ${lengthText(pixel)}${merged ? `; ${merged.toLocaleString("en")} events share pixels` : ""}`;
     document.documentElement.dataset.drawn = String(Math.round(performance.now()));
   });
   listenToPointer(timeline, section);
@@ -111,6 +111,7 @@ function listenToLinks(timeline, section) {
     else if (inside >= 0 && !(start <= from && until <= end)) turnToPath(timeline, section, inside);
     const room = exact >= 0 ? 0 : Math.max((until - from) * 1.5, 1000);
     timeline.show(from - room, until + room);
+    section.closest("section")?.removeAttribute("hidden");
     section.scrollIntoView({ block: "start" });
     timeline.canvas.focus({ preventScroll: true });
   };

@@ -63,7 +63,7 @@ class Timeline {
       if (track.lane !== lane) {
         if (lane > -2) y += GAP;
         lane = track.lane;
-        labels.push({ y, text: lane < 0 ? "critical path, by class" : this.scene.lanes[lane][0] });
+        labels.push({ y, text: lane < 0 ? "critical path by class" : this.scene.lanes[lane][0] });
         y += LABEL;
       }
       const height = { classes: STRIP, path: LINE, events: TRACK }[track.kind];
@@ -203,9 +203,9 @@ class Timeline {
     const kind = this.scene.groups[series.group][0];
     const lines = [this.nameOf(series, row), `${kind}${series.onPath ? ", on the critical path" : ""}`];
     const [start, length] = [series.start[row], series.end[row] - series.start[row]];
-    if (rows === 1 || found[0].rows === 1) lines.push(`at ${lengthText(start - this.origin)}, lasts ${lengthText(length)}`);
+    if (rows === 1 || found[0].rows === 1) lines.push(`at ${lengthText(start - this.origin)}, duration ${lengthText(length)}`);
     if (rows === 1 && series.index[row] >= 0) lines.push(`event ${series.index[row]}`);
-    if (rows > 1) lines.push(`${rows.toLocaleString("en")} rows here (${lengthText(width)}), the longest of the largest kind is named`);
+    if (rows > 1) lines.push(`${rows.toLocaleString("en")} events within ${lengthText(width)}; the name is that of the longest`);
     return lines;
   }
 }

@@ -1,6 +1,6 @@
 """Boxes of a picture, and the links between them: of a path, of an event's surroundings, between two events.
 
-Runs of events are drawn as one box, and neighbours are joined until few enough remain.
+Runs of events are drawn as one box, and neighbors are joined until few enough remain.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ SMALL_SHARE = 0.015
 """Share of the window below which neighbours on the path share a box."""
 
 TINY_SHARE = 0.005
-"""Share of the window below which a stretch goes into its neighbour's box."""
+"""Share of the window below which a segment goes into its neighbor's box."""
 
 MAIN_SHARE = 0.9
-"""Share of a box's time that makes a name stand for the box."""
+"""Share of a box's time from which a name is that of the box."""
 
 USUAL_LINES, MAX_LINES = 3, 7
-"""How many names a box of unlike events lists: a few, and those that take more than ``SMALL_SHARE`` of the whole."""
+"""The number of names that a box of different events lists; more only above ``SMALL_SHARE`` of the window."""
 
 IDLE_PREFIX = {
     BoundBy.GPU_KERNEL_KERNEL_OVERHEAD.label: "idle before",
@@ -40,7 +40,7 @@ IDLE_PREFIX = {
     BoundBy.SYNC_OVERHEAD.label: "return of",
     BoundBy.UNEXPLAINED.label: "unexplained:",
 }
-"""What stands before the owner's name where nothing works; such boxes have a dashed border."""
+"""The prefix of the owner's name where nothing works; these boxes have a dashed border."""
 
 
 @dataclass
@@ -139,7 +139,7 @@ def box_of_event(graph: DependencyGraph, row: int, first: int) -> Box:
 
 
 def path_boxes(path: CriticalPath, limit: int) -> list[Box]:
-    """Fold a critical path into at most ``limit`` boxes, each a stretch of time."""
+    """Fold a critical path into at most ``limit`` boxes, each a range of time."""
     small, tiny = SMALL_SHARE * path.length_ns, TINY_SHARE * path.length_ns
     return fold_boxes(_absorb_tiny(_join_below(_boxes_of_runs(path), small), tiny), limit)
 
@@ -190,7 +190,7 @@ def _segment_text(graph: DependencyGraph, event: int, bound: str) -> str:
 
 
 def _absorb_tiny(boxes: Sequence[Box], size: float) -> list[Box]:
-    """Put stretches that are hardly visible into the box before or after them on their lane."""
+    """Put boxes that are hardly visible into the box before or after them on their lane."""
     joined: list[Box] = []
     for box in boxes:
         if joined and joined[-1].lane == box.lane and (box.ns < size or joined[-1].ns < size):

@@ -49,7 +49,7 @@ def run_dot(source: str, form: str, target: str | Path) -> bytes:
 
 
 BOXES_PER_ROW = 7
-"""A chain longer than this goes on in the next row, as text does."""
+"""A longer chain continues in the next row, as text does."""
 
 VISIBLE_LAG_NS = 1_000
 """Shorter lags are not printed."""
@@ -117,7 +117,7 @@ class DotDrawing:
         picture = graphviz.Digraph("picture", graph_attr=GRAPH, node_attr=NODE, edge_attr=EDGE)
         picture.attr("graph", label=self._heading_text(boxes, links))
         if not boxes:
-            picture.node("nothing", "nothing happened in this window", shape="plaintext")
+            picture.node("nothing", "no events in this window", shape="plaintext")
         ordered = sorted(boxes, key=lambda box: (self._lane_order(box.lane), box.start_ns))
         lanes = list(dict.fromkeys(box.lane for box in ordered))
         anchors = [
@@ -131,9 +131,9 @@ class DotDrawing:
         return text
 
     def _lane_order(self, lane: int) -> tuple[int, int, int]:
-        """Return what lanes are sorted by: rank by rank, threads, what they did with other ranks, streams.
+        """Return the order of a lane: rank by rank, threads, communication, streams.
 
-        Where ranks meet, and what is on no lane, stands above all.
+        Collectives, and what is on no lane, come first.
         """
         if lane < 0:
             return -1, 0, 0
@@ -164,7 +164,7 @@ class DotDrawing:
         return anchors
 
     def _draw_link(self, picture: Any, link: Link, rows: tuple[int, int], boxes: Sequence[Box]) -> None:
-        """Draw a link; from one row to the next it ends at a numbered circle and goes on at its twin."""
+        """Draw a link; from one row to the next it ends at a numbered circle and continues at its twin."""
         style = self._link_style(link)
         if rows[0] == rows[1]:
             # A link back in time must not pull its boxes out of order.
@@ -206,7 +206,7 @@ class DotDrawing:
         rest = [f"{len(more):,} more, {format_duration(sum(part.ns for part in more))}"] if more else []
         if box.main is not None:
             name = escape(_with_count(box.main, len(largest[0][1].events))).replace(" [", "<BR/>[")
-            # Where ranks meet takes no time.
+            # A collective as a point takes no time.
             times = [] if box.fill == EventKind.RENDEZVOUS.label else [time]
             return [f"<B>{name}</B>", *times, *(f"with {line}" for line in rest)]
         return [
@@ -249,7 +249,7 @@ class DotDrawing:
         lines = [f'<FONT COLOR="{link_colour(kind)}"><B>→ {kind.label}</B></FONT>' for kind in kinds]
         lines += ["dashed arrow: inferred"] if any(link.inferred for link in links) else []
         lines += [self.bold] if any(link.bold for link in links) else []
-        # Hatched for what waits, as its boxes are dashed.
+        # Hatched for waits, whose boxes are dashed.
         marks = {fill: "▨" if fill in IDLE_PREFIX else "■" for fill in sorted({box.fill for box in boxes})}
         fills = [f'<FONT COLOR="{fill_and_border(fill)[1]}">{mark}</FONT> {fill}' for fill, mark in marks.items()]
         named = (("boxes", fills), ("arrows", lines))

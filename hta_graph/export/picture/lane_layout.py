@@ -1,6 +1,6 @@
-"""What a picture of lanes shows and where it stands: lanes, bars, the path's strips, and arrows.
+"""The content and the layout of a picture of lanes: lanes, bars, the path's strips, and arrows.
 
-Arrows are edges between lanes, those of the path first; of a job they lead from the rank that came last.
+Arrows are edges between lanes, those of the path first; in a job they start at the rank that arrives last.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hta_graph.paths.level_of_detail import (
 from hta_graph.paths.segments import SegmentTable
 
 MAX_OTHER_ARROWS = 24
-"""Arrows that are not on the path are drawn if there are no more of them: more are a thicket."""
+"""Arrows off the path are drawn if there are no more than this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ def arrows_between_lanes(path: CriticalPath, shown: Bools, limit: int) -> tuple[
     every = every.take(lane[every.source] != lane[every.target])
     own, beside = every.take(every.on_path), every.take(~every.on_path)
     drawn = LaneArrows.join([own, beside]) if len(beside) <= MAX_OTHER_ARROWS else own
-    # Of too many those that took longest.
+    # Of too many the longest.
     longest = np.argsort(drawn.source_ns - drawn.target_ns, kind="stable")
     kept = longest[np.argsort(~drawn.on_path[longest], kind="stable")][:limit]
     return drawn.take(np.sort(kept)), len(every) - len(kept)
@@ -66,7 +66,7 @@ def arrows_of_kinds(path: CriticalPath, shown: Bools, kinds: Collection[EdgeKind
 
 
 def _all_arrows(path: CriticalPath) -> LaneArrows:
-    """Return all edges in order of kind and time, those to and from where ranks meet as one from the last comer."""
+    """Return all edges in order of kind and time, those of a collective as one from the rank that arrives last."""
     graph = path.graph
     edges = graph.edges_of()
     meets = graph.event_table.kind == EventKind.RENDEZVOUS
@@ -82,7 +82,7 @@ def _arrows_of(path: CriticalPath, edges: EventEdges) -> LaneArrows:
 
 
 def _arrows_of_rendezvous(path: CriticalPath, into: EventEdges, out: EventEdges) -> LaneArrows:
-    """Draw a meeting from the member that came last to each that waited for it, at the time when it came."""
+    """Draw a collective as arrows from the rank that arrives last to each that waits for it."""
     into = into.take(np.lexsort((into.source, into.source_ns, into.target)))
     last = into.take(np.flatnonzero(last_of_runs(into.target)))
     came = np.full(len(path.graph.event_table), -1, np.int32)
@@ -99,7 +99,7 @@ def _arrows_of_rendezvous(path: CriticalPath, into: EventEdges, out: EventEdges)
 def _sorted_arrows(arrows: LaneArrows) -> LaneArrows:
     columns = (arrows.target, arrows.source, arrows.target_ns, arrows.source_ns, arrows.kind)
     ordered = arrows.take(np.lexsort(columns))
-    # One instance of what two rules say.
+    # One of what two rules infer.
     return ordered.take(first_of_runs(*columns[::-1])) if len(ordered) else ordered
 
 
@@ -112,7 +112,7 @@ def _in_window(path: CriticalPath, arrows: LaneArrows, shown: Bools) -> LaneArro
 
 
 MIN_CELL_SHARE = 0.25
-"""Of a cell so much must be path on a lane for the lane's strip to show it."""
+"""The least share of a cell that must be path on a lane for the lane's strip to show it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,16 +126,16 @@ class PathStrips(Columns):
 
 @dataclass(frozen=True, eq=False)
 class LaneChanges(Columns):
-    """Where the path goes from one lane to another: the cell, both lanes, and the shorter stretch beside it (ns)."""
+    """Where the path goes from one lane to another: the cell, both lanes, and the shorter segment next to it (ns)."""
 
     cell: Ints
     before: Ids
     after: Ids
-    beside: Ints
+    near_ns: Ints
 
 
 def window_strip(path: CriticalPath, cells: int) -> PathStrips:
-    """Return the classes of the whole window, cut into so many cells."""
+    """Return the classes of the whole window, cut into cells."""
     return _strips_of(path, path.segment_table, cells, 0.0)
 
 
@@ -162,7 +162,7 @@ def _strips_of(path: CriticalPath, pieces: SegmentTable, cells: int, least: floa
 
 
 def _time_in_cells(pieces: SegmentTable, start_ns: int, borders: Floats) -> Floats:
-    """Return how long stretches that do not overlap last in each cell."""
+    """Return the time of segments that do not overlap in each cell."""
     ends = (np.stack([pieces.start, pieces.end], axis=1).ravel() - start_ns).astype(np.float64)
     passed = np.repeat(np.concatenate([[0], np.cumsum(pieces.length)]), 2)[1:-1].astype(np.float64)
     found: Floats = np.diff(np.interp(borders, ends, passed))
@@ -177,15 +177,15 @@ def lane_changes(path: CriticalPath, shown: Bools, cells: int) -> LaneChanges:
     drawn = (before >= 0) & (after >= 0) & shown[before] & shown[after]
     at, before, after = at[drawn], before[drawn], after[drawn]
     cell = (pieces.end[at] - path.window.start_ns) * cells // max(path.length_ns, 1)
-    beside = np.minimum(pieces.length[at], pieces.length[at + 1])
-    every = LaneChanges.of(cell=cell, before=before, after=after, beside=beside)
-    order = np.lexsort((-every.beside, every.after, every.before, every.cell))
+    near = np.minimum(pieces.length[at], pieces.length[at + 1])
+    every = LaneChanges.of(cell=cell, before=before, after=after, near_ns=near)
+    order = np.lexsort((-every.near_ns, every.after, every.before, every.cell))
     every = every.take(order)
     return every.take(first_of_runs(every.cell, every.before, every.after)) if len(every) else every
 
 
 MAX_TRACKS = 3
-"""How deep a lane shows what is nested; what lies deeper is drawn on the last of them, on top of what is around it."""
+"""The most tracks of a lane; deeper nested events are drawn on the last one, on top of those around them."""
 MOST_RANKS, MOST_LANES, MOST_BARS, MOST_ARROWS = 4, 12, 600, 60
 
 
@@ -212,15 +212,15 @@ class LaneScene:
 
     @property
     def left_out(self) -> str | None:
-        """Say in one line what is merged or left out."""
+        """Describe in one line what is merged or left out."""
         notes = []
         if self.resolution_ns and self.rows > len(self.bars):
-            notes.append(f"{self.rows:,} events in {len(self.bars):,} bars: what is below "
-                        f"{format_duration(self.resolution_ns)} is merged with its neighbours")  # fmt: skip
+            notes.append(f"{self.rows:,} events in {len(self.bars):,} bars: events below "
+                        f"{format_duration(self.resolution_ns)} are merged with neighbors")  # fmt: skip
         if self.ranks_left:
             notes.append(f"{self.ranks_left:,} ranks with less of the path")
         if self.lanes_left:
-            notes.append(f"{self.lanes_left:,} threads and streams with less on them")
+            notes.append(f"{self.lanes_left:,} threads and streams with less work")
         if self.arrows_left:
             notes.append(f"{self.arrows_left:,} arrows")
         return f"left out: {'; '.join(notes)}" if notes else None
@@ -231,7 +231,7 @@ def lane_scene(path: CriticalPath, finest_ns: int, kinds: Collection[EdgeKind] |
     graph, window = path.graph, path.window
     rows = rows_between(graph, window.start_ns, window.end_ns)
     lane, depth = graph.event_table.lane, np.full(len(graph.event_table), -1)
-    # Deeper rows are told too, on the last track: the innermost one is who works.
+    # Deeper events are drawn too, on the last track: the innermost one works.
     depth[rows] = np.minimum(tracks_on_lanes(graph, rows, MAX_TRACKS), MAX_TRACKS - 1)
     parts = ranks_on_paths([path], MOST_RANKS)
     # What is nested must not count several times: threads would push all streams out.
@@ -264,7 +264,7 @@ def lane_label(path: CriticalPath, lane: int, size: int) -> str:
 BAR_HEIGHT, TRACK_HEIGHT, STRIP_HEIGHT = 14.0, 16.0, 5.0
 """The heights of a bar, of a track, and of the path's strip on a lane."""
 TITLE_HEIGHT, PATH_STRIP_HEIGHT, LANE_GAP = 24.0, 13.0, 24.0
-"""What stands above: the title and the path's strip of the whole window; and the room between lanes, for arrows."""
+"""The heights of the title and of the path's strip of the whole window; the room between lanes, for arrows."""
 CELL_WIDTH = 0.5
 """How fine strips are, in pixels."""
 MAX_LABEL_LENGTH, LABEL_FONT_SIZE = 30, 10.0

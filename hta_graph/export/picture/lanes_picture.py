@@ -1,4 +1,4 @@
-"""A window of time as lanes in SVG: who worked when, the critical path through them, and arrows for what waited."""
+"""A window as lanes in SVG: events, the critical path through them, and arrows between lanes."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ ARROW_LABEL_FONT_SIZE, ARROW_HEAD_SIZE = 9.5, 5.0
 LABEL_POSITIONS = (0.5, 0.35, 0.65, 0.2, 0.8, 0.08, 0.92)
 """Where along an arrow its label is tried."""
 LABEL_OVERHANG = 30.0
-"""So far left of the window a label may begin."""
+"""How far left of the window a label can begin."""
 MAX_LABELS_PER_KIND = 3
-"""So often a kind is named; the legend has all of them."""
+"""How often a kind is named; the legend lists all kinds."""
 OCCUPIED_SPACING = 5.0
-"""An arrow takes the room around points of it that are so far apart."""
+"""The distance between points of an arrow whose surroundings stay free."""
 MIN_LINE_LENGTH = 6.0
 """An arrow within a lane that is shorter is drawn as an arc above it."""
 
@@ -69,7 +69,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class OccupiedArea:
-    """Room that is taken already."""
+    """An area that is taken."""
 
     left: float
     top: float
@@ -77,9 +77,9 @@ class OccupiedArea:
     bottom: float
 
     def meets(self, other: OccupiedArea) -> bool:
-        """Say whether two share any of it."""
-        beside = self.right <= other.left or other.right <= self.left
-        return not (beside or self.bottom <= other.top or other.bottom <= self.top)
+        """Return whether two overlap."""
+        apart = self.right <= other.left or other.right <= self.left
+        return not (apart or self.bottom <= other.top or other.bottom <= self.top)
 
 
 @dataclass
@@ -128,7 +128,7 @@ class ArrowRenderer:
         self.parts += [line, _arrow_head(before, end, colour)]
 
     def _label(self, start: Point, end: Point, kind: EdgeKind) -> bool:
-        """Name the kind beside the arrow, unless that would hide something; say whether it is named."""
+        """Name the kind next to the arrow, unless that would hide something; return whether it is named."""
         width = text_width(kind.label, ARROW_LABEL_FONT_SIZE)
         for left, base in _label_positions(start, end, width):
             box = OccupiedArea(left, base - 8, left + width, base + 2)
@@ -143,7 +143,7 @@ class ArrowRenderer:
 
 
 def _label_positions(start: Point, end: Point, width: float) -> Iterator[Point]:
-    """Yield where the name of an arrow might begin, the best place first: beside it, above it, below it."""
+    """Yield where the name of an arrow can begin, the best place first: next to it, above it, below it."""
     if start[1] == end[1]:
         middle = (start[0] + end[0] - width) / 2
         yield middle, start[1] + BAR_HEIGHT / 2 + 11
@@ -159,7 +159,7 @@ def _label_positions(start: Point, end: Point, width: float) -> Iterator[Point]:
 
 
 def _areas_along(start: Point, end: Point) -> list[OccupiedArea]:
-    """Return what an arrow takes of the room for labels."""
+    """Return the areas that an arrow takes from labels."""
     (x1, y1), (x2, y2) = start, end
     count = int(max(abs(x2 - x1), abs(y2 - y1)) / OCCUPIED_SPACING) + 1
     points = [(x1 + (x2 - x1) * at / count, y1 + (y2 - y1) * at / count) for at in range(count + 1)]
@@ -167,7 +167,7 @@ def _areas_along(start: Point, end: Point) -> list[OccupiedArea]:
 
 
 def _line_shape(start: Point, end: Point) -> tuple[str, Point]:
-    """Return the line from one point to another, and from where it comes to its end."""
+    """Return the line from one point to another, and the point before its end."""
     (x1, y1), (x2, y2) = start, end
     if y1 == y2 and x2 - x1 < MIN_LINE_LENGTH:
         # Too near for a line: an arc over the bars.
@@ -190,15 +190,15 @@ def _arrow_head(before: Point, end: Point, colour: str) -> str:
 
 MIN_PICTURE_WIDTH, DEFAULT_WIDTH, MAX_PICTURE_WIDTH = 200, 700, 20_000
 BAR_TEXT_COLOUR = "#101418"
-"""Of what stands on bars, whose colours are of medium lightness."""
+"""The color of text on bars, which have medium lightness."""
 NAME_FONT_SIZE = 10.0
 TICK_SPACING = 75.0
 MAX_LANE_CHANGES, NEARBY_CELLS = 120, 4
-"""How many turns of the path are drawn, and within how many cells an arrow tells of one."""
+"""The most changes of lane that are drawn, and within how many cells an arrow already shows one."""
 MIN_NAME_LENGTH = 8
-"""A name that is cut to fewer characters says nothing."""
-LEGEND_WORDS = {"cpu_op": "operator", "runtime": "runtime call", "memcpy": "copy", "memset": "memory set",
-         "waiting": "waits for another rank"}  # fmt: skip
+"""Shorter cuts of a name are not drawn."""
+LEGEND_WORDS = {"cpu_op": "operator", "runtime": "runtime call", "memcpy": "copy", "memset": "memset",
+         "waiting": "waiting for other ranks"}  # fmt: skip
 
 
 def lanes_picture(
@@ -214,17 +214,15 @@ def lanes_picture(
         path: a critical path, of a rank or of a job.
         width: in pixels.
         kinds: which edges are arrows; by default those between lanes.
-        title: what stands above; by default the window, its length, the file and its rank.
+        title: the title; by default the window, its length, the file and its rank.
 
     Raises:
         UsageError: the width is not between 200 and 20,000.
-        QueryError: the path's graph holds few rows of its ranks.
+        QueryError: the path's graph is one of rank summaries.
     """
     require_all_rows(path.graph, "a picture of lanes")
     if not MIN_PICTURE_WIDTH <= width <= MAX_PICTURE_WIDTH:
-        raise UsageError(
-            f"a picture {width} pixels wide: from {MIN_PICTURE_WIDTH} to {MAX_PICTURE_WIDTH:,} can be drawn"
-        )
+        raise UsageError(f"a picture is {MIN_PICTURE_WIDTH} to {MAX_PICTURE_WIDTH:,} pixels wide, not {width}")
     finest_ns = max(path.length_ns // width, 1)
     scene = lane_scene(path, finest_ns, kinds)
     return _LanesDrawing(LaneLayout(scene, float(width)), title).picture()
@@ -294,9 +292,9 @@ class _LanesDrawing:
             self._taken.append(OccupiedArea(0, top - 1, places.left - MARGIN, top + height))
 
     def _turns(self) -> Iterator[str]:
-        """Write where the path goes from lane to lane and no arrow says so."""
+        """Write where the path changes lanes and no arrow shows it."""
         tops, found = self._places.tops, lane_changes(self._path, self._scene.shown, self._places.cells)
-        found = found.take(np.sort(np.argsort(-found.beside, kind="stable")[:MAX_LANE_CHANGES]))
+        found = found.take(np.sort(np.argsort(-found.near_ns, kind="stable")[:MAX_LANE_CHANGES]))
         drawn = self._lane_changes_with_arrow()
         columns = (found.cell, found.before, found.after)
         for cell, before, after in zip(*(column.tolist() for column in columns), strict=True):
@@ -318,7 +316,7 @@ class _LanesDrawing:
         return {(cell, *ends) for at in cells for cell, ends in zip(at, lanes, strict=True)}
 
     def _bars(self) -> Iterator[str]:
-        """Write the events, what is around others first, and then their names."""
+        """Write the events, outer ones first, and then their names."""
         bars = self._scene.bars
         bars = bars.take(np.lexsort((bars.start, bars.start - bars.end)))
         columns = (bars.track, bars.group, bars.start, bars.end, bars.busy, bars.count, bars.name, bars.index)
@@ -333,7 +331,7 @@ class _LanesDrawing:
                 if count > 1
                 else f"{called}: {format_duration(end - start)}, #{index}"
             )
-            # What stands for several events is as dense as they are.
+            # A bar of several events is as dense as they are.
             density = 0.35 + 0.65 * min(busy / max(end - start, 1), 1) if count > 1 else 1.0
             yield _bar_element(box, EVENT_COLOUR[BAR_GROUPS[group]], content, density)
             drawn.append((box, short_name(called) if count == 1 else ""))
@@ -346,7 +344,7 @@ class _LanesDrawing:
         return [*drawer.parts, *drawer.labels]
 
     def _foot(self) -> tuple[list[str], float]:
-        """Write the legend and what is left out; return also where the picture ends."""
+        """Write the legend and the note on what is left out; return also where the picture ends."""
         groups = [("path", self._class_entries()), ("bars", self._bar_entries()), ("arrows", self._arrow_entries())]
         parts, bottom = legend_lines(groups, self._places.bottom + 38, MARGIN, self._places.width - MARGIN)
         most = int((self._places.width - 2 * MARGIN) / text_width("x", NAME_FONT_SIZE))

@@ -30,7 +30,7 @@ from hta_graph.text.shorten import short_name
 
 
 def path_picture(path: CriticalPath, *, limit: int = 40) -> Picture:
-    """Draw a critical path: stretches of time in their lanes, small ones folded until at most ``limit`` boxes remain.
+    """Draw a critical path: segments in their lanes, small ones folded until at most ``limit`` boxes remain.
 
     Raises:
         UsageError: the limit is below 1.
@@ -63,7 +63,7 @@ def between_picture(
 
 
 def around_picture(graph: DependencyGraph, event_index: EventName, depth: int = 1, *, limit: int = 30) -> Picture:
-    """Draw the events at most ``depth`` edges away from one; bold is what held it up.
+    """Draw the events at most ``depth`` edges away from one; bold is its last dependency.
 
     Raises:
         QueryError: there is no such event.
@@ -71,7 +71,7 @@ def around_picture(graph: DependencyGraph, event_index: EventName, depth: int = 
     """
     _check_limit(limit)
     if depth < 0:
-        raise UsageError(f"a depth of {depth} is negative")
+        raise UsageError(f"the depth is 0 or more, not {depth}")
     near = graph.neighbourhood(event_index, depth)
     focus = near.row_of(event_index)
     shown = surroundings(near, focus, depth, limit)
@@ -79,7 +79,7 @@ def around_picture(graph: DependencyGraph, event_index: EventName, depth: int = 
     left_out = f"left out: {hidden:,} events, further away than those in the {limit} boxes shown" if hidden else None
     what = f"{event_label(event_index)} ({_event_name(graph, event_index)})"
     title = (f"Around {what}, depth {depth}", trace_label(graph.trace))
-    boxes, bold = shown.boxes, "bold: what held it up last"
+    boxes, bold = shown.boxes, "bold: its last dependency"
     drawing = DotDrawing(near, title, left_out, bold=bold, origin_ns=boxes[0].start_ns)
     return Picture(drawing.source([list(range(len(boxes)))], boxes, shown.links), left_out)
 
@@ -90,11 +90,11 @@ def _event_name(graph: DependencyGraph, event: EventName) -> str:
 
 def _check_limit(limit: int) -> None:
     if limit < 1:
-        raise UsageError(f"a picture of at most {limit} boxes shows nothing")
+        raise UsageError(f"a picture needs at least 1 box, not {limit}")
 
 
 FORMATS = {".dot": "dot", ".gv": "dot", ".svg": "svg", ".png": "png"}
-"""What a picture can be written as, by the file's suffix."""
+"""The formats of pictures by the suffix of the file."""
 
 
 def render(
@@ -106,9 +106,9 @@ def render(
     depth: int = 2,
     lanes: bool = False,
 ) -> Picture:
-    """Draw a critical path; or of a graph an event's surroundings, or the way from one event to another.
+    """Draw a critical path; or of a graph an event's surroundings, or the path from one event to another.
 
-    In a notebook the picture shows itself, where graphviz' ``dot`` is installed; one of lanes needs no other program.
+    A notebook displays the picture, where graphviz' ``dot`` is installed; one of lanes needs no other program.
 
     Args:
         what: a critical path, or a graph.
@@ -120,7 +120,7 @@ def render(
 
     Raises:
         UsageError: a path with events, a graph without any, lanes of anything but a path, an unknown suffix.
-        QueryError: an event is not there, or no way leads from one to the other.
+        QueryError: an event is not there, or no path leads from one to the other.
         MissingProgramError: the format needs ``dot``, which is not installed.
         OutputError: the file cannot be written.
     """
@@ -155,7 +155,7 @@ def _lanes_of(
     if not isinstance(what, CriticalPath):
         raise UsageError("lanes are drawn of a critical path; pass hg.critical_path(graph, …)")
     if around is not None or between is not None:
-        raise UsageError("lanes are drawn of a window; leave around and between out")
+        raise UsageError("lanes are drawn of a whole window; omit around and between")
     return lanes_picture(what)
 
 
@@ -168,7 +168,7 @@ def check_picture(target: str | Path, *, lanes: bool = False) -> None:
     """
     if lanes:
         if str(target) != "-" and _format_of(target) != "svg":
-            raise UsageError(f"{target}: lanes are drawn as SVG; give a name that ends in .svg, which browsers open")
+            raise UsageError(f"{target}: lanes are drawn as SVG; use a name that ends in .svg")
     elif _format_of(target) != "dot" and shutil.which("dot") is None:
         raise MissingProgramError
 
@@ -191,5 +191,5 @@ def _format_of(target: str | Path) -> str:
         return "dot"
     suffix = resolve_location(target).suffix.lower()
     if suffix not in FORMATS:
-        raise UsageError(f"{target}: a picture's name ends in {', '.join(FORMATS)}")
+        raise UsageError(f"{target}: unknown picture format; use a name that ends in {', '.join(FORMATS)}")
     return FORMATS[suffix]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hta_graph.model import EDGE_MEANING, BoundBy, EdgeKind, EventKind
+from hta_graph.colours import BOUND_COLOUR, EVENT_COLOUR
+from hta_graph.model import EDGE_MEANING, EdgeKind, EventKind
 from hta_graph.text.shorten import shorten_middle
 from hta_graph.trace.table import Trace
 
@@ -47,39 +48,26 @@ CLUSTER = {"labeljust": "l", "style": "filled,rounded", "color": "#d8d8d8", "fil
 ANCHOR = {"shape": "point", "style": "invis", "width": "0.01", "label": ""}
 CONNECTOR = {"shape": "circle", "fixedsize": "true", "width": "0.25", "fillcolor": "#ffe680", "style": "filled"}
 
-BLUE, GREEN, ORANGE, YELLOW = (
-    ("#d6e6f7", "#3d7cc9"),
-    ("#d5edd0", "#3f9b3a"),
-    ("#fcdcb8", "#d97f1a"),
-    ("#fdf2bd", "#c9a800"),
-)
-GREY, RED, VIOLET, INDIGO, PINK = (
-    ("#efefef", "#777777"),
-    ("#fad0d0", "#c62828"),
-    ("#e6dbf4", "#8257b5"),
-    ("#dedef8", "#5f5fc4"),
-    ("#fbdbe7", "#c2185b"),
-)
+TINT = 0.75
+"""The share of white in the fill of a box."""
+
+
+def _tinted(colour: str) -> tuple[str, str]:
+    """Return the fill and the border of a box of a color.
+
+    >>> _tinted("#3fa65c")
+    ('#cfe9d6', '#3fa65c')
+    """
+    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(part + (255 - part) * TINT):02x}" for part in parts), colour
+
 
 FILL: dict[str, tuple[str, str]] = {
-    BoundBy.CPU_BOUND.label: BLUE,
-    BoundBy.DATA_LOADING.label: VIOLET,
-    BoundBy.GPU_COMPUTE_BOUND.label: GREEN,
-    BoundBy.GPU_COMMUNICATION_BOUND.label: ORANGE,
-    BoundBy.GPU_MEMORY_BOUND.label: YELLOW,
-    BoundBy.GPU_KERNEL_KERNEL_OVERHEAD.label: GREY,
-    BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD.label: GREY,
-    BoundBy.CPU_GAP.label: GREY,
-    BoundBy.SYNC_OVERHEAD.label: GREY,
-    BoundBy.UNEXPLAINED.label: RED,
-    EventKind.CPU_OP.label: BLUE,
-    EventKind.RUNTIME.label: INDIGO,
-    EventKind.KERNEL.label: GREEN,
-    EventKind.MEMCPY.label: YELLOW,
-    EventKind.MEMSET.label: YELLOW,
-    EventKind.RENDEZVOUS.label: PINK,
+    **{bound: _tinted(colour) for bound, colour in BOUND_COLOUR.items()},
+    **{kind.label: _tinted(EVENT_COLOUR[kind.label]) for kind in EventKind if kind.label in EVENT_COLOUR},
+    EventKind.RENDEZVOUS.label: _tinted(BOUND_COLOUR["gpu_communication_bound"]),
 }
-"""Fill and border of boxes, by class on a path and by kind elsewhere; waits and gaps are grey."""
+"""Fill and border of boxes, by class on a path and by kind elsewhere."""
 
 OTHER_FILL = ("#ffffff", "#777777")
 UNKNOWN_COLOUR = "#8a8a8a"

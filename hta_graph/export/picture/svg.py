@@ -1,4 +1,4 @@
-"""SVG as text: elements, a time axis and a legend, without anything that a name could bring in."""
+"""SVG as text: elements, a time axis and a legend; names are escaped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FONT = "Helvetica, Arial, sans-serif"
 CHARACTER_WIDTH = 0.58
 """The width of a usual character, as a share of the font's size: fonts differ, so a little more than most need."""
 TEXT_COLOUR = "#7c7c7c"
-"""Of what stands on the page's own ground: it reads on white and on black."""
+"""The color of text outside bars: readable on white and on black."""
 
 
 def number(value: float) -> str:
@@ -30,7 +30,7 @@ def text_width(content: str, size: float) -> float:
 
 
 def element(name: str, inside: str = "", **attributes: str | float) -> str:
-    """Write an element; underscores in the names of attributes stand for hyphens, numbers are places.
+    """Write an element; underscores in the names of attributes become hyphens, numbers are places.
 
     >>> element("path", d="M0 0", stroke_width=2)
     '<path d="M0 0" stroke-width="2"/>'
@@ -46,12 +46,12 @@ def element(name: str, inside: str = "", **attributes: str | float) -> str:
 def rectangle(
     x: float, y: float, width: float, height: float, fill: str, content: str = "", **more: str | float
 ) -> str:
-    """Write a rectangle; what it says is shown where a mouse rests on it."""
+    """Write a rectangle; ``content`` is its tooltip."""
     return element("rect", tooltip(content), x=x, y=y, width=width, height=height, fill=fill, **more)
 
 
 def tooltip(content: str) -> str:
-    """Write what an element says of itself; nothing where that is empty."""
+    """Write a tooltip; nothing where that is empty."""
     return f"<title>{escape(shorten_middle(content, 160))}</title>" if content else ""
 
 
@@ -74,7 +74,7 @@ ROUND_DIGITS = (1, 2, 5)
 
 
 def time_ticks(length_ns: int, most: int) -> list[tuple[int, str]]:
-    """Return at most so many round times (ns), and how each is printed, all in one unit.
+    """Return round times (ns), at most ``most``, and how each is printed, all in one unit.
 
     >>> time_ticks(90_000, 5)
     [(0, '0'), (20000, '20 µs'), (40000, '40 µs'), (60000, '60 µs'), (80000, '80 µs')]
@@ -90,21 +90,21 @@ def time_ticks(length_ns: int, most: int) -> list[tuple[int, str]]:
 
 LEGEND_FONT_SIZE, LEGEND_LINE_HEIGHT, LEGEND_MARK_WIDTH, LEGEND_GAP = 10.0, 15.0, 14.0, 12.0
 LEGEND_TITLE_WIDTH = 40.0
-"""The room for the word that a line begins with."""
+"""The room for the first word of a line."""
 
 DrawMark = Callable[[float, float], str]
 
 
 @dataclass(frozen=True)
 class LegendEntry:
-    """A mark, drawn at a place, and what it stands for."""
+    """A mark, drawn at a place, and its label."""
 
     mark: DrawMark
     label: str
 
     @property
     def width(self) -> float:
-        """How much room it takes."""
+        """Its width."""
         return LEGEND_MARK_WIDTH + text_width(self.label, LEGEND_FONT_SIZE) + LEGEND_GAP
 
 

@@ -55,7 +55,7 @@ def test_two_ranks_that_are_late_by_turns_hold_up_nobody_alone(tmp_path: Path) -
 
 def test_what_the_ranks_did_together_is_counted(tmp_path: Path) -> None:
     found = findings(hg.critical_path(hg.read_job(small_job(tmp_path)), hg.whole()))["ranks_matched"]
-    assert found.text == "the ranks meet in 2 collectives"
+    assert found.text == "Matched between ranks: 2 collectives."
     assert found.evidence["without_partner"] == 0
 
 
@@ -65,7 +65,8 @@ def test_what_has_no_partner_is_told_with_its_share(tmp_path: Path) -> None:
     paths = [trace.write(tmp_path / "rank0.json"), one_rank(1).write(tmp_path / "rank1.json")]
     found = findings(hg.critical_path(hg.read_job(paths), hg.whole()))["ranks_matched"]
     assert (found.evidence["without_partner"], found.evidence["without_partner_ns"]) == (1, 10_000)
-    assert found.text == "the ranks meet in 2 collectives; 1 communication, 15% of the time of all, has no partner"
+    alone = "1 communication (15% of communication time) without a partner"
+    assert found.text == f"Matched between ranks: 2 collectives; {alone}."
 
 
 def test_ranks_that_never_talk_are_told_so(tmp_path: Path) -> None:
@@ -75,7 +76,7 @@ def test_ranks_that_never_talk_are_told_so(tmp_path: Path) -> None:
         trace.op("aten::mul", 1, 50, tid=100)
         paths.append(trace.write(tmp_path / f"rank{rank}.json"))
     found = findings(hg.critical_path(hg.read_job(paths)))
-    assert found["ranks_matched"].text.startswith("no communication between the ranks is recognised")
+    assert found["ranks_matched"].text.startswith("No communication between ranks was found")
 
 
 def test_uncertain_clocks_are_told_where_they_matter(tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ def test_uncertain_clocks_are_told_where_they_matter(tmp_path: Path) -> None:
     assert "clocks_unsure" not in findings(path)
     path.graph.clock_table = replace(path.graph.clock_table, error=np.array([0, 1_500]))
     found = findings(path)
-    assert found["clocks_unsure"].text.startswith("the clock of rank 1 is known to 1.50 µs only")
+    assert found["clocks_unsure"].text.startswith("The clock of rank 1 is uncertain by 1.50 µs")
     assert "held_up_by_rank" in found
 
 
@@ -95,7 +96,7 @@ def test_one_rank_is_asked_about_none_of_it(tmp_path: Path) -> None:
 
 def test_communication_of_a_job_holds_no_waiting(tmp_path: Path) -> None:
     found = findings(hg.critical_path(hg.read_job(late_ranks(tmp_path, 10, 35))))["exposed_communication"]
-    assert "Waiting for other ranks is not in it." in found.text
+    assert "Waiting for other ranks is not included." in found.text
     assert found.saves_at_most_ns == found.evidence["on_path_ns"]
 
 

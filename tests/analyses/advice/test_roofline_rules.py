@@ -48,15 +48,17 @@ def one_product(
 def test_a_small_side_is_named(tmp_path: Path) -> None:
     found = advised(one_product(tmp_path, [8192, 3], [3, 8192], us=2_000))["far_from_limit"]
     assert found.text == (
-        "aten::mm (half[8192×3, 3×8192]) takes 2.00 ms (>99%) of the path in 1 call and reaches 4% of the limit that "
-        "memory sets on A100 SXM 40 GB: K = 3 leaves its units empty; batch more of them, or merge products."
+        "aten::mm (half[8192×3, 3×8192]) takes 2.00 ms (>99%) of the path in 1 call and reaches 4% of the memory limit "
+        "of A100 SXM 40 GB: K = 3 leaves most of its matrix units empty."
     )
+    assert found.action == "Batch more of aten::mm, or merge the products"
     assert (found.saves_ns, found.saves_at_most_ns) == (1_892_029, 1_892_029)
 
 
 def test_a_side_that_is_no_multiple_of_eight_is_named(tmp_path: Path) -> None:
     found = advised(one_product(tmp_path, [4096, 4096], [4096, 4099], us=2_000))["far_from_limit"]
-    assert "N = 4099 is no multiple of 8" in found.text
+    assert "N = 4099 is not a multiple of 8" in found.text
+    assert found.action == "Pad N of aten::mm to a multiple of 8"
 
 
 def test_a_product_near_its_limit_is_no_advice(tmp_path: Path) -> None:

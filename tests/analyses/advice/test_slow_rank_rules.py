@@ -57,7 +57,8 @@ EQUAL, SLOW, MORE = [10.0] * 6, [13.0] * 6, [40.0, *[10.0] * 5]
 def test_a_machine_on_which_all_takes_longer_is_slow(tmp_path: Path, write: object, rule: str, who: str) -> None:
     assert callable(write)
     found = advice(write(tmp_path, EQUAL, SLOW, EQUAL))[rule]
-    assert found.text.startswith(f"Rank 1's {who} is slow: the same ")
+    assert found.action.startswith(f"Check the {who} of rank 1: throttling")
+    assert found.text.startswith("The same ")
     assert found.evidence == {"rank": 1, "ratio": 1.3, "names": 6, "longer": 6}
     assert found.saves_at_most_ns == 90_000
     assert found.confidence == "medium"

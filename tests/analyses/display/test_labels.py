@@ -1,6 +1,7 @@
 """Every key of an answer has words."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -21,7 +22,9 @@ def test_each_key_has_words_of_its_own(words: Mapping[str, str], keys: Iterable[
 
 def test_short_words_of_each_class_and_cause_fit_a_cell() -> None:
     assert set(SHORT) == {*MEANING, *CAUSE}
-    assert len(set(SHORT.values())) == len(SHORT)
+    # A class and a cause that are the same thing have the same words.
+    shared = {"CPU, no operator": 2, "unexplained": 2}
+    assert {words: count for words, count in Counter(SHORT.values()).items() if count > 1} == shared
     assert max(map(len, SHORT.values())) <= 19
 
 

@@ -106,12 +106,14 @@ def causes_of(caused: dict[int, int]) -> pd.DataFrame:
 
 def test_the_first_sentence_names_the_host_where_that_is_sure() -> None:
     hosts = {0: "a", 1: "a", 2: "b", 3: "b"}
-    assert _headline(causes_of({2: 9, 0: 1}), hosts)[0].startswith("rank 2 on host b holds up the others:")
-    assert _headline(causes_of({2: 9, 0: 1}), {})[0].startswith("rank 2 holds up the others:")
-    both = _headline(causes_of({2: 4, 3: 3, 0: 3}), hosts)[0]
-    assert "no rank alone" in both
-    assert "rank 2 causes 40%, more than any other; but 70% is caused on host b" in both
-    assert "host" not in _headline(causes_of({2: 2, 3: 3, 0: 3, 1: 2}), hosts)[0]
+    ((of_host,), _), ((of_rank,), _) = (_headline(causes_of({2: 9, 0: 1}), known) for known in (hosts, {}))
+    assert of_host.startswith("rank 2 on host b delays the others:")
+    assert of_rank.startswith("rank 2 delays the others:")
+    (both,), notes = _headline(causes_of({2: 4, 3: 3, 0: 3}), hosts)
+    assert both.startswith("no rank causes most of the waiting: rank 2 causes the most, 40% of ")
+    assert both.endswith("; 70% is caused on host b")
+    assert notes[0].startswith("Largest single cause: mm (GPU compute) on rank 2, 40% of the waiting.")
+    assert "host" not in _headline(causes_of({2: 2, 3: 3, 0: 3, 1: 2}), hosts)[0][0]
 
 
 @pytest.mark.slow
@@ -147,8 +149,8 @@ def test_of_many_clocks_those_furthest_off_are_named(tmp_path: Path, monkeypatch
     monkeypatch.setattr(type(matched[0].found), "offsets", property(lambda _: offsets))
     notes = [text for text in matching_notes(scopes, matched) if "clock" in text]
     assert len(notes) == 11
-    assert notes[0].startswith("rank 30: its clock is +0.029")
-    assert notes[-1] == "and the clocks of 29 ranks more, none by over 0.029 ms; the job's `clocks` are all"
+    assert notes[0].startswith("rank 30: clock offset +0.029")
+    assert notes[-1] == "29 more ranks: clock offsets of at most 0.029 ms; the job's `clocks` lists all"
 
 
 @pytest.mark.slow

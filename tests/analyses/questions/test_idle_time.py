@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
+from analyses.display.labels import SHORT
 from analyses.hta.breakdowns import hta_idle_time
 from analyses.hta.frame import hta_scopes
 from analyses.questions.idle_time import (
@@ -233,14 +234,14 @@ def test_the_figure_has_a_bar_for_every_cause() -> None:
     causes = [cause.label for cause in GapCause]
     frame = pd.DataFrame({"rank": 0, "scope": "whole trace", "cause": causes, "idle_ns": 1, "window_share": 0.01})
     bars = bars_of_causes(frame).data
-    assert [bar.name.replace(" ", "_") for bar in bars] == causes
+    assert [bar.name for bar in bars] == [SHORT[cause] for cause in causes]
     assert len({bar.marker.color for bar in bars}) == len(causes)
 
 
 def test_the_figure_stacks_the_causes_of_each_rank(tmp_path: Path) -> None:
     found = answer([whole(0, late_host().graph(tmp_path))])
     assert {bar.name for bar in figure(found).data} == {
-        "host operator", "host call", "host no operator", "host blocked", "launch",
+        "CPU in operator", "CPU in runtime call", "CPU, no operator", "CPU waits for GPU", "launch in progress",
     }  # fmt: skip
 
 
@@ -416,8 +417,8 @@ def test_it_concludes_how_long_the_gpu_is_idle_and_what_is_mostly_behind_that(tm
     # 83 of 94 µs: between the kernels, 10 to 93.
     first = found.tables["idle_time"].iloc[0]
     said = found.conclusion[0]
-    assert said.startswith("the GPU is idle for 88% of the time; for ")
-    assert f"for {first['idle_share']:.0%}" + " of that the CPU works in an operator (aten::linear)" in said
+    assert said.startswith("GPU idle 88% of the time; largest cause: CPU in operator (")
+    assert said.endswith(f"({first['idle_share']:.0%} of it, aten::linear)")
 
 
 def test_of_a_gpu_that_is_never_idle_nothing_is_concluded(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.support.make_samples import FOLDER
 from tests.support.trace_builder import TraceBuilder
 
 TWO_GPUS = FOLDER / "two_gpus.json.gz"
-SAYS = "rank 0: drives 2 GPUs (0, 1) from one process; the GPU counts as busy where any of them works"
+SAYS = "rank 0: one process drives 2 GPUs (0, 1); the GPU counts as busy while any of them works"
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_of_many_steps_it_is_said_once(graph: hg.DependencyGraph) -> None:
 
 
 def test_info_says_that_one_process_drives_them(graph: hg.DependencyGraph) -> None:
-    assert "this process drives 2 GPUs: 0 (27 rows), 1 (26 rows)" in info_lines(info_document(graph))
+    assert "GPUs of this process: 0 (27 events), 1 (26 events)" in info_lines(info_document(graph))
 
 
 def test_a_copy_between_them_is_a_kind_of_its_own(graph: hg.DependencyGraph) -> None:
@@ -121,10 +121,10 @@ def test_collectives_on_several_gpus_are_matched_gpu_by_gpu_and_it_is_said(tmp_p
     graphs = [hg.build_graph(hg.read_trace(path)) for path in job_on_two_gpus(tmp_path)]
     found = collectives.answer([whole(rank, graph) for rank, graph in enumerate(graphs)])
     assert sorted(found.main["waited_ns"].tolist()) == [0] * 6 + [20_000] * 2
-    said = "communicates on 2 GPUs (0, 1) from one process; who of these comes last inside it is not told"
-    assert [f"rank {rank}: {said}" in note for rank, note in zip((0, 1), found.notes[-2:], strict=True)] == [True, True]
+    said = "communicates on 2 GPUs (0, 1) from one process. Which of them arrives last is unknown"
+    assert [f"Rank {rank} {said}" in note for rank, note in zip((0, 1), found.notes[-2:], strict=True)] == [True, True]
 
 
 def test_one_rank_alone_says_it_too(tmp_path: Path) -> None:
     graph = hg.build_graph(hg.read_trace(job_on_two_gpus(tmp_path)[0]))
-    assert collectives.answer([whole(0, graph)]).notes[-1].startswith("rank 0: communicates on 2 GPUs")
+    assert collectives.answer([whole(0, graph)]).notes[-1].startswith("Rank 0 communicates on 2 GPUs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -93,7 +94,8 @@ def test_changes_are_listed_as_they_were_asked_for_and_compose(
         ("scale", "kernel:a"), ("scale", "kernel:b"), ("remove", "operator:none|add"),
     ]  # fmt: skip
     assert found["changes"][0] == {
-        "change": "scale", "what": "kernel:a", "factor": 0.5, "says": "kernel:a takes 0.5 × its time", "assumes": None,
+        "change": "scale", "what": "kernel:a", "factor": 0.5, "says": "kernel:a takes 0.5 times as long",
+        "assumes": None,
     }  # fmt: skip
     # The second operator is gone with the kernel that it launches.
     assert found["saved_ns"] == found["measured_ns"] - found["predicted_ns"] >= 60_000
@@ -186,17 +188,17 @@ def test_an_annotation_and_explicit_times_are_asked_as_a_path_is(
 def test_the_first_line_says_it_all(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = gpu_bound(tmp_path)
     assert said(capsys, path, "--scale", "kernel:a=0.5")[0] == (
-        "ProfilerStep#1 would take 84.0 µs instead of 104.0 µs (−19.2%); most of that is b."
+        "step 1: 84.0 µs instead of 104.0 µs (−19.2%); largest item: b"
     )
     assert said(capsys, path, "--scale", "kernel:^a=0")[0] == (
-        "ProfilerStep#1 would take 82.0 µs instead of 104.0 µs (−21.2%); then cudaLaunchKernel decides."
+        "step 1: 82.0 µs instead of 104.0 µs (−21.2%); next bottleneck: cudaLaunchKernel"
     )
-    assert said(capsys, path, "--scale", "kernel:a=2")[0].endswith("instead of 104.0 µs (+38.5%).")
+    assert said(capsys, path, "--scale", "kernel:a=2")[0].endswith("instead of 104.0 µs (+38.5%)")
     assert said(capsys, path, "--scale", "aten::add=0.5")[0] == (
-        "ProfilerStep#1 would take 104.0 µs as before: other work decides how long it is."
+        "step 1: 104.0 µs as before; other work is the bottleneck"
     )
     assert said(capsys, path, "--scale", "kernel:a=1")[0] == (
-        "ProfilerStep#1 would take 104.0 µs as before: nothing changes by that."
+        "step 1: 104.0 µs as before; the changes affect nothing on its path"
     )
 
 
@@ -204,9 +206,9 @@ def test_without_a_change_the_first_line_names_what_gains_most(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     lines = said(capsys, gpu_bound(tmp_path))
-    assert lines[0].startswith("ProfilerStep#1 takes 104.0 µs; most would be gained by ")
-    assert "what would be gained; rows overlap" in lines
-    assert lines[-1].startswith("--scale KIND:WHAT=FACTOR predicts one of them")
+    assert re.fullmatch(r"step 1: \w+ \S+ at 2x speed saves most, [\d.]+ µs \([\d.]+% of 104.0 µs\)(; .*)?", lines[0])
+    assert "estimated savings (% of the window); they overlap, do not add them" in lines
+    assert lines[-1].startswith("Use --scale KIND:NAME=FACTOR to predict one of them")
 
 
 def test_a_class_is_named_where_it_gains_far_more_than_each_thing(
@@ -217,15 +219,15 @@ def test_a_class_is_named_where_it_gains_far_more_than_each_thing(
         trace.op(f"op {at}", 10 * at, 10 * at + 10)
         trace.launch(f"kernel {at}", (10 * at + 1, 10 * at + 2), (200 + 100 * at, 300 + 100 * at), at + 1)
     first = said(capsys, trace.write(tmp_path / "t.json"))[0]
-    assert first.startswith("The whole trace takes 1.20 ms; most would be gained where the GPU computes, in half the")
-    assert "of single things by operator op" in first
+    assert re.match(r"whole trace: GPU compute at 2x speed saves most, [\d.]+ µs \([\d.]+% of 1.20 ms\); ", first)
+    assert "largest single item: operator op" in first
 
 
 def test_the_answer_states_assumptions_and_what_is_frozen(capsys: pytest.CaptureFixture[str]) -> None:
     lines = said(capsys, SAMPLE, "--scenario", "data_loading_free")
-    assert f"changed: {SCENARIOS['data_loading_free'].says}; this assumes that" in "\n".join(lines)
-    assert any(line.startswith("15.6% of the path stays as it is whatever else changes") for line in lines)
-    assert any(line.startswith("all of the path can move") for line in said(capsys, JOB))
+    assert f"Change: {SCENARIOS['data_loading_free'].says}. Assumption: " in "\n".join(lines)
+    assert any(line.startswith("15.6% of the path is fixed in every scenario") for line in lines)
+    assert any(line.startswith("All of the path can change") for line in said(capsys, JOB))
 
 
 @pytest.mark.slow
@@ -274,7 +276,7 @@ def test_a_host_that_launches_nothing_gains_nothing_by_graphs(
 ) -> None:
     late_ranks(tmp_path, 10, 35)
     given = ["what-if", tmp_path / "rank0.json", "--scenario", "cuda_graphs"]
-    assert "has nothing of launches" in one_error(capsys, tmp_path, *given)
+    assert "contains no launches" in one_error(capsys, tmp_path, *given)
     names = {row["name"] for row in asked(capsys, tmp_path)["scenarios"]}
     assert "rank_like_others" in names
     assert "cuda_graphs" not in names
@@ -311,27 +313,27 @@ REFUSED = [
     (["--scenario", "cuda_graphs=1"], 2, "takes no argument"),
     (["--scenario", "communication=x"], 2, "'x' is no factor"),
     (["--scenario", "communication=-1"], 2, "at least 0"),
-    (["--scenario", "no_waiting"], 1, "asks about several ranks"),
-    (["--scenario", "fused=aten::mm"], 1, "has nothing of operators 'aten::mm' that launch several kernels"),
-    (["--scale", "kernel:sgemm"], 2, "--scale takes WHAT=FACTOR"),
-    (["--scale", "=0.5"], 2, "--scale takes WHAT=FACTOR"),
+    (["--scenario", "no_waiting"], 1, "compares ranks"),
+    (["--scenario", "fused=aten::mm"], 1, "contains no operators 'aten::mm' that launch several kernels"),
+    (["--scale", "kernel:sgemm"], 2, "--scale: expected WHAT=FACTOR"),
+    (["--scale", "=0.5"], 2, "--scale: expected WHAT=FACTOR"),
     (["--scale", "kernel:=0.5"], 2, "names nothing"),
-    (["--scale", "kernel:sgemm=half"], 2, "a number from 0 to 1,000,000, not 'half'"),
+    (["--scale", "kernel:sgemm=half"], 2, "a number from 0 to 1,000,000, got 'half'"),
     (["--scale", "kernel:sgemm=-0.5"], 2, "a number from 0"),
     (["--scale", "kernel:sgemm=nan"], 2, "a number from 0"),
     (["--scale", "kernel:sgemm=inf"], 2, "a number from 0"),
     (["--remove", "kernel:foo("], 2, "'foo(' is not a regular expression"),
     (["--remove", "class:gpu_compute"], 2, "did you mean gpu_compute_bound?"),
     (["--remove", "rank:x"], 2, "is no rank"),
-    (["--remove", "rank:3"], 1, "there is no rank 3; there are: 0"),
+    (["--remove", "rank:3"], 1, "there is no rank 3; did you mean 0? There are: 0"),
     (["--remove", "kernel:ampere_gemm_64x32"], 1, "did you mean 'ampere_sgemm_64x32_tn'"),
     (["--remove", "krnel:sgemm"], 1, "did you mean 'kernel:sgemm'?"),
-    (["--remove", "kernel:aten::mm"], 1, "operator:aten::mm is there"),
-    (["--remove", "module:nope"], 1, "what-if without a change lists what there is"),
-    (["--curve", "kernel:nope"], 1, "what-if without a change lists what there is"),
+    (["--remove", "kernel:aten::mm"], 1, "use operator:aten::mm"),
+    (["--remove", "module:nope"], 1, "what-if without a change lists what can be changed"),
+    (["--curve", "kernel:nope"], 1, "what-if without a change lists what can be changed"),
     (["--curve", "class:x"], 2, "there is no class 'x'"),
-    (["--near", "5"], 2, "takes a share such as 5% or 0.05"),
-    (["--near", "200%"], 2, "is no share of a window"),
+    (["--near", "5"], 2, "expected a share such as 5% or 0.05"),
+    (["--near", "200%"], 2, "is not a share of the window"),
     (["--step", "77"], 1, "there is no step 77"),
 ]
 
@@ -357,7 +359,7 @@ def test_an_input_is_not_overwritten(capsys: pytest.CaptureFixture[str], tmp_pat
 
 def test_near_goes_with_one_path(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     given = ["critical-path", SAMPLE, "--per-step", "--near", "1%"]
-    assert "are about one path" in one_error(capsys, tmp_path, *given, status=2)
+    assert "need one path" in one_error(capsys, tmp_path, *given, status=2)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What would be gained in words: which opportunities differ, what a sentence says of the first, ticks and corners."""
+"""Savings: which opportunities are distinct, the conclusion about the first, ticks and corners of curves."""
 
 from __future__ import annotations
 
@@ -57,12 +57,11 @@ def graph(tmp_path: Path) -> hg.DependencyGraph:
 
 def test_a_conclusion_names_what_a_person_can_change(sample_gains: Gains, job_gains: Gains) -> None:
     assert sample_gains.conclusion == (
-        "If aten::mm took half its time, step 2 would be 220.0 µs (19%) shorter. Without it 440.0 µs (38%) would be "
-        "saved."
+        "Largest saving: aten::mm at 2x speed saves 220.0 µs (19%); removed, 440.0 µs (38%)."
     )
     assert job_gains.conclusion == (
-        "If aten::mm took half its time, step 2 would be 220.0 µs (16%) shorter. "
-        "Below 45% of its time it saves less: then AllReduce_Sum_f32_RING_LL on rank 2 decides."
+        "Largest saving: aten::mm at 2x speed saves 220.0 µs (16%); removed, 341.0 µs (25%). "
+        "Below 45% of its time, further speedup saves less; next bottleneck: AllReduce_Sum_f32_RING_LL on rank 2."
     )
 
 
@@ -74,19 +73,19 @@ def test_without_curves_a_conclusion_tells_what_comes_next(job_gains: Gains) -> 
         job_gains.graph, window, (), length, length, length, 0.0, 0.0, nothing, nothing, is_unchanged=True
     )
     assert conclusion_without_curves(JobOpportunities(as_is, listed, {})) == (
-        "If aten::mm took half its time, step 2 would be 220.0 µs (16%) shorter. "
-        "Without it 341.0 µs (25%) would be saved: then AllReduce_Sum_f32_RING_LL on rank 2 decides."
+        "Largest saving: aten::mm at 2x speed saves 220.0 µs (16%); removed, 341.0 µs (25%); "
+        "next bottleneck: AllReduce_Sum_f32_RING_LL on rank 2."
     )
     assert conclusion_without_curves(JobOpportunities(as_is, [], {})) == ""
 
 
 OF_RANK_2 = (
-    "If all that rank 2 does by itself took half its time, the whole trace would be 200.0 µs (20%) shorter. "
-    "Below 80% of its time nothing more is saved: then gemm on rank 3 decides."
+    "Largest saving: the work of rank 2 at 2x speed saves 200.0 µs (20%); removed, 200.0 µs (20%). "
+    "Below 80% of its time, further speedup saves nothing; next bottleneck: gemm on rank 3."
 )
 OF_A_CLASS = (
-    "If the time in which the CPU works were halved, the whole trace would be 230.0 µs (23%) shorter. "
-    "Below 80% of its time it saves less: then gemm on rank 3 decides."
+    "Largest saving: CPU work at 2x speed saves 230.0 µs (23%); removed, 280.0 µs (28%). "
+    "Below 80% of its time, further speedup saves less; next bottleneck: gemm on rank 3."
 )
 
 
@@ -106,8 +105,8 @@ def test_a_conclusion_is_about_a_class_only_where_that_is_a_thing_to_change(samp
     computes, multiplies = by_what["class:gpu_compute_bound"], by_what["operator:aten::mm"]
     loads = Gain(Opportunity("class", "data_loading", 600_000, 300_000, 600_000, None), (), computes.curve)
     first = [replace(sample_gains, drawn=drawn).conclusion for drawn in ([computes, multiplies], [loads, multiplies])]
-    assert first[0].startswith("If aten::mm took half")
-    assert first[1].startswith("If the time in which the CPU loads data were halved")
+    assert first[0].startswith("Largest saving: aten::mm at")
+    assert first[1].startswith("Largest saving: data loading at")
 
 
 def test_a_corner_that_hardly_bends_or_comes_last_is_not_told(graph: hg.DependencyGraph) -> None:
@@ -117,7 +116,7 @@ def test_a_corner_that_hardly_bends_or_comes_last_is_not_told(graph: hg.Dependen
         (0.01, 522_800, 0, "b"),
         (0.0, 522_800, 0, None),
     )
-    assert saying("kernel", "gemm", *corners, graph=graph).endswith("Without it 477.2 µs (48%) would be saved.")
+    assert saying("kernel", "gemm", *corners, graph=graph).endswith("removed, 477.2 µs (48%).")
 
 
 def test_one_gain_under_several_names_is_drawn_once_by_what_can_be_changed(sample_gains: Gains) -> None:
@@ -167,9 +166,9 @@ def test_there_are_always_ticks_for_all_that_is_saved(saved: float) -> None:
 def test_a_corner_says_where_it_is_and_what_comes() -> None:
     curve = Curve("x", 1_000_000, ((1.0, 1_000_000, 500_000, None), (0.5, 750_000, 0, "rank 1: void add<1>(int)")))
     assert corner_text(curve, curve.corners[1]) == (
-        "at 50% of its time: 750.0 µs, 250.0 µs (25%) saved; then add on rank 1 comes onto the path"
+        "at 50% of its time: 750.0 µs, saves 250.0 µs (25%); next bottleneck: add on rank 1"
     )
-    assert corner_text(curve, curve.corners[0]).startswith("at 100% of its time: 1.00 ms, 0.00 µs (0%) saved")
+    assert corner_text(curve, curve.corners[0]).startswith("at 100% of its time: 1.00 ms, saves 0.00 µs (0%)")
 
 
 def test_a_figure_has_a_line_for_each_curve(job_gains: Gains) -> None:
@@ -178,7 +177,7 @@ def test_a_figure_has_a_line_for_each_curve(job_gains: Gains) -> None:
     line = next(line for line in figure.data if line.name == "operator:aten::mm")
     assert list(line.x) == [1.0, 0.45, 0.0]
     assert list(line.y) == [1.3577, 1.1157, 1.0167]
-    assert "then AllReduce_Sum_f32_RING_LL on rank 2 comes onto the path" in line.customdata[1]
+    assert "next bottleneck: AllReduce_Sum_f32_RING_LL on rank 2" in line.customdata[1]
     assert figure.layout.xaxis.range[0] > figure.layout.xaxis.range[1]
 
 

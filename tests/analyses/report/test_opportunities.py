@@ -1,4 +1,4 @@
-"""What would be gained, on a page: the section of a rank and of a job, its picture, and when there is none."""
+"""Savings on a page: the section of a rank and of a job, its picture, and when there is none."""
 
 from __future__ import annotations
 
@@ -13,19 +13,27 @@ import hta_graph as hg
 from analyses.cli.main import main
 from analyses.report import opportunities
 from analyses.report.gain_curves import Gain
-from analyses.report.opportunities import BOTTOM, RIGHT, ROOM, TOP, GainSection, gain_figure, gain_sections
+from analyses.report.opportunities import BOTTOM, RIGHT, ROOM, TOP, GainSection, gain_figure, gain_sections, gains_of
+from analyses.report.page_tables import Section
 from analyses.report.report import page
+from hta_graph.colours import BOUND_COLOUR
 from hta_graph.errors import QueryError
 from hta_graph.what_if.opportunities import Opportunity
 from hta_graph.what_if.sensitivity import Curve
+from tests.support.page_summary import page_summary
 from tests.support.samples import SAMPLES
 from tests.support.shared_traces import SHARED
 from tests.support.trace_builder import TraceBuilder
 
 
+def sections_of(path: hg.CriticalPath) -> list[Section]:
+    """Return the section on what a path could save."""
+    return gain_sections(path, *gains_of(path))
+
+
 @pytest.fixture(scope="module")
 def of_job() -> GainSection:
-    (section,) = gain_sections(hg.critical_path(hg.read_job(SAMPLES / "four_ranks"), hg.step(2)))
+    (section,) = sections_of(hg.critical_path(hg.read_job(SAMPLES / "four_ranks"), hg.step(2)))
     assert isinstance(section, GainSection)
     return section
 
@@ -33,33 +41,37 @@ def of_job() -> GainSection:
 def a_gain(name: str, free_ns: int) -> Gain:
     """Return something of a window of 1 ms, all of whose time counts."""
     curve = Curve(f"kernel:{name}", 1_000_000, ((1.0, 1_000_000, free_ns, None), (0.0, 1_000_000 - free_ns, 0, None)))
-    return Gain(Opportunity("kernel", name, free_ns, free_ns // 2, free_ns, None), (), curve)
+    return Gain(Opportunity("kernel", name, free_ns, free_ns // 2, free_ns, None), (), curve, "gpu_compute_bound")
 
 
 def test_it_opens_with_the_conclusion_and_lists_what_it_rests_on(of_job: GainSection) -> None:
-    assert of_job.meaning.startswith("If aten::mm took half its time, step 2 would be 220.0 µs (16%) shorter.")
-    assert "Nothing of the path is frozen" in of_job.assumed[1]
+    assert of_job.notes[0].startswith("Largest saving: aten::mm at 2x speed saves 220.0 µs (16%)")
+    assert "No part of the path is fixed" in of_job.assumed[1]
     opportunities, ranks = of_job.tables[:2]
-    assert list(opportunities.frame) == ["kind", "name", "on_path_ns", "saved_at_half_ns", "saved_if_free_ns", "next"]
+    assert list(opportunities.frame) == [
+        "kind", "name", "on_path_ns", "saved_at_2x_speed_ns", "saved_if_removed_ns", "next_bottleneck",
+    ]  # fmt: skip
     assert len(opportunities.bars) == len(opportunities.frame)
-    assert ranks.frame["near_critical_ns"].tolist()[2] == 1_357_700
+    assert dict(zip(ranks.frame["rank"], ranks.frame["near_critical_ns"], strict=True))[2] == 1_357_700
     assert ranks.frame["near_critical_ns"].max() == 1_357_700
 
 
-def test_a_row_has_the_colour_of_its_line(of_job: GainSection) -> None:
+def test_a_row_and_its_line_have_the_colour_of_their_class(of_job: GainSection) -> None:
     assert of_job.figure
     table = of_job.tables[0]
     colour = dict(zip(table.frame["name"], table.colours, strict=True))
     lines = {line.name: line.colour for line in of_job.figure.lines}
     assert colour["aten::mm"] == colour["ampere_sgemm_64x32_tn"] == lines["aten::mm"]
+    assert lines["aten::mm"] == colour["GPU compute"] == BOUND_COLOUR["gpu_compute_bound"]
     assert colour["rank 2"] == lines["rank 2"]
+    assert len({(line.colour, line.dash) for line in of_job.figure.lines}) == len(lines)
     assert colour["c10d::allreduce_"] == ""
 
 
 def test_the_parts_of_a_bar_are_what_is_saved(of_job: GainSection) -> None:
     (row,) = of_job.tables[0].frame.query("name == 'aten::mm'").index
     assert [part.text for part in of_job.tables[0].bars[row].parts] == [
-        "saved at half 0.220 ms, 16.2%", "more if free 0.121 ms, 8.9%",
+        "saved at 2x speed 0.220 ms, 16.2%", "more if removed 0.121 ms, 8.9%",
     ]  # fmt: skip
 
 
@@ -99,29 +111,31 @@ def test_the_page_holds_the_picture_and_no_markup_of_names(of_job: GainSection) 
     section = GainSection(
         "s", odd, [], figure=gain_figure([a_gain(odd, 1000)]), template="gain_part.html", assumed=[odd]
     )
-    text = page("t", [], [section]).decode()
+    text = page(page_summary(), [section]).decode()
     assert text.count("<polyline") == 2
     assert "<script>alert" not in text
-    assert page("t", [], [of_job]).decode().count("<circle") == sum(len(line.corners) for line in of_job.figure.lines)  # type: ignore[union-attr]
+    assert page(page_summary(), [of_job]).decode().count("<circle") == sum(
+        len(line.corners) for line in of_job.figure.lines
+    )  # type: ignore[union-attr]
 
 
 @pytest.mark.slow
 def test_one_rank_has_no_table_of_ranks(tmp_path: Path) -> None:
     assert main(["report", str(SAMPLES / "sample_trace.json.gz"), "-o", str(tmp_path / "r.html")]) == 0
     text = unescape((tmp_path / "r.html").read_text())
-    section = text.split(">What would be gained</h2>")[1].split("</section>")[0]
-    assert "If aten::mm took half its time" in section
-    assert "16% of the path is frozen" in section
+    section = text.split(">Savings</h2>")[1].split("</section>")[0]
+    assert "aten::mm at 2x speed saves 220.0 µs (19%)" in section
+    assert "16% of the path is fixed in every scenario" in section
     assert "by rank" not in section
-    assert re.search(r"<title>[^<]*as much is gained by kernel ampere_sgemm_64x32_tn</title>", section)
+    assert re.search(r"<title>[^<]*the same is saved by kernel ampere_sgemm_64x32_tn</title>", section)
 
 
 def test_names_of_kernels_are_whole_where_the_pointer_is(tmp_path: Path) -> None:
     built = TraceBuilder()
     name = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
     built.launch(name, (0, 2), (3, 1000), 1)
-    (section,) = gain_sections(hg.critical_path(built.graph(tmp_path), hg.whole()))
-    cells = [row.cells[0] for row in section.shown[0].rows]
+    (section,) = sections_of(hg.critical_path(built.graph(tmp_path), hg.whole()))
+    cells = [row.cells[0] for row in section.shown()[0].rows]
     assert {cell.text: cell.whole for cell in cells}["vectorized_elementwise [CUDAFunctor_add]"] == name
 
 
@@ -132,7 +146,7 @@ def test_where_nothing_would_be_gained_nothing_is_said(tmp_path: Path) -> None:
     kernel = graph.filter(name="gemm").events.iloc[0]
     path = hg.critical_path(graph, hg.between(kernel.start_ns + 1000, kernel.end_ns - 1000))
     assert path.by_bound_ns["gpu_compute_bound"] == path.length_ns
-    assert gain_sections(path) == []
+    assert sections_of(path) == []
 
 
 def test_a_window_that_cannot_be_replayed_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,8 +155,8 @@ def test_a_window_that_cannot_be_replayed_is_said_in_a_line(monkeypatch: pytest.
 
     monkeypatch.setattr(opportunities, "find_gains", refuse)
     path = hg.critical_path(hg.build_graph(hg.read_trace(SAMPLES / "sample_trace.json.gz")))
-    (section,) = gain_sections(path)
-    assert section.notes == ["the dependencies form a cycle"]
+    (section,) = sections_of(path)
+    assert section.notes == ["The dependencies form a cycle."]
     assert not section.tables
 
 
@@ -150,6 +164,6 @@ def test_a_window_that_cannot_be_replayed_is_said_in_a_line(monkeypatch: pytest.
 @pytest.mark.slow
 def test_a_real_job_is_told_what_its_slow_rank_costs() -> None:
     path = hg.critical_path(hg.read_job(SHARED / "traces" / "nanogpt_ddp_8xh100"))
-    (section,) = gain_sections(path)
-    assert "rank 1" in section.meaning
+    (section,) = sections_of(path)
+    assert "rank 1" in section.notes[0]
     assert sum(section.tables[1].frame["window_share"] > 0.9) == 1

@@ -106,7 +106,7 @@ def test_the_picture_of_waiting_is_loaded_and_few_rows_more_are_not_hidden(pages
         source,
     )
     assert size == [200, 40]
-    ranks = tab.locator("h3:has-text('what ranks make others wait with') + .scroll tbody tr:visible td:first-child")
+    ranks = tab.locator("h3:has-text('Waiting caused by each rank') + .scroll tbody tr:visible td:first-child")
     assert ranks.all_inner_texts()[-2:] == ["median", "p95"]
     tab.context.close()
 
@@ -137,15 +137,15 @@ def test_an_address_opens_at_its_place_in_either_page(pages: Path, browser: Any)
     for name in ("steps", "timeline"):
         tab, _ = opened(browser, pages / f"{name}.html", fragment=f"#t={start},{end}")
         assert tab.evaluate("document.querySelector('#timeline-part select').selectedIndex") == 2
-        assert "ProfilerStep#3" in tab.locator(".step:visible").inner_text()
+        assert "Step 3:" in tab.locator(".step:visible").inner_text()
         tab.context.close()
 
 
 def test_choosing_a_step_shows_its_summary(pages: Path, browser: Any) -> None:
     tab, _ = opened(browser, pages / "timeline.html")
-    assert "ProfilerStep#2" in tab.locator(".step:visible").inner_text()
+    assert "Step 2:" in tab.locator(".step:visible").inner_text()
     tab.locator("#timeline-part select").select_option("ProfilerStep#1")
-    assert "ProfilerStep#1" in tab.locator(".step:visible").inner_text()
+    assert "Step 1:" in tab.locator(".step:visible").inner_text()
     assert tab.locator(".step:visible").count() == 1
     tab.context.close()
 
@@ -155,7 +155,7 @@ def test_keys_buttons_and_the_wheel_zoom(pages: Path, browser: Any) -> None:
     seen = [tab.locator(".status").inner_text()]
     for act in (
         lambda: tab.locator("canvas").press("+"),
-        lambda: tab.get_by_label("zoom in").click(),
+        lambda: tab.get_by_label("Zoom in").click(),
         lambda: (tab.locator("canvas").hover(), tab.keyboard.down("Control"), tab.mouse.wheel(0, -200)),
     ):
         act()
@@ -171,13 +171,13 @@ def test_pointing_at_a_bar_tells_its_name(pages: Path, browser: Any) -> None:
     tab, _ = opened(browser, pages / "timeline.html")
     # The strip of classes: below the axis and its label.
     tab.locator("canvas").hover(position={"x": 300, "y": 52})
-    assert re.search(r"at .* lasts .*|rows here", tab.locator(".tip").inner_text())
+    assert re.search(r"at .*, duration .*|events within", tab.locator(".tip").inner_text())
     tab.context.close()
 
 
 def test_tables_sort_search_and_filter(pages: Path, browser: Any) -> None:
     tab, _ = opened(browser, pages / "steps.html")
-    table = tab.locator("h3:has-text('what to look at first') ~ .scroll table").first
+    table = tab.locator("h3:has-text('Largest items on the critical path') ~ .scroll table").first
     cells = table.locator("tbody tr:visible td:first-child")
     usual = cells.all_inner_texts()
     assert len(usual) == 10
@@ -185,12 +185,12 @@ def test_tables_sort_search_and_filter(pages: Path, browser: Any) -> None:
     assert cells.all_inner_texts() == sorted(cells.all_inner_texts(), key=str.lower) != usual
     table.locator("th button", has_text="time").click()
     assert cells.all_inner_texts() == usual
-    tools = tab.locator("h3:has-text('what to look at first') + .tools").first
+    tools = tab.locator("h3:has-text('Largest items on the critical path') + .tools").first
     tools.locator("input").fill("SGEMM")
     assert cells.all_inner_texts()
     assert all("sgemm" in name for name in cells.all_inner_texts())
     tools.locator("input").fill("")
-    tools.locator("select").first.select_option("gpu_compute_bound")
+    tools.locator("select").first.select_option("GPU compute")
     assert 0 < len(cells.all_inner_texts()) < len(usual) + 1
     tools.locator("select").first.select_option("")
     tools.locator("button").click()
@@ -198,9 +198,57 @@ def test_tables_sort_search_and_filter(pages: Path, browser: Any) -> None:
     tab.context.close()
 
 
+def test_the_first_screen_holds_headline_actions_picture_and_navigation(pages: Path, browser: Any) -> None:
+    for name in ("ranks", "steps", "many"):
+        tab, _ = opened(browser, pages / f"{name}.html", viewport={"width": 1400, "height": 900})
+        ends = [tab.locator(part).bounding_box() for part in ("h1", ".cards", ".path-lanes svg", "nav", "#page-search")]
+        assert all(box["y"] + box["height"] <= 900 for box in ends)
+        assert [box["y"] for box in ends] == sorted(box["y"] for box in ends)
+        assert 1 <= tab.locator(".cards > li").count() <= 3
+        assert not tab.locator(".cards details p").first.is_visible()
+        tab.locator(".cards summary").first.click()
+        assert tab.locator(".cards details p").first.is_visible()
+        tab.context.close()
+
+
+def test_full_names_are_found_where_short_ones_are_shown(pages: Path, browser: Any) -> None:
+    tab, _ = opened(browser, pages / "steps.html")
+    tab.keyboard.press("/")
+    assert tab.evaluate("document.activeElement.id") == "page-search"
+    tab.locator("#page-search").fill("ncclDevKernel_AllReduce")
+    found = tab.locator("table.data tbody tr:visible")
+    assert found.count() >= 2
+    assert re.fullmatch(r"\d+ rows in \d+ tables", tab.locator("#page-found").inner_text())
+    # No cell shows the name that was searched for.
+    assert not any("nccldev" in row.lower() for row in found.all_inner_texts())
+    assert any("AllReduce" in row for row in found.all_inner_texts())
+    assert tab.locator("main section:visible").count() < tab.locator("main section").count()
+    tab.locator("#page-search").fill("")
+    assert tab.locator("main section:visible").count() == tab.locator("main section").count()
+    tab.context.close()
+
+
+@pytest.mark.parametrize("name", ["ranks", "many", "steps", "timeline"])
+def test_on_a_phone_nothing_overlaps_or_leaves_the_screen(pages: Path, browser: Any, name: str) -> None:
+    tab, _ = opened(browser, pages / f"{name}.html", viewport={"width": 400, "height": 900})
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 400
+    outside = tab.evaluate("""() => [...document.querySelectorAll('body *')].filter((one) =>
+        !one.closest('.scroll, .ticks, details:not([open])') && one.getBoundingClientRect().right > 401).length""")
+    assert outside == 0
+    overlapping = tab.evaluate("""() => {
+        const lines = [...document.querySelectorAll('h1, h2, h3, p, nav a, .figures dd, .figures dt, .legend li')]
+            .filter((one) => one.offsetParent && !one.closest('.scroll, details:not([open]) > :not(summary)'))
+            .flatMap((one) => [...one.getClientRects()].map((box) => [box, one]));
+        return lines.filter(([a, one], at) => lines.slice(at + 1).some(([b, other]) => !one.contains(other)
+            && a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1)).length;
+    }""")
+    assert overlapping == 0
+    tab.context.close()
+
+
 def test_without_scripts_all_but_the_timeline_is_there(pages: Path, browser: Any) -> None:
     tab, _ = opened(browser, pages / "ranks.html", java_script_enabled=False)
-    assert "switched off" in tab.locator("#timeline-part").inner_text()
+    assert "JavaScript, which is disabled" in tab.locator("#timeline-part").inner_text()
     assert tab.locator("table.data tbody tr:visible").count() > 60
     tab.context.close()
 

@@ -14,13 +14,18 @@ import pytest
 import hta_graph as hg
 from analyses.advice.verdict import verdict
 from analyses.cli.main import main
+from analyses.display.labels import SHORT
 from analyses.report import sections
 from analyses.report.page_tables import Bar, BarPart, Section, SectionTable
 from analyses.report.report import page, report_page
 from analyses.report.sections import PARTS, job_section
+from analyses.report.summary import detailed_rank
 from analyses.report.timeline import timeline_page
 from analyses.scope import in_window
 from hta_graph.colours import BOUND_COLOUR
+from hta_graph.paths.rank_crossings import straggler_index
+from tests.support.html_tables import page_sections, page_tables
+from tests.support.page_summary import page_summary
 from tests.support.samples import FOUR_RANKS, ONE_RANK
 from tests.support.shared_traces import SHARED
 from tests.support.timeline_data import page_data
@@ -38,19 +43,76 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_holds_every_section_and_the_verdict(report: Path) -> None:
     text = report.read_text()
-    for title in ("Critical path", *(part.title for part in PARTS), "What is unexplained", "Look at it in the trace"):
+    for title in ("Critical path", *(part.title for part in PARTS), "Unexplained time", "Open in Perfetto"):
         assert title in unescape(text), title
-    assert "launch stats (sums over launches, which wait side by side): " in unescape(text)
-    said = re.search(r'<div class="verdict">(.*?)</div>', text, re.DOTALL)
+    assert "Launch stats (sums over launches, whose waits overlap): " in unescape(text)
+    said = re.search(r'<details class="findings">(.*?)</details>', text, re.DOTALL)
     assert said
-    assert said[1].count("<p>") >= 4
-    assert "Rank 2 holds up the job: in step 2 all others wait 121.0 µs (9%) for it alone" in said[1]
+    assert said[1].count("<li>") >= 4
+    assert "121.0 µs (9%)" in said[1]
+
+
+def test_the_headline_comes_first_then_at_most_three_actions_then_the_picture(report: Path) -> None:
+    text = unescape(report.read_text())
+    body = text[text.index("<body>") :]
+    order = [body.index(mark) for mark in ("<h1>", 'class="figures"', 'class="cards"', "<figure", "<nav", "<section>")]
+    assert order == sorted(order)
+    assert "<h1>Step 2: rank 2 delays the others; bound by GPU compute on rank 2</h1>" in body
+    figures = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", body)
+    assert figures[:2] == [("of the critical path is GPU compute", "66%"), ("iteration", "1.36 ms")]
+    cards = re.findall(r"<li>\s*<h2>(.*?)</h2>\s*<p class=\"saving\">(.*?)</p>", body)
+    assert 1 <= len(cards) <= 3
+    assert "Saves 267.4 µs (20%)" in [saving for _, saving in cards]
+    assert body.count("<h1>") == 1
+
+
+def test_the_rank_in_detail_is_the_one_that_the_verdict_names(report: Path, tmp_path: Path) -> None:
+    text = unescape(report.read_text())
+    named = re.search(r"<h1>.*?rank (\d+)", text)
+    assert named
+    assert set(re.findall(r"(?:Timeline|Kernels|Launches|Roofline), rank (\d+)", text)) == {named[1]}
+    paths = {rank: hg.critical_path(graph, hg.whole()) for rank, graph in _ranks(small_job(tmp_path)).items()}
+    job = hg.critical_path(hg.read_job(small_job(tmp_path)), hg.whole())
+    assert straggler_index(job) < 0
+    assert detailed_rank(paths, job) == max(job.by_rank_ns, key=job.by_rank_ns.__getitem__)
+    assert detailed_rank(paths) == max(paths, key=lambda rank: paths[rank].length_ns)
+
+
+def _ranks(job: Path) -> dict[int, hg.DependencyGraph]:
+    return {part.rank: part.graph for part in hg.read_job(job).rank_graphs}
+
+
+def test_all_parts_of_a_page_have_one_step_length(report: Path) -> None:
+    sections = page_sections(report)
+    (breakdown,) = (rows for title, rows in page_tables(sections["GPU time"]).items() if title.startswith("Temporal"))
+    assert {row[breakdown[0].index("window ms")] for row in breakdown[1:]} == {"1.358"}
+    assert "Step 2: iteration 1.358 ms" in report.read_text()
+    steps = page_tables(sections["Steps"])["Steps"]
+    assert "latency ms" not in steps[0]
+    assert "Every rank is analyzed over step 2 of the job (1.36 ms)." in sections["Ranks"]
+
+
+@pytest.mark.shared
+@pytest.mark.slow
+def test_a_real_job_shows_the_rank_of_its_path(tmp_path: Path) -> None:
+    assert main(["report", str(SHARED / "traces" / "nanogpt_ddp_8xh100"), "-o", str(tmp_path / "r.html")]) == 0
+    text = (tmp_path / "r.html").read_text()
+    assert "<h1>Step 12: bound by CPU work on rank 1</h1>" in text
+    assert "Timeline, rank 1" in text
+    assert len(text.encode()) < 1_000_000
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", ["traces/cpu_only_gloo", "gloo/ddp_2r_base_1"])
+def test_no_gpu_communicates_where_there_is_none(name: str, tmp_path: Path) -> None:
+    assert main(["report", str(SHARED / name), "-o", str(tmp_path / "r.html")]) == 0
+    assert "GPU communicat" not in (tmp_path / "r.html").read_text()
 
 
 def test_the_job_stands_before_its_ranks(report: Path) -> None:
     text = unescape(report.read_text())
-    assert text.index("Critical path of the job") < text.index("Critical paths of the ranks")
-    assert "time on the job's path by rank, and for how long all others wait" in text
+    assert text.index("Critical path of the job</h2>") < text.index("Critical path of each rank")
+    assert "Time on the critical path by rank" in text
     assert "Timeline, rank 2" in text
 
 
@@ -58,7 +120,7 @@ def test_what_others_wait_for_stands_beside_the_path_of_the_job(tmp_path: Path) 
     job = hg.critical_path(hg.read_job(small_job(tmp_path)), hg.whole())
     causes = pd.DataFrame({"rank": range(12), "name": [f"cause {at}" for at in range(12)], "caused_ns": 5})
     section = job_section(job, causes)
-    assert [len(table.frame) for table in section.tables][-1] == 10
+    assert [len(table.frame) for table in section.tables][-1] == 12
     assert len(job_section(job).tables) == 3
 
 
@@ -98,9 +160,9 @@ def test_a_trace_without_a_gpu_gets_its_report(tmp_path: Path) -> None:
     trace.op("aten::add", 0, 50)
     graph = trace.graph(tmp_path)
     text = report_page([in_window(0, graph, hg.whole())], {0: hg.critical_path(graph, hg.whole())}).decode()
-    assert text.count("the trace holds no GPU activity") == 1
-    assert "Top kernels" not in text
-    assert "every nanosecond has a cause" in text
+    assert text.count("the trace has no GPU activity") == 1
+    assert "Kernels" not in text
+    assert "Unexplained: 0 ms." in text
 
 
 def test_the_verdict_is_about_the_slowest_rank(tmp_path: Path) -> None:
@@ -112,15 +174,15 @@ def test_the_verdict_is_about_the_slowest_rank(tmp_path: Path) -> None:
         paths[rank] = hg.critical_path(trace.graph(tmp_path / str(rank)), hg.whole())
     among, bound, largest, known = verdict(paths)
     assert among == "Rank 1 is the slowest of 2: 90.0 µs, the others 40.0 µs (median)."
-    assert bound == "The whole trace takes 90.0 µs; for 97% of it the GPU computes."
-    assert largest == "The largest item on the critical path is kernel_1 (GPU computes): 0.087 ms in 1 call."
-    assert known == "Unexplained: nothing, every nanosecond has a cause."
+    assert bound == "Rank 1, whole trace: bound by GPU compute (97% of the critical path); length 90.0 µs."
+    assert largest == "Largest item on the critical path: kernel_1 (GPU compute), 0.087 ms in 1 call."
+    assert known == "Unexplained: 0 ms."
 
 
 @pytest.mark.parametrize(
     ("lengths", "said"),
     [
-        ((100, 100.2), "The 2 ranks are alike: 100.0 µs to 100.2 µs."),
+        ((100, 100.2), "The 2 ranks take about the same time: 100.0 µs to 100.2 µs."),
         ((60, 99, 100), "The 3 ranks take 60.0 µs to 100.0 µs; none stands out as the slowest."),
         ((60, 70, 100), "Rank 2 is the slowest of 3: 100.0 µs, the others 60.0 µs (median)."),
     ],
@@ -155,8 +217,8 @@ def test_a_report_needs_a_place(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_page_stays_small(report: Path) -> None:
-    assert len(page("t", ["v"], [Section("s", "m")])) < 20_000
-    assert report.stat().st_size < 150_000
+    assert len(page(page_summary(), [Section("s", "m")])) < 30_000
+    assert report.stat().st_size < 170_000
 
 
 @pytest.mark.slow
@@ -189,7 +251,7 @@ def test_a_row_leads_to_the_event_that_it_names(report: Path) -> None:
     text = report.read_text()
     (link,) = set(
         re.findall(
-            r'<a href="([^"]+)"[^>]*>ampere_sgemm_64x32_tn</a>', text.split(">kernels: rank")[1].split("</table>")[0]
+            r'<a href="([^"]+)"[^>]*>ampere_sgemm_64x32_tn</a>', text.split("<h3>Kernels: rank")[1].split("</table>")[0]
         )
     )
     place = re.fullmatch(r"#t=(\d+),(\d+)&row=(\d+)", unescape(link))
@@ -226,7 +288,7 @@ def test_the_longest_kernels_stand_first_whatever_their_type(tmp_path: Path) -> 
     built.launch("ncclDevKernel_AllReduce_Sum", (61, 62), (70, 170), 9, stream=20)
     graph = built.graph(tmp_path)
     text = report_page([in_window(0, graph, hg.whole())], {0: hg.critical_path(graph, hg.whole())}).decode()
-    rows = text.split(">kernels: rank")[1].split("</table>")[0].split("<tr>")[2:]
+    rows = text.split("<h3>Kernels: rank")[1].split("</table>")[0].split("<tr>")[2:]
     names = [row.split("</a>")[0].rpartition(">")[2] for row in rows]
     assert names == ["AllReduce_Sum", "gemm_0", "gemm_1", "gemm_2"]
     assert "&amp;row=7" in rows[0]
@@ -234,17 +296,20 @@ def test_the_longest_kernels_stand_first_whatever_their_type(tmp_path: Path) -> 
 
 
 def test_each_class_has_one_colour_and_one_legend(report: Path) -> None:
-    classes = report.read_text().split("time on the path by class")[1].split("</table>")[0]
+    classes = report.read_text().split("<h3>Time on the critical path by class")[1].split("</table>")[0]
+    labels = {**SHORT, "gpu_communication_bound": "communication"}
     for bound, colour in BOUND_COLOUR.items():
-        assert classes.count(f'background:{colour}"></i>{bound}') == (bound in classes)
-    assert 'aria-label="classes of the critical path"' not in report.read_text()
+        assert classes.count(f'background:{colour}"></i>{labels[bound]}<') == (f">{labels[bound]}<" in classes)
+    for key, colour in BOUND_COLOUR.items():
+        of_class = re.findall(rf'background:(#\w+)"></i>{labels[key]}(?: <b>|<)', report.read_text())
+        assert set(of_class) <= {colour}
 
 
 @pytest.mark.slow
 def test_the_legend_explains_the_colours_of_every_step(tmp_path: Path) -> None:
     assert main(["report", str(ONE_RANK), "--step", "2", "-o", str(tmp_path / "r.html")]) == 0
     text = (tmp_path / "r.html").read_text()
-    legend = text.split("time on the path by class")[1].split("</table>")[0]
+    legend = text.split("<h3>Time on the critical path by class")[1].split("</table>")[0]
     bars = re.findall(r'<div class="step"[^>]*>(.*?)</div>', text, re.DOTALL)
     assert len(bars) == 3
     assert {colour for bar in bars for colour in re.findall(r"background:(#\w+)", bar)} == set(
@@ -255,35 +320,60 @@ def test_the_legend_explains_the_colours_of_every_step(tmp_path: Path) -> None:
 def test_bars_say_in_words_what_they_show(report: Path) -> None:
     text = report.read_text()
     assert len(re.findall(r'<span class="bar" role="img" aria-label="[^"]+"', text)) > 10
-    assert re.search(r'style="width:[\d.]+%;background:#3fa65c" title="compute [\d.]+ ms, [\d.]+ %"', text)
+    assert re.search(r'style="width:[\d.]+%;background:#3fa65c" title="compute [\d.]+ ms, [\d.]+%"', text)
 
 
 def test_a_colour_of_a_bar_is_explained_by_a_heading(report: Path) -> None:
-    table = report.read_text().split(">temporal breakdown")[1].split("</thead>")[0]
+    table = report.read_text().split("<h3>Temporal breakdown")[1].split("</thead>")[0]
     explained = dict(re.findall(r'background:(#\w+)"></i>([\w ]+) ms', table))
     parts = next(shown.parts for part in PARTS for shown in part.tables if shown.name == "temporal_breakdown")
-    assert explained == {colour: words for words, colour in parts.values()}
+    # Columns that are zero in every row are left out.
+    assert set(explained.items()) <= {(colour, words) for words, colour in parts.values()}
+    assert explained
 
 
 def test_names_stand_first() -> None:
     frame = pd.DataFrame({"time_ns": [5], "calls": [1], "name": ["a long name of a kernel that is cut last"]})
-    (table,) = Section("s", "m", [SectionTable("t", frame, links=["#t=1,2"])]).shown
+    (table,) = Section("s", "m", [SectionTable("t", frame, links=["#t=1,2"])]).shown()
     assert [cell.text for cell in table.headings] == ["name", "time ms", "calls"]
     assert [cell.style for cell in table.rows[0].cells] == ["text long", "", ""]
 
 
-def test_what_a_page_does_not_hold_is_said() -> None:
-    frame = pd.DataFrame({"name": [f"row {number}" for number in range(130)]})
-    text = page("t", ["v"], [Section("s", "m", [SectionTable("t", frame)])]).decode()
-    assert "… and 30 more rows, which the page does not hold" in text
-    assert text.count("<tr>") == 1 + 100
+def test_a_page_holds_all_rows_that_fit() -> None:
+    frame = pd.DataFrame({"name": [f"row {number}" for number in range(900)]})
+    text = page(page_summary(), [Section("s", "m", [SectionTable("t", frame)])]).decode()
+    assert text.count("<tr>") == 1 + 900
+    assert "rows; the page stays below" not in text
+    wide = pd.DataFrame({"name": [f"{number} {'x' * 800}" for number in range(3_000)]})
+    text = page(page_summary(), [Section("s", "m", [SectionTable("t", wide)] * 5)]).decode()
+    assert len(text) < 1_000_000
+    assert re.search(r"The first [\d,]+ of 3,000 rows; the page stays below 1 MB.", text)
+
+
+def test_no_page_points_to_options_of_the_command_line(report: Path) -> None:
+    assert "--json" not in report.read_text()
+
+
+def test_amounts_that_are_zero_everywhere_are_left_out() -> None:
+    frame = pd.DataFrame({"name": ["a", "b"], "time_ns": [5, 6], "wait_ns": [0, 0], "count": [0, 0]})
+    (table,) = Section("s", "m", [SectionTable("t", frame)]).shown()
+    assert [cell.text for cell in table.headings] == ["name", "time ms", "count"]
+
+
+def test_classes_have_labels_and_colours_in_every_table() -> None:
+    frame = pd.DataFrame({"name": ["a", "b"], "bound_by": ["cpu_bound", "unexplained"], "cause": ["launch", None]})
+    (table,) = Section("s", "m", [SectionTable("t", frame)]).shown()
+    cells = {(cell.text, cell.colour) for row in table.rows for cell in row.cells}
+    assert ("CPU work", BOUND_COLOUR["cpu_bound"]) in cells
+    assert ("unexplained", BOUND_COLOUR["unexplained"]) in cells
+    assert ("launch in progress", BOUND_COLOUR["gpu_kernel_launch_overhead"]) in cells
 
 
 def test_cells_and_titles_are_escaped() -> None:
     odd = '"><script>alert(1)</script>'
     bar = Bar([BarPart(50, "red", odd)])
     table = SectionTable(odd, pd.DataFrame({"name": [odd]}), [bar], [f"#{odd}"])
-    text = page(odd, [odd], [Section(odd, odd, [table], [odd])], overlay=odd).decode()
+    text = page(page_summary(odd), [Section(odd, odd, [table], [odd])], overlay=odd).decode()
     assert "<script>alert" not in text
     assert text.count(escape(odd, quote=False)[2:20]) >= 7
 

@@ -1,4 +1,4 @@
-"""Who waits for whom on a page: a picture whose pixels are the shares, tables that stay short."""
+"""Waiting on a page: a picture whose pixels are the shares, tables that hold all hosts and groups."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 from analyses.answer import Answer
-from analyses.report.page_tables import ROWS
 from analyses.report.report import page
 from analyses.report.wait_heatmap import WaitSection, wait_heatmap, wait_section
 from hta_graph.colours import BOUND_COLOUR
+from tests.support.page_summary import page_summary
 
 RANKS = 40
 STEP = "ProfilerStep#2"
@@ -42,8 +42,8 @@ def test_a_pixel_is_as_strong_as_ranks_wait() -> None:
     assert pixels_of(drawn.image).tolist() == [[0, 128, 255], [1, 0, 0]]
     assert drawn.most == "50%"
     assert [row.text for row in drawn.rows] == [
-        "rank 0: waits 25% of the time, most from 4.000 ms on",
-        "rank 1: waits <1% of the time, most from 0.000 ms on",
+        "rank 0: waits 25% of the time, most from 4.000 ms",
+        "rank 1: waits <1% of the time, most from 0.000 ms",
     ]
     assert [(tick.at, tick.text) for tick in drawn.across][-1] == (drawn.right, "6")
 
@@ -86,7 +86,7 @@ def answers(ranks: int) -> tuple[Answer, Answer]:
 def test_the_worst_ranks_stand_first_then_what_is_typical() -> None:
     section = wait_section(*answers(RANKS))
     ranks, hosts, _, groups = section.tables
-    assert ranks.title.endswith("; 30 ranks more are not listed")
+    assert ranks.title.endswith(": the top 10 of 40 ranks, median and 95th percentile")
     assert ranks.frame["rank"].tolist()[:2] + ranks.frame["rank"].tolist()[-2:] == [39, 3, "median", "p95"]
     assert ranks.frame["caused_ns"].tolist()[:3] == [10_000, 5_000, 0]
     assert [part.colour for part in ranks.bars[0].parts] == [
@@ -95,26 +95,25 @@ def test_the_worst_ranks_stand_first_then_what_is_typical() -> None:
     ]
     assert [sum(part.width for part in bar.parts) for bar in ranks.bars[:2]] == [100, 50]
     assert hosts.frame["host"].tolist() == ["b", "a"]
-    assert (groups.title, len(groups.frame)) == ("groups; the 10 of 25 with most", 10)
+    assert (groups.title, len(groups.frame)) == ("Process groups", 25)
     assert groups.frame["waited_ns"].iloc[0] == 24
-    assert section.meaning.startswith("Rank 39 holds up the others. ")
-    assert all(len(table.frame) <= ROWS for table in section.tables)
+    assert section.notes == ["Rank 39 holds up the others."]
 
 
 def test_of_few_ranks_all_are_listed_and_nothing_is_drawn() -> None:
     section = wait_section(*answers(8))
     assert isinstance(section, WaitSection)
     assert (len(section.tables[0].frame), section.figure) == (8, None)
-    text = page("t", ["v"], [section]).decode()
+    text = page(page_summary(), [section]).decode()
     assert "<image" not in text
-    assert "A clock was set back. " in text
+    assert "A clock was set back." in text
 
 
 def test_the_picture_is_all_that_the_policy_lets_a_page_load() -> None:
-    text = page("t", ["v"], [wait_section(*answers(RANKS))]).decode()
+    text = page(page_summary(), [wait_section(*answers(RANKS))]).decode()
     assert "img-src data:;" in text
     assert text.count("data:image/png;base64,") == text.count("<image") == 1
-    assert "when each of 40 ranks waits for others" in text
+    assert "When each of 40 ranks waits for others" in text
 
 
 @pytest.mark.parametrize("charged", [0, 4])

@@ -19,7 +19,7 @@ from tests.support.large_jobs import JOBS, RULES_OF_ALL_ROWS, JobOf, generated_j
 from tests.support.samples import FOUR_RANKS
 from tests.support.shared_traces import SHARED
 
-OF_THE_JOB = ("time on the job's path by rank", "what to look at first, of all ranks", "what the others wait for")
+OF_THE_JOB = ("Time on the critical path by rank", "Largest items on the critical path: ", "Causes of waiting")
 MIB = 1 << 20
 MORE_MIB = 30
 
@@ -51,11 +51,11 @@ def assert_same_job(capsys: pytest.CaptureFixture[str], job: Path, folder: Path,
     tables = [
         {title: rows for text in sections.values() for title, rows in page_tables(text).items()} for sections in pages
     ]
-    for begins in (*OF_THE_JOB, "opportunities"):
+    for begins in (*OF_THE_JOB, "Estimated savings"):
         one, other = ([rows for title, rows in own.items() if title.startswith(begins)] for own in tables)
         assert one == other, begins
     shown = [str(rank["rank"]) for rank in few["ranks"]]
-    for title in (title for title in tables[1] if title.startswith(("overlap: ", "temporal breakdown: "))):
+    for title in (title for title in tables[1] if title.startswith(("Overlap: ", "Temporal breakdown: "))):
         head, *rows = tables[1][title]
         assert sorted(tables[0][title][1:]) == sorted(row for row in rows if row[head.index("rank")] in shown)
 
@@ -66,17 +66,17 @@ def test_what_the_job_tells_is_that_of_whole_graphs(capsys: pytest.CaptureFixtur
     sections = page_sections(tmp_path / "always.html")
     assert list(sections)[:7] == [
         "Critical path of the job",
-        "Who waits for whom",
-        "Which step this is about",
-        "What would be gained",
+        "Waiting",
+        "Steps",
+        "Savings",
         "Ranks in detail",
-        "Critical paths of the ranks",
+        "Ranks",
         "Timeline, rank 2",
     ]
-    assert "Ranks compared" not in sections
-    assert "rank 2, which holds up the job; rank 1, a typical one" in sections["Ranks in detail"]
-    (steps,) = page_tables(sections["Which step this is about"]).items()
-    assert steps[0] == "all steps of the job"
+    assert "Collectives" not in sections
+    assert "rank 2, which delays the job; rank 1, a typical rank" in sections["Ranks in detail"]
+    (steps,) = page_tables(sections["Steps"]).items()
+    assert steps[0] == "Steps"
 
 
 @pytest.fixture(scope="module")
@@ -122,15 +122,13 @@ def test_of_many_ranks_the_worst_are_listed_and_the_page_stays_small(
     status, _, err = run_command(capsys, "report", job_of("cut"), "--step", "1", "-o", tmp_path / "r.html")
     assert status == 0, err
     sections = page_sections(tmp_path / "r.html")
-    tables = page_tables(sections["Who waits for whom"])
-    ranks = tables[
-        "what ranks make others wait with, and how long they wait; 30 ranks more are not listed: ProfilerStep#1"
-    ]
+    tables = page_tables(sections["Waiting"])
+    (ranks,) = (rows for title, rows in tables.items() if "the top 10 of 40 ranks" in title)
     assert [row[0] for row in ranks[-2:]] == ["median", "p95"]
     injected = read_truth(job_of("cut"))["injected"]["rank"]
     assert ranks[1][0] == str(injected)
-    assert f"rank {injected}, which holds up the job" in sections["Ranks in detail"]
-    assert "when each of 40 ranks waits for others" in sections["Who waits for whom"]
+    assert f"rank {injected}, which delays the job" in sections["Ranks in detail"]
+    assert "When each of 40 ranks waits for others" in sections["Waiting"]
     assert max(len(rows) for text in sections.values() for rows in page_tables(text).values()) <= 101
     assert (tmp_path / "r.html").stat().st_size < 300_000
 
@@ -205,7 +203,7 @@ def test_one_rank_that_is_left_gets_its_own_page(
             (job_of("small") / f"rank_{rank}.json.gz").read_bytes()[: None if rank else 600]
         )
     status, _, err = run_command(capsys, "report", job, "--skeletons", "always", "-o", tmp_path / "r.html")
-    assert (status, "going on with" in err) == (1, True)
+    assert (status, "continuing with" in err) == (1, True)
     assert "Critical path of the job" not in page_sections(tmp_path / "r.html")
 
 

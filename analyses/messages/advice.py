@@ -1,0 +1,302 @@
+"""Advice: what to do in one imperative line, and the evidence for it in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
+
+OVERLAP = "These savings overlap; do not add them."
+
+
+class Advice(NamedTuple):
+    """What to do, without a period, and why."""
+
+    action: str
+    why: str
+
+
+def on_rank(rank: int | None) -> str:
+    """Name the rank, as the end of a clause."""
+    return "" if rank is None else f" on rank {rank}"
+
+
+def mostly_in(name: str | None) -> str:
+    """Name the largest item, as the end of a clause."""
+    return f", mostly in {quoted(name)}" if name else ""
+
+
+def saving(confidence: str, most: str | None, replayed: str | None) -> str:
+    """Say what advice saves, each amount with its share, and how sure that is."""
+    amounts = [*([f"{replayed} by replay"] if replayed else []), *([f"at most {most}"] if most else [])]
+    saves = f"saves {', '.join(amounts)}; " if amounts else ""
+    return f"[{saves}{confidence} confidence]"
+
+
+def more_advice(hidden: int) -> str:
+    """Count the advice that is left out."""
+    return f"--json FILE lists {counted(hidden, 'more finding')}."
+
+
+# -- the host ----------------------------------------------------------------------------------------------------------
+
+
+def launch_bound(rank: int | None, per_launch_ns: int, launches: int, median_ns: int, waits: int) -> Advice:
+    """The host launches more slowly than the GPU works."""
+    capture = f" Remove the host's {counted(waits, 'wait')} for the GPU before capturing a CUDA graph." if waits else ""
+    return Advice(
+        f"Use CUDA graphs or torch.compile to cut launch overhead{on_rank(rank)}",
+        f"The GPU is launch-bound: the host takes {brief_duration(per_launch_ns)} per launch ({launches:,} launches), "
+        f"and the launched work takes {brief_duration(median_ns)} (median). Larger batches, or fewer and larger "
+        f"operators, also help.{capture}",
+    )
+
+
+def host_pauses(time: str, count: int, shortest_ns: int, longest_ns: int, name: str | None, *, stacks: bool) -> Advice:
+    """The host is in no operator for long while the GPU is idle."""
+    least = f"{brief_duration(shortest_ns)} to " if count > 1 else ""
+    record = "" if stacks else "; record with_stack=True to see what Python does there"
+    return Advice(
+        f"Shorten the host's {counted(count, 'pause')}{mostly_in(name)}",
+        f"For {time} the host is in no operator and launches nothing: {counted(count, 'pause')} of {least}"
+        f"{brief_duration(longest_ns)}. CUDA graphs and faster launches do not remove pauses. hta-graph "
+        f"idle-time lists them{record}.",
+    )
+
+
+def python_bound(time: str, rank: int | None, name: str, largest_ns: int) -> Advice:
+    """Python between operators delays the GPU."""
+    return Advice(
+        f"Move {quoted(name)} out of the loop, or to another thread or process",
+        f"The path is in Python for {time}{on_rank(rank)}, mostly in {quoted(name)} ({brief_duration(largest_ns)}). "
+        "Recording stacks slows Python down.",
+    )
+
+
+def tiny_kernels(count: int, longest_ns: int, time: str, between_ns: int) -> Advice:
+    """Many short kernels follow each other."""
+    return Advice(
+        "Fuse small kernels (torch.compile, foreach or fused optimizers)",
+        f"{counted(count, 'kernel')} shorter than {brief_duration(longest_ns)} take {time} of the path, including "
+        f"{brief_duration(between_ns)} between them. Fusing them saves part of that.",
+    )
+
+
+class Waiting(NamedTuple):
+    """A kind of wait of the host for the GPU: the action against it, and what the host does."""
+
+    action: str
+    does: str
+
+
+VALUES_READ = Waiting(
+    "Keep values on the GPU: use masks or torch.where instead of boolean indexing and nonzero(), and call .item() and "
+    ".cpu() less often",
+    "reads values from the GPU",
+)
+SYNCHRONIZES = Waiting(
+    "Remove synchronization where no host code needs the result, or let streams wait for events",
+    "synchronizes with the GPU",
+)
+WAITS = Waiting(
+    "Read values less often, copy from pinned memory with non_blocking=True, and remove synchronization",
+    "waits for the GPU",
+)
+
+
+def waiting(kind: Waiting, times: int, site: str, time: str) -> Advice:
+    """The host waits, and so cannot launch ahead."""
+    often = "once" if times == 1 else f"{times:,} times"
+    return Advice(
+        kind.action,
+        f"The host {kind.does} {often}{site} and cannot launch ahead: afterwards the GPU waits {time} for the host.",
+    )
+
+
+def site(sites: int, name: str, calls: int) -> str:
+    """Name the place in the program with most of the time, as the end of a clause."""
+    return f"{', mostly' if sites > 1 else ''} in {quoted(name)} ({counted(calls, 'call')})"
+
+
+def pageable_copies(count: int, where: str, copying_ns: int, host_ns: int) -> Advice:
+    """Copies from pageable memory block the host."""
+    return Advice(
+        "Pin the memory and copy with non_blocking=True, or keep the data on the GPU",
+        f"{counted(count, 'copy', 'copies')} to the GPU from pageable memory{where}: {brief_duration(copying_ns)} of "
+        f"copying, and {brief_duration(host_ns)} in which the GPU waits for the host after the copy blocked it.",
+    )
+
+
+def data_loading_exposed(time: str, rank: int | None, name: str, *, in_process: bool) -> Advice:
+    """The path waits for data."""
+    workers = "Set num_workers > 0" if in_process else "Use more workers or prefetching (num_workers, prefetch_factor)"
+    where = " It runs in the training process." if in_process else ""
+    return Advice(
+        f"{workers}, or make batch preparation cheaper",
+        f"Data loading is on the path for {time}{on_rank(rank)}, mostly {quoted(name)}.{where}",
+    )
+
+
+def driver_allocations(time: str, rank: int | None, calls: int, name: str) -> Advice:
+    """The allocator still calls the driver."""
+    return Advice(
+        "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad shapes to a few sizes",
+        f"Memory is allocated from the driver, or returned to it, after warm-up: {time}{on_rank(rank)} in "
+        f"{counted(calls, 'call')}, mostly {quoted(name)}. Varying shapes or fragmented memory cause this.",
+    )
+
+
+def idle_between_steps(time: str, name: str) -> Advice:
+    """The GPU is idle before a step's first work."""
+    return Advice(
+        "Move logging, evaluation and preparation behind the step's launches, or to another thread",
+        f"The GPU is idle for {time} before its first work in this step, while the host is mostly in {quoted(name)}.",
+    )
+
+
+# -- the GPU -----------------------------------------------------------------------------------------------------------
+
+COMMUNICATION_CAUSES: Mapping[str, str] = {
+    "computation": "Most of it starts after the computation it depends on, so nothing is left to overlap with.",
+    "communication": "Most of it is queued behind other communication.",
+    "host": "Most of it is launched late by the host.",
+}
+"""What most of the communication on the path comes right after."""
+
+
+def exposed_communication(
+    on_path: str, exposed_ns: int, name: str, calls: int, rank: int | None, cause: str | None, *,
+    is_exposed: bool, in_job: bool, counts_more: bool,
+) -> Advice:  # fmt: skip
+    """No computation hides communication."""
+    exposed = "all of it exposed" if is_exposed else f"{brief_duration(exposed_ns)} of it exposed"
+    waits = (
+        "Waiting for other ranks is not included."
+        if in_job
+        else "It may include waiting for other ranks; run hta-graph stragglers on all ranks to separate the two."
+    )
+    largest = f"{quoted(name)} ({counted(calls, 'call')}){on_rank(rank)}"
+    said = [
+        f"Communication takes {on_path} of the path, {exposed} (no computation overlaps it), mostly {largest}.",
+        *([COMMUNICATION_CAUSES[cause]] if cause else []),
+        waits,
+        *(["The bound includes communication that is not on the path."] if counts_more else []),
+    ]
+    return Advice("Start communication earlier, or make it smaller", " ".join(said))
+
+
+def gloo_communication(time: str, name: str) -> Advice:
+    """A thread is silent while a Gloo collective runs."""
+    return Advice(
+        "Start this communication earlier, make it smaller, or use GPUs (NCCL)",
+        f"No operator is open on the path's thread for {time} while {quoted(name)} runs on another thread: the path "
+        "most likely waits for it. This may include waiting for other ranks; run hta-graph stragglers on all ranks.",
+    )
+
+
+def far_from_limit(name: str, inputs: str, time: str, calls: int, share: float, bound: str, device: str) -> str:
+    """An operator is far below what the GPU could do."""
+    return (
+        f"{quoted(name)} ({quoted(inputs)}) takes {time} of the path in {counted(calls, 'call')} and reaches "
+        f"{brief_share(share)} of the {'memory' if bound == 'memory' else 'compute'} limit of {device}"
+    )
+
+
+def far_by_layout(name: str, why: str) -> Advice:
+    """What is no matrix product can be fused."""
+    action = f"Fuse {quoted(name)} with its neighbors (torch.compile), or check the layout of its inputs"
+    return Advice(action, f"{why}.")
+
+
+def far_by_small_side(name: str, why: str, side: str, size: int) -> Advice:
+    """A short side leaves matrix units empty."""
+    action = f"Batch more of {quoted(name)}, or merge the products"
+    return Advice(action, f"{why}: {side} = {size} leaves most of its matrix units empty.")
+
+
+def far_by_odd_side(name: str, why: str, side: str, size: int, multiple: int) -> Advice:
+    """A side that does not fit slows reading down."""
+    action = f"Pad {side} of {quoted(name)} to a multiple of {multiple}"
+    return Advice(action, f"{why}: {side} = {size} is not a multiple of {multiple}, so its rows are not aligned.")
+
+
+def far_without_reason(name: str, why: str) -> Advice:
+    """The shape explains nothing."""
+    return Advice(f"Try another shape or another kernel for {quoted(name)}", f"{why}.")
+
+
+def float32_products(time: str, device: str, times: float) -> Advice:
+    """Float32 products could use TF32."""
+    return Advice(
+        'Use TF32 if its precision is sufficient: torch.set_float32_matmul_precision("high"), or torch.autocast',
+        f"Float32 matrix products take {time} of the path. {device} multiplies TF32 {times:.0f} times as fast. For "
+        "convolutions, set torch.backends.cudnn.allow_tf32.",
+    )
+
+
+# -- ranks -------------------------------------------------------------------------------------------------------------
+
+
+def slow_gpu(rank: int, ratio: float, longer: int, names: int) -> Advice:
+    """The same kernels take longer on one rank."""
+    return Advice(
+        f"Check the GPU of rank {rank}: throttling (nvidia-smi -q -d PERFORMANCE), other programs, larger inputs",
+        f"The same kernels take {ratio:.2f} times as long there as on any other rank ({longer} of {names} names take "
+        "longer).",
+    )
+
+
+def slow_host(rank: int, ratio: float, longer: int, names: int) -> Advice:
+    """The same operators take longer on one rank."""
+    return Advice(
+        f"Check the host of rank {rank}: throttling, too few cores, other programs, larger inputs",
+        f"The same operators take {ratio:.2f} times as long there as on any other rank ({longer} of {names} names take "
+        "longer).",
+    )
+
+
+# -- the recording -----------------------------------------------------------------------------------------------------
+
+
+def no_python_stacks(time: str, name: str | None) -> Advice:
+    """Time outside of operators, and no stacks."""
+    under = f", mostly under {quoted(name)}" if name else ""
+    return Advice(
+        "Record with with_stack=True",
+        f"No operator is open for {time}{under}, and the trace has no Python stacks. Stacks show whether that time is "
+        "Python, the framework or a wait.",
+    )
+
+
+def no_sync_records(time: str) -> Advice:
+    """Waits without records."""
+    return Advice(
+        "Record with enable_cuda_sync_events=True (torch._C._profiler._ExperimentalConfig)",
+        f"Calls wait {time} for work that the trace does not identify.",
+    )
+
+
+def begun_too_late(time: str) -> Advice:
+    """Work from before the recording."""
+    return Advice(
+        "Start the profiler on an idle GPU (call torch.cuda.synchronize() first), or analyze a later window",
+        f"Work that was enqueued before the recording started takes {time}.",
+    )
+
+
+def no_gpu_rows(calls: int) -> Advice:
+    """Launches without GPU activity."""
+    return Advice(
+        "Record with ProfilerActivity.CUDA and without hardware counters",
+        f"The host makes {counted(calls, 'launch call')}, but the trace has no GPU activity. Without it, there are no "
+        "results about the GPU.",
+    )
+
+
+def start_up_recorded(time: str, name: str, largest_ns: int) -> Advice:
+    """Start-up is in the recording."""
+    return Advice(
+        "Record later: pass schedule(wait=…, warmup=…) to the profiler and call prof.step()",
+        f"One-time start-up takes {time}, mostly {quoted(name)} ({brief_duration(largest_ns)}).",
+    )

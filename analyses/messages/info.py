@@ -1,0 +1,61 @@
+"""What ``info`` says about a trace and its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from analyses.display.sentence_format import counted
+from analyses.display.text_layout import clipped, duration_text
+
+EVENTS, LANES, EDGES, DIAGNOSTICS = "events", "lanes", "edges", "diagnostics"
+NO_DIAGNOSTICS = "Diagnostics: nothing dropped, repaired or unresolved."
+EDGE_COLUMNS: Sequence[str] = ("recorded", "inferred", "kind", "meaning")
+
+
+def of_world(rank: int | None, world_size: int | None) -> str:
+    """Name a rank behind its file."""
+    return "" if rank is None else f", rank {rank}" + (f" of {world_size}" if world_size else "")
+
+
+def empty(file: str, rank: str) -> str:
+    """Say that a trace has no events."""
+    return f"{file}{rank}: no events"
+
+
+def span(file: str, rank: str, events: int, span_ns: int) -> str:
+    """Count the events of a trace."""
+    return f"{file}{rank}: {events:,} events in {duration_text(span_ns)}"
+
+
+def gpus(names: Sequence[str]) -> str:
+    """Name the GPUs of the host."""
+    unique = list(dict.fromkeys(names))  # usually one model, many times
+    found = f"{len(names)} × {clipped(', '.join(unique), 60)}" if names else "not recorded"
+    return f"GPUs of the host: {found}"
+
+
+def driven_gpus(events: Mapping[int, int]) -> str:
+    """Count the events of each GPU that one process drives."""
+    each = ", ".join(f"{gpu} ({counted(events[gpu], 'event')})" for gpu in sorted(events))
+    return f"GPUs of this process: {each}"
+
+
+def steps(numbers: Sequence[int], lengths_ns: Sequence[int]) -> str:
+    """Say which steps there are, and how long they are."""
+    if not numbers:
+        return "steps: none recorded"
+    listed = clipped(", ".join(map(str, numbers)), 50)
+    spread = f"{duration_text(min(lengths_ns))} to {duration_text(max(lengths_ns))}"
+    return f"steps: {len(numbers)} ({listed}), {spread} on the CPU"
+
+
+def more_lanes(hidden: int) -> str:
+    """Count the lanes that are left out."""
+    return f"  … and {counted(hidden, 'more lane')}"
+
+
+def more_ranks(events: Sequence[int], ranks: Sequence[int]) -> str:
+    """Say what the ranks hold that are not listed."""
+    named = f" ({ranks[0]} to {ranks[-1]})" if ranks else ""
+    total = f"{sum(events):,} events, {min(events):,} to {max(events):,} each"
+    return f"… and {len(events):,} more ranks{named}: {total}; use --rank N for one, --wide for all"

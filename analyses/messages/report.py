@@ -1,0 +1,352 @@
+"""The words of the report page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted, window_name
+
+if TYPE_CHECKING:
+    from hta_graph.graph.dependency_graph import DependencyGraph
+    from hta_graph.paths.windows import Window
+
+COMMUNICATION = "communication"
+COMMUNICATION_ON_CPU = "the CPU communicates; may include waiting for other ranks"
+"""The label and the meaning of communication where no GPU was recorded."""
+
+
+def share(value: float) -> str:
+    """Print a share of the path."""
+    return brief_share(value)
+
+
+def capitalized(text: str) -> str:
+    """Return a sentence with a capital letter; a name at its start stays as recorded.
+
+    >>> capitalized("step 2: bound by GPU compute"), capitalized("aten::mm takes 2 ms")
+    ('Step 2: bound by GPU compute', 'aten::mm takes 2 ms')
+    """
+    first = text.split(" ", 1)[0]
+    return text[:1].upper() + text[1:] if first.isalpha() else text
+
+
+def sentence(text: str) -> str:
+    """Return a finding as a sentence of its own: with a capital letter and a period."""
+    return capitalized(text) if text.endswith((".", "!", "?")) else f"{capitalized(text)}."
+
+
+# -- the first screen --------------------------------------------------------------------------------------------------
+
+
+def is_about_options(line: str) -> bool:
+    """Return whether a line points to options of the command line, which a page does not have."""
+    return "--json" in line or line.startswith("  ")
+
+
+def page_title(headline: str, run: str) -> str:
+    """Name the page in a browser's tab and history."""
+    return f"{headline} – {run}"
+
+
+def headline(window: Window, bound: str, rank: int | None, delaying: int | None) -> str:
+    """Name what bounds a window, and which rank."""
+    cause = "mostly unexplained" if bound == "unexplained" else f"bound by {bound}"
+    cause += "" if rank is None else f" on rank {rank}"
+    name = capitalized(window_name(window).removeprefix("the "))
+    if delaying is not None:
+        return f"{name}: rank {delaying} delays the others; {cause}"
+    return f"{name}: {cause}"
+
+
+def empty_headline(window: Window) -> str:
+    """Name a window without any time."""
+    return f"{capitalized(window_name(window))}: nothing to analyze, the window is empty"
+
+
+def length_name(window: Window, graph: DependencyGraph) -> str:
+    """Name the length of the page's window: the same words and the same window everywhere on the page."""
+    if window.step is None:
+        return "window"
+    if window.form == "cpu":
+        return "CPU time of the step"
+    is_job = len(graph.rank_graphs) > 1
+    return "iteration" if window.form == "gpu" or is_job or not graph.is_gpu.any() else "latency"
+
+
+def of_path(bound: str) -> str:
+    """Explain the share of the largest class."""
+    return f"of the critical path is {bound}"
+
+
+FIRST_SAVING = "estimated saving, first action"
+ITERATION = "iteration"
+
+
+def waiting_caused(rank: int) -> str:
+    """Explain the time that all other ranks wait for one."""
+    return f"the other ranks wait for rank {rank}"
+
+
+def timed(ns: int, length_ns: int) -> str:
+    """Print a time and its share of the window."""
+    return f"{brief_duration(ns)} ({brief_share(ns / max(length_ns, 1))})"
+
+
+def saves(text: str, *, at_most: bool) -> str:
+    """Say what an action saves."""
+    return f"Saves at most {text}" if at_most else f"Saves {text}"
+
+
+NO_SAVING = "No direct saving; the next trace explains more"
+NEXT_ACTIONS = "Next actions"
+DETAILS = "Details"
+SAVINGS_OVERLAP = "These savings overlap; do not add them."
+SAVINGS_BY_REPLAY = "Savings are predicted by replaying the dependency graph with the change."
+
+
+def confidence(level: str) -> str:
+    """Name how sure a finding is."""
+    return f"{level} confidence"
+
+
+def at_most(text: str) -> str:
+    """Give the upper bound of a saving."""
+    return f"At most {text} can be saved."
+
+
+def bring_rank_up(rank: int) -> str:
+    """Name the remedy for a rank that delays the others."""
+    return f"Bring rank {rank} up to the others' speed"
+
+
+def speed_up(name: str) -> str:
+    """Name the remedy for an operator, kernel, module or collective."""
+    return f"Speed up {name}"
+
+
+def reduce_class(label: str) -> str:
+    """Name the remedy for a class of time."""
+    return f"Reduce {label}"
+
+
+def at_twice_the_speed(saved: str) -> str:
+    """Say what twice the speed saves."""
+    return f"Saves {saved} at 2x speed"
+
+
+def opportunity_details(on_path: str, removed: str, following: str | None) -> list[str]:
+    """Explain what an operator, kernel or class would save."""
+    told = [f"It takes {on_path} of the critical path; without it, {removed} would be saved."]
+    return [*told, f"Next bottleneck: {following}."] if following else told
+
+
+def all_findings(count: int) -> str:
+    """Name the list of all findings that folds out."""
+    return f"Verdict and advice: all {count} findings" if count != 1 else "Verdict: 1 finding"
+
+
+# -- the picture -------------------------------------------------------------------------------------------------------
+
+WHOLE_PATH = "critical path"
+OTHER_WORK = "other work, not on the critical path"
+PICTURE_KEY = "Colored: on the critical path. Gray: other work. Percentages are of the critical path."
+OPEN_TIMELINE = "Open the timeline"
+
+
+def picture_title(window: Window, graph: DependencyGraph) -> str:
+    """Name the picture."""
+    ranks = len(graph.rank_graphs)
+    of_job = f", {ranks:,} ranks" if ranks > 1 else ""
+    return f"Critical path of {window_name(window)}{of_job}"
+
+
+def lanes_left_out(count: int) -> str:
+    """Say how many lanes are not drawn."""
+    return f"{counted(count, 'lane')} with less of the path not shown." if count else ""
+
+
+# -- the sections ------------------------------------------------------------------------------------------------------
+
+CRITICAL_PATH, JOB_PATH, RANK_PATHS = "Critical path", "Critical path of the job", "Ranks"
+SAVINGS, STEPS, TIMELINE, GPU = "Savings", "Steps", "Timeline", "GPU"
+UNEXPLAINED, EXPORT, DETAIL_RANKS, WAITING = "Unexplained time", "Open in Perfetto", "Ranks in detail", "Waiting"
+
+PATH_MEANING = "The chain of work that determines the length of the window. Its parts add up to the window exactly."
+
+
+def job_path_meaning(changes: int) -> str:
+    """Explain the path of a job."""
+    often = {0: "It stays on one rank.", 1: "It changes rank once."}.get(changes, f"It changes rank {changes:,} times.")
+    return (
+        "The chain of work through all ranks that determines the length of the window. At a collective it continues on "
+        f"the rank that arrives last, so it contains no waiting for other ranks. {often}"
+    )
+
+
+def ranks_meaning(window: Window, length_ns: int, *, same_window: bool) -> str:
+    """Explain the table of ranks."""
+    name = window_name(window)
+    if same_window:
+        return f"Every rank is analyzed over {name} of the job ({brief_duration(length_ns)})."
+    return f"Every rank is analyzed over its own {name}." if window.step is not None else "One row per rank."
+
+
+TIME_BY_CLASS = "Time on the critical path by class"
+LARGEST_ITEMS = "Largest items on the critical path"
+CRITICAL_PATHS_OF_RANKS = "Critical path of each rank"
+TIME_BY_RANK = "Time on the critical path by rank"
+TIME_BY_HOST = "Time on the critical path by host"
+WAIT_CAUSES = "Causes of waiting"
+NO_RECORD = "(nothing recorded)"
+
+
+def of_rank(title: str, rank: int | None) -> str:
+    """Name a table or section that is about one rank of several."""
+    return title if rank is None else f"{title}, rank {rank}"
+
+
+def timeline_meaning(*, several: bool) -> str:
+    """Explain the timeline."""
+    other = " For another rank, run hta-graph timeline INPUT --rank N -o FILE.html." if several else ""
+    return f"Names in the tables link to their place here.{other}"
+
+
+STEPS_MEANING = (
+    "Iteration: from the end of the previous step's work to the end of this step's work. "
+    "Latency: from the start of the step to the end of its last work."
+)
+ALL_STEPS = "Steps"
+
+
+def steps_left_out(count: int) -> str:
+    """Say how many steps the table does not list."""
+    return f"{counted(count, 'typical step')} not listed; to list all, run hta-graph critical-path --per-step."
+
+
+UNEXPLAINED_MEANING = "Time without a recorded cause, and what was repaired or dropped while reading."
+LONGEST_UNEXPLAINED = "Longest unexplained intervals"
+DIAGNOSTICS = "Repaired, dropped or unresolved"
+NONE_UNEXPLAINED = "Unexplained: 0 ms."
+NOTHING_OPEN, WINDOW_END = "(no open call)", "the end of the window"
+EXPORT_MEANING = "The trace with the critical path on top opens in ui.perfetto.dev."
+EXPORT_COMMAND = "hta-graph critical-path TRACE --overlay overlay.json"
+
+
+def detail_ranks(count: int, reasons: Sequence[tuple[int, str]]) -> str:
+    """Say which ranks of a large job are shown in detail, and why."""
+    shown = "; ".join(f"rank {rank}, {reason}" for rank, reason in reasons)
+    return f"Shown in detail, of {count:,} ranks: {shown}. For another rank, run hta-graph report INPUT --rank N."
+
+
+def rows_left_out(shown: int, total: int) -> str:
+    """Say that a table was cut to keep the page small."""
+    return f"The first {shown:,} of {total:,} rows; the page stays below 1 MB."
+
+
+def run_name(name: str, ranks: int) -> str:
+    """Name a run: a file, or a folder with several ranks."""
+    return quoted(name) if ranks == 1 else f"{quoted(name)}, {ranks:,} ranks"
+
+
+# -- savings -----------------------------------------------------------------------------------------------------------
+
+NOTHING_TO_SAVE = "nothing on the path can take less time"
+CURVE_AXIS = "time it takes, as a share of the recorded time"
+CURVES = "Predicted length of the window as one item gets faster"
+OPPORTUNITIES = "Estimated savings; they overlap, do not add them"
+ASSUMPTIONS = (
+    "The dependency graph is replayed with less time for one item. All other work keeps its duration, and waits follow "
+    "from the dependencies. An operator or module includes everything it launches. Work that runs concurrently is "
+    "assumed not to slow down."
+)
+NO_CURVES = "Curves need the complete graphs of all ranks; if memory allows, add --summaries never."
+
+
+def largest_saving(name: str, half: str, removed: str) -> str:
+    """Name the largest saving that one change can bring."""
+    return f"Largest saving: {name} at 2x speed saves {half}; removed, {removed}"
+
+
+def work_of(rank: str) -> str:
+    """Name all work of a rank as something that can be faster."""
+    return f"the work of {rank}"
+
+
+def turning_point(share_of_time: str, following: str, *, saves_less: bool) -> str:
+    """Say from where on more speed saves less."""
+    effect = "further speedup saves less" if saves_less else "further speedup saves nothing"
+    after = f"; {next_bottleneck(following)}" if following else ""
+    return f"Below {share_of_time} of its time, {effect}{after}."
+
+
+def next_bottleneck(following: str) -> str:
+    """Name what limits the window next."""
+    return f"next bottleneck: {following}"
+
+
+def corner(share_of_time: str, length: str, saved: str, following: str) -> str:
+    """Describe a corner of a curve."""
+    comes = f"; {next_bottleneck(following)}" if following else ""
+    return f"at {share_of_time} of its time: {length}, saves {saved}{comes}"
+
+
+def line_label(kind: str, half: str, removed: str) -> str:
+    """Describe a curve next to its end."""
+    return f"{kind}: 2x speed −{half}, removed −{removed}"
+
+
+def saves_the_same(others: str) -> str:
+    """Name what saves the same as a curve's item."""
+    return f"; the same is saved by {others}"
+
+
+def fixed_part(fixed: str, inferred: str) -> str:
+    """Say what no change moves, and what the prediction relies on."""
+    said = (
+        f"{fixed} of the path is fixed in every scenario: time without a recorded cause, and communication whose "
+        "partners are not in the trace, which may include waiting for them."
+        if fixed
+        else "No part of the path is fixed."
+    )
+    return f"{said} {inferred} of its time depends on inferred edges." if inferred else said
+
+
+def near_by_rank(within: str) -> str:
+    """Name the table of near-critical work."""
+    return f"Near-critical work by rank (slack below {within} of the window)"
+
+
+def near_paths(within: str) -> str:
+    """Name the table of paths that are nearly as long."""
+    return f"Near-critical paths (slack below {within} of the window): the longest per rank and class"
+
+
+# -- waiting in a job of many ranks ------------------------------------------------------------------------------------
+
+WAITING_MEANING = (
+    "Caused: each wait is attributed to what the late rank did longer since the previous collective, also where other "
+    "ranks passed the delay on. Wait caused: all waiting in a collective counts for the rank that arrives last."
+)
+WAITING_BY_RANK = "Waiting caused by each rank, and its own waiting"
+HOSTS, GROUP_KINDS, GROUPS = "Hosts", "Process groups by purpose", "Process groups"
+
+
+def worst_ranks(listed: int, total: int) -> str:
+    """Name the table of the ranks that cause most waiting."""
+    return f"{WAITING_BY_RANK}: the top {listed:,} of {total:,} ranks, median and 95th percentile"
+
+
+def waiting_figure(ranks: int, ranks_per_row: int) -> str:
+    """Name the picture of waiting.
+
+    >>> waiting_figure(64, 1), waiting_figure(1024, 2)
+    ('When each of 64 ranks waits for others', 'When each of 1,024 ranks waits for others, 2 ranks per row')
+    """
+    rows = f", {ranks_per_row} ranks per row" if ranks_per_row > 1 else ""
+    return f"When each of {ranks:,} ranks waits for others{rows}"
+
+
+def waits_of_rank(name: str, mean: str, most_from: str) -> str:
+    """Describe a row of the picture."""
+    return f"{name}: waits {mean} of the time" + (f", most from {most_from}" if most_from else "")

@@ -1,0 +1,40 @@
+"""What ``sync-deps`` says: which calls and streams wait for GPU work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from analyses.display.sentence_format import counted
+
+LONGEST_WAITS = "longest waits"
+NO_DEPENDENCY = "without a dependency, in the whole trace"
+NONE = "no synchronization dependencies: no call and no stream is known to wait for GPU work"
+KIND_COLUMNS: Sequence[str] = ("recorded", "inferred", "binding", "kind", "meaning")
+WAIT_COLUMNS: Sequence[str] = ("waited", "rank", "event", "call", "next operator", "waited for")
+NO_OPERATOR = "(none)"
+
+WITHOUT_DEPENDENCY: Mapping[str, str] = {
+    "stream_syncs_unresolved": "stream synchronizations whose stream is not recorded",
+    "event_syncs_unresolved": "event synchronizations whose work is not recorded",
+    "event_waits_unresolved": "stream waits for an event whose work is not recorded",
+    "event_waits_for_nothing": "stream waits for a stream without recorded work",
+    "event_queries": "event queries, which do not wait",
+    "sync_records_without_call": "synchronization records without a CPU call in the file",
+}
+"""Diagnostics key → what looks like a wait and is no dependency."""
+
+
+def dependencies(on_gpu: int, calls: int, between_streams: int) -> str:
+    """Count the dependencies."""
+    return (
+        f"{counted(on_gpu, 'dependency', 'dependencies')} of {counted(calls, 'CPU call')} on GPU work, "
+        f"{between_streams:,} between streams"
+    )
+
+
+def left_out(size: int, reason: str) -> str:
+    """Count the dependencies that a map of external ids cannot hold."""
+    return f"{counted(size, 'dependency', 'dependencies')} {reason} left out"
+
+
+WITHOUT_IDS, ON_ITSELF = "without an external id on both ends", "of an operator on itself"

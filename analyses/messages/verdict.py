@@ -1,0 +1,162 @@
+"""The verdict on a critical path: what bounds it, its largest item, what has no recorded cause, which rank is late."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
+from analyses.display.text_layout import clipped, duration_text, percent
+from analyses.messages.advice import on_rank
+
+NOTHING_OWNED = "No recorded event is on the critical path."
+NOTHING_UNEXPLAINED = "Unexplained: 0 ms"
+NO_COMMUNICATION = "No communication between ranks was found in this window; each rank has its own path."
+
+REASON_CLAUSE: Mapping[str, str] = {
+    "before_recording": "was delayed by work that was enqueued before the recording started",
+    "missing_graph_node": "is a CUDA graph node that no replay recorded",
+    "wait_without_record": "is a wait that the trace does not record",
+    "other_rank": "is a wait for another rank",
+    "clock_fault": "has timestamps that contradict each other",
+    "unknown": "has no recorded cause",
+}
+"""Each reason for being unexplained, as the verb of a sentence."""
+
+
+def empty_window(window: str) -> str:
+    """Name a window without any time."""
+    return f"{window}: empty (0 ms)"
+
+
+def bound_by(window: str, what: str, share: float, rank: int | None, lengths: Sequence[str]) -> str:
+    """Say what bounds a window: the headline."""
+    is_known = what != "unexplained"
+    bound = f"bound by {what}{on_rank(rank)}" if is_known else f"mostly unexplained{on_rank(rank)}"
+    return f"{window}: {bound} ({brief_share(share)} of the critical path); {', '.join(lengths)}"
+
+
+def largest_item(name: str, what: str, time_ns: int, calls: int, ranks: Sequence[int]) -> str:
+    """Name what takes most of the path, with the ranks of a job."""
+    where = on_rank(ranks[0]) if len(ranks) == 1 else f" on {len(ranks)} ranks" if ranks else ""
+    spent = f"{duration_text(time_ns)} in {counted(calls, 'call')}{where}"
+    return f"Largest item on the critical path: {clipped(name, 80)} ({what}), {spent}."
+
+
+def unexplained(time_ns: int, share: float, longest: str) -> str:
+    """Say how much has no cause, and what is known of its longest part."""
+    return f"Unexplained: {duration_text(time_ns)} ({percent(share)}); {longest}."
+
+
+def longest_unexplained(time_ns: int, inside: str | None, before: str | None, reason: str) -> str:
+    """Place the longest unexplained part and say what is known of it, as the end of a sentence."""
+    where = f" in {clipped(inside, 40)}" if inside else ""
+    where += f" before {clipped(before, 40)}" if before else " after the last work on the path"
+    return f"the longest part, {duration_text(time_ns)}{where}, {REASON_CLAUSE[reason]}"
+
+
+def before_rank_began(time_ns: int, rank: int | None) -> str:
+    """Say that the longest unexplained part is from before a rank's recording."""
+    return f"the longest part, {duration_text(time_ns)}, is before the recording of rank {rank} starts"
+
+
+def missing_graph_nodes(time_ns: int, with_hole: int, replays: int) -> str:
+    """Say how much of the unexplained is nodes of graphs."""
+    return (
+        f"{duration_text(time_ns)} of it is CUDA graph nodes that were not recorded, in {with_hole} of "
+        f"{counted(replays, 'replay')}."
+    )
+
+
+# -- ranks -------------------------------------------------------------------------------------------------------------
+
+
+def delays_the_others(rank: int, window: str, time: str, meanwhile: str) -> str:
+    """Name the late rank: the headline of a job."""
+    return f"rank {rank} delays the others: in {window} all wait {time} for it alone, {meanwhile}"
+
+
+def meanwhile(name: str | None, what: str) -> str:
+    """Say what the late rank does while the others wait."""
+    return f"mostly in {quoted(name)} ({what})" if name else f"mostly in unrecorded work ({what})"
+
+
+OFF_THE_PATH = "in work that is not on the path"
+
+
+def path_on_rank(share: float, rank: int) -> str:
+    """Say how much of the path is on the late rank."""
+    return f"{brief_share(share)} of the path is on rank {rank}."
+
+
+def like_the_others(what: str, time: str, longer: str | None) -> str:
+    """Say what the late rank would save at the others' speed, and in what it takes longer."""
+    extra = f"; the extra time is in {longer}" if longer else ""
+    return f"At the others' speed {what} would be {time} shorter{extra}."
+
+
+def matched(collectives: int, messages: int, alone: int, alone_share: float) -> str:
+    """Count the communication that ranks share, and what has no partner."""
+    amounts = ((collectives, "collective"), (messages, "send/receive pair"))
+    together = " and ".join(counted(count, one) for count, one in amounts if count)
+    said = f"Matched between ranks: {together}" if together else "No communication has a partner on another rank"
+    lone = f"{counted(alone, 'communication')} ({brief_share(alone_share)} of communication time) without a partner"
+    return f"{said}; {lone}." if alone else f"{said}."
+
+
+def clock_uncertain(rank: int, error_ns: int) -> str:
+    """Say that a clock is too uncertain for waits of that length."""
+    return (
+        f"The clock of rank {rank} is uncertain by {brief_duration(error_ns)}; waits shorter than the error of two "
+        "clocks are not attributed."
+    )
+
+
+# -- doubts ------------------------------------------------------------------------------------------------------------
+
+
+def host_may_poll(time: str) -> str:
+    """Doubt silences of the host that the GPU covers."""
+    return (
+        f"The path is on the host for {time} in which no operator or call is open and the GPU works the whole time. "
+        "The host may be polling, or waiting without a record; that time is then the GPU's."
+    )
+
+
+def gpu_busy_meanwhile(share: float, idle: str) -> str:
+    """Doubt a host that the GPU hardly waits for."""
+    return (
+        f"The path is on the host for {brief_share(share)} of the time, but the GPU is idle for only {idle}: the host "
+        "is barely slower than the GPU, or a wait for the GPU is missing from the trace."
+    )
+
+
+# -- several ranks without a job's path --------------------------------------------------------------------------------
+
+
+def ranks_alike(count: int, shortest_ns: int, longest_ns: int) -> str:
+    """Say that the ranks take the same time."""
+    return f"The {count} ranks take about the same time: {_range(shortest_ns, longest_ns)}."
+
+
+def slowest_rank(rank: int, count: int, longest_ns: int, median_ns: int) -> str:
+    """Name the slowest rank."""
+    times = f"{brief_duration(longest_ns)}, the others {brief_duration(median_ns)} (median)"
+    return f"Rank {rank} is the slowest of {count}: {times}."
+
+
+def no_slowest_rank(count: int, shortest_ns: int, longest_ns: int) -> str:
+    """Say that ranks differ, but none stands out."""
+    return f"The {count} ranks take {_range(shortest_ns, longest_ns)}; none stands out as the slowest."
+
+
+def _range(shortest_ns: int, longest_ns: int) -> str:
+    return f"{brief_duration(shortest_ns)} to {brief_duration(longest_ns)}"
+
+
+WHY_REPRESENTATIVE: Mapping[str, str] = {
+    "holds_up_the_job": "which delays the job",
+    "first_cause": "which causes the most waiting by a single item",
+    "most_of_the_path": "which most of the job's path is on",
+    "typical": "a typical rank: half of the others wait no longer for other ranks",
+}
+"""Why a rank is shown."""

@@ -1,0 +1,126 @@
+"""What ``what-if`` says: predictions, the largest savings, what they assume."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analyses.display.sentence_format import as_sentence, brief_duration
+from analyses.display.text_layout import clipped, percent
+
+SCENARIOS = "scenarios"
+SCENARIO_COLUMNS: Sequence[str] = ("--scenario", "what changes", "assumption")
+PATH_BY_CLASS, PATH_BY_RANK, PATH_BY_HOST = (f"critical path by {what}" for what in ("class", "rank", "host"))
+TOTAL = "total"
+LARGEST_AFTER = "largest items on the critical path after the changes"
+SAVINGS = "estimated savings (% of the window); they overlap, do not add them"
+SAVING_COLUMNS: Sequence[str] = (
+    *("on path", "saved at 2x", "share", "if removed", "kind", "name"),
+    *("next rank", "next bottleneck"),
+)
+ALL_CAN_CHANGE = "all of the path can change"
+NOTHING_CAN_CHANGE = "Nothing on the path can change."
+SCENARIO_SAVINGS = "savings of scenarios (% of the window); they overlap, do not add them"
+SCENARIO_SAVING_COLUMNS: Sequence[str] = ("saved", "share", "--scenario", "assumption")
+HOW_TO_ASK = (
+    "Use --scale KIND:NAME=FACTOR to predict one of them, --scenario NAME for a scenario (--scenarios lists all)."
+)
+CURVE_COLUMNS: Sequence[str] = ("factor", "length", "saved", "next rank", "next bottleneck")
+
+
+# -- changes -----------------------------------------------------------------------------------------------------------
+
+
+def scaled(what: str, factor: float) -> str:
+    """Say that something takes another time."""
+    return f"{what} takes {f'{factor:g} times as long' if factor else 'no time'}"
+
+
+def removed(what: str) -> str:
+    """Say that something is gone."""
+    return f"{what} is removed, with its launches"
+
+
+def change(says: str, assumes: str | None) -> str:
+    """Say what was changed, and what that assumes."""
+    return f"Change: {says}." + (f" Assumption: {assumes}." if assumes else "")
+
+
+# -- headlines ---------------------------------------------------------------------------------------------------------
+
+
+def predicted(window: str, after: str, before: str, change_text: str, next_one: str | None, largest: str | None) -> str:
+    """Say how long the window would be, and what limits it then."""
+    behind = f"; next bottleneck: {next_one}" if next_one else f"; largest item: {largest}" if largest else ""
+    return f"{window}: {after} instead of {before} ({change_text}){behind}"
+
+
+def no_gain(window: str, length_ns: int, *, is_unchanged: bool) -> str:
+    """Say that the changes save nothing."""
+    why = "the changes affect nothing on its path" if is_unchanged else "other work is the bottleneck"
+    return f"{window}: {brief_duration(length_ns)} as before; {why}"
+
+
+def nothing_to_gain(window: str, length_ns: int) -> str:
+    """Say that nothing would shorten the window."""
+    return f"{window}: nothing on its path would shorten it ({brief_duration(length_ns)})"
+
+
+def largest_saving(window: str, what: str, saved_ns: int, whole_ns: int, next_one: str | None) -> str:
+    """Name the item with the largest saving."""
+    behind = f"; next bottleneck: {next_one}" if next_one else ""
+    return f"{_largest(window, what, saved_ns, whole_ns)}{behind}"
+
+
+def largest_class_saving(window: str, what: str, saved_ns: int, whole_ns: int, item: str | None, item_ns: int) -> str:
+    """Name the class with the largest saving, which none of its items comes near."""
+    single = f"; largest single item: {item}, {saving(item_ns, whole_ns)}" if item else ""
+    return f"{_largest(window, what, saved_ns, whole_ns)}{single}"
+
+
+def _largest(window: str, what: str, saved_ns: int, whole_ns: int) -> str:
+    amount = f"{brief_duration(saved_ns)} ({percent(saved_ns / max(whole_ns, 1))} of {brief_duration(whole_ns)})"
+    return f"{window}: {what} at 2x speed saves most, {amount}"
+
+
+def largest_scenario(name: str, saved_ns: int, whole_ns: int) -> str:
+    """Name the scenario that saves most."""
+    return f"The scenario {name} saves most: {saving(saved_ns, whole_ns)}."
+
+
+def saving(saved_ns: int, whole_ns: int) -> str:
+    """Print a saving with its share of the window."""
+    return f"{brief_duration(saved_ns)} ({percent(saved_ns / max(whole_ns, 1))})"
+
+
+def on_rank(name: str, rank: str) -> str:
+    """Name what comes next, with its rank if it has one."""
+    return f"{name} on rank {rank}" if rank else name
+
+
+# -- notes -------------------------------------------------------------------------------------------------------------
+
+
+def rests(fixed_share: float, inferred_share: float) -> str:
+    """Say how much of the path rests on what."""
+    why = "unexplained, or communication without a known partner"
+    fixed = f"{percent(fixed_share)} of the path is fixed in every scenario ({why})" if fixed_share else ALL_CAN_CHANGE
+    inferred = f"; {percent(inferred_share)} rests on inferred edges" if inferred_share else ""
+    return as_sentence(f"{fixed}{inferred}")
+
+
+def new_silence(time_ns: int) -> str:
+    """Warn where time without an operator is what remains."""
+    return (
+        f"{brief_duration(time_ns)} without an operator comes onto the path. If the host waits there without a record, "
+        "more would be saved; analyze a single step (--step N)."
+    )
+
+
+def more_savings(hidden: int) -> str:
+    """Count the rows that are left out."""
+    return f"  … and {hidden} more, including the same under other names; --json FILE lists all"
+
+
+def curve(what: str, size: int) -> str:
+    """Title a curve."""
+    return f"length by the factor of {clipped(what, size)}; linear between rows"

@@ -1,0 +1,147 @@
+"""What answers say about a window: its lengths, its steps, its ranks, near-critical work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analyses.display.sentence_format import brief_duration, counted
+from analyses.display.text_layout import clipped, duration_text, percent
+
+NO_GPU = "no GPU activity in the trace"
+SHARES_OF_LATENCY = "  Percentages are of the latency; use --gpu-window for the iteration."
+NOT_RECORDED = "(nothing recorded)"
+
+
+def lengths(latency_ns: int | None, iteration_ns: int | None, cpu_ns: int | None, length_ns: int | None) -> list[str]:
+    """Name the lengths of a window for a headline, those that there are."""
+    named = (("latency ", latency_ns, ""), ("iteration ", iteration_ns, ""), ("", cpu_ns, " on the CPU"),
+             ("length ", length_ns, ""))  # fmt: skip
+    return [f"{kind}{brief_duration(ns)}{behind}" for kind, ns, behind in named if ns is not None]
+
+
+# -- the lengths of a window -------------------------------------------------------------------------------------------
+
+
+def on_cpu(cpu_ns: int) -> str:
+    """Say how long a window is on the CPU."""
+    return f"{duration_text(cpu_ns)} on the CPU"
+
+
+def part_of_trace(label: str, length_ns: int, *, is_whole: bool, has_gpu: bool) -> str:
+    """Name a window without a name of its own, or the whole trace."""
+    extent = ", from the first event to the end of the last work" if is_whole else ""
+    return f"{label}: {duration_text(length_ns)}{extent}{'' if has_gpu else f'; {NO_GPU}'}"
+
+
+def job_iteration(label: str, length_ns: int) -> str:
+    """Name the iteration of a job."""
+    return (
+        f"{label}: iteration {duration_text(length_ns)}, from the end of the previous step's work on all ranks to the "
+        "end of this step's work"
+    )
+
+
+def latency(length_ns: int) -> str:
+    """Name a latency."""
+    return f"latency {duration_text(length_ns)}, from its start to the end of its last work"
+
+
+def iteration(gpu_ns: int) -> str:
+    """Name an iteration."""
+    return f"iteration {duration_text(gpu_ns)}, from the end of the previous step's work to the end of this step's work"
+
+
+def events_after(count: int, after_ns: int) -> str:
+    """Say what begins after the end of the work."""
+    begin = "event begins" if count == 1 else "events begin"
+    return f"The window ends with its last work; {count:,} {begin} later, up to {duration_text(after_ns)} after it."
+
+
+def missing_ranks(ranks: str, label: str, count: int) -> str:
+    """Say which ranks have no such window."""
+    return f"{ranks[0].upper()}{ranks[1:]} {'has' if count == 1 else 'have'} no {label} and {_verb(count)} nothing."
+
+
+def _verb(count: int) -> str:
+    return "contributes" if count == 1 else "contribute"
+
+
+# -- the choice of a window --------------------------------------------------------------------------------------------
+
+
+def no_steps(count: int, name: str, flags: str) -> str:
+    """Say that the whole trace is analyzed, and offer the annotation that is repeated most."""
+    said = "No profiler steps in this trace; the whole trace is analyzed."
+    return f"{said} Use --annotation {flags} --instance I for one of {count:,} × {name}." if count > 1 else said
+
+
+def only_step(label: str) -> str:
+    """Say that there is one step."""
+    return f"{label} is the only step."
+
+
+def median_step(label: str, candidates: int, steps: int, *, only_first: bool) -> str:
+    """Say of how many steps one is the median, and which are excluded."""
+    if candidates == steps:
+        of = counted(steps, "step")
+    else:
+        excluded = "the first is" if only_first else "the first, and steps without GPU work or on few ranks, are"
+        of = f"{candidates} of {counted(steps, 'step')} ({excluded} excluded)"
+    return f"{label} is the median of {of}; use --step N for another."
+
+
+# -- ranks and hosts ---------------------------------------------------------------------------------------------------
+
+
+def path_by_rank(switches: int) -> str:
+    """Title the list of ranks on a path."""
+    return f"critical path by rank ({counted(switches, 'switch', 'switches')} between ranks)"
+
+
+PATH_BY_HOST = "critical path by host"
+
+# -- near-critical work ------------------------------------------------------------------------------------------------
+
+ALTERNATIVES = "alternative paths to the end of the window: the longest of each kind that is not on the critical path"
+NO_ALTERNATIVES = "No other rank or class of work is near-critical."
+ALTERNATIVE_COLUMNS: Sequence[str] = ("slack", "near-critical", "rank", "class", "through")
+
+
+def near_critical(time_ns: int, share: float, threshold_ns: int) -> str:
+    """Say how much work is near-critical."""
+    slack = duration_text(threshold_ns)
+    return f"near-critical work (slack below {slack}): {duration_text(time_ns)}, {percent(share)} of the window"
+
+
+def near_critical_by_rank(threshold_ns: int) -> str:
+    """Title the list of ranks with near-critical work."""
+    return f"near-critical work (slack below {duration_text(threshold_ns)}), by rank"
+
+
+# -- clocks ------------------------------------------------------------------------------------------------------------
+
+
+def gpu_clock_behind(behind_ns: int) -> str:
+    """Warn of a GPU clock that is behind."""
+    return f"The {_clock_behind(behind_ns)}. Recorded times are not corrected."
+
+
+def gpu_clock_behind_on_rank(rank: int, behind_ns: int) -> str:
+    """Warn of a rank's GPU clock: delays from launch to start are too short, or negative."""
+    return f"Rank {rank}: the {_clock_behind(behind_ns)}; delays from launch to start are too short."
+
+
+def _clock_behind(behind_ns: int) -> str:
+    return f"GPU clock is at least {duration_text(behind_ns)} behind the host clock (work starts before its launch)"
+
+
+def whose(rank: int | None, ranks: int) -> str:
+    """Name the rank, or count the ranks of a job, behind the name of a file."""
+    if ranks > 1:
+        return f", {ranks:,} ranks"
+    return "" if rank is None else f", rank {rank}"
+
+
+def short_label(label: str) -> str:
+    """Return the label of a window on one line."""
+    return clipped(label, 60)

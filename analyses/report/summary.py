@@ -1,0 +1,194 @@
+"""The first screen of a report: the headline, the figures next to it, at most three cards with the next actions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analyses.advice.facts import PathFacts, PathFinding
+from analyses.advice.rules import ADVICE_RULES, advice_of, verdict_of
+from analyses.advice.savings import with_savings
+from analyses.display.sentence_format import brief_duration, brief_share
+from analyses.display.text_layout import clipped
+from analyses.messages import report as words
+from analyses.report.gain_curves import gain_name
+from analyses.report.page_labels import page_labels
+from analyses.report.path_lanes import PathPicture, path_picture
+from analyses.window_report import has_iteration
+from hta_graph.model import BoundBy
+from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.rank_crossings import held_up_by, straggler_index
+from hta_graph.what_if.opportunities import Opportunity
+
+MOST_CARDS = 3
+ADVICE = {rule.name for rule in ADVICE_RULES}
+LONGEST_ACTION = 90
+"""Longer actions would take more than two lines of a card."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number of the first screen and what it is."""
+
+    number: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """A next action: what to do, what it saves, why; ``saved_ns`` is 0 where that is unknown."""
+
+    action: str
+    saving: str
+    sure: str
+    details: Sequence[str]
+    saved_ns: int = 0
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The first screen of a page."""
+
+    run: str
+    headline: str
+    figures: Sequence[Figure]
+    cards: Sequence[Card]
+    findings: Sequence[str]
+    picture: PathPicture | None
+
+    @property
+    def title(self) -> str:
+        """The title of the page."""
+        return words.page_title(self.headline, self.run)
+
+
+def detailed_rank(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> int:
+    """Return the rank to show in detail: the one that the verdict of the job names, without a job the slowest.
+
+    The verdict names the rank that delays the others, else the one with most of the largest class.
+    """
+    rank = None if job is None else _named_rank(job)
+    if rank is None or rank not in paths:
+        return max(paths, key=lambda one: paths[one].length_ns)
+    return rank
+
+
+def _named_rank(job: CriticalPath) -> int:
+    parts, place = job.graph.rank_graphs, straggler_index(job)
+    if place < 0:
+        own = job.segment_table.take(job.segment_table.bound == BoundBy[_largest_class(job).upper()])
+        place = int(np.bincount(own.part, weights=own.length, minlength=len(parts)).argmax())
+    return parts[place].rank
+
+
+def _largest_class(path: CriticalPath) -> str:
+    # Of equal classes the first in the order of the table, as in the verdict.
+    return max(path.by_bound_ns.items(), key=lambda item: item[1])[0]
+
+
+def summary_of(path: CriticalPath, run: str, opportunities: Sequence[Opportunity] = (), *, link: str = "") -> Summary:
+    """Sum up a path of a rank or of a job.
+
+    Args:
+        path: the path that the page is about.
+        run: the name of the run.
+        opportunities: what would save most, which fills cards that advice leaves.
+        link: the address of the window in the timeline.
+    """
+    facts = PathFacts(path)
+    found = [*with_savings(facts, verdict_of(facts)), *with_savings(facts, advice_of(facts))]
+    cards = _cards(facts, found, opportunities)
+    return Summary(
+        run,
+        _headline(facts),
+        _figures(facts, cards),
+        cards,
+        [_finding_text(finding, path) for finding in found],
+        path_picture(path, link),
+    )
+
+
+def _headline(facts: PathFacts) -> str:
+    path = facts.path
+    if not path.length_ns:
+        return words.empty_headline(path.window)
+    largest, place = _largest_class(path), straggler_index(path)
+    rank = facts.main_rank(facts.segments_in_classes(BoundBy[largest.upper()]))
+    delaying = path.graph.rank_graphs[place].rank if place >= 0 else None
+    return words.headline(path.window, page_labels(path.graph)[largest], rank, delaying)
+
+
+def _figures(facts: PathFacts, cards: Sequence[Card]) -> list[Figure]:
+    """Return the numbers that belong to the headline."""
+    path, window = facts.path, facts.path.window
+    if not path.length_ns:
+        return []
+    largest = _largest_class(path)
+    share = brief_share(facts.share(path.by_bound_ns[largest]))
+    found = [
+        Figure(share, words.of_path(page_labels(path.graph)[largest])),
+        Figure(brief_duration(path.length_ns), words.length_name(window, path.graph)),
+    ]
+    place = straggler_index(path)
+    if place >= 0:
+        rank, waited = path.graph.rank_graphs[place].rank, held_up_by(path)[place].total
+        found.append(Figure(words.timed(waited, path.length_ns), words.waiting_caused(rank)))
+    if has_iteration(window, path.graph):
+        found.append(Figure(brief_duration(window.gpu_ns), words.ITERATION))
+    if cards and cards[0].saved_ns:
+        found.append(Figure(words.timed(cards[0].saved_ns, path.length_ns), words.FIRST_SAVING))
+    return found
+
+
+def _cards(facts: PathFacts, found: Sequence[PathFinding], opportunities: Sequence[Opportunity]) -> list[Card]:
+    """Choose the next actions: advice by its savings, then speedups, then what the next trace should record."""
+    advice = [_card(facts, finding) for finding in found if _is_advice(finding)]
+    saving = sorted((card for card in advice if card.saved_ns), key=lambda card: -card.saved_ns)
+    rest = [card for card in advice if not card.saved_ns]
+    return [*saving, *(_opportunity_card(facts, one) for one in opportunities), *rest][:MOST_CARDS]
+
+
+def _is_advice(finding: PathFinding) -> bool:
+    """Return whether a finding requires an action, instead of describing the window."""
+    return finding.rule == "held_up_by_rank" or finding.rule in ADVICE
+
+
+def _card(facts: PathFacts, finding: PathFinding) -> Card:
+    saved = finding.saves_at_most_ns if finding.saves_ns is None else finding.saves_ns
+    action, rest = _action(finding)
+    details = [words.sentence(text) for text in (rest, finding.text, finding.detail) if text]
+    if finding.saves_ns is not None and finding.saves_at_most_ns is not None:
+        details.append(words.at_most(facts.timed(finding.saves_at_most_ns)))
+    saving = words.saves(facts.timed(saved), at_most=finding.saves_ns is None) if saved else words.NO_SAVING
+    return Card(action, saving, words.confidence(finding.confidence), details, saved or 0)
+
+
+def _action(finding: PathFinding) -> tuple[str, str]:
+    """Return what to do, in one line, and what a long one leaves to the details."""
+    if finding.rule == "held_up_by_rank":
+        return words.bring_rank_up(finding.evidence["rank"]), ""
+    if len(finding.action) <= LONGEST_ACTION:
+        return finding.action, ""
+    action, _, rest = finding.action.partition(": ")
+    return clipped(action, LONGEST_ACTION), rest or finding.action
+
+
+def _opportunity_card(facts: PathFacts, one: Opportunity) -> Card:
+    """Make a card of something on the path whose speed would help."""
+    labels = page_labels(facts.graph)
+    action = words.reduce_class(labels[one.name]) if one.kind == "class" else words.speed_up(gain_name(one))
+    details = words.opportunity_details(facts.timed(one.on_path_ns), facts.timed(one.saved_free_ns), one.next)
+    saving = words.at_twice_the_speed(facts.timed(one.saved_half_ns))
+    return Card(action, saving, "", details, one.saved_half_ns)
+
+
+def _finding_text(finding: PathFinding, path: CriticalPath) -> str:
+    """Return a finding as a sentence, with what it saves."""
+    said = words.sentence(finding.sentences)
+    saved = finding.saves_at_most_ns if finding.saves_ns is None else finding.saves_ns
+    if not saved:
+        return said
+    saving = words.saves(words.timed(saved, path.length_ns), at_most=finding.saves_ns is None)
+    return f"{said} {saving}; {words.confidence(finding.confidence)}."
