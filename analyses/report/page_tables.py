@@ -63,8 +63,10 @@ def class_bar(by_bound_ns: Mapping[str, int], whole_ns: int = 0, labels: Mapping
 MOST_ROWS = 1_000
 """The number of rows of a table that a page holds, if they fit."""
 LONGEST_CELL = 90
-LONGEST_HOVER, LONGEST_NAME = 160, 600
-"""The most characters of a full text, and of a full name: the search finds both. Some kernels have names of thousands."""
+LONGEST_HOVER, LONGEST_NAME = 120, 600
+"""The most characters of a full text and of a full name, which the search finds; kernels have names of thousands."""
+HEADINGS = {"next": "next bottleneck"}
+"""Headings that need more words on a page."""
 NAMES = ("name", "kernel", "kernel type", "call", "cause", "while in", "diagnostic")
 """Headings of columns that name a row, the best name first."""
 
@@ -163,7 +165,7 @@ class PageTable:
         ]  # fmt: skip
         title = f"{table.title}: {shown.shared}" if shown.shared else table.title
         headings = [
-            _cell_of(text, text, is_text=at in texts, colour=table.keys.get(text, ""))
+            _cell_of(HEADINGS.get(text, text), text, is_text=at in texts, colour=table.keys.get(text, ""))
             for at, text in enumerate(shown.headings[place] for place in order)
         ]
         left_out = words.rows_left_out(len(rows), len(rows) + shown.left_out) if shown.left_out else ""

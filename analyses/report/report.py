@@ -47,7 +47,7 @@ def page(
         )
         if len(made) <= MOST_BYTES or rows < 2:
             return made
-        rows //= 2
+        rows = rows * 4 // 5
 
 
 UNEXPLAINED_LISTED = 3
