@@ -1,4 +1,4 @@
-"""What an analysis gives back: named tables, sentences about what is missing, and how these are printed and written."""
+"""The answer of an analysis: named tables, conclusions and notes, and how they are printed and written."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from analyses.display.dataframe_text import MANY_RANKS, display, more_ranks, table_lines, worst_and_typical
+from analyses.display.dataframe_text import MANY_RANKS, display, table_lines, worst_and_typical
+from analyses.display.screen_columns import ORDER, SHARE_OF
 from analyses.display.text_layout import Line
 from hta_graph.errors import Remedy
 from hta_graph.text.formatting import html_table
@@ -16,13 +17,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-ROWS_SHOWN, ROWS_OF_MANY = 40, 15
-"""How many rows a terminal gets of an answer's only table, and of one of several; files get all."""
+ROWS_SHOWN = 40
+"""How many rows of an answer's only table a terminal shows."""
+ROWS_OF_MAIN, ROWS_OF_OTHERS = 20, 30
+"""Of several tables: how many of the main one, and of all others together."""
+FEWEST_ROWS, MOST_ROWS = 6, 15
+"""The least and the most rows of each of the others."""
+EVERY_ROW = 10**9
 
 
 @dataclass(frozen=True)
 class Note:
-    """A sentence about an answer that ends with what to ask instead, which Python and the command line write apart."""
+    """A sentence about an answer that ends with a remedy, which Python and the command line word differently."""
 
     text: str
     remedy: Remedy
@@ -30,15 +36,15 @@ class Note:
 
 @dataclass(frozen=True, repr=False)
 class Answer:
-    """Tables by name, the main one first, and what is to be said about them.
+    """Tables by name, the main one first, with conclusions and notes.
 
     Columns that end in ``_ns`` are integer nanoseconds, those in ``_share`` fractions of one. ``series`` are tables too
-    long to read, for figures and JSON only. ``conclusion`` are sentences that say what the tables come to; none where
-    nothing is sure. ``opening`` are notes that stand before all else; of some answers the conclusion is among them.
-    ``summed`` says of tables over what their times are added up, which titles repeat, ``extents`` from where to where a
-    window is whose name does not tell. ``keys`` is what JSON has beside all this. ``worst_by`` names the tables with a
-    row per rank, and the column by which a terminal lists the worst of many; ``most_rows`` is how many rows of each
-    table it gets, if not the usual number. ``drawn`` is for figures only.
+    long to read, for figures and JSON only. ``conclusion`` are sentences that sum up the tables, if anything is
+    certain. ``opening`` are notes that come first; some answers have the conclusion among them. ``summed`` is, by
+    table, over what its times are added up, and ``extents`` from where to where its window is; titles repeat both.
+    ``keys`` are further keys of the JSON document. ``worst_by`` names the tables with a row per rank, and the column by
+    which a terminal lists the worst of many; ``most_rows`` is the number of rows of each table there, if not the usual
+    one. ``drawn`` is for figures only.
     """
 
     tables: Mapping[str, pd.DataFrame]
@@ -55,19 +61,19 @@ class Answer:
     most_rows: int | None = None
 
     def __repr__(self) -> str:
-        """Say in a line which tables there are."""
+        """Return the tables, their sizes and the number of notes in one line."""
         tables = ", ".join(f"{name}: {len(frame):,} rows" for name, frame in self.tables.items())
         return f"<Answer {tables}; notes: {len(self.notes)}>"
 
     def _repr_html_(self) -> str:
-        """Show in a notebook what a terminal gets: notes, and the first rows of each table."""
+        """Show in a notebook what a terminal shows: notes, and the first rows of each table."""
         shown = {name: _without_unrecorded(frame) if self.notes else frame for name, frame in self.tables.items()}
         tables = [_html_of_table(self, name, frame) for name, frame in shown.items() if len(frame)]
         return "".join([*map(_paragraph, self.headline), *tables, *map(_paragraph, self.closing)])
 
     @property
     def notes(self) -> list[str]:
-        """Sentences about what could not be answered and how to record it.
+        """Sentences about missing answers and how to record what they need.
 
         >>> found = Answer({}, ["no kernel", Note("no long sequence", Remedy("pass size=2", "--size 2 finds others"))])
         >>> found.notes
@@ -79,19 +85,19 @@ class Answer:
 
     @property
     def headline(self) -> list[str]:
-        """What stands before the tables, each sentence once."""
+        """The sentences before the tables, each once."""
         return list(dict.fromkeys([*self.opening, *self.conclusion]))
 
     @property
     def closing(self) -> list[str]:
-        """The notes that stand behind the tables."""
+        """The notes after the tables."""
         return [
             note if isinstance(note, str) else f"{note.text}; {self.wording(note.remedy)}"
             for note in self.closing_notes
         ]
 
     def wording(self, remedy: Remedy) -> str:
-        """Say what to do in the words of whoever asked."""
+        """Return the remedy as Python or the command line words it."""
         return remedy.command_line if self.for_command_line else remedy.python
 
     def on_command_line(self) -> Answer:
@@ -99,10 +105,19 @@ class Answer:
         return replace(self, for_command_line=True)
 
     def title_of(self, name: str) -> str:
-        """Return a table's title: its name, over what its times are added up, from where to where its window is."""
+        """Return a table's title: its name, over what its times are added up, the extent of its window."""
         said = [f"sums over {self.summed[name]}"] if name in self.summed else []
         said += [self.extents[name]] if name in self.extents else []
-        return name.replace("_", " ") + (f" ({', '.join(said)})" if said else "")
+        title = " ".join({"cpu": "CPU", "gpu": "GPU"}.get(word, word) for word in name.split("_"))
+        return title + (f" ({', '.join(said)})" if said else "")
+
+    def rows_shown(self, name: str) -> int:
+        """Return how many rows of a table a terminal shows."""
+        filled = [one for one, frame in self.tables.items() if len(frame)]
+        if self.most_rows or len(filled) < 2:
+            return self.most_rows or ROWS_SHOWN
+        share = ROWS_OF_OTHERS // (len(filled) - 1)
+        return ROWS_OF_MAIN if name == filled[0] else min(max(share, FEWEST_ROWS), MOST_ROWS)
 
     @property
     def main(self) -> pd.DataFrame:
@@ -135,7 +150,7 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _without_unrecorded(frame: pd.DataFrame) -> pd.DataFrame:
-    """Leave out what is zero in all rows, where a note says that nothing was recorded: it did not take no time.
+    """Leave out columns that are zero because nothing was recorded, as a note says.
 
     A table that counts something is an answer, even if all its times are zero.
     """
@@ -146,23 +161,24 @@ def _without_unrecorded(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.drop(columns=[name for name in unrecorded if not frame[name].any()])
 
 
-def answer_lines(answer: Answer) -> list[Line]:
-    """Return an answer as lines for a terminal."""
+def answer_lines(answer: Answer, *, all_rows: bool = False) -> list[Line]:
+    """Return an answer as lines for a terminal: the first rows of each table, or every row."""
     lines: list[Line] = [*answer.headline, ""] if answer.headline else []
     for name, frame in answer.tables.items():
         shown = _without_unrecorded(frame) if answer.notes else frame
         if len(shown):
-            lines += [*_lines_of_table(answer, name, shown), ""]
+            lines += [*_lines_of_table(answer, name, shown, all_rows=all_rows), ""]
     return [*lines, *answer.closing] if answer.closing else lines[:-1]
 
 
-def _lines_of_table(answer: Answer, name: str, frame: pd.DataFrame) -> list[Line]:
+def _lines_of_table(answer: Answer, name: str, frame: pd.DataFrame, *, all_rows: bool) -> list[Line]:
     """Return the first rows of a table; of many ranks the worst, and what is typical."""
-    if name in answer.worst_by and frame["rank"].nunique() > MANY_RANKS:
-        worst, hidden = worst_and_typical(frame, answer.worst_by[name])
-        return [*table_lines(answer.title_of(name), worst, ROWS_SHOWN), *more_ranks(hidden)]
-    limit = ROWS_SHOWN if len(answer.tables) == 1 else ROWS_OF_MANY
-    return table_lines(answer.title_of(name), frame, answer.most_rows or limit)
+    limit, more = EVERY_ROW if all_rows else answer.rows_shown(name), []
+    if not all_rows and name in answer.worst_by and frame["rank"].nunique() > MANY_RANKS:
+        frame, hidden = worst_and_typical(frame, answer.worst_by[name])
+        limit, more = ROWS_SHOWN, [f"  … {hidden:,} more ranks with --all"] if hidden else []
+    order, share_of = ORDER.get(name, ()), SHARE_OF.get(name, {})
+    return [*table_lines(answer.title_of(name), frame, limit, order=order, share_of=share_of), *more]
 
 
 def _paragraph(text: str) -> str:
@@ -173,7 +189,7 @@ def _paragraph(text: str) -> str:
 
 def _html_of_table(answer: Answer, name: str, frame: pd.DataFrame) -> str:
     """Return the first rows of a table for a notebook."""
-    shown = display(frame, answer.most_rows or (ROWS_SHOWN if len(answer.tables) == 1 else ROWS_OF_MANY))
+    shown = display(frame, answer.rows_shown(name))
     more = f", and {shown.left_out:,} more rows" if shown.left_out else ""
     caption = f"{answer.title_of(name)}{f': {shown.shared}' if shown.shared else ''}{more}"
     numbers = [at for at in range(len(shown.headings)) if at not in shown.texts]

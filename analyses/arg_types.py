@@ -1,4 +1,4 @@
-"""Types of command-line arguments that are numbers: each reader knows its range, and says it where it refuses."""
+"""Types of command-line arguments: each reader checks its range or choices, and names them in its error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 
 Number = TypeVar("Number", int, float)
 GREATEST_INTEGER = 10**18 - 1
-"""What the names of steps and events can say; it fits 64 bits, as does the sum of nine."""
+"""The largest step or event number; it fits 64 bits, as does the sum of nine of them."""
 LARGEST_SIZE = 1 << 60
 LARGEST_FACTOR = 10**6
 INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
@@ -19,7 +19,7 @@ SHARE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,9})?|\.[0-9]{1,9})( ?%)?")
 
 
 def whole_number(least: int = -GREATEST_INTEGER, most: int = GREATEST_INTEGER) -> Callable[[str], int]:
-    """Return what reads a whole number of a range.
+    """Return a reader of whole numbers in a range.
 
     >>> whole_number(0, 99)("7"), whole_number()("-1")
     (7, -1)
@@ -28,7 +28,7 @@ def whole_number(least: int = -GREATEST_INTEGER, most: int = GREATEST_INTEGER) -
 
 
 def real_number(least: float, most: float) -> Callable[[str], float]:
-    """Return what reads a number of a range, which may have a fraction.
+    """Return a reader of numbers in a range, with or without a fraction.
 
     >>> real_number(0, 10**6)("1.5"), real_number(0, 1)("1e-3")
     (1.5, 0.001)
@@ -42,7 +42,7 @@ def _number(
     def read(text: str) -> Number:
         value = made(text) if written.fullmatch(text) else None
         if value is None or not least <= value <= most:
-            raise _refused(f"{what} from {least:,} to {most:,}", text)
+            raise expected(f"{what} from {least:,} to {most:,}", text)
         return value
 
     return read
@@ -51,8 +51,27 @@ def _number(
 RANK = whole_number(0, 10**9 - 1)
 
 
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """Return a reader of an option that takes one of some words.
+
+    >>> one_of("operator", "module")("module")
+    'module'
+    """
+
+    def read_word(text: str) -> str:
+        if text not in allowed:
+            from hta_graph.text.shorten import closest_names
+
+            close, listed = closest_names(text, allowed, 1), ", ".join(allowed[:-1])
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise argparse.ArgumentTypeError(f"{expected(f'{listed} or {allowed[-1]}', text)}{hint}")
+        return text
+
+    return read_word
+
+
 def factor_text(text: str) -> str:
-    """Check a factor and leave it as it is written: a float would say 0.1 less exactly."""
+    """Check a factor and return its text: a float would represent 0.1 less exactly."""
     real_number(0, LARGEST_FACTOR)(text)
     return text
 
@@ -66,24 +85,25 @@ def size_in_bytes(text: str) -> int:
     match = SIZE.fullmatch(text)
     size = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")) if match else -1
     if not 0 <= size <= LARGEST_SIZE:
-        raise _refused("a size such as 4G or 500M, up to 1048576T", text)
+        raise expected("a size such as 4G or 500M, up to 1048576T", text)
     return size
 
 
 def share_of_one(text: str) -> float:
-    """Read a share, in percent or as a fraction of one.
+    """Read a share as a percentage or a fraction of one.
 
-    >>> share_of_one("5%"), share_of_one("5 %"), share_of_one("0.05")
-    (0.05, 0.05, 0.05)
+    >>> share_of_one("5%"), share_of_one("0.05")
+    (0.05, 0.05)
     """
     match = SHARE.fullmatch(text.strip())
     value = float(match[1]) / (100 if match[2] else 1) if match else -1.0
-    # 5 may mean five percent or five times: who asks has to say which.
+    # 5 could mean five percent or five times: the unit is required.
     if not match or (not match[2] and value >= 1):
-        raise _refused("a share such as 5% or 0.05", text)
+        raise expected("a share such as 5% or 0.05", text)
     return value
 
 
-def _refused(what: str, text: str) -> argparse.ArgumentTypeError:
+def expected(what: str, text: str) -> argparse.ArgumentTypeError:
+    """Return the error of an argument that is something else than expected."""
     shown = text if len(text) <= 60 else f"{text[:59]}…"
-    return argparse.ArgumentTypeError(f"takes {what}, not {shown!r}")
+    return argparse.ArgumentTypeError(f"expected {what}, got {shown!r}")

@@ -1,7 +1,7 @@
-"""All analyses of ranks and steps, a line each, in the order of the help.
+"""All analyses of ranks and steps, one line each, in the order of the help.
 
-A line names the module that declares one as ``ANALYSIS``. The module with pandas behind it is
-imported when it is asked; what the command line needs before that stands in :mod:`analyses.help_index`.
+A line names the module that declares one as ``ANALYSIS``. The module, which needs pandas, is imported when its
+analysis runs; :mod:`analyses.help_index` holds what the command line needs before that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from analyses.analysis import Analysis
 
 
-# Written out: nothing is found by looking, nothing adds itself by being imported.
+# Listed explicitly: no discovery, and no registration as a side effect of an import.
 MODULES = (
     "analyses.questions.temporal_breakdown",
     "analyses.questions.kernel_breakdown",
@@ -36,7 +36,7 @@ MODULES = (
 )
 
 CATALOGUE = INDEX
-"""How the command line offers each of them."""
+"""The description of each analysis for the command line."""
 
 _MODULE = {entry.name: entry.module for entry in INDEX}
 
@@ -45,7 +45,7 @@ def analysis(name: str) -> Analysis:
     """Import an analysis by the name of its command.
 
     >>> analysis("queue-length").help
-    'How many launches wait on each stream, and how long a full queue held the CPU.'
+    'Launch queue length per stream, and time blocked on a full queue.'
     """
     found: Analysis = import_module(_MODULE[name]).ANALYSIS
     return found

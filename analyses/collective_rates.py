@@ -1,6 +1,6 @@
-"""How fast one rank's collectives are, as nccl-tests count, beside what its links can do.
+"""Bandwidth of one rank's collectives, as nccl-tests define it, and of its links.
 
-A collective is as fast as its bytes by the time of its kernel, which on most ranks waits for the others first.
+The bandwidth of a collective is its bytes divided by the time of its kernel, which on most ranks includes waiting.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ SPLITS = ("In split size", "Out split size")
 
 
 def collective_rates(scopes: Sequence[Scope], peaks: Device | None = None) -> pd.DataFrame:
-    """Tell how fast the collectives and messages of each rank are, those alike together, the longest first.
+    """Return the bandwidth of the collectives and messages of each rank, grouped by what is alike, longest first.
 
-    A kernel's time includes waiting for other ranks; of the fastest call of its size least is waiting. Of an all-to-all
-    whose parts are unequal nobody knows what passed the links. Several collectives in one kernel count as recorded.
+    A kernel's time includes waiting for other ranks; the fastest call of a size waits least. The bytes of an
+    all-to-all with unequal parts are unknown. Several collectives in one kernel count as recorded.
 
     Args:
         scopes: one for each rank, or the steps of each.
@@ -45,7 +45,7 @@ def collective_rates(scopes: Sequence[Scope], peaks: Device | None = None) -> pd
         rank, scope, collective (its recorded name), group, ranks (how many, as recorded), bytes (of one call), dtype,
         count, gpu_ns (of all kernels), algorithm_gbps and bus_gbps (GB/s, as nccl-tests define them, over all calls),
         best_bus_gbps (of the fastest call), link_gbps (one direction of all links of the device within its node),
-        link_share (of best_bus_gbps). What is not recorded or not known is missing.
+        link_share (best_bus_gbps / link_gbps). What is not recorded or unknown is missing.
 
     Raises:
         TraceError: the file, which is read once more for the recorded arguments, is gone or has changed.
@@ -71,7 +71,7 @@ def _rates_of_scope(scope: Scope, said: pd.DataFrame, peaks: Device | None) -> p
 
 
 def _with_rates(groups: pd.DataFrame) -> pd.DataFrame:
-    """Add rates: bytes by nanoseconds are GB/s; of what took no time there is none."""
+    """Add bandwidths: bytes per nanosecond are GB/s; what took no time has none."""
     size, factor, link = (groups[name].astype("Float64") for name in ("bytes", "factor", "link_gbps"))
     longest, shortest = (groups[name].where(groups[name] > 0).astype("Float64") for name in ("gpu_ns", "min"))
     rate, best = size * groups["count"] / longest, size / shortest * factor
@@ -79,7 +79,7 @@ def _with_rates(groups: pd.DataFrame) -> pd.DataFrame:
 
 
 def _link_rates(graph: DependencyGraph, work: Activities, peaks: Device | None) -> list[float | None]:
-    """Return what the links of the device can do that each kernel ran on (GB/s)."""
+    """Return the link bandwidth of the device that each kernel ran on (GB/s)."""
     names = graph.trace.gpu_names
     numbers = graph.lanes.device[work.lane].tolist()
     known = {
@@ -89,7 +89,7 @@ def _link_rates(graph: DependencyGraph, work: Activities, peaks: Device | None) 
 
 
 def _recorded_calls(graph: DependencyGraph) -> pd.DataFrame:
-    """Return what is recorded of each communication kernel (``row``), and its factor from algorithm to bus bandwidth.
+    """Return the recorded call of each communication kernel (``row``), and its factor from algorithm to bus bandwidth.
 
     All of them are objects: a missing number would make floats of others.
     """
@@ -135,7 +135,7 @@ def _count(value: Any) -> int | None:
 
 
 def _bus_factor(one: Mapping[str, Any]) -> float | None:
-    """Return by what the algorithm bandwidth is multiplied: what passes the links of a rank."""
+    """Return the factor from algorithm to bus bandwidth, the traffic on the links of a rank."""
     name, ranks = one["collective"], one["ranks"]
     return bus_factor(name, ranks) if ranks is not None and not one["uneven"] else None
 
@@ -145,19 +145,19 @@ def _letters_of(name: Any) -> str:
 
 
 def _uneven_all_to_alls(graph: DependencyGraph, members: RankCommunications) -> set[int]:
-    """Return the places of the all-to-alls whose parts are unequal, or may be: the kernel does not tell."""
+    """Return the places of the all-to-alls whose parts are or can be unequal: the kernel does not record it."""
     may_be = [at for at, name in enumerate(members.arguments["Collective name"]) if "alltoallv" in _letters_of(name)]
     if not may_be:
         return set()
     rows: Ids = members.row[may_be]
     order = np.argsort(rows)
-    told = read_event_args(graph.trace, SPLITS, rows[order])
-    splits = zip(*(told[key].tolist() for key in SPLITS), strict=True)
+    recorded = read_event_args(graph.trace, SPLITS, rows[order])
+    splits = zip(*(recorded[key].tolist() for key in SPLITS), strict=True)
     return {may_be[place] for place, both in zip(order.tolist(), splits, strict=True) if not all(map(_is_even, both))}
 
 
 def _is_even(splits: Any) -> bool:
-    """Tell whether all parts are known to be equal; an empty list asks for equal ones.
+    """Return whether all parts are known to be equal; an empty list means equal parts.
 
     >>> _is_even("[4, 4]"), _is_even("[]"), _is_even("[4, 5]"), _is_even("[4, 4, ...]"), _is_even(None)
     (True, True, False, False, False)

@@ -1,6 +1,6 @@
-"""What a column of a table holds: its type, one sentence about it, its unit, and when it is null.
+"""Descriptions of table columns: type, meaning, unit, and when a value is null.
 
-That is a JSON Schema, as the documents of answers need it. What a column means in several analyses stands here once.
+A description is a JSON Schema, as the documents of answers need it. Columns of several analyses are described here.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def boolean(meaning: str) -> Column:
 
 
 def one_of(labels: Iterable[str], meaning: str, *, null: bool = False) -> Column:
-    """Describe a word out of a list."""
+    """Describe a value from a list."""
     return {**text(meaning, null=null), "enum": [*labels, *([None] if null else [])]}
 
 
@@ -74,69 +74,69 @@ def _described(kind: str, meaning: str, *, null: bool = False) -> Column:
 
 
 GAP_CAUSES = [cause.label for cause in GapCause]
-GROUP_KIND = text("What the groups are for, such as tp; null: the traces do not describe them.", null=True)
-PATH_OF_CALLS = "The operators and frames around it, outermost first, joined with slashes"
+GROUP_KIND = text("Purpose of the groups, such as tp; null if the traces do not describe it.", null=True)
+PATH_OF_CALLS = "Enclosing operators and frames, outermost first, joined with slashes"
 
 SHARED: Mapping[str, Column] = {
     # -- where
-    "rank": integer("The rank that the row is about."),
-    "scope": text("The stretch of time that the row is about, as in scopes."),
-    "stream": text("The stream: stream DEVICE:CONTEXT:STREAM."),
-    "event_index": integer("The event, by its place in traceEvents."),
+    "rank": integer("Rank of the row."),
+    "scope": text("Window of the row, as in scopes."),
+    "stream": text("Stream, as stream DEVICE:CONTEXT:STREAM."),
+    "event_index": integer("Index of the event in traceEvents."),
     # -- names
-    "name": text("The name; null: nobody's.", null=True),
-    "operator": text("The operator; null: none is open.", null=True),
-    "kernel": text("The kernel's name."),
-    "kernel_sequence": text("The names of the kernels in order of their start, joined with arrows."),
-    "call": text("The runtime call; null: not in the file.", null=True),
-    "annotation": text("The annotation's name; null: none.", null=True),
-    "call_path": text(f"{PATH_OF_CALLS}; null: not known.", null=True),
-    "bound_by": bound_by("The class of the time."),
+    "name": text("Name; null if there is none.", null=True),
+    "operator": text("Operator; null if none is open.", null=True),
+    "kernel": text("Name of the kernel."),
+    "kernel_sequence": text("Names of the kernels in order of their start, joined with arrows."),
+    "call": text("Runtime call; null if not in the file.", null=True),
+    "annotation": text("Name of the annotation; null if there is none.", null=True),
+    "call_path": text(f"{PATH_OF_CALLS}; null if unknown.", null=True),
+    "bound_by": bound_by("Class of the time."),
     # -- event indices
-    "call_index": integer("The event index of the runtime call; null: not in the file.", null=True),
+    "call_index": integer("Event index of the runtime call; null if not in the file.", null=True),
     # -- the GPU's time
-    "window_ns": ns("How long the stretch is"),
-    "exposed_communication_ns": ns("How long communication runs and nothing computes"),
-    "exposed_memory_ns": ns("How long copies and sets run and nothing else does"),
-    "idle_ns": ns("How long nothing runs"),
-    "time_ns": ns("The time"),
+    "window_ns": ns("Length of the window"),
+    "exposed_communication_ns": ns("Time with communication but no computation running"),
+    "exposed_memory_ns": ns("Time with only copies or memsets running"),
+    "idle_ns": ns("Time with nothing running"),
+    "time_ns": ns("Time"),
     # -- statistics
-    "count": integer("How many there are."),
-    "sum_ns": ns("Their lengths added up"),
-    "min_ns": ns("The shortest"),
-    "max_ns": ns("The longest"),
-    "mean_ns": ns("Their mean, rounded"),
+    "count": integer("Number of occurrences."),
+    "sum_ns": ns("Total duration"),
+    "min_ns": ns("Shortest duration"),
+    "max_ns": ns("Longest duration"),
+    "mean_ns": ns("Mean duration, rounded"),
     # -- overlap
-    "collective": text("The collective's recorded name; null: not recorded.", null=True),
-    "group": text("The process group; null: not recorded.", null=True),
-    "dtype": text("The type of the elements; null: not recorded.", null=True),
-    "start_ns": ns("Where it begins, absolute"),
-    "duration_ns": ns("How long it takes, added up"),
+    "collective": text("Recorded name of the collective; null if not recorded.", null=True),
+    "group": text("Process group; null if not recorded.", null=True),
+    "dtype": text("Type of the elements; null if not recorded.", null=True),
+    "start_ns": ns("Start time, absolute"),
+    "duration_ns": ns("Total duration"),
     # -- launches and queues
-    "launches": integer("How many activities are launched."),
-    "calls": integer("How many calls there are."),
-    "cpu_ns": ns("Time on the CPU, added up"),
-    "gpu_ns": ns("Time on the GPU, added up"),
+    "launches": integer("Number of launched activities."),
+    "calls": integer("Number of calls."),
+    "cpu_ns": ns("Total CPU time"),
+    "gpu_ns": ns("Total GPU time"),
     # -- owners
-    "activities": integer("How many GPU activities there are."),
-    "gpu_self_ns": ns("GPU time of which it is the innermost owner"),
+    "activities": integer("Number of GPU activities."),
+    "gpu_self_ns": ns("Self GPU time: the activities whose innermost owner it is"),
     # -- memory
-    "first_bytes": byte_count("The total before the first event"),
-    "last_bytes": byte_count("The total after the last event"),
+    "first_bytes": byte_count("Total before the first event"),
+    "last_bytes": byte_count("Total after the last event"),
     # -- ranks
-    "bus_gbps": rate("The same with nccl-tests' factor for the kind; null: not recorded", null=True),
-    "times_last": integer("In how many collectives it came last."),
-    "wait_caused_ns": ns("The waiting of others in collectives to which it came last"),
-    "groups": integer("How many groups there are."),
-    "worst_group": text("The group whose ranks wait longest."),
-    "worst_rank": integer("The rank for which the others wait longest; null: nobody waits.", null=True),
-    "host": text("The host; null: not recorded.", null=True),
+    "bus_gbps": rate("Bus bandwidth as nccl-tests define it; null if not recorded", null=True),
+    "times_last": integer("Number of collectives in which the rank came last."),
+    "wait_caused_ns": ns("Waiting of other ranks in collectives in which the rank came last"),
+    "groups": integer("Number of groups."),
+    "worst_group": text("Group whose ranks wait longest."),
+    "worst_rank": integer("Rank that causes the most waiting; null if no rank waits.", null=True),
+    "host": text("Host; null if not recorded.", null=True),
     # -- two runs
-    "control_ns": ns("The control's median"),
-    "test_ns": ns("The test's median"),
-    "diff_ns": ns("The test's minus the control's"),
-    "noise_ns": ns("How much of that chance may do"),
-    "control_calls": integer("How many calls the control has."),
-    "test_calls": integer("How many calls the test has."),
+    "control_ns": ns("Median of the control"),
+    "test_ns": ns("Median of the test"),
+    "diff_ns": ns("Test minus control"),
+    "noise_ns": ns("Largest difference that noise explains"),
+    "control_calls": integer("Number of calls in the control."),
+    "test_calls": integer("Number of calls in the test."),
 }
-"""Column → what it means in every table that does not declare a meaning of its own."""
+"""Column → its meaning in every table that does not declare its own."""

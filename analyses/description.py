@@ -1,6 +1,7 @@
-"""What the command line knows of an analysis before its module is imported: its name, help, examples and flags.
+"""The description of an analysis that needs no import of its module: name, help, examples and flags.
 
-An analysis declares this in its own file; :mod:`analyses.help_index` repeats it: ``--help`` imports nothing heavy.
+An analysis declares this in its own file; :mod:`analyses.help_index` repeats it, so that ``--help`` imports nothing
+heavy.
 """
 
 from __future__ import annotations
@@ -10,19 +11,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from analyses.arg_types import real_number, whole_number
+from analyses.arg_types import one_of, real_number, whole_number
 
 OWNER_KINDS = ("operator", "frame", "module", "annotation")
-"""On whose behalf something happens; the algorithms' ``OWNERS``, here without NumPy."""
+"""The kinds of owners; the algorithms' ``OWNERS``, here without NumPy."""
 
 ATTRIBUTED_TO = (*OWNER_KINDS, "module-class", "activity")
 """What GPU time can be attributed to; ``activity`` lists every activity with all its owners."""
 
 COUNTER_SERIES = ("queue-length", "memory-bandwidth")
-"""What counter tracks show: the series of these two questions."""
+"""The series of counter tracks, named after their commands."""
 
 Reader = Literal["count", "file", "microseconds", "share", "switch", "text"]
-"""How the text of a flag is read; a switch has none."""
+"""The type of a flag's value; a switch has none."""
 
 READERS: Mapping[Reader, Callable[[str], Any]] = {
     "count": whole_number(1, 10**9),
@@ -34,7 +35,7 @@ READERS: Mapping[Reader, Callable[[str], Any]] = {
 }
 
 FromSummaries = Literal["no", "yes", "with causes"]
-"""Whether summaries of ranks answer a question, and whether they must tell why ranks waited."""
+"""Whether rank summaries answer a question, and whether they must contain the causes of waits."""
 
 
 # Nobody compares or prints these, and the methods for that would take a millisecond to make at each start.
@@ -42,8 +43,8 @@ FromSummaries = Literal["no", "yes", "with causes"]
 class Flag:
     """One option as the command line offers it: ``--launch-delay-us`` is the argument ``launch_delay_us``.
 
-    Without a default it must be given. ``choices`` are the words that it takes, if not any; one that takes ``many``
-    values does not show its default; ``value`` is what stands for its value in the help.
+    Without a default it is required. ``choices`` are its allowed values, if they are limited; a flag of ``many`` values
+    does not show its default; ``value`` is the placeholder in the help.
     """
 
     argument: str
@@ -56,7 +57,7 @@ class Flag:
 
     @property
     def option(self) -> str:
-        """The name on the command line.
+        """The option's name on the command line.
 
         >>> Flag("launch_delay_us", "microseconds", "a usual delay").option
         '--launch-delay-us'
@@ -65,7 +66,7 @@ class Flag:
 
     @property
     def read(self) -> Callable[[str], Any]:
-        """What reads its text."""
+        """The function that reads its value."""
         return one_of(*self.choices) if self.choices else READERS[self.reader]
 
     @property
@@ -75,28 +76,29 @@ class Flag:
 
     @property
     def help(self) -> str:
-        """What it means, with its default.
+        """The help text, with the default.
 
-        >>> Flag("num_kernels", "count", "name at most this many kernels of a type", 10).help
-        'name at most this many kernels of a type (10)'
+        >>> Flag("num_kernels", "count", "list at most this many kernels of a type", 10).help
+        'list at most this many kernels of a type (default: 10)'
         """
         if self.reader == "switch" or self.many or self.is_required or self.default in ("", None):
             return self.meaning
-        return f"{self.meaning} ({self.default})"
+        shown = f"{self.default:g}" if isinstance(self.default, float) else self.default
+        return f"{self.meaning} (default: {shown})"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Description:
-    """What the command line offers of an analysis.
+    """The description of an analysis on the command line.
 
     Args:
         name: its command.
-        help: what it answers, a sentence.
-        more: a second sentence, which the command's own help has behind the first.
+        help: what it shows, as a noun phrase.
+        more: a second sentence, shown in the command's own help only.
         examples: command lines on the traces of ``hta-graph demo --traces DIR``, the last one of the command itself.
-        page: where the manual has more, in ``docs/``.
+        page: its page of the manual, in ``docs/``.
         flags: its own options: the arguments of ``answer``.
-        from_summaries: whether graphs of few rows answer it; such an analysis compares ranks.
+        from_summaries: whether rank summaries answer it; such an analysis compares ranks.
     """
 
     name: str
@@ -108,7 +110,7 @@ class Description:
     from_summaries: FromSummaries = "no"
 
     def flags_in(self, options: argparse.Namespace) -> dict[str, Any]:
-        """Return the arguments of ``answer`` as a command line gives them."""
+        """Return the arguments of ``answer`` from parsed options."""
         return {flag.argument: getattr(options, flag.argument) for flag in self.flags}
 
 
@@ -117,14 +119,3 @@ class IndexEntry(Description):
     """The description of an analysis, and the module that declares it."""
 
     module: str
-
-
-def one_of(*allowed: str) -> Callable[[str], str]:
-    """Return what reads an option that takes one of some words."""
-
-    def read_word(text: str) -> str:
-        if text not in allowed:
-            raise argparse.ArgumentTypeError(f"takes {', '.join(allowed[:-1])} or {allowed[-1]}, not {text!r}")
-        return text
-
-    return read_word

@@ -1,4 +1,4 @@
-"""The collectives of several ranks' scopes: matched over whole traces, then those that belong to each window."""
+"""The collectives of the scopes of multiple ranks: matched over whole traces, then divided by window."""
 
 from __future__ import annotations
 
@@ -8,28 +8,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED
+from analyses.messages import collective_matching as messages
 from analyses.scope import Scope
 from hta_graph.arrays import rows_by_value
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.matching.collectives import Collectives, collectives_of_graphs, match_collectives
 from hta_graph.multi_rank.matching.communications import UNKNOWN_RANK, Match, RankCommunications
 from hta_graph.multi_rank.matching.read_communications import read_communications
-from hta_graph.text.formatting import milliseconds, signed_milliseconds
-
-CLOCKS_NOTE = "times of ranks are compared as recorded: nothing that they did together contradicts their clocks"
-UNMATCHED_NOTE = (
-    "communications of single ranks are left out: not every rank of their group recorded them, in this order and at "
-    "this time; recordings begin and end in different places, lose some, or are of several jobs"
-)
-
 
 MISFITS_NAMED = 3
-"""How many collectives that fit no clocks are named."""
+"""How many collectives that contradict the clocks are listed."""
 
 
 @dataclass(frozen=True)
 class MatchedWindow:
-    """The collectives of one stretch, such as a step, over all ranks: those whose last kernel belongs to it.
+    """The collectives of one window, such as a step, over all ranks: those whose last kernel belongs to it.
 
     ``every`` are those of the whole traces.
     """
@@ -49,7 +42,7 @@ class MatchedWindow:
         return rows
 
     def without_partner(self) -> tuple[Ints, Ints]:
-        """Return rank and place of the communications of the stretch that were matched with nobody."""
+        """Return rank and place of the unmatched communications of the window."""
         places = {}
         for rank, scope in self.scopes.items():
             if rank in self.ranks:
@@ -67,7 +60,7 @@ class MatchedWindow:
 def matched_collectives(scopes: Sequence[Scope]) -> list[MatchedWindow]:
     """Match the collectives of all ranks, one result for each label of a scope.
 
-    A single rank's trace is not read again: it has nobody to be compared with.
+    The trace of a single rank is not read again: there is no other rank to compare it with.
     """
     by_label: dict[str, dict[int, Scope]] = {}
     for scope in scopes:
@@ -97,55 +90,42 @@ def _starts_inside(scope: Scope, own: RankCommunications) -> Bools:
 
 
 def matching_notes(scopes: Sequence[Scope], matched: Sequence[MatchedWindow]) -> list[str]:
-    """Say what could not be compared, and how to record it."""
+    """Return notes on what could not be compared, and how to record it."""
     ranks = {scope.rank: scope.graph.trace for scope in scopes}
-    # A single rank may be all there is, or all that was given: two different things to tell.
+    # A single rank is all there is, or all that was given: two different notes.
     if len(ranks) < 2:
-        return [_lone_rank_note(max((trace.world_size or 0 for trace in ranks.values()), default=0))]
+        world_size = max((trace.world_size or 0 for trace in ranks.values()), default=0)
+        return [messages.SINGLE_RANK if world_size == 1 else messages.lone_rank(world_size)]
     own, found = matched[0].ranks, matched[0].found
     if not sum(map(len, own.values())):
-        return ["no communication is recognised on any rank: neither kernels nor Gloo's rows"]
+        return [messages.NO_COMMUNICATION]
     alone = sum(int((item.needed == UNKNOWN_RANK).sum()) for item in own.values())
     compared = sum(len(item.found) for item in matched)
     said = (
-        (
-            alone,
-            f"{alone:,} sends, receives and rooted collectives do not say whom they concern: they count no wait",
-        ),
-        (found.without_partner, f"{found.without_partner:,} {UNMATCHED_NOTE}"),
-        (not compared, "no collective is recorded on all ranks of its group here; record the same steps on all ranks"),
+        (alone, messages.without_peer(alone)),
+        (found.without_partner, messages.unmatched(found.without_partner)),
+        (not compared, messages.NOT_ON_ALL_RANKS),
     )
     clocks = _clocks_set_back(found.offsets)
-    clocks += [_misfit_names(meeting, scopes, own) for meeting in found.rejected[:MISFITS_NAMED]]
-    return [text for holds, text in said if holds] + clocks + [CLOCKS_NOTE] * bool(compared and not found.offsets)
+    clocks += [_misfit_names(misfit, scopes, own) for misfit in found.rejected[:MISFITS_NAMED]]
+    clocks += [messages.CLOCKS_NOTE] * bool(compared and not found.offsets)
+    return [text for holds, text in said if holds] + clocks
 
 
 def _clocks_set_back(offsets: Mapping[int, int]) -> list[str]:
-    """Say whose clocks were set back and by how much, of many ranks those that are furthest off."""
+    """List the clocks that were set back and by how much, of many ranks those that are furthest off."""
     furthest = sorted(offsets, key=lambda rank: -abs(offsets[rank]))
     named = sorted(furthest[:RANKS_LISTED]) if len(offsets) > MANY_RANKS else list(offsets)
-    said = [
-        f"rank {rank}: its clock is {signed_milliseconds(offsets[rank])} ms ahead of the first rank's and was set back"
-        for rank in named
-    ]
+    said = [messages.clock_set_back(rank, offsets[rank]) for rank in named]
     if hidden := len(offsets) - len(named):
-        most = milliseconds(-(-abs(offsets[furthest[RANKS_LISTED]]) // 1000) * 1000)
-        said.append(f"and the clocks of {hidden:,} ranks more, none by over {most} ms; the job's `clocks` are all")
+        most_ns = -(-abs(offsets[furthest[RANKS_LISTED]]) // 1000) * 1000
+        said.append(messages.more_clocks_set_back(hidden, most_ns))
     return said
 
 
-def _misfit_names(meeting: Match, scopes: Sequence[Scope], ranks: Mapping[int, RankCommunications]) -> str:
-    """Name what fits no clocks, by its events."""
+def _misfit_names(misfit: Match, scopes: Sequence[Scope], ranks: Mapping[int, RankCommunications]) -> str:
+    """Name a collective that contradicts the clocks, by its events."""
     graphs = {scope.rank: scope.graph for scope in scopes}
-    rows = {rank: ranks[rank].row[place] for rank, place in sorted(meeting.items())}
-    events = ", ".join(f"rank {rank} event {graphs[rank].event_table.index[row]}" for rank, row in rows.items())
-    name = graphs[min(rows)].name_of(rows[min(rows)])
-    return f"{name} ({events}) fits no clocks of these ranks beside the others: wrongly matched, and left out"
-
-
-def _lone_rank_note(world: int) -> str:
-    """Say that a rank is alone, in the job or in what was given."""
-    if world == 1:
-        return "the job has a single rank: there is nobody to compare it with"
-    of = f"one rank of {world}" if world else "one rank"
-    return f"{of} is given; give the traces of several ranks (a folder) to compare them"
+    rows = {rank: ranks[rank].row[place] for rank, place in sorted(misfit.items())}
+    events = [(rank, int(graphs[rank].event_table.index[row])) for rank, row in rows.items()]
+    return messages.misfit(graphs[min(rows)].name_of(rows[min(rows)]), events)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from analyses.messages import scope as messages
 from hta_graph.arrays import freeze
 from hta_graph.errors import QueryError
 from hta_graph.gpu_activity import Activities, activities
@@ -19,11 +20,11 @@ from hta_graph.paths.windows import whole as whole_trace
 
 @dataclass(frozen=True)
 class Scope:
-    """A stretch of one rank's trace: [start_ns, end_ns) for time that is accounted for, and what belongs to it.
+    """A window of one rank's trace: [start_ns, end_ns) for time that is accounted for, and what belongs to it.
 
-    CPU rows belong if they start in [cpu_start_ns, cpu_end_ns). ``work`` are the activities that these launch (of
+    CPU events belong if they start in [cpu_start_ns, cpu_end_ns). ``work`` are the activities that these launch (of
     explicit times and whole traces: that start there), with their full lengths, for tables of activities; ``running``
-    are those that run in the stretch, cut to it, for accounts of time. ``window`` is what a path of it is asked for.
+    are those that run in the window, cut to it, for accounts of time. ``window`` selects the same for a path.
     """
 
     rank: int
@@ -39,7 +40,7 @@ class Scope:
 
     @property
     def window_ns(self) -> int:
-        """The length of the stretch."""
+        """The length of the window."""
         return self.end_ns - self.start_ns
 
     @property
@@ -48,14 +49,14 @@ class Scope:
         return self.cpu_start_ns == np.iinfo(np.int64).min
 
     def holds(self, rows: Ids | Ints) -> Bools:
-        """Mark the CPU rows (canonical) that belong to the stretch."""
+        """Mark the CPU events (canonical rows) that belong to the window."""
         start = self.graph.event_table.start[rows]
         inside: Bools = (start >= self.cpu_start_ns) & (start < self.cpu_end_ns)
         return inside
 
     @property
     def gpus(self) -> list[int]:
-        """The numbers of the GPUs that work in the stretch."""
+        """The numbers of the GPUs that work in the window."""
         return self.gpus_of(self.running)
 
     def gpus_of(self, every: Activities) -> list[int]:
@@ -63,7 +64,7 @@ class Scope:
         return [gpu for gpu in np.unique(self._devices(every)).tolist() if gpu >= 0]
 
     def on_gpu(self, gpu: int) -> Scope:
-        """Return the same stretch with the activities of one GPU alone."""
+        """Return the same window with the activities of one GPU alone."""
         work, running = (every.take(self._devices(every) == gpu) for every in (self.work, self.running))
         return replace(self, work=work, running=running)
 
@@ -71,27 +72,22 @@ class Scope:
         return self.graph.lanes.device[every.lane]
 
     def missing(self) -> str:
-        """Say what a question about the GPU lacks here; empty if it lacks nothing."""
+        """Return a note where the window has no GPU activity; empty if it has some."""
         if len(self.running):
             return ""
         if len(activities(self.graph)):
-            return f"rank {self.rank}: no GPU activity in {self.label}; choose another window"
-        return (
-            f"rank {self.rank}: the trace holds no GPU activity; record with ProfilerActivity.CUDA "
-            "and profile steps that launch kernels"
-        )
+            return messages.no_activity_in_window(self.rank, self.label)
+        return messages.no_activity(self.rank)
 
 
 def several_gpus(scopes: Iterable[Scope]) -> list[str]:
-    """Say of each rank that drives several GPUs what an answer about the GPU means there."""
-    return [
-        f"rank {rank}: drives {gpus} from one process; the GPU counts as busy where any of them works"
-        for rank, gpus in ranks_with_several_gpus((scope.rank, scope.gpus) for scope in scopes)
-    ]
+    """Return a note for each rank that drives several GPUs."""
+    working = ((scope.rank, scope.gpus) for scope in scopes)
+    return [messages.several_gpus(rank, gpus) for rank, gpus in ranks_with_several_gpus(working)]
 
 
 def ranks_with_several_gpus(working: Iterable[tuple[int, Iterable[int]]]) -> Iterator[tuple[int, str]]:
-    """Name the GPUs of each rank that has several, given those of its stretches.
+    """Name the GPUs of each rank that has several, given those of its windows.
 
     >>> list(ranks_with_several_gpus([(0, [0]), (1, [0]), (0, [1])]))
     [(0, '2 GPUs (0, 1)')]
@@ -116,7 +112,7 @@ def in_window(rank: int, graph: DependencyGraph, window: WindowQuery) -> Scope:
         QueryError: the trace has no such window.
     """
     found = window(graph)
-    # The whole trace is one and the same stretch, whichever way it was asked for.
+    # The whole trace is one and the same window, however it was selected.
     if found.is_whole:
         return whole(rank, graph)
     every, order = activities(graph), _work_in_order(graph)
@@ -136,7 +132,7 @@ def in_window(rank: int, graph: DependencyGraph, window: WindowQuery) -> Scope:
 
 
 def empty_scope(rank: int, graph: DependencyGraph, label: str) -> Scope:
-    """Look at nothing of a rank that lacks the stretch in question, beside others that have it."""
+    """Return a scope without work, for a rank that lacks a window that others have."""
     none = activities(graph).take(np.empty(0, np.int64))
     return Scope(rank, graph, label, 0, 0, 0, 0, none, none)
 
@@ -182,7 +178,7 @@ def per_step(rank: int, graph: DependencyGraph, *, cpu_window: bool = False, gpu
     steps = graph.steps()
     if not steps:
         raise QueryError(
-            f"{graph.path}: has no profiler steps; call prof.step() in the training loop, or ask about the whole trace"
+            f"{graph.path}: has no profiler steps; call prof.step() in the training loop, or analyze the whole trace"
         )
     windows = [step(item.number, cpu_window=cpu_window, gpu_window=gpu_window) for item in steps]
     return [in_window(rank, graph, window) for window in windows]

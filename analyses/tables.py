@@ -1,4 +1,4 @@
-"""The one way to a table: columns that are declared once, rows of every scope under them, the columns even of none."""
+"""Tables of answers: declared columns, and the rows of every scope under them, even if there are none."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from hta_graph.model import Ids, Ints
 from hta_graph.trace.event_args import Objects
 
 MORE = "…"
-"""Behind declared columns: others follow, which depend on the trace."""
+"""Marks that other columns follow the declared ones, which depend on the trace."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of an answer: the function whose docstring explains it, its columns, and what is special in these.
+    """A table of an answer: the function whose docstring explains it, its columns, and their meanings.
 
-    ``meanings`` are those of columns that mean something else in no other table, or that mean something else here.
+    ``meanings`` holds columns of this table alone, and columns that mean something else elsewhere.
     """
 
     explained_by: Callable[..., pd.DataFrame]
@@ -41,24 +41,23 @@ Rows = pd.DataFrame | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
 def table_of(scopes: Iterable[Scope], rows: Callable[[Scope], Rows], columns: Sequence[str]) -> pd.DataFrame:
-    """Make the table of some scopes, one below the other.
+    """Make one table of the rows of all scopes.
 
     Args:
         scopes: where to look.
-        rows: what there is to say about one: columns or single rows, but for ``rank`` and ``scope``, which are those of
-            the scope.
+        rows: returns the columns or rows of a scope, without ``rank`` and ``scope``.
         columns: the declared columns, which the table has in this order whatever was found.
     """
     return joined([labelled(rows(scope), scope) for scope in scopes], columns)
 
 
 def labelled(rows: Rows, scope: Scope) -> pd.DataFrame:
-    """Make a frame of the rows about a scope that says so in each."""
+    """Make a frame of the rows of a scope, labeled with its rank and name."""
     return pd.DataFrame(rows).assign(rank=scope.rank, scope=scope.label)
 
 
 def joined(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
-    """Put parts one below the other under declared columns.
+    """Concatenate parts under declared columns.
 
     >>> joined([pd.DataFrame({"b": [1], "a": [2]}), pd.DataFrame({"a": [], "b": []})], ["a", "b"])
        a  b

@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import fields, is_dataclass
+from importlib import import_module
+from inspect import ismodule
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import analyses
 import hta_graph
 from hta_graph.errors import HtaGraphError
 
@@ -50,6 +53,12 @@ napoleon_numpy_docstring = False
 # Types of signatures are read, and not followed: other packages have no page here, and homes of classes are private.
 nitpick_ignore_regex = [("py:(class|obj|data|exc)", ".*")]
 
+HOME = {
+    f"analyses.{name}": getattr(analyses, name).__name__
+    for name in analyses.__all__
+    if ismodule(getattr(analyses, name))
+}
+"""Where the modules are that ``analyses`` offers under its own name."""
 ELSEWHERE = {
     (page.parent / link).resolve(): page
     for page in sorted((DOCS / "elsewhere").glob("*.md"))
@@ -57,6 +66,8 @@ ELSEWHERE = {
 }
 """File outside this folder that is a page of the manual → the page that names it here, in whose place it stands."""
 LINK = re.compile(r"\[([^]]*)\]\((?![a-z]+:|#)([^)\s#]+)")
+NAMES = re.compile(r"^<!-- names:([\w.\s]+)-->\n(.*?)^<!-- end of names -->$", re.MULTILINE | re.DOTALL)
+"""A region of the reference: the names that it lists, and what ``tests/generate/reference.py`` wrote of them."""
 ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
 INLINE_COLON = "\N{INVISIBLE SEPARATOR}"
 
@@ -67,6 +78,7 @@ def add_what_the_built_manual_needs(_: Sphinx, name: str, source: list[str]) -> 
     outside = {stub: file for file, stub in ELSEWHERE.items()}
     file = outside.get(page, page)
     text = source[0] if file == page else file.read_text(encoding="utf-8")
+    text = NAMES.sub(lambda names: docstrings(names[1].split(), names[2]), text)
     text = LINK.sub(lambda link: f"[{shown(link[1])}]({as_linked_from(page, file.parent / link[2])}", text)
     if name == "index":
         text += contents_by_section(text)
@@ -74,6 +86,26 @@ def add_what_the_built_manual_needs(_: Sphinx, name: str, source: list[str]) -> 
         beside = sorted(other.stem for other in page.parent.glob("*.md") if other != page)
         text += contents("", list(dict.fromkeys([*pages_linked(text), *beside])))
     source[0] = text
+
+
+def docstrings(names: list[str], written: str) -> str:
+    """Return the directives that show names with their whole docstrings; of constants what is written there."""
+    lines = [line for name in names for line in [*directive(name, written), ""]]
+    return "\n".join(["```{eval-rst}", *lines, "```"])
+
+
+def directive(name: str, written: str) -> list[str]:
+    """Return the directive of a name, by what it stands for."""
+    module, _, short = name.rpartition(".")
+    found = getattr(import_module(HOME.get(module, module)), short)
+    if isinstance(found, type) and issubclass(found, HtaGraphError) and found is not HtaGraphError:
+        return [f".. autoclass:: {name}()"]
+    if isinstance(found, type):
+        return [f".. autoclass:: {name}", "   :members:"]
+    if callable(found):
+        return [f".. autofunction:: {name}"]
+    says = re.search(rf"^- `{short}`: (.*)$", written, re.MULTILINE)
+    return [f".. py:data:: {name}", "", f"   {says[1].replace('`', '``') if says else ''}"]
 
 
 def shown(text: str) -> str:
@@ -99,7 +131,7 @@ def pages_linked(text: str) -> list[str]:
 
 
 def contents(title: str, pages: list[str]) -> str:
-    """Return a table of contents, which the theme shows beside every page."""
+    """Return a table of contents, which the theme shows next to every page."""
     caption = [f":caption: {title}"] if title else []
     return "\n".join(["", "```{toctree}", ":hidden:", *caption, "", *pages, "```", ""])
 

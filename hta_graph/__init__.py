@@ -1,4 +1,4 @@
-"""Every GPU trace as a typed dependency graph, and every feature as a question asked of that graph.
+"""Turn every GPU trace into a typed dependency graph, and ask it for critical paths, causes and savings.
 
 >>> import hta_graph as hg
 >>> callable(hg.read_trace) and callable(hg.critical_path)
@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hta_graph.build import build_graph
+    from hta_graph.build import build_graph, critical_path
     from hta_graph.dataframe_import import from_dataframes
     from hta_graph.dependencies.rules import DEFAULT_RULES
     from hta_graph.errors import HtaGraphError
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from hta_graph.export.sync_dependencies import sync_dependencies
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.graph.job_graph import JobGraph
+    from hta_graph.model import EdgeKind, EventKind
     from hta_graph.multi_rank.build_job import build_job, read_job
     from hta_graph.multi_rank.read_ranks import read_graphs
-    from hta_graph.paths.critical_path import CriticalPath, critical_path
+    from hta_graph.paths.critical_path import CriticalPath
     from hta_graph.paths.windows import annotation, between, step, whole
     from hta_graph.trace.read import read_trace, read_traces
     from hta_graph.trace.table import Trace
@@ -41,6 +42,8 @@ _HOME = {
     "CriticalPath": "hta_graph.paths.critical_path",
     "DEFAULT_RULES": "hta_graph.dependencies.rules",
     "DependencyGraph": "hta_graph.graph.dependency_graph",
+    "EdgeKind": "hta_graph.model",
+    "EventKind": "hta_graph.model",
     "HtaGraphError": "hta_graph.errors",
     "JobGraph": "hta_graph.graph.job_graph",
     "Trace": "hta_graph.trace.table",
@@ -48,7 +51,7 @@ _HOME = {
     "between": "hta_graph.paths.windows",
     "build_graph": "hta_graph.build",
     "build_job": "hta_graph.multi_rank.build_job",
-    "critical_path": "hta_graph.paths.critical_path",
+    "critical_path": "hta_graph.build",
     "from_dataframes": "hta_graph.dataframe_import",
     "load_graph": "hta_graph.export.parquet",
     "read_graphs": "hta_graph.multi_rank.read_ranks",
@@ -78,6 +81,8 @@ __all__ = [
     "DEFAULT_RULES",
     "CriticalPath",
     "DependencyGraph",
+    "EdgeKind",
+    "EventKind",
     "HtaGraphError",
     "JobGraph",
     "Trace",

@@ -1,10 +1,10 @@
-"""``python -m hta_graph``: the command line, for where its script is on no path."""
+"""``python -m hta_graph``: the command line, where the script ``hta-graph`` is not on the path."""
 
 from __future__ import annotations
 
 from analyses.cli.main import run
 
-# The one import against the arrow: the package that people know by name is this one.
+# The only import of analyses in this package: users know it by this name.
 
 if __name__ == "__main__":
     run()

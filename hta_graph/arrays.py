@@ -11,7 +11,7 @@ import numpy as np
 from hta_graph.model import Bools, Codes, Floats, Ids, Ints
 
 FEW_RANGES = 8
-"""So many ranges are searched one by one; more all at once."""
+"""Up to this many ranges are searched one by one; more all at once."""
 PIECE = 1 << 14
 """Rows."""
 
@@ -56,7 +56,7 @@ class Columns:
         return type(self)(**{name: freeze(getattr(self, name)[rows]) for name in column_types(type(self))})
 
     def pieces(self, size: int = PIECE) -> Iterator[tuple[int, Self]]:
-        """Yield the rows in turn, so many at once, with the place of the first one.
+        """Yield the rows in turn, ``size`` at once, with the place of the first one.
 
         What is computed of a piece stays in the processor's cache: several times faster than of a whole large table.
         """
@@ -262,7 +262,7 @@ def pair_key(upper: Ids | Ints, lower: Ids | Ints) -> Ints:
 
 
 def percentiles_by(group: Codes | Ids | Ints, values: Ints, groups: int, percent: int) -> Ints:
-    """Return per group the least value that so many percent of its values do not exceed; 0 where it has none.
+    """Return per group the least value that some percent of its values do not exceed; 0 where it has none.
 
     50 is the lower median. These are values that occurred: nothing is interpolated.
 

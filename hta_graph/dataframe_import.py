@@ -1,4 +1,4 @@
-"""A graph of anybody's own DataFrames: paths, replay and all queries serve other producers than PyTorch.
+"""A graph from your own DataFrames: paths, replay and all queries for traces that PyTorch did not write.
 
 Columns are validated: whole numbers, texts and names of kinds, or one clear error. Events become a trace (kinds, lanes,
 one canonical order), edges a table of points (kinds, rules, and what an edge of each kind may lead between).
@@ -83,7 +83,7 @@ class FrameColumns:
         import pandas as pd
 
         if not isinstance(frame, pd.DataFrame):
-            raise QueryError(f"{what}: is a {type(frame).__name__}, not a pandas DataFrame; make one of it")
+            raise QueryError(f"{what}: is a {type(frame).__name__}, not a pandas DataFrame; convert it")
         if not frame.columns.is_unique:
             twice = frame.columns[frame.columns.duplicated()][0]
             raise QueryError(f"{what}: two columns are called {twice!r}; keep one")
@@ -154,7 +154,9 @@ class FrameColumns:
         values = kept.tolist()
         for row, value in zip(rows.tolist(), values, strict=True):
             if not _is_integer(value):
-                self.refuse(row, name, f"{_shortened_value(value)} is no whole number of 64 bits", _remedy_for(value))
+                self.refuse(
+                    row, name, f"{_shortened_value(value)} is not a whole number of 64 bits", _remedy_for(value)
+                )
         return np.array([int(value) for value in values], np.int64)
 
     def _from_floats(self, kept: pd.Series[Any], rows: Ints, name: str) -> Ints:
@@ -249,7 +251,7 @@ def trace_of_events(events: FrameColumns, name: str, rank: int | None = None) ->
         QueryError: a column is missing, or a row contradicts itself or another one.
     """
     if rank is not None and (isinstance(rank, bool) or not isinstance(rank, int | np.integer) or rank < 0):
-        raise QueryError(f"the rank is {rank!r}; give a whole number of at least 0, or leave it out")
+        raise QueryError(f"the rank is {rank!r}; give a whole number of at least 0, or omit it")
     known_rank = _only_rank(events)
     start, end = _checked_times(events)
     index = _checked_index(events)
@@ -289,9 +291,9 @@ def trace_of_events(events: FrameColumns, name: str, rank: int | None = None) ->
 
 def _checked_times(events: FrameColumns) -> tuple[Ints, Ints]:
     start, end = events.whole_numbers("start_ns"), events.whole_numbers("end_ns")
-    events.refuse_any(end < start, "end_ns", "{} is before the row's start_ns", "an event ends at or after its start")
+    events.refuse_any(end < start, "end_ns", "{} is before the row's start_ns", "let it end at or after its start")
     apart = far_from_first(start, end, LONGEST_NS)
-    events.refuse_any(apart, "end_ns", "{} is more than a year after the first start", "times are in ns")
+    events.refuse_any(apart, "end_ns", "{} is more than a year after the first start", "give times in ns")
     return start, end
 
 
@@ -301,7 +303,7 @@ def _checked_index(events: FrameColumns) -> Ints:
     index = events.whole_numbers("event_index")
     outside = (index < 0) | (index > LARGEST_INDEX)
     events.refuse_any(outside, "event_index", "{} is not a number from 0 to 2³¹ − 1", "number the events from 0")
-    events.refuse_any(repeated_rows(index), "event_index", "{} is there twice", "give each event a number of its own")
+    events.refuse_any(repeated_rows(index), "event_index", "{} occurs twice", "give each event its own number")
     return index
 
 
@@ -311,8 +313,8 @@ def _only_rank(events: FrameColumns) -> int | None:
     ranks = distinct(events.whole_numbers("rank"))
     if len(ranks) > 1:
         raise QueryError(
-            f"events: column 'rank' has {len(ranks)} ranks, but such a graph is of one; "
-            "name lanes by rank and leave the column out, or take one rank's rows"
+            f"events: column 'rank' has {len(ranks)} ranks, but this graph is of one; "
+            "name lanes by rank and omit the column, or pass one rank's rows"
         )
     return int(ranks[0]) if len(ranks) else None
 
@@ -372,7 +374,7 @@ def _refuse_ranks(edges: FrameColumns) -> None:
     names = [name for name in ("source_rank", "target_rank") if name in edges]
     ranks = np.concatenate([np.empty(0, np.int64), *(edges.whole_numbers(name) for name in names)])
     if len(np.unique(ranks)) > 1:
-        raise QueryError("edges: they lead between ranks, but such a graph is of one; take one rank's rows")
+        raise QueryError("edges: they lead between ranks, but this graph is of one; pass one rank's rows")
 
 
 def _points_of(edges: FrameColumns, side: str, trace: Trace) -> Ids:
@@ -380,10 +382,12 @@ def _points_of(edges: FrameColumns, side: str, trace: Trace) -> Ids:
     column, index = f"{side}_index", trace.events.index
     order = np.argsort(index, kind="stable")
     found = find_sorted(edges.whole_numbers(column), index[order])
-    edges.refuse_any(found < 0, column, "there is no event {}", "name events by their event_index (without: row)")
+    edges.refuse_any(
+        found < 0, column, "there is no event {}", "name events by event_index, or by row if there is no such column"
+    )
     rows = order[found] if len(order) else found
     without = without_points(trace, start_point(rows))
-    edges.refuse_any(without, column, "event {} is of a kind that has no points", "let it be a cpu_op or a kernel")
+    edges.refuse_any(without, column, "event {} is of a kind that edges cannot join", "make it a cpu_op or a kernel")
     point = edges.codes(f"{side}_point", POINT_NAMES)
     usual = POINT_NAMES.index("end" if side == "source" else "start")
     return freeze((2 * rows + np.where(point >= 0, point, usual)).astype(np.int32))
@@ -395,8 +399,8 @@ def _edge_kinds(edges: FrameColumns, trace: Trace, source: Ids, target: Ids) -> 
     rows = event_of(source), event_of(target)
     kind = edges.codes("kind", EDGE_KINDS)
     edges.refuse_any(
-        (kind >= 0) & ~np.isin(kind, RANK_LOCAL_KINDS), "kind", "{} leads between ranks, but such a graph is of one",
-        "say event_wait, or thread_handoff",
+        (kind >= 0) & ~np.isin(kind, RANK_LOCAL_KINDS), "kind", "{} leads between ranks, but this graph is of one rank",
+        "use event_wait or thread_handoff",
     )  # fmt: skip
     usual = USUAL_KINDS[on_gpu[rows[0]].astype(np.int8), on_gpu[rows[1]].astype(np.int8)]
     usual[~on_gpu[rows[0]] & (lane[rows[0]] == lane[rows[1]])] = EdgeKind.THREAD_ORDER
@@ -414,12 +418,12 @@ def _refuse_kind(edges: FrameColumns, table: EdgeTable, bad: Bools, says: str) -
     if bad.any():
         row = int(np.argmax(bad))
         kind = EdgeKind(int(table.kind[row])).label
-        edges.refuse(row, "kind", f"{kind} {says}", "name another kind, or leave it blank")
+        edges.refuse(row, "kind", f"{kind} {says}", "use another kind, or leave it blank")
 
 
 def _refuse_repeated(edges: FrameColumns, source: Ids, target: Ids, kind: Codes) -> None:
     again = repeated_rows(source, target, kind)
-    edges.refuse_any(again, "source_index", "the edge from event {} is there twice", "drop duplicates")
+    edges.refuse_any(again, "source_index", "the edge from event {} occurs twice", "drop duplicates")
 
 
 def _rules_of(edges: FrameColumns) -> Ints | Ids:
@@ -428,7 +432,7 @@ def _rules_of(edges: FrameColumns) -> Ints | Ids:
     evidence = edges.codes("evidence", [member.label for member in Evidence])
     inferred = rule != Rule.RECORDED
     contrary = (rule >= 0) & (evidence >= 0) & (inferred != (evidence == Evidence.INFERRED))
-    edges.refuse_any(contrary, "evidence", "{} contradicts the rule", "an edge with the rule 'recorded' is recorded")
+    edges.refuse_any(contrary, "evidence", "{} contradicts the rule", "leave one of them blank")
     usual = np.where(evidence == Evidence.INFERRED, Rule.OF_PRODUCER, Rule.RECORDED)
     return np.where(rule >= 0, rule, usual)
 
@@ -460,13 +464,13 @@ def from_dataframes(
             (else by what it joins: thread_order, thread_handoff, launch, stream_sync, event_wait, execution),
             evidence and rule. The first edges of the graph are these, in this order.
         name: what the graph is called in errors and outputs.
-        rank: whose they are, if that is known; else what a column ``rank`` says.
+        rank: the rank, if known; else that of a column ``rank``.
         add_order: add the order of threads, the execution of activities and the order of streams, each unless
             ``edges`` has edges of that kind.
-        clock_fault_ns: how far back in time an edge may lead; it has lag 0 then and is ``clamped``.
+        clock_fault_ns: how far back in time an edge can lead; it then has lag 0 and is ``clamped``.
 
     Raises:
-        QueryError: a frame is not sound; the error names the row, the column and the remedy.
+        QueryError: a frame is not valid; the error names the row, the column and the remedy.
     """
     given = FrameColumns(edges, "edges")
     trace = trace_of_events(FrameColumns(events, "events"), name, rank)
@@ -474,7 +478,7 @@ def from_dataframes(
     back = timeline.times[table.source] - timeline.times[table.target]
     given.refuse_any(
         back > clock_fault_ns, "target_index", f"event {{}} is more than {clock_fault_ns} ns before the edge's source",
-        "turn the edge round, or allow it with clock_fault_ns",
+        "swap source and target, or allow it with clock_fault_ns",
     )  # fmt: skip
     notes: Counter[str] = Counter(edges_clamped=int(np.count_nonzero(back > 0)))
     if add_order:
@@ -485,7 +489,7 @@ def from_dataframes(
 
 
 def _with_order(table: EdgeTable, context: RuleContext, notes: Counter[str]) -> EdgeTable:
-    """Add the edges of the kinds that go without saying and that nobody gave."""
+    """Add the edges of the implied kinds that the frame does not have."""
     missing = [rule for kind, rule in ORDER_RULES.items() if not (table.kind == kind).any()]
     added = [rule(context) for rule in missing]
     notes += context.notes
@@ -498,6 +502,6 @@ def _refuse_cycles(given: FrameColumns, table: EdgeTable, timeline: Timeline) ->
     if len(cycle):
         others = list(map(str, cycle[1:6][cycle[1:6] < len(given)].tolist()))
         if cycle[-1] >= len(given):
-            others.append("what goes without saying (add_order)")
+            others.append("implied order (add_order)")
         says = "the edge is on a cycle" + " with " * bool(others) + ", ".join(others)
-        given.refuse(int(cycle[0]), "source_index", says, "leave out one of them")
+        given.refuse(int(cycle[0]), "source_index", says, "drop one of them")

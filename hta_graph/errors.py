@@ -12,7 +12,7 @@ MESSAGE_LIMIT = 500
 
 @dataclass(frozen=True)
 class Remedy:
-    """What to do about an error, in the words of Python and in those of the command line."""
+    """What to do about an error: in Python, and on the command line."""
 
     python: str
     command_line: str
@@ -21,7 +21,7 @@ class Remedy:
 class HtaGraphError(Exception):
     r"""Base of every error that hta-graph raises on purpose.
 
-    Its text speaks Python; ``on_command_line`` is the same for someone at a terminal.
+    Its text gives the remedy in Python; ``on_command_line`` is the same with the remedy on the command line.
 
     >>> error = HtaGraphError("two\nlines", Remedy("pass force=True", "--force replaces it"))
     >>> str(error), error.on_command_line
@@ -49,19 +49,19 @@ class TraceError(HtaGraphError):
 
 
 class NotATraceError(TraceError):
-    """A file is readable but holds something else than a trace, such as a host execution trace."""
+    """A file is readable but is not a trace, such as a host execution trace."""
 
 
 class TooLargeError(TraceError):
-    """Reading a file takes more memory than it may."""
+    """Reading a file needs more memory than the limit allows."""
 
 
 class QueryError(HtaGraphError):
-    """A graph cannot answer the question: a step, annotation, event or window that is not in the trace."""
+    """A graph cannot answer: the step, annotation, event or window is not in the trace."""
 
 
 class PatternError(QueryError):
-    """A regular expression is none, or takes too long."""
+    """A regular expression is invalid or takes too long."""
 
     exit_status = 2
 
@@ -71,7 +71,7 @@ class OutputError(HtaGraphError):
 
 
 class LocationError(HtaGraphError):
-    """A name that was given leads nowhere: a URL of a kind that is not known, a list of files that is none."""
+    """A name leads nowhere: a URL of an unknown kind, or a file list that is not one."""
 
 
 class MissingExtraError(HtaGraphError):
@@ -86,23 +86,23 @@ class MissingProgramError(HtaGraphError):
 
     def __init__(self) -> None:
         super().__init__(
-            "a picture as SVG or PNG needs graphviz's program dot; install it with: apt-get install graphviz "
-            "(a name that ends in .dot works without it)"
+            "SVG and PNG pictures need the graphviz program dot; install it with: apt-get install graphviz, "
+            "or write a file whose name ends in .dot"
         )
 
 
 class ClusterError(HtaGraphError):
-    """A Dask cluster cannot be reached, or cannot run what it is asked."""
+    """A Dask cluster cannot be reached, or cannot run a task."""
 
 
 class DefectError(HtaGraphError):
-    """A result contradicts itself: a defect of this package, which must not pass for an answer."""
+    """A result contradicts itself: a defect of this package, never an answer."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}; this is a defect of hta-graph, please report it")
 
 
 class UsageError(HtaGraphError):
-    """The command line contradicts itself."""
+    """Arguments are invalid or contradict each other."""
 
     exit_status = 2

@@ -51,7 +51,7 @@ class Activities(Columns):
 def activities(graph: DependencyGraph) -> Activities:
     """Return all GPU activities of a graph: kernels, copies and sets by category, whatever their stream.
 
-    MTIA writes the waits of its streams and its copies among the kernels: those are no work, these are memory.
+    MTIA records stream waits and copies as kernels: the waits are not work, the copies are memory work.
     """
     flags, events = graph.event_flags, graph.event_table
     rows = np.flatnonzero(graph.is_gpu & ~flags.waits_on_device).astype(np.int32)
@@ -66,7 +66,7 @@ def activities(graph: DependencyGraph) -> Activities:
 class Exposure:
     """Per activity (ns): hidden + exposed + shared = its duration.
 
-    ``hidden`` runs beside the work that hides; ``exposed`` does not; ``shared`` does not either, but is counted as the
+    ``hidden`` overlaps with the work that hides; ``exposed`` does not; ``shared`` does not either, but counts as the
     exposed time of another activity of the set that started earlier and still runs.
     """
 

@@ -1,4 +1,4 @@
-"""The logger: what an answer does not show, such as skipped files, dropped rows, missing ranks, corrected clocks.
+"""The logger: skipped files, dropped events, missing ranks, corrected clocks.
 
 Lines go to the logger ``hta_graph``, which is silent until a program asks for them: ``logging.basicConfig()`` prints
 the warnings. The command line prints its own lines.
@@ -16,12 +16,12 @@ INFO, WARNING = 20, 30
 
 
 def log_warning(line: str) -> None:
-    """Say that something is lost or doubtful."""
+    """Log that something is lost or doubtful."""
     _log(WARNING, line)
 
 
 def log_info(line: str) -> None:
-    """Say that something was put right."""
+    """Log that something was corrected."""
     _log(INFO, line)
 
 

@@ -40,7 +40,7 @@ class _Named(IntEnum):
 
 
 class EventKind(_Named):
-    """What a row of the trace stands for; only the first five have points."""
+    """What an event is; edges join only the first five kinds."""
 
     CPU_OP = 0
     RUNTIME = 1
@@ -79,17 +79,22 @@ class EdgeKind(_Named):
     COLLECTIVE = 15
     POINT_TO_POINT = 16
     COLLECTIVE_WAIT = 17
+    CUSTOM_CPU_TO_CPU = 18
+    """Of a rule of your own, between two threads; the last four kinds are such, and ``rule`` is the edge's label."""
+    CUSTOM_CPU_TO_GPU = 19
+    CUSTOM_GPU_TO_CPU = 20
+    CUSTOM_GPU_TO_GPU = 21
 
 
 class Evidence(_Named):
-    """Whether the trace says so or a rule deduced it."""
+    """Whether the trace records it or a rule inferred it."""
 
     RECORDED = 0
     INFERRED = 1
 
 
 class Rule(_Named):
-    """The named rule that produced an edge; ``RECORDED`` is the trace itself."""
+    """The named rule that produced an edge; ``RECORDED``: the trace records it."""
 
     RECORDED = 0
     COPY_DIRECTION_AND_TIMING = 1
@@ -97,23 +102,23 @@ class Rule(_Named):
     GRAPH_IN_LAUNCHING_STREAM = 2
     """A graph launch is one piece of work of the stream that its thread launches on."""
     STREAM_BY_TIMING = 3
-    """Of the streams in question the one whose work ended just before what waited for it went on."""
+    """Of the candidate streams the one whose work ended just before the waiting work continued."""
     ONLY_OTHER_STREAM = 4
     """The only stream that could be meant."""
     STREAM_OF_LAST_LAUNCH = 5
     """The stream that the thread launched on last."""
     EVERY_STREAM = 6
-    """A device synchronisation waits for every stream."""
+    """A device synchronization waits for every stream."""
     SILENCE_OF_LAUNCHING_THREAD = 7
     """The autograd thread works while the launching thread does nothing."""
     RETURNED_TOGETHER = 8
     """A call took far longer than usual and returned right after another one that holds the same lock."""
     SLOT_FREED = 9
-    """A launch took far longer than usual with the queue full and returned when the stream went on."""
+    """A launch took far longer than usual with the queue full and returned when the stream continued."""
     SILENCE_UNTIL_KERNEL_END = 10
     """After nearly all launches of a kernel the thread stood still until shortly before that kernel's end."""
     END_OF_OTHER_STREAM = 11
-    """Work that stood still went on so soon after another stream's work that chance is improbable."""
+    """Idle work continued so soon after another stream's work that chance is improbable."""
     SAME_EXTERNAL_ID = 12
     """A call and a kernel that alone have one External id, and the call names the kernel; no row has a correlation."""
     ALIGNED_SEQUENCES = 13
@@ -123,11 +128,11 @@ class Rule(_Named):
     SILENCE_UNTIL_WORK_END = 15
     """The calling thread stood still, in no operator of its own, while its collective ended."""
     OF_PRODUCER = 16
-    """Whoever gave the edges as a table of their own inferred it."""
+    """The program that supplied the edges as a table inferred it."""
 
 
 class BoundBy(_Named):
-    """The class of a stretch of the critical path."""
+    """The class of a part of the critical path."""
 
     CPU_BOUND = 0
     DATA_LOADING = 1
@@ -142,7 +147,7 @@ class BoundBy(_Named):
 
 
 class Reason(_Named):
-    """Why a stretch of a path is unexplained; anything but ``UNKNOWN`` has evidence in the trace."""
+    """Why a part of a path is unexplained; anything but ``UNKNOWN`` has evidence in the trace."""
 
     BEFORE_RECORDING = 0
     """It waited for work that was enqueued before the recording began."""
@@ -151,7 +156,7 @@ class Reason(_Named):
     WAIT_WITHOUT_RECORD = 2
     """A blocking call, or work held back on its stream, waited for something of which the file has no record."""
     OTHER_RANK = 3
-    """It waited for another rank; only a job of several ranks can tell."""
+    """It waited for another rank; only the traces of all ranks can show this."""
     CLOCK_FAULT = 4
     """The times contradict each other."""
     UNKNOWN = 5
@@ -166,7 +171,7 @@ class GapCause(_Named):
     HOST_CALL = 1
     """The launching thread was in a runtime call: allocation, event, another launch."""
     HOST_BLOCKED = 2
-    """The launching thread was in a synchronising call, or in a copy that blocks."""
+    """The launching thread was in a synchronizing call, or in a copy that blocks."""
     HOST_NO_OPERATOR = 3
     """The launching thread had no operator open: Python, the framework."""
     DATA_LOADING = 4
@@ -194,10 +199,10 @@ class GapCause(_Named):
 
 
 class EdgeRole(_Named):
-    """What an edge leads between, and so whose the time on it is."""
+    """What an edge leads between, and so who owns the time on it."""
 
     THREAD = 0
-    """Two points of one thread that follow each other: its innermost open row works, or nobody does."""
+    """Two points of one thread that follow each other: its innermost open event works, or none does."""
     ACTIVITY = 1
     """An activity's own start and end: it runs."""
     LAUNCH = 2
@@ -209,7 +214,7 @@ class EdgeRole(_Named):
     HOLD = 5
     """A call is held by another thread or by the GPU's queue; a lag until it returns."""
     RESUMPTION = 6
-    """CPU → CPU: a thread goes on where another one stopped; a lag."""
+    """CPU → CPU: a thread continues where another one stopped; a lag."""
     RELEASE = 7
     """GPU → CPU: from an activity's start; it runs until it lets the thread go on, whatever came before on that."""
     TRANSFER = 8
@@ -227,17 +232,17 @@ class EdgeEnd(_Named):
 
 @dataclass(frozen=True)
 class EdgeMeaning:
-    """All that any room needs to know of an edge kind.
+    """What an edge kind means.
 
     Attributes:
         says: one sentence for people.
         role: what it leads between.
-        lag: the class of the time between source and target; None where that time is somebody's work.
+        lag: the class of the time between source and target; None where that time is an event's own work.
         lag_owner: whose that time is on a critical path.
         gap: the cause of an idle GPU's time on it; None where that time has an owner.
         gap_owner: after whom that cause is named.
-        holds: whether a thread stands still until the target: exports let its next work wait for the source.
-        exported: of synchronisation, what waits: ``"cpu"`` (a call) or ``"gpu"`` (a stream).
+        holds: whether a thread is blocked until the target: exports let its next work wait for the source.
+        exported: of synchronization, what waits: ``"cpu"`` (a call) or ``"gpu"`` (a stream).
         of_job: whether it takes several ranks to find such an edge.
         colour: of its arrows in pictures.
     """
@@ -324,6 +329,22 @@ EDGE_MEANING: Mapping[EdgeKind, EdgeMeaning] = {
         "a thread continues when the communication it waits for has ended", EdgeRole.AWAKENING, "#00838f",
         gap=GapCause.OTHER_THREAD, holds=True, of_job=True,
     ),
+    EdgeKind.CUSTOM_CPU_TO_CPU: EdgeMeaning(
+        "a thread waits for another thread, by a custom rule", EdgeRole.RESUMPTION, "#6d4c41",
+        lag=BoundBy.CPU_GAP, gap=GapCause.OTHER_THREAD, holds=True,
+    ),
+    EdgeKind.CUSTOM_CPU_TO_GPU: EdgeMeaning(
+        "work on a GPU waits for a thread, by a custom rule", EdgeRole.LAUNCH, "#0277bd",
+        lag=LAUNCH_OVERHEAD, lag_owner=SOURCE, gap=GapCause.LAUNCH, gap_owner=SOURCE,
+    ),
+    EdgeKind.CUSTOM_GPU_TO_CPU: EdgeMeaning(
+        "a thread waits for GPU work, by a custom rule", EdgeRole.RETURN, "#ad1457",
+        lag=BoundBy.SYNC_OVERHEAD, gap=GapCause.HOST_BLOCKED, holds=True, exported="cpu",
+    ),
+    EdgeKind.CUSTOM_GPU_TO_GPU: EdgeMeaning(
+        "work on a GPU waits for other work, by a custom rule", EdgeRole.STREAM, "#ef6c00",
+        lag=KERNEL_OVERHEAD, gap=GapCause.EVENT_WAIT, gap_owner=SOURCE, exported="gpu",
+    ),
 }  # fmt: skip
 """What each edge kind means; a kind without a row is an error when this module is imported."""
 
@@ -332,19 +353,27 @@ def edge_kinds(wanted: Callable[[EdgeMeaning], object]) -> tuple[EdgeKind, ...]:
     """Return the edge kinds whose meaning has a property.
 
     >>> [kind.label for kind in edge_kinds(lambda meaning: meaning.exported == "gpu")]
-    ['event_wait']
+    ['event_wait', 'custom_gpu_to_gpu']
     """
     return tuple(kind for kind in EdgeKind if wanted(EDGE_MEANING[kind]))
 
 
 WITHIN_A_LANE = edge_kinds(lambda meaning: meaning.role in (EdgeRole.THREAD, EdgeRole.ACTIVITY))
-"""Edges that say how one thread or activity goes on, not why it waited for another; they hold always."""
+"""Edges that order one thread or activity, not waits for another one; they always hold."""
 
 ROLE = np.array([*(EDGE_MEANING[kind].role for kind in EdgeKind), -1], np.int8)
 """The role of each edge kind; -1 for kind -1, where no edge is known."""
 
 BETWEEN_ACTIVITIES = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM)
 """Edges from work on a stream to work on that or another one."""
+
+CUSTOM_KINDS: Mapping[tuple[bool, bool], EdgeKind] = {
+    (False, False): EdgeKind.CUSTOM_CPU_TO_CPU,
+    (False, True): EdgeKind.CUSTOM_CPU_TO_GPU,
+    (True, False): EdgeKind.CUSTOM_GPU_TO_CPU,
+    (True, True): EdgeKind.CUSTOM_GPU_TO_GPU,
+}
+"""The kinds of edges that custom rules give, by whether the source and the target are GPU work."""
 
 RETURNS = edge_kinds(lambda meaning: meaning.role == EdgeRole.RETURN)
 """Edges to the return of a call that waited for GPU work."""

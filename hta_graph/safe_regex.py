@@ -1,4 +1,4 @@
-"""Regular expressions given by users: any text, so that some do not compile and some never end."""
+"""Regular expressions from users: some do not compile, and some would never end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
     """Compile a regular expression.
 
     Raises:
-        PatternError: it is none, or beyond what can be compiled.
+        PatternError: it is not valid, or cannot be compiled.
     """
     try:
         with warnings.catch_warnings():
@@ -49,7 +49,7 @@ def names_matching(expressions: Sequence[str], names: Sequence[str], *, by: Matc
     [True, True, False]
 
     Raises:
-        PatternError: one of them is no regular expression, or takes too long.
+        PatternError: one of them is not a regular expression, or takes too long.
     """
     found = np.zeros(max(len(names), 1), np.bool_)
     for pattern in map(compile_pattern, expressions):
@@ -64,8 +64,8 @@ def _limited(text: str, seconds: float) -> Iterator[None]:
 
     def give_up(*_: object) -> NoReturn:
         raise PatternError(
-            f"the pattern {_shortened_repr(text)} takes too long: given up after {seconds:.0f} s",
-            "repeat nothing that itself repeats, such as (a+)+ or (.*a){9}",
+            f"the pattern {_shortened_repr(text)} takes too long: stopped after {seconds:.0f} s",
+            "avoid nested repetition, such as (a+)+ or (.*a){9}",
         )
 
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():

@@ -29,7 +29,7 @@ OF_FILES = (
 """Why a trace can be refused by itself."""
 OF_JOBS = (
     "claims rank", "trace among these files", "recorded nothing", "the ranks disagree", "the one order in which",
-    "ASTRA-sim would not run this", "communicates on the CPU with ranks that are missing",
+    "ASTRA-sim cannot run this workload", "communicates on the CPU with ranks that are missing",
 )  # fmt: skip
 """Why ranks can be refused that do not fit together, or copies of one."""
 

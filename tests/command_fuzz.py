@@ -294,7 +294,7 @@ def question(words: tuple[str, ...], place: Place) -> list[str]:
     wanted = place.rng.choice((0.05, 0.1, 0.2))
     for action in options_of(words):
         longest = max(action.option_strings, key=len)
-        share = 0.97 if action.required or longest == "--output" else wanted
+        share = 0.97 if action.required or action.dest == "output" else wanted
         if longest == "--jobs" and place.rng.random() < 0.8:
             asked += ["--jobs", "1"]
         elif place.rng.random() < (share / 3 if longest in SLOW_OPTIONS else share):

@@ -1,7 +1,7 @@
 """The deep run: fuzz, attacks and costs at size, and its page: ``python -m tests.deep_run [--scale 0.1] [STEP …]``.
 
-Each step has a section of ``docs/deep_run.md`` that says when, at which commit and with how many cases it last ran; a
-run of some steps leaves the other sections as they are.
+Each step has a section of ``docs/evidence/deep_run.md`` that says when, at which commit and with how many cases
+it last ran; a run of some steps leaves the other sections as they are.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pathlib import Path
 from hta_graph.text.sanitize import sanitize_lines
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "deep_run.md"
-HEAD = """# The last deep run
+PAGE = ROOT / "docs" / "evidence" / "deep_run.md"
+HEAD = """# Deep run results
 
-What takes longer than CI may: `bash .ci/deep` runs it before a release, each step with the cases that stand here.
+`bash .ci/deep` runs before a release what takes too long for CI. Each section shows the last run of one step.
 """
 MOST_LINES = 60
 PYTHON = sys.executable

@@ -50,7 +50,7 @@ def sources() -> Iterator[str]:
         yield f"- **{device.name}**: {device.source}.{f' {device.note}' if device.note else ''}"
 
 
-PART = GeneratedSection("peaks.md", "devices", table)
+PART = GeneratedSection("evidence/devices.md", "devices", table)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 from hypothesis import Phase, settings
 
 from hta_graph.dependencies.rules import DEFAULT_RULES
-from hta_graph.model import EDGE_MEANING, EdgeKind
 from tests.support.shared_traces import SHARED
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ TIME_LIMIT_S = 400
 NO_TESTS = 5
 """How pytest exits when none is selected."""
 COPIED = ("hta_graph", "analyses", "tests")
-RULES = tuple(kind.label for kind in EdgeKind if not EDGE_MEANING[kind].of_job)
+RULES = tuple(rule.__name__ for rule in DEFAULT_RULES)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -28,7 +28,7 @@ def escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*")
 
 
-PART = GeneratedSection("operator_costs.md", "models", table)
+PART = GeneratedSection("evidence/operator_models.md", "models", table)
 
 
 if __name__ == "__main__":

@@ -105,19 +105,18 @@ def licence(package: Distribution) -> str:
 
 def licences() -> Iterator[str]:
     """Yield the page of licences."""
-    yield "# Licences"
+    yield "# Licenses"
     yield ""
-    yield "This package is under the MIT licence. `pip install 'hta-graph[parquet,plot,zstd]'` brings these packages:"
+    yield "This package has the MIT license. `pip install 'hta-graph[parquet,plot,zstd]'` installs these packages:"
     yield ""
-    yield "| package | licence |"
+    yield "| package | license |"
     yield "|---|---|"
     rows = OF_OLDER | {name: licence(package) for name, package in needed().items()}
     yield from (f"| {name} | {said} |" for name, said in sorted(rows.items()))
     yield ""
-    also = "The extras for clusters, completion and files elsewhere bring more"
-    yield f"{also}; `[remote]` is `[s3]`, `[gs]`, `[http]` together:"
+    yield "Other extras install these packages. `[remote]` is `[s3]`, `[gs]` and `[http]` together."
     yield ""
-    yield "| package | licence | comes with |"
+    yield "| package | license | extra |"
     yield "|---|---|---|"
     further = {extra: needed(frozenset({extra})) for extra in FURTHER_EXTRAS}
     for name, package in sorted({name: own for of in further.values() for name, own in of.items()}.items()):

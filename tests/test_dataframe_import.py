@@ -243,10 +243,10 @@ def with_cell(frame: pd.DataFrame, column: str, row: int, value: Any) -> pd.Data
 BAD_EVENTS = [
     ("start_ns", None, "row 1, column 'start_ns': has no value"),
     ("start_ns", np.nan, "row 1, column 'start_ns': has no value"),
-    ("start_ns", 9.5, "row 1, column 'start_ns': 9.5 is no whole number"),
-    ("start_ns", "10", "row 1, column 'start_ns': '10' is no whole number"),
-    ("start_ns", True, "row 1, column 'start_ns': True is no whole number"),
-    ("start_ns", 2**63, "row 1, column 'start_ns': 9223372036854775808 is no whole number of 64 bits"),
+    ("start_ns", 9.5, "row 1, column 'start_ns': 9.5 is not a whole number"),
+    ("start_ns", "10", "row 1, column 'start_ns': '10' is not a whole number"),
+    ("start_ns", True, "row 1, column 'start_ns': True is not a whole number"),
+    ("start_ns", 2**63, "row 1, column 'start_ns': 9223372036854775808 is not a whole number of 64 bits"),
     ("start_ns", pd.Timestamp(0), "times are whole nanoseconds"),
     ("end_ns", 9, "row 1, column 'end_ns': 9 is before the row's start_ns"),
     ("end_ns", 10**17, "row 1, column 'end_ns': 100000000000000000 is more than a year after the first start"),
@@ -257,7 +257,7 @@ BAD_EVENTS = [
     ("kind", "kernal", "row 1, column 'kind': there is no kind 'kernal'; there are: cpu_op, runtime, kernel,"),
     ("kind", "rendezvous", "there is no kind 'rendezvous'"),
     ("kind", 3, "row 1, column 'kind': 3 is no text"),
-    ("correlation", 0.5, "row 1, column 'correlation': 0.5 is no whole number"),
+    ("correlation", 0.5, "row 1, column 'correlation': 0.5 is not a whole number"),
     ("event_index", 1, "column 'event_index': has no value"),
     ("rank", 1, "column 'rank': has no value"),
 ]
@@ -285,7 +285,7 @@ BAD_EDGES = [
     ({"source_index": 9}, "row 0, column 'source_index': there is no event 9"),
     ({"target_index": -1}, "row 0, column 'target_index': there is no event -1"),
     ({"source_index": np.nan}, "row 0, column 'source_index': has no value"),
-    ({"source_index": 0.5}, "row 0, column 'source_index': 0.5 is no whole number"),
+    ({"source_index": 0.5}, "row 0, column 'source_index': 0.5 is not a whole number"),
     (
         {"source_point": "middle"},
         "row 0, column 'source_point': there is no source_point 'middle'; there are: start, end",
@@ -303,7 +303,7 @@ BAD_EDGES = [
         {"source_index": 2, "source_point": "start", "kind": None},
         "row 0, column 'source_index': the edge is on a cycle",
     ),
-    ({"target_index": 5, "kind": None}, "row 0, column 'target_index': event 5 is of a kind that has no points"),
+    ({"target_index": 5, "kind": None}, "row 0, column 'target_index': event 5 is of a kind that edges cannot join"),
     ({"evidence": "guessed"}, "there is no evidence 'guessed'; there are: recorded, inferred"),
     ({"rule": "mine"}, "there is no rule 'mine'; there are: recorded,"),
     ({"rule": "recorded", "evidence": "inferred"}, "row 0, column 'evidence': 'inferred' contradicts the rule"),
@@ -339,14 +339,14 @@ def test_a_missing_column_of_edges_is_named(column: str) -> None:
 
 
 def test_numbers_of_events_are_their_own() -> None:
-    with pytest.raises(QueryError, match=r"^events: row 3, column 'event_index': 5 is there twice"):
+    with pytest.raises(QueryError, match=r"^events: row 3, column 'event_index': 5 occurs twice"):
         hg.from_dataframes(PLAIN.assign(event_index=[4, 5, 6, 5]), LAUNCHES)
     with pytest.raises(QueryError, match=r"row 0, column 'event_index': .* is not a number from 0"):
         hg.from_dataframes(PLAIN.assign(event_index=[-4, 5, 6, 7]), LAUNCHES)
 
 
 def test_an_edge_is_there_once() -> None:
-    with pytest.raises(QueryError, match=r"^edges: row 1, column 'source_index': the edge from event 1 is there twice"):
+    with pytest.raises(QueryError, match=r"^edges: row 1, column 'source_index': the edge from event 1 occurs twice"):
         hg.from_dataframes(PLAIN, pd.concat([LAUNCHES, LAUNCHES]))
 
 
@@ -360,19 +360,19 @@ def test_floats_that_have_lost_digits_are_refused() -> None:
 
 @pytest.mark.parametrize("rank", ["1", -1, True, 1.5])
 def test_a_rank_is_a_whole_number(rank: Any) -> None:
-    with pytest.raises(QueryError, match=r"^the rank is .*; give a whole number of at least 0, or leave it out$"):
+    with pytest.raises(QueryError, match=r"^the rank is .*; give a whole number of at least 0, or omit it$"):
         hg.from_dataframes(PLAIN, LAUNCHES, rank=rank)
 
 
 def test_several_ranks_are_refused() -> None:
-    with pytest.raises(QueryError, match=r"^events: column 'rank' has 2 ranks, but such a graph is of one; name lanes"):
+    with pytest.raises(QueryError, match=r"^events: column 'rank' has 2 ranks, but this graph is of one; name lanes"):
         hg.from_dataframes(PLAIN.assign(rank=[0, 0, 1, 1]), LAUNCHES)
 
 
 def test_a_cycle_through_what_is_added_is_named() -> None:
     edges = pd.DataFrame({"source_index": [3], "target_index": [2]})
     with pytest.raises(
-        QueryError, match=r"^edges: row 0, column 'source_index': the edge is on a cycle with what goes without saying"
+        QueryError, match=r"^edges: row 0, column 'source_index': the edge is on a cycle with implied order"
     ):
         hg.from_dataframes(PLAIN, edges)
 
@@ -381,7 +381,7 @@ def test_a_cycle_names_all_its_edges() -> None:
     events = PLAIN.assign(start_ns=0, end_ns=0)
     edges = pd.DataFrame({"source_index": [0, 2, 3], "target_index": [1, 3, 2], "source_point": "start"})
     with pytest.raises(
-        QueryError, match=r"^edges: row 1, column 'source_index': the edge is on a cycle with 2; leave out"
+        QueryError, match=r"^edges: row 1, column 'source_index': the edge is on a cycle with 2; drop one"
     ):
         hg.from_dataframes(events, edges, add_order=False)
 

@@ -81,8 +81,8 @@ def test_clocks_that_contradict_dependencies_are_told(tmp_path: Path, heard: Hea
     path = trace.write(tmp_path / "trace.json")
     hg.build_graph(hg.read_trace(path))
     told = heard()
-    assert f"WARNING {path}: 1 dependencies go back in time by more than 1 ms and are left out" in told
-    assert f"INFO {path}: 1 dependencies go back in time by at most 1 ms and count as no wait" in told
+    assert f"WARNING {path}: 1 dependencies go back in time by more than 1 ms and are dropped" in told
+    assert f"INFO {path}: 1 dependencies go back in time by at most 1 ms and are kept with lag 0" in told
 
 
 def test_ranks_that_are_missing_and_clocks_that_are_put_right_are_told(tmp_path: Path, heard: Heard) -> None:
@@ -91,7 +91,7 @@ def test_ranks_that_are_missing_and_clocks_that_are_put_right_are_told(tmp_path:
     assert [line for line in heard() if line.startswith("WARNING")] == []
     hg.read_job(folder, ranks=[0, 2, 3])
     assert [line.partition(": ")[2] for line in heard() if line.startswith("WARNING")] == [
-        "1 of 4 ranks are not given; what they did is unknown"
+        "1 of 4 ranks are missing; waits for them have no cause"
     ]
 
 
@@ -101,7 +101,7 @@ def test_dumps_that_not_all_ranks_have_are_told(tmp_path: Path, heard: Heard) ->
     dump.parent.mkdir()
     dump.write_text('{"version": "2.4", "entries": []}')
     hg.read_job(tmp_path)
-    assert "WARNING not every rank has a flight recorder's dump: none is used" in heard()
+    assert "WARNING flight recorder dumps are not used, because some ranks have none" in heard()
 
 
 def test_the_command_line_says_its_own_lines_and_no_other(

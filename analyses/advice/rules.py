@@ -40,7 +40,7 @@ VERDICT_RULES = (
     AdviceRule("host_may_poll", host_may_poll),
     AdviceRule("gpu_busy_meanwhile", gpu_busy_meanwhile),
 )
-"""What every answer opens with; docs/advice.md says when each speaks."""
+"""What every answer opens with; docs/reading/advice.md says when each speaks."""
 
 ADVICE_RULES = (
     AdviceRule("slow_gpu", slow_gpu),
@@ -66,7 +66,7 @@ ADVICE_RULES = (
     AdviceRule("no_gpu_rows", no_gpu_rows),
     AdviceRule("start_up_recorded", start_up_recorded),
 )
-"""What an expert would advise; docs/advice.md has thresholds, reasons and what each saves at most."""
+"""What an expert would advise; docs/reading/advice.md has thresholds, reasons and what each saves at most."""
 
 
 def verdict_of(facts: PathFacts) -> list[PathFinding]:

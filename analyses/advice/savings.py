@@ -177,4 +177,4 @@ REMEDIES: Mapping[str, Remedy] = {
     "far_from_limit": _near_limit,
     "float32_products": _in_tf32,
 }
-"""By rule the change that stands for its remedy; docs/advice.md says which."""
+"""By rule the change that stands for its remedy; docs/reading/advice.md says which."""

@@ -24,31 +24,16 @@ from analyses.cli.commands.what_if import WHAT_IF
 
 ANALYSES = analysis_commands()
 COMMAND_GROUPS: Mapping[str, tuple[Command | CommandGroup, ...]] = {
-    "start": (DEMO, CRITICAL_PATH, INFO, COMPLETION),
-    "one rank, or each of several": (
+    "getting started": (DEMO, CRITICAL_PATH, INFO, COMPLETION),
+    "each rank": (
         WHAT_IF,
         *(ANALYSES[one.name] for one in CATALOGUE if one.from_summaries == "no"),
     ),
-    "several ranks": tuple(ANALYSES[one.name] for one in CATALOGUE if one.from_summaries != "no"),
-    "compare": (DIFF,),
+    "multiple ranks": tuple(ANALYSES[one.name] for one in CATALOGUE if one.from_summaries != "no"),
+    "comparing runs": (DIFF,),
     "pages and pictures": (REPORT, TIMELINE, RENDER, COUNTERS),
     "simulators": (CHAKRA, SYNC_DEPS),
     "files": (GRAPH, STRIP, SCHEMA),
 }
-"""What people want, in the order of the help → the commands for that."""
-GROUPS: Mapping[str, tuple[str, ...]] = {
-    group: tuple(command.name for command in commands) for group, commands in COMMAND_GROUPS.items()
-}
-
-LISTED_FIRST = (
-    *("demo", "info", "critical-path", "what-if", "graph", "sync-deps", "render", "timeline", "kernel-sequences"),
-    *("counters", "strip", "diff", "report", "schema", "completion", "chakra"),
-    *("temporal-breakdown", "kernel-breakdown", "overlap", "idle-time", "queue-length", "memory-bandwidth"),
-    *("launch-stats", "annotations", "attribution", "collectives", "stragglers", "memory-timeline"),
-    *("operator-kernels", "hardware-counters", "roofline"),
-)
-"""In which order errors and completion scripts list commands, all others behind them."""
-_BY_NAME = {command.name: command for commands in COMMAND_GROUPS.values() for command in commands}
-COMMANDS: tuple[Command | CommandGroup, ...] = tuple(
-    _BY_NAME[name] for name in dict.fromkeys([*LISTED_FIRST, *_BY_NAME])
-)
+"""Task → the commands for it, in the order of the help."""
+COMMANDS: tuple[Command | CommandGroup, ...] = tuple(one for group in COMMAND_GROUPS.values() for one in group)

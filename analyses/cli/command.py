@@ -1,4 +1,4 @@
-"""What a command is: its name, help, examples, options and what runs it, in one declaration beside its functions."""
+"""What a command is: its name, help, examples, options and the function that runs it, in one declaration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 AddOption = Callable[[argparse.ArgumentParser], None]
-"""What adds an option, or a group of them, to a parser."""
+"""Adds an option, or a group of them, to a parser."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,14 +15,14 @@ class Command:
     """A command as the command line offers it.
 
     Args:
-        name: the word that calls it; of a :class:`CommandGroup` behind the group's.
-        help: what it answers, a sentence.
-        more: a second sentence, which the command's own help has behind the first.
+        name: the word that calls it; of a :class:`CommandGroup` the word after the group's.
+        help: one line in the list of commands: a noun phrase or an imperative of at most 56 characters.
+        more: further sentences for the command's own help.
         examples: command lines on the traces of ``hta-graph demo --traces DIR``, run one after the other; the last one
             is of the command itself.
-        page: where the manual has more, in ``docs/``.
-        options: what adds its arguments, in the order of the help.
-        run: does it; whatever is heavy is imported then.
+        page: the page of the manual, in ``docs/``.
+        options: functions that add its arguments, in the order of the help.
+        run: runs it; heavy imports happen inside.
     """
 
     name: str
@@ -35,13 +35,13 @@ class Command:
 
     @property
     def description(self) -> str:
-        """What its own help begins with."""
-        return f"{self.help} {self.more}"
+        """The first lines of its own help."""
+        return f"{self.help.rstrip('.')}. {self.more}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommandGroup:
-    """Commands under a common first word."""
+    """Commands that share their first word."""
 
     name: str
     help: str
@@ -49,5 +49,5 @@ class CommandGroup:
 
     @property
     def description(self) -> str:
-        """What its own help begins with."""
-        return self.help
+        """The first line of its own help."""
+        return f"{self.help.rstrip('.')}."

@@ -1,6 +1,6 @@
 """The entry point of ``hta-graph``: the only place that picks an exit status.
 
-What is imported here is little, so that an interrupt in the first moments finds someone who hears it.
+It imports little at first, so that an interrupt in the first moments is handled.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ EXIT_DONE, EXIT_NO_ANSWER = 0, 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status: 0 done, 1 the trace cannot answer, 2 usage."""
+    """Run a command and return its exit status: 0 done, 1 no answer or an unreadable input, 2 invalid usage."""
     import io
 
+    from analyses.cli.outputs import resolve_answer_file, run_command
     from analyses.cli.parser import EXIT_USAGE, command_parser
     from analyses.cli.path_args import check_paths
-    from analyses.display.stderr import say
+    from analyses.display.stderr import say, shown_stages
     from hta_graph.errors import HtaGraphError
 
     arguments = sys.argv[1:] if argv is None else list(argv)
@@ -38,19 +39,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
         options = parser.parse_args(arguments)
+        resolve_answer_file(options)
+        check_paths(options)
         from hta_graph.trace.json_reader import paused_gc
-        from hta_graph.trace.memory_limit import within_memory  # late: --help answers without NumPy
+        from hta_graph.trace.memory_limit import within_memory  # late: help and errors need no decoder
 
-        # Whatever takes more memory than there is ends with a line, and not by the system's hand.
-        with paused_gc(), within_memory(getattr(options, "memory", None)):
-            check_paths(options)
-            options.run(options)
+        # A command that needs more memory than available ends with an error line instead of being killed.
+        with paused_gc(), within_memory(getattr(options, "memory", None)), shown_stages():
+            run_command(options)
         sys.stdout.flush()
     except HtaGraphError as error:
         say(f"hta-graph: {error.on_command_line}")
         return error.exit_status
     except MemoryError:
-        say("hta-graph: not enough memory for this trace; analyse a smaller recording or a bigger machine")
+        say("hta-graph: not enough memory for this trace; record fewer steps, or use a machine with more memory")
         return EXIT_NO_ANSWER
     except KeyboardInterrupt:
         say("hta-graph: interrupted")
@@ -62,28 +64,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _status_without_output(error: OSError) -> int:
-    """Return the exit status where standard output takes no more, and let what is left for it go nowhere."""
+    """Return the exit status where standard output is closed or full, and discard what is left for it."""
     from analyses.display.stderr import say
 
     # The interpreter's own flush at its end must not fail once more.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if isinstance(error, BrokenPipeError):  # `… | head` has seen enough: no error
+    if isinstance(error, BrokenPipeError):  # `… | head` has read enough: no error
         return EXIT_DONE
     say(f"hta-graph: {error.filename or 'standard output'}: {error.strerror or error}")
     return EXIT_NO_ANSWER
 
 
 def run() -> NoReturn:
-    """Run as a program: exit without the interpreter's tidy end, which frees millions of rows one by one.
+    """Run as a program and exit without the interpreter's cleanup, which frees millions of objects one by one.
 
-    NumPy's BLAS, which nothing here uses, would keep a thread per core spinning from its import on.
+    NumPy's BLAS, which is never used, would keep a thread per core spinning after its import.
     """
     install_signal_handlers()
     reopen_closed_streams()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         status = main()
-    except SystemExit as stop:  # the help, or an argument that is none
+    except SystemExit as stop:  # the help, or an invalid argument
         status = stop.code if isinstance(stop.code, int) else EXIT_DONE
     try:
         sys.stdout.flush()

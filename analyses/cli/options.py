@@ -1,13 +1,31 @@
-"""The options that several commands share, in groups."""
+"""The options that several commands share, under the headings of the help."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from analyses.arg_types import RANK, share_of_one, size_in_bytes, whole_number
-from analyses.cli.path_args import CacheFolder, InputFile, InputTraces, OutputFile, OutputFileOrFolder
-from analyses.description import Flag
+from analyses.arg_types import RANK, expected, share_of_one, size_in_bytes, whole_number
+from analyses.cli.path_args import AnswerFile, CacheFolder, InputFile, InputTraces, OutputFile, OutputFileOrFolder
+from analyses.description import Flag, Reader
+
+READING, RANKS, WINDOW, OUTPUT = "reading", "multiple ranks", "window", "output"
+"""Headings of the help, below which options of all commands are."""
+
+
+METAVARS: Mapping[Reader, str] = {"count": "N", "file": "FILE", "microseconds": "US", "share": "SHARE"}
+"""How the help names the value of an analysis' option, by its type."""
+
+
+def heading(parser: argparse.ArgumentParser, title: str) -> argparse._ArgumentGroup:
+    """Return the options of a parser below a heading."""
+    groups = parser._action_groups  # noqa: SLF001 - argparse has no other list of them
+    return next((group for group in groups if group.title == title), None) or parser.add_argument_group(title)
+
+
+def add_alias(parser: argparse.ArgumentParser, action: argparse.Action, *names: str) -> None:
+    """Let an option have earlier names, which work and which neither help nor completion lists."""
+    parser._option_string_actions.update(dict.fromkeys(names, action))  # noqa: SLF001 - it reads options by them
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
@@ -17,46 +35,56 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         type=InputTraces,
         nargs="+",
         metavar="INPUT",
-        help="a trace, a folder of rank files, a pattern, URLs of these, or @FILE, which lists some",
+        help="trace file, folder of rank files, glob pattern, URL, or @FILE that lists inputs",
     )
-    parser.add_argument("--rank", type=RANK, metavar="N", help="of several ranks this one")
-    parser.add_argument("--salvage", action="store_true", help="read the whole events of a file that breaks off")
+    heading(parser, READING).add_argument("--rank", type=RANK, metavar="N", help="analyze only rank N")
+    add_salvage(parser)
+
+
+def add_salvage(parser: argparse.ArgumentParser) -> None:
+    """Add whether damaged files are read as far as possible."""
+    heading(parser, READING).add_argument(
+        "--salvage", action="store_true", help="recover complete events from a damaged file"
+    )
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:
     """Add how several ranks are read."""
-    parser.add_argument(
+    reading = heading(parser, READING)
+    reading.add_argument(
         "--jobs",
         type=whole_number(1, 999_999),
         metavar="N",
-        help="how many processes read ranks at once (one a processor)",
+        help="number of processes that read ranks (default: one per CPU)",
     )
-    parser.add_argument(
+    reading.add_argument(
         "--memory",
         type=size_in_bytes,
         metavar="SIZE",
-        help="how much memory reading may take, such as 4G; what needs more is left out (a share)",
+        help="memory limit for reading, such as 4G; leave out files that need more (default: most free memory)",
     )
-    parser.add_argument(
+    reading.add_argument(
         "--cluster",
         type=_cluster,
         metavar="WHERE",
-        help="read ranks with Dask: local, or a scheduler's address such as tcp://host:8786",
+        help="read ranks with Dask: local, or a scheduler such as tcp://host:8786",
     )
 
 
 def add_summaries(parser: argparse.ArgumentParser) -> None:
-    """Add how much of each rank of a job is held at once."""
-    parser.add_argument(
-        "--skeletons",
+    """Add how much of each rank of a job is held in memory."""
+    ranks = heading(parser, RANKS)
+    summaries = ranks.add_argument(
+        "--summaries",
         choices=("always", "never"),
-        help="hold few rows of each rank, and read again where a path leads (of more than 32 ranks)",
+        help="keep a summary of each rank and re-read files on demand (default: above 32 ranks)",
     )
-    parser.add_argument(
+    add_alias(parser, summaries, "--skeletons")
+    ranks.add_argument(
         "--cache",
         type=CacheFolder,
         metavar="DIR",
-        help="keep skeletons there, and take those of files that are the same; safe to delete",
+        help="cache rank summaries in DIR; reuse them for unchanged files",
     )
 
 
@@ -69,78 +97,125 @@ def _cluster(text: str) -> str:
     from hta_graph.multi_rank.workers.dask_cluster import LOCAL_CLUSTER, is_scheduler_address
 
     if text != LOCAL_CLUSTER and not is_scheduler_address(text):
-        raise argparse.ArgumentTypeError(f"takes local or an address such as tcp://host:8786, not {text!r}")
+        raise expected("local or an address such as tcp://host:8786", text)
     return text
 
 
 def add_flight(parser: argparse.ArgumentParser) -> None:
-    """Add what else numbers the collectives of several ranks."""
-    parser.add_argument(
+    """Add the dumps that number the collectives of a job."""
+    heading(parser, RANKS).add_argument(
         "--flight",
         type=InputTraces,
         nargs="+",
         metavar="FILE",
-        help="dumps of the flight recorder, one JSON file a rank (those in a folder flight beside the traces)",
+        help="flight-recorder dumps, one JSON file per rank (default: those in flight/ next to the traces)",
     )
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add machine output, and how an answer is printed without it."""
-    parser.add_argument(
-        "--json", type=OutputFile, metavar="FILE", help="write machine-readable output (- for standard output)"
+    """Add machine-readable output, and how an answer is printed without it."""
+    output = heading(parser, OUTPUT)
+    output.add_argument("--json", type=OutputFile, metavar="FILE", help="write JSON (- for standard output)")
+    output.add_argument("--wide", action="store_true", help="print tables in full width")
+
+
+def add_answer(parser: argparse.ArgumentParser) -> None:
+    """Add the file that gets the answer instead of the terminal, with machine-readable output."""
+    heading(parser, OUTPUT).add_argument(
+        "-o",
+        "--output",
+        dest="answer",
+        type=AnswerFile,
+        metavar="FILE",
+        help="write the answer to FILE; its suffix selects the format (.json, else text)",
     )
-    parser.add_argument("--wide", action="store_true", help="cut nothing to fit the terminal")
+    add_json(parser)
+
+
+def add_text_output(parser: argparse.ArgumentParser) -> None:
+    """Add the file that gets a text instead of standard output."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        dest="answer",
+        type=AnswerFile,
+        metavar="FILE",
+        help="write to FILE (default: standard output)",
+    )
 
 
 def add_window_and_loading(parser: argparse.ArgumentParser) -> None:
-    """Add the ways to name a stretch of time, and what counts as data loading in it."""
+    """Add the options that name a window, and what counts as data loading in it."""
     add_window(parser)
-    parser.add_argument("--data-load", nargs="+", metavar="PATTERN", help="regular expressions of data-loading rows")
+    heading(parser, WINDOW).add_argument(
+        "--data-load", nargs="+", metavar="PATTERN", help="regular expressions for names of data-loading events"
+    )
 
 
 def add_window(parser: argparse.ArgumentParser) -> None:
-    """Add the ways to name a stretch of time."""
-    window = parser.add_mutually_exclusive_group()
-    window.add_argument("--step", type=whole_number(), metavar="N", help="the step ProfilerStep#N")
-    window.add_argument("--annotation", metavar="NAME", help="a CPU annotation by its exact name")
+    """Add the options that name a window."""
+    options = heading(parser, WINDOW)
+    window = options.add_mutually_exclusive_group()
+    window.add_argument("--step", type=whole_number(), metavar="N", help="step N (ProfilerStep#N)")
+    window.add_argument("--annotation", metavar="NAME", help="CPU annotation NAME (exact match)")
     window.add_argument("--window", metavar="START_NS:END_NS", help="absolute times in nanoseconds")
-    window.add_argument("--whole", action="store_true", help="the whole trace")
-    parser.add_argument("--regex", action="store_true", help="NAME is a regular expression that matches the whole name")
-    parser.add_argument("--instance", metavar="I[:J]", help="instance I of the annotation, or I to J, both included")
-    extent = parser.add_mutually_exclusive_group()
-    extent.add_argument("--cpu-window", action="store_true", help="stop at the step's or annotation's end on the CPU")
+    window.add_argument("--whole", action="store_true", help="whole trace")
+    options.add_argument("--regex", action="store_true", help="NAME is a regular expression for the full name")
+    options.add_argument(
+        "--instance", metavar="I[:J]", help="instance I of the annotation, or I to J inclusive (default: 0)"
+    )
+    extent = options.add_mutually_exclusive_group()
+    extent.add_argument("--cpu-window", action="store_true", help="end where the step or annotation ends on the CPU")
     extent.add_argument(
-        "--gpu-window", action="store_true", help="from the previous step's end on the GPU to this one's"
+        "--gpu-window", action="store_true", help="from the previous step's end to this step's end, both on the GPU"
     )
 
 
 def add_near(parser: argparse.ArgumentParser) -> None:
-    """Add how close to being critical work is listed."""
+    """Add the slack below which work is listed as near-critical."""
     parser.add_argument(
         "--near",
         type=share_of_one,
         metavar="SHARE",
-        help="also what is within this share of the window of being critical (1%% or 0.01)",
+        help="also list near-critical work (slack below SHARE of the window, such as 1%%)",
     )
 
 
 def add_trace_output(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add where the traces that a command writes go: a file, of several ranks a folder."""
-    parser.add_argument("-o", "--output", type=OutputFileOrFolder, required=True, metavar="OUT", help=what)
+    """Add where a command writes traces: to a file, or for multiple ranks to a folder."""
+    heading(parser, OUTPUT).add_argument(
+        "-o", "--output", type=OutputFileOrFolder, required=True, metavar="OUT", help=what
+    )
 
 
-def add_tables(parser: argparse.ArgumentParser) -> None:
-    """Add the ways to ask per step, and to write tables and a figure."""
-    parser.add_argument("--per-step", action="store_true", help="one row per profiler step instead of one per rank")
-    add_table_outputs(parser)
+def add_per_step(parser: argparse.ArgumentParser) -> None:
+    """Add one row per step."""
+    parser.add_argument("--per-step", action="store_true", help="print one row per step instead of one per rank")
 
 
-def add_table_outputs(parser: argparse.ArgumentParser) -> None:
-    """Add what an answer can be written as."""
-    parser.add_argument(
+def add_all_rows(parser: argparse.ArgumentParser) -> None:
+    """Add the number of rows that are printed of each table."""
+    heading(parser, OUTPUT).add_argument(
+        "--all", action="store_true", dest="all_rows", help="print every row of every table"
+    )
+
+
+def add_table_answer(parser: argparse.ArgumentParser) -> None:
+    """Add what an answer that is a table can be written as."""
+    output = heading(parser, OUTPUT)
+    output.add_argument(
+        "-o",
+        "--output",
+        dest="answer",
+        type=AnswerFile,
+        metavar="FILE",
+        help="write the answer to FILE; its suffix selects the format (.json, .csv, .html, else text)",
+    )
+    add_json(parser)
+    output.add_argument(
         "--csv", type=OutputFile, metavar="FILE", help="write the main table as CSV (- for standard output)"
     )
-    parser.add_argument("--plot", type=OutputFile, metavar="FILE", help="write a figure as a page of its own (.html)")
+    output.add_argument("--plot", type=OutputFile, metavar="FILE", help="write a figure as an HTML page")
 
 
 def add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:
@@ -155,6 +230,6 @@ def add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:
             nargs="+" if flag.many else None,
             required=flag.is_required,
             default=None if flag.is_required else flag.default,
-            metavar=flag.value or flag.argument.upper(),
+            metavar=flag.value or METAVARS.get(flag.reader, flag.argument.upper()),
             help=flag.help,
         )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from analyses.display.stderr import say
@@ -16,25 +18,78 @@ if TYPE_CHECKING:
 
 
 PAGES = (".html", ".htm")
+FORMATS = {".json": "json", ".csv": "csv", **dict.fromkeys(PAGES, "plot")}
+"""Suffix of a file → the option that writes this format."""
+INSTEAD_OF_TEXT = ("json", "csv", "plot", "external_ids", "parquet")
+"""Options with which a command prints no text."""
+
+
+def resolve_answer_file(options: argparse.Namespace) -> None:
+    """Replace ``--output`` of an answer by the option of its format; a file that gets text stays in ``answer``.
+
+    Raises:
+        UsageError: the command does not write this format, or another option leaves no text to write.
+    """
+    target = getattr(options, "answer", None)
+    if target is None or target == "-":
+        options.answer = None
+        return
+    option = FORMATS.get(resolve_location(target).suffix.lower()) if hasattr(options, "json") else None
+    if option is None:
+        _check_text_is_printed(target, options)
+        return
+    if not hasattr(options, option):
+        raise UsageError(f"{target}: this command writes .json or text; name another file")
+    if getattr(options, option):
+        raise UsageError(f"{target}: --{option} names this output too; omit one of them")
+    setattr(options, option, target)
+    options.answer = None
+
+
+def _check_text_is_printed(target: str, options: argparse.Namespace) -> None:
+    """Refuse a file for text where other options replace the text."""
+    if others := [name for name in INSTEAD_OF_TEXT if getattr(options, name, None)]:
+        option = f"--{others[0].replace('_', '-')}"
+        raise UsageError(f"{target}: {option} leaves no text to write there; omit one of them")
+
+
+def run_command(options: argparse.Namespace) -> None:
+    """Run a command; write what it prints to the file that the command line names, whole or not at all."""
+    target = getattr(options, "answer", None)
+    if target is None:
+        options.run(options)
+        return
+    from hta_graph.storage.atomic_write import write_file
+
+    text = StringIO()
+    try:
+        with redirect_stdout(text):
+            options.run(options)
+    finally:
+        # A check that fails prints what it found first.
+        if text.getvalue():
+            write_file(target, text.getvalue().encode(errors="backslashreplace"))
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where an answer goes; to the terminal if it is written nowhere, where ``wide`` cuts nothing.
+    """Where an answer goes: to files, else to the terminal, uncut if ``wide``.
 
-    ``left_out`` are the files that could not be read, of which JSON tells.
+    ``all_rows`` prints every row of its tables. ``left_out`` are the errors of files that could not be read; JSON lists
+    them.
     """
 
     json: str | None = None
     csv: str | None = None
     plot: str | None = None
     wide: bool = False
+    all_rows: bool = False
     left_out: Sequence[HtaGraphError] = ()
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Outputs:
-        """Return what a command line names."""
-        return cls(options.json, options.csv, options.plot, options.wide, options.left_out)
+        """Return the outputs of a command line."""
+        return cls(options.json, options.csv, options.plot, options.wide, options.all_rows, options.left_out)
 
     @property
     def is_terminal(self) -> bool:
@@ -43,7 +98,7 @@ class Outputs:
 
 
 def write_json(target: str, document: Mapping[str, Any], left_out: Sequence[HtaGraphError]) -> None:
-    """Write a document as JSON; ``unread`` tells which files were left out of it, and why."""
+    """Write a document as JSON; its key ``unread`` lists the errors of files that were left out."""
     from hta_graph.storage.atomic_write import write_file
     from hta_graph.text.json_text import to_json
 
@@ -52,16 +107,16 @@ def write_json(target: str, document: Mapping[str, Any], left_out: Sequence[HtaG
 
 
 def check_page_name(target: str) -> None:
-    """Refuse a page under a name that no browser opens as one; ``-`` is standard output.
+    """Refuse a file name that no browser opens as a page; ``-`` is standard output.
 
     Raises:
-        UsageError: the name ends otherwise.
+        UsageError: it has another suffix.
     """
     if target != "-" and resolve_location(target).suffix.lower() not in PAGES:
-        raise UsageError(f"{target}: a page is written as .html or .htm")
+        raise UsageError(f"{target}: not an HTML file; name one that ends in .html")
 
 
 def print_open_in_browser(target: str) -> None:
-    """Tell what to do with a page, unless it went to standard output."""
+    """Print how to view a page, unless it went to standard output."""
     if target != "-":
         say(f"{target}: open it in a browser")

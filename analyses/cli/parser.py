@@ -1,18 +1,18 @@
-"""The parser of the command line: of all commands by name, of those that are named with their options.
-
-Beside the options a help has examples, exit statuses and, of the program, what to try first.
-"""
+"""The parser of the command line: all commands, the named one with its options; its help and one-line errors."""
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from textwrap import wrap
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from analyses.cli.all_commands import COMMANDS, GROUPS
+from analyses.cli.all_commands import COMMAND_GROUPS, COMMANDS
 from analyses.cli.command import Command, CommandGroup
+from analyses.cli.options import OUTPUT, RANKS, READING, WINDOW
 from hta_graph import __version__
 from hta_graph.errors import UsageError
 from hta_graph.text.sanitize import sanitize_lines
@@ -22,27 +22,40 @@ if TYPE_CHECKING:
 
 
 EXIT_STATUSES = {
-    0: "done; an analysis that finds nothing says what is missing",
-    1: "the trace cannot answer, or one of several could not be read; a line on standard error says why",
-    2: "wrong usage",
+    0: "done; an answer without results states what is missing",
+    1: "no answer could be computed, or an input could not be read",
+    2: "invalid usage",
     130: "interrupted",
 }
-"""Exit status → what it means, of every command."""
+"""Exit status → its meaning, for every command."""
 
 FIRST_COMMANDS = {
-    "hta-graph demo --traces DIR": "traces to try all of this on",
-    "hta-graph critical-path TRACE": "what decides how long a step takes",
-    "hta-graph report TRACE -o report.html": "all answers on one page",
+    "hta-graph demo --traces DIR": "write sample traces to follow along",
+    "hta-graph critical-path TRACE": "show what bounds a step",
+    "hta-graph report TRACE -o report.html": "put all answers on one page",
 }
-"""What to try first → what it gives."""
+"""What to try first → what it does."""
+
+DESCRIPTION = "Analyze PyTorch profiler (Kineto) traces as dependency graphs."
+HELP_OF_A_COMMAND = "Run hta-graph COMMAND --help for a command's options and examples."
+EXIT_USAGE = 2
+LISTED = " " * 7
+"""The indent of an exit status's meaning."""
+PHRASES = (
+    (re.compile(r"^argument (?=\S)"), ""),
+    (re.compile(r"not allowed with argument "), "cannot be used with "),
+    (re.compile(r"^one of the arguments (.*) is required$"), r"one of \1 is required"),
+    (re.compile(r"^the following arguments are required: "), "missing "),
+)
+"""argparse's phrases, and what this program says instead."""
 
 
 def further_help(command: Command) -> str:
-    """Return what stands behind a command's options."""
+    """Return what follows a command's options in its help."""
     examples = [f"  hta-graph {line}" for line in command.examples]
     return "\n".join(
         [
-            *("examples (on the traces of hta-graph demo --traces DIR):", *examples, ""),
+            *("examples (with the traces from hta-graph demo --traces DIR):", *examples, ""),
             *exit_status_lines(),
             *("", f"more: docs/{command.page}"),
         ]
@@ -50,61 +63,159 @@ def further_help(command: Command) -> str:
 
 
 def exit_status_lines() -> list[str]:
-    """Return what the exit statuses mean, a line each."""
+    """Return the meanings of the exit statuses, a line each."""
     return ["exit status:", *(f"  {status:<4} {meaning}" for status, meaning in EXIT_STATUSES.items())]
 
 
-DESCRIPTION = "Turn PyTorch-profiler (Kineto) traces into dependency graphs and ask questions of them."
-EXIT_USAGE = 2
-LISTED = " " * 7
-"""How far the meaning of an exit status stands from the left."""
-
-
 class LineFormatter(argparse.HelpFormatter):
-    """A formatter that keeps the lines of a text, and breaks those that are too long, but for what can be copied."""
+    """A formatter that keeps the lines of a text and wraps long ones, except command lines, which can be copied."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """Return the names of an option and its value, once."""
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        if action.nargs != argparse.ONE_OR_MORE:
+            return super()._format_args(action, default_metavar)
+        return f"{self._metavar_formatter(action, default_metavar)(1)[0]}..."
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        lines = [[line] if line.startswith("  hta-graph ") else _broken(line, width) for line in text.split("\n")]
+        lines = [[line] if line.startswith("  hta-graph ") else _wrapped(line, width) for line in text.split("\n")]
         return "\n".join(indent + part for line in lines for part in line)
 
 
-def _broken(line: str, width: int) -> list[str]:
-    """Break a line; one of a list goes on behind its first word."""
-    return wrap(line, width, subsequent_indent=LISTED if line.startswith("  ") else "") or [""]
+def _wrapped(line: str, width: int) -> list[str]:
+    """Wrap a line; an entry of a list continues below its second word."""
+    indent = LISTED if line.startswith("  ") else ""
+    return wrap(line, width, subsequent_indent=indent, break_on_hyphens=False) or [""]
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
+    """A parser with a short usage, whose errors are one line and suggest what was meant."""
 
     example = ""
     """A command line to copy."""
 
+    def parse_known_args(  # type: ignore[override]  # argparse declares overloads for namespaces of other types
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse what belongs to this parser; refuse an unknown option here, where its neighbors are known."""
+        words = sys.argv[1:] if args is None else list(args)
+        # Before anything else: an unknown option is the better explanation of an argument that is missing.
+        if unknown := self._unknown_option(words):
+            self.error(f"unknown option {unknown}{self._did_you_mean(unknown, self._shown_options())}")
+        found, extra = super().parse_known_args(words, namespace)
+        if extra:
+            self.error(f"unexpected argument {extra[0]!r}")
+        return found, extra
+
+    def _unknown_option(self, words: Sequence[str]) -> str | None:
+        for word in takewhile(lambda word: word != "--", self._own_words(words)):
+            name = word.partition("=")[0] if word.startswith("--") else word[:2]
+            if re.match(r"--?[A-Za-z]", word) and " " not in word and name not in self._option_string_actions:
+                return name
+        return None
+
+    def _own_words(self, words: Sequence[str]) -> Iterable[str]:
+        """Return the words in which this parser's own options are."""
+        has_commands = any(isinstance(action, argparse._SubParsersAction) for action in self._actions)  # noqa: SLF001
+        return takewhile(lambda word: word.startswith("-"), words) if has_commands else words
+
+    def _shown_options(self) -> list[str]:
+        return [name for action in self._actions if action.help != argparse.SUPPRESS for name in action.option_strings]
+
+    @staticmethod
+    def _did_you_mean(word: str, known: Iterable[str]) -> str:
+        from hta_graph.text.shorten import closest_names
+
+        close = closest_names(word, known, 1)
+        return f"; did you mean {close[0]}?" if close else ""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a word that is none of an argument's choices, and suggest a close one."""
+        choices = action.choices
+        if choices is None or value in choices:
+            return
+        known = list(map(str, choices))
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - argparse has no public name for it
+            said = f"unknown command {value!r}{self._suggested_command(value, known)}"
+            raise argparse.ArgumentError(None, said)
+        listed = f"{', '.join(known[:-1])} or {known[-1]}"
+        raise argparse.ArgumentError(action, f"expected {listed}, got {value!r}{self._did_you_mean(value, known)}")
+
+    def _suggested_command(self, word: str, known: Sequence[str]) -> str:
+        grouped = [
+            f"{group.name} {word}"
+            for group in COMMANDS
+            if isinstance(group, CommandGroup) and word in [one.name for one in group.commands]
+        ]
+        return f"; did you mean {grouped[0]}?" if grouped else self._did_you_mean(word, known)
+
     def error(self, message: str) -> NoReturn:
-        """Print one line; where an argument is missing, with an example of the command that has it."""
-        # Who forgot an argument needs to see where it stands; who mistyped one needs its name only.
-        if "required" in message and self.example:
-            self.exit(EXIT_USAGE, f"{self.prog}: {UsageError(message)}, as in: {self.example}\n")
-        if "required" in message:
-            self.print_usage(sys.stderr)
-        self.exit(EXIT_USAGE, f"{self.prog}: {UsageError(message)}; see {self.prog} --help\n")
+        """Print one line; where an argument is missing, with an example of the command."""
+        for argparse_says, instead in PHRASES:
+            message = argparse_says.sub(instead, message)
+        if message == "missing COMMAND":
+            self.print_help(sys.stderr)
+            self.exit(EXIT_USAGE)
+        # A person who forgot an argument needs to see where it goes; one who mistyped it needs its name only.
+        is_missing = message.startswith("missing ") or message.endswith(" is required")
+        if is_missing and self.example:
+            self.exit(EXIT_USAGE, f"{self.prog}: {UsageError(message)}; for example: {self.example}\n")
+        hint = "" if message.endswith("?") else f"; see {self.prog} --help"
+        self.exit(EXIT_USAGE, f"{self.prog}: {UsageError(message)}{hint}\n")
+
+    def _usage_line(self) -> str:
+        """Return a usage that fits a line: required options and arguments by name, all others as OPTIONS."""
+        words = [self.prog, "[OPTIONS]", *self._required_options(), *self._arguments()]
+        return " ".join(words).replace("%", "%%")
+
+    def _required_options(self) -> list[str]:
+        groups = [group for group in self._mutually_exclusive_groups if group.required]
+        names = [[action.option_strings[0] for action in group._group_actions] for group in groups]  # noqa: SLF001
+        required = [action for action in self._actions if action.option_strings and action.required]
+        return [
+            *(f"({' | '.join(alternatives)})" for alternatives in names),
+            *(f"{action.option_strings[0]} {action.metavar}" for action in required),
+        ]
+
+    def _arguments(self) -> list[str]:
+        found = [(str(one.metavar or one.dest), one.nargs) for one in self._actions if not one.option_strings]
+        return [f"[{name}]" if nargs == "?" else f"{name}..." if nargs == "+" else name for name, nargs in found]
+
+    def format_help(self) -> str:
+        """Return the help, with the short usage."""
+        self.usage = self._usage_line()
+        return super().format_help()
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
-        # All that a parser prints comes by here; an error repeats words that may be anybody's.
+        # All that a parser prints passes here; an error repeats words that may hold control characters.
         super()._print_message(sanitize_lines(message), file)
 
 
-class ProgramParser(OneLineParser):
-    """The parser of the program, whose help lists commands by what people want."""
+class ListingParser(OneLineParser):
+    """A parser whose help lists commands under headings, a line each."""
+
+    listed: Mapping[str, Sequence[Command | CommandGroup]] = {}
+    """Heading → the commands below it; none for a command."""
 
     def format_help(self) -> str:
-        """Return the help: commands by their groups, what to try first, exit statuses."""
+        """Return the help: usage, commands by their headings, options, and the epilog."""
+        if not self.listed:
+            return super().format_help()
         formatter = self._get_formatter()
-        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_usage(self._usage_line(), [], [])
         formatter.add_text(self.description)
-        for group, commands in _commands_by_group().items():
-            formatter.start_section(group)
+        for heading, commands in self.listed.items():
+            formatter.start_section(heading)
             formatter.add_arguments(
-                [argparse.Action([], one.name, metavar=one.name, help=one.help) for one in commands]
+                [argparse.Action([], one.name, metavar=one.name, help=one.help.rstrip(".")) for one in commands]
             )
             formatter.end_section()
         formatter.start_section("options")
@@ -114,33 +225,31 @@ class ProgramParser(OneLineParser):
         return formatter.format_help()
 
 
-def _commands_by_group() -> dict[str, list[Command | CommandGroup]]:
-    """Return the groups of the help, each with its commands."""
-    by_name = {command.name: command for command in COMMANDS}
-    groups = {group: [by_name.pop(name) for name in names] for group, names in GROUPS.items()}
-    groups[list(GROUPS)[-1]] += by_name.values()
-    return groups
-
-
 def _program_epilog() -> str:
-    first = [f"  {command:38} {gives}" for command, gives in FIRST_COMMANDS.items()]
-    more = "hta-graph COMMAND --help (or hta-graph help COMMAND) has the options of a command, and examples."
-    return "\n".join(["try first:", *first, "", more, "", *exit_status_lines()])
+    first = [f"  {command:38} {does}" for command, does in FIRST_COMMANDS.items()]
+    return "\n".join(["try first:", *first, "", *exit_status_lines(), "", HELP_OF_A_COMMAND])
 
 
 def command_parser(words: Sequence[str] | None) -> argparse.ArgumentParser:
-    """Make the parser of all commands, with the options of those that a command line names, or without one of all."""
-    parser = ProgramParser(
-        prog="hta-graph",
-        description=DESCRIPTION,
-        epilog=_program_epilog(),
-        formatter_class=LineFormatter,
-        allow_abbrev=False,
+    """Make the parser of all commands, with the options of those that a command line names, or of all."""
+    parser = ListingParser(prog="hta-graph", epilog=_program_epilog(), **_usual(DESCRIPTION))
+    parser.listed = COMMAND_GROUPS
+    _add_help(parser)
+    parser.add_argument(
+        "-V", "--version", action="version", version=f"hta-graph {__version__}", help="show the version and exit"
     )
-    parser.add_argument("--version", action="version", version=f"hta-graph {__version__}")
     parser.set_defaults(parser_of_all=lambda: command_parser(None))
     _add_commands(parser, COMMANDS, words)
     return parser
+
+
+def _usual(description: str) -> dict[str, Any]:
+    """Return what all parsers are made with."""
+    return {"description": description, "formatter_class": LineFormatter, "allow_abbrev": False, "add_help": False}
+
+
+def _add_help(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-h", "--help", action="help", help="show this help and exit")
 
 
 def _add_commands(
@@ -148,18 +257,14 @@ def _add_commands(
     commands: Iterable[Command | CommandGroup],
     words: Sequence[str] | None,
 ) -> None:
-    """Add the command or group that the words begin with; all where they begin with none, for the help and errors."""
-    under = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=OneLineParser)
+    """Add the command or group that the words begin with; all if they begin with none, as help and errors need them."""
+    under = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=ListingParser)
     named = [command for command in commands if command.name in (words or ())[:1]]
     for command in named or commands:
-        own = under.add_parser(
-            command.name,
-            help=command.help,
-            description=command.description,
-            formatter_class=LineFormatter,
-            allow_abbrev=False,
-        )
+        own = under.add_parser(command.name, help=command.help, **_usual(command.description))
+        _add_help(own)
         if isinstance(command, CommandGroup):
+            own.listed = {"commands": command.commands}
             _add_commands(own, command.commands, words and words[1:])
             continue
         # The options of thirty commands take longer to make than the help takes to print: the others stay without.
@@ -170,8 +275,18 @@ def _add_commands(
 
 
 def _add_options(parser: OneLineParser, command: Command) -> None:
-    """Add a command's options, and behind what these say of themselves its examples."""
+    """Add a command's options; examples follow in the epilog."""
     for add in command.options:
         add(parser)
+    parser._positionals.title = "arguments"  # noqa: SLF001 - argparse has no other way to name them
+    parser._action_groups.sort(key=_place_of_heading)  # noqa: SLF001
     parser.epilog = "\n\n".join(text for text in (parser.epilog, further_help(command)) if text)
     parser.example = f"hta-graph {command.examples[0]}"
+
+
+HEADINGS = ("arguments", "options", WINDOW, OUTPUT, RANKS, READING)
+"""The order of headings in the help of a command."""
+
+
+def _place_of_heading(group: argparse._ArgumentGroup) -> int:
+    return HEADINGS.index(group.title or "options")

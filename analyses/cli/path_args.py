@@ -1,29 +1,32 @@
-"""The paths that a command line names, by what is done with them, and the one check of all of them before any work.
+"""The paths on a command line, by how they are used, and the check of all of them before any work.
 
-An option that names a file has one of these types: what has it is found in whatever was parsed, so that no command can
-forget to have its paths checked.
+An option that names a file has one of these types. The check finds them by type, so no command can skip it.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Self
 
-from hta_graph.storage.location import Location, expand_file_lists, resolve_location
+from hta_graph.errors import TraceError
+from hta_graph.storage.location import Location, expand_file_lists, is_remote, resolve_location
 
 
 class PathArgument(str):
-    """A file or folder as it is written on a command line."""
+    """A file or folder as written on a command line."""
 
     __slots__ = ()
 
     def __new__(cls, text: str) -> Self:
-        """Refuse an empty name, which is often that of a variable of the shell that is not set."""
+        """Refuse an empty name, which often comes from an unset shell variable."""
         if not text:
-            raise argparse.ArgumentTypeError("names no file; it is empty")
+            raise argparse.ArgumentTypeError("expected a file name, got an empty one")
         if "\0" in text:
-            raise argparse.ArgumentTypeError(f"no file can have the name {text!r}")
+            raise argparse.ArgumentTypeError(f"expected a file name, got {text!r}")
         return super().__new__(cls, text)
 
 
@@ -34,13 +37,13 @@ class InputTraces(PathArgument):
 
 
 class InputFolder(PathArgument):
-    """A workload or a log: a folder of which any file may be read, or a file that others belong to."""
+    """A workload or a log: a folder with any files, or a file with others next to it."""
 
     __slots__ = ()
 
 
 class InputFile(PathArgument):
-    """A file that is read, or a word that stands for what could be in one."""
+    """A file that is read, or a known name for its content."""
 
     __slots__ = ()
 
@@ -51,52 +54,81 @@ class OutputFile(PathArgument):
     __slots__ = ()
 
 
+class AnswerFile(OutputFile):
+    """A file that gets an answer, in the format that its suffix selects."""
+
+    __slots__ = ()
+
+
 class OutputFolder(PathArgument):
-    """A folder that is written anew, with all that it holds."""
+    """A folder that is replaced as a whole."""
 
     __slots__ = ()
 
 
 class CacheFolder(PathArgument):
-    """A folder in which files are kept for the next time; whatever else is in it stays."""
+    """A folder for files that later runs reuse; other files in it stay."""
 
     __slots__ = ()
 
 
 class OutputFileOrFolder(OutputFile):
-    """A file that is written, or a folder that is there and into which files are put."""
+    """A file that is written, or an existing folder that files are added to."""
 
     __slots__ = ()
 
 
 def check_paths(options: argparse.Namespace) -> None:
-    """Refuse outputs that cannot be written, are inputs, or are one and the same, before any work is done.
+    """Refuse inputs that do not exist, and outputs that cannot be written or would overwrite an input or each other.
 
     Raises:
-        OutputError: one of them cannot be.
-        TraceError: an input is not there.
+        OutputError: an output cannot be written.
+        TraceError: an input does not exist.
     """
     named = list(_path_arguments(options))
+    for item in named:
+        if isinstance(item, (InputTraces, InputFolder)):
+            _check_exists(item)
     folders = [resolve_location(item) for item in named if isinstance(item, OutputFolder)]
-    # What is put into a folder has names that the command knows; it looks at them itself.
+    # A command checks the names of files that it adds to a folder itself.
     files = [
         item
         for item in named
         if isinstance(item, OutputFile)
         and not (isinstance(item, OutputFileOrFolder) and resolve_location(item).is_dir())
     ]
-    # Folders are expanded only where something is written: for a table on the terminal nothing can be in the way.
+    # Folders are expanded only where something is written: a table on the terminal overwrites nothing.
     if files or folders:
-        from hta_graph.storage.output_paths import check_outputs  # late: --help answers without what writes
+        from hta_graph.storage.output_paths import check_outputs  # late: --help needs nothing that writes
 
         check_outputs(files, input_files(options), folders)
 
 
-def input_files(options: argparse.Namespace) -> list[Location]:
-    """Return every file that a command line lets be read.
+PATTERN_OR_LIST = re.compile(r"[*?\[]|^@")
+
+
+def _check_exists(name: str) -> None:
+    """Refuse a local file that is not there, before any reader is imported.
 
     Raises:
-        TraceError: one is not there.
+        TraceError: it does not exist.
+    """
+    place = resolve_location(name)
+    if PATTERN_OR_LIST.search(name) or is_remote(place) or os.path.lexists(place):
+        return
+    from hta_graph.text.shorten import closest_names
+
+    with suppress(OSError, ValueError):
+        if close := closest_names(place.name, [path.name for path in place.parent.iterdir()], 1):
+            raise TraceError(place, "no such file", f"did you mean {place.parent / close[0]}?")
+    raise TraceError(place, "no such file")
+
+
+def input_files(options: argparse.Namespace) -> list[Location]:
+    """Return every file that a command may read.
+
+    Raises:
+        TraceError: one does not exist.
     """
     from hta_graph.multi_rank.matching.flight_recorder import FLIGHT_FOLDER
     from hta_graph.trace.rank_files import expand_inputs
@@ -106,7 +138,7 @@ def input_files(options: argparse.Namespace) -> list[Location]:
         if isinstance(item, InputTraces):
             for path in expand_file_lists(item):
                 found += expand_inputs([path])
-                # Dumps in this folder are read without being named.
+                # Dumps in this folder are read without an option.
                 found += (path if path.is_dir() else path.parent).glob(f"{FLIGHT_FOLDER}/*")
         elif isinstance(item, InputFile):
             found.append(resolve_location(item))

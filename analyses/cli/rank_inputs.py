@@ -1,6 +1,6 @@
 """The ranks that a command reads: its inputs as a typed object, which builds the graph of each rank or of the job.
 
-Files that cannot be read are left out, and their errors summed up.
+Files that cannot be read are left out; their errors are printed, the rest as a summary.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from analyses.display.stderr import ProgressLine, say
+from hta_graph.progress import begin_stage, clear_stage
 from hta_graph.storage.location import Location, expand_file_lists
 
 if TYPE_CHECKING:
@@ -28,48 +29,49 @@ if TYPE_CHECKING:
 
 
 CAUSES_LISTED = 5
-"""How many causes the line about files names that cannot be read and have no line of their own."""
+"""The number of causes in the summary of errors."""
 
 NUMBER = re.compile(r"\d[\d,.]*")
 
 
 def error_summary(errors: Sequence[HtaGraphError]) -> str:
-    """Say of how many files more there are errors, by their causes, the most frequent first.
+    """Summarize the errors of further files by cause, the most frequent first.
 
     >>> from hta_graph.errors import TraceError
-    >>> broken = TraceError("b.json", "breaks off at byte 7", "record it again")
+    >>> broken = TraceError("b.json", "truncated at byte 7", "record it again")
     >>> error_summary([TraceError("a.json", "is empty"), broken])
-    '… and 2 more files that cannot be read: 1 × is empty, 1 × breaks off at byte …'
+    '… and 2 more files that cannot be read: 1 × is empty, 1 × truncated at byte …'
     """
     causes = Counter(NUMBER.sub("…", _cause_of(error)) for error in errors).most_common(CAUSES_LISTED)
-    told = [f"{count:,} × {cause}" for cause, count in causes]
+    listed = [f"{count:,} × {cause}" for cause, count in causes]
     rest = len(errors) - sum(count for _, count in causes)
-    told += [f"{rest:,} × another cause"] if rest else []
-    return f"… and {len(errors):,} more files that cannot be read: {', '.join(told)}"
+    listed += [f"{rest:,} × another cause"] if rest else []
+    return f"… and {len(errors):,} more files that cannot be read: {', '.join(listed)}"
 
 
 def _cause_of(error: HtaGraphError) -> str:
-    """Return what an error says about its file, without the file and the remedy."""
+    """Return an error's cause, without the file and the remedy."""
     cause = str(error).partition(": ")[2] or str(error)
     return cause.partition("; ")[0]
 
 
 ERRORS_LISTED = 10
-"""Of so many files that cannot be read each has a line."""
+"""The number of files that cannot be read with a line of their own."""
 
 
 def print_lines(lines: Sequence[Line], *, wide: bool = False, to: TextIO | None = None) -> None:
-    """Print the lines of an answer, on standard output if nothing else is named."""
-    from analyses.display.console import print_lines as write  # late: --help answers without names and tables
+    """Print the lines of an answer, by default on standard output."""
+    from analyses.display.console import print_lines as write  # late: --help needs no tables
 
+    clear_stage()
     write(lines, wide=wide, to=to)
 
 
 @dataclass(frozen=True)
 class RankInputs:
-    """Which ranks of which inputs are read, and how; ranks that cannot be are told and kept in ``left_out``.
+    """Which ranks of which inputs are read, and how; errors of ranks are printed and kept in ``left_out``.
 
-    With ``all_needed`` the first of them is an error instead.
+    With ``all_needed`` the first of them is raised instead.
     """
 
     inputs: Sequence[str | Location]
@@ -86,14 +88,14 @@ class RankInputs:
 
     @classmethod
     def of(cls, options: argparse.Namespace, inputs: Sequence[str | Location] | None = None) -> RankInputs:
-        """Return what a command line names; some commands read one rank and have no say in how several are.
+        """Return the inputs of a command line; some commands lack the options for multiple ranks.
 
-        ``inputs`` are those of one side where it names two.
+        ``inputs`` are those of one side of a comparison.
         """
         jobs, memory = getattr(options, "jobs", None), getattr(options, "memory", None)
         flight = getattr(options, "flight", None) or ()
         cluster = getattr(options, "cluster", None)
-        kept, use_summaries = getattr(options, "cache", None), getattr(options, "skeletons", None)
+        kept, use_summaries = getattr(options, "cache", None), getattr(options, "summaries", None)
         return cls(
             options.inputs if inputs is None else inputs,
             options.rank,
@@ -114,20 +116,20 @@ class RankInputs:
         return len(expand_inputs(expand_file_lists(self.inputs)))
 
     def graphs(self) -> Iterator[DependencyGraph]:
-        """Build the graph of each rank, in parallel where that pays; say what is dropped and which is left out."""
+        """Build the graph of each rank, in parallel where that is faster; print repairs and errors."""
         with ProgressLine("reading traces") as line:
             for found in self._with_progress(line):
-                # Whoever gets it may print.
+                # The caller prints.
                 line.clear()
                 yield found
 
     def graphs_by_rank(
         self, *, communications: bool = False, summary: SummaryRequest | None = None
     ) -> Iterator[tuple[int, DependencyGraph]]:
-        """Build the graph of each rank, lowest rank first; the bar stays until all are there.
+        """Build the graph of each rank, lowest rank first; the bar stays until all are built.
 
-        ``communications`` tells that what ranks did together will be asked, so that it is read with the rest; with
-        ``summary`` graphs are of few rows, which answer that.
+        ``communications`` also reads collectives and messages; ``summary`` requests graphs with only the events that
+        answer it.
         """
         with ProgressLine("reading traces") as line:
             for found in self._with_progress(line, communications=communications, summary=summary):
@@ -147,12 +149,12 @@ class RankInputs:
                 _print_each(repairs, line.say)
             yield found
         if repaired > ERRORS_LISTED:
-            line.say(f"… and {repaired - ERRORS_LISTED:,} more traces were repaired; info tells of each")
+            line.say(f"… and {repaired - ERRORS_LISTED:,} more traces were repaired; run info to list them")
 
     def job_or_graph(self, few: SummaryRequest | None = None) -> DependencyGraph:
-        """Join the ranks of several files to the job's graph; of one file or one rank asked for it is that rank's.
+        """Join the ranks of several files to the job's graph; for one file or ``--rank``, return that rank's graph.
 
-        ``few`` is what summaries of many ranks must answer; without it every rank is held whole.
+        ``few`` is what summaries of many ranks must answer; without it every rank is held in full.
         """
         if self.rank is not None or self.count_files() == 1:
             return self.one_graph()
@@ -168,7 +170,7 @@ class RankInputs:
 
     @cached_property
     def many_ranks(self) -> int:
-        """How many ranks are asked about where few rows are held of each; 0 where they are held whole."""
+        """The number of ranks that are held as summaries; 0 where they are held in full."""
         if self.rank is not None or self.use_summaries == "never":
             return 0
         from hta_graph.multi_rank.summary_job import MANY_RANKS
@@ -178,16 +180,16 @@ class RankInputs:
         return count if count > (1 if is_asked else MANY_RANKS) else 0
 
     def job_of_summaries(self, few: Callable[[int], SummaryRequest]) -> DependencyGraph | None:
-        """Join the summaries of many ranks to the job's graph; None where ranks are held whole.
+        """Join the summaries of many ranks to the job's graph; None where ranks are held in full.
 
-        ``few`` is what they must answer, given how many ranks there are. Of one rank that is left it is that, whole.
+        ``few`` maps the number of ranks to what summaries must answer. If only one rank can be read, it is returned.
         """
         return self._job_of_summaries(few(self.many_ranks)) if self.many_ranks else None
 
     def _job_of_summaries(self, question: SummaryRequest) -> DependencyGraph:
         few = dict(self.graphs_by_rank(summary=question))
         if len(few) == 1:
-            # Alone a rank is asked whole.
+            # A single rank is analyzed in full.
             (found,) = few.values()
             self._report_single_rank(found)
             return replace(self, inputs=[found.path]).one_graph()
@@ -195,7 +197,7 @@ class RankInputs:
         return self._job_reader(question).job(few)
 
     def _report_single_rank(self, graph: DependencyGraph) -> None:
-        say(f"going on with {graph.path}, rank {graph.rank}, alone")
+        say(f"continuing with {graph.path}, rank {graph.rank}, alone")
 
     def _job_reader(self, question: SummaryRequest) -> SummaryJobReader:
         from hta_graph.multi_rank.read_ranks import ReadOptions
@@ -207,12 +209,12 @@ class RankInputs:
     def all_ranks(
         self, *, communications: bool = False, few: Callable[[int], SummaryRequest] | None = None
     ) -> dict[int, DependencyGraph]:
-        """Build the graphs of all ranks; what they did together has the numbers of the flight recorder, where known.
+        """Build the graphs of all ranks, with collectives numbered by the flight recorder where it has dumps.
 
-        ``few`` is what summaries must answer, given how many ranks there are, where many are asked about.
+        ``few`` maps the number of ranks to what summaries must answer, where many ranks are analyzed.
 
         Raises:
-            TraceError: a dump that was named is none.
+            TraceError: a named dump is not one.
         """
         question = few(self.many_ranks) if few is not None and self.many_ranks else None
         graphs = dict(self.graphs_by_rank(communications=communications, summary=question))
@@ -221,7 +223,7 @@ class RankInputs:
         return graphs if question is None else self._job_reader(question).align_summaries(graphs)[0]
 
     def _numbered_by_flight(self, graphs: dict[int, DependencyGraph]) -> dict[int, DependencyGraph]:
-        """Use the dumps that were named, else those beside the traces, as far as they can be read."""
+        """Use the named dumps, else those next to the traces, as far as they can be read."""
         from hta_graph.errors import TraceError
         from hta_graph.multi_rank.matching.flight_recorder import find_flight_dumps
         from hta_graph.multi_rank.matching.flight_sequence_numbers import with_assigned_sequence_numbers
@@ -234,27 +236,27 @@ class RankInputs:
         except TraceError as error:
             if self.flight:
                 raise
-            say(f"{error.on_command_line}; going on without the flight recorder")
+            say(f"{error.on_command_line}; continuing without the flight recorder")
             return graphs
         if not is_complete and self.flight:
-            say("not every rank has a flight recorder's dump: none is used")
+            say("--flight: some ranks have no dump, so none is used; name one dump per rank")
         return found
 
     def one_graph(self) -> DependencyGraph:
-        """Build the graph of the rank asked for, else of the lowest that can be read."""
-        # One rank is read here: starting processes would take longer than reading it.
+        """Build the graph of ``--rank``, else of the lowest rank that can be read."""
+        # Starting processes would take longer than reading one rank here.
         found = next(self._started(ProgressLine(""), 1))
         _print_each(found.trace.repairs, say)
         if self.left_out:
-            say(f"going on with {found.path}, rank {found.rank}")
+            say(f"continuing with {found.path}, rank {found.rank}")
         elif self.rank is None and (files := self.count_files()) > 1:
-            say(f"rank {found.rank} of {files} files; --rank N asks about another")
+            say(f"analyzing rank {found.rank} of {files} files; use --rank N for another one")
         return found
 
     def graph_of(self, path: Location) -> DependencyGraph:
-        """Build the whole graph of a rank whose file has been read, and told of, before."""
+        """Build the full graph of a rank whose file has been read before."""
         asked = replace(self, inputs=[path], rank=None)
-        return next(asked._started(ProgressLine(""), 1))  # noqa: SLF001 - it is one of these
+        return next(asked._started(ProgressLine(""), 1))  # noqa: SLF001 - of the same class
 
     def _started(
         self,
@@ -277,36 +279,37 @@ class RankInputs:
             communications=communications,
             summary=summary,
             cache=self.cache,
-            report=None if self.all_needed else partial(self.leave_out, tell=line.say),
+            report=None if self.all_needed else partial(self.leave_out, write=line.say),
             say=line.say,
             progress=progress,
             cluster=cluster,
         )
+        begin_stage("reading traces")
         remedy = ""
         try:
             for graph in found:
-                remedy = "; info --json FILE lists them"
+                remedy = "; run info --json FILE to list them"
                 yield graph
         finally:
             self.report_further_errors(line.say, remedy)
 
-    def leave_out(self, error: HtaGraphError, tell: Callable[[str], None] = say) -> None:
-        """Go on without a file; the first ones are told of one by one."""
+    def leave_out(self, error: HtaGraphError, write: Callable[[str], None] = say) -> None:
+        """Continue without a file; the first errors are printed one by one."""
         self.left_out.append(error)
         if len(self.left_out) <= ERRORS_LISTED:
-            tell(f"hta-graph: {error.on_command_line}")
+            write(f"hta-graph: {error.on_command_line}")
 
-    def report_further_errors(self, tell: Callable[[str], None] = say, remedy: str = "") -> None:
-        """Tell of the files left out that had no line of their own."""
+    def report_further_errors(self, write: Callable[[str], None] = say, remedy: str = "") -> None:
+        """Print a summary of the files left out that had no line of their own."""
         if len(self.left_out) > ERRORS_LISTED:
-            tell(f"hta-graph: {error_summary(self.left_out[ERRORS_LISTED:])}{remedy}")
+            write(f"hta-graph: {error_summary(self.left_out[ERRORS_LISTED:])}{remedy}")
 
 
 def cache_folder(name: str) -> Path:
-    """Return the folder where summaries are kept, which is made if it is not there.
+    """Return the folder for rank summaries; create it if it does not exist.
 
     Raises:
-        OutputError: it cannot be.
+        OutputError: it cannot be created.
     """
     from hta_graph.errors import OutputError
     from hta_graph.multi_rank.summary_cache import import_parquet
@@ -315,12 +318,12 @@ def cache_folder(name: str) -> Path:
     import_parquet()
     folder = resolve_location(name)
     if is_remote(folder):
-        raise OutputError(f"{name}: skeletons are kept in a folder of this machine; name one")
+        raise OutputError(f"{name}: not a local folder; name one for the cache")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"{name}: cannot be made: {error.strerror or error}; name another folder") from None
-    # Workers of a cluster stand elsewhere.
+        raise OutputError(f"{name}: cannot be created: {error.strerror or error}; name another folder") from None
+    # Workers of a cluster run in other folders.
     return folder.absolute()
 
 

@@ -1,4 +1,4 @@
-"""The one way from a command line to an analysis: read the ranks, cut the windows, ask, print or write."""
+"""From a command line to an answer: read the ranks, cut the windows, run the analysis, print or write."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from analyses import catalogue
 from analyses.cli.outputs import Outputs, print_open_in_browser, write_json
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
+from hta_graph.progress import begin_stage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,22 +22,23 @@ if TYPE_CHECKING:
 
 
 def run_analysis(entry: IndexEntry, options: argparse.Namespace) -> None:
-    """Ask one analysis about every rank and write its answer."""
+    """Run one analysis on every rank and write its answer."""
     outputs = Outputs.of(options)
     scopes = read_scopes(RankInputs.of(options), WindowArgs.of(options), entry.from_summaries)
+    begin_stage(f"computing {entry.name}")
     analysis = catalogue.analysis(entry.name)
     found = analysis.answer(scopes, **entry.flags_in(options))
     write_answer(entry.name, found, scopes, outputs, analysis.figure)
 
 
 def read_scopes(ranks: RankInputs, window_args: WindowArgs, from_summaries: FromSummaries = "no") -> list[Scope]:
-    """Return the stretches of all ranks: whole traces, a window of each, or every step.
+    """Return the windows of all ranks: whole traces, a window of each, or every step.
 
-    ``from_summaries`` tells whether summaries of many ranks answer what is asked.
+    ``from_summaries`` is whether rank summaries answer the question.
     """
     if not window_args.per_step and not window_args.names_nothing:
-        window_args.window()  # what is written wrongly is refused before anything is read
-    # Which step is the median is known when all ranks are.
+        window_args.window()  # an invalid window is refused before anything is read
+    # The median step is known only after all ranks are read.
     few = {"no": None, "yes": lambda _: window_args.summary_request(), "with causes": window_args.summary_with_causes}
     graphs = ranks.all_ranks(few=few[from_summaries])
     job = list(graphs.values())
@@ -46,7 +48,7 @@ def read_scopes(ranks: RankInputs, window_args: WindowArgs, from_summaries: From
 def write_answer(
     name: str, found: Answer, scopes: list[Scope], outputs: Outputs, figure: Callable[[Answer], Figure]
 ) -> None:
-    """Write an answer as JSON, CSV and a figure; print it if none of them is asked for."""
+    """Write an answer as JSON, CSV and a figure; print it if none of them is requested."""
     from analyses.answer import answer_document, answer_lines
     from analyses.display.charts import figure_html
     from hta_graph.storage.atomic_write import write_file
@@ -60,11 +62,11 @@ def write_answer(
         write_file(outputs.plot, figure_html(figure(found), name))
         print_open_in_browser(outputs.plot)
     if outputs.is_terminal:
-        print_lines(answer_lines(found), wide=outputs.wide)
+        print_lines(answer_lines(found, all_rows=outputs.all_rows), wide=outputs.wide)
 
 
 def _frame_csv(frame: pd.DataFrame) -> bytes:
-    """Return a table as CSV in which neither a name nor a heading is a formula."""
+    """Return a table as CSV in which no name or heading is a formula."""
     from pandas.api.types import is_numeric_dtype
 
     from hta_graph.text.csv_text import CsvText, harmless_cell
@@ -79,7 +81,7 @@ def _frame_csv(frame: pd.DataFrame) -> bytes:
 
 
 def _scope_document(scope: Scope) -> dict[str, Any]:
-    """Return what JSON says about a stretch."""
+    """Return the JSON of a window."""
     from hta_graph.text.sanitize import encodable_path
 
     return {

@@ -1,4 +1,4 @@
-"""The program as a process: signals that end it, and standard streams that were closed before it began."""
+"""The program as a process: signals that end it, and standard streams that are closed at its start."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ CLEAR_LINE, SHOW_CURSOR = b"\r\x1b[K", b"\x1b[?25h"
 
 
 def reopen_closed_streams() -> None:
-    """Put something in the place of standard streams that are closed, so that no file of ours gets their number.
+    """Replace closed standard streams, so that no opened file gets their number.
 
-    What is written to a standard output that is closed is an error; what is said on a closed standard error is lost.
+    Writing to a closed standard output is an error; messages on a closed standard error are lost.
     """
     for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(number)
         except OSError:
-            # The lowest number that is free is the one that is looked at: those below are open by now.
+            # open() takes the lowest free number, which is this one: those below are open.
             os.open(os.devnull, mode)
-    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - a number is no path, and stays open
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - stays open
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
 def install_signal_handlers() -> None:
-    """Let an interrupt, a request to end and a terminal that closes leave nothing half written and no process.
+    """Handle signals that end the program, so that no partial file and no process remains.
 
-    A signal that whoever started the program has switched off stays so, as that of ``nohup``.
+    A signal that is ignored at the start, as by ``nohup``, stays ignored.
     """
     for name in SIGNALS:
         number = getattr(signal, name, None)
@@ -41,11 +41,11 @@ def install_signal_handlers() -> None:
 
 
 def _exit_on_signal(number: int, _: object) -> NoReturn:
-    """Tidy up and leave at once: an exception could be swallowed by whatever is imported or tidied up just now."""
+    """Clean up and exit at once: an exception could be swallowed by an import or by cleanup code."""
     for name in SIGNALS:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
-    # Nothing runs and nothing is half written where what starts processes, or writes, has not even been imported.
+    # If the modules that start processes or write files are not imported, nothing is left to clean up.
     if "subprocess" in sys.modules:
         _kill_children()
     if files := sys.modules.get("hta_graph.storage.atomic_write"):
@@ -60,7 +60,7 @@ def _exit_on_signal(number: int, _: object) -> NoReturn:
 
 
 def _kill_children() -> None:
-    """End what reads ranks or draws for this process; elsewhere than on Linux it ends when it finds its pipe closed."""
+    """End the child processes; on other systems than Linux they end when their pipe closes."""
     from pathlib import Path
 
     for children in Path("/proc/self/task").glob("*/children"):

@@ -1,4 +1,4 @@
-"""The window options of a command line as a typed object: a step, an annotation, times, all, or every step."""
+"""The window options of a command line as a typed object: a step, an annotation, times, the whole, or every step."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class WindowArgs:
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> WindowArgs:
-        """Return what a command line names."""
+        """Return the window of a command line."""
         return cls(
             options.step,
             options.annotation,
@@ -51,15 +51,15 @@ class WindowArgs:
         )
 
     def __post_init__(self) -> None:
-        # What would be ignored is refused: nobody should take one window for another.
+        # An option without effect is refused: it would suggest another window.
         if self.annotation is None and (self.regex or self.instance is not None):
-            raise UsageError("--regex and --instance go with --annotation")
+            raise UsageError("--regex and --instance need --annotation NAME")
         if self.gpu_window and (self.annotation is not None or self.times is not None or self.whole):
-            raise UsageError("--gpu-window goes with steps only")
+            raise UsageError("--gpu-window is for steps; omit the other window options")
         if self.cpu_window and (self.times is not None or self.whole):
-            raise UsageError("--cpu-window goes with steps and annotations only")
+            raise UsageError("--cpu-window is for steps and annotations; omit the other window options")
         if self.per_step and (self.names_window or self.whole):
-            raise UsageError("--per-step asks about every step; leave the other window out")
+            raise UsageError("--per-step covers all steps; omit the other window options")
 
     @property
     def names_window(self) -> bool:
@@ -68,14 +68,14 @@ class WindowArgs:
 
     @property
     def names_nothing(self) -> bool:
-        """Whether the command chooses for itself."""
+        """Whether the command uses its default window."""
         return not (self.names_window or self.cpu_window or self.gpu_window)
 
     def window(self, *, whole_by_default: bool = False, job: Sequence[DependencyGraph] = ()) -> WindowQuery:
-        """Return the window; without any the median step (that of a job's ranks where these are given) or the whole.
+        """Return the window; by default the median step (of a job, if its ranks are given) or the whole trace.
 
         Raises:
-            UsageError: times or instances are not written as numbers.
+            UsageError: times or instances are not numbers.
         """
         from hta_graph.paths.windows import annotation, between, median_step, median_step_of_job, step, whole
 
@@ -93,10 +93,10 @@ class WindowArgs:
         return median_step(cpu_window=self.cpu_window, gpu_window=self.gpu_window)
 
     def summary_request(self, doings: int = 0) -> SummaryRequest:
-        """Return what summaries must answer about the stretch; ``doings`` as :class:`SummaryRequest` has it.
+        """Return what summaries must answer about the window; ``doings`` is that of :class:`SummaryRequest`.
 
         Raises:
-            UsageError: instances are not written as numbers.
+            UsageError: instances are not numbers.
         """
         from hta_graph.multi_rank.summary.summarize import SummaryRequest
 
@@ -107,17 +107,17 @@ class WindowArgs:
         return SummaryRequest(({**given, "cpu_window": self.cpu_window},), doings)
 
     def summary_with_causes(self, ranks: int) -> SummaryRequest:
-        """Return the same for so many ranks, with what they did that others may have waited for.
+        """Return the same with the causes of waits, for a number of ranks.
 
         Raises:
-            UsageError: instances are not written as numbers.
+            UsageError: instances are not numbers.
         """
         from hta_graph.multi_rank.summary_job import activities_per_rank
 
         return self.summary_request(activities_per_rank(ranks))
 
     def scopes(self, rank: int, graph: DependencyGraph, job: Sequence[DependencyGraph] = ()) -> list[Scope]:
-        """Cut a rank's trace into the stretches asked about; without a window it is one, the whole trace."""
+        """Cut a rank's trace into the requested windows; by default one, the whole trace."""
         from analyses.scope import in_window, per_step, whole
 
         if self.per_step:
@@ -126,24 +126,24 @@ class WindowArgs:
 
 
 def _instances_of(text: str | None) -> tuple[int, int | None]:
-    """Read the numbers of the first and the last instance; none named is the first one.
+    """Read the numbers of the first and the last instance; by default the first one.
 
     >>> _instances_of("2:5"), _instances_of(None)
     ((2, 5), (0, None))
     """
     match = re.fullmatch(r"(\d{1,99})(?::(\d{1,99}))?", "0" if text is None else text)
     if not match:
-        raise UsageError(f"--instance takes I or I:J, not {text!r}")
+        raise UsageError(f"--instance: expected I or I:J, got {text!r}")
     return int(match[1]), int(match[2]) if match[2] else None
 
 
 def _times_of(text: str) -> tuple[int, int]:
-    """Read a pair of times in ns: at most 19 digits, for more do not fit 64 bits.
+    """Read a pair of times in ns, with at most 19 digits so that they fit 64 bits.
 
     >>> _times_of("5:1700000000000000000")
     (5, 1700000000000000000)
     """
     match = re.fullmatch(r"(-?\d{1,18}|\d{19}):(-?\d{1,18}|\d{19})", text)
     if not match:
-        raise UsageError(f"--window takes START_NS:END_NS, not {text!r}")
+        raise UsageError(f"--window: expected START_NS:END_NS, got {text!r}")
     return int(match[1]), int(match[2])

@@ -1,1 +1,1 @@
-"""Two runs side by side: what was different around them, whether one is slower, and where the time went."""
+"""Comparison of two runs: differences in their environment, whether one is slower, and where the time changed."""

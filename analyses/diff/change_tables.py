@@ -27,20 +27,20 @@ def path_class_diff(found: Comparison[Side]) -> pd.DataFrame:
     """Compare the classes of critical paths.
 
     Returns:
-        bound_by, control_ns, test_ns (medians over the stretches of a side; of one stretch they sum to its window),
-        diff_ns, noise_ns (how much of that chance may do); what is beyond its noise first, then by size.
+        bound_by, control_ns, test_ns (medians over the windows of a side; those of a single window sum to its length),
+        diff_ns, noise_ns (the largest difference that noise explains); beyond noise first, then by size.
     """
     return _medians(found, lambda side: class_times(side.paths), ["bound_by"], ["ns"])
 
 
 def class_times(paths: Sequence[CriticalPath]) -> pd.DataFrame:
-    """Return the time of each class on paths: stretch (the path's place), bound_by, ns."""
+    """Return the time of each class on paths: window (the path's place), bound_by, ns."""
     times = [(at, bound, ns) for at, path in enumerate(paths) for bound, ns in path.by_bound_ns.items()]
-    return pd.DataFrame(times, columns=["stretch", "bound_by", "ns"])
+    return pd.DataFrame(times, columns=["window", "bound_by", "ns"])
 
 
 def path_event_diff(found: Comparison[Side]) -> pd.DataFrame:
-    """Compare what the paths ran through.
+    """Compare the events on the paths.
 
     Returns:
         name, bound_by, control_calls, test_calls, control_ns, test_ns, diff_ns, noise_ns; as in the table of classes.
@@ -50,17 +50,17 @@ def path_event_diff(found: Comparison[Side]) -> pd.DataFrame:
 
 
 def event_times(paths: Sequence[CriticalPath]) -> pd.DataFrame:
-    """Return what paths of one graph ran through: stretch (the path's place), name, bound_by, calls, ns."""
+    """Return the events on paths of one graph: window (the path's place), name, bound_by, calls, ns."""
     graph, pieces = paths[0].graph, SegmentTable.join([path.segment_table for path in paths])
     name = take_or(graph.event_table.name, pieces.event)
     codes, place = np.unique(name, return_inverse=True)
     names = texts_of_codes(graph.names, codes, "(nothing recorded)")
-    # Steps become one thing: their lengths are compared as windows.
+    # All steps get one name: their lengths are compared as windows.
     known = {text: at for at, text in enumerate(dict.fromkeys(map(_without_step_number, names)))}
-    keys = ["stretch", "name", "bound_by"]
+    keys = ["window", "name", "bound_by"]
     frame = pd.DataFrame(
         {
-            "stretch": _window_numbers([len(path.segment_table) for path in paths]),
+            "window": _window_numbers([len(path.segment_table) for path in paths]),
             "name": np.array([known[_without_step_number(text)] for text in names], np.int64)[place.reshape(-1)],
             "bound_by": pieces.bound,
             "event": pieces.event,
@@ -77,7 +77,7 @@ def call_path_diff(found: Comparison[Side]) -> pd.DataFrame:
     """Compare GPU time by the operators and annotations that launched it.
 
     Returns:
-        call_path (outermost first; empty where nothing was open), control_count, test_count, control_ns, test_ns,
+        call_path (outermost first; empty if nothing was open), control_count, test_count, control_ns, test_ns,
         diff_ns, noise_ns; as in the table of classes.
     """
     # One table of paths for both sides: equal paths then have equal numbers.
@@ -92,12 +92,12 @@ def _times_by_path(paths: CallPaths, side: Side) -> pd.DataFrame:
     work = [scope.work for scope in side.scopes]
     call, start, end = (np.concatenate([getattr(of, name) for of in work]) for name in ("call", "start", "end"))
     path = paths.around(side.graph, call)
-    frame = pd.DataFrame({"stretch": _window_numbers(list(map(len, work))), "path": path, "ns": end - start})
-    return frame.groupby(["stretch", "path"])["ns"].agg(count="size", ns="sum").reset_index()
+    frame = pd.DataFrame({"window": _window_numbers(list(map(len, work))), "path": path, "ns": end - start})
+    return frame.groupby(["window", "path"])["ns"].agg(count="size", ns="sum").reset_index()
 
 
 def _window_numbers(counts: Sequence[int]) -> Ints:
-    """Number the rows of stretches, of which each has so many."""
+    """Number the rows of windows, given how many each has."""
     return np.repeat(np.arange(len(counts)), counts)
 
 
@@ -114,8 +114,8 @@ def time_by_name_diff(found: Comparison[Side]) -> pd.DataFrame:
 def name_diff(control: Sequence[Scope], test: Sequence[Scope], *, gpu: bool = True, cpu: bool = True) -> pd.DataFrame:
     """Compare counts and total durations by name, over one or several steps of a side, as HTA does.
 
-    CPU rows belong to a step if they start in it, GPU activities if it launched them. HTA assigns rows to steps by the
-    steps' GPU annotations too and counts operators that carry a stream as GPU work; that is not repeated.
+    CPU events belong to a step if they start in it, GPU activities if it launched them. Unlike HTA, GPU annotations of
+    steps assign nothing, and operators that carry a stream number are not GPU work.
 
     Returns:
         name, control_count, test_count, control_ns, test_ns, diff_ns; largest change first.
@@ -123,40 +123,41 @@ def name_diff(control: Sequence[Scope], test: Sequence[Scope], *, gpu: bool = Tr
     sides = []
     for scopes in (control, test):
         parts = [_times_by_name(list(of), gpu=gpu, cpu=cpu) for _, of in groupby(scopes, lambda scope: id(scope.graph))]
-        sides.append(pd.concat(parts).drop(columns="stretch").groupby("name", as_index=False).sum())
+        sides.append(pd.concat(parts).drop(columns="window").groupby("name", as_index=False).sum())
     return merge_sums(sides, ["name"], ["count", "ns"])
 
 
 def _times_by_name(scopes: Sequence[Scope], *, gpu: bool = True, cpu: bool = True) -> pd.DataFrame:
-    """Count and add up the rows of each of a graph's scopes by name."""
+    """Count and add up the events of each of a graph's scopes by name."""
     graph = scopes[0].graph
     events = graph.event_table
-    stretch, row = _cpu_rows(scopes) if cpu else np.empty((2, 0), np.int64)
+    window, row = _cpu_rows(scopes) if cpu else np.empty((2, 0), np.int64)
     if gpu:
-        stretch = np.append(stretch, _window_numbers([len(scope.work) for scope in scopes]))
+        window = np.append(window, _window_numbers([len(scope.work) for scope in scopes]))
         row = np.concatenate([row, *(scope.work.row for scope in scopes)])
-    frame = pd.DataFrame({"stretch": stretch, "name": events.name[row], "ns": events.end[row] - events.start[row]})
-    found = frame.groupby(["stretch", "name"])["ns"].agg(count="size", ns="sum").reset_index()
+    frame = pd.DataFrame({"window": window, "name": events.name[row], "ns": events.end[row] - events.start[row]})
+    found = frame.groupby(["window", "name"])["ns"].agg(count="size", ns="sum").reset_index()
     return found.assign(name=np.array(graph.names or ("",), object)[found["name"]])
 
 
 def _cpu_rows(scopes: Sequence[Scope]) -> tuple[Ints, Ints]:
-    """Return the CPU rows that start in each of a graph's scopes: the scope's place, the row."""
+    """Return the CPU events that start in each of a graph's scopes: the scope's place, the row."""
     events = scopes[0].graph.event_table
     on_cpu = np.flatnonzero(kind_mask(events.kind, CPU_ROWS))
     on_cpu = on_cpu[np.argsort(events.start[on_cpu], kind="stable")]
     times = [(scope.cpu_start_ns, scope.cpu_end_ns) for scope in scopes]
     first, last = np.searchsorted(events.start[on_cpu], np.array(times).T)
-    stretch, place = expand_ranges(first, np.maximum(last - first, 0))
-    return stretch, on_cpu[place]
+    window, place = expand_ranges(first, np.maximum(last - first, 0))
+    return window, on_cpu[place]
 
 
 def step_table(found: Comparison[Side]) -> pd.DataFrame:
     """List the steps of both sides.
 
     Returns:
-        side (``control``, ``test``), step, iteration_ns (from the end of earlier work to that of its own), latency_ns
-        (from its start), bound_by, outlier (what an unusual step contains, else empty).
+        side (``control``, ``test``), step, iteration_ns (from the end of the previous step's work to the end of its
+        own), latency_ns (from its start to the end of its work), bound_by, outlier (what an unusual step contains, else
+        empty).
     """
     rows = [
         (side, row.step, row.iteration_ns, row.latency_ns, row.bound_by, row.outlier or "")
@@ -169,16 +170,16 @@ def step_table(found: Comparison[Side]) -> pd.DataFrame:
 def _medians(
     found: Comparison[Side], rows_of: Callable[[Side], pd.DataFrame], keys: list[str], values: list[str]
 ) -> pd.DataFrame:
-    """Make one table of the rows of all stretches."""
+    """Make one table of the rows of all windows."""
     sides = [SideRows(len(side.paths), rows_of(side)) for side in (found.control, found.test)]
     return merge_medians(sides, keys, values, found.row_noise_share)
 
 
 def _without_step_number(name: str) -> str:
-    """Let the steps of both sides be one thing: their lengths are compared as windows."""
+    """Give the steps of both sides one name: their lengths are compared as windows."""
     return "ProfilerStep" if STEP_NAME.fullmatch(name) else name
 
 
 def changed_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """Leave out what takes as long on both sides."""
+    """Leave out rows without a change."""
     return frame[frame["diff_ns"] != 0].reset_index(drop=True)

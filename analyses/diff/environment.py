@@ -1,6 +1,6 @@
-"""What was different around two runs: machine, job, precision, shapes, versions, options of the recording.
+"""Differences in the environment of two runs: machine, job, precision, shapes, versions, profiler options.
 
-Another GPU, another rank or another program are caveats: lengths then say less than they seem to.
+A different GPU, rank or program is a caveat: the difference in length is then not the effect of a change.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import numpy as np
 import pandas as pd
 
 from analyses.diff.length_comparison import outermost_operators
+from analyses.messages import diff as messages
+from analyses.messages.diff import NO_GPU, NOT_RECORDED, VERSIONS
 from analyses.scope import Scope
 from hta_graph.arrays import distinct
 from hta_graph.attribution.call_paths import STANDALONE_NUMBER
@@ -26,7 +28,7 @@ from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.table import Trace
 
 LEAST_SHARE = 0.1
-"""Other types or shapes are said where so much of the time that operators ask for is theirs."""
+"""The share of operators' time from which on different types or shapes are reported."""
 LONGEST_SHAPE = 60
 """How many characters of an operator's shapes are shown."""
 FLOATING = re.compile(r"(?:c10::)?(float|double|Half|BFloat16|Float8\w*|Float4\w*|complex<\w+>)")
@@ -38,7 +40,7 @@ Fact = tuple[str, str, str]
 
 @dataclass
 class Inputs:
-    """Time (ns) by floating type, and by operator and shapes; ``time_ns`` is all that there was to tell of."""
+    """Time (ns) by floating type, and by operator and shapes; ``time_ns`` is the time of all operators."""
 
     time_ns: int = 0
     by_type: Counter[str] = field(default_factory=Counter)
@@ -46,13 +48,13 @@ class Inputs:
 
 
 def inputs_that_differ(control: Scope, test: Scope) -> list[Fact]:
-    """Tell which floating type most work is done in, and an operator with other shapes, where the sides differ."""
+    """Return the floating type of most work, and an operator with other shapes, where the sides differ."""
     sides = [_inputs_of(scope) for scope in (control, test)]
     return [*_other_type(*sides), *_other_shapes(*sides)]
 
 
 def _inputs_of(scope: Scope) -> Inputs:
-    """Sum up what the operators of a stretch asked for by the types and shapes of their inputs."""
+    """Sum up the time of a window's operators by the types and shapes of their inputs."""
     operators, times, whole_ns = _operators_with_times(scope)
     found = Inputs(whole_ns)
     try:
@@ -70,9 +72,12 @@ def _inputs_of(scope: Scope) -> Inputs:
 
 
 def _operators_with_times(scope: Scope) -> tuple[Ints, Ints, int]:
-    """Return the operators behind a stretch's computation, its time by them and in all; without GPU work the CPU's."""
+    """Return the operators that launched a window's computation, its time by operator and in total.
+
+    Without GPU work, these are the outermost operators and their CPU time.
+    """
     graph = scope.graph
-    # What ranks send each other has shapes of its own kind.
+    # Communication has shapes of its own kind.
     work = scope.work.take(scope.work.type == WorkType.COMPUTATION)
     if len(scope.work):
         operators = graph.launching_operator[work.row]
@@ -98,29 +103,29 @@ def _floating_type(types: list[object]) -> str:
     return WORDS.get(found, found.lower())
 
 
-def _covers_most(told: Counter[Any], side: Inputs) -> bool:
-    """Tell whether most of a side's time has a known input."""
-    return 0 < side.time_ns <= 2 * told.total()
+def _covers_most(known: Counter[Any], side: Inputs) -> bool:
+    """Return whether most of a side's time has a known input."""
+    return 0 < side.time_ns <= 2 * known.total()
 
 
 def _other_type(control: Inputs, test: Inputs) -> list[Fact]:
-    """Tell the type of most work where it is another one."""
+    """Return the type of most work where it differs."""
     if not all(_covers_most(side.by_type, side) for side in (control, test)):
         return []
     was, now = (max(side.by_type, key=lambda kind: (side.by_type[kind], kind)) for side in (control, test))
     # Two types that share the work about equally may swap places between recordings of one program.
     moved = abs(control.by_type[was] / control.by_type.total() - test.by_type[was] / test.by_type.total())
-    return [("type of most work", was, now)] if was != now and moved >= LEAST_SHARE else []
+    return [(messages.DTYPE, was, now)] if was != now and moved >= LEAST_SHARE else []
 
 
 def _other_shapes(control: Inputs, test: Inputs) -> list[Fact]:
-    """Tell the operator that most of the differing shapes' time belongs to."""
+    """Return the operator with most of the time of differing shapes."""
     if not all(_covers_most(side.by_shape, side) for side in (control, test)):
         return []
     sides = (control.by_shape, test.by_shape)
     names = [{name for name, _ in shapes} for shapes in sides]
     common = names[0] & names[1]
-    # An operator that only one side has is a change of the program, not of what it is given.
+    # An operator that only one side has is a change of the program, not of its inputs.
     only: list[Counter[tuple[str, str]]] = [
         Counter({key: ns for key, ns in mine.items() if key[0] in common and key not in other})
         for mine, other in ((sides[0], sides[1]), (sides[1], sides[0]))
@@ -132,7 +137,7 @@ def _other_shapes(control: Inputs, test: Inputs) -> list[Fact]:
     by_name = {name: sum(ns for found in only for key, ns in found.items() if key[0] == name) for name in changed}
     name = max(by_name, key=lambda one: (by_name[one], one))
     shown = [max((ns, shape) for (of, shape), ns in found.items() if of == name)[1] for found in only]
-    return [(f"shapes such as those of {name}", *(_cut_middle(text) for text in shown))]  # type: ignore[list-item]
+    return [(messages.shapes_of(name), *(_cut_middle(text) for text in shown))]  # type: ignore[list-item]
 
 
 def _cut_middle(text: str) -> str:
@@ -141,29 +146,15 @@ def _cut_middle(text: str) -> str:
     return text if len(text) <= LONGEST_SHAPE else f"{text[:half]}…{text[-half:]}"
 
 
-NOT_RECORDED, NO_GPU = "not recorded", "none at work"
-FACTS_LISTED = 4
-"""How many differences the first line names, those first that change speed most."""
-
-VERSIONS = {
-    "cuda_runtime_version": "CUDA",
-    "cuda_driver_version": "CUDA of the driver",
-    "cupti_version": "CUPTI",
-    "hip_runtime_version": "HIP",
-    "hip_driver_version": "HIP of the driver",
-    "nccl_version": "NCCL",
-    "schemaVersion": "schema of the trace",
-}
-"""Keys of the header → words; a side that does not tell is not held against the other."""
 OPTIONS = ("with_stack", "record_shapes", "profile_memory", "with_flops", "with_modules")
-"""The profiler writes an option when it is on; with most of them recording itself takes time."""
+"""Options that the profiler records when they are on; most of them slow the recorded program down."""
 
 
 def environment(control: Scope, test: Scope) -> pd.DataFrame:
-    """List what differs around two runs, what changes speed most first.
+    """List the differences in the environment of two runs, those that affect speed most first.
 
     Returns:
-        what, control, test (as the traces tell them).
+        what, control, test (as recorded in the traces).
     """
     sides = [_facts_of_run(scope.graph) for scope in (control, test)]
     rows = [(what, sides[0].get(what), sides[1].get(what)) for what in sides[0] | sides[1]]
@@ -175,30 +166,24 @@ def environment(control: Scope, test: Scope) -> pd.DataFrame:
 
 
 def environment_lines(frame: pd.DataFrame) -> list[str]:
-    """Say what differs in one sentence that names both sides; nothing if nothing does.
-
-    >>> environment_lines(pd.DataFrame({"what": ["GPU"], "control": ["A100"], "test": ["V100"]}))
-    ['The environment differs: GPU A100 … V100.']
-    """
-    listed = [f"{what} {was} … {now}" for what, was, now in frame.itertuples(index=False)]
-    hidden = len(listed) - FACTS_LISTED
-    more = [f"{hidden} more in the table of the environment"] if hidden > 0 else []
-    return [f"The environment differs: {'; '.join([*listed[:FACTS_LISTED], *more])}."] if listed else []
+    """Return the sentence that lists the differences, if there are any."""
+    facts = [(what, was, now) for what, was, now in frame.itertuples(index=False)]
+    return [messages.environment_line(facts)] if facts else []
 
 
 def _is_different(what: str, was: str | None, now: str | None) -> bool:
-    """Tell whether a fact differs; a side that does not tell is not held against the other, unless one has no GPU."""
+    """Return whether a fact differs; what one side does not record does not differ, except for the GPU."""
     return was != now and (bool(was and now) or (what == "GPU" and NO_GPU in (was, now)))
 
 
 def _facts_of_run(graph: DependencyGraph) -> dict[str, str | None]:
-    """Tell what a trace says about its machine, its job and its recording."""
+    """Return what a trace records about its machine, its job and its profiler."""
     trace = graph.trace
     has_header = bool(trace.settings)
     options = {f"profiler option {key}": _option(trace, key) for key in OPTIONS if has_header}
     return {
         "GPU": _gpus_at_work(graph),
-        "GPUs in the machine": str(len(trace.gpu_names)) if trace.gpu_names else None,
+        "GPUs per host": str(len(trace.gpu_names)) if trace.gpu_names else None,
         "world size": None if trace.world_size is None else str(trace.world_size),
         "rank": None if trace.rank is None else str(trace.rank),
         "communication": trace.settings.get("backend"),
@@ -222,7 +207,7 @@ def _gpus_at_work(graph: DependencyGraph) -> str | None:
 
 
 def _version(key: str, text: str | None) -> str | None:
-    """Write CUDA's and HIP's numbers as one says them.
+    """Write CUDA's and HIP's numbers as versions.
 
     >>> _version("cuda_runtime_version", "12060"), _version("hip_runtime_version", "60443483")
     ('12.6', '6.4')
@@ -239,26 +224,25 @@ def _version(key: str, text: str | None) -> str | None:
 
 LEAST_COMMON = 0.5
 """Versions of one program have 63 to 100% of their operators' time in common, other programs 7 to 49% (rarely 65)."""
-OF_ENVIRONMENT: Mapping[str, str] = {"GPU": "on another GPU", "rank": "as another rank"}
-OTHER_WORK = "with mostly other operators"
+OF_ENVIRONMENT: Mapping[str, str] = {"GPU": messages.OTHER_GPU, "rank": messages.OTHER_RANK}
 
 
 def caveats(control: Scope, test: Scope, around: pd.DataFrame) -> list[str]:
-    """Say why a difference is more than the effect of a change: another GPU, another rank, another program.
+    """Return why a difference is more than the effect of a change: a different GPU, rank or program.
 
     Args:
-        control: the stretch that stands for the control.
+        control: the window that represents the control.
         test: that of the test.
         around: what differs in the environment.
     """
     said = [words for what, words in OF_ENVIRONMENT.items() if what in set(around["what"])]
-    return [*said, OTHER_WORK] if share_in_common(control, test) < LEAST_COMMON else said
+    return [*said, messages.OTHER_WORK] if share_in_common(control, test) < LEAST_COMMON else said
 
 
 def share_in_common(control: Scope, test: Scope) -> float:
     """Return how much of a side's outermost operators, by time, have names that the other side has, too.
 
-    The smaller one of both sides; numbers in names do not count. 1 where a side has no operators: nothing is known.
+    The smaller one of both sides; numbers in names do not count. 1 where a side has no operators.
     """
     times = [_operator_times(scope) for scope in (control, test)]
     totals = [sum(own.values()) for own in times]

@@ -1,4 +1,4 @@
-"""diff of two jobs: whether one is slower, where on its path, on which ranks and hosts, and who makes others wait."""
+"""diff of two jobs: whether one is slower, where on its path, on which ranks and hosts, and who delays others."""
 
 from __future__ import annotations
 
@@ -14,30 +14,25 @@ from analyses import column_types
 from analyses.answer import Answer, Note, records
 from analyses.diff.change_tables import changed_rows
 from analyses.diff.conclusion import beyond_noise, conclusion_lines
-from analyses.diff.environment import OF_ENVIRONMENT, caveats, environment, environment_lines
+from analyses.diff.environment import caveats, environment, environment_lines
 from analyses.diff.job_side import CAUSE_KEYS, GROUP_KEYS, STEPS_LISTED, JobRows, JobSide
 from analyses.diff.length_comparison import Comparison, compare_lengths, repetition_noise
 from analyses.diff.merge_tables import SIDES, SideRows, merge_medians
 from analyses.diff.run_diff import TIMES, answer_of_comparison, comparison_keys
 from analyses.diff.sides import Side
 from analyses.display.dataframe_text import RANKS_LISTED
-from analyses.display.labels import MEANING_IN_JOBS
-from analyses.display.sentence_format import brief_class, brief_duration, quoted
+from analyses.messages import diff as messages
 from analyses.tables import Table
-from hta_graph.errors import Remedy
 from hta_graph.graph.conversion import none_where
-from hta_graph.text.formatting import signed_milliseconds
-from hta_graph.text.sanitize import one_line
-from hta_graph.text.shorten import short_name
 
 
 def job_environment(control: JobSide, test: JobSide, around: pd.DataFrame) -> pd.DataFrame:
-    """List what differs around two jobs, their ranks first, then what does around one rank of each.
+    """List the differences in the environment of two jobs, their ranks first, then those of one rank of each.
 
     Args:
         control: the job to compare with.
         test: the job that changed.
-        around: what differs around the rank of each job that is compared beside them.
+        around: the differences in the environment of the rank of each job that is compared too.
 
     Returns:
         what, control, test.
@@ -51,12 +46,11 @@ def job_environment(control: JobSide, test: JobSide, around: pd.DataFrame) -> pd
 
 
 def _ranks_text(own: JobSide, other: JobSide) -> str:
-    """Say how many ranks of how many there are, and which the other job lacks."""
-    count, size = len(own.files), own.world_size
-    said = f"{count} of {size}" if size is not None and size > count else f"{count}"
+    """Count the ranks of a job, and list those that the other job lacks."""
     alone = sorted(own.files.keys() - other.files.keys())
     # The ranks that make a job larger than another one need no list.
-    return f"{said} with {_listed(alone)}" if alone and _job_size(own) == _job_size(other) else said
+    listed = _listed(alone) if _job_size(own) == _job_size(other) else ""
+    return messages.ranks_text(len(own.files), own.world_size, listed)
 
 
 def _job_size(side: JobSide) -> int:
@@ -64,42 +58,39 @@ def _job_size(side: JobSide) -> int:
 
 
 def _listed(ranks: Sequence[int]) -> str:
-    hidden = len(ranks) - RANKS_LISTED
-    return ", ".join(map(str, ranks[:RANKS_LISTED])) + (f" and {hidden} more" if hidden > 0 else "")
+    return messages.listed_ranks(ranks, RANKS_LISTED)
 
 
 def _hosts_text(side: JobSide) -> str:
-    """Say on how many hosts a job ran; nothing if a rank does not tell its own."""
+    """Count the hosts of a job; empty if a rank does not record its own."""
     return str(len(set(side.hosts.values()))) if len(side.hosts) == len(side.files) else ""
 
 
 def _groups_text(side: JobSide) -> str:
-    """Say how many groups of which kind and size met, largest kinds first."""
+    """List the groups of a job by kind and size, largest kinds first."""
     kinds = Counter(side.rows.groups.drop_duplicates(GROUP_KEYS)[GROUP_KEYS[:2]].itertuples(index=False, name=None))
     listed = sorted(((ranks, kind, count) for (kind, ranks), count in kinds.items()), reverse=True)
     return ", ".join(f"{count} × {kind + ' of ' if kind else ''}{ranks}" for ranks, kind, count in listed)
 
 
 def job_caveats(control: JobSide, test: JobSide, of_rank: Collection[str]) -> list[str]:
-    """Say why a difference of jobs is more than the effect of a change: other ranks, and what is said of one rank."""
-    said = [words for words in of_rank if words != OF_ENVIRONMENT["rank"]]
+    """Return why a difference of jobs is more than the effect of a change: other ranks, and the caveats of one rank."""
+    said = [words for words in of_rank if words != messages.OTHER_RANK]
     sizes = [_job_size(side) for side in (control, test)]
     if sizes[0] != sizes[1]:
-        return [f"of {sizes[1]} ranks instead of {sizes[0]}", *said]
-    return ["with other ranks recorded", *said] if control.files.keys() != test.files.keys() else said
+        return [messages.other_size(*sizes), *said]
+    return [messages.OTHER_RANKS, *said] if control.files.keys() != test.files.keys() else said
 
 
 def missing_rank_lines(control: JobSide, test: JobSide) -> list[str]:
-    """Say which ranks are not given, or lack a step that is compared: what they did is not known."""
+    """Report ranks that are not given, or lack a compared step."""
     said = []
     for name, side in (("control", control), ("test", test)):
         lacking = max((side.world_size or 0) - len(side.files), 0)
         if lacking:
-            given = f"Of the {name}'s {side.world_size:,} ranks {lacking:,} {'is' if lacking == 1 else 'are'} not given"
-            said.append(f"{given}: what others waited for there is not known.")
+            said.append(messages.ranks_not_given(name, lacking, side.world_size or 0))
         if side.missing:
-            who = f"{'rank' if len(side.missing) == 1 else 'ranks'} {_listed(side.missing)}"
-            said.append(f"Of the {name} {who} did not record all that is compared, and contribute nothing there.")
+            said.append(messages.steps_not_recorded(name, side.missing, _listed(side.missing)))
     return said
 
 
@@ -110,14 +101,14 @@ def job_classes(found: JobComparison) -> pd.DataFrame:
     """Compare the classes of the jobs' paths.
 
     Returns:
-        bound_by, control_ns, test_ns (medians over the steps of a side), diff_ns, noise_ns (how much of that chance may
-        do); what is beyond its noise first, then by size.
+        bound_by, control_ns, test_ns (medians over the steps of a side), diff_ns, noise_ns (the largest difference that
+        noise explains); beyond noise first, then by size.
     """
     return _medians(found, lambda rows: rows.classes, ["bound_by"], ["ns"])
 
 
 def job_names(found: JobComparison) -> pd.DataFrame:
-    """Compare what the jobs' paths ran through, on whichever rank.
+    """Compare the events on the jobs' paths, on any rank.
 
     Returns:
         name, bound_by, control_calls, test_calls, control_ns, test_ns, diff_ns, noise_ns; as in the table of classes.
@@ -141,12 +132,12 @@ def job_ranks(found: JobComparison) -> pd.DataFrame:
 
 
 def job_hosts(found: JobComparison) -> pd.DataFrame:
-    """Add up the ranks by the hosts of the test, where its traces name several: the same ranks, wherever they ran.
+    """Add up the ranks by the hosts of the test, where its traces name several: the same ranks on both sides.
 
     Returns:
         host, control_host (where the control's same ranks ran, if on one), ranks (how many), control_ns, test_ns (time
-        of the job's path on them), diff_ns, noise_ns, control_caused_ns, test_caused_ns (waiting that they cause,
-        within the host too); as in the table of classes.
+        of the job's path on them), diff_ns, noise_ns, control_caused_ns, test_caused_ns (waiting that they cause, also
+        within the host); as in the table of classes.
     """
     hosts = {rank: found.test.hosts[rank] for rank in common_ranks(found) if rank in found.test.hosts}
     ranks: dict[str, list[int]] = {}
@@ -163,14 +154,14 @@ def job_hosts(found: JobComparison) -> pd.DataFrame:
 def _by_host(rows: JobRows, hosts: Mapping[int, str]) -> pd.DataFrame:
     own = _of_ranks(rows.ranks, hosts)
     own = own.assign(host=own["rank"].map(hosts).astype(object))
-    return own.groupby(["stretch", "host"])[["ns", "caused_ns"]].sum().reset_index()
+    return own.groupby(["window", "host"])[["ns", "caused_ns"]].sum().reset_index()
 
 
 def job_groups(found: JobComparison) -> pd.DataFrame:
-    """Compare how long ranks waited for each other in process groups, by what these are for and their size.
+    """Compare how long ranks waited for each other in process groups, by kind and size.
 
     Returns:
-        kind (such as ``tp``; missing: the traces do not describe them), ranks (of each group), groups (how many),
+        kind (such as ``tp``; missing if the traces do not describe it), ranks (of each group), groups (how many),
         control_ns, test_ns (waiting of all ranks in all of them), diff_ns, noise_ns, worst_group (whose waiting changed
         most) and worst_diff_ns (by how much); as in the table of classes.
     """
@@ -187,14 +178,14 @@ def job_groups(found: JobComparison) -> pd.DataFrame:
 
 
 def _by_kind(rows: JobRows) -> pd.DataFrame:
-    return rows.groups.groupby(["stretch", *GROUP_KEYS[:2]])["ns"].sum().reset_index()
+    return rows.groups.groupby(["window", *GROUP_KEYS[:2]])["ns"].sum().reset_index()
 
 
 def job_causes(found: JobComparison) -> pd.DataFrame:
     """Compare what made other ranks wait, on the ranks that both jobs have.
 
     Returns:
-        rank, name (what it did; missing: nothing shows it), call_path (around that, outermost first), bound_by,
+        rank, name (what it did; missing if not recorded), call_path (around that, outermost first), bound_by,
         control_ns, test_ns (waiting of others that it causes), diff_ns, noise_ns; as in the table of classes.
     """
     kept = common_ranks(found)
@@ -211,7 +202,7 @@ def common_ranks(found: JobComparison) -> list[int]:
 def _least_wait_ns(found: JobComparison) -> float:
     """Return the waiting of all ranks but one, where each waits for as long as iterations differ by chance.
 
-    Of thousands of causes some leave their own bands by chance; who holds up a job makes all others wait.
+    Of thousands of causes some leave their own bands by chance; a rank that delays a job makes all others wait.
     """
     return found.noise_share * found.control.median_ns * max(len(common_ranks(found)) - 1, 1)
 
@@ -233,7 +224,7 @@ def _of_ranks(rows: pd.DataFrame, ranks: Collection[int]) -> pd.DataFrame:
 
 
 def _caused_last(frame: pd.DataFrame) -> pd.DataFrame:
-    """Put the waiting that is caused behind the times of the path."""
+    """Move the caused waiting after the times of the path."""
     caused = [f"{side}_caused_ns" for side in SIDES]
     return frame[[*(name for name in frame if name not in caused), *caused]]
 
@@ -248,78 +239,64 @@ def _none_for_nothing(frame: pd.DataFrame, column: str, text: pd.Series[Any]) ->
 
 
 BETWEEN = " / "
-"""What stands between the names of a call path."""
+"""The separator of names in a call path."""
 DOMINANT_SHARE = 0.5
 CAUSE_COLUMNS = ["rank", "name", "call_path", "bound_by", "diff_ns"]
 
 
 def job_conclusion(
-    found: JobComparison, tables: Mapping[str, pd.DataFrame], caveats: Sequence[str], repeated_on: str
+    found: JobComparison, tables: Mapping[str, pd.DataFrame], caveats: Sequence[str], repeated_on: int | None
 ) -> list[str]:
-    """Say whether the test is slower, how sure that is, where the difference lies, and who makes others wait now.
+    """State whether the test is slower, how sure that is, where the difference is, and which rank delays others now.
 
     Args:
         found: the lengths of both jobs.
         tables: those of the jobs, by name.
         caveats: what else than the program differs.
-        repeated_on: on which rank that repeats which tells the noise of too few steps.
+        repeated_on: the rank whose repetitions give the noise of too few steps.
     """
     said = conclusion_lines(found, tables["job_classes"], tables["job_names"], caveats, repeated_on=repeated_on)
     if not found.beyond_noise:
         return said
     change_ns = found.test.median_ns - found.control.median_ns
-    each = " a step" if max(len(side.lengths_ns) for side in found.sides.values()) > 1 else ""
-    return [*said, *_where_lines(change_ns, tables), *_cause_lines(change_ns, tables, each)]
+    per_step = max(len(side.lengths_ns) for side in found.sides.values()) > 1
+    return [*said, *_where_lines(change_ns, tables), *_cause_lines(change_ns, tables, per_step=per_step)]
 
 
 def _where_lines(change_ns: int, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Name the rank that most of the difference lies on, else the host."""
+    """Name the rank that most of the difference is on, else the host."""
     for name, key in (("job_ranks", "rank"), ("job_hosts", "host")):
         rows = beyond_noise(tables[name])
         for row in rows[rows["diff_ns"] / change_ns >= DOMINANT_SHARE].head(1).to_dict("records"):
-            where = f"host {one_line(row['host'])}" if key == "host" else f"rank {row['rank']}{_on_host(row['host'])}"
-            longer = "longer" if change_ns > 0 else "shorter"
-            return [f"The path is {longer} on {where}: {signed_milliseconds(row['diff_ns'])} ms."]
+            where = messages.place(None if key == "host" else row["rank"], row["host"])
+            return [messages.path_changed_on(where, row["diff_ns"], longer=change_ns > 0)]
     return []
 
 
-def _on_host(host: str | None) -> str:
-    return f" on host {one_line(host)}" if host else ""
-
-
-def _cause_lines(change_ns: int, tables: Mapping[str, pd.DataFrame], each: str) -> list[str]:
-    """Say for whom others wait now and did not, or no longer do."""
+def _cause_lines(change_ns: int, tables: Mapping[str, pd.DataFrame], *, per_step: bool) -> list[str]:
+    """Name the rank that others wait for now, or no longer."""
     causes = beyond_noise(tables["job_causes"])
     causes = causes[causes["name"].notna() & (causes["diff_ns"] / change_ns > 0)]
-    # In a pipeline waiting moves from rank to rank by chance: what made the path longer too goes first.
+    # In a pipeline waiting moves from rank to rank by chance: what also made the path longer comes first.
     on_path = beyond_noise(tables["job_names"])
     on_path = on_path[on_path["diff_ns"] / change_ns > 0]
     causes = causes.loc[(~causes["name"].isin(on_path["name"])).sort_values(kind="stable").index]
     for rank, name, path, bound, diff_ns in causes.head(1)[CAUSE_COLUMNS].itertuples(index=False):
         whole = tables["job_ranks"].set_index("rank").loc[rank]
-        was, now = (brief_duration(int(whole[f"{side}_caused_ns"])) for side in ("control", "test"))
-        who = f"rank {rank}{_on_host(whole['host'])}"
-        begins = f"Others now wait for {who}" if diff_ns > 0 else f"Others no longer wait so long for {who}"
-        times = f"{was} → {now}{each}, all of them together"
-        most = f"{_cause_text(name, path, bound)}, {signed_milliseconds(diff_ns)} ms"
-        return [f"{begins}: {times}; most of the difference is {most}."]
+        caused_ns = (int(whole["control_caused_ns"]), int(whole["test_caused_ns"]))
+        where = messages.place(rank, whole["host"])
+        cause = messages.cause(name, path.rpartition(BETWEEN)[2], bound)
+        return [messages.waits_changed(where, caused_ns, cause, diff_ns, per_step=per_step)]
     return []
-
-
-def _cause_text(name: str, call_path: str, bound: str) -> str:
-    """Say what was done, and in what."""
-    around = call_path.rpartition(BETWEEN)[2]
-    inside = f" in {quoted(around)}" if around else ""
-    return f"{quoted(short_name(name))}{inside} ({brief_class(bound, MEANING_IN_JOBS)})"
 
 
 ROWS_SHOWN = 10
 
 
 def common_rank(control: JobSide, test: JobSide) -> int:
-    """Return the rank that is compared beside two jobs: the lowest that both have, if it can be one that lacks nothing.
+    """Return the rank that is compared in addition to two jobs: the lowest common one, if possible without gaps.
 
-    Where they have none in common, the lowest of the control.
+    Without a common rank, the lowest of the control.
     """
     ranks = sorted(control.files.keys() & test.files.keys()) or [min(control.files)]
     lacking = {*control.missing, *test.missing}
@@ -332,46 +309,51 @@ def between_jobs(control: JobSide, test: JobSide, ranks: Comparison[Side]) -> Jo
     Args:
         control: the job to compare with.
         test: the job that changed.
-        ranks: one rank of each, compared: what repeats on it tells the noise where steps are too few.
+        ranks: one rank of each, compared: its repetitions give the noise where steps are too few.
     """
     return compare_lengths(control, test, lambda: repetition_noise(ranks.control, ranks.test, communication=False))
 
 
 def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
-    """Return what changed between two jobs, and, as series, the tables about one rank of each.
+    """Return what changed between two jobs, and, as series, the tables of one rank of each.
 
     Args:
         found: the jobs.
-        ranks: one rank of each: those tables and keys of the answer that one rank's comparison has are about it.
+        ranks: one rank of each, which the tables and keys of a comparison of single ranks describe.
 
     Returns:
         The tables ``job_classes``, ``job_names``, ``job_ranks``, ``job_hosts``, ``job_groups``, ``job_causes``, and
-        what differs in the environment. The notes begin with that and with the conclusion.
+        ``environment``. The notes begin with the differences in the environment and with the conclusion.
     """
     tables = {name: table.explained_by(found) for name, table in TABLES.items()}
-    beside = answer_of_comparison(ranks)
+    of_one_rank = answer_of_comparison(ranks)
     sides = (found.control, found.test)
     of_ranks = environment(ranks.control.scope, ranks.test.scope)
     around = job_environment(*sides, of_ranks)
-    besides = job_caveats(*sides, caveats(ranks.control.scope, ranks.test.scope, of_ranks))
-    conclusion = job_conclusion(found, tables, besides, f" on rank {ranks.control.graph.rank}")
-    job = {"conclusion": " ".join(conclusion), "caveats": besides, **_job_keys(found)}
+    limits = job_caveats(*sides, caveats(ranks.control.scope, ranks.test.scope, of_ranks))
+    conclusion = job_conclusion(found, tables, limits, ranks.control.graph.rank)
+    job = {"conclusion": " ".join(conclusion), "caveats": limits, **_job_keys(found)}
     more = {"environment": around} if len(around) else {}
     return replace(
-        beside,
+        of_one_rank,
         tables=tables | more,
-        series={name: frame for name, frame in beside.tables.items() if name != "environment"},
+        series={name: frame for name, frame in of_one_rank.tables.items() if name != "environment"},
         opening=[*environment_lines(around), *missing_rank_lines(*sides), *conclusion],
         conclusion=conclusion,
         closing_notes=[*_closing_lines(found), _rank_note(ranks)],
-        keys={**beside.keys, "conclusion": " ".join(beside.conclusion), "environment": records(around), "job": job},
+        keys={
+            **of_one_rank.keys,
+            "conclusion": " ".join(of_one_rank.conclusion),
+            "environment": records(around),
+            "job": job,
+        },
         worst_by={"job_ranks": "diff_ns"},
         most_rows=ROWS_SHOWN,
     )
 
 
 def _job_keys(found: JobComparison) -> dict[str, Any]:
-    """Return what JSON says of the jobs: lengths, ranks, steps."""
+    """Return the keys of the jobs in JSON: lengths, ranks, steps."""
     return {
         **comparison_keys(found),
         "ranks": {name: sorted(side.files) for name, side in found.sides.items()},
@@ -382,34 +364,31 @@ def _job_keys(found: JobComparison) -> dict[str, Any]:
 
 
 def _closing_lines(found: JobComparison) -> list[str]:
-    """Say which ranks were compared, over which steps, and what the tables add up."""
-    counts = [f"{len(side.files):,} ranks of the {name}" for name, side in found.sides.items()]
-    said = [f"Compared: the jobs of {' and '.join(counts)}, {len(common_ranks(found)):,} of them by their numbers."]
+    """Return notes on the compared ranks and steps, and on what the tables show."""
+    counts = {name: len(side.files) for name, side in found.sides.items()}
+    said = [messages.compared_jobs(counts, len(common_ranks(found)))]
     if any(len(side.lengths_ns) > 1 for side in found.sides.values()):
-        said.append("Tables are medians over the steps; waiting is added up over the ranks that waited.")
+        said.append(messages.JOB_MEDIANS)
     for name, side in found.sides.items():
         count = len(side.lengths_ns)
         if count > STEPS_LISTED:
-            told = f"{side.rows.count} of the {count:,} steps of the {name}, evenly spread from short to long"
-            said.append(f"The tables are those of {told}; the lengths are those of all.")
+            said.append(messages.sampled_steps(name, side.rows.count, count))
     return said
 
 
 def _rank_note(ranks: Comparison[Side]) -> Note:
-    sides = (f"rank {side.graph.rank} of the {name}" for name, side in ranks.sides.items())
-    said = f"Kernels, operators and call paths are those of {' and '.join(sides)}, beside the jobs"
-    return Note(said, Remedy("they are in series", "--json writes them, --rank N asks about another rank alone"))
+    return Note(*messages.of_one_rank({name: side.graph.rank or 0 for name, side in ranks.sides.items()}))
 
 
 WAITS = [*TIMES, "noise_ns"]
 CAUSED = ["control_caused_ns", "test_caused_ns"]
 MEANINGS = {
-    "control_host": column_types.text("The host of the control; null: not recorded, or several.", null=True),
-    "control_caused_ns": column_types.ns("The waiting of others that it causes in the control"),
-    "test_caused_ns": column_types.ns("The waiting of others that it causes in the test"),
-    "ranks": column_types.integer("How many ranks each of the groups has."),
+    "control_host": column_types.text("Host in the control; null if not recorded, or several.", null=True),
+    "control_caused_ns": column_types.ns("Waiting of others that it causes in the control"),
+    "test_caused_ns": column_types.ns("Waiting of others that it causes in the test"),
+    "ranks": column_types.integer("Number of ranks in each group."),
     "kind": column_types.GROUP_KIND,
-    "worst_diff_ns": column_types.ns("By how much that group's waiting changed"),
+    "worst_diff_ns": column_types.ns("Change in the waiting of worst_group"),
 }
 TABLES = {
     "job_classes": Table(job_classes, ["bound_by", *WAITS], MEANINGS),
@@ -419,8 +398,8 @@ TABLES = {
         ["rank", "host", "control_host", *WAITS, *CAUSED],
         {
             **MEANINGS,
-            "control_ns": column_types.ns("The control's path on the rank"),
-            "test_ns": column_types.ns("The test's path on the rank"),
+            "control_ns": column_types.ns("Critical path on the rank in the control"),
+            "test_ns": column_types.ns("Critical path on the rank in the test"),
         },
     ),
     "job_hosts": Table(
@@ -428,14 +407,14 @@ TABLES = {
         ["host", "control_host", "ranks", *WAITS, *CAUSED],
         {
             **MEANINGS,
-            "ranks": column_types.integer("How many ranks are on it."),
-            "host": column_types.text("The host."),
+            "ranks": column_types.integer("Number of ranks on the host."),
+            "host": column_types.text("Host."),
         },
     ),
     "job_groups": Table(job_groups, ["kind", "ranks", "groups", *WAITS, "worst_group", "worst_diff_ns"], MEANINGS),
     "job_causes": Table(
         job_causes,
         ["rank", "name", "call_path", "bound_by", *WAITS],
-        {**MEANINGS, "name": column_types.text("What it did; null: nothing shows it.", null=True)},
+        {**MEANINGS, "name": column_types.text("What the rank did; null if not recorded.", null=True)},
     ),
 }

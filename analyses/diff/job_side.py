@@ -1,6 +1,6 @@
-"""A job as one side of a comparison: few numbers of each step, so that its ranks are let go before others are read.
+"""A job as one side of a comparison: few numbers per step, so that its ranks are released before others are read.
 
-Of each step these are its path by class, name and rank, and who made others wait, in which groups.
+These are the step's path by class, name and rank, the causes of waiting, and the groups that waited.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ GROUP_KEYS = ["kind", "ranks", "group"]
 
 @dataclass(frozen=True)
 class JobRows:
-    """Tables about some stretches of a job: each row has its ``stretch`` (from 0), keys and ``ns``, each key once.
+    """Tables about some windows of a job: each row has its ``window`` (from 0), keys and ``ns``, each key once.
 
     ``ranks`` also have ``caused_ns``, the waiting of others that they cause; the ``ns`` of ``causes`` and ``groups`` is
-    waiting, added up over the ranks that wait. What is not known is -1 as a rank, else an empty text.
+    waiting, added up over the ranks that wait. What is unknown is -1 as a rank, else an empty text.
     """
 
     count: int
@@ -53,7 +53,7 @@ class JobRows:
 
 
 def rows_of_job(job: JobGraph, paths: Sequence[CriticalPath]) -> JobRows:
-    """Tell of the stretches of a job whose paths are known."""
+    """Return the rows of the windows of a job whose paths are known."""
     every = [_waits_in(job, path.window) for path in paths]
     causes = _cause_rows(job, every)
     return JobRows(
@@ -62,9 +62,9 @@ def rows_of_job(job: JobGraph, paths: Sequence[CriticalPath]) -> JobRows:
 
 
 def _waits_in(job: JobGraph, window: Window) -> Bools:
-    """Mark the members of what ranks did together whose last one came in a window: of that, all others wait for it.
+    """Mark the members of communications whose last member came in a window: all others wait for it.
 
-    Iterations tile a job, so each belongs to one of them.
+    Iterations tile a job, so each communication belongs to one of them.
     """
     members, came = job.members, np.full(int(job.members.number.max(initial=-1)) + 1, NEVER)
     last = members.is_last & (members.number >= 0)
@@ -77,25 +77,25 @@ def _waits_in(job: JobGraph, window: Window) -> Bools:
 def _rank_rows(paths: Sequence[CriticalPath], causes: pd.DataFrame) -> pd.DataFrame:
     """Return each rank's time on each path, and the waiting that it causes there."""
     times = [(at, rank, ns) for at, path in enumerate(paths) for rank, ns in path.by_rank_ns.items()]
-    frame = pd.DataFrame(times, columns=["stretch", "rank", "ns"])
-    caused = causes.groupby(["stretch", "rank"])["ns"].sum().rename("caused_ns").reset_index()
-    found = frame.merge(caused, how="left", on=["stretch", "rank"])
+    frame = pd.DataFrame(times, columns=["window", "rank", "ns"])
+    caused = causes.groupby(["window", "rank"])["ns"].sum().rename("caused_ns").reset_index()
+    found = frame.merge(caused, how="left", on=["window", "rank"])
     return found.assign(caused_ns=found["caused_ns"].fillna(0).astype(np.int64))
 
 
 def _cause_rows(job: JobGraph, every: Sequence[Bools]) -> pd.DataFrame:
-    """Charge the waits of each stretch to what late ranks did."""
+    """Attribute the waits of each window to what late ranks did."""
     found = WaitCauses(job)
-    parts = [pd.DataFrame({"stretch": at, **found.columns_of(found.attribute(own))}) for at, own in enumerate(every)]
+    parts = [pd.DataFrame({"window": at, **found.columns_of(found.attribute(own))}) for at, own in enumerate(every)]
     frame = pd.concat(parts, ignore_index=True)
     texts = {key: frame[key].fillna("").astype(object) for key in CAUSE_KEYS[1:]}
     frame = frame.assign(rank=pd.to_numeric(frame["rank"]).fillna(-1).astype(np.int64), **texts)
-    sums = frame.groupby(["stretch", *CAUSE_KEYS])["caused_ns"].sum()
+    sums = frame.groupby(["window", *CAUSE_KEYS])["caused_ns"].sum()
     return sums.rename("ns").reset_index()
 
 
 def _group_rows(job: JobGraph, every: Sequence[Bools]) -> pd.DataFrame:
-    """Add up the waits of each stretch by process group: kind (what it is for), ranks (its size), group."""
+    """Add up the waits of each window by process group: kind (its purpose), ranks (its size), group."""
     members = job.members
     last = np.flatnonzero(members.is_last & (members.number >= 0))
     groups, code = _groups_of(job, last)
@@ -106,40 +106,40 @@ def _group_rows(job: JobGraph, every: Sequence[Bools]) -> pd.DataFrame:
         own = members.take(waits)
         waited = summed_by(of_number[own.number], own.wait, len(groups))
         met = np.unique(of_number[own.number])
-        parts.append(groups.iloc[met].assign(stretch=at, ns=waited[met]))
+        parts.append(groups.iloc[met].assign(window=at, ns=waited[met]))
     return pd.concat(parts, ignore_index=True)
 
 
 def _groups_of(job: JobGraph, last: Ints) -> tuple[pd.DataFrame, Ints]:
-    """Return the groups of what ranks did together, as the rank says that came last, and the row of each."""
+    """Return the groups of communications, as the rank that came last records them, and the row of each."""
     members = job.members
     first = np.searchsorted(members.part, np.arange(len(job.rank_graphs)))
     part = members.part[last]
     said = {place: read_communications(job.graph(job.rank_graphs[place].rank)) for place in np.unique(part).tolist()}
-    told = [
+    recorded = [
         (*said[of].group_at(place), said[of].group[place] or "")
         for of, place in zip(part.tolist(), (last - first[part]).tolist(), strict=True)
     ]
-    frame = pd.DataFrame(told, columns=GROUP_KEYS)
+    frame = pd.DataFrame(recorded, columns=GROUP_KEYS)
     size = np.bincount(members.number[members.number >= 0], minlength=len(last))[members.number[last]]
     frame = frame.assign(kind=frame["kind"].fillna("").astype(object), ranks=np.maximum(frame["ranks"], size))
-    # Messages are of two ranks, and need not tell how many their group has.
+    # Messages have two ranks, and need not record the size of their group.
     frame["ranks"] = frame.groupby("group")["ranks"].transform("max")
     code = frame.groupby(GROUP_KEYS, sort=False).ngroup()
     return frame.drop_duplicates(GROUP_KEYS, ignore_index=True), np.array(code, np.int64)
 
 
 STEPS_LISTED = 24
-"""Of so many stretches paths and causes are told: files of many ranks are read once more for all of them together."""
+"""How many windows get paths and causes: files of many ranks are read once more for all of them together."""
 
 
 @dataclass(frozen=True)
 class JobSide(Lengths):
-    """What is known of a job's stretches when its ranks are gone: all lengths (ns), and rows about those told.
+    """What is kept of a job's windows when its ranks are released: all lengths (ns), and rows of the listed ones.
 
-    ``files`` are its ranks' by number, ``hosts`` where those ran that tell it; ``world_size`` is how many there were,
-    given or not. ``missing`` are the ranks that lack a stretch. ``steps`` are records of all steps where these are
-    compared.
+    ``files`` are those of its ranks by number, ``hosts`` those of the ranks that record it; ``world_size`` is the
+    number of ranks, given or not. ``missing`` are the ranks that lack a window. ``steps`` are records of all steps
+    where these are compared.
     """
 
     files: Mapping[int, Location]
@@ -157,17 +157,17 @@ class JobSide(Lengths):
 
     @property
     def lengths_ns(self) -> Ints:
-        """How long each stretch is."""
+        """How long each window is."""
         return np.array(self.every_length, np.int64)
 
     @property
     def label(self) -> str:
-        """What the stretch is called that stands for the job."""
+        """The label of the window that represents the job."""
         return self.usual_label
 
     @property
     def unexplained_ns(self) -> int:
-        """How much of that stretch has no cause."""
+        """How much of that window has no cause."""
         return self.usual_unexplained_ns
 
     @property
@@ -179,11 +179,11 @@ class JobSide(Lengths):
 def side_of_job(
     job: JobGraph, window: WindowQuery | None = None, data_load: Sequence[str] = (), form: WindowForm = "usual"
 ) -> JobSide:
-    """Tell of a job by all of its steps without the warm-up, by the whole trace if it has none, or by one window.
+    """Return a job by all of its steps without the warm-up, by the whole trace if it has none, or by one window.
 
     Args:
         job: the job, of whole ranks or of summaries that know causes.
-        window: the only stretch.
+        window: the only window.
         data_load: that of :func:`critical_path`.
         form: take the steps' time on the CPU instead of their iterations.
 
@@ -200,26 +200,26 @@ def side_of_job(
 
 
 def _side_of_steps(job: JobGraph, steps: list[StepLength], data_load: Sequence[str], form: WindowForm) -> JobSide:
-    """Tell of a job by its steps; of very many the paths of those that stand for all lengths."""
+    """Return a job by its steps; of very many, with the paths of some that represent all lengths."""
     on_cpu, first = form == "cpu", is_first_of_recording(job, steps[0])
-    # The first step of a recording has no end of earlier work to count from: its iteration is a latency.
+    # The first step of a trace has no end of earlier work to count from: its iteration is a latency.
     measure: Measure = "time on the CPU" if on_cpu else "latency" if first else "iteration"
     windows = [step(one.number, cpu_window=on_cpu) for one in steps]
     lengths = np.array([one.iteration_ns for one in steps], np.int64)
     if on_cpu:
         spans = [window(job) for window in windows]
         lengths = np.array([span.end_ns - span.start_ns for span in spans], np.int64)
-    told = _listed_steps(lengths)
-    paths = critical_paths(job, [windows[at] for at in told.tolist()], data_load=data_load)
-    usual = int(np.flatnonzero(told == median_index(lengths))[0])
+    listed = _listed_steps(lengths)
+    paths = critical_paths(job, [windows[at] for at in listed.tolist()], data_load=data_load)
+    usual = int(np.flatnonzero(listed == median_index(lengths))[0])
     records = _step_records(job, {one.number for one in steps}, paths)
     return _side(job, measure, lengths, paths, usual, warms_up=first, steps=records)
 
 
 def _listed_steps(lengths: Ints) -> Ints:
-    """Choose the stretches whose paths are told: all, or the usual one and others, evenly spread from short to long.
+    """Choose the windows with paths: all, or the median one and others, evenly spread from short to long.
 
-    Those nearest to the median would be more alike than all are: what they differ by would be too small a noise.
+    Those nearest to the median would be more alike than all are: their noise would be too small.
     """
     if len(lengths) <= STEPS_LISTED:
         return np.arange(len(lengths))
@@ -257,14 +257,14 @@ def _side(
 
 
 def _step_records(job: JobGraph, compared: set[int], paths: Sequence[CriticalPath]) -> list[dict[str, Any]]:
-    """List the steps; of those whose path is told also what bounds it and which rank holds it up."""
-    told = {path.window.step: path for path in paths}
+    """List the steps; of those with a path also what bounds it and which rank delays it."""
+    known = {path.window.step: path for path in paths}
     return [
         {
             "step": one.number,
             "iteration_ns": one.iteration_ns,
             "latency_ns": one.latency_ns,
-            **_bounds_of(told.get(one.number)),
+            **_bounds_of(known.get(one.number)),
             "compared": one.number in compared,
         }
         for one in step_lengths(job)

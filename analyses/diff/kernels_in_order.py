@@ -1,4 +1,4 @@
-"""What two runs enqueued, laid side by side in order: kernels added, removed, replaced, slower or faster."""
+"""What two runs enqueued, aligned in order: kernels added, removed, replaced, slower or faster."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class EnqueuedWork:
 
     @classmethod
     def of(cls, scope: Scope, paths: CallPaths) -> EnqueuedWork:
-        """Order a stretch's work by when it was enqueued."""
+        """Order a window's work by when it was enqueued."""
         events, work = scope.graph.event_table, scope.work
         # The order of launches is the program's; that of starts differs from run to run where streams race.
         enqueued = np.where(work.call >= 0, events.start[work.call], work.start)
@@ -40,7 +40,7 @@ class EnqueuedWork:
 
 
 def kernel_changes(control: Scope, test: Scope) -> pd.DataFrame:
-    """Align what both runs enqueued, by call path and kernel name in order, and tell where they part.
+    """Align what both runs enqueued, by call path and kernel name in order, and list the differences.
 
     Returns:
         change (``added``, ``removed``, ``replaced``: other kernels at one place; ``slower``, ``faster``: the same
@@ -99,8 +99,8 @@ def _same_kernels(
 def _changed_runs(
     left: EnqueuedWork, right: EnqueuedWork, matched: tuple[Ints, Ints], control: Scope, test: Scope
 ) -> list[tuple[Any, ...]]:
-    """List the stretches between matched kernels: what one side has and the other has not."""
-    # Between one matched pair and the next lies what only one side has, or what one has in place of the other's:
+    """List the runs of unmatched kernels between matched ones."""
+    # Between one matched pair and the next is what only one side has, or what one has in place of the other's:
     # control   A  B  x  C        x is replaced by y, z is added
     # test      A  B  y  C  z
     a = np.concatenate([[-1], matched[0], [len(left.row)]])
@@ -115,7 +115,7 @@ def _changed_runs(
 def _changed_run(
     left: EnqueuedWork, right: EnqueuedWork, mine: slice, theirs: slice, control: Scope, test: Scope
 ) -> tuple[Any, ...]:
-    """Describe one stretch between matched kernels."""
+    """Describe one run of unmatched kernels."""
     was, now = left.row[mine], right.row[theirs]
     change = "replaced" if len(was) and len(now) else "removed" if len(was) else "added"
     path = int(left.path[mine][0]) if len(was) else int(right.path[theirs][0])

@@ -1,6 +1,6 @@
-"""Whether one run is slower than another: how far apart their lengths are, and how much of that may be noise.
+"""Whether one run is slower than another: the difference in length, and how much of it noise explains.
 
-Where a side has too few steps to tell its own noise, the repetitions of its kernels and operators do.
+Where a side has too few steps, the noise is estimated from the repetitions of its kernels and operators.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from analyses.diff.kernels_in_order import EnqueuedWork, common_codes
 from analyses.diff.noise import ENOUGH_STEPS, Repetitions, band_of_steps, noise_of_repetitions
 from analyses.diff.sides import Lengths, Side
-from analyses.display.text_layout import duration_text
+from analyses.messages import diff as messages
 from analyses.scope import Scope
 from hta_graph.alignment.sequence_alignment import align
 from hta_graph.arrays import distinct, summed_by
@@ -31,14 +31,14 @@ def outermost_operators(scope: Scope) -> Ids | Ints:
 
 GPU_CLASSES = ("gpu_compute_bound", "gpu_communication_bound", "gpu_memory_bound", "gpu_kernel_kernel_overhead")
 LEAST_COMMON_TIME = 0.5
-"""How much of each side's time units of both have to make up, to tell how much work a side holds."""
+"""The share of each side's time that common units must take for the amounts of work to be compared."""
 
 
 @dataclass(frozen=True)
 class RepetitionNoise:
-    """How much noise repeated units of work leave in their sum (a share), how many tell it, and what the runs have.
+    """The noise of the sum of repeated units of work (a share), the number of units, and the amounts of work.
 
-    ``amount`` is how many times as many units the test holds as the control, ``None`` where too little is common.
+    ``amount`` is how many times as many units the test has as the control, ``None`` where too little is common.
     """
 
     noise_share: float
@@ -47,9 +47,9 @@ class RepetitionNoise:
 
 
 def repetition_noise(control: Side, test: Side, *, communication: bool = True) -> RepetitionNoise:
-    """Match what two stretches did: kernels by call path and name, outermost operators by name.
+    """Match the work of two windows: kernels by call path and name, outermost operators by name.
 
-    Without ``communication`` its kernels tell no noise: how long one of a job takes on a rank is what others did.
+    Without ``communication`` its kernels are left out: in a job, their time on a rank depends on other ranks.
     """
     on_gpu, gpu_codes = _common_kernels(control.scope, test.scope, communication=communication)
     on_cpu, cpu_codes = _common_operators(control.scope, test.scope)
@@ -113,7 +113,7 @@ def _share_on_gpu(control: Side, test: Side) -> float:
 
 
 def _work_ratio(control: tuple[Ints, Ints], test: tuple[Ints, Ints]) -> float | None:
-    """Return how many times as often common units occur in the test, at the median of their time."""
+    """Return how much more often common units occur in the test, at the median of their time."""
     units = np.union1d(control[0], test[0])
     place = [np.searchsorted(units, codes) for codes, _ in (control, test)]
     counts = [np.bincount(at, minlength=len(units)) for at in place]
@@ -132,21 +132,21 @@ Side_co = TypeVar("Side_co", bound=Lengths, covariant=True)
 """What is compared: one rank of each run, or one job with another."""
 
 LEAST_OF_WINDOWS = 0.05
-"""With fewer than three steps on a side no smaller difference is believed."""
+"""With fewer than three steps on a side, smaller differences are noise."""
 NORMAL_99 = 2.576
-"""How many standard deviations hold 99% of normal noise."""
+"""How many standard deviations contain 99% of normal noise."""
 MOSTLY_UNKNOWN = 0.5
-"""First steps of which so much of the difference is unexplained are not compared."""
+"""The unexplained share of the difference from which on first steps are not compared."""
 SAME_AMOUNT = 1.25
-"""Windows with this many times as much of the same work are not compared by their lengths."""
+"""The ratio of the amounts of work above which windows are not compared by their lengths."""
 
 
 @dataclass(frozen=True)
 class Comparison(Generic[Side_co]):
     """Two runs' lengths: the difference and the noise band as shares of the control's median.
 
-    ``refused`` says why the lengths must not be compared, else it is empty; ``repeats`` is what the noise was taken
-    from where a side has too few steps, else ``None``.
+    ``refused`` is the reason why the lengths must not be compared, else it is empty; ``repeats`` is what the noise is
+    estimated from where a side has too few steps, else ``None``.
     """
 
     control: Side_co
@@ -162,12 +162,12 @@ class Comparison(Generic[Side_co]):
 
     @property
     def change_share(self) -> float:
-        """By how much the test is longer, whether or not that may be compared."""
+        """By how much the test is longer, whether or not the lengths are comparable."""
         return (self.test.median_ns - self.control.median_ns) / max(self.control.median_ns, 1)
 
     @property
     def difference_share(self) -> float | None:
-        """By how much the test is longer; ``None`` where that must not be said."""
+        """By how much the test is longer; ``None`` where the lengths are not comparable."""
         return None if self.refused else self.change_share
 
     @property
@@ -177,47 +177,43 @@ class Comparison(Generic[Side_co]):
 
     @property
     def row_noise_share(self) -> float | None:
-        """The noise of rows in tables, where no row has stretches enough to tell its own."""
+        """The noise of rows in tables, where there are too few windows for a noise of each row."""
         return None if self.repeats is None else self.noise_share
 
 
 def compare(control: Side, test: Side) -> Comparison[Side]:
-    """Compare two runs by their steps, or, where these are too few, by what repeats in them."""
+    """Compare two runs by their steps, with noise from repetitions where the steps are too few."""
     return compare_lengths(control, test, lambda: repetition_noise(control, test))
 
 
 def compare_lengths(control: SideT, test: SideT, repeated: Callable[[], RepetitionNoise]) -> Comparison[SideT]:
-    """Compare lengths; ``repeated`` tells what repeats in both runs, which is asked where their steps are too few."""
+    """Compare lengths; ``repeated`` returns the repetitions of both runs, and is called where steps are too few."""
     sides = (control, test)
     if min(len(side.lengths_ns) for side in sides) >= ENOUGH_STEPS:
         noise = band_of_steps(control.lengths_ns, test.lengths_ns)
         return Comparison(control, test, noise, None, _refusal_reason(control, test, None))
     repeats = repeated()
-    # Steps of one side are repetitions too: a difference as large as between them is none.
+    # Steps of one side are repetitions too: a difference no larger than between them is noise.
     own = max(float(side.lengths_ns.max() - side.lengths_ns.min()) / max(side.median_ns, 1) for side in sides)
     noise = max(LEAST_OF_WINDOWS, NORMAL_99 * repeats.noise_share, own)
     return Comparison(control, test, noise, repeats, _refusal_reason(control, test, repeats))
 
 
 def _refusal_reason(control: Lengths, test: Lengths, repeats: RepetitionNoise | None) -> str:
-    """Say why lengths say nothing about speed; empty where they do."""
+    """Return why the lengths are not comparable; empty where they are."""
     if "whole trace" in (control.measure, test.measure) and control.has_steps != test.has_steps:
-        with_steps, without = ("control", "test") if control.has_steps else ("test", "control")
-        return f"the {with_steps} has profiler steps and the {without} has none"
+        return messages.steps_of_one_side("control" if control.has_steps else "test")
     if control.warms_up != test.warms_up:
-        first, other = ("control", "test") if control.warms_up else ("test", "control")
-        return f"the {first}'s step is the first of its recording, a warm-up, and the {other}'s is not"
+        return messages.warm_up_of_one_side("control" if control.warms_up else "test")
     if control.measure != test.measure:
-        return f"one length is a {control.measure}, the other a {test.measure}"
+        return messages.other_measures(control.measure, test.measure)
     unknown = test.unexplained_ns - control.unexplained_ns
     change = test.median_ns - control.median_ns
-    # A first step's work may stand behind work that was enqueued before anything was recorded.
+    # The work of a first step can wait for work that was enqueued before recording started.
     large = abs(change) > LEAST_OF_WINDOWS * control.median_ns
     if control.warms_up and large and unknown / change >= MOSTLY_UNKNOWN:
-        return (
-            f"{duration_text(abs(unknown))} of the difference are unexplained, such as work from before the recording"
-        )
+        return messages.mostly_unexplained(abs(unknown))
     amount = repeats.amount if repeats is not None and control.measure != "iteration" else None
     if amount is not None and not 1 / SAME_AMOUNT <= amount <= SAME_AMOUNT:
-        return f"the test's window holds {amount:.2g} times as much of the same work"
+        return messages.other_amount(amount)
     return ""

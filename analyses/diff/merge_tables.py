@@ -1,4 +1,4 @@
-"""One table of two runs: what either side has, the median over its windows, the difference and its noise."""
+"""Tables of two runs: the median of each side over its windows, the difference and its noise."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from hta_graph.model import Floats, Ints
 
 SIDES = ("control", "test")
 LARGEST_TABLE = 1 << 22
-"""So many numbers are laid out at once: a run may have very many names in very many steps."""
+"""How many numbers are laid out at once: a run can have very many names in very many steps."""
 
 
 @dataclass(frozen=True)
 class SideRows:
-    """What the stretches of a side hold: ``rows`` with the column ``stretch`` (from 0), keys, values; each key once."""
+    """The rows of the windows of a side: a column ``window`` (from 0), keys, values; each key once per window."""
 
     count: int
     rows: pd.DataFrame
 
 
 def merge_sums(sides: Sequence[pd.DataFrame], keys: list[str], values: list[str]) -> pd.DataFrame:
-    """Join a table of each side, largest change of ``ns`` first; what one lacks counts zero."""
+    """Join a table of each side, largest change of ``ns`` first; missing rows count zero."""
     # What only one side has is a change too.
     frame = sides[0].merge(sides[1], on=keys, how="outer", suffixes=("_control", "_test"))
     for value in values:
@@ -37,17 +37,17 @@ def merge_sums(sides: Sequence[pd.DataFrame], keys: list[str], values: list[str]
 def merge_medians(
     sides: Sequence[SideRows], keys: list[str], values: list[str], noise_share: float | None, least_ns: float = 0.0
 ) -> pd.DataFrame:
-    """Join the tables of all stretches of both sides: medians, their difference, and how much of that is noise.
+    """Join the tables of all windows of both sides: medians, their difference, and its noise.
 
     Args:
-        sides: control and test; what a stretch lacks counts zero.
+        sides: control and test; rows that a window lacks count zero.
         keys: the columns that name a row.
         values: the columns to take medians of, ``ns`` among them.
-        noise_share: where the stretches are too few to tell, this share of the longer time is noise.
-        least_ns: no smaller difference is more than noise.
+        noise_share: with too few windows, the noise as a share of the longer time.
+        least_ns: the smallest noise.
 
     Returns:
-        the keys, both sides of each value, diff_ns, noise_ns; what is beyond its noise first, then by size.
+        the keys, both sides of each value, diff_ns, noise_ns; beyond noise first, then by size.
     """
     indexes = [pd.MultiIndex.from_frame(side.rows[keys]) for side in sides]
     rows = indexes[0].append(indexes[1]).unique().sort_values()
@@ -70,28 +70,28 @@ def merge_medians(
 
 
 def _row_statistic(side: SideRows, place: Ints, value: str, rows: int, figure: Callable[[Floats], Floats]) -> Floats:
-    """Return a median or a spread of each row over all stretches.
+    """Return a median or a spread of each row over all windows.
 
-    Both are 0 for what fewer than half of the stretches have (of n deviations the spread leaves out the smallest one):
-    such rows are not laid out, so that a name of its own in each of many steps costs what it holds, not its square.
+    Both are 0 for rows that fewer than half of the windows have (of n deviations the spread leaves out the smallest
+    one): such rows are not laid out, so that a different name in each of many steps costs its rows, not their square.
     """
     found = np.zeros(rows)
     often = np.bincount(place, minlength=rows) > side.count - 2 - (side.count - 1) // 2
     kept = np.flatnonzero(often[place])
     kept = kept[np.argsort(place[kept], kind="stable")]
     row, number = np.flatnonzero(often), (np.cumsum(often) - 1)[place[kept]]
-    stretch, values = side.rows["stretch"].to_numpy()[kept], side.rows[value].to_numpy(float)[kept]
+    window, values = side.rows["window"].to_numpy()[kept], side.rows[value].to_numpy(float)[kept]
     at_once = max(LARGEST_TABLE // max(side.count, 1), 1)
     for first in range(0, len(row), at_once):
         own = slice(*np.searchsorted(number, (first, first + at_once)))
         table = np.zeros((len(row[first : first + at_once]), side.count))
-        table[number[own] - first, stretch[own]] = values[own]
+        table[number[own] - first, window[own]] = values[own]
         found[row[first : first + at_once]] = figure(table)
     return found
 
 
 def largest_change_first(frame: pd.DataFrame, noise_ns: Floats | None = None) -> pd.DataFrame:
-    """Add the difference (and its noise) behind the times and sort by its size, what is beyond its noise first."""
+    """Add the difference (and its noise) after the times and sort by its size, beyond noise first."""
     at = list(frame.columns).index("test_ns") + 1
     frame.insert(at, "diff_ns", frame["test_ns"] - frame["control_ns"])
     size, within = frame["diff_ns"].abs().to_numpy(), np.zeros(len(frame), np.bool_)

@@ -1,4 +1,4 @@
-"""How much two runs of one program may differ by chance: a band around no difference, from what repeats in them."""
+"""How much two runs of one program can differ by chance: a noise band, estimated from their repetitions."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 from hta_graph.model import Floats, Ids, Ints
 
 ENOUGH_STEPS = 3
-"""So many steps of a side tell their own spread."""
+"""The number of steps of a side from which on their own spread is used."""
 LEAST_OF_STEPS = 0.01
-"""Recordings differ by clocks, placement and neighbours, which no step of a single one shows."""
+"""The least noise: runs differ by clocks, placement and neighbors, which no step of a single run shows."""
 STANDARD_ERRORS = 4.0
 """How wide the band is: of programs with normal noise at most 2% leave it, with 3 steps a side as with 50."""
 NORMAL = 0.6745
 """The median deviation of normal noise, in standard deviations."""
 FEWEST_REPETITIONS = 3
-"""So often does a unit have to occur to tell how it spreads."""
+"""How often a unit must occur for its spread to be estimated."""
 
 
 def band_of_medians(control: Floats, test: Floats) -> Floats:
-    """Return how far two medians lie apart by chance at most, row by row; the columns are repetitions.
+    """Return how far two medians are apart by chance at most, row by row; the columns are repetitions.
 
     The spread of each side is the median of its deviations, without the smallest one, which is that of the median
-    itself; so one step that hangs does not widen it (as in Hill and Holland, 1977: least absolute residuals).
+    itself; so one stalled step does not widen it (as in Hill and Holland, 1977: least absolute residuals).
 
     >>> band_of_medians(np.array([[100, 101, 99, 100, 300]]), np.array([[100, 101, 99]])).round(1).tolist()
     [4.3]
@@ -33,7 +33,7 @@ def band_of_medians(control: Floats, test: Floats) -> Floats:
 
 
 def band_of_spreads(control: tuple[Floats, int], test: tuple[Floats, int]) -> Floats:
-    """Return how far medians lie apart by chance at most, given the spreads of both sides and their repetitions."""
+    """Return how far medians are apart by chance at most, given the spreads of both sides and their repetitions."""
     variances = [spread**2 / count for spread, count in (control, test)]
     band: Floats = STANDARD_ERRORS * np.sqrt(variances[0] + variances[1])
     return band
@@ -56,7 +56,7 @@ def band_of_steps(control_ns: Ints, test_ns: Ints) -> float:
 
 @dataclass(frozen=True)
 class Repetitions:
-    """Units of work that both runs did, matched in order: which unit each is, and how long it took on either side."""
+    """Units of work of both runs, matched in order: the unit of each, and its time on either side."""
 
     unit: Ids | Ints
     control_ns: Ints
@@ -64,12 +64,12 @@ class Repetitions:
 
 
 def noise_of_repetitions(found: Repetitions, window_ns: int) -> tuple[float, int]:
-    """Return the standard deviation of the sum of all repetitions as a share, and how many of them tell it.
+    """Return the standard deviation of the sum of all repetitions as a share, and how many it is estimated from.
 
     Each repetition is compared with the same one of the other run, so that units of one name but of several sizes do
     not count as noise; and with the usual change of its unit, so that a kernel that became slower does not either.
-    Repetitions are taken to be independent: what moves all of them together is not seen. The share is one of their
-    time, or of the window where that is longer.
+    Repetitions are assumed to be independent: what moves all of them together is not visible. The share is one of
+    their time, or of the window where that is longer.
 
     >>> unit, control = np.array([0, 0, 0, 0, 1]), np.array([100, 900, 100, 900, 50])
     >>> noise, count = noise_of_repetitions(Repetitions(unit, control, np.array([121, 1089, 119, 1071, 90])), 2_000)
@@ -84,7 +84,7 @@ def noise_of_repetitions(found: Repetitions, window_ns: int) -> tuple[float, int
     kept = count[unit] >= FEWEST_REPETITIONS
     if not kept.any():
         return 0.0, 0
-    # Of n deviations from their own median one is nothing: n - 1 are left to tell the spread.
+    # Of n deviations from their own median one is 0: n - 1 are left to estimate the spread.
     freedom = (count / np.maximum(count - 1, 1))[unit]
     variance = ((test - control * usual[unit]) ** 2 * freedom)[kept].sum()
     return float(np.sqrt(variance) / max(test[kept].sum(), window_ns)), int(np.count_nonzero(kept))

@@ -1,4 +1,4 @@
-"""diff: what changed between two runs: around them, in length, on the critical path, by call path, by name."""
+"""diff: what changed between two runs: environment, length, critical path, call paths, names."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from analyses import column_types
 from analyses.answer import Answer, records
 from analyses.diff.change_tables import call_path_diff, path_class_diff, path_event_diff, step_table, time_by_name_diff
-from analyses.diff.conclusion import conclusion_lines
+from analyses.diff.conclusion import conclusion_lines, label_without_form
 from analyses.diff.environment import caveats, environment, environment_lines
 from analyses.diff.kernels_in_order import kernel_changes
 from analyses.diff.length_comparison import Comparison, compare
 from analyses.diff.sides import Lengths, Side, side_of_path, side_of_window, sides_of_steps
 from analyses.display.charts import COLOUR, empty_figure, new_figure
+from analyses.messages import diff as messages
 from analyses.scope import Scope
 from analyses.tables import Table
 from analyses.window_report import rows_after_lines
@@ -28,17 +29,17 @@ __all__ = ["TABLES", "TIMES", "answer", "answer_of_comparison", "between_runs", 
 
 
 def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]) -> Answer:
-    """Return what changed between one stretch of a run and one of another.
+    """Return what changed between one window of a run and one of another.
 
     Args:
-        control: the stretch to compare with.
-        test: the stretch that changed.
+        control: the window to compare with.
+        test: the window that changed.
         paths: the critical paths of both.
 
     Returns:
         The tables ``environment``, ``critical_path_by_class``, ``critical_path_by_name``, ``gpu_time_by_call_path``,
         ``kernels_in_order``, ``by_name`` and, where runs are compared by all of their steps, ``steps``; ``diff_ns`` is
-        the test less the control. The notes begin with what differs in the environment and with the conclusion.
+        test minus control. The notes begin with the differences in the environment and with the conclusion.
     """
     sides = [side_of_path(scope, path) for scope, path in zip((control, test), paths, strict=True)]
     return answer_of_comparison(compare(*sides))
@@ -57,7 +58,7 @@ def between_runs(
         control: the run to compare with.
         test: the run that changed.
         windows: a window of control and one of test.
-        data_load: regular expressions of data-loading rows.
+        data_load: regular expressions of data-loading events.
         form: compare steps by their time on the CPU instead of their iterations.
 
     Raises:
@@ -70,7 +71,7 @@ def between_runs(
 
 
 def answer_of_comparison(found: Comparison[Side]) -> Answer:
-    """Return the tables and sentences about a comparison: those of :func:`answer`."""
+    """Return the tables and sentences of a comparison, as :func:`answer` does."""
     control, test = found.control.scope, found.test.scope
     tables = {
         "critical_path_by_class": path_class_diff(found),
@@ -80,13 +81,13 @@ def answer_of_comparison(found: Comparison[Side]) -> Answer:
         "by_name": time_by_name_diff(found),
     }
     around = environment(control, test)
-    besides = caveats(control, test, around)
-    conclusion = conclusion_lines(found, tables["critical_path_by_class"], tables["critical_path_by_name"], besides)
+    limits = caveats(control, test, around)
+    conclusion = conclusion_lines(found, tables["critical_path_by_class"], tables["critical_path_by_name"], limits)
     more = {"steps": step_table(found), "environment": around}
     tables |= {name: frame for name, frame in more.items() if len(frame)}
     keys = {
         "environment": records(around),
-        "caveats": besides,
+        "caveats": limits,
         **comparison_keys(found),
         "steps": {name: _steps_of_side(side) for name, side in found.sides.items()},
     }
@@ -95,7 +96,7 @@ def answer_of_comparison(found: Comparison[Side]) -> Answer:
 
 
 def comparison_keys(found: Comparison[Lengths]) -> dict[str, Any]:
-    """Return what JSON says about the lengths that were compared."""
+    """Return the keys of the compared lengths in JSON."""
     return {
         "measure": found.control.measure,
         "control_ns": found.control.median_ns,
@@ -123,28 +124,26 @@ def _steps_of_side(side: Side) -> list[dict[str, Any]]:
 
 
 def _closing_lines(found: Comparison[Side]) -> list[str]:
-    """Say what a trace lacks, which ranks and windows the tables are about, and what lies behind a window's end."""
+    """Return notes on what a trace lacks, on the compared ranks and windows, and on events after a window's end."""
     lacking = (side.scope.missing() for side in found.sides.values())
     said = [missing for missing in dict.fromkeys(lacking) if missing]
-    ranks = [
-        f"rank {side.graph.rank} of the {name}" for name, side in found.sides.items() if side.graph.rank is not None
-    ]
+    ranks = {name: side.graph.rank for name, side in found.sides.items() if side.graph.rank is not None}
     if ranks:
-        said.append(f"Compared: {' and '.join(ranks)}.")
+        said.append(messages.compared_ranks(ranks))
     if any(len(side.paths) > 1 for side in found.sides.values()):
-        labels = " and ".join(f"{side.path.window.label} of the {name}" for name, side in found.sides.items())
-        said.append(f"Tables are medians over the steps, but for kernels in order: {labels}, the median ones.")
+        labels = {name: label_without_form(side.path.window.label) for name, side in found.sides.items()}
+        said.append(messages.medians_of_steps(labels))
     for name, side in found.sides.items():
-        said += [f"{name}: {line}" for line in rows_after_lines(side.path.window)]
+        said += [messages.of_side(name, line) for line in rows_after_lines(side.path.window)]
     return said
 
 
 def figure(found: Answer) -> Figure:
-    """Draw what the critical path gained and lost, class by class."""
+    """Draw the change of the critical path by class."""
     frame = found.main[found.main["diff_ns"] != 0]
     if frame.empty:
-        return empty_figure("What changed on the critical path", "nothing changed")
-    made = new_figure(title="What changed on the critical path", x="test − control, ms")
+        return empty_figure(messages.FIGURE_TITLE, messages.NOTHING_CHANGED)
+    made = new_figure(title=messages.FIGURE_TITLE, x=messages.FIGURE_AXIS)
     made.add_bar(
         orientation="h",
         y=frame["bound_by"].iloc[::-1],
@@ -159,21 +158,25 @@ def figure(found: Answer) -> Figure:
 TIMES = ["control_ns", "test_ns", "diff_ns"]
 COUNTED = ["control_count", "test_count", *TIMES, "noise_ns"]
 MEANINGS = {
-    "control_count": column_types.integer("How many the control has."),
-    "test_count": column_types.integer("How many the test has."),
-    "change": column_types.one_of(["added", "removed", "replaced", "slower", "faster"], "What changed."),
-    "kernels": column_types.text("The first names; control ⇒ test where they differ."),
-    "times": column_types.integer("How often."),
-    "control_index": column_types.integer("The first such event of the control; null: none.", null=True),
-    "test_index": column_types.integer("The first such event of the test; null: none.", null=True),
-    "side": column_types.one_of(["control", "test"], "The run."),
-    "step": column_types.integer("The number of the profiler step."),
-    "iteration_ns": column_types.ns("From the end of earlier work to that of its own"),
-    "latency_ns": column_types.ns("From its start to the end of its last work"),
-    "outlier": column_types.text("What an unusual step contains; else empty."),
+    "control_count": column_types.integer("Number of occurrences in the control."),
+    "test_count": column_types.integer("Number of occurrences in the test."),
+    "change": column_types.one_of(["added", "removed", "replaced", "slower", "faster"], "Kind of change."),
+    "kernels": column_types.text("Names of the first kernels; control ⇒ test where they differ."),
+    "times": column_types.integer("Number of occurrences."),
+    "control_index": column_types.integer(
+        "Event index of the first occurrence in the control; null if there is none.", null=True
+    ),
+    "test_index": column_types.integer(
+        "Event index of the first occurrence in the test; null if there is none.", null=True
+    ),
+    "side": column_types.one_of(["control", "test"], "Run."),
+    "step": column_types.integer("Number of the profiler step."),
+    "iteration_ns": column_types.ns("Time from the end of the previous step's work to the end of this step's work"),
+    "latency_ns": column_types.ns("Time from the start of the step to the end of its work"),
+    "outlier": column_types.text("What an unusual step contains; otherwise empty."),
     "what": column_types.text("What is compared."),
-    "control": column_types.text("What the control says; null: nothing.", null=True),
-    "test": column_types.text("What the test says; null: nothing.", null=True),
+    "control": column_types.text("Value in the control; null if not recorded.", null=True),
+    "test": column_types.text("Value in the test; null if not recorded.", null=True),
 }
 TABLES = {
     "critical_path_by_class": Table(path_class_diff, ["bound_by", *TIMES, "noise_ns"], MEANINGS),
@@ -186,8 +189,8 @@ TABLES = {
         ["change", "call_path", "kernels", "times", *TIMES, "control_index", "test_index"],
         {
             **MEANINGS,
-            "control_ns": column_types.ns("Their time in the control"),
-            "test_ns": column_types.ns("Their time in the test"),
+            "control_ns": column_types.ns("Time in the control"),
+            "test_ns": column_types.ns("Time in the test"),
         },
     ),
     "by_name": Table(time_by_name_diff, ["name", *COUNTED], MEANINGS),

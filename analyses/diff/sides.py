@@ -1,4 +1,4 @@
-"""One side of a comparison: the steps of a run without the warm-up, or one window that was asked for."""
+"""One side of a comparison: the steps of a run without the warm-up, or one window."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from hta_graph.paths.window_ends import steps_by_number
 from hta_graph.paths.windows import StepLength, Window, WindowForm, WindowQuery, step, step_lengths, whole
 
 Measure = Literal["iteration", "latency", "time on the CPU", "window", "whole trace"]
-"""What of a stretch is compared: from the end of earlier work to that of its own, from its start to that, …"""
+"""Which length of a window is compared; :class:`~hta_graph.paths.windows.StepLength` defines those of steps."""
 
 
 class Lengths:
-    """How long the stretches of a run are, that of a rank or of a job, and which of their lengths is compared.
+    """How long the windows of a run (of a rank or of a job) are, and which of their lengths is compared.
 
-    ``warms_up`` says that a stretch is the first step of its recording.
+    ``warms_up`` marks a window that is the first step of its trace.
     """
 
     measure: Measure
@@ -32,22 +32,22 @@ class Lengths:
 
     @property
     def lengths_ns(self) -> Ints:
-        """How long each stretch is."""
+        """How long each window is."""
         raise NotImplementedError
 
     @property
     def label(self) -> str:
-        """What the stretch is called that stands for the run."""
+        """The label of the window that represents the run."""
         raise NotImplementedError
 
     @property
     def unexplained_ns(self) -> int:
-        """How much of that stretch has no cause."""
+        """How much of that window has no cause."""
         raise NotImplementedError
 
     @property
     def has_steps(self) -> bool:
-        """Whether the recording has steps, compared or not."""
+        """Whether the trace has steps, compared or not."""
         raise NotImplementedError
 
     @property
@@ -57,19 +57,19 @@ class Lengths:
 
     @property
     def usual(self) -> int:
-        """Which stretch stands for the run."""
+        """The place of the window that represents the run."""
         return median_index(self.lengths_ns)
 
 
 def median_index(lengths_ns: Ints) -> int:
-    """Return which length stands for all: the median one, of two the shorter, of equals the earliest."""
+    """Return the place of the median length, of two the shorter, of equals the earliest."""
     lower_median = np.sort(lengths_ns)[(len(lengths_ns) - 1) // 2]
     return int(np.flatnonzero(lengths_ns == lower_median)[0])
 
 
 @dataclass(frozen=True)
 class Side(Lengths):
-    """The stretches of one rank's run, with their critical paths.
+    """The windows of one rank's run, with their critical paths.
 
     ``steps`` lists the run's steps where all of them are compared.
     """
@@ -83,32 +83,32 @@ class Side(Lengths):
 
     @cached_property
     def lengths_ns(self) -> Ints:
-        """How long each stretch is."""
+        """How long each window is."""
         return np.array([path.length_ns for path in self.paths], np.int64)
 
     @property
     def label(self) -> str:
-        """What the stretch is called that stands for the run."""
+        """The label of the window that represents the run."""
         return self.path.window.label
 
     @property
     def unexplained_ns(self) -> int:
-        """How much of that stretch has no cause."""
+        """How much of that window has no cause."""
         return self.path.by_bound_ns["unexplained"]
 
     @property
     def has_steps(self) -> bool:
-        """Whether the recording has steps, compared or not."""
+        """Whether the trace has steps, compared or not."""
         return bool(self.graph.steps())
 
     @property
     def scope(self) -> Scope:
-        """The stretch that stands for the run."""
+        """The window that represents the run."""
         return self.scopes[self.usual]
 
     @property
     def path(self) -> CriticalPath:
-        """The critical path of the stretch that stands for the run."""
+        """The critical path of the window that represents the run."""
         return self.paths[self.usual]
 
 
@@ -130,7 +130,7 @@ def sides_of_steps(
     if form == "cpu" or not any(one.launches_work for own in lengths for one in own):
         measure = "time on the CPU"
     elif any(alone):
-        # The first step of a recording has no end of earlier work to count from: its iteration is a latency.
+        # The first step of a trace has no end of earlier work to count from: its iteration is a latency.
         measure = "latency"
     return [
         _side_of_steps(graph, own, measure, data_load, warms_up=first)
@@ -139,14 +139,14 @@ def sides_of_steps(
 
 
 def is_first_of_recording(graph: DependencyGraph, one: StepLength) -> bool:
-    """Tell whether a step is the first of its recording."""
+    """Return whether a step is the first of its trace."""
     return steps_by_number(graph)[one.number][0] == 0
 
 
 def _side_of_steps(
     graph: DependencyGraph, steps: Sequence[StepLength], measure: Measure, data_load: Sequence[str], *, warms_up: bool
 ) -> Side:
-    """Cut a run into its steps."""
+    """Divide a run into its steps."""
     on_gpu = measure == "iteration" and steps[0].launches_work
     # A step whose work ends before that of an earlier one adds nothing to the run: it has no iteration.
     kept = [one for one in steps if one.iteration_ns or not on_gpu]
@@ -167,19 +167,19 @@ def side_of_window(graph: DependencyGraph, window: WindowQuery, data_load: Seque
 
 
 def side_of_path(scope: Scope, path: CriticalPath) -> Side:
-    """Return a run by one stretch whose path is known."""
+    """Return a run by one window whose path is known."""
     graph, window = path.graph, path.window
     return Side(graph, [scope], [path], measure_of_window(graph, window), is_first_of_several(graph, window))
 
 
 def is_first_of_several(graph: DependencyGraph, window: Window) -> bool:
-    """Tell whether a window is the first of several steps."""
+    """Return whether a window is the first of several steps."""
     steps = graph.steps()
     return window.step is not None and len(steps) > 1 and window.step == steps[0].number
 
 
 def measure_of_window(graph: DependencyGraph, window: Window) -> Measure:
-    """Say which length a window has."""
+    """Return which length of a window is compared."""
     if window.is_whole:
         return "whole trace"
     if not window.is_named:

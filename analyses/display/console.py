@@ -1,18 +1,18 @@
-"""How lines are printed: in colour and cut to fit on a terminal, plain and whole in a pipe or if that is asked for."""
+"""How lines are printed: in color and made to fit on a terminal, plain and whole in a pipe or on request."""
 
 from __future__ import annotations
 
 import io
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TextIO
 
-from analyses.display.stderr import write_lines
-from analyses.display.text_layout import Line, TextTable, blocks_that_fit
+from analyses.display.stderr import terminal_columns, write_lines
+from analyses.display.text_layout import UNITS, FittedTable, Line, TextTable, fitted
 from hta_graph.text.sanitize import sanitize
+from hta_graph.text.wrap import wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
@@ -20,22 +20,19 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-NARROWEST = 60
 ENDLESS = 1_000_000
-"""How wide a line may be that nothing cuts, in characters."""
+"""The width of a line that nothing cuts, in characters."""
 
 
 def print_lines(lines: Sequence[Line], *, wide: bool = False, to: TextIO | None = None) -> None:
     """Print lines, on standard output if nothing else is named; ``wide`` leaves them whole on a terminal too."""
     file = to or sys.stdout
-    on_terminal = file.isatty()
-    # What holds no table needs no colour: a console would take longer to start than the answer.
+    # What holds no table needs no color: a console would take longer to start than the answer.
     texts = [line for line in lines if isinstance(line, str)]
     if len(texts) == len(lines):
-        write_lines(texts, file)
+        write_lines(texts, file, wide=wide)
         return
-    room = max(shutil.get_terminal_size().columns, NARROWEST) if on_terminal and not wide else None
-    file.write(_rendered(lines, room, file))
+    file.write(_rendered(lines, None if wide else terminal_columns(file), file))
 
 
 def text_of(lines: Sequence[Line], room: int | None = None) -> str:
@@ -61,44 +58,69 @@ def _rendered(lines: Sequence[Line], room: int | None, file: TextIO) -> str:
     )
     with console.capture() as captured:
         for line, following in zip(lines, [*lines[1:], ""], strict=True):
-            if isinstance(line, str):
-                # What stands right above a table is its title.
-                style = "bold" if isinstance(following, TextTable) else ""
-                console.print(_coloured(line, console, style), soft_wrap=True)
-            else:
+            if isinstance(line, TextTable):
                 _print_table(console, line, room)
+            else:
+                # A line right above a table is its title.
+                _print_text(console, line, room, "bold" if isinstance(following, TextTable) else "")
     return "".join(f"{line.rstrip()}\n" for line in captured.get().split("\n")[:-1])
 
 
+def _print_text(console: Console, line: str, room: int | None, style: str = "") -> None:
+    """Print a line of prose, on a terminal wrapped at words."""
+    text = sanitize(line)
+    for part in [text] if room is None else wrapped(text, room):
+        console.print(_coloured(part, console, style), soft_wrap=True)
+
+
 def _print_table(console: Console, table: TextTable, room: int | None) -> None:
-    """Print a table, in several blocks if it is too wide."""
-    for number, block in enumerate([table] if room is None else blocks_that_fit(table, room)):
-        if number:
-            console.print()
-        console.print(_rich_table(console, block, is_cut=room is not None))
+    """Print a table, above it its caption, and below it which rows and columns it leaves out."""
+    if table.caption:
+        _print_text(console, f"  {table.caption}", room)
+    found = FittedTable(table, ()) if room is None else fitted(table, room)
+    console.print(_rich_table(console, found))
+    more = [table.more] if table.more else []
+    more += [f"more columns with --wide: {', '.join(found.left_out)}"] if found.left_out else []
+    if more:
+        _print_text(console, f"  … {'; '.join(more)}", room)
 
 
-def _rich_table(console: Console, block: TextTable, *, is_cut: bool) -> Table:
+def _rich_table(console: Console, found: FittedTable) -> Table:
     """Make rich's table of one of ours: headings word under word, numbers on the right."""
     from rich.table import Table
 
-    made = Table(box=None, padding=(0, 0, 0, 2), show_header=bool(block.header), header_style="bold")
-    for at in range(len(block.rows[0])):
-        heading = "\n".join(map(sanitize, block.header[at].split())) if block.header else ""
-        # Letters that are two columns wide are not known to whoever cut the texts: no text takes more than its share.
-        widest = max(len(cell) for cell in [*heading.split("\n"), *(row[at] for row in block.rows)]) if is_cut else None
-        justify: JustifyMethod = "left" if at in block.texts else "right"
-        made.add_column(heading, justify=justify, no_wrap=at not in block.words, max_width=widest)
-    for row in block.rows:
-        made.add_row(*(_coloured(cell, console) for cell in row))
+    table = found.table
+    made = Table(box=None, padding=(0, 0, 0, 2), show_header=bool(table.header), header_style="bold")
+    for at in range(len(table.rows[0])):
+        size = found.widths[at] if found.widths else max(len(row[at]) for row in table.rows)
+        heading = _heading(sanitize(table.header[at]), size) if table.header else ""
+        justify: JustifyMethod = "left" if at in table.texts else "right"
+        # Texts were cut by their number of letters, some of which are two columns wide: none takes more than its share.
+        widest = found.widths[at] if found.widths else None
+        made.add_column(heading, justify=justify, no_wrap=True, max_width=widest)
+    for row in table.rows:
+        cells = (
+            "\n".join(wrapped(cell, found.widths[at], hanging=0)) if found.widths and at in table.words else cell
+            for at, cell in enumerate(map(sanitize, row))
+        )
+        made.add_row(*(_coloured(cell, console) for cell in cells))
     return made
 
 
+def _heading(heading: str, size: int) -> str:
+    """Break a heading into lines that are no longer than its column, or than its longest word; the unit is the last."""
+    words, _, unit = heading.rpartition(" ")
+    if unit not in UNITS or not words:
+        words, unit = heading, ""
+    lines = wrapped(words, max([size, *map(len, words.split())]), hanging=0)
+    return "\n".join([*lines, unit] if unit else lines)
+
+
 def _coloured(text: str, console: Console, style: str = "") -> Text:
-    """Return a printable text with classes in their colours; an object, so that nothing in it is read as markup."""
+    """Return a sanitized text with classes in their colors, as an object: nothing in it is markup."""
     from rich.text import Text
 
-    made = Text(sanitize(text), style, overflow="ellipsis")
+    made = Text(text, style, overflow="ellipsis")
     if console.color_system:
         colours = _colours_of_classes()
         # A key is itself wherever it stands, short words only where they fill a cell.

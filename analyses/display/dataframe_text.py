@@ -1,18 +1,19 @@
-"""DataFrames for people: times in ms, shares in percent, headings in words, long texts last.
+"""DataFrames for people: times in ms, shares in percent, labels instead of keys, long texts last.
 
-Of many ranks a terminal gets the worst ones, then what is typical of all.
+A column with one value in all rows is part of the title. Of many ranks a terminal gets the worst ones, then what is
+typical of all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from analyses.display.labels import SHORT
-from analyses.display.text_layout import SHORT_TEXT, Line, TextTable, percent
+from analyses.display.text_layout import SHORT_TEXT, UNITS, Line, TextTable, percent
 from hta_graph.text.formatting import milliseconds
 from hta_graph.text.sanitize import one_line
 from hta_graph.text.shorten import short_names
@@ -25,20 +26,22 @@ ARROW = " → "
 NAMES = ("kernel", "name", "operator", "kernel_sequence", "kernels", "next")
 """Names of events are short on terminals and pages; files get them in full. The first one names a row."""
 KEYS = ("cause", "bound_by", "class")
-"""Columns of keys, which have their words beside them."""
+"""Columns of keys, which are printed as their labels."""
 SHARED = ("rank", "scope")
-UNGROUPED = ("rank", "step", "number", "correlation", "external_id", "last_rank", "late_rank")
+UNGROUPED = ("rank", "step", "number", "correlation", "external_id", "last_rank", "late_rank", "worst_rank", "group")
 UNGROUPED_ENDINGS = ("_index", "_id", "_step", "_rank")
 """Numbers that name something are printed without separators."""
-HEADINGS = {"time_mean_length": "mean_length_over_time", "mfu_share": "MFU_share"}
-"""Columns whose own words are read as something else."""
+MEASURED = ("_ns", "_share", "_gbps", "_tflops")
+LONGEST_SHARED = 40
+"""A text that all rows share is in the title, if it is not longer."""
 
 
 @dataclass(frozen=True)
 class Display:
     """A table as text: headings, cells, which columns are text, what all rows share, how many rows were left out.
 
-    ``whole`` are the cells with names in full.
+    ``shared`` are the rank and the window of all rows, ``same`` what else all rows have in common. ``whole`` are the
+    cells with names in full.
     """
 
     headings: list[str]
@@ -48,14 +51,15 @@ class Display:
     left_out: int
     columns: list[str]
     whole: list[list[str]]
+    same: Sequence[str] = ()
 
 
 def display(frame: pd.DataFrame, limit: int) -> Display:
-    """Return the first rows of a table as text, with short names and words beside keys.
+    """Return the first rows of a table as text, with short names, and labels instead of keys.
 
-    The longest texts come last, a rank and a scope that all rows share stand apart.
+    The longest texts come last; a rank and a scope that all rows share are apart.
     """
-    shown = _uncut_display(frame, limit)
+    shown = _uncut_display(frame, limit, compact=False)
     columns = [
         short_names(column) if name in NAMES and at in shown.texts else column
         for at, (name, column) in enumerate(zip(shown.columns, _columns_of(shown.cells), strict=False))
@@ -68,22 +72,39 @@ def _columns_of(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     return list(map(list, zip(*rows, strict=True)))
 
 
-def _uncut_display(frame: pd.DataFrame, limit: int) -> Display:
-    """Return the first rows of a table as text, nothing of which is cut."""
-    # A rank and a scope that all rows share stand in the title, which saves two columns.
+def _uncut_display(frame: pd.DataFrame, limit: int, *, compact: bool) -> Display:
+    """Return the first rows of a table as text, nothing of which is cut; if compact, nothing in it repeats."""
+    # A rank and a scope that all rows share are in the title, which saves two columns.
     common = [name for name in SHARED if name in frame and len(frame) and (frame[name] == frame[name].iloc[0]).all()]
     shared = ", ".join(f"rank {frame[name].iloc[0]}" if name == "rank" else str(frame[name].iloc[0]) for name in common)
     frame = frame.drop(columns=common)
+    same: list[str] = []
+    if compact:
+        frame, same = _without_constants(_without_zero_rows(frame))
+        # Two rows more take about as much room as the line that would name them.
+        limit = len(frame) if len(frame) <= limit + 2 else limit
     # A column of which nothing is known in any row would only take room.
-    known = frame.iloc[:limit].dropna(axis=1, how="all")
-    shown = _with_labels(known.iloc[:, _long_text_last(known)])
+    shown = frame.iloc[:limit]
+    shown = shown.loc[:, [not shown[name].isin([""]).where(shown[name].notna(), other=True).all() for name in shown]]
+    shown = shown.iloc[:, _long_text_last(shown)]
     names = list(map(str, shown.columns))
     cells = [
         [_cell_text(name, value) for name, value in zip(names, row, strict=True)]
         for row in shown.itertuples(index=False, name=None)
     ]
     texts = [at for at, name in enumerate(shown.columns) if not _is_number(shown[name])]
-    return Display(list(map(_heading_of, names)), cells, texts, shared, len(frame) - len(shown), names, cells)
+    headings = [_short_heading(name) if compact else heading_of(name) for name in names]
+    return Display(headings, cells, texts, shared, len(frame) - len(shown), names, cells, same)
+
+
+def _without_zero_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """Leave out classes and causes all of whose amounts are zero, unless all are."""
+    amounts = frame.select_dtypes("number")
+    amounts = amounts[[name for name in amounts if not _is_name_column(str(name))]]
+    if not len(amounts.columns) or not set(KEYS) & set(frame):
+        return frame
+    rows = np.flatnonzero(amounts.fillna(0).to_numpy().any(axis=1))
+    return frame.iloc[rows] if len(rows) else frame
 
 
 def _with_labels(frame: pd.DataFrame) -> pd.DataFrame:
@@ -92,28 +113,93 @@ def _with_labels(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{name: frame[name].map(lambda key: SHORT.get(key, key)) for name in keys})
 
 
-def table_lines(title: str, frame: pd.DataFrame, limit: int) -> list[Line]:
-    """Return the first rows of a table for whoever prints it: a title, the whole cells, how many rows are left out."""
-    shown = _uncut_display(frame, limit)
+def _without_constants(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Leave out the columns that have one value in all rows; return also these values, to print them once.
+
+    Times and shares that are equal by chance stay, unless they are zero.
+    """
+    if len(frame) < 2:
+        return frame, []
+    known = frame.loc[:, frame.notna().all()]
+    found = {str(name): known[name].iloc[0] for name in known if (known[name] == known[name].iloc[0]).all()}
+    same = {name: value for name, value in found.items() if not value or not name.endswith(MEASURED)}
+    said = {name: _value_text(name, value) for name, value in same.items()}
+    said = {name: text for name, text in said.items() if len(text) <= LONGEST_SHARED}
+    if len(said) == len(frame.columns):
+        return frame, []
+    # A share of zero time is zero.
+    told = [text for name, text in said.items() if text and _time_of_share(name) not in said]
+    return frame.drop(columns=list(said)), told
+
+
+def _time_of_share(name: str) -> str:
+    """Return the column of times that a column of shares is about.
+
+    >>> _time_of_share("idle_share"), _time_of_share("idle_ns")
+    ('idle_ns', '')
+    """
+    return f"{name.removesuffix('_share')}_ns" if name.endswith("_share") else ""
+
+
+def _value_text(name: str, value: Any) -> str:
+    """Return a value with its heading and its unit.
+
+    >>> _value_text("shared_ns", 0), _value_text("group", "tp"), _value_text("stream", "stream 0:1:7")
+    ('shared 0 ms', 'group tp', 'stream 0:1:7')
+    """
+    words, _, unit = heading_of(name).rpartition(" ")
+    cell = _cell_text(name, value)
+    if not cell or cell.startswith(f"{heading_of(name)} "):
+        return cell
+    if unit == "%":
+        return f"{words} {cell}%"
+    if unit in UNITS:
+        return f"{words} {0 if not value else cell} {unit}"
+    return f"{heading_of(name)} {cell}"
+
+
+def table_lines(
+    title: str, frame: pd.DataFrame, limit: int, *, order: Sequence[str] = (), share_of: Mapping[str, str] | None = None
+) -> list[Line]:
+    """Return the first rows of a table for a terminal: a title, the whole cells, how many rows are left out.
+
+    ``order`` are the columns that matter, the most important first: where there is no room for all, a terminal shows as
+    many of these as fit. ``share_of`` says of what the percentages in some columns are.
+    """
+    shown = _uncut_display(frame, limit, compact=True)
     names = [at for at in shown.texts if shown.columns[at] in NAMES]
-    keys = [shown.columns.index(name) for name in _key_columns(frame) if name in shown.columns]
-    made = TextTable(shown.headings, shown.cells, shown.texts, names, keys=keys or [0])
-    more = "row" if shown.left_out == 1 else "rows"
-    rest = [f"  … and {shown.left_out:,} more {more}; --json writes all"] if shown.left_out else []
-    return [f"{title}: {shown.shared}" if shown.shared else title, made, *rest]
+    first = [name for name in dict.fromkeys([*SHARED, *order]) if name in shown.columns] if order else []
+    first = first or list(dict.fromkeys([*_key_columns(frame, shown.columns), *shown.columns]))
+    more = f"{shown.left_out:,} more {'row' if shown.left_out == 1 else 'rows'} with --all" if shown.left_out else ""
+    places = [shown.columns.index(name) for name in first]
+    said = _bases_of_shares({name: what for name, what in (share_of or {}).items() if name in shown.columns})
+    said += [f"every row: {', '.join(shown.same)}"] if shown.same else []
+    made = TextTable(shown.headings, shown.cells, shown.texts, names, order=places, caption="; ".join(said), more=more)
+    return [f"{title}: {shown.shared}" if shown.shared else title, made]
 
 
-def _key_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the columns that name a row, the first ones first: rank and scope, leading texts, a name, an index."""
+def _bases_of_shares(share_of: Mapping[str, str]) -> list[str]:
+    """Say of what percentages are: once, if all are of the same.
+
+    >>> _bases_of_shares({"idle_share": "the window"}), _bases_of_shares({"idle_share": "a", "last_share": "b"})
+    (['% of the window'], ['idle % of a', 'last % of b'])
+    """
+    every = set(share_of.values())
+    if len(every) == 1:
+        return [f"% of {what}" for what in every]
+    return [f"{_short_heading(name)} of {what}" for name, what in share_of.items()]
+
+
+def _key_columns(frame: pd.DataFrame, shown: Sequence[str]) -> list[str]:
+    """Return the columns that name a row, the first ones first: rank and scope, leading texts, a name."""
     columns = list(map(str, frame.columns))
     numbers = next((at for at, name in enumerate(columns) if name not in SHARED and _is_number(frame[name])), None)
     named = [name for name in NAMES if name in columns and not _is_number(frame[name])][:1]
-    index = [name for name in columns if name == "event_index"]
-    return list(dict.fromkeys([*columns[:numbers], *named, *index]))
+    return [name for name in dict.fromkeys([*columns[:numbers], *named]) if name in shown]
 
 
 def _is_number(column: pd.Series[Any]) -> bool:
-    """Tell a column of numbers from one of texts."""
+    """Return whether a column holds numbers, not texts."""
     return column.dtype.kind in "iufb"
 
 
@@ -127,17 +213,42 @@ def _long_text_last(frame: pd.DataFrame) -> list[int]:
     return [*(at for at in range(frame.shape[1]) if at != longest), longest]
 
 
-def _heading_of(name: str) -> str:
-    """Name a column in words and with its unit.
+HEADINGS = {
+    "time_mean_length": "mean over time",
+    "mfu_share": "MFU %",
+    "kernel_sequence": "kernels in order",
+}
+"""Columns whose own words read as something else."""
+TOO_LONG = {"communication": "comm"}
+"""Words that are shortened in the headings of a terminal."""
+WORDS = {"cpu": "CPU", "gpu": "GPU", "control": "before", "test": "after"}
 
-    >>> _heading_of("cpu_ns"), _heading_of("idle_share"), _heading_of("control_count")
-    ('CPU ms', 'idle %', 'control count')
+
+def _short_heading(name: str) -> str:
+    """Return the heading of a column on a terminal.
+
+    >>> _short_heading("exposed_communication_ns")
+    'exposed comm ms'
     """
-    name = HEADINGS.get(name, name)
+    return " ".join(TOO_LONG.get(word, word) for word in heading_of(name).split())
+
+
+VALUES: Mapping[str, Mapping[str, str]] = {**dict.fromkeys(KEYS, SHORT), "side": WORDS}
+"""Columns whose values are printed in other words."""
+
+
+def heading_of(name: str) -> str:
+    """Return the heading of a column, with its unit.
+
+    >>> heading_of("cpu_ns"), heading_of("idle_share"), heading_of("control_count")
+    ('CPU ms', 'idle %', 'before count')
+    """
+    if name in HEADINGS:
+        return HEADINGS[name]
     for ending, unit in (("_ns", "_ms"), ("_share", "_%"), ("_gbps", "_GB/s"), ("_tflops", "_TFLOP/s")):
         if name.endswith(ending):
             name = name.removesuffix(ending) + unit
-    return " ".join(word.upper() if word in ("cpu", "gpu") else word for word in name.split("_"))
+    return " ".join(WORDS.get(word, word) for word in name.split("_"))
 
 
 def _cell_text(name: str, value: Any) -> str:
@@ -155,11 +266,13 @@ def _cell_text(name: str, value: Any) -> str:
     # Of a column with missing values the integers are NumPy's; a truth is no amount.
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and not _is_name_column(name):
         return f"{value:,}"
-    return one_line(str(value))
+    if name == "part":
+        return str(value).replace("_", " ")
+    return one_line(VALUES[name].get(value, str(value)) if name in VALUES else str(value))
 
 
 def _is_name_column(column: str) -> bool:
-    """Tell a column of identities from one of amounts.
+    """Return whether the numbers of a column name something, and are no amounts.
 
     >>> _is_name_column("peak_event_index"), _is_name_column("bytes")
     (True, False)
@@ -168,24 +281,24 @@ def _is_name_column(column: str) -> bool:
 
 
 def _is_missing(value: Any) -> bool:
-    """Tell pandas' several kinds of nothing from values."""
+    """Return whether a value is missing, in any of the ways of pandas."""
     import pandas as pd
 
     return value is None or value is pd.NA or (isinstance(value, float) and value != value)
 
 
 MANY_RANKS = 32
-"""Of more ranks than this nobody reads one line each."""
+"""With more ranks than this, a table shows the worst and the typical ones."""
 RANKS_LISTED = 10
 TYPICAL = {"median": 50, "p95": 95}
 """What stands for all ranks: what half, and 95%, of them do not exceed."""
 
 
 def worst_and_typical(frame: pd.DataFrame, by: str) -> tuple[pd.DataFrame, int]:
-    """Return the rows of the worst ranks, then what is typical, and how many ranks are not among them.
+    """Return the rows of the worst ranks, then the typical values, and the number of ranks not listed.
 
-    Each stretch has its own, where the table tells of several. What is typical is told column by column: values that
-    occurred, nothing is interpolated.
+    Each window has its own rows. Typical values are chosen column by column: all of them occurred, none is
+    interpolated.
 
     >>> import pandas as pd
     >>> of_ranks = pd.DataFrame({"rank": range(40), "scope": "step 1", "wait_ns": range(40)})
@@ -223,6 +336,6 @@ def more_ranks(hidden: int) -> list[str]:
     """Say how many ranks are not listed, and where they are.
 
     >>> more_ranks(1014), more_ranks(0)
-    (['  and 1,014 ranks more; --json FILE lists all'], [])
+    (['  … 1,014 more ranks; --json FILE lists all'], [])
     """
-    return [f"  and {hidden:,} ranks more; --json FILE lists all"] if hidden else []
+    return [f"  … {hidden:,} more ranks; --json FILE lists all"] if hidden else []

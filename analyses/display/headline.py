@@ -80,17 +80,3 @@ def rows_at_outlier(frame: pd.DataFrame, found: Outlier) -> pd.DataFrame:
 def sums_per_scope(frame: pd.DataFrame) -> pd.DataFrame:
     """Add up the numbers of each rank and scope."""
     return frame.groupby(SCOPE, sort=False).sum(numeric_only=True).reset_index()
-
-
-def sequence_headline(frame: pd.DataFrame) -> list[str]:
-    """Name the operator and kernel sequence with the most GPU time, and where that is.
-
-    Args:
-        frame: rank, scope, operator, kernel_sequence, kernels, count, gpu_ns.
-    """
-    found = largest_item(frame, ["operator", "kernel_sequence"], "gpu_ns")
-    if found is None:
-        return []
-    item = f"{quoted(found['operator'])} ({counted(found['kernels'], 'activity', 'activities')}){found.where}"
-    times = f"{brief_duration(found['gpu_ns'])} in {counted(found['count'], 'occurrence')}{found.typical}"
-    return [f"most GPU time: {item}, {times}"]

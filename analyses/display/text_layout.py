@@ -1,8 +1,8 @@
-"""Lines of text and tables, and how a table fits a terminal: short names, cut texts, blocks of columns."""
+"""Lines of text and tables, and how they fit a terminal: words wrap, names are cut, numbers never are."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hta_graph.text import formatting
@@ -12,15 +12,17 @@ from hta_graph.text.shorten import short_names, shorten_distinct
 
 @dataclass(frozen=True)
 class TextTable:
-    """Rows of cells under headings, all of them whole: a terminal cuts what does not fit.
+    """Rows of cells under headings, all of them whole: a terminal shortens what does not fit.
 
     Attributes:
         header: the headings; empty where there are none.
         rows: as many cells each.
-        texts: the columns that stand on the left and may be cut in the middle; others are numbers.
+        texts: the columns that are aligned left and can be cut in the middle; others are numbers.
         names: those of them that hold names of kernels, operators and frames, which a terminal shows short.
         words: those of them that hold words of our own, which are wrapped instead of cut.
-        keys: the columns that say what a row is about, the telling ones first.
+        order: the columns that matter, the most important first: a terminal without room for all shows only these.
+        caption: what holds for all rows, a line above the headings.
+        more: what the table leaves out, a line below it.
     """
 
     header: Sequence[str]
@@ -28,7 +30,9 @@ class TextTable:
     texts: Sequence[int] = ()
     names: Sequence[int] = ()
     words: Sequence[int] = ()
-    keys: Sequence[int] = ()
+    order: Sequence[int] = ()
+    caption: str = ""
+    more: str = ""
 
 
 Line = str | TextTable
@@ -41,14 +45,27 @@ def table(
     left: Sequence[int] = (),
     names: Sequence[int] = (),
     words: Sequence[int] = (),
+    order: Sequence[int] = (),
 ) -> list[Line]:
     r"""Return a table as one of the lines of an answer, none if it has no rows; its texts are put on one line each.
 
-    >>> table([["1", "a\nb"]], left=[1])
-    [TextTable(header=(), rows=[['1', 'a b']], texts=[1], names=(), words=(), keys=[0])]
+    Columns without any text are left out.
+
+    >>> [made] = table([["1", "a\nb", ""]], ["count", "what", "note"], left=[1, 2])
+    >>> made.header, made.rows, made.texts
+    (['count', 'what'], [['1', 'a b']], [1])
     """
-    clean = [[one_line(cell) if at in left else cell for at, cell in enumerate(row)] for row in rows]
-    return [TextTable(header, clean, left, names, words, keys=[0])] if clean else []
+    kept = [at for at, column in enumerate(zip(*rows, strict=True)) if any(column)]
+    clean = [[one_line(row[at]) if at in left else row[at] for at in kept] for row in rows]
+    places = {at: place for place, at in enumerate(kept)}
+
+    def moved(columns: Sequence[int]) -> list[int]:
+        return [places[at] for at in columns if at in places]
+
+    made = TextTable(
+        [header[at] for at in kept] if header else (), clean, moved(left), moved(names), moved(words), moved(order)
+    )
+    return [made] if kept else []
 
 
 def duration_text(ns: int) -> str:
@@ -79,29 +96,52 @@ def clipped(text: str, size: int) -> str:
     return line if len(line) <= size else line[: max(size - 1, 0)] + "…"
 
 
-SHORT_TEXT, SHORT_KEY = 24, 32
-"""Texts up to this length are never cut, nor are longer ones that name a row."""
-NARROW = 16
-"""Words are wrapped where they have no more room than this."""
+UNITS = ("ms", "%", "GB/s", "TFLOP/s")
+"""The units that end headings."""
+SHORT_TEXT = 24
+"""Texts up to this length are short."""
+LEAST_TEXT, LEAST_MAIN, GOOD_MAIN = 22, 28, 40
+"""How narrow texts can be; of those that say what a row is about, which columns that matter less give way to."""
+NARROW, LONGEST_WORD = 16, 24
+"""The least and the most room that a column of words needs, in which they wrap."""
 LONGEST_NAME = 60
-"""A name that is not longer may stand in full where its short one is another's too."""
+"""A name that is not longer can be printed in full where its short one is another's too."""
 COLUMN_GAP = 2
 """Spaces in front of each column."""
 
 
-def blocks_that_fit(table: TextTable, room: int) -> list[TextTable]:
-    """Divide a table into blocks that are no wider than a terminal; each repeats the columns that name its rows."""
+@dataclass(frozen=True)
+class FittedTable:
+    """A table that is no wider than a terminal: the width of each column, and the headings of those left out."""
+
+    table: TextTable
+    widths: Sequence[int]
+    left_out: Sequence[str] = ()
+
+
+def fitted(table: TextTable, room: int) -> FittedTable:
+    """Take the columns of a table that fit a terminal, the most important ones first; a row alone is turned upright."""
     short = _with_short_names(table)
-    sizes = _column_sizes(short)
-    # A long text may be cut, so that it needs no more than a short one.
-    keys = sorted(_key_columns(short))
-    needed = [SHORT_KEY if at in keys else NARROW if at in table.words else SHORT_TEXT for at in range(len(sizes))]
-    least = [min(size, needed[at]) if at in table.texts else size for at, size in enumerate(sizes)]
-    rest = [at for at in range(len(sizes)) if at not in keys]
-    if sum(least) + COLUMN_GAP * len(least) <= room or not rest:
-        return [_cut_to_fit(short, range(len(sizes)), least, room)]
-    left = room - sum(least[at] + COLUMN_GAP for at in keys)
-    return [_cut_to_fit(short, sorted([*keys, *part]), least, room) for part in _packed_evenly(rest, least, left)]
+    sizes, order = _column_sizes(short), _by_importance(short)
+    least = [_least_width(short, at, size, order) for at, size in enumerate(sizes)]
+    good = [_least_width(short, at, size, order, GOOD_MAIN) for at, size in enumerate(sizes)]
+    chosen, left = list(range(len(sizes))), room
+    if sum(good) + COLUMN_GAP * len(good) > room:
+        chosen = []
+        for at in order:
+            if least[at] + COLUMN_GAP <= left:
+                chosen.append(at)
+                left -= least[at] + COLUMN_GAP
+    if len(short.rows) == 1 and len(chosen) < len(sizes) and short.header:
+        return fitted(_upright(short), room)
+    names = [short.header[at] for at in range(len(sizes)) if at not in chosen] if short.header else []
+    return _cut_to_fit(short, sorted(chosen), least, room, names)
+
+
+def _upright(table: TextTable) -> TextTable:
+    """Turn the only row of a table into a line for each column."""
+    rows = list(zip(table.header, table.rows[0], strict=True))
+    return replace(table, header=(), rows=rows, texts=[0, 1], names=(), words=[0], order=())
 
 
 def _with_short_names(table: TextTable) -> TextTable:
@@ -114,60 +154,55 @@ def _with_short_names(table: TextTable) -> TextTable:
 
 def _column_sizes(table: TextTable) -> list[int]:
     """Return how wide each column is: its widest cell or word of its heading."""
-    words = [max(map(len, heading.split()), default=0) for heading in table.header] or [0] * len(table.rows[0])
+    words = [_longest_word([heading]) for heading in table.header] or [0] * len(table.rows[0])
     return [max(word, *map(len, column)) for word, column in zip(words, zip(*table.rows, strict=True), strict=True)]
 
 
-def _key_columns(table: TextTable) -> Sequence[int]:
-    """Return as many of the columns that name rows as tell these apart."""
-    for count in range(1, len(table.keys)):
-        if len({tuple(row[at] for at in table.keys[:count]) for row in table.rows}) == len(table.rows):
-            return table.keys[:count]
-    return table.keys
+def _longest_word(texts: Iterable[str]) -> int:
+    return max((len(word) for text in texts for word in text.split()), default=0)
 
 
-def _cut_to_fit(table: TextTable, columns: Sequence[int], least: Sequence[int], room: int) -> TextTable:
+def _by_importance(table: TextTable) -> Sequence[int]:
+    """Return the columns that matter, the most important ones first: without an order the first one, then names."""
+    return table.order or list(dict.fromkeys([0, *table.names, *range(len(table.rows[0]))]))
+
+
+def _least_width(table: TextTable, at: int, size: int, order: Sequence[int], main: int = LEAST_MAIN) -> int:
+    """Return how narrow a column can be: numbers are whole."""
+    if at not in table.texts:
+        return size
+    heading = _longest_word([table.header[at]]) if table.header else 0
+    if at in table.words:
+        longest = _longest_word([row[at] for row in table.rows])
+        return max(min(size, max(NARROW, min(longest, LONGEST_WORD))), heading)
+    says_what = [next((other for other in order if other in of), -1) for of in (table.texts, table.names)]
+    return max(min(size, main if at in says_what else LEAST_TEXT), heading)
+
+
+def _cut_to_fit(
+    table: TextTable, columns: Sequence[int], least: Sequence[int], room: int, left_out: Sequence[str]
+) -> FittedTable:
     """Take some columns of a table, whose texts share what numbers leave of the room."""
     sizes = _column_sizes(table)
     texts = sorted((at for at in columns if at in table.texts), key=sizes.__getitem__)
+    widths = {at: sizes[at] for at in columns}
     left = room - sum(sizes[at] for at in columns if at not in texts) - COLUMN_GAP * len(columns)
     cells = {at: [row[at] for row in table.rows] for at in columns}
-    # The shortest first: what it leaves of its share goes to the longer ones.
+    # The shortest first: what it leaves of its share goes to the longer ones, each of which keeps its least.
     for number, at in enumerate(texts):
-        share = max(left // (len(texts) - number), least[at])
-        if sizes[at] > share and at not in table.words:
-            cells[at] = shorten_distinct(cells[at], share)
-        left -= min(sizes[at], share)
+        spare = left - sum(least[other] for other in texts[number:])
+        widths[at] = min(sizes[at], least[at] + spare // (len(texts) - number))
+        if sizes[at] > widths[at] and at not in table.words:
+            cells[at] = shorten_distinct(cells[at], widths[at])
+        left -= widths[at]
     places = {at: place for place, at in enumerate(columns)}
-    return TextTable(
-        [table.header[at] for at in columns] if table.header else (),
-        list(zip(*cells.values(), strict=True)),
+    made = replace(
+        table,
+        header=[table.header[at] for at in columns] if table.header else (),
+        rows=list(zip(*cells.values(), strict=True)),
         texts=[places[at] for at in texts],
         words=[places[at] for at in texts if at in table.words],
+        names=(),
+        order=(),
     )
-
-
-def _packed_evenly(columns: Sequence[int], sizes: Sequence[int], room: int) -> list[list[int]]:
-    """Pack columns into as few blocks as possible, about equally wide.
-
-    >>> _packed_evenly([0, 1, 2, 3], [8, 8, 8, 8], 30)
-    [[0, 1], [2, 3]]
-    """
-    widest = max(sizes[at] for at in columns) + COLUMN_GAP
-    fewest = len(_packed_in_turn(columns, sizes, room))
-    # The smallest width that needs no more blocks than the whole terminal does makes them about equal.
-    return next(
-        found
-        for limit in range(widest, max(room, widest) + 1)
-        if len(found := _packed_in_turn(columns, sizes, limit)) <= fewest
-    )
-
-
-def _packed_in_turn(columns: Sequence[int], sizes: Sequence[int], room: int) -> list[list[int]]:
-    """Fill one block after the other."""
-    blocks: list[list[int]] = [[]]
-    for at in columns:
-        if blocks[-1] and sum(sizes[other] + COLUMN_GAP for other in [*blocks[-1], at]) > room:
-            blocks.append([])
-        blocks[-1].append(at)
-    return blocks
+    return FittedTable(made, [widths[at] for at in columns], left_out)

@@ -1,4 +1,4 @@
-"""HTA's tables of where the time goes: GPU time, overlap, kernels, idle time, annotations, stragglers."""
+"""HTA's tables of GPU time, overlap, kernels, idle time, annotations and stragglers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STATISTICS = ("count", "mean", "std", "min", "25%", "50%", "75%", "max")
 
 
 def describe(values: np.ndarray[Any, Any]) -> list[float]:
-    """Return what pandas' ``describe`` does of at least one value: sample deviation, interpolated quartiles.
+    """Return the statistics of pandas' ``describe`` for at least one value: sample deviation, interpolated quartiles.
 
     >>> describe(np.array([3, 1, 2, 2]))
     [4.0, 2.0, 0.816496580927726, 1.0, 1.75, 2.0, 2.25, 3.0]
@@ -64,7 +64,7 @@ def describe_groups(
     Args:
         groups: keys and values of each group; those without values are left out.
         names: the names of the keys.
-        column: the name of what is described, above the statistics.
+        column: the name of the values, above the statistics.
     """
     filled = [(key, describe(values)) for key, values in groups if len(values)]
     if not filled:
@@ -75,7 +75,7 @@ def describe_groups(
 
 @cache
 def _summary_columns(column: str) -> pd.MultiIndex:
-    """Return the headings of a summary: making them is half the time of a small one."""
+    """Return the headings of a summary, cached: making them is half the time of a small one."""
     return pd.MultiIndex.from_product([[column], STATISTICS])
 
 
@@ -111,7 +111,7 @@ def hta_kernel_breakdown(
     *,
     by_quantile: bool = False,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the frames of ``TraceAnalysis.get_gpu_kernel_breakdown``; ``by_quantile`` chooses names by HTA's rule."""
+    """Return the frames of ``TraceAnalysis.get_gpu_kernel_breakdown``; ``by_quantile`` selects names by HTA's rule."""
     exact = kernel_types(scopes, memory_kernels=include_memory_kernels)
     limits = (duration_ratio, num_kernels)
     frame = kernel_statistics(scopes, limits, memory_kernels=include_memory_kernels, by_quantile=by_quantile)
@@ -150,7 +150,7 @@ def hta_idle_time(
 
 
 class CauseIntervals(NamedTuple):
-    """The intervals of one cause on one stream, whose own rank's rows are counted from 0."""
+    """The intervals of one cause on one stream; ``place`` counts the rows of a rank from 0."""
 
     place: int
     rank: int
@@ -226,7 +226,7 @@ def hta_gpu_kernels_with_user_annotations(
 ) -> pd.DataFrame | None:
     """Return the frame of ``TraceAnalysis.get_gpu_kernels_with_user_annotations``.
 
-    ``frames`` returns :func:`hta_trace_frames` of the run, if that is at hand; called only where there is a copy.
+    ``frames`` returns :func:`hta_trace_frames` of the run, if available; called only where there is a copy.
     """
     if not len(annotation_rows(scope, on_gpu=True)):
         return None
@@ -267,7 +267,7 @@ def hta_gpu_user_annotation_breakdown(
     kind = EventKind.GPU_ANNOTATION if use_gpu_annotation else EventKind.ANNOTATION
     allowed, limits = allowlist_patterns or (), (duration_ratio, num_kernels)
     rows = [row for scope in scopes for row in _rows_of_rank(scope, limits, allowed, on_gpu=use_gpu_annotation)]
-    # An empty table says that the window has none; None, as in HTA, that the trace has none.
+    # An empty table: none in the window; None, as in HTA: none in the trace.
     if not rows and not any((scope.graph.event_table.kind == kind).any() for scope in scopes):
         return None
     return pd.DataFrame(rows, columns=_breakdown_columns())
@@ -290,7 +290,7 @@ def _rows_of_rank(scope: Scope, limits: tuple[float, int], allowed: Sequence[str
     order = np.argsort(-sums, kind="stable")
     kept = np.zeros(len(sums), np.bool_)
     kept[order[: rows_to_share(sums[order], *limits)]] = True
-    # Names on the list stay whatever they take, beyond the limit too.
+    # Names on the list are kept whatever their time, also beyond the limit.
     kept |= names_matching(allowed, names)[: len(names)]
     listed = [name if keeps else OTHERS for name, keeps in zip(names, kept.tolist(), strict=True)]
     groups = sorted(set(listed))
@@ -330,13 +330,13 @@ def hta_potential_stragglers(
         known = hta_profiler_steps(scopes)
         if not set(profiler_steps) & set(known):
             listed = ", ".join(map(str, known)) or "none"
-            raise QueryError(f"no step of {list(profiler_steps)} is in the traces; there are: {listed}")
+            raise QueryError(f"no step of {list(profiler_steps)} is in the traces; the steps are: {listed}")
         matched = [item.take(step in set(profiler_steps) for step in _launching_steps(item)) for item in matched]
     frame = stragglers(matched)
     if not len(frame):
         return []
     caused = frame.groupby("rank")["wait_caused_ns"].sum()
-    # Whom nobody waits for is no straggler, even if fewer are found than asked for.
+    # A rank without waiting ranks is no straggler, even if fewer are found than requested.
     worst = caused[caused > 0].sort_values(ascending=False, kind="stable")
     return [int(rank) for rank in worst.index[:num_candidates]]
 

@@ -1,4 +1,4 @@
-"""HTA's functions about host execution traces: a device trace's operators and the nodes recorded with them."""
+"""HTA's functions for host execution traces: the operators of a device trace and the nodes recorded with them."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ ET_COLUMNS: dict[str, Callable[[HostTrace, int], Any]] = {
     "output_types": lambda host, row: host.outputs(row).types,
     "et_node_name": lambda host, row: host.name_of(row),
 }
-"""What :func:`with_et_column` can add, and how it is found on a node."""
+"""The columns that :func:`with_et_column` can add, and how each is read from a node."""
 
 
 def load_execution_trace(et_file: str | Path) -> HostTrace:
     """Read a host execution trace (JSON, gzip or zstd, of any known version).
 
     Raises:
-        TraceError: the file cannot be read or is no host execution trace.
+        TraceError: the file cannot be read or is not a host execution trace.
     """
     return read_host_trace(et_file)
 
 
 def execution_trace_nodes(scope: Scope, host: HostTrace) -> pd.DataFrame:
-    """List the operators and annotations of a stretch that have a node in the host trace.
+    """List the operators and annotations of a window that have a node in the host trace.
 
-    Nodes are found by ``Record function id``, else by an offset between the ids, else by names in their order.
+    Nodes are matched by ``Record function id``, else by an offset between the ids, else by names in order.
 
     Returns:
         event_index, kind, name, lane, start_ns, end_ns (absolute), et_node (the node's id), then :data:`ET_COLUMNS`.
-        ``attrs`` of the frame say the ``method`` and the ``share`` of host operators that were found.
+        ``attrs`` of the frame hold the ``method`` and the ``share`` of host operators that were matched.
 
     Raises:
         TraceError: the host trace is of another process, or fewer than half of its operators are in the device trace.
@@ -67,14 +67,14 @@ def execution_trace_nodes(scope: Scope, host: HostTrace) -> pd.DataFrame:
 def hta_correlate_execution_trace(scope: Scope, et: HostTrace, frame: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return a rank's trace frame with the column ``et_node``: the id of each operator's host node, else missing.
 
-    HTA writes the column into the loaded trace, knows equal ids only, and otherwise logs an error and adds nothing;
-    here the frame is a new one, traces whose ids differ by an offset or do not agree at all are matched too, and traces
+    HTA writes the column into the loaded trace, matches equal ids only, and otherwise logs an error and adds nothing.
+    Here the frame is a new one, traces whose ids differ by an offset or do not agree at all are matched too, and traces
     of different runs are an error.
 
     Args:
-        scope: a rank's stretch.
+        scope: a rank's window.
         et: the host trace.
-        frame: the rank's :func:`hta_trace_frame` if it is at hand; it stays as it is.
+        frame: the rank's :func:`hta_trace_frame` if available; it is not changed.
 
     Raises:
         TraceError: as :func:`execution_trace_nodes`.
@@ -98,7 +98,7 @@ def with_et_column(trace_df: pd.DataFrame, et: HostTrace, column: str) -> pd.Dat
         QueryError: there is no such column, or no ``et_node``.
     """
     if column not in ET_COLUMNS:
-        raise QueryError(f"a host trace has no column {column!r}; there are: {', '.join(ET_COLUMNS)}")
+        raise QueryError(f"a host trace has no column {column!r}; choose one of {', '.join(ET_COLUMNS)}")
     if "et_node" not in trace_df:
         raise QueryError("the frame has no column et_node; run correlate_execution_trace first")
     ids = trace_df["et_node"].fillna(-1).to_numpy(np.int64)  # missing: not in the host trace
@@ -110,7 +110,7 @@ def with_et_column(trace_df: pd.DataFrame, et: HostTrace, column: str) -> pd.Dat
 def correlate_execution_trace(trace: Trace, rank: int, et: HostTrace) -> None:
     """Add the column ``et_node`` to a rank's frame of ``TraceAnalysis(...).t``: the id of each operator's host node.
 
-    How nodes are found is told by ``analyses.hta.hta_correlate_execution_trace``.
+    ``analyses.hta.hta_correlate_execution_trace`` describes how nodes are matched.
 
     Raises:
         QueryError: the rank is not loaded.

@@ -1,4 +1,4 @@
-"""Filters over trace frames under HTA's names: each is called with a frame and gives the rows that it keeps."""
+"""Filters over trace frames under HTA's names: each is called with a frame and returns the rows that it keeps."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hta_graph.safe_regex import names_matching
 
 
 class Filter(ABC):
-    """What can be called with a frame, and with a symbol table if the frame has no texts."""
+    """A filter, called with a frame, and with a symbol table if the frame has no texts."""
 
     def __call__(self, df: pd.DataFrame, symbol_table: SymbolTable | None = None) -> pd.DataFrame:
         """Return the rows that are kept.
 
         Raises:
-            QueryError: the frame lacks a column that decides; HTA then returns it unfiltered.
+            QueryError: the frame lacks a column that the filter needs; HTA then returns it unfiltered.
         """
         return self._kept_rows(df, symbol_table)
 
@@ -32,7 +32,7 @@ def column_of(df: pd.DataFrame, name: str) -> pd.Series:
     """Return a column.
 
     Raises:
-        QueryError: there is none of that name.
+        QueryError: the frame has no such column.
     """
     if name not in df:
         raise QueryError(f"the frame has no column {name!r}; take it from get_trace() or hta_trace_frame()")
@@ -52,7 +52,7 @@ def texts_of(df: pd.DataFrame, what: str, symbol_table: SymbolTable | None) -> p
     if pd.api.types.is_string_dtype(column.dtype) and not pd.api.types.is_numeric_dtype(column.dtype):
         return column
     if symbol_table is None:
-        raise QueryError(f"the frame holds {what}s as symbols only; give its symbol table too")
+        raise QueryError(f"the frame has {what}s as symbols only; pass its symbol table too")
     table = symbol_table.get_sym_table()
     return column.map(lambda number: table[number] if 0 <= number < len(table) else "")
 
@@ -63,7 +63,7 @@ def ends_of(df: pd.DataFrame) -> pd.Series:
 
 
 def names_of(df: pd.DataFrame, name_column: str | None, symbol_table: SymbolTable | None) -> pd.Series:
-    """Return names as texts, from a column of its own if one is named."""
+    """Return names as texts, from the given column if there is one."""
     return column_of(df, name_column) if name_column else texts_of(df, "name", symbol_table)
 
 
@@ -73,9 +73,9 @@ CALL_CATEGORY = re.compile(r".*(_runtime|_driver)$")
 class _OperatorFilter(Filter):
     """Rows by their place in time relative to one occurrence of an operator or annotation.
 
-    The ``position``-th row of that name by start counts (negative: from the end). Rows on the same ``stream`` are
-    compared, which for the CPU means: of all threads. ``include_gpu_kernels`` adds what the kept calls launched. Where
-    the operator does not occur so often, nothing is kept.
+    The occurrence is the ``position``-th row of that name by start (negative: from the end). Rows on the same
+    ``stream`` are compared; for the CPU that is all threads. ``include_gpu_kernels`` adds what the kept calls launched.
+    If there is no such occurrence, nothing is kept.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class _OperatorFilter(Filter):
 
 
 class UnderOperatorFilter(_OperatorFilter):
-    """Keeps what starts and ends within the operator, itself included."""
+    """Keeps rows that start and end within the operator, including itself."""
 
     def _by_time(self, df: pd.DataFrame, found: pd.Series) -> pd.Series:
         keeps: pd.Series = (df["ts"] >= found["ts"]) & (ends_of(df) <= found["ts"] + found["dur"])
@@ -112,7 +112,7 @@ class UnderOperatorFilter(_OperatorFilter):
 
 
 class AfterOperatorFilter(_OperatorFilter):
-    """Keeps what starts when the operator ends, or later."""
+    """Keeps rows that start when the operator ends, or later."""
 
     def _by_time(self, df: pd.DataFrame, found: pd.Series) -> pd.Series:
         keeps: pd.Series = df["ts"] >= found["ts"] + found["dur"]
@@ -120,7 +120,7 @@ class AfterOperatorFilter(_OperatorFilter):
 
 
 class BeforeOperatorFilter(_OperatorFilter):
-    """Keeps what ends when the operator starts, or earlier."""
+    """Keeps rows that end when the operator starts, or earlier."""
 
     def _by_time(self, df: pd.DataFrame, found: pd.Series) -> pd.Series:
         keeps: pd.Series = ends_of(df) <= found["ts"]
@@ -136,9 +136,9 @@ def _with_launched(df: pd.DataFrame, kept: pd.DataFrame, symbol_table: SymbolTab
 
 
 class CombinedOperatorFilter(Filter):
-    """Keeps, in the first step, what is under a root, after the last ``preceding`` and before the first ``following``.
+    """Keeps rows of the first step under a root, after the last ``preceding`` and before the first ``following``.
 
-    A name that does not occur is no condition. ``stack_depths`` keeps CPU rows of some depths, by a column ``depth``.
+    A name that does not occur is ignored. ``stack_depths`` keeps CPU rows of some depths, by a column ``depth``.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class CombinedOperatorFilter(Filter):
     def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
         steps = column_of(df, "iteration")
         kept = df[steps == steps[steps >= 0].min()] if (steps >= 0).any() else df
-        # In turn, each looking at what the one before has left: the last preceding one under the root counts.
+        # In turn, each on the rows that the one before has kept: the last preceding one under the root counts.
         for chosen in self._steps:
             if (texts_of(kept, "name", symbols) == chosen.op_name).any():
                 kept = chosen(kept, symbols)
@@ -181,14 +181,14 @@ def _as_list(values: int | Iterable[int]) -> list[int]:
 
 
 class QueryFilter(Filter):
-    """Keeps the rows for which a condition on the frame holds, such as ``lambda df: df["dur"] > 5``.
+    """Keeps the rows for which a condition on the frame is true, such as ``lambda df: df["dur"] > 5``.
 
-    HTA takes a text and evaluates it; text is not evaluated here.
+    Unlike in HTA, the condition is a function; text is not evaluated.
     """
 
     def __init__(self, condition: Callable[[pd.DataFrame], pd.Series]) -> None:
         if not callable(condition):
-            raise UsageError("a text is not evaluated; give a function of the frame, such as lambda df: df['dur'] > 5")
+            raise UsageError("text is not evaluated; pass a function of the frame, such as lambda df: df['dur'] > 5")
         self.condition = condition
 
     def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
@@ -196,7 +196,7 @@ class QueryFilter(Filter):
 
 
 ZeroDurationFilter = QueryFilter(lambda df: column_of(df, "dur") > 0)
-"""Drops the rows of length zero (as in HTA it is a filter, not a class)."""
+"""Drops rows of length zero (as in HTA, a filter and not a class)."""
 
 
 class IterationFilter(Filter):
@@ -210,7 +210,7 @@ class IterationFilter(Filter):
 
 
 class IterationIndexFilter(Filter):
-    """Keeps the rows of steps by their place among the steps; nothing beyond the last, all of a trace without steps."""
+    """Keeps the rows of steps by their place among the steps; none beyond the last, all of a trace without steps."""
 
     def __init__(self, iteration_index: int | list[int]) -> None:
         self.iteration_index = _as_list(iteration_index)
@@ -245,7 +245,7 @@ class TimeRangeFilter(Filter):
 
     def __init__(self, time_range: tuple[float, float]) -> None:
         if len(time_range) != 2:
-            raise UsageError("a time range is a pair of times in µs")
+            raise UsageError("time_range must be a pair of times in µs")
         self.time_range = time_range
 
     def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
@@ -272,7 +272,7 @@ class NameFilter(Filter):
 
 
 class GPUKernelFilter(Filter):
-    """Keeps the rows that ran on a GPU: activities, and records of synchronisation."""
+    """Keeps the rows that ran on a GPU: activities and synchronization records."""
 
     def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
         return df[on_gpu(df, symbols)]
@@ -286,9 +286,9 @@ class CPUOperatorFilter(Filter):
 
 
 def on_gpu(df: pd.DataFrame, symbol_table: SymbolTable | None) -> pd.Series:
-    """Mark the rows that ran on a GPU, and syncs, which HTA counts with them."""
+    """Mark the rows that ran on a GPU, and synchronization records, which HTA counts with them."""
     on_stream = column_of(df, "stream") >= 0
-    # Frames without texts cannot tell synchronisations: the stream alone decides, as in HTA.
+    # Frames without texts cannot identify synchronization records: the stream alone decides, as in HTA.
     if symbol_table is None and "s_name" not in df:
         return on_stream
     return on_stream | texts_of(df, "name", symbol_table).isin(SYNC_WITHOUT_STREAM)
@@ -307,9 +307,9 @@ class CompositeFilter(Filter):
 
 
 class MemCopyEventFilter(Filter):
-    """Keeps the GPU copies of one kind, by their whole name such as ``Memcpy HtoD (Pinned -> Device)``.
+    """Keeps the GPU copies of one kind, by their full name such as ``Memcpy HtoD (Pinned -> Device)``.
 
-    Where there is none, the frame is empty but keeps its columns; HTA's loses them.
+    Without any, the frame is empty but keeps its columns; HTA's loses them.
     """
 
     def __init__(self, memory_copy_type: str, symbol_table: SymbolTable | None = None) -> None:

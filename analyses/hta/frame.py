@@ -1,4 +1,4 @@
-"""A rank's trace as the DataFrame that HTA's users know, and the window of the run that HTA looks at."""
+"""A rank's trace as the DataFrame that HTA's users know, and the window of the run that HTA analyzes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from hta_graph.trace.event_args import Objects, read_event_args
 
 
 def hta_scopes(graphs: Mapping[int, DependencyGraph], *, include_last_step: bool = False) -> list[Scope]:
-    """Look at the stretch that HTA documents: without the last profiler step and work that no kept call launched.
+    """Return the window that HTA documents: without the last profiler step and work that no kept call launched.
 
-    Where all ranks together name fewer than two steps, everything stays. HTA itself cuts later where the profiler also
-    wrote the steps as GPU annotations; that is its mistake and is not repeated.
+    Where all ranks together have fewer than two steps, nothing is cut. Unlike HTA, which then cuts later, GPU
+    annotations of the steps make no difference.
     """
     names = {item.number for graph in graphs.values() for item in graph.steps()}
     # The only step of a run is not left out: nothing would remain.
@@ -34,7 +34,7 @@ def hta_scopes(graphs: Mapping[int, DependencyGraph], *, include_last_step: bool
 
 
 def _before_last_step(rank: int, graph: DependencyGraph, *, include_last_step: bool) -> Scope:
-    """Look at what was launched before the last step, or before its end."""
+    """Return the scope of what was launched before the last step, or before its end."""
     steps = graph.steps()
     if not steps:
         return whole(rank, graph)
@@ -50,7 +50,7 @@ def _before_last_step(rank: int, graph: DependencyGraph, *, include_last_step: b
 
 
 def earliest_ns(scopes: Iterable[Scope]) -> int:
-    """Return when the first row with a duration starts in any of the scopes' traces; 0 without rows."""
+    """Return when the first event with a duration starts in any of the scopes' traces; 0 without events."""
     firsts = [scope.graph.event_table for scope in scopes]
     starts = [events.start[events.kind != EventKind.MEMORY] for events in firsts]
     return min((int(start.min()) for start in starts if len(start)), default=0)
@@ -62,7 +62,7 @@ COPY_NAME = re.compile(r"Mem(cpy|set)")
 
 
 def name_without_arguments(name: str) -> str:
-    """Shorten a name: without template and function arguments, the last word; copies keep theirs.
+    """Shorten a name to its last word without template and function arguments; copies stay as they are.
 
     >>> name_without_arguments("void at::native::elementwise<4, Foo<int> >(int, Bar)")
     'at::native::elementwise'
@@ -102,7 +102,7 @@ ARGUMENTS: dict[str, tuple[str, Any]] = {
     "in_split_size": ("In split size", "[]"),
     "out_split_size": ("Out split size", "[]"),
 }
-"""Columns that come from arguments: the argument and what stands for its absence, as in HTA."""
+"""Columns that come from arguments: the argument and the value where it is missing, as in HTA."""
 
 
 COLUMNS = (
@@ -114,7 +114,7 @@ COLUMNS = (
 
 
 class SymbolTable:
-    """Numbers texts; ids follow their order, so that they depend on nothing else."""
+    """Ids of texts, in alphabetical order."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.sym_table = sorted(set(texts))
@@ -142,12 +142,12 @@ def hta_trace_frames(scopes: Sequence[Scope]) -> tuple[dict[int, pd.DataFrame], 
     """Return the traces of ranks as frames with HTA's columns, and the table of their symbols.
 
     The index is the position in ``traceEvents``. ``ts``, ``dur`` and ``end`` are µs since the earliest start of all
-    ranks, exact to the nanosecond; ``cat`` and ``name`` are symbols, ``s_cat`` and ``s_name`` their texts; what a row
-    does not have is what HTA writes there (-1, 0, "", "-1", "[]").
+    ranks, exact to the nanosecond; ``cat`` and ``name`` are symbols, ``s_cat`` and ``s_name`` their texts. Missing
+    values are those of HTA (-1, 0, "", "-1", "[]").
 
-    Unlike HTA, times are not rounded; ``stream`` is -1 on all rows that did not run on one, whatever their arguments
-    say; ``iteration`` comes from the steps on the CPU alone, activities and their annotations have that of their
-    launch, on stream 0 too; ``index_correlation`` is -1 where the partner is not in the file.
+    Unlike HTA, times are not rounded; ``stream`` is -1 for events that did not run on one, whatever their arguments
+    are; ``iteration`` comes from the steps on the CPU alone, and activities and their annotations have that of their
+    launch, also on stream 0; ``index_correlation`` is -1 where the partner is not in the file.
     """
     origin = earliest_ns(scopes)
     frames = {scope.rank: _frame_of_rows(scope, _kept_rows(scope), origin) for scope in scopes}
@@ -161,12 +161,12 @@ def hta_trace_frames(scopes: Sequence[Scope]) -> tuple[dict[int, pd.DataFrame], 
 
 
 def _kept_rows(scope: Scope) -> Ids:
-    """Choose the rows that HTA keeps, in the order of the file: not instants, and nothing that is outside."""
+    """Return the rows that HTA keeps, in the order of the file: no instants, and nothing outside the window."""
     graph = scope.graph
     events = graph.event_table
     rows = np.arange(len(events), dtype=np.int32)
     keep = scope.holds(rows)
-    # What is on a GPU belongs where its launch does: activities as the stretch says, the others by their CPU side.
+    # GPU events belong where their launch does: activities by the scope's work, the others by their CPU side.
     keep[graph.is_gpu] = False
     keep[scope.work.row] = True
     keep[events.kind == EventKind.MEMORY] = False
@@ -185,7 +185,7 @@ def _calls_of_rows(graph: DependencyGraph, rows: Ids | Ints) -> Ids:
 
 
 def _frame_of_rows(scope: Scope, rows: Ids, origin: int) -> pd.DataFrame:
-    """Return the frame of some rows; rows without a category are nothing that HTA loads."""
+    """Return the frame of some rows, without those that have no category, which HTA does not load."""
     graph = scope.graph
     keys = list(dict.fromkeys(key for key, _ in ARGUMENTS.values()))
     details = read_event_args(graph.trace, keys, rows, fields=("cat", "pid", "tid"))
@@ -239,7 +239,7 @@ def _partner_indices(scope: Scope, rows: Ids) -> Ids:
 def iterations(graph: DependencyGraph, rows: Ids) -> Ints:
     """Return the step in which each row starts on the CPU; of GPU rows that of the launch; -1 outside all steps."""
     events = graph.event_table
-    # A row's anchor is the row on the CPU that decides: itself, its launching call, or the annotation it copies.
+    # A row's anchor is the row on the CPU that decides: itself, its launch call, or the annotation it copies.
     anchor = rows.copy()
     on_gpu = kind_mask(events.kind[rows], (*GPU_KINDS, EventKind.SYNC_RECORD))
     anchor[on_gpu] = _calls_of_rows(graph, rows[on_gpu])

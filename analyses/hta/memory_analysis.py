@@ -22,15 +22,15 @@ class MemoryAnalysis:
 
     @cached_property
     def timeline(self) -> RawTimeline:
-        """The running totals, read when first asked for."""
+        """The running totals, read on first use."""
         return read_raw_timeline(self.path)
 
     def get_memory_timeline(self) -> pd.DataFrame:
-        """Return the memory in use over time: time_ns, eight categories and all of them together, in bytes."""
+        """Return the memory in use over time: time_ns, eight categories and their total, in bytes."""
         return timeline_table(self.timeline)
 
     def plot_memory_timeline(self, save_graph: bool = False) -> Figure:
-        """Show the stacked areas in a notebook, or save them as ``images/memory_plot.png`` (that needs kaleido).
+        """Show the stacked areas in a notebook, or save them as ``images/memory_plot.png`` (requires kaleido).
 
         HTA returns nothing; this returns the figure.
         """

@@ -1,4 +1,4 @@
-"""HTA's tables of launches: queues, copies' bandwidth, counter tracks, operators' kernels and frequent sequences."""
+"""HTA's tables of launches: queues, copy bandwidth, counter tracks, kernels of operators and frequent sequences."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def hta_queue_length_summary_from_time_series(queue_length_dict: Mapping[int, pd
 
 
 def _stream_slices(frame: pd.DataFrame) -> list[tuple[int, slice]]:
-    """Return where each stream lies in a time series."""
+    """Return the slice of each stream in a time series."""
     stream, device = frame["stream"].to_numpy(), frame["pid"].to_numpy()
     first = np.flatnonzero(first_of_runs(stream, device)).tolist()
     bounds = zip(first, [*first[1:], len(frame)], strict=False)
@@ -94,7 +94,7 @@ def hta_time_spent_blocked_on_full_queue(
     own = {scope.rank: scope for scope in scopes}
     for rank in queue_length_dict:
         if rank not in own:
-            raise QueryError(f"rank {rank} is not loaded; there are: {', '.join(map(str, own))}")
+            raise QueryError(f"rank {rank} is not loaded; choose one of {', '.join(map(str, own))}")
     rows = [
         row
         for rank, frame in queue_length_dict.items()
@@ -112,7 +112,7 @@ def _full_queue_columns() -> pd.Index[str]:
 
 
 def _full_queue_times(scope: Scope, frame: pd.DataFrame, max_queue_length: int) -> list[tuple[int, int, float, float]]:
-    """Return rank, stream, time at a full queue (µs) and its share, of the streams that fill."""
+    """Return rank, stream, time at a full queue (µs) and its share, of the streams with a full queue."""
     time, full = frame["ts"].to_numpy(), frame["queue_length"].to_numpy() >= max_queue_length
     blocked = [
         # A length holds until the next change; the last one of a stream has no end and counts nothing.
@@ -135,7 +135,7 @@ def _trace_duration_us(scope: Scope) -> float:
 
 
 def _first_row_on_cpu(kind: Codes) -> int:
-    """Return the place of the first row of the CPU, looking at no more rows than needed; the end if there is none."""
+    """Return the place of the first CPU row, reading no more rows than needed; the end if there is none."""
     for begin in range(0, len(kind), ROWS_AT_ONCE):
         found = ~kind_mask(kind[begin : begin + ROWS_AT_ONCE], (*GPU_KINDS, EventKind.MEMORY))
         if found.any():
@@ -154,7 +154,7 @@ def hta_memory_bw_time_series(scopes: Sequence[Scope], origin_ns: int | None = N
 
 
 def _rate_frame(scope: Scope, origin: int) -> pd.DataFrame:
-    """Return the changes of a rank's rates (µs from the origin, GB/s)."""
+    """Return the changes of a rank's copy bandwidths (µs from the origin, GB/s)."""
     copies, steps = _copy_rates(scope)
     device = scope.graph.lanes.device[copies.lane]
     columns = {
@@ -167,7 +167,7 @@ def _rate_frame(scope: Scope, origin: int) -> pd.DataFrame:
 
 
 def _copy_rates(scope: Scope) -> tuple[Copies, RateSteps]:
-    """Return a rank's copies and how their rates add up; what takes no time counts as 1 µs."""
+    """Return a rank's copies and how their bandwidths add up; copies of length 0 count as 1 µs."""
     copies = copies_of(scope.graph, scope.work)
     return copies, rate_steps(copies, copies.drawn_end, np.nan_to_num(copies.rate))
 
@@ -185,7 +185,7 @@ def hta_memory_bw_summary(scopes: Sequence[Scope]) -> pd.DataFrame | None:
 
 
 class TimeSeriesTypes(Flag):
-    """HTA's name for what is drawn: the queue of each stream, the rate of each kind of copy."""
+    """HTA's names of counter series: the queue of each stream, the bandwidth of each kind of copy."""
 
     QUEUE_LENGTH = auto()
     MEMCPY_BANDWIDTH = auto()
@@ -202,15 +202,15 @@ def hta_generate_trace_with_counters(
     *,
     inputs: Sequence[Location] = (),
 ) -> list[Location]:
-    """Do what ``TraceAnalysis.generate_trace_with_counters`` does.
+    """Write the files of ``TraceAnalysis.generate_trace_with_counters``.
 
     ``inputs`` are files of other ranks, which are not overwritten either.
     """
     paths = [scope.graph.path for scope in scopes]
     targets = [resolve_location(output_dir or path.parent) / output_name(path, output_suffix) for path in paths]
     if len(set(targets)) < len(targets):
-        raise OutputError(f"{targets[0]}: two ranks would be written there; give each its own output_dir")
-    # All outputs are looked at before the first is written.
+        raise OutputError(f"{targets[0]}: two ranks would be written there; pass a different output_dir for each")
+    # All outputs are checked before the first is written.
     check_outputs(targets, [*paths, *inputs])
     chosen = [name for kind, name in SERIES_OF_TYPE.items() if kind in time_series] if time_series else COUNTER_SERIES
     for scope, target in zip(scopes, targets, strict=True):
@@ -219,7 +219,7 @@ def hta_generate_trace_with_counters(
 
 
 def hta_cupti_counter_data_with_operators(scopes: Sequence[Scope], origin_ns: int | None = None) -> list[pd.DataFrame]:
-    """Return the frames of ``TraceAnalysis.get_cupti_counter_data_with_operators``: the columns about ranges.
+    """Return the frames of ``TraceAnalysis.get_cupti_counter_data_with_operators``: the columns of ranges.
 
     ``origin_ns`` is what ts (µs) counts from; the earliest event of the scopes' traces if not given.
     """
@@ -291,7 +291,7 @@ def hta_aten_op_kernels_and_delay(scopes: Sequence[Scope], sort_by: Sequence[str
     frames = {scope.rank: _operator_frame(scope) for scope in scopes}
     for column in wanted:
         if column not in HTA_COLUMNS:
-            raise QueryError(f"there is no column {column!r} to sort by; there are: {', '.join(HTA_COLUMNS)}")
+            raise QueryError(f"cannot sort by {column!r}; choose from {', '.join(HTA_COLUMNS)}")
     return {rank: frame.sort_values(wanted, ascending=False, kind="stable") for rank, frame in frames.items()}
 
 

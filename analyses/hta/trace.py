@@ -1,4 +1,4 @@
-"""``Trace``: the ranks of a run, read in parallel when first asked for, their windows and their frames."""
+"""``Trace``: the ranks of a run, read in parallel on first use, their windows and their frames."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Paths = Mapping[int, Location] | Sequence[Location]
 
 
 class RankGraphs(Mapping[int, DependencyGraph]):
-    """Rank → dependency graph; all are read the first time one is asked for, and never change."""
+    """Rank → dependency graph; all are read on first use, and never change."""
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
@@ -33,7 +33,7 @@ class RankGraphs(Mapping[int, DependencyGraph]):
     def __getitem__(self, rank: int) -> DependencyGraph:
         graphs = self._all_graphs()
         if rank not in graphs:
-            raise QueryError(f"rank {rank} is not loaded; there are: {', '.join(map(str, graphs))}")
+            raise QueryError(f"rank {rank} is not loaded; choose one of {', '.join(map(str, graphs))}")
         return graphs[rank]
 
     def __iter__(self) -> Iterator[int]:
@@ -51,7 +51,7 @@ class RankGraphs(Mapping[int, DependencyGraph]):
         return [graph.path for graph in self.values()]
 
     def chosen(self, ranks: Sequence[int] | None) -> dict[int, DependencyGraph]:
-        """Return some ranks; without any named rank 0 if it is there, else the first one.
+        """Return some ranks; by default rank 0 if it is loaded, else the first one.
 
         Raises:
             QueryError: a rank is not loaded.
@@ -68,7 +68,7 @@ class RankGraphs(Mapping[int, DependencyGraph]):
 
 
 def _read_graphs(paths: Paths) -> dict[int, DependencyGraph]:
-    """Read the traces in parallel; a mapping says the ranks itself, else headers, names and order do."""
+    """Read the traces in parallel; ranks come from a mapping, else from headers, names and order."""
     from analyses.display.stderr import ProgressLine
     from hta_graph.multi_rank.read_ranks import read_graphs
 
@@ -79,21 +79,21 @@ def _read_graphs(paths: Paths) -> dict[int, DependencyGraph]:
 
 
 def _read_graphs_by_rank(paths: Mapping[int, Location]) -> dict[int, DependencyGraph]:
-    """Read the files of a mapping; where their own headers contradict each other, one by one."""
+    """Read the files of a mapping; one by one where their headers contradict each other."""
     from analyses.display.stderr import ProgressLine
     from hta_graph.multi_rank.read_ranks import read_graphs
 
     with ProgressLine("reading traces") as line:
         try:
             found = {item.trace.path: item for item in read_graphs(list(paths.values()), progress=line.update)}
-        # Headers may claim one rank twice (copied files): the mapping's word counts, file by file.
+        # Headers can claim one rank twice (copied files): the mapping counts, file by file.
         except TraceError:
             return {rank: next(read_graphs(path)) for rank, path in paths.items()}
     return {rank: found[path] for rank, path in paths.items()}
 
 
 def trace_paths(trace_files: TraceFiles, trace_dir: str | Location | None) -> Paths:
-    """Return what to read: rank → file, files, or the folder. Relative names are looked for in the folder first.
+    """Return what to read: rank → file, files, or the folder. Relative names are searched in the folder first.
 
     Raises:
         QueryError: neither files nor a folder is given.
@@ -101,7 +101,7 @@ def trace_paths(trace_files: TraceFiles, trace_dir: str | Location | None) -> Pa
     folder = resolve_location(trace_dir).expanduser() if trace_dir else Path()
     if not trace_files:
         if not trace_dir:
-            raise QueryError("no trace is named; give trace_dir (a folder of rank files) or trace_files")
+            raise QueryError("no trace given; pass trace_dir (a folder of rank files) or trace_files")
         return [folder]
     if isinstance(trace_files, Mapping):
         return {int(rank): _existing_path(folder, name) for rank, name in sorted(trace_files.items())}
@@ -109,7 +109,7 @@ def trace_paths(trace_files: TraceFiles, trace_dir: str | Location | None) -> Pa
 
 
 def _existing_path(folder: Location, name: str | Location) -> Location:
-    """Return a file in the folder if it is there, else as it was named."""
+    """Return a file in the folder if it exists there, else as it was given."""
     path = resolve_location(name).expanduser()
     if is_remote(path):
         return path
@@ -120,9 +120,9 @@ WINDOWS = ("hta", "whole")
 
 
 class Trace:
-    """The traces of a run; they are read, in parallel, when the first question is asked.
+    """The traces of a run; they are read, in parallel, on first use.
 
-    Frames are made when first asked for and are the caller's own: nothing that is done to them changes an answer.
+    Frames are made on first use and belong to the caller: changes to them change no answer.
     """
 
     def __init__(
@@ -133,27 +133,27 @@ class Trace:
         *,
         window: str = "hta",
     ) -> None:
-        """Name the traces, as :class:`analyses.TraceAnalysis` does.
+        """Set the traces, as :class:`analyses.TraceAnalysis` does.
 
         Raises:
             QueryError: neither files nor a folder is given.
-            UsageError: there is no such window.
+            UsageError: the window is unknown.
         """
         if window not in WINDOWS:
-            raise UsageError(f"there is no window {window!r}; there are: {', '.join(WINDOWS)}")
+            raise UsageError(f"window={window!r}: unknown window; choose one of {', '.join(WINDOWS)}")
         self.graphs = RankGraphs(trace_paths(trace_files, trace_dir))
         self.include_last_profiler_step = include_last_profiler_step
         self._window = window
 
     @cached_property
     def scopes(self) -> list[Scope]:
-        """The stretch of every rank that is asked about."""
+        """The analyzed window of every rank."""
         if self._window == "whole":
             return [whole(rank, graph) for rank, graph in self.graphs.items()]
         return hta_scopes(self.graphs, include_last_step=self.include_last_profiler_step)
 
     def scopes_of(self, ranks: Sequence[int] | None) -> list[Scope]:
-        """Return the stretches of some ranks; of none named, of rank 0 or else the first.
+        """Return the windows of some ranks; by default of rank 0 if it is loaded, else of the first one.
 
         Raises:
             QueryError: a rank is not loaded.
@@ -163,7 +163,7 @@ class Trace:
 
     @cached_property
     def read_only(self) -> tuple[dict[int, pd.DataFrame], SymbolTable]:
-        """The frames that answers rest on, and the texts of their symbols."""
+        """The frames that answers are computed from, and the texts of their symbols."""
         from analyses.hta.frame import hta_trace_frames
 
         return hta_trace_frames(self.scopes)
@@ -185,7 +185,7 @@ class Trace:
 
     @property
     def origin_ns(self) -> int:
-        """What times in frames count from: the earliest event of all ranks (ns, absolute)."""
+        """The origin of times in frames: the earliest event of all ranks (ns, absolute)."""
         return earliest_ns(self.scopes)
 
     @property
@@ -194,14 +194,14 @@ class Trace:
         return self.origin_ns / 1e3
 
     def load_traces(self, include_last_profiler_step: bool = False) -> None:
-        """Choose whether the last step stays; the traces are read when asked for."""
+        """Choose whether to keep the last step; the traces are read on first use."""
         self.include_last_profiler_step = include_last_profiler_step
-        # Made anew, from the same graphs, the next time they are asked for.
+        # Made anew from the same graphs on next use.
         for made in ("scopes", "read_only", "traces"):
             self.__dict__.pop(made, None)
 
     def parse_traces(self, *_: object, **__: object) -> None:
-        """Do nothing: the traces are read when asked for."""
+        """Do nothing: the traces are read on first use."""
 
     def decode_symbol_ids(self, *_: object, **__: object) -> None:
         """Do nothing: frames hold their texts."""
@@ -224,12 +224,12 @@ class Trace:
         return self.traces[rank]
 
     def get_iterations(self, rank: int | None = None) -> list[int]:
-        """Return the numbers of the profiler steps that a rank's rows belong to; of the first rank if none is named."""
+        """Return the numbers of the profiler steps of a rank's rows, by default of the first rank."""
         steps = self.get_trace(self._or_first(rank))["iteration"].unique().tolist()
         return sorted(step for step in steps if step >= 0)
 
     def get_trace_duration(self, rank: int | None = None) -> float:
-        """Return the time from the first to the last start of a rank's rows (µs), as HTA does: ends do not count."""
+        """Return the time from the first to the last start of a rank's rows (µs); as in HTA, ends do not count."""
         start = self.get_trace(self._or_first(rank))["ts"]
         return float(start.max() - start.min()) if len(start) else 0.0
 

@@ -1,8 +1,8 @@
 """``TraceAnalysis``: HTA's methods, arguments, defaults and shapes over the dependency graph.
 
-A method declares arguments, defaults and what its answer means, and where that differs from HTA's on purpose; one
-function computes it, which is imported when it is first asked. Figures appear in notebooks only, and nothing is ever
-written beside the input unless asked for.
+A method declares arguments, defaults, the meaning of its answer, and intended differences from HTA; one function
+computes it, which is imported on first use. Figures appear in notebooks only, and nothing is written next to the input
+unless requested.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class TraceAnalysis:
-    """Ask HTA's questions about the ranks of a run."""
+    """HTA's analyses of the ranks of a run."""
 
     def __init__(
         self,
@@ -43,19 +43,19 @@ class TraceAnalysis:
         window: str = "hta",
         label: str = "",
     ) -> None:
-        """Name the traces; they are read, in parallel, when the first question is asked.
+        """Set the traces; they are read, in parallel, on first use.
 
         Args:
-            trace_files: rank → file, or a list of files; relative names are looked for in ``trace_dir`` too.
+            trace_files: rank → file, or a list of files; relative names are searched in ``trace_dir`` too.
             trace_dir: a folder of rank files.
             include_last_profiler_step: keep the last step in HTA's window.
-            window: ``hta`` for the stretch that HTA documents (without the last step and without work launched before
-                the recording), ``whole`` for all that was recorded.
-            label: how :class:`TraceDiff` names this side.
+            window: ``hta`` for the window that HTA documents (without the last step and without work launched before
+                recording started), ``whole`` for the whole trace.
+            label: the name of this side in :class:`TraceDiff`.
 
         Raises:
             QueryError: neither files nor a folder is given.
-            UsageError: there is no such window.
+            UsageError: the window is unknown.
         """
         self.t = Trace(trace_files, trace_dir, include_last_profiler_step, window=window)
         self.label = label
@@ -83,9 +83,9 @@ class TraceAnalysis:
         return self.t.get_trace(rank).copy()
 
     def get_profiler_steps(self) -> list[int]:
-        """Return the numbers of the profiler steps that are looked at, sorted.
+        """Return the numbers of the analyzed profiler steps, sorted.
 
-        Steps that the profiler copied to the GPU do not count.
+        Only steps on the CPU count, not their copies on the GPU.
         """
         from analyses.hta.breakdowns import hta_profiler_steps
 
@@ -98,22 +98,22 @@ class TraceAnalysis:
         visualize: bool = False,
         straggler_identification_impl: StragglerRule | None = None,
     ) -> list[int]:
-        """Return the ranks that the others wait for most, the worst first; or those that a rule of your own counts.
+        """Return the ranks that cause the most waiting, the worst first; or those that your own rule counts.
 
-        HTA's answer rests on the one kernel name whose durations vary most, knows the ``ncclKernel`` prefix only, needs
-        steps and equal stream numbers, and orders equal ranks by chance. A rank that nobody waits for is no straggler
-        here.
+        HTA's answer is based on the one kernel name whose durations vary most, knows the ``ncclKernel`` prefix only,
+        needs steps and equal stream numbers, and orders equal ranks by chance. Here a rank that no other rank waits for
+        is not a straggler.
 
         Args:
-            profiler_steps: only collectives launched in these steps (by the rank that came last); all if not given.
-            num_candidates: how many ranks to name at most.
+            profiler_steps: only collectives launched in these steps (by the rank that came last); all by default.
+            num_candidates: the most ranks to return.
             visualize: show the figure in a notebook.
-            straggler_identification_impl: a rule of your own, called as in HTA: with the rows of all ranks in the steps
-                (columns ``rank`` and ``idx`` in front), the symbol table, ``num_candidates`` and ``visualize``; it
-                returns a count per rank.
+            straggler_identification_impl: your own rule, called as in HTA: with the rows of all ranks in the steps
+                (columns ``rank`` and ``idx`` first), the symbol table, ``num_candidates`` and ``visualize``; it returns
+                a count per rank.
 
         Raises:
-            QueryError: none of the steps is there.
+            QueryError: the traces have none of the steps.
         """
         from analyses.hta.breakdowns import hta_potential_stragglers
 
@@ -132,9 +132,9 @@ class TraceAnalysis:
         return hta_temporal_breakdown(self.t.scopes)
 
     def get_comm_comp_overlap(self, visualize: bool = True) -> pd.DataFrame:
-        """Return how much communication computation hides, per rank (percent).
+        """Return the share of communication that overlaps with computation, per rank (percent).
 
-        Where no communication is recognised the percentage is missing (NaN, as in HTA); ``hta-graph overlap`` says why.
+        Without communication the percentage is missing (NaN, as in HTA); ``hta-graph overlap`` explains why.
         """
         from analyses.hta.breakdowns import hta_overlap
 
@@ -149,14 +149,14 @@ class TraceAnalysis:
         include_memory_kernels: bool = True,
         image_renderer: str = "",
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return GPU time per type of work over all ranks, and per kernel and rank (µs).
+        """Return GPU time by type of work over all ranks, and by kernel and rank (µs).
 
-        ``duration_ratio`` is a share of time. Statistics are over runs where HTA's are over sums as soon as a type has
-        more than ``num_kernels`` names.
+        ``duration_ratio`` is a share of time. Statistics are over runs; HTA's are over sums as soon as a type has more
+        than ``num_kernels`` names.
         """
         from analyses.hta.breakdowns import hta_kernel_breakdown
 
-        # Arguments of HTA's that change nothing here are taken all the same: scripts pass them.
+        # Arguments of HTA's without effect here are accepted, because scripts pass them.
         del image_renderer
         _show_figure("kernel-breakdown", self.t.scopes, visualize=visualize)
         return hta_kernel_breakdown(self.t.scopes, duration_ratio, num_kernels, include_memory_kernels)
@@ -170,16 +170,16 @@ class TraceAnalysis:
         show_idle_interval_stats: bool = False,
         consecutive_kernel_delay: float = 30,
     ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-        """Return idle time per stream by HTA's causes (µs); ``hta-graph idle-time`` names what each gap waited for.
+        """Return idle time per stream by HTA's causes (µs); ``hta-graph idle-time`` lists what each gap waited for.
 
-        The delay is in microseconds, as HTA uses it though it documents nanoseconds. Activities without a launch in the
-        file are a cause of their own, ``launch_unknown``; HTA joins them with whatever event comes first in the file.
+        The delay is in microseconds, as HTA uses it, although HTA documents nanoseconds. Activities without a launch
+        call in the file are a cause of their own, ``launch_unknown``; HTA joins them with the first event of the file.
 
         Args:
-            ranks: the ranks to look at; rank 0, else the first one, if not given.
-            streams: the numbers of the streams to look at; all if not given.
+            ranks: the ranks to analyze; by default rank 0, else the first one.
+            streams: the numbers of the streams to analyze; all by default.
             visualize: show the figure in a notebook.
-            visualize_pctg: taken and ignored.
+            visualize_pctg: accepted and ignored.
             show_idle_interval_stats: return statistics of the intervals too.
             consecutive_kernel_delay: the threshold of ``kernel_wait``, in µs.
         """
@@ -195,16 +195,16 @@ class TraceAnalysis:
     ) -> pd.DataFrame | None:
         """Return a rank's GPU rows with the user annotation over each.
 
-        The shortest copy of an annotation on the same stream that overlaps counts. HTA addresses rows by their times,
-        so it also marks a row of the same times on another stream, and fails where rounding made a duration negative.
+        The annotation is the shortest copy on the same stream that overlaps. HTA addresses rows by their times, so it
+        also marks a row of the same times on another stream, and fails where rounding made a duration negative.
 
         Args:
             rank: a loaded rank.
             expand_names: add ``s_name``, ``s_cat`` and ``s_user_annotation`` ("" where there is none).
-            shorten_names: cut template and function arguments out of these.
+            shorten_names: remove template and function arguments from these.
 
         Returns:
-            all columns of the trace and ``user_annotation`` (a symbol, -1: none); None without any such copy.
+            all columns of the trace and ``user_annotation`` (a symbol, -1: none); None without copies.
         """
         from analyses.hta.breakdowns import hta_gpu_kernels_with_user_annotations
 
@@ -222,16 +222,15 @@ class TraceAnalysis:
         allowlist_patterns: Sequence[str] | None = None,
         image_renderer: str | None = None,
     ) -> pd.DataFrame | None:
-        """Return the durations of user annotations per rank and name (µs).
+        """Return the durations of user annotations by rank and name (µs).
 
-        Where a rank has more than ``num_kernels`` names, those are kept, longest first, that together reach
-        ``duration_ratio`` of the time, at most ``num_kernels``, and those that an expression of ``allowlist_patterns``
-        finds; ``others`` are all instances of the rest. HTA then computes statistics over sums of names, and escapes
-        the expressions.
+        Where a rank has more than ``num_kernels`` names, the longest are kept that together reach ``duration_ratio`` of
+        the time, at most ``num_kernels``, and those that match an expression of ``allowlist_patterns``; ``others`` are
+        all instances of the rest. HTA then computes statistics over sums of names, and escapes the expressions.
 
         Returns:
             name, sum (us), max (us), min (us), stddev (of a sample; 0 for one), mean (us), rank, by rank and name; None
-            where no rank has such annotations. Nested and repeated instances add up.
+            if no rank has such annotations. Nested and repeated instances add up.
         """
         from analyses.hta.breakdowns import hta_gpu_user_annotation_breakdown
 
@@ -263,7 +262,7 @@ class TraceAnalysis:
     def get_queue_length_summary_from_time_series(
         queue_length_dict: Mapping[int, pd.DataFrame],
     ) -> pd.DataFrame | None:
-        """Return statistics of queue lengths from their time series, which stay as they are; HTA writes into them."""
+        """Return statistics of queue lengths from their time series, without changing these as HTA does."""
         from analyses.hta.queues_and_launches import hta_queue_length_summary_from_time_series
 
         return hta_queue_length_summary_from_time_series(queue_length_dict)
@@ -273,12 +272,12 @@ class TraceAnalysis:
     ) -> pd.DataFrame:
         """Return how long each stream's queue was full (µs), and the share of the trace's length.
 
-        HTA keeps only the last stream of each rank. Its default says nothing on NVIDIA, where queues are full near
-        1,022, and nothing on AMD, where they take more.
+        HTA keeps only the last stream of each rank. Its default finds nothing on NVIDIA, where queues are full near
+        1,022, and nothing on AMD, where they hold more.
 
         Args:
             queue_length_dict: what :meth:`get_queue_length_time_series` returns.
-            max_queue_length: a queue of so many launches is full.
+            max_queue_length: the number of launches in a full queue.
 
         Raises:
             QueryError: a rank of the series is not loaded.
@@ -290,8 +289,8 @@ class TraceAnalysis:
     def get_memory_bw_time_series(self, ranks: Sequence[int] | None = None) -> dict[int, pd.DataFrame]:
         """Return the bandwidth of each kind of copy at each change (GB/s).
 
-        Every start and end is a point; a copy of length 0 counts as 1 µs, one without a recorded rate as 0 GB/s. Unlike
-        HTA's, sums hold no residues of floats, and at one instant ends come before starts.
+        Every start and end is a point; a copy of length 0 counts as 1 µs, one without a recorded bandwidth as 0 GB/s.
+        Unlike in HTA, sums have no rounding residues, and ends come before starts at the same time.
 
         Returns:
             rank → ts (µs), pid, name, memory_bw_gbps.
@@ -303,7 +302,7 @@ class TraceAnalysis:
     get_memory_bw_series = get_memory_bw_time_series
 
     def get_memory_bw_summary(self, ranks: Sequence[int] | None = None) -> pd.DataFrame | None:
-        """Return statistics of the bandwidth per rank and kind of copy, over the points above 0."""
+        """Return statistics of the bandwidth by rank and kind of copy, over the points above 0."""
         from analyses.hta.queues_and_launches import hta_memory_bw_summary
 
         return hta_memory_bw_summary(self.t.scopes_of(ranks))
@@ -315,22 +314,21 @@ class TraceAnalysis:
         output_suffix: str = "_with_counters",
         output_dir: str | Path | None = None,
     ) -> list[Location]:
-        """Write traces with counter tracks of queue length and bandwidth, beside the input unless told where.
+        """Write traces with counter tracks of queue length and bandwidth, by default next to the input.
 
-        The trace's own rows stay as they are and its compression is kept; HTA writes them anew, and gzip into
-        ``.json``.
+        The events and the compression of the trace are not changed; HTA rewrites them, and writes gzip into ``.json``.
 
         Args:
-            time_series: what to draw; both if not given.
-            ranks: the ranks to write; rank 0, else the first one, if not given.
-            output_suffix: stands before ``.json`` in the name.
-            output_dir: where to write; beside the input, as HTA does, if not given.
+            time_series: the series to write; both by default.
+            ranks: the ranks to write; by default rank 0, else the first one.
+            output_suffix: the suffix before ``.json`` in the name.
+            output_dir: where to write; by default next to the input, as HTA does.
 
         Returns:
             the files written.
 
         Raises:
-            OutputError: a file cannot be written, is an input, or two would have one name.
+            OutputError: a file cannot be written, is an input, or two would have the same name.
         """
         from analyses.hta.queues_and_launches import hta_generate_trace_with_counters
 
@@ -346,10 +344,10 @@ class TraceAnalysis:
         include_memory_events: bool = True,
         visualize: bool = True,
     ) -> dict[int, pd.DataFrame]:
-        """Return how long each launch took on the CPU, its work on the GPU, and the delay between them (µs).
+        """Return the CPU time of each launch, the GPU time of its work, and the delay between them (µs).
 
         HTA knows cudaLaunchKernel, cudaLaunchKernelExC, cudaMemcpyAsync and cudaMemsetAsync; here every launch counts,
-        of AMD, of the driver and of graphs too. The cut-offs serve the figure alone.
+        including those of AMD, of the driver and of graphs. The cutoffs affect the figure only.
 
         Returns:
             rank → one row per launch, in the calls' order.
@@ -369,14 +367,14 @@ class TraceAnalysis:
     def get_aten_op_kernels_and_delay(
         self, ranks: Sequence[int] | None = None, sort_by: Sequence[str] | None = None
     ) -> dict[int, pd.DataFrame]:
-        """Return which kernels each ATen operator launches, how often, and the delays until then (µs).
+        """Return the kernels that each ATen operator launches, with counts and launch delays (µs).
 
-        Unlike HTA's an operator owns the launches of its own thread alone, launches of graphs and of AMD count, a call
-        may launch no kernel or many, and no rank's rows hold another's.
+        Unlike in HTA, an operator owns the launches of its own thread alone, launches of graphs and of AMD count, a
+        call can launch no kernel or many, and the rows of ranks are never mixed.
 
         Args:
-            ranks: the ranks to look at; rank 0, else the first one, if not given.
-            sort_by: columns, largest first; ``occurrence_count`` if not given.
+            ranks: the ranks to analyze; by default rank 0, else the first one.
+            sort_by: columns, largest first; ``occurrence_count`` by default.
 
         Returns:
             rank → one row per operator and sequence.
@@ -398,20 +396,20 @@ class TraceAnalysis:
         visualize: bool = False,
         compress_other_kernels: bool = True,
     ) -> pd.DataFrame:
-        """Return the sequences of GPU work under an operator, most frequent first, and mark them in ``output_dir``.
+        """Return the sequences of GPU work under an operator, most frequent first, and mark them in an overlay.
 
-        Depth counts per branch, GPU annotations of the name do not matter, and neither does the number of the stream.
+        Unlike in HTA, depth is counted per branch, and GPU annotations of the name and stream numbers do not matter.
 
         Args:
-            operator_name: a part of the names of the rows whose GPU work is looked at.
-            output_dir: where to write ``overlaid_<input's name>``; no file is written if not given. The trace's own
-                rows stay as they are; the ``top_k`` patterns stand in a process "Kernel sequences", their text and
-                count in the argument "Patterns".
-            min_pattern_len: leave out rows with less GPU work.
-            rank: the rank; 0, else the first one, if not given.
-            top_k: how many patterns the overlay and the figure show.
+            operator_name: a part of the names of the events whose GPU work is analyzed.
+            output_dir: where to write ``overlaid_<input's name>``; no file is written by default. The events of the
+                trace are not changed; the ``top_k`` patterns are in a process "Kernel sequences", their text and count
+                in the argument "Patterns".
+            min_pattern_len: leave out sequences of fewer GPU activities.
+            rank: the rank; by default 0, else the first one.
+            top_k: the number of patterns in the overlay and the figure.
             visualize: show the figure in a notebook.
-            compress_other_kernels: taken and ignored: the overlay is as large as the input and a few rows.
+            compress_other_kernels: accepted and ignored: the overlay is barely larger than the input.
 
         Returns:
             pattern, count, GPU kernel duration (us), CPU op duration (us), both summed.
@@ -436,10 +434,10 @@ class TraceAnalysis:
     get_frequent_cuda_kernel_patterns = get_frequent_cuda_kernel_sequences
 
     def get_cupti_counter_data_with_operators(self, ranks: Sequence[int] | None = None) -> list[pd.DataFrame]:
-        """Return CUPTI's hardware counters with the operators that launched the kernels, of each rank that has any.
+        """Return CUPTI's hardware counters with the operators that launched the kernels, for each rank that has any.
 
-        HTA pairs ranges with calls of cudaLaunchKernel only, and fails where a launch has no operator; here such a
-        range has an empty op_stack.
+        HTA matches ranges with calls of cudaLaunchKernel only, and fails if a launch has no operator; here such a range
+        has an empty op_stack.
 
         Returns:
             the columns of the trace, a column per counter, index_runtime, op_stack (outermost first), top_level_op,
@@ -458,12 +456,12 @@ class TraceAnalysis:
 
         Args:
             rank: a loaded rank.
-            annotation: found in the annotation's name; none: the median step.
+            annotation: a part of the annotation's name; the median step by default.
             instance_id: an instance from 0, or the first and the last one.
-            data_load_events: expressions of operators and annotations that mean data loading.
+            data_load_events: regular expressions of operators and annotations that load data.
 
         Raises:
-            QueryError: the rank, the annotation or the instance is not there.
+            QueryError: the rank, the annotation or the instance does not exist.
         """
         from hta_graph.paths.critical_path import critical_path
 
@@ -478,9 +476,9 @@ class TraceAnalysis:
         only_show_critical_events: bool = True,
         show_all_edges: bool = False,
     ) -> str:
-        """Write the trace with the path on top, for Perfetto, and return the file's name.
+        """Write the trace with the critical path as an overlay for Perfetto, and return the file's name.
 
-        The original events always stay: a path without its surroundings cannot be checked.
+        The original events are always kept: a path without its surroundings cannot be checked.
         """
         from hta_graph.export.perfetto.path_overlay import write_overlay
         from hta_graph.storage.output_paths import check_output
@@ -494,7 +492,7 @@ class TraceAnalysis:
 
 
 def _window_of_instances(annotation: str, instance_id: int | tuple[int, int] | None) -> WindowQuery:
-    """Return the window of an annotation whose name holds a text, of one instance or several."""
+    """Return the window of one or several instances of an annotation whose name contains a text."""
     from hta_graph.paths.windows import annotation as instances
 
     # One number is one instance; a pair the first and the last.
@@ -505,10 +503,10 @@ def _window_of_instances(annotation: str, instance_id: int | tuple[int, int] | N
 def _ranks_by_rule(
     t: Trace, steps: Sequence[int] | None, num_candidates: int, rule: StragglerRule, visualize: bool
 ) -> list[int]:
-    """Return the ranks that a rule counts most often, in the steps asked about."""
+    """Return the ranks that a rule counts most often in the given steps."""
     import pandas as pd
 
-    # A rule of the user's own may write into its frame: it gets a copy, made by the concatenation.
+    # A user's rule can write into its frame: it gets a copy, made by the concatenation.
     frame = pd.concat(t.read_only[0], names=["rank", "idx"]).reset_index()
     chosen = frame["iteration"].isin(steps) if steps is not None else frame["iteration"] >= 0
     counts = rule(frame[chosen], t.symbol_table, num_candidates, visualize)
@@ -516,14 +514,14 @@ def _ranks_by_rule(
 
 
 def _show_figure(name: str, scopes: Sequence[Scope], *, visualize: bool) -> None:
-    """Show an analysis' figure where figures can be shown; elsewhere it is not even asked."""
+    """Show an analysis' figure where figures can be shown; elsewhere it is not computed."""
     if visualize and in_notebook():
         analysis = catalogue.analysis(name)
         show(analysis.figure(analysis.answer(scopes)))
 
 
 def _counters_of(t: Trace, scope: Scope) -> list[pd.DataFrame]:
-    """Return a rank's counters, if there are any, with the columns of its trace in front."""
+    """Return a rank's counters, if there are any, after the columns of its trace."""
     import pandas as pd
 
     from analyses.hta.queues_and_launches import hta_cupti_counter_data_with_operators

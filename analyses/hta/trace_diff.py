@@ -1,4 +1,4 @@
-"""``TraceDiff``: two runs compared by name, with HTA's arguments and columns."""
+"""``TraceDiff``: a comparison of two runs by name, with HTA's arguments and columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Selection = int | Sequence[int] | None
 
 
 BARS = 30
-"""How many names a figure shows at most, largest change first."""
+"""The most names in a figure, largest change first."""
 
 
 class DeviceType(Enum):
@@ -41,7 +41,7 @@ class DeviceType(Enum):
 
 
 class LabeledTrace:
-    """One side of a comparison: its label and its ranks, read when first needed."""
+    """One side of a comparison: its label and its ranks, read on first use."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class LabeledTrace:
         *,
         trace_files: TraceFiles = None,
     ) -> None:
-        """Name the side, and a trace or where it lies.
+        """Set the label of the side, and its trace or where to find it.
 
         Raises:
             QueryError: neither a trace nor files nor a folder is given.
@@ -75,19 +75,19 @@ class LabeledTrace:
 
 @dataclass(frozen=True)
 class ComparedSide:
-    """One side of a comparison and what its columns are called."""
+    """One side of a comparison and the label of its columns."""
 
     label: str
     graphs: Mapping[int, DependencyGraph]
 
     def scopes(self, ranks: Selection, iterations: Selection) -> list[Scope]:
-        """Return the steps asked about: of the first rank and the first step where none is named."""
+        """Return the selected steps; by default the first step of the first rank."""
         chosen = [next(iter(self.graphs))] if ranks is None else np.atleast_1d(ranks).tolist()
         return [scope for rank in chosen for scope in _step_scopes(rank, self.graphs[rank], iterations)]
 
 
 def _step_scopes(rank: int, graph: DependencyGraph, iterations: Selection) -> list[Scope]:
-    """Return the steps of one rank; of a trace without steps all of it."""
+    """Return the steps of one rank; the whole trace if it has none."""
     steps = sorted(item.number for item in graph.steps())
     if not steps:
         return [whole(rank, graph)]
@@ -113,14 +113,14 @@ class TraceDiff:
         """Compare counts and durations by name.
 
         Unlike HTA, rows belong to the step in which they, or the calls that launched them, start on the CPU; operators
-        that carry a stream number are no GPU work; a trace without steps is compared as a whole; times are exact.
+        that carry a stream number are not GPU work; a trace without steps is compared as a whole; times are exact.
 
         Returns:
             indexed by name (or short_name), sorted: ``<label>_counts``, ``<label>_total_duration`` (µs) of both sides,
             diff_counts, diff_duration (µs, test − control), counts_change_categories (``+``, ``-``, ``=``).
 
         Raises:
-            QueryError: a rank or an iteration is not there.
+            QueryError: a rank or an iteration does not exist.
         """
         sides = _labelled_sides(control, test)
         exact = name_diff(
@@ -145,7 +145,7 @@ class TraceDiff:
         test_iteration: Selection = None,
         device_type: DeviceType = DeviceType.ALL,
     ) -> dict[str, list[str]]:
-        """Sort names by what happened to their counts.
+        """Group names by the change of their counts.
 
         Returns:
             names under ``added``, ``deleted`` (only on one side), ``increased``, ``decreased`` and ``unchanged``.
@@ -188,7 +188,7 @@ class TraceDiff:
 
 
 def _labelled_sides(control: Compared, test: Compared) -> tuple[ComparedSide, ComparedSide]:
-    """Label both sides; equal labels are told apart."""
+    """Label both sides; equal labels get a suffix."""
     first, second = _side_of(control, "Control"), _side_of(test, "Test")
     return first, replace(second, label=f"{second.label}_test") if first.label == second.label else second
 
@@ -221,7 +221,7 @@ def _changed_bars(
     show_image: bool,
     export_image_path: str | None,
 ) -> Figure:
-    """Draw grouped bars of the names that changed most; as an image only if the path asks for one."""
+    """Draw grouped bars of the names that changed most; write an image only if a path is given."""
     # Thousands of names fit no figure: those that changed most come first.
     order = (-df[difference].abs()).argsort(kind="stable")[:BARS]
     chosen = df.iloc[order]

@@ -1,4 +1,4 @@
-"""annotations: how long the program's named parts take on the CPU, and what GPU work they ask for."""
+"""annotations: the CPU time of each annotation, and the GPU work that it launches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.headline import largest_item, rows_at_outlier
-from analyses.display.sentence_format import brief_duration, brief_share, quoted
+from analyses.messages import annotation_times as messages
 from analyses.scope import Scope
 from analyses.tables import Table, event_indices, event_names, table_of
 from hta_graph.attribution.owners import (
@@ -51,7 +51,7 @@ UNDER = ("annotation", "annotation_index", "gpu_annotation", "gpu_annotation_ind
 def annotation_times(scopes: Sequence[Scope]) -> pd.DataFrame:
     """Sum the time of each annotation on the CPU, and of the GPU work launched inside it.
 
-    Work belongs to an annotation if its launching call lies in it, also on the autograd thread that works for the
+    Work belongs to an annotation if its launch call lies in it, also on the autograd thread that works for the
     annotated one; no ``gpu_user_annotation`` rows are needed. Activities count once per name however often it is
     nested. ``gpu_self_ns`` counts an activity for its innermost annotation only: with the row ``(none)`` it sums to the
     time of all activities.
@@ -65,7 +65,7 @@ def annotation_times(scopes: Sequence[Scope]) -> pd.DataFrame:
 
 
 def _cpu_and_gpu_times(scope: Scope) -> pd.DataFrame:
-    """Put what a scope's annotations did on the CPU beside what they did on the GPU."""
+    """Join the CPU columns and the GPU columns of a scope's annotations."""
     names = scope.graph.names
     on_cpu = pd.DataFrame.from_dict(_cpu_columns(scope), orient="index", columns=list(CPU))
     on_gpu = _gpu_columns(scope)
@@ -77,7 +77,7 @@ def _cpu_and_gpu_times(scope: Scope) -> pd.DataFrame:
 
 
 def annotation_rows(scope: Scope, *, on_gpu: bool) -> Ids:
-    """Return the annotations (canonical rows) that start in a stretch; copies on the GPU with their originals."""
+    """Return the annotations (canonical rows) that start in a window; copies on the GPU with their originals."""
     events = scope.graph.event_table
     if on_gpu:
         copies, original = annotation_sources(scope.graph)
@@ -175,7 +175,7 @@ def _annotated_rows(scope: Scope) -> dict[str, Any]:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Return the tables ``annotations`` (each name's calls and times) and ``durations`` (how these are spread).
+    """Return the tables ``annotations`` (calls and times by name) and ``durations`` (of single instances).
 
     Args:
         scopes: where to look.
@@ -187,50 +187,40 @@ def answer(scopes: Sequence[Scope]) -> Answer:
 
 
 def _conclusion(frame: pd.DataFrame) -> list[str]:
-    """Say which annotation has the most GPU time of its own, and where it has most."""
+    """Return the headline: the annotation with the most self GPU time."""
     found = largest_item(frame[frame["annotation"] != NONE], ["annotation"], "gpu_self_ns")
     if found is None:
         return []
-    share = brief_share(found["gpu_self_ns"] / int(rows_at_outlier(frame, found)["gpu_self_ns"].sum()))
-    own = f"{brief_duration(found['gpu_self_ns'])}, {share} of all GPU work's{found.typical}"
-    return [f"annotation {quoted(found['annotation'])} has most GPU time of its own{found.where}: {own}"]
+    every = int(rows_at_outlier(frame, found)["gpu_self_ns"].sum())
+    return [messages.headline(found, found["gpu_self_ns"] / every)]
 
 
 def _missing_note(scope: Scope) -> str:
-    """Say why there is nothing to sum up."""
-    if not (scope.graph.event_table.kind == EventKind.ANNOTATION).any():
-        return (
-            f"rank {scope.rank}: the trace holds no annotation; put torch.profiler.record_function(...) around the "
-            "parts of the program, and call prof.step() after each step"
-        )
-    return scope.missing()
+    """Return a note where there is nothing to sum up."""
+    has_annotations = (scope.graph.event_table.kind == EventKind.ANNOTATION).any()
+    return scope.missing() if has_annotations else messages.no_annotations(scope.rank)
 
 
 def figure(found: Answer) -> Figure:
     """Draw bars: time on the CPU, and GPU work launched inside, of the annotations with most of either."""
     frame = found.main
-    title = "Annotations: time on the CPU and GPU work launched inside"
     if not len(frame):
-        return empty_figure(title, "no annotation was recorded")
+        return empty_figure(messages.TITLE, messages.NO_ANNOTATION)
     top = frame.groupby("annotation")[["cpu_covered_ns", "gpu_busy_ns", "gpu_self_ns"]].sum()
     top = top.sort_values(["gpu_busy_ns", "cpu_covered_ns"], ascending=False, kind="stable").head(BARS)[::-1]
-    made = new_figure(title=title, x="ms")
+    made = new_figure(title=messages.TITLE, x="ms")
     names = [name if len(name) <= 50 else f"{name[:49]}…" for name in top.index]
-    for column, label in (
-        ("cpu_covered_ns", "open on the CPU"),
-        ("gpu_busy_ns", "GPU busy with its work"),
-        ("gpu_self_ns", "GPU work of no inner annotation"),
-    ):
+    for column, label in messages.BARS.items():
         made.add_bar(name=label, x=top[column] / 1e6, y=names, orientation="h")
     made.update_layout(barmode="group", bargap=0.2)
     return made
 
 
 MEANINGS = {
-    "cpu_covered_ns": column_types.ns("When at least one is open on some thread"),
-    "gpu_ns": column_types.ns("The lengths of its activities added up"),
-    "gpu_busy_ns": column_types.ns("When at least one of its activities runs"),
-    "side": column_types.text("cpu or gpu."),
+    "cpu_covered_ns": column_types.ns("Time with at least one instance open on any thread"),
+    "gpu_ns": column_types.ns("Total duration of its GPU activities"),
+    "gpu_busy_ns": column_types.ns("Time with at least one of its GPU activities running"),
+    "side": column_types.text("Where the instances ran: cpu or gpu."),
 }
 TABLES = {
     "annotations": Table(annotation_times, COLUMNS, MEANINGS),
@@ -239,9 +229,9 @@ TABLES = {
 
 ANALYSIS = Analysis(
     name="annotations",
-    help="How long the program's named parts take on the CPU, and what GPU work they ask for.",
-    more="Annotations are what the program has named with record_function, and the profiler's own steps.",
-    question="what GPU work do annotations ask for?",
+    help="CPU time and launched GPU work of each annotation.",
+    more="Annotations are record_function ranges and profiler steps.",
+    question="how much CPU and GPU time does each annotation take?",
     examples=("annotations trace.json.gz",),
     tables=TABLES,
     answer=answer,

@@ -1,4 +1,4 @@
-"""attribution: whose work the GPU does: operators, Python frames, modules, annotations, up from each activity."""
+"""attribution: GPU time by operator, Python frame, module or annotation, found from each activity's launch."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from analyses.answer import Answer
 from analyses.description import ATTRIBUTED_TO, Flag
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.headline import largest_item
-from analyses.display.sentence_format import brief_duration, brief_share, quoted
+from analyses.messages import attribution as messages
 from analyses.scope import Scope
 from analyses.tables import Table, event_indices, event_names, table_of
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, totals_by_label
-from hta_graph.errors import Remedy, UsageError
+from hta_graph.errors import UsageError
 from hta_graph.model import Bools, Ids
-from hta_graph.text.formatting import milliseconds
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -39,20 +38,13 @@ COLUMNS = [*TIMES, "gpu_self_share", "gpu_total_share"]
 OWNED = [column for kind in ("call", *OWNERS_BY_KIND) for column in (kind, f"{kind}_index")]
 ACTIVITY_COLUMNS = ["rank", "scope", "event_index", "name", "gpu_ns", *OWNED]
 ALIKE = {"frame": re.compile(r" at 0x[0-9a-fA-F]+"), "module-class": re.compile(r"_\d+$")}
-"""What is cut out of names: the addresses of objects, the numbers of modules."""
-
-RECORD = {
-    "frame": "record with with_stack=True",
-    "module": "record with with_stack=True (or with_modules=True)",
-    "annotation": "put torch.profiler.record_function(...) around the parts of the program",
-}
-"""How to record what an attribution needs."""
+"""Parts that are removed from names: the addresses of objects, the numbers of modules."""
 
 
 def attribution(scopes: Sequence[Scope], by: str = "operator") -> pd.DataFrame:
     """Sum GPU time per operator, Python frame, module (object or class) or annotation.
 
-    Every activity is followed to its launching call and to what was open around that call; Python frames and
+    Every activity is followed to its launch call and to what was open around that call; Python frames and
     annotations also across the hand-off to the autograd thread, modules also from the backward to the forward operator.
     ``gpu_self_ns`` counts an activity for the innermost owner only, so that it sums to the time of all activities, the
     row ``(unknown)`` included; ``gpu_total_ns`` counts it once for every name around it.
@@ -65,7 +57,7 @@ def attribution(scopes: Sequence[Scope], by: str = "operator") -> pd.DataFrame:
         UsageError: ``by`` is none of :data:`BY` but ``activity``.
     """
     if by not in BY[:-1]:
-        raise UsageError(f"there is no attribution by {by!r}; there are: {', '.join(BY[:-1])}")
+        raise UsageError(f"by={by!r}: unknown kind of owner; choose one of {', '.join(BY[:-1])}")
     known: dict[DependencyGraph, Any] = {}
     for graph in dict.fromkeys(scope.graph for scope in scopes):  # the steps of a trace share their owners
         known[graph] = owners(graph, by.removesuffix("-class")), *_label_codes(graph, by)
@@ -78,7 +70,7 @@ def attribution(scopes: Sequence[Scope], by: str = "operator") -> pd.DataFrame:
 
 
 def _label_codes(graph: DependencyGraph, by: str) -> tuple[Ids, list[str]]:
-    """Return a label code for every event and the labels' texts: names without what tells equal things apart."""
+    """Return a label code for every event and the labels' texts: names without addresses and object numbers."""
     names = graph.names
     if by not in ALIKE:
         return graph.event_table.name, list(names)
@@ -105,7 +97,7 @@ def _times_by_label(scope: Scope, found: Any, labels: Ids, texts: list[str]) -> 
 
 
 def activity_owners(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """Name for every GPU activity its launching call and the operator, frame, module and annotation around that.
+    """Name for every GPU activity its launch call and the operator, frame, module and annotation around that.
 
     Returns:
         rank, scope, event_index, name, gpu_ns, then names and event indices (missing where unknown): call, call_index,
@@ -130,7 +122,7 @@ def _owned_activities(scope: Scope) -> pd.DataFrame:
 
 
 def answer(scopes: Sequence[Scope], by: str = "operator") -> Answer:
-    """Return one table of GPU time, named after whose work it is: ``gpu_time_by_operator``, ``gpu_time_by_frame``, ….
+    """Return one table of GPU time, named after the kind of owner: ``gpu_time_by_operator``, ``gpu_time_by_frame``, ….
 
     Args:
         scopes: where to look.
@@ -147,19 +139,16 @@ def answer(scopes: Sequence[Scope], by: str = "operator") -> Answer:
 
 
 def _conclusion(frame: pd.DataFrame, by: str) -> list[str]:
-    """Say which owner has the most GPU time of its own, where it has most, and how much belongs to none."""
+    """Return the headline: the owner with the most self GPU time, and how much has no owner."""
     found = largest_item(frame[frame["name"] != UNKNOWN], ["name"], "gpu_self_ns")
     if found is None:
         return []
-    has = f"{by.replace('-', ' ')} {quoted(found['name'])} has most GPU time of its own{found.where}"
-    own = f"{brief_duration(found['gpu_self_ns'])}, {brief_share(found['gpu_self_share'])}{found.typical}"
-    nobodys = frame[frame["name"] == UNKNOWN]
-    lost = int(nobodys["gpu_self_ns"].sum()) / int(frame["gpu_self_ns"].sum())
-    return [f"{has}: {own}" + (f"; {brief_share(lost)} belongs to no {by.replace('-', ' ')}" if lost else "")]
+    unknown = frame[frame["name"] == UNKNOWN]
+    return [messages.headline(found, by, int(unknown["gpu_self_ns"].sum()) / int(frame["gpu_self_ns"].sum()))]
 
 
 def _table_name(by: str) -> str:
-    """Return how the table of an attribution is called.
+    """Return the name of an attribution's table.
 
     >>> _table_name("module-class")
     'gpu_time_by_module_class'
@@ -168,7 +157,7 @@ def _table_name(by: str) -> str:
 
 
 def _missing_notes(scope: Scope, by: str) -> list[str]:
-    """Say what could not be attributed and why."""
+    """Return notes on what could not be attributed, and why."""
     if missing := scope.missing():
         return [missing]
     if by == "activity":
@@ -177,33 +166,30 @@ def _missing_notes(scope: Scope, by: str) -> list[str]:
     orphans = scope.work.call < 0
     # Two different reasons with different remedies: the call is missing, or nothing was open around it.
     owned = owners(scope.graph, kind).innermost(scope.work.call) >= 0
-    remedy = f"; {RECORD[kind]}" if kind in RECORD and not owned.any() else ""
     reasons = (
-        (orphans, "by calls that are not in the trace (before it began)"),
-        (~orphans & ~owned, f"where no {kind} is open{remedy}"),
+        (orphans, messages.LAUNCHED_EARLIER),
+        (~orphans & ~owned, messages.launched_outside(kind, record=not owned.any())),
     )
     return [_not_attributed(scope, chosen, why) for chosen, why in reasons if chosen.any()]
 
 
 def _not_attributed(scope: Scope, chosen: Bools, why: str) -> str:
-    """Say how many activities, and how much of their time, have no owner for one reason."""
-    spent = int((scope.work.end - scope.work.start)[chosen].sum())
-    counts = f"{int(chosen.sum()):,} of {len(chosen):,} activities ({milliseconds(spent)} ms)"
-    return f"rank {scope.rank}, {scope.label}: {counts} were launched {why}"
+    """Return the note on the activities that have no owner for one reason."""
+    ns = int((scope.work.end - scope.work.start)[chosen].sum())
+    return messages.not_attributed(scope.rank, scope.label, int(chosen.sum()), len(chosen), ns, why)
 
 
 def figure(found: Answer) -> Figure:
-    """Draw bars: own GPU time of the first names, and what they called around it."""
+    """Draw bars: self and total GPU time of the first names."""
     frame = found.main
     title = next(iter(found.tables)).replace("_", " ").replace("gpu", "GPU")
     if "gpu_self_ns" not in frame or not len(frame):
-        bars = found.wording(Remedy("ask with by='operator', …", "choose --by operator, …"))
-        return empty_figure(title, bars if len(frame) else "no GPU activity to attribute")
+        return empty_figure(title, found.wording(messages.NOT_DRAWN) if len(frame) else messages.NO_ACTIVITY)
     top = frame.groupby("name", sort=False)[["gpu_self_ns", "gpu_total_ns"]].sum()
     top = top.sort_values("gpu_self_ns", ascending=False, kind="stable").head(BARS)[::-1]
     made = new_figure(title=title.capitalize().replace("Gpu", "GPU"), x="ms")
     names = [name if len(name) <= 60 else name[:59] + "…" for name in top.index]
-    for column, label in (("gpu_self_ns", "own"), ("gpu_total_ns", "with what is inside")):
+    for column, label in messages.BARS.items():
         made.add_bar(
             name=label,
             x=top[column] / 1e6,
@@ -218,16 +204,16 @@ def figure(found: Answer) -> Figure:
 
 
 MEANINGS = {
-    "instances": column_types.integer("How many owners have GPU work."),
-    "gpu_total_ns": column_types.ns("GPU time of what it and what is inside it launch"),
-    "gpu_self_share": column_types.share("The same, of all activities' time", null=True),
-    "gpu_total_share": column_types.share("The same, of all activities' time", null=True),
-    "operator_index": column_types.integer("The event index of the operator; null: none.", null=True),
-    "frame": column_types.text("The innermost Python frame; null: not recorded.", null=True),
-    "frame_index": column_types.integer("The event index of the frame; null: none.", null=True),
-    "module": column_types.text("The innermost nn.Module; null: not recorded.", null=True),
-    "module_index": column_types.integer("The event index of the module; null: none.", null=True),
-    "annotation_index": column_types.integer("The event index of the annotation; null: none.", null=True),
+    "instances": column_types.integer("Number of owners with GPU work."),
+    "gpu_total_ns": column_types.ns("GPU time of all work launched inside it"),
+    "gpu_self_share": column_types.share("gpu_self_ns as a share of the time of all activities", null=True),
+    "gpu_total_share": column_types.share("gpu_total_ns as a share of the time of all activities", null=True),
+    "operator_index": column_types.integer("Event index of the operator; null if there is none.", null=True),
+    "frame": column_types.text("Innermost Python frame; null if not recorded.", null=True),
+    "frame_index": column_types.integer("Event index of the frame; null if there is none.", null=True),
+    "module": column_types.text("Innermost nn.Module; null if not recorded.", null=True),
+    "module_index": column_types.integer("Event index of the module; null if there is none.", null=True),
+    "annotation_index": column_types.integer("Event index of the annotation; null if there is none.", null=True),
 }
 TABLES = {_table_name(by): Table(attribution, COLUMNS, MEANINGS) for by in BY[:-1]} | {
     _table_name("activity"): Table(activity_owners, ACTIVITY_COLUMNS, MEANINGS)
@@ -235,12 +221,21 @@ TABLES = {_table_name(by): Table(attribution, COLUMNS, MEANINGS) for by in BY[:-
 
 ANALYSIS = Analysis(
     name="attribution",
-    help="Whose work the GPU does: operators, Python frames, modules, annotations.",
-    more="Frames and modules need a recording with with_stack=True.",
-    question="whose work does the GPU do: operator, Python frame, module?",
+    help="GPU time by operator, Python frame, module or annotation.",
+    more="Frames and modules require a trace recorded with with_stack=True.",
+    question="which operators, Python frames or modules does GPU time belong to?",
     usage="--by module",
     examples=("attribution trace.json.gz", "attribution trace.json.gz --by module"),
-    flags=(Flag("by", "text", f"{', '.join(BY[:-1])}, or activity (a list)", "operator", choices=BY),),
+    flags=(
+        Flag(
+            "by",
+            "text",
+            f"{', '.join(BY[:-1])}; or activity to list every activity",
+            "operator",
+            choices=BY,
+            value="KIND",
+        ),
+    ),
     tables=TABLES,
     answer=answer,
     figure=figure,

@@ -1,4 +1,4 @@
-"""counters: a trace with its queue lengths and copy rates as counter tracks, for ui.perfetto.dev."""
+"""counters: a trace with queue lengths and copy bandwidth as counter tracks, for ui.perfetto.dev."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUEUES, RATES = COUNTER_SERIES
 
 
 def counter_tracks(scope: Scope, series: Collection[str] = COUNTER_SERIES) -> list[CounterTrack]:
-    """Return the tracks of a stretch: of the queue of each stream, of the rate of each kind of copy, or of both.
+    """Return the counter tracks of a window: queue length per stream, bandwidth per kind of copy, or both.
 
     They are named as HTA names them. ``Queue Length`` has the stream as its id (as text: HTA's numbers make one track
     of all streams in Perfetto); a kind of copy is a track of its own with the argument ``Memcpy BW`` (GB/s). Copies of

@@ -1,4 +1,4 @@
-"""hardware-counters: what CUPTI counted, by the operator that launched the kernel."""
+"""hardware-counters: CUPTI's hardware counters by the operator that launched the kernel."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from analyses import column_types
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import empty_figure, new_figure
+from analyses.messages import hardware_counters as messages
 from analyses.scope import Scope
 from analyses.tables import MORE, Table, event_names, table_of
 from hta_graph.arrays import take_or
@@ -29,16 +30,16 @@ KEYS = ("rank", "scope", "event_index", "name", "call_index", "operator", "opera
 COLUMNS = ("rank", "scope", "counter", "operator", "ranges", "value", "value_share")
 OPERATORS_SHOWN = 9
 SUMMABLE = ".sum"
-"""How counters end that may be added up; others are averages and ratios."""
+"""How the names of additive counters end; others are averages and ratios."""
 MOST_COUNTED_EXACTLY = (1 << 63) // MOST_COUNTED
 
 
 def counted_ranges(scopes: Sequence[Scope]) -> pd.DataFrame:
     """List CUPTI's profiler ranges with the operators that launched their kernels.
 
-    A range says nothing about its launch, and its time is not the kernel's: the k-th range belongs to the k-th call
-    that launches a kernel, which holds where both are equally many (the profiler made a range of each kernel). Else the
-    ranges are listed without operators.
+    A range does not record its launch, and its time is not the kernel's. The k-th range belongs to the k-th kernel
+    launch if both are equal in number (the profiler made one range per kernel). Otherwise the ranges are listed
+    without operators.
 
     Returns:
         rank, scope, event_index, name, call_index of the launch (-1 where unknown), operator (the innermost; empty
@@ -139,34 +140,27 @@ def answer(scopes: Sequence[Scope]) -> Answer:
 
 
 def _missing_note(scope: Scope, ranges: pd.DataFrame) -> str:
-    """Say what was not counted, and how to record it."""
+    """Return a note on what was not counted, and how to record it."""
     own = ranges[(ranges["rank"] == scope.rank) & (ranges["scope"] == scope.label)]
     if own.empty:
-        return (
-            f"rank {scope.rank}: no {PROFILER_RANGE} rows in {scope.label}; record with experimental_config="
-            "_ExperimentalConfig(profiler_metrics=[...], profiler_measure_per_kernel=True)"
-        )
+        return messages.no_ranges(scope.rank, scope.label, PROFILER_RANGE)
     if (own["call_index"] < 0).all():
-        return (
-            f"rank {scope.rank}: there are not as many profiler ranges as launches of kernels, so that nobody knows "
-            "which belong together; record with profiler_measure_per_kernel=True"
-        )
+        return messages.unmatched_ranges(scope.rank)
     zero = [name for name in own.columns if name not in KEYS and own[name].notna().any() and not own[name].any()]
-    return f"rank {scope.rank}: 0 in every range of {scope.label}: {', '.join(zero)}" if zero else ""
+    return messages.always_zero(scope.rank, scope.label, zero) if zero else ""
 
 
 def figure(found: Answer) -> Figure:
     """Draw how each counter is shared between the operators."""
-    title = "Hardware counters by operator"
     frame = found.main[found.main["value_share"].notna()]
     if frame.empty:
-        return empty_figure(title, "no counters that add up were recorded")
+        return empty_figure(messages.TITLE, messages.NO_COUNTERS)
     sums = frame.pivot_table(index="operator", columns="counter", values="value", aggfunc="sum", fill_value=0)
     shares = sums / sums.sum()
     shares = shares.loc[shares.sum(axis=1).sort_values(ascending=False).index]
     rest = shares.iloc[OPERATORS_SHOWN:]
     shown = pd.concat([shares.iloc[:OPERATORS_SHOWN], *([rest.sum().to_frame("others").T] if len(rest) else [])])
-    made = new_figure(title=title, x="share of the counter")
+    made = new_figure(title=messages.TITLE, x=messages.AXIS)
     for operator, row in shown.iterrows():
         text = f"{operator or '(no operator)'}: %{{x:.1%}}<extra>%{{y}}</extra>"
         made.add_bar(name=str(operator), y=list(shown.columns), x=row.to_numpy(), orientation="h", hovertemplate=text)
@@ -176,30 +170,28 @@ def figure(found: Answer) -> Figure:
 
 
 MEANINGS = {
-    "counter": column_types.text("The counter's name."),
-    "operator": column_types.text("The operator that launched the kernels."),
-    "ranges": column_types.integer("How many kernels were counted."),
-    "value": column_types.number("The sum over them of counters that end in .sum, else the mean."),
-    "value_share": column_types.share("Of all operators, of counters that end in .sum; else null", null=True),
-    "call_index": column_types.integer("The event index of the launch; -1: not known."),
-    "operator_stack": column_types.list_of(
-        column_types.text("An operator."), "The operators that are open, outermost first."
-    ),
+    "counter": column_types.text("Name of the counter."),
+    "operator": column_types.text("Operator that launched the kernels."),
+    "ranges": column_types.integer("Number of kernels counted."),
+    "value": column_types.number("Sum over the kernels if the counter's name ends in .sum, otherwise the mean."),
+    "value_share": column_types.share("Share of all operators; null unless the counter ends in .sum", null=True),
+    "call_index": column_types.integer("Event index of the launch call; -1 if unknown."),
+    "operator_stack": column_types.list_of(column_types.text("An operator."), "Open operators, outermost first."),
 }
 TABLES = {
     "hardware_counters": Table(hardware_counters, COLUMNS, MEANINGS),
     "ranges": Table(
         counted_ranges,
         (*KEYS, MORE),
-        {**MEANINGS, "operator": column_types.text("The innermost operator; empty: none is open.")},
+        {**MEANINGS, "operator": column_types.text("Innermost operator; empty if none is open.")},
     ),
 }
 
 ANALYSIS = Analysis(
     name="hardware-counters",
-    help="What CUPTI's hardware counters counted, by the operator that launched the kernel.",
-    more="It needs a recording with profiler_metrics, and says so of others.",
-    question="what did CUPTI's counters count, by operator?",
+    help="CUPTI hardware counters by the operator that launched the kernel.",
+    more="Requires a trace recorded with profiler_metrics.",
+    question="what do CUPTI's hardware counters show for each operator?",
     examples=("hardware-counters trace.json.gz",),
     tables=TABLES,
     answer=answer,

@@ -1,4 +1,4 @@
-"""kernel-breakdown: GPU time per type of work, alone and overlapping, and the kernels that take it."""
+"""kernel-breakdown: GPU time by type of work, alone and overlapping, and the longest kernels of each type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from analyses.answer import Answer
 from analyses.description import Flag
 from analyses.display.charts import COLOUR, GRID, SERIES, empty_figure, new_figure, row_labels
 from analyses.display.headline import largest_item, rows_at_outlier
-from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
+from analyses.messages import kernel_breakdown as messages
 from analyses.scope import Scope
 from analyses.tables import Table, joined, rows_to_share, table_of
 from hta_graph.arrays import summed_by
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["OVERLAPPING", "TABLES", "answer", "figure", "kernel_breakdown", "kernel_statistics", "kernel_types"]
 
-TITLE = "What the GPU does while it is busy"
 KERNELS_SHOWN = 12
 NAME_SIZE = 48
 
@@ -37,8 +36,8 @@ NAME_SIZE = 48
 def types_and_kernels(types: pd.DataFrame, kernels: pd.DataFrame) -> Figure:
     """Draw stacked bars of the types' shares, a rank or step each, and below them bars of the longest kernels."""
     if types.empty:
-        return empty_figure(TITLE, "no GPU activity was recorded")
-    made = new_figure(title=TITLE)
+        return empty_figure(messages.TITLE, messages.NO_ACTIVITY)
+    made = new_figure(title=messages.TITLE)
     _add_types(made, types)
     _add_kernels(made, kernels)
     # The upper half grows with the ranks, up to half of the figure.
@@ -47,7 +46,7 @@ def types_and_kernels(types: pd.DataFrame, kernels: pd.DataFrame) -> Figure:
         barmode="stack",
         xaxis={"anchor": "y", "side": "top", "tickformat": ".0%", "range": [0, 1], "title": None},
         yaxis={"domain": [upper, 1], "autorange": "reversed", "showgrid": False, "title": None, "dtick": 1},
-        xaxis2={"anchor": "y2", "title": "ms, all runs together", "gridcolor": GRID, "zeroline": False},
+        xaxis2={"anchor": "y2", "title": messages.KERNEL_AXIS, "gridcolor": GRID, "zeroline": False},
         yaxis2={"anchor": "x2", "domain": [0, upper - 0.06], "autorange": "reversed", "automargin": True, "dtick": 1},
         legend={"orientation": "h", "y": -0.12, "yanchor": "top"},
         margin={"t": 80},
@@ -93,14 +92,14 @@ def _add_kernels(made: Figure, kernels: pd.DataFrame) -> None:
 
 
 def _short_label(name: str) -> str:
-    """Shorten a name to what stands beside a bar."""
+    """Shorten a name to the label of a bar."""
     short = short_name(name)
     return short if len(short) <= NAME_SIZE else f"{short[: NAME_SIZE - 1]}…"
 
 
 DURATION_RATIO = 0.8
 NUM_KERNELS = 10
-"""Which kernels are named, if nobody says so: those that take most of a type's time, and how many at most."""
+"""Defaults: list the kernels that make up this share of a type's time, and at most this many."""
 OVERLAPPING = " overlapping "
 OTHERS = "others"
 COMMUNICATION = WorkType.COMMUNICATION.label
@@ -113,12 +112,12 @@ KERNEL_COLUMNS = [*STATISTIC_COLUMNS, "time_share"]
 def kernel_types(scopes: Sequence[Scope], *, memory_kernels: bool = True) -> pd.DataFrame:
     """Divide the GPU's busy time by what runs: one type alone, or exactly these types together.
 
-    The rows of a scope sum to its busy time, to the nanosecond. Memory is told by category, communication by recorded
-    collective, else by name; HTA goes by names alone and loses kernels such as ``fused_addmax`` to no type.
+    The rows of a scope sum to its busy time, to the nanosecond. Memory is recognized by category, communication by its
+    recorded collective, else by name; HTA goes by names alone and assigns kernels such as ``fused_addmax`` to no type.
 
     Args:
         scopes: where to look.
-        memory_kernels: count copies and sets; without them their time is nobody's.
+        memory_kernels: count copies and memsets; otherwise their time is left out.
 
     Returns:
         rank, scope, kernel_type (``computation``, ``computation overlapping communication``, …), time_ns, time_share
@@ -156,7 +155,7 @@ def kernel_breakdown(
     memory_kernels: bool = True,
     by_quantile: bool = False,
 ) -> pd.DataFrame:
-    """List the kernels that take most of each type's time, with statistics of their single runs.
+    """List the longest kernels of each type, with statistics of their single runs.
 
     Where a type has more than ``num_kernels`` names, those are kept, longest first, that together reach
     ``duration_ratio`` of its time, at most ``num_kernels``; ``others`` are all runs of the rest. HTA computes the
@@ -166,7 +165,7 @@ def kernel_breakdown(
         scopes: where to look.
         duration_ratio: the share of a type's time to name, above 0 and at most 1.
         num_kernels: how many names to keep of each type at most.
-        memory_kernels: list copies and sets too.
+        memory_kernels: list copies and memsets too.
         by_quantile: choose names as HTA does: a name is kept while the running total of the sums is within the
             ``duration_ratio`` quantile of all running totals.
 
@@ -190,9 +189,9 @@ def kernel_statistics(
 ) -> pd.DataFrame:
     """Return the table with mean and standard deviation as real numbers."""
     if not 0 < limits[0] <= 1:
-        raise UsageError(f"the duration ratio is a share above 0 and at most 1, not {limits[0]:g}")
+        raise UsageError(f"the duration ratio must be above 0 and at most 1, not {limits[0]:g}")
     if limits[1] < 1:
-        raise UsageError(f"the number of kernels is at least 1, not {limits[1]}")
+        raise UsageError(f"the number of kernels must be at least 1, not {limits[1]}")
     types = _work_types(memory_kernels=memory_kernels)
 
     def every_type(scope: Scope) -> pd.DataFrame:
@@ -257,13 +256,13 @@ def answer(
     no_memory_kernels: bool = False,
     by_quantile: bool = False,
 ) -> Answer:
-    """Return the tables ``kernel_types`` (GPU time by type of work) and ``kernels`` (what takes most of each type).
+    """Return the tables ``kernel_types`` (GPU time by type of work) and ``kernels`` (the longest of each type).
 
     Args:
         scopes: where to look.
         duration_ratio: the share of a type's time to name, above 0 and at most 1.
         num_kernels: how many kernels of each type to name at most.
-        no_memory_kernels: leave copies and sets out.
+        no_memory_kernels: leave out copies and memsets.
         by_quantile: choose the names by HTA's rule instead.
 
     Raises:
@@ -283,28 +282,23 @@ def answer(
 
 
 def _conclusion(types: pd.DataFrame, kernels: pd.DataFrame) -> list[str]:
-    """Say which kernel takes most of all work's time, where it takes most, and what runs most of the busy time."""
+    """Return the headline: the kernel with the most GPU time, and the type with the most busy time."""
     found = largest_item(kernels[kernels["kernel"] != OTHERS], ["kernel", "kernel_type"], "sum_ns")
     if found is None:
         return []
-    waits = ", which may include waiting for other ranks" if found["kernel_type"] == COMMUNICATION else ""
-    name, runs = quoted(short_name(found["kernel"])), counted(found["count"], "run")
-    takes = f"{name} takes most, {brief_share(found['time_share'])} of the time of all GPU work{found.where}"
-    each = f"{brief_duration(int(found['sum_ns']))} in {runs}{found.typical}{waits}"
-    busy = rows_at_outlier(types, found).iloc[0]
-    return [f"{takes}: {each}; {brief_share(busy['time_share'])} of the GPU's busy time is {busy['kernel_type']}"]
+    busy, communicates = rows_at_outlier(types, found).iloc[0], found["kernel_type"] == COMMUNICATION
+    return [messages.headline(found, busy["kernel_type"], busy["time_share"], communicates=communicates)]
 
 
 def _missing_note(scope: Scope, *, memory_kernels: bool) -> str:
-    """Say why there is no time to divide."""
+    """Return a note where there is no time to divide."""
     if missing := scope.missing():
         return missing
-    where = f"rank {scope.rank}: all GPU activity in {scope.label}"
     if not (scope.running.end > scope.running.start).any():
-        return f"{where} is too short for the trace's clock: its length is 0"
+        return messages.too_short(scope.rank, scope.label)
     if any(scope.running.busy(kind).total for kind in _work_types(memory_kernels=memory_kernels)):
         return ""
-    return f"{where} is copies and sets, which are left out"
+    return messages.only_copies(scope.rank, scope.label)
 
 
 def figure(found: Answer) -> Figure:
@@ -313,9 +307,9 @@ def figure(found: Answer) -> Figure:
 
 
 MEANINGS = {
-    "kernel_type": column_types.text("The type of work: computation, communication, memory, or several that overlap."),
-    "time_share": column_types.share("Of the scope's rows together", null=True),
-    "std_ns": column_types.ns("Their standard deviation (of a sample), rounded; null of a single one", null=True),
+    "kernel_type": column_types.text("Type of work: computation, communication, memory, or several that overlap."),
+    "time_share": column_types.share("Share of the total of the scope's rows", null=True),
+    "std_ns": column_types.ns("Sample standard deviation, rounded; null for a single run", null=True),
 }
 TABLES = {
     "kernel_types": Table(kernel_types, TYPE_COLUMNS, MEANINGS),
@@ -324,15 +318,15 @@ TABLES = {
 
 ANALYSIS = Analysis(
     name="kernel-breakdown",
-    help="GPU time per type of work, alone and overlapping, and the kernels that take it.",
-    more="Computation, communication and memory, and how much of them overlaps.",
-    question="which kernels take the time, of which type?",
+    help="GPU time by type of work, and the longest kernels of each type.",
+    more="Types are computation, communication and memory; overlaps are listed separately.",
+    question="which kernels and types of work take the most GPU time?",
     examples=("kernel-breakdown trace.json.gz", "kernel-breakdown job --step 2"),
     flags=(
-        Flag("duration_ratio", "share", "name the kernels that make up this share of a type's time", DURATION_RATIO),
-        Flag("num_kernels", "count", "name at most this many kernels of a type", NUM_KERNELS),
-        Flag("by_quantile", "switch", "choose the names by HTA's rule instead of by share of time", default=False),
-        Flag("no_memory_kernels", "switch", "leave copies and sets out", default=False),
+        Flag("duration_ratio", "share", "list the kernels that make up this share of a type's time", DURATION_RATIO),
+        Flag("num_kernels", "count", "list at most this many kernels of a type", NUM_KERNELS),
+        Flag("by_quantile", "switch", "select kernels by HTA's rule instead of by share of time", default=False),
+        Flag("no_memory_kernels", "switch", "leave out copies and memsets", default=False),
     ),
     tables=TABLES,
     answer=answer,

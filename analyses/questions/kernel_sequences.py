@@ -1,4 +1,4 @@
-"""kernel-sequences: the sequences of GPU work under an operator, how often each occurs and how long it takes."""
+"""kernel-sequences: repeated sequences of GPU work under an operator, with counts and times."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from analyses.answer import Answer, Note
 from analyses.description import Flag
 from analyses.display.charts import horizontal_bars
 from analyses.display.dataframe_text import ARROW
-from analyses.display.headline import sequence_headline
+from analyses.display.headline import largest_item
 from analyses.display.text_layout import clipped
+from analyses.messages import kernel_sequences as messages
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, scopes_in, table_of
 from hta_graph.alignment.sequence_patterns import SequencePatterns, outermost_roots, sequence_patterns
-from hta_graph.errors import Remedy
 from hta_graph.export.perfetto.append_events import SliceTrack, write_slices
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints, kind_mask
@@ -49,20 +49,20 @@ COLUMNS = ("rank", "scope", "operator", "count", "kernels", "gpu_ns", "operator_
 
 
 def kernel_sequences(scopes: Sequence[Scope], operator: str, min_pattern_len: int = MIN_PATTERN_LEN) -> pd.DataFrame:
-    """Find the sequences of kernels, copies and sets that rows launch whose names contain a text.
+    """Find the sequences of kernels, copies and memsets launched under events whose names contain a text.
 
-    Such a row is an operator, a CPU annotation or a Python frame that stands in no other such row of its thread; it
-    owns what is launched inside it on its thread. (HTA takes the rows of the least depth in the whole rank: one shallow
-    occurrence hides all deeper ones.)
+    Such an event is an operator, a CPU annotation or a Python frame that is nested in no other such event of its
+    thread; it owns what is launched inside it on its thread. (HTA takes the events of the least depth in the whole
+    rank: one shallow occurrence hides all deeper ones.)
 
     Args:
         scopes: what to look at.
         operator: a part of the names.
-        min_pattern_len: leave out rows that launch fewer.
+        min_pattern_len: leave out shorter sequences.
 
     Returns:
-        rank, scope, operator (the full name), count (rows with this sequence), kernels (of one of them), gpu_ns and
-        operator_ns (summed over all), kernel_sequence (names by start, joined with arrows); what occurs most first.
+        rank, scope, operator (the full name), count (events with this sequence), kernels (of one of them), gpu_ns and
+        operator_ns (summed over all), kernel_sequence (names by start, joined with arrows); most frequent first.
     """
     return table_of(scopes, lambda scope: _described_patterns(scope, operator, min_pattern_len), COLUMNS)
 
@@ -73,14 +73,14 @@ def sequences_under(scope: Scope, operator: str, min_pattern_len: int) -> Sequen
     wanted = np.array([operator in name for name in graph.names], np.bool_)
     roots = np.flatnonzero(wanted[graph.event_table.name] & kind_mask(graph.event_table.kind, ROOTS))
     owner = outermost_roots(graph.event_table, roots, work.call)
-    # By owner, then canonical row, which is the order of starts: each owner's pieces lie side by side.
+    # By owner, then canonical row, which is the order of starts: each owner's work is contiguous.
     order = np.lexsort((work.row, owner))
     order = order[owner[order] >= 0]
     return sequence_patterns(owner[order], work.row[order], graph.event_table.name, max(min_pattern_len, 1))
 
 
 def _described_patterns(scope: Scope, operator: str, min_pattern_len: int) -> pd.DataFrame:
-    """Describe the sequences of a scope, what occurs most first."""
+    """Describe the sequences of a scope, most frequent first."""
     graph, found = scope.graph, sequences_under(scope, operator, min_pattern_len)
     gpu, cpu = pattern_times(graph, found)
     frame = pd.DataFrame(
@@ -103,36 +103,33 @@ def pattern_times(graph: DependencyGraph, found: SequencePatterns) -> tuple[Ints
 
 
 def answer(scopes: Sequence[Scope], operator: str, min_pattern_len: int = MIN_PATTERN_LEN) -> Answer:
-    """Return the table ``kernel_sequences``: what rows of some names launch, and how often.
+    """Return the table ``kernel_sequences``: what events of some names launch, and how often.
 
     Args:
         scopes: where to look.
         operator: a part of the names of operators, annotations or Python frames.
-        min_pattern_len: leave out rows that launch fewer pieces of GPU work.
+        min_pattern_len: leave out sequences of fewer GPU activities.
     """
     frame = kernel_sequences(scopes, operator, min_pattern_len)
     answered = scopes_in(frame)
     silent = [scope for scope in scopes if (scope.rank, scope.label) not in answered]
     notes = [_missing_note(scope, operator, min_pattern_len) for scope in silent]
+    most = largest_item(frame, ["operator", "kernel_sequence"], "gpu_ns")
     return Answer(
         {"kernel_sequences": frame},
         notes,
         summed={"kernel_sequences": "occurrences"},
-        conclusion=sequence_headline(frame),
+        conclusion=[messages.headline(most)] if most else [],
     )
 
 
 def _missing_note(scope: Scope, operator: str, min_pattern_len: int) -> str | Note:
-    """Say why there is no row."""
+    """Return a note on why there is no row."""
     if scope.missing():
         return scope.missing()
     if not any(operator in name for name in scope.graph.names):
-        return f"rank {scope.rank}: nothing in the trace is called {operator!r} or contains that"
-    return Note(
-        f"rank {scope.rank}: no operator, annotation or Python frame with {operator!r} in its name launches "
-        f"{min_pattern_len} or more pieces of GPU work on its thread in {scope.label}",
-        Remedy("a smaller min_pattern_len takes shorter sequences", "--min-pattern-len takes shorter sequences"),
-    )
+        return messages.no_such_name(scope.rank, operator)
+    return Note(messages.no_sequence(scope.rank, scope.label, operator, min_pattern_len), messages.SHORTER_SEQUENCES)
 
 
 def figure(found: Answer, top_k: int = 20) -> Figure:
@@ -146,7 +143,7 @@ def figure(found: Answer, top_k: int = 20) -> Figure:
     ]
     texts = [clipped(text, 300) for text in frame["kernel_sequence"]]
     return horizontal_bars(
-        labels, frame["count"].to_numpy(), texts, title="Most frequent kernel sequences", x="occurrences"
+        labels, frame["count"].to_numpy(), texts, title=messages.SEQUENCES_TITLE, x=messages.OCCURRENCES
     )
 
 
@@ -174,7 +171,7 @@ def _marking_tracks(graph: DependencyGraph, found: SequencePatterns, top_k: int)
     rank = np.full(len(found.example), -1)
     rank[ranked] = np.arange(len(ranked))
     of_row = rank[found.pattern]
-    # Each piece of GPU work has the rank of the row that launched it.
+    # Each activity has the rank of the event that launched it.
     of_piece = np.repeat(of_row, np.diff(found.first))
     counts = found.counts()[ranked].tolist()
     marks = [
@@ -189,7 +186,7 @@ def _marking_tracks(graph: DependencyGraph, found: SequencePatterns, top_k: int)
 
 
 def _short_pattern(graph: DependencyGraph, found: SequencePatterns, pattern: int) -> str:
-    """Return a pattern as text: short names of its row and its work, with bars between them."""
+    """Return a pattern as text: short names of its event and its work, with bars between them."""
     example = int(found.example[pattern])
     names = [graph.name_of(int(found.owner[example])), *event_names(graph, found.group(example))]
     return "|".join(map(short_name, names))
@@ -198,7 +195,7 @@ def _short_pattern(graph: DependencyGraph, found: SequencePatterns, pattern: int
 def _tracks_per_lane(
     graph: DependencyGraph, rows: Ids, rank: Ints, arguments: Sequence[dict[str, Any]]
 ) -> list[SliceTrack]:
-    """Return a track per thread or stream with the rows that have a rank, named after that."""
+    """Return a track per thread or stream with the events that have a rank, named by it."""
     rows, rank = rows[rank >= 0], rank[rank >= 0]
     events, tracks = graph.event_table, []
     for lane in np.unique(events.lane[rows]).tolist():
@@ -219,32 +216,32 @@ def most_frequent(graph: DependencyGraph, found: SequencePatterns) -> Ints:
 
 
 def pattern_texts(graph: DependencyGraph, found: SequencePatterns) -> list[str]:
-    """Return the patterns as texts: the names of the row and of its work, with bars between them."""
+    """Return the patterns as texts: the names of the event and of its work, with bars between them."""
     roots = event_names(graph, found.owner[found.example])
     groups = [event_names(graph, found.group(at)) for at in found.example.tolist()]
     return ["|".join([root, *names]) for root, names in zip(roots, groups, strict=True)]
 
 
 MEANINGS = {
-    "operator": column_types.text("The operator's full name."),
-    "count": column_types.integer("How often the operator occurs with this sequence."),
-    "kernels": column_types.integer("How many kernels one of them has."),
-    "operator_ns": column_types.ns("The operators' time on the CPU, added up"),
+    "operator": column_types.text("Full name of the operator."),
+    "count": column_types.integer("Number of occurrences of the operator with this sequence."),
+    "kernels": column_types.integer("Number of GPU activities per occurrence."),
+    "operator_ns": column_types.ns("Total CPU time of the operators"),
 }
 TABLES = {"kernel_sequences": Table(kernel_sequences, COLUMNS, MEANINGS)}
 
 ANALYSIS = Analysis(
     name="kernel-sequences",
-    help="The sequences of GPU work under an operator, how often each occurs and how long it takes.",
-    more="Sequences that repeat are what a fused kernel or a CUDA graph could replace.",
+    help="Repeated sequences of GPU work under an operator, with counts and times.",
+    more="A sequence that repeats is a candidate for a fused kernel or a CUDA graph.",
     question="which sequences of kernels repeat under an operator?",
     examples=(
         "kernel-sequences trace.json.gz --operator aten::_foreach_add_",
         "kernel-sequences trace.json.gz --operator aten::_foreach_add_ --overlay sequences.json",
     ),
     flags=(
-        Flag("operator", "text", "part of the name of operators, annotations or Python frames", value="NAME"),
-        Flag("min_pattern_len", "count", "leave out rows that launch less GPU work", MIN_PATTERN_LEN, value="N"),
+        Flag("operator", "text", "part of the name of an operator, annotation or Python frame", value="NAME"),
+        Flag("min_pattern_len", "count", "leave out sequences of fewer GPU activities", MIN_PATTERN_LEN, value="N"),
     ),
     tables=TABLES,
     answer=answer,

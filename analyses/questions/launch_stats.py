@@ -1,4 +1,4 @@
-"""launch-stats: how long launches take on the CPU, and why their work starts when it does."""
+"""launch-stats: durations of launch calls, and what the launched work waits for before it starts."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.description import Flag
 from analyses.display.charts import GRID, SERIES, empty_figure, new_figure
-from analyses.display.headline import Outlier, outlier, rows_at_outlier, sums_per_scope
-from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
+from analyses.display.headline import outlier, rows_at_outlier, sums_per_scope
+from analyses.display.sentence_format import brief_duration
+from analyses.messages import launch_stats as messages
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, table_of
 from analyses.window_report import clock_notes
@@ -30,21 +31,15 @@ __all__ = ["TABLES", "answer", "figure", "launch_stats", "launched_work", "launc
 
 RUNTIME_CUTOFF_US: float = 50
 LAUNCH_DELAY_CUTOFF_US: float = 100
-"""Calls and delays that are longer are outliers."""
+"""Longer calls and delays are outliers."""
 LARGEST = 10
-"""How many single launches a terminal gets."""
+"""How many single launches are listed."""
 BINS = 100
 AXIS = {"gridcolor": GRID, "zeroline": False}
 IN_STREAM = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM and not meaning.exported)
 ACROSS_STREAMS = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM and meaning.exported)
 """Edges by which work waits for what its own stream did before, and for what another stream did."""
 DELAYS = ("launch_delay_ns", "behind_stream_ns", "behind_event_ns", "overhead_ns")
-WAITED_FOR = {
-    "behind_stream_ns": "earlier work of its own stream: the CPU launches early enough",
-    "behind_event_ns": "work of other streams that it waits for: the CPU launches early enough",
-    "overhead_ns": "overhead: nothing else held it",
-}
-"""What each part of a launch delay says."""
 OUTLIERS = ("short_kernels", "runtime_outliers", "launch_delay_outliers")
 NUMBERS = ("call_index", "cpu_duration_ns", "gpu_duration_ns", *DELAYS)
 NUMERIC = dict.fromkeys(("rank", "event_index", "correlation", *NUMBERS), np.int64)
@@ -62,14 +57,14 @@ COLUMNS = (
 def launches(scopes: Sequence[Scope], *, include_memory_events: bool = True) -> pd.DataFrame:
     """List every GPU activity with the call that launched it.
 
-    Each runtime or driver call with a correlation counts, of AMD too, and a graph launch once for each of its
-    activities; HTA knows four names of calls. The launch delay is what passes between the call's return and the start
-    of the work (0 if it started before), and is divided exactly: as long as the stream was busy with earlier work, then
-    as long as an event of another stream was awaited, the rest is overhead.
+    Each runtime or driver call with a correlation id counts, on AMD too, and a graph launch once for each of its
+    activities; HTA knows four names of calls. The launch delay is the time from the call's return to the start of the
+    work (0 if it started before). It is divided exactly: time while the stream was busy with earlier work, time
+    waiting for an event of another stream, and overhead.
 
     Args:
         scopes: what to look at.
-        include_memory_events: list copies and sets too.
+        include_memory_events: list copies and memsets too.
 
     Returns:
         rank, scope, event_index, call_index (of the activity and its call), correlation, call, name, stream,
@@ -96,7 +91,7 @@ def _launch_columns(scope: Scope, *, include_memory_events: bool) -> dict[str, A
 
 
 def launched_work(scope: Scope, *, include_memory_events: bool) -> Activities:
-    """Return the work with a launching call, in the order of the calls."""
+    """Return the work with a launch call, in the order of the calls."""
     events, work = scope.graph.event_table, scope.work
     chosen = work.call >= 0 if include_memory_events else (work.call >= 0) & (work.type != WorkType.MEMORY)
     work = work.take(chosen)
@@ -128,7 +123,7 @@ def _launch_times(graph: DependencyGraph, work: Activities) -> dict[str, Ints]:
 
 
 def _last_source_ns(graph: DependencyGraph, kinds: tuple[EdgeKind, ...]) -> Ints:
-    """Return when the last thing happened that each event's start waited for by edges of some kinds (ns)."""
+    """Return the latest source time of the edges of some kinds into each event's start (ns)."""
     edges = graph.edges_of(*kinds)
     edges = edges.take(~edges.to_end)
     times = np.full(len(graph.event_table), np.iinfo(np.int64).min)
@@ -150,10 +145,10 @@ def launch_stats(
         launch_delay_cutoff: delays above it (µs) are launch delay outliers.
 
     Returns:
-        rank, scope, call, calls, launches (activities), cpu_ns (each call once), gpu_ns; summed over launches, which
-        wait side by side, launch_delay_ns and its parts behind_stream_ns, behind_event_ns, overhead_ns; of single
-        launches median_launch_delay_ns, p95_launch_delay_ns (95% are no longer) and median_overhead_ns; the counts
-        short_kernels, runtime_outliers, launch_delay_outliers. The longest time on the CPU comes first.
+        rank, scope, call, calls, launches (activities), cpu_ns (each call once), gpu_ns; summed over launches, whose
+        waits overlap, launch_delay_ns and its parts behind_stream_ns, behind_event_ns, overhead_ns; of single launches
+        median_launch_delay_ns, p95_launch_delay_ns (95th percentile) and median_overhead_ns; the counts short_kernels,
+        runtime_outliers, launch_delay_outliers. Most CPU time first.
     """
     found = frame.assign(**_outlier_marks(frame, runtime_cutoff, launch_delay_cutoff))
     columns = {name: found[name].to_numpy() for name in (*NUMBERS, *OUTLIERS)}
@@ -196,13 +191,13 @@ def answer(
     *,
     no_memory_events: bool = False,
 ) -> Answer:
-    """Return what launches cost on the CPU and why their work starts when it does.
+    """Return durations of launch calls, and what the launched work waits for before it starts.
 
     Args:
         scopes: where to look.
-        runtime_cutoff: a call that takes longer (µs) is an outlier.
-        launch_delay_cutoff: a longer delay (µs) is an outlier.
-        no_memory_events: leave copies and sets out.
+        runtime_cutoff: longer calls (µs) are outliers.
+        launch_delay_cutoff: longer delays (µs) are outliers.
+        no_memory_events: leave out copies and memsets.
 
     Returns:
         The tables ``launch_stats`` (by name of the call) and ``largest_overheads``, and the series ``launches``.
@@ -216,33 +211,22 @@ def answer(
     found = _outlier_marks(frame, runtime_cutoff, launch_delay_cutoff)
     tables = {"launch_stats": launch_stats(frame, runtime_cutoff, launch_delay_cutoff), "largest_overheads": largest}
     series = {"launches": frame.assign(**found)}
-    summed = {"launch_stats": "launches, which wait side by side"}
+    summed = {"launch_stats": messages.SUMMED}
     return Answer(tables, notes, series, summed=summed, conclusion=_conclusion(tables["launch_stats"]))
 
 
 def _conclusion(stats: pd.DataFrame) -> list[str]:
-    """Say what launching costs on the CPU where that is most, and what its work mostly waits for."""
+    """Return the headline: CPU time of launch calls, and what most of the launch delay is."""
     found = outlier(sums_per_scope(stats), "cpu_ns", brief_duration) if len(stats) else None
     if found is None:
         return []
-    calls = f"{counted(found['calls'], 'launching call')}{found.where}"
-    takes = f"{calls} take {brief_duration(found['cpu_ns'])} on the CPU{found.typical}"
     longest = rows_at_outlier(stats, found).iloc[0]
-    if found["calls"] > longest["calls"]:
-        takes += f", {brief_share(longest['cpu_ns'] / max(found['cpu_ns'], 1))} of it in {quoted(longest['call'])}"
-    return [f"{takes}, for {brief_duration(found['gpu_ns'])} of GPU work{_main_wait(found)}"]
-
-
-def _main_wait(found: Outlier) -> str:
-    """Say what the work of launches mostly waits for, if it waits."""
-    if not found["launch_delay_ns"]:
-        return "; the work starts before its call returns"
-    part = max(WAITED_FOR, key=lambda name: int(found[name]))
-    return f"; {brief_share(found[part] / found['launch_delay_ns'])} of its delay is {WAITED_FOR[part]}"
+    share = longest["cpu_ns"] / max(found["cpu_ns"], 1) if found["calls"] > longest["calls"] else None
+    return [messages.headline(found, longest["call"], share)]
 
 
 def _largest_overheads(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the :func:`launches` whose work started latest without the stream or an event holding it.
+    """Return the :func:`launches` with the largest overhead: late with the stream free and no event to wait for.
 
     Returns:
         rank, scope, event_index, behind_stream_ns, behind_event_ns, overhead_ns, call, name.
@@ -251,29 +235,21 @@ def _largest_overheads(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _missing_note(scope: Scope) -> str:
-    """Say what could not be told."""
+    """Return a note on what is missing or left out."""
     if scope.missing() or (scope.work.call >= 0).all():
         return scope.missing()
     orphans = int(np.count_nonzero(scope.work.call < 0))
-    return (
-        f"rank {scope.rank}: {orphans:,} of {len(scope.work):,} GPU activities in {scope.label} "
-        "have no launching call in the file; they are left out"
-    )
+    return messages.without_launch(scope.rank, scope.label, orphans, len(scope.work))
 
 
 def figure(found: Answer) -> Figure:
     """Draw what HTA draws: the calls of short kernels, long calls, and long delays, as histograms."""
     frame = found.series["launches"]
-    title = "Launches"
     if frame.empty:
-        return empty_figure(title, "no launch was recorded")
-    made = new_figure(title=title, y="launches")
-    shown = (
-        ("short_kernels", "cpu_duration_ns", "call of a shorter kernel, µs"),
-        ("runtime_outliers", "cpu_duration_ns", "long call, µs"),
-        ("launch_delay_outliers", "launch_delay_ns", "long launch delay, µs"),
-    )
-    for at, (kind, column, label) in enumerate(shown):
+        return empty_figure(messages.TITLE, messages.NO_LAUNCH)
+    made = new_figure(title=messages.TITLE, y="launches")
+    for at, (kind, label) in enumerate(messages.HISTOGRAMS.items()):
+        column = "launch_delay_ns" if kind == "launch_delay_outliers" else "cpu_duration_ns"
         axis = "" if at == 0 else str(at + 1)
         _add_histogram(made, frame.loc[frame[kind], column].to_numpy() / 1e3, SERIES[at], axis)
         place = {"title": label, "domain": [at * 0.35, at * 0.35 + 0.3], **AXIS}
@@ -283,7 +259,7 @@ def figure(found: Answer) -> Figure:
 
 
 def _add_histogram(made: Figure, values: Any, colour: str, axis: str) -> None:
-    """Add bars that were counted here: a page need not carry every launch."""
+    """Add a histogram that is counted here."""
     count, edges = np.histogram(values, BINS)  # counted here: the page carries bars, not launches
     made.add_bar(
         x=(edges[:-1] + edges[1:]) / 2,
@@ -297,19 +273,19 @@ def _add_histogram(made: Figure, values: Any, colour: str, axis: str) -> None:
 
 
 MEANINGS = {
-    "launch_delay_ns": column_types.ns("From the call's start to its work's"),
-    "behind_stream_ns": column_types.ns("Of the delay, waiting for earlier work of the stream"),
-    "behind_event_ns": column_types.ns("Of the delay, waiting for another stream's event"),
-    "overhead_ns": column_types.ns("The rest of the delay"),
-    "median_launch_delay_ns": column_types.ns("The delay that half do not exceed"),
-    "p95_launch_delay_ns": column_types.ns("The delay that 95% do not exceed"),
-    "median_overhead_ns": column_types.ns("The rest of the delay that half do not exceed"),
-    "short_kernels": column_types.integer("How many kernels are shorter than their launch."),
-    "runtime_outliers": column_types.integer("How many calls take unusually long."),
-    "launch_delay_outliers": column_types.integer("How many delays are unusually long."),
-    "correlation": column_types.integer("The id that the profiler gave the call and its work; -1 without one."),
-    "cpu_duration_ns": column_types.ns("How long the call takes"),
-    "gpu_duration_ns": column_types.ns("How long the activity takes"),
+    "launch_delay_ns": column_types.ns("Time from the end of the launch call to the start of its work"),
+    "behind_stream_ns": column_types.ns("Part of the delay spent waiting for earlier work on the stream"),
+    "behind_event_ns": column_types.ns("Part of the delay spent waiting for an event of another stream"),
+    "overhead_ns": column_types.ns("Rest of the delay"),
+    "median_launch_delay_ns": column_types.ns("Median launch delay"),
+    "p95_launch_delay_ns": column_types.ns("95th percentile of the launch delay"),
+    "median_overhead_ns": column_types.ns("Median overhead"),
+    "short_kernels": column_types.integer("Number of kernels shorter than their launch call."),
+    "runtime_outliers": column_types.integer("Number of calls longer than --runtime-cutoff."),
+    "launch_delay_outliers": column_types.integer("Number of delays longer than --launch-delay-cutoff."),
+    "correlation": column_types.integer("Correlation id of the call and its work; -1 if there is none."),
+    "cpu_duration_ns": column_types.ns("Duration of the call"),
+    "gpu_duration_ns": column_types.ns("Duration of the activity"),
 }
 TABLES = {
     "launch_stats": Table(launch_stats, STATS_COLUMNS, MEANINGS),
@@ -319,25 +295,28 @@ TABLES = {
         (*COLUMNS, *OUTLIERS),
         {
             **MEANINGS,
-            "short_kernels": column_types.boolean("Whether the kernel is shorter than its launch."),
-            "runtime_outliers": column_types.boolean("Whether the call takes unusually long."),
-            "launch_delay_outliers": column_types.boolean("Whether the delay is unusually long."),
+            "short_kernels": column_types.boolean("Whether the kernel is shorter than its launch call."),
+            "runtime_outliers": column_types.boolean("Whether the call is longer than --runtime-cutoff."),
+            "launch_delay_outliers": column_types.boolean("Whether the delay is longer than --launch-delay-cutoff."),
         },
     ),
 }
 
 ANALYSIS = Analysis(
     name="launch-stats",
-    help="How long launches take on the CPU, and what their work waited for before it started.",
-    more="What passes between a launch and its work is divided: behind earlier work, behind an event, the rest.",
-    question="how long do launches take, what do their kernels wait for?",
+    help="Durations of launch calls, and what the launched work waits for before it starts.",
+    more="Each launch delay is divided into waiting for earlier work, waiting for an event, and overhead.",
+    question="how long do launches take, and what do their kernels wait for?",
     examples=("launch-stats trace.json.gz",),
     flags=(
-        Flag("runtime_cutoff", "microseconds", "a call that takes longer, in µs, is an outlier", RUNTIME_CUTOFF_US),
+        Flag("runtime_cutoff", "microseconds", "count calls longer than this many µs as outliers", RUNTIME_CUTOFF_US),
         Flag(
-            "launch_delay_cutoff", "microseconds", "a longer launch delay, in µs, is an outlier", LAUNCH_DELAY_CUTOFF_US
+            "launch_delay_cutoff",
+            "microseconds",
+            "count launch delays longer than this many µs as outliers",
+            LAUNCH_DELAY_CUTOFF_US,
         ),
-        Flag("no_memory_events", "switch", "leave copies and sets out", default=False),
+        Flag("no_memory_events", "switch", "leave out copies and memsets", default=False),
     ),
     tables=TABLES,
     answer=answer,

@@ -1,4 +1,4 @@
-"""memory-timeline: how much memory tensors take, at its highest and what was alive then; from allocator events."""
+"""memory-timeline: peak tensor memory and what was alive at the peak, from allocator events."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from analyses.answer import Answer
 from analyses.description import OWNER_KINDS, Flag
 from analyses.display.charts import step_lines
 from analyses.display.headline import outlier
-from analyses.display.sentence_format import quoted
 from analyses.display.text_layout import clipped
+from analyses.messages import memory_timeline as messages
 from analyses.scope import Scope
 from analyses.tables import Rows, Table, joined, labelled
 from hta_graph.arrays import freeze, last_of_runs, summed_by, take_or
@@ -49,11 +49,11 @@ EVENTS = ["rank", "scope", "device", "event_index", "time_ns", "bytes", "allocat
 
 @dataclass(frozen=True)
 class Allocations:
-    """The allocator's events of one device in one stretch, in order of time.
+    """The allocator's events of one device in one window, in order of time.
 
     ``row`` is canonical, ``moved`` what was allocated (positive) or freed (negative), ``allocated`` and ``reserved``
-    the device's totals after each event (bytes, -1 where not recorded), ``address`` what was handed out; ``owner`` is
-    the row on whose behalf it happened (-1: unknown).
+    the device's totals after each event (bytes, -1 where not recorded), ``address`` the address of the block;
+    ``owner`` is the event that the memory is attributed to (-1: unknown).
     """
 
     scope: Scope
@@ -72,7 +72,7 @@ class Allocations:
 
     @property
     def peak(self) -> tuple[int, int]:
-        """The highest total (bytes), and the place of the event that reached it: -1 if it stood at the beginning."""
+        """The highest total (bytes), and the place of the event that reached it: -1 if it was the initial total."""
         at = int(np.argmax(self.allocated))  # of equal totals the first
         return (int(self.allocated[at]), at) if self.allocated[at] >= self.first else (self.first, -1)
 
@@ -84,18 +84,18 @@ class Allocations:
 
 
 def allocations(scopes: Sequence[Scope], by: str = "operator") -> list[Allocations]:
-    """Return what the ``[memory]`` events of each scope say, one entry for each of its devices, CPU first.
+    """Return the ``[memory]`` events of each scope, one entry for each of its devices, CPU first.
 
     Args:
         scopes: where to look.
-        by: on whose behalf: ``operator``, ``frame``, ``module`` or ``annotation``.
+        by: the kind of owner to attribute memory to: ``operator``, ``frame``, ``module`` or ``annotation``.
 
     Raises:
         UsageError: another owner.
         TraceError: the file, which is read once more where there are such events, is gone or has changed.
     """
     if by not in OWNERS_BY_KIND:
-        raise UsageError(f"memory is not told by {by!r}; choose {', '.join(OWNERS_BY_KIND)}")
+        raise UsageError(f"by={by!r}: unknown kind of owner; choose one of {', '.join(OWNERS_BY_KIND)}")
     graphs = dict.fromkeys(scope.graph for scope in scopes)
     recorded = {graph: MemoryEvents.of(graph, by) for graph in graphs}
     return [item for scope in scopes for item in recorded[scope.graph].of_scope(scope)]
@@ -110,7 +110,7 @@ class MemoryEvents:
 
     @classmethod
     def of(cls, graph: DependencyGraph, by: str) -> MemoryEvents:
-        """Read the events of a graph's trace, and on whose behalf each happened."""
+        """Read the events of a graph's trace, and the owner of each."""
         events = graph.event_table
         rows = np.flatnonzero(events.kind == EventKind.MEMORY).astype(np.int32)
         if not len(rows):
@@ -136,7 +136,7 @@ class MemoryEvents:
         )
 
     def of_scope(self, scope: Scope) -> list[Allocations]:
-        """Return those that belong to a stretch, device by device."""
+        """Return those that belong to a window, device by device."""
         inside = scope.holds(self.columns["row"])
         device = np.array(self.device, dtype=object)
         names = sorted(set(device[inside].tolist()))
@@ -170,10 +170,9 @@ def peaks(found: Sequence[Allocations]) -> pd.DataFrame:
 
     Returns:
         rank, scope, device, allocations and frees (how many), first_bytes, peak_bytes and last_bytes (the total before
-        the first event, at its highest, after the last), peak_reserved_bytes (what the allocator held of the driver;
-        missing where not recorded),
-        peak_event_index and peak_by (the allocation that reached the peak, and on whose behalf; missing where the total
-        was highest at the beginning).
+        the first event, at its highest, after the last), peak_reserved_bytes (the highest total reserved by the
+        allocator; missing where not recorded), peak_event_index and peak_by (the allocation that reached the peak, and
+        its owner; missing where the initial total was the highest).
     """
     frame = _table_of_devices(found, _peak_row, PEAKS)
     return frame.astype({"peak_event_index": "Int64", "peak_reserved_bytes": "Int64"})
@@ -182,7 +181,7 @@ def peaks(found: Sequence[Allocations]) -> pd.DataFrame:
 def _table_of_devices(
     found: Sequence[Allocations], rows: Callable[[Allocations], Rows], columns: Sequence[str]
 ) -> pd.DataFrame:
-    """Put what there is to say about each device one below the other."""
+    """Join the rows of each device into one table."""
     return joined([labelled(rows(item), item.scope).assign(device=item.device) for item in found], columns)
 
 
@@ -204,9 +203,9 @@ def _peak_row(item: Allocations) -> dict[str, Any]:
 
 
 def alive_at_peak(found: Sequence[Allocations]) -> pd.DataFrame:
-    """List on whose behalf the memory was allocated that was alive at each device's peak.
+    """List the owners of the memory that was alive at each device's peak.
 
-    An allocation is alive if its address was not freed up to then. The rows of a device sum to its peak: what was
+    An allocation is alive if its address was not freed up to then. The rows of a device sum to its peak: memory
     allocated before the first event is ``(allocated earlier)``.
 
     Returns:
@@ -247,7 +246,7 @@ def memory_events(found: Sequence[Allocations]) -> pd.DataFrame:
 
     Returns:
         rank, scope, device, event_index, time_ns (absolute), bytes (negative: freed), allocated_bytes and
-        reserved_bytes after it (-1: not recorded), name (on whose behalf).
+        reserved_bytes after it (-1: not recorded), name (of the owner).
     """
     return _table_of_devices(found, _event_rows, EVENTS)
 
@@ -266,14 +265,14 @@ def _event_rows(item: Allocations) -> dict[str, Any]:
 
 
 def answer(scopes: Sequence[Scope], by: str = "operator") -> Answer:
-    """Return how much memory the tensors of each device take.
+    """Return the tensor memory of each device.
 
     Args:
         scopes: where to look.
-        by: on whose behalf memory is said to be allocated: ``operator``, ``frame``, ``module`` or ``annotation``.
+        by: the kind of owner to attribute memory to: ``operator``, ``frame``, ``module`` or ``annotation``.
 
     Returns:
-        The tables ``memory`` (a row a device) and ``alive_at_the_peak``, and the series ``events``.
+        The tables ``memory`` (one row per device) and ``alive_at_the_peak``, and the series ``events``.
 
     Raises:
         UsageError: another owner.
@@ -286,13 +285,10 @@ def answer(scopes: Sequence[Scope], by: str = "operator") -> Answer:
 
 
 def _conclusion(frame: pd.DataFrame) -> list[str]:
-    """Say how high the highest peak of a GPU is, of a trace without one that of the CPU, and who reached it."""
+    """Return the headline: the highest peak of a GPU (of the CPU without one), and what reached it."""
     on_gpus = frame[frame["device"] != DEVICES[0]]
-    peak = outlier(_highest(on_gpus if len(on_gpus) else frame), "peak_bytes", lambda size: f"{size:,} bytes")
-    if peak is None:
-        return []
-    by = f", reached in {quoted(str(peak['peak_by']))}" if isinstance(peak["peak_by"], str) else ""
-    return [f"tensors on {peak['device']} take at most {peak['peak_bytes']:,} bytes{peak.where}{peak.typical}{by}"]
+    peak = outlier(_highest(on_gpus if len(on_gpus) else frame), "peak_bytes", messages.size)
+    return [] if peak is None else [messages.headline(peak)]
 
 
 def _highest(frame: pd.DataFrame) -> pd.DataFrame:
@@ -302,18 +298,13 @@ def _highest(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _missing_note(scope: Scope, found: Sequence[Allocations]) -> str:
-    """Say what was not recorded, and how to record it."""
+    """Return a note on what was not recorded, and how to record it."""
     if not (scope.graph.event_table.kind == EventKind.MEMORY).any():
-        return (
-            f"rank {scope.rank}: the trace holds no [memory] events; record with profile_memory=True, "
-            "or give the raw memory timeline that the profiler's export_memory_timeline wrote"
-        )
+        return messages.no_memory_events(scope.rank)
     own = [item for item in found if item.scope is scope]
     if not own:
-        return f"rank {scope.rank}: nothing was allocated in {scope.label}; choose another window"
-    if any((item.reserved < 0).all() for item in own):
-        return f"rank {scope.rank}: the trace has no totals (an old profiler wrote it); they count from its first event"
-    return ""
+        return messages.no_allocation(scope.rank, scope.label)
+    return messages.no_totals(scope.rank) if any((item.reserved < 0).all() for item in own) else ""
 
 
 def figure(found: Answer) -> Figure:
@@ -329,27 +320,27 @@ def figure(found: Answer) -> Figure:
             lines[f"{label}: allocated"] = at, (part["allocated_bytes"] / 2**20).to_numpy()
             if (part["reserved_bytes"] > 0).any():
                 lines[f"{label}: reserved"] = at, (part["reserved_bytes"] / 2**20).to_numpy()
-    return step_lines(lines, title="Memory over time", x="ms since the first event", y="MiB")
+    return step_lines(lines, title=messages.TITLE, x=messages.TIME_AXIS, y="MiB")
 
 
 MEANINGS = {
-    "device": column_types.text("The device."),
-    "allocations": column_types.integer("How many allocations there are."),
-    "frees": column_types.integer("How many releases there are."),
-    "peak_bytes": column_types.byte_count("The total at its highest"),
+    "device": column_types.text("Device."),
+    "allocations": column_types.integer("Number of allocations."),
+    "frees": column_types.integer("Number of frees."),
+    "peak_bytes": column_types.byte_count("Highest total allocated"),
     "peak_reserved_bytes": column_types.byte_count(
-        "What the allocator held of the driver; null: not recorded", null=True
+        "Highest total reserved by the allocator; null if not recorded", null=True
     ),
     "peak_event_index": column_types.integer(
-        "The allocation that reached the peak; null: that was the beginning.", null=True
+        "Event index of the allocation that reached the peak; null if the initial total was the peak.", null=True
     ),
-    "peak_by": column_types.text("On whose behalf that was; null: that was the beginning.", null=True),
-    "alive_bytes": column_types.byte_count("What was alive at the peak"),
-    "alive_share": column_types.share("The same, of the peak", null=True),
-    "time_ns": column_types.ns("When it happens, absolute"),
-    "bytes": column_types.byte_count("What is allocated; negative: freed"),
-    "allocated_bytes": column_types.byte_count("The total after it; -1: not recorded"),
-    "reserved_bytes": column_types.byte_count("What the allocator held after it; -1: not recorded"),
+    "peak_by": column_types.text("Owner of that allocation; null if the initial total was the peak.", null=True),
+    "alive_bytes": column_types.byte_count("Memory alive at the peak"),
+    "alive_share": column_types.share("alive_bytes as a share of the peak", null=True),
+    "time_ns": column_types.ns("Time of the event, absolute"),
+    "bytes": column_types.byte_count("Size of the allocation; negative for a free"),
+    "allocated_bytes": column_types.byte_count("Total allocated after the event; -1 if not recorded"),
+    "reserved_bytes": column_types.byte_count("Total reserved after the event; -1 if not recorded"),
 }
 TABLES = {
     "memory": Table(peaks, PEAKS, MEANINGS),
@@ -359,7 +350,7 @@ TABLES = {
         {
             **MEANINGS,
             "allocations": column_types.integer(
-                "How many allocations there are; null: of before the recording.", null=True
+                "Number of allocations; null for memory allocated before recording started.", null=True
             ),
         },
     ),
@@ -368,11 +359,20 @@ TABLES = {
 
 ANALYSIS = Analysis(
     name="memory-timeline",
-    help="How much memory tensors take, its peak and what was alive then; of traces or the profiler's raw export.",
-    more="It needs a recording with profile_memory=True, and says so of others.",
-    question="how much memory is in use, what is alive at the peak?",
+    help="Peak tensor memory and what was alive at the peak, from traces or a raw memory timeline.",
+    more="Requires a trace recorded with profile_memory=True.",
+    question="how much memory is in use, and what is alive at the peak?",
     examples=("memory-timeline trace.json.gz",),
-    flags=(Flag("by", "text", f"on whose behalf: {', '.join(OWNER_KINDS)}", "operator", choices=OWNER_KINDS),),
+    flags=(
+        Flag(
+            "by",
+            "text",
+            f"attribute memory to: {', '.join(OWNER_KINDS)}",
+            "operator",
+            choices=OWNER_KINDS,
+            value="KIND",
+        ),
+    ),
     tables=TABLES,
     answer=answer,
     figure=figure,

@@ -1,4 +1,4 @@
-"""operator-kernels: which kernels each operator launches, and how long it takes until they are launched and start."""
+"""operator-kernels: the kernels that each operator launches, with launch delays."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from analyses.answer import Answer, Note
 from analyses.description import Flag
 from analyses.display.charts import horizontal_bars
 from analyses.display.dataframe_text import ARROW
-from analyses.display.headline import sequence_headline
+from analyses.display.headline import largest_item
 from analyses.display.text_layout import clipped
+from analyses.messages import kernel_sequences as messages
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, scopes_in, table_of
 from analyses.window_report import clock_notes
 from hta_graph.alignment.sequence_patterns import SequencePatterns, sequence_patterns
 from hta_graph.arrays import percentiles_by
-from hta_graph.errors import Remedy
 from hta_graph.gpu_activity import WorkType
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "answer", "figure", "joined_names", "launch_delays", "operator_kernels", "sequences_of_operators"]
 
 OPERATORS = "aten::"
-"""How the names of operators start that are looked at."""
+"""The default prefix of operator names."""
 SHOWN = 20
 """How many bars a figure holds."""
 COLUMNS = (
@@ -46,20 +46,20 @@ COLUMNS = (
 def operator_kernels(scopes: Sequence[Scope], prefix: str = OPERATORS) -> pd.DataFrame:
     """List which kernels operators launch, in the order of the launches.
 
-    A kernel belongs to the innermost operator with the prefix that is open on the launching call's thread; HTA takes
+    A kernel belongs to the innermost operator with the prefix that is open on the launch call's thread; HTA takes
     operators of other threads too. Every call that launches kernels counts, of AMD and of graphs too.
 
     Returns:
         rank, scope, operator, count (occurrences with this sequence), kernels (of one occurrence), gpu_ns (of all),
         mean_launch_delay_ns, median_launch_delay_ns, p95_launch_delay_ns from the operator's start to its first launch,
         mean_runtime_delay_ns, median_runtime_delay_ns, p95_runtime_delay_ns from that launch's start to that of its
-        kernel (95% are no longer than p95), kernel_sequence (names joined with arrows); what occurs most comes first.
+        kernel (p95: the 95th percentile), kernel_sequence (names joined with arrows); most frequent first.
     """
     return table_of(scopes, lambda scope: _described_sequences(scope, prefix), COLUMNS)
 
 
 def _described_sequences(scope: Scope, prefix: str) -> pd.DataFrame:
-    """Describe the sequences of one scope, what occurs most first."""
+    """Describe the sequences of one scope, most frequent first."""
     graph, found = scope.graph, sequences_of_operators(scope, prefix)
     length = graph.event_table.end - graph.event_table.start
     count = found.counts()
@@ -79,7 +79,7 @@ def _described_sequences(scope: Scope, prefix: str) -> pd.DataFrame:
 
 
 def _delay_columns(name: str, delay: Ints, found: SequencePatterns) -> dict[str, Ints]:
-    """Return a delay of each sequence: its mean over the occurrences, and what half and 95% of them do not exceed."""
+    """Return the mean, median and 95th percentile of a delay over the occurrences of each sequence."""
     patterns = len(found.example)
     return {
         f"mean_{name}_delay_ns": np.rint(found.per_pattern(delay) / found.counts()).astype(np.int64),
@@ -104,7 +104,7 @@ def _operators_around(graph: DependencyGraph, calls: Ids, prefix: str) -> Ids:
     wanted = np.array([name.startswith(prefix) for name in graph.names], np.bool_)
     name, around = graph.event_table.name, graph.operator_around
     found = around[calls]
-    # From operator to operator outwards, for all calls at once, until each is at one with the prefix or at none.
+    # From operator to operator outwards, for all calls at once, until each has reached one with the prefix or none.
     while (others := (found >= 0) & ~wanted[name[found]]).any():
         found[others] = around[found[others]]
     return found
@@ -126,29 +126,27 @@ def joined_names(graph: DependencyGraph, found: SequencePatterns, joint: str) ->
 
 
 def answer(scopes: Sequence[Scope], operators: str = OPERATORS) -> Answer:
-    """Return the table ``operator_kernels``: which kernels each operator launches, and how late.
+    """Return the table ``operator_kernels``: the kernels that each operator launches, and their delays.
 
     Args:
         scopes: where to look.
-        operators: how the operators' names begin; an empty text takes all.
+        operators: the prefix of the operators' names; an empty text takes all.
     """
     frame = operator_kernels(scopes, operators)
     answered = scopes_in(frame)
     notes = [_missing_note(scope, operators) for scope in scopes if (scope.rank, scope.label) not in answered]
+    most = largest_item(frame, ["operator", "kernel_sequence"], "gpu_ns")
     return Answer(
         {"operator_kernels": frame},
         [*notes, *clock_notes({scope.rank: scope.graph.diagnostics for scope in scopes})],
         summed={"operator_kernels": "occurrences"},
-        conclusion=sequence_headline(frame),
+        conclusion=[messages.headline(most)] if most else [],
     )
 
 
 def _missing_note(scope: Scope, prefix: str) -> str | Note:
-    """Say why there is no row."""
-    return scope.missing() or Note(
-        f"rank {scope.rank}: no kernel in {scope.label} was launched by an operator that starts with {prefix!r}",
-        Remedy("operators='' takes every operator", "--operators '' takes every operator"),
-    )
+    """Return a note on why there is no row."""
+    return scope.missing() or Note(messages.no_operator(scope.rank, scope.label, prefix), messages.EVERY_OPERATOR)
 
 
 def figure(found: Answer) -> Figure:
@@ -156,31 +154,31 @@ def figure(found: Answer) -> Figure:
     frame = found.main.nlargest(SHOWN, "gpu_ns") if len(found.main) else found.main
     labels = [f"{clipped(name, 40)} ×{count:,}" for name, count in zip(frame["operator"], frame["count"], strict=True)]
     texts = [clipped(text, 300) for text in frame["kernel_sequence"]]
-    return horizontal_bars(labels, frame["gpu_ns"].to_numpy() / 1e6, texts, title="GPU time of operators", x="ms")
+    return horizontal_bars(labels, frame["gpu_ns"].to_numpy() / 1e6, texts, title=messages.OPERATORS_TITLE, x="ms")
 
 
 MEANINGS = {
-    "operator": column_types.text("The operator's name."),
-    "count": column_types.integer("How often the operator occurs with this sequence."),
-    "kernels": column_types.integer("How many kernels one occurrence launches."),
+    "operator": column_types.text("Name of the operator."),
+    "count": column_types.integer("Number of occurrences of the operator with this sequence."),
+    "kernels": column_types.integer("Number of kernels per occurrence."),
     "mean_launch_delay_ns": column_types.ns("Mean time from the operator's start to its first launch"),
-    "median_launch_delay_ns": column_types.ns(
-        "Time from the operator's start to its first launch, which half do not exceed"
+    "median_launch_delay_ns": column_types.ns("Median time from the operator's start to its first launch"),
+    "p95_launch_delay_ns": column_types.ns("95th percentile of the time from the operator's start to its first launch"),
+    "mean_runtime_delay_ns": column_types.ns("Mean time from the start of that launch to the start of its kernel"),
+    "median_runtime_delay_ns": column_types.ns("Median time from the start of that launch to the start of its kernel"),
+    "p95_runtime_delay_ns": column_types.ns(
+        "95th percentile of the time from the start of that launch to the start of its kernel"
     ),
-    "p95_launch_delay_ns": column_types.ns("The same, which 95% do not exceed"),
-    "mean_runtime_delay_ns": column_types.ns("Mean time from that launch's start to its kernel's"),
-    "median_runtime_delay_ns": column_types.ns("The same, which half do not exceed"),
-    "p95_runtime_delay_ns": column_types.ns("The same, which 95% do not exceed"),
 }
 TABLES = {"operator_kernels": Table(operator_kernels, COLUMNS, MEANINGS)}
 
 ANALYSIS = Analysis(
     name="operator-kernels",
-    help="Which kernels each operator launches, and how long it takes until they are launched and start.",
-    more="A kernel belongs to the innermost operator that is open when it is launched.",
-    question="which kernels does an operator launch, how late?",
+    help="Kernels launched by each operator, with launch delays.",
+    more="A kernel belongs to the innermost operator that is open at its launch.",
+    question="which kernels does each operator launch, and with what delay?",
     examples=("operator-kernels trace.json.gz", "operator-kernels trace.json.gz --csv kernels.csv"),
-    flags=(Flag("operators", "text", "operators whose names start so; '' takes all", OPERATORS),),
+    flags=(Flag("operators", "text", "prefix of operator names; '' for all operators", OPERATORS, value="PREFIX"),),
     tables=TABLES,
     answer=answer,
     figure=figure,

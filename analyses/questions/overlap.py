@@ -1,4 +1,4 @@
-"""overlap: how much communication and copying the GPU hides behind other work, and which collectives stay exposed."""
+"""overlap: overlapped and exposed communication and copies, and the most exposed collectives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
 from analyses.display.headline import outlier, rows_at_outlier
-from analyses.display.sentence_format import brief_duration, brief_share, quoted
+from analyses.messages import overlap as messages
 from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, event_names, table_of
 from hta_graph.arrays import find_sorted, take_or
@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLES", "answer", "comm_comp_overlap", "communication_kernels", "exposed_copies", "figure"]
 
-TITLE = "Communication and copies: hidden behind other work, or exposed"
-PARTS = {
-    "overlapped_communication": ("communication, hidden", "rgba(232,137,58,0.4)"),
-    "exposed_communication": ("communication, exposed", COLOUR["communication"]),
-    "overlapped_memory": ("copies, hidden", "rgba(207,169,44,0.4)"),
-    "exposed_memory": ("copies, exposed", COLOUR["memory"]),
+COLOUR_OF_PART = {
+    "overlapped_communication": "rgba(232,137,58,0.4)",
+    "exposed_communication": COLOUR["communication"],
+    "overlapped_memory": "rgba(207,169,44,0.4)",
+    "exposed_memory": COLOUR["memory"],
 }
 BAR = {"communication": "comm.", "copies": "copies"}
 
@@ -42,17 +41,17 @@ BAR = {"communication": "comm.", "copies": "copies"}
 def hidden_and_exposed(overlap: pd.DataFrame) -> Figure:
     """Draw one stacked bar for communication and one for copies, per row of the table."""
     if not (overlap["communication_ns"].any() or overlap["memory_ns"].any()):
-        return empty_figure(TITLE, "no communication and no copies were recognised")
-    made = new_figure(title=TITLE, y="ms")
+        return empty_figure(messages.TITLE, messages.NOTHING_TO_DRAW)
+    made = new_figure(title=messages.TITLE, y="ms")
     labels = row_labels(overlap)
-    for part, (name, colour) in PARTS.items():
+    for part, name in messages.PARTS.items():
         whole = overlap[f"{part.rpartition('_')[2]}_ns"]  # of communication or of copies, by the last word
         made.add_bar(
             name=name,
             x=[labels, [BAR[name.partition(",")[0]]] * len(labels)],
             y=overlap[f"{part}_ns"] / 1e6,
             customdata=(overlap[f"{part}_ns"] / whole.where(whole > 0)).fillna(0),
-            marker_color=colour,
+            marker_color=COLOUR_OF_PART[part],
             hovertemplate="%{y:,.3f} ms, %{customdata:.1%}",
         )
     made.update_layout(barmode="stack", bargap=0.2, legend={"y": 1.02, "yanchor": "bottom"}, margin={"t": 90})
@@ -68,7 +67,7 @@ RECORDED = {
     "out_elements": "Out msg nelems",
     "sequence": "Seq",
 }
-"""What the profiler says about a collective: column → argument."""
+"""What the profiler records about a collective: column → argument."""
 
 TIMES = ("duration_ns", "overlapped_ns", "exposed_ns", "shared_ns")
 SUMMED = {"count": ("duration_ns", "size"), **{name: (name, "sum") for name in TIMES}}
@@ -80,7 +79,7 @@ OVERLAP_COLUMNS = [
 KERNEL_COLUMNS = ["rank", "scope", "event_index", "kernel", *RECORDED, "stream", "start_ns", *TIMES]
 NUMBERS = ("in_elements", "out_elements", "sequence")
 ALIKE = ("collective", "group", "dtype", "kernel")
-"""What communication kernels are added up by."""
+"""The columns by which communication kernels are grouped."""
 COLLECTIVE_COLUMNS = ["rank", "scope", *ALIKE, *SUMMED, "exposed_share"]
 MOST_EXPOSED = ["rank", "scope", "event_index", "collective", *TIMES, "kernel"]
 MOST = 10
@@ -88,16 +87,16 @@ COPY_COLUMNS = ["rank", "scope", "kernel", *SUMMED, "exposed_share"]
 
 
 def comm_comp_overlap(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """Tell how much communication runs beside computation, and copies beside either.
+    """Return how much communication overlaps with computation, and how much copying with either.
 
-    The exposed times are those of the temporal breakdown. Where no communication is recognised, the share is missing,
-    not 0; HTA then gives NaN, and counts operators that carry a stream number as computation.
+    The exposed times are those of the temporal breakdown. Without communication, the share is missing, not 0; HTA then
+    gives NaN, and counts operators that carry a stream number as computation.
 
     Returns:
         rank, scope, communication_ns (any communication runs), overlapped_communication_ns, overlapped_share (of
-        communication), exposed_communication_ns, memory_ns (any copy or set runs), overlapped_memory_ns,
-        exposed_memory_ns, exposed_waiting_ns and exposed_transfer_ns (of several ranks: of the exposed communication
-        the time in which all of it waits for other ranks, and the rest; missing for one rank, which cannot tell).
+        communication), exposed_communication_ns, memory_ns (any copy or memset runs), overlapped_memory_ns,
+        exposed_memory_ns, exposed_waiting_ns and exposed_transfer_ns (with multiple ranks: the part of exposed
+        communication in which all of it waits for other ranks, and the rest; missing for a single rank).
     """
     waits = waits_by_rank({scope.rank: scope.graph for scope in scopes})
     rows = table_of(scopes, lambda scope: [_hidden_time(scope, waits.get(scope.rank))], OVERLAP_COLUMNS)
@@ -186,14 +185,14 @@ def _exposed_times(scope: Scope, work: Activities, hiding: Intervals) -> dict[st
 
 
 def _recorded_arguments(graph: DependencyGraph) -> dict[int, tuple[Any, ...]]:
-    """Return what the trace says about each communication kernel (canonical row)."""
+    """Return what the trace records about each communication kernel (canonical row)."""
     found = read_communication_kernels(graph)
     columns = [map(_number_or_text, found.arguments[key]) for key in RECORDED.values()]
     return dict(zip(found.row.tolist(), zip(*columns, strict=True), strict=True))
 
 
 def _number_or_text(value: Any) -> Any:
-    """Keep numbers and texts; an empty text says nothing."""
+    """Keep numbers and texts; an empty text is missing."""
     if value is None or isinstance(value, int | float):
         return value
     return str(value) or None
@@ -210,7 +209,7 @@ def exposed_collectives(kernels: pd.DataFrame) -> pd.DataFrame:
 
 
 def exposed_copies(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """Add up copies and sets per name: what computation and communication hide of them, and what is exposed.
+    """Add up copies and memsets per name: what overlaps with other work, and what is exposed.
 
     Instants are attributed as in :func:`communication_kernels`; ``exposed_ns`` sums to the temporal breakdown's exposed
     memory.
@@ -224,7 +223,7 @@ def exposed_copies(scopes: Sequence[Scope]) -> pd.DataFrame:
 
 
 def _copy_times(scope: Scope) -> dict[str, Any]:
-    """Return the columns of a scope's copies and sets."""
+    """Return the columns of a scope's copies and memsets."""
     work = scope.running.take(scope.running.type == WorkType.MEMORY)
     hiding = scope.running.busy(WorkType.COMPUTATION, WorkType.COMMUNICATION)
     return _exposed_times(scope, work, hiding)
@@ -241,7 +240,7 @@ def _added_up(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Return what is hidden and what exposed, of all communication, of collectives and of copies.
+    """Return overlapped and exposed time of all communication, of collectives and of copies.
 
     Args:
         scopes: where to look.
@@ -266,21 +265,18 @@ def answer(scopes: Sequence[Scope]) -> Answer:
 
 
 def _conclusion(frame: pd.DataFrame, collectives: pd.DataFrame) -> list[str]:
-    """Say how much communication is exposed where most is, what that is, and whether it waits for other ranks."""
+    """Return the headline: how much communication is exposed, in which collective, and how much of it is waiting."""
     talks = frame[frame["communication_ns"] > 0]
     found = outlier(talks.assign(exposed_share=1 - talks["overlapped_share"]), "exposed_share")
     if found is None:
         return []
-    exposed, every = found["exposed_communication_ns"], brief_duration(found["communication_ns"])
+    exposed, waiting = found["exposed_communication_ns"], found["exposed_waiting_ns"]
     if not exposed:
-        return [f"all communication is hidden behind computation: {every}{found.where}"]
-    share = brief_share(found["exposed_share"])
-    of = f"{share} of the communication is exposed{found.where}{found.typical}: {brief_duration(exposed)} of {every}"
+        return [messages.nothing_exposed(found)]
     largest = rows_at_outlier(collectives, found).iloc[0]
     name = largest["collective"] if isinstance(largest["collective"], str) else short_name(largest["kernel"])
-    waiting = found["exposed_waiting_ns"]
-    waits = "" if pd.isna(waiting) else f"; in {brief_share(waiting / exposed)} of that it waits for other ranks"
-    return [f"{of}, {brief_share(largest['exposed_share'])} of it in {quoted(name)}{waits}"]
+    waiting_share = None if pd.isna(waiting) else waiting / exposed
+    return [messages.headline(found, name, largest["exposed_share"], waiting_share)]
 
 
 def _most_exposed(kernels: pd.DataFrame) -> pd.DataFrame:
@@ -294,39 +290,36 @@ def _most_exposed(kernels: pd.DataFrame) -> pd.DataFrame:
 
 
 def _missing_note(scope: Scope) -> str:
-    """Say why there is no share of overlap."""
+    """Return a note where there is no share of overlap."""
     if scope.missing():
         return scope.missing()
     if (scope.running.type == WorkType.COMMUNICATION).any():
         return ""
-    return (
-        f"rank {scope.rank}: no communication kernels recognised in {scope.label}, so there is no share of overlap; "
-        "if the job is distributed, record a step that communicates"
-    )
+    return messages.no_communication(scope.rank, scope.label)
 
 
 def figure(found: Answer) -> Figure:
-    """Draw how much of each rank's or step's communication is hidden and exposed."""
+    """Draw overlapped and exposed communication of each rank or step."""
     return hidden_and_exposed(found.main)
 
 
 MEANINGS = {
-    "communication_ns": column_types.ns("How long any communication runs"),
-    "overlapped_communication_ns": column_types.ns("How long communication and computation run at once"),
-    "overlapped_share": column_types.share(
-        "The overlapped part of communication; null without communication", null=True
+    "communication_ns": column_types.ns("Time with any communication running"),
+    "overlapped_communication_ns": column_types.ns("Time with communication and computation running"),
+    "overlapped_share": column_types.share("Overlapped share of communication; null without communication", null=True),
+    "memory_ns": column_types.ns("Time with any copy or memset running"),
+    "overlapped_memory_ns": column_types.ns("Time with a copy or memset and other work running"),
+    "exposed_waiting_ns": column_types.ns(
+        "Part of exposed communication in which all of it waits for other ranks; null for a single rank", null=True
     ),
-    "memory_ns": column_types.ns("How long any copy or set runs"),
-    "overlapped_memory_ns": column_types.ns("How long copies or sets and other work run at once"),
-    "exposed_waiting_ns": column_types.ns("Of that, when all of it waits for other ranks; null of one rank", null=True),
-    "exposed_transfer_ns": column_types.ns("The rest of that; null of one rank", null=True),
-    "overlapped_ns": column_types.ns("How much of that is hidden behind computation"),
-    "exposed_ns": column_types.ns("How much of that is not"),
-    "shared_ns": column_types.ns("How much of the exposed time it shares with other such work"),
-    "exposed_share": column_types.share("The exposed time, of the scope's", null=True),
-    "in_elements": column_types.integer("Elements of the input; null: not recorded.", null=True),
-    "out_elements": column_types.integer("Elements of the output; null: not recorded.", null=True),
-    "sequence": column_types.integer("The sequence number in its group; null: not recorded.", null=True),
+    "exposed_transfer_ns": column_types.ns("Rest of exposed communication; null for a single rank", null=True),
+    "overlapped_ns": column_types.ns("Part of the duration that is overlapped"),
+    "exposed_ns": column_types.ns("Part of the duration that is exposed"),
+    "shared_ns": column_types.ns("Exposed time that is counted in another activity of the same type"),
+    "exposed_share": column_types.share("Share of the scope's exposed time", null=True),
+    "in_elements": column_types.integer("Elements of the input; null if not recorded.", null=True),
+    "out_elements": column_types.integer("Elements of the output; null if not recorded.", null=True),
+    "sequence": column_types.integer("Sequence number in the group; null if not recorded.", null=True),
 }
 TABLES = {
     "overlap": Table(comm_comp_overlap, OVERLAP_COLUMNS, MEANINGS),
@@ -338,9 +331,9 @@ TABLES = {
 
 ANALYSIS = Analysis(
     name="overlap",
-    help="How much communication and copying is hidden behind other work, and which collectives stay exposed.",
-    more="Communication is exposed where nothing computes beside it.",
-    question="how much communication is hidden, which collectives are exposed?",
+    help="Overlapped and exposed communication and copies, and the most exposed collectives.",
+    more="Communication is exposed while nothing computes; copies are exposed while nothing else runs.",
+    question="how much communication is overlapped, and which collectives are exposed?",
     examples=("overlap trace.json.gz", "overlap job --per-step"),
     tables=TABLES,
     answer=answer,

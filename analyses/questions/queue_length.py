@@ -1,4 +1,4 @@
-"""queue-length: how many launches wait on each stream, and for how long a full queue held the CPU."""
+"""queue-length: launch queue length per stream, and time blocked on a full queue."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from analyses.answer import Answer, Note
 from analyses.description import Flag
 from analyses.display.charts import steps_by_group
 from analyses.display.headline import outlier
-from analyses.display.sentence_format import brief_duration, counted
+from analyses.messages import queue_length as messages
 from analyses.scope import Scope
 from analyses.tables import Table, table_of
-from hta_graph.errors import Remedy
 from hta_graph.gpu_activity import QueueSteps, activities, queue_steps
 from hta_graph.model import EdgeKind, EventKind, Ids
 from hta_graph.trace.profiler_names import AMD_CALL
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "answer", "figure", "queue_length", "queue_length_time_series", "queue_of"]
 
 MAX_QUEUE_LENGTH = 1024
-"""When a queue is full: hardware queues of NVIDIA hold so many launches at most."""
+"""The length of a full queue: the most launches that a hardware queue of NVIDIA holds."""
 COLUMNS = [
     *("rank", "scope", "stream", "launches", "max_length", "mean_length", "median_length", "time_mean_length"),
     *("full_ns", "full_share", "blocked_calls", "blocked_ns"),
@@ -39,7 +38,7 @@ SATURATED = range(1000, 1024)
 
 
 def queue_length(scopes: Sequence[Scope], max_queue_length: int = MAX_QUEUE_LENGTH) -> pd.DataFrame:
-    """Summarise how many launches of each stream had not started.
+    """Summarize how many launches of each stream had not started.
 
     Every launch counts, a graph launch once for each activity; HTA leaves graph launches and several other calls out.
     A window begins with the queue that it finds.
@@ -63,7 +62,7 @@ def queue_length_time_series(scopes: Sequence[Scope]) -> pd.DataFrame:
 
 
 def queue_of(scope: Scope) -> QueueSteps:
-    """Return the changes of the queues in a stretch."""
+    """Return the changes of the queues in a window."""
     events = scope.graph.event_table
     # A step begins with what earlier steps left in the queue, so all work of the trace is followed.
     if scope.is_open:
@@ -137,41 +136,30 @@ def _blocked_launches(scope: Scope) -> dict[int, dict[str, int]]:
 
 
 def answer(scopes: Sequence[Scope], max_queue_length: int = MAX_QUEUE_LENGTH) -> Answer:
-    """Return the table ``queue_length`` (a row a stream) and the series ``queue_length_time_series`` (every change).
+    """Return the table ``queue_length`` (one row per stream) and the series ``queue_length_time_series``.
 
     Args:
         scopes: where to look.
-        max_queue_length: a queue of so many launches is full.
+        max_queue_length: the number of launches in a full queue.
     """
     frame = queue_length(scopes, max_queue_length)
     notes: list[str | Note] = [note for scope in scopes if (note := _missing_note(scope))]
-    # Queues of NVIDIA fill a little below the nominal limit, so that the default counts nothing: say so.
+    # Queues of NVIDIA fill a little below the nominal limit, so that the default counts nothing.
     near = frame[frame["max_length"].isin(SATURATED) & (frame["max_length"] < max_queue_length)]
     if len(near):
-        most = int(near["max_length"].max())
-        full = Remedy(f"max_queue_length={most} counts that", f"--max-queue-length {most} counts that")
-        notes.append(Note(f"a queue reached {most:,}: NVIDIA's are full near 1,022", full))
+        notes.append(Note(*messages.nearly_full(int(near["max_length"].max()))))
     if any(map(_is_amd, scopes)):
-        notes.append("AMD's queues take more than 1,024 launches: a long one there holds nobody up")
+        notes.append(messages.AMD_QUEUES)
     series = {"queue_length_time_series": queue_length_time_series(scopes)}
     return Answer({"queue_length": frame}, notes, series, conclusion=_conclusion(frame))
 
 
 def _conclusion(frame: pd.DataFrame) -> list[str]:
-    """Say which queue is the longest over time, and whether full queues held launches up."""
+    """Return the headline: the longest queue over time, and how long full queues blocked launches."""
     found = outlier(_longest_queues(frame), "time_mean_length", lambda mean: f"{mean:,.1f}")
     if found is None:
         return []
-    over_time = f"{found['time_mean_length']:,.1f} launches wait there on average{found.typical}"
-    longest = (
-        f"the longest queue is that of {found['stream']}{found.where}: {over_time}, at most {found['max_length']:,}"
-    )
-    blocked, held = int(frame["blocked_calls"].sum()), int(frame["blocked_ns"].sum())
-    if not blocked:
-        return [f"{longest}; no full queue held a launch up"]
-    return [
-        f"{longest}; full queues held up {counted(blocked, 'launch', 'launches')}, for {brief_duration(held)} in all"
-    ]
+    return [messages.headline(found, int(frame["blocked_calls"].sum()), int(frame["blocked_ns"].sum()))]
 
 
 def _longest_queues(frame: pd.DataFrame) -> pd.DataFrame:
@@ -181,14 +169,14 @@ def _longest_queues(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _missing_note(scope: Scope) -> str:
-    """Say why there is no queue."""
+    """Return a note on why there is no queue."""
     if scope.missing() or (scope.work.call >= 0).any() or not len(scope.work):
         return scope.missing()
-    return f"rank {scope.rank}: no launching call in {scope.label}; record with ProfilerActivity.CPU as well"
+    return messages.no_launch_call(scope.rank, scope.label)
 
 
 def _is_amd(scope: Scope) -> bool:
-    """Tell whether work was launched by calls of AMD's runtime."""
+    """Return whether calls of AMD's runtime launched any work."""
     graph = scope.graph
     called = np.unique(graph.event_table.name[scope.work.call[scope.work.call >= 0]])
     return bool(graph.trace.names_starting_with(AMD_CALL)[called].any())
@@ -197,27 +185,25 @@ def _is_amd(scope: Scope) -> bool:
 def figure(found: Answer) -> Figure:
     """Draw each stream's queue over time."""
     frame = found.series["queue_length_time_series"]
-    return steps_by_group(frame, "stream", "queue_length", title="Launches that have not started", y="queue length")
+    return steps_by_group(frame, "stream", "queue_length", title=messages.TITLE, y="queue length")
 
 
 MEANINGS = {
-    "max_length": column_types.integer("The longest the queue gets, in launches."),
-    "mean_length": column_types.number("The mean length over the changes, in launches; null without any.", null=True),
+    "max_length": column_types.integer("Longest queue, in launches."),
+    "mean_length": column_types.number("Mean length over the changes, in launches; null without changes.", null=True),
     "median_length": column_types.number(
-        "The median length over the changes, in launches; null without any.", null=True
+        "Median length over the changes, in launches; null without changes.", null=True
     ),
-    "time_mean_length": column_types.number(
-        "The mean length weighted by time, in launches; null without any time.", null=True
-    ),
-    "full_ns": column_types.ns("How long at least --max-queue-length launches wait"),
+    "time_mean_length": column_types.number("Time-weighted mean length, in launches; null without time.", null=True),
+    "full_ns": column_types.ns("Time with at least --max-queue-length launches in the queue"),
     "full_share": column_types.share(
-        "The same, of the time from first change to last (of a window: of all of it)", null=True
+        "full_ns as a share of the window, or of the time from first to last change in a whole trace", null=True
     ),
-    "blocked_calls": column_types.integer("How many launches waited for a free slot."),
-    "blocked_ns": column_types.ns("The time inside them"),
-    "time_ns": column_types.ns("When it changes, absolute"),
-    "queue_length": column_types.integer("How many launches wait from then on."),
-    "event_index": column_types.integer("The call or activity that changed it."),
+    "blocked_calls": column_types.integer("Number of launch calls that waited for a free slot."),
+    "blocked_ns": column_types.ns("Total duration of those calls"),
+    "time_ns": column_types.ns("Time of the change, absolute"),
+    "queue_length": column_types.integer("Launches in the queue from then on."),
+    "event_index": column_types.integer("Event index of the call or activity that changed it."),
 }
 TABLES = {
     "queue_length": Table(queue_length, COLUMNS, MEANINGS),
@@ -226,11 +212,11 @@ TABLES = {
 
 ANALYSIS = Analysis(
     name="queue-length",
-    help="How many launches wait on each stream, and how long a full queue held the CPU.",
-    more="A full queue holds the CPU until the GPU has caught up.",
-    question="how many launches wait, when is the queue full?",
+    help="Launch queue length per stream, and time blocked on a full queue.",
+    more="A full queue blocks the CPU until the GPU catches up.",
+    question="how long are the launch queues, and when are they full?",
     examples=("queue-length trace.json.gz",),
-    flags=(Flag("max_queue_length", "count", "a queue of so many launches is full", MAX_QUEUE_LENGTH),),
+    flags=(Flag("max_queue_length", "count", "number of launches in a full queue", MAX_QUEUE_LENGTH),),
     tables=TABLES,
     answer=answer,
     figure=figure,

@@ -1,4 +1,4 @@
-"""memory-timeline of the profiler's raw export: what kind of tensor takes the memory, over time."""
+"""memory-timeline of the profiler's raw export: memory by tensor category over time."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pandas as pd
 from analyses import column_types
 from analyses.answer import Answer
 from analyses.display.charts import SERIES, downsample, empty_figure, new_figure
+from analyses.messages import memory_timeline as messages
 from analyses.tables import Table
 from hta_graph.arrays import last_of_runs
 from hta_graph.errors import TraceError
@@ -25,16 +26,16 @@ if TYPE_CHECKING:
 
 
 CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd", "unknown")
-"""What tensors are for, in the order of the export's numbers."""
+"""The categories of tensors, in the order of the export's numbers."""
 
 MOST_BYTES = 1 << 50
 BEFORE = -1
-"""The time of what existed before the profiler began."""
+"""The time of what existed before recording started."""
 
 PEAK_PER_BYTE = 16
-"""What the rows of a raw timeline take in memory for each byte of its text."""
+"""The memory that the rows of a raw timeline take, per byte of its text."""
 HEAD = 256
-"""So many bytes of text tell what a file is."""
+"""The number of bytes that identify a file."""
 
 POINTS = 20_000
 COLUMNS = ["category", "first_bytes", "at_peak_bytes", "at_peak_share", "own_peak_bytes", "last_bytes"]
@@ -55,7 +56,7 @@ class RawTimeline:
 
 
 def is_raw_timeline(path: Location) -> bool:
-    """Tell by the first characters whether a file is a raw memory timeline: a list of lists."""
+    """Return whether a file starts like a raw memory timeline, a list of lists."""
     # A file may be gigabytes inside: the first bytes are enough.
     return b"".join(text_head(path, HEAD).split()).startswith(b"[[")
 
@@ -79,9 +80,9 @@ def read_raw_timeline(path: str | Location) -> RawTimeline:
         raise TraceError(path, "is not a raw memory timeline (a list of [time, action, bytes, category])") from None
     rows = rows.reshape(-1, 4)  # an empty list has no second axis
     if len(rows) and (rows[:, 3].min() < 0 or rows[:, 3].max() >= len(CATEGORIES)):
-        raise TraceError(path, f"has a category outside 0 to {len(CATEGORIES) - 1}", "an unknown profiler wrote it")
+        raise TraceError(path, f"has a category outside 0 to {len(CATEGORIES) - 1}", "export it with torch.profiler")
     if len(rows) and max(int(rows[:, 2].max()), -int(rows[:, 2].min())) >= MOST_BYTES:
-        raise TraceError(path, f"has a change of more than {MOST_BYTES:,} bytes", "no device has so much memory")
+        raise TraceError(path, f"has a change of more than {MOST_BYTES:,} bytes", "export it again")
     return _running_totals(rows[:, 0], rows[:, 2], rows[:, 3])
 
 
@@ -91,16 +92,16 @@ def _running_totals(time: Ints, moved: Ints, category: Ints) -> RawTimeline:
     changes[np.arange(len(time)), category] = moved
     last = np.flatnonzero(last_of_runs(time))
     at = time[last]
-    # What existed before the profiler began has time -1, far from all others: it is drawn at the beginning.
+    # What existed before recording started has time -1, far from all others: it is drawn at the beginning.
     earliest = int(at[at >= 0].min(initial=np.iinfo(np.int64).max)) if (at >= 0).any() else 0
     return RawTimeline(np.where(at == BEFORE, earliest, at), np.cumsum(changes, axis=0)[last])
 
 
 def peak_table(timeline: RawTimeline) -> pd.DataFrame:
-    """List what each category takes.
+    """List the memory of each category.
 
     Returns:
-        category, first_bytes, at_peak_bytes (when all together take most), at_peak_share, own_peak_bytes, last_bytes;
+        category, first_bytes, at_peak_bytes (at the peak of all categories), at_peak_share, own_peak_bytes, last_bytes;
         the row ``all`` last.
     """
     if not len(timeline.time):
@@ -129,24 +130,23 @@ def timeline_table(timeline: RawTimeline) -> pd.DataFrame:
 
 
 def answer(timeline: RawTimeline) -> Answer:
-    """Return the table ``memory_by_category`` (what each category takes) and the series ``timeline``.
+    """Return the table ``memory_by_category`` and the series ``timeline``.
 
     Args:
         timeline: what :func:`read_raw_timeline` returns.
     """
-    notes = [] if len(timeline.time) else ["the memory timeline is empty; profile with profile_memory=True"]
+    notes = [] if len(timeline.time) else [messages.RECORD_MEMORY]
     return Answer({"memory_by_category": peak_table(timeline)}, notes, {"timeline": timeline_table(timeline)})
 
 
 def figure(found: Answer) -> Figure:
     """Draw the categories as stacked areas."""
     frame = found.series["timeline"]
-    title = "Memory by what tensors are for"
     if not len(frame):
-        return empty_figure(title, "the memory timeline is empty")
+        return empty_figure(messages.CATEGORIES_TITLE, messages.EMPTY_TIMELINE)
     kept = downsample(frame["time_ns"].to_numpy(), frame["all_bytes"].to_numpy(), POINTS // len(CATEGORIES))
     shown = frame.iloc[kept]
-    made = new_figure(title=title, x="ms since the first event", y="GiB")
+    made = new_figure(title=messages.CATEGORIES_TITLE, x=messages.TIME_AXIS, y="GiB")
     x = (shown["time_ns"] - frame["time_ns"].min()) / 1e6
     for name, colour in zip(CATEGORIES, SERIES, strict=False):
         style = {"shape": "hv", "width": 0.5, "color": colour}
@@ -157,15 +157,16 @@ def figure(found: Answer) -> Figure:
 
 
 MEANINGS = {
-    "category": column_types.text("What tensors are for."),
-    "at_peak_bytes": column_types.byte_count("When all categories together take most"),
-    "at_peak_share": column_types.share("The same, of all", null=True),
-    "own_peak_bytes": column_types.byte_count("Its own highest total"),
-    "time_ns": column_types.ns("When it changes, absolute; -1: before the recording"),
+    "category": column_types.text("Category of the tensors."),
+    "at_peak_bytes": column_types.byte_count("Memory of the category at the peak of all categories"),
+    "at_peak_share": column_types.share("at_peak_bytes as a share of the peak", null=True),
+    "own_peak_bytes": column_types.byte_count("Highest memory of the category"),
+    "time_ns": column_types.ns("Time of the change, absolute; -1 before recording started"),
     **{
-        f"{name}_bytes": column_types.byte_count(f"The total of {name.replace('_', ' ')} from then on")
-        for name in (*CATEGORIES, "all")
+        f"{name}_bytes": column_types.byte_count(f"Memory of category {name.replace('_', ' ')} from then on")
+        for name in CATEGORIES
     },
+    "all_bytes": column_types.byte_count("Memory of all categories from then on"),
 }
 TABLES = {
     "memory_by_category": Table(peak_table, COLUMNS, MEANINGS),

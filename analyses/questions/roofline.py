@@ -1,4 +1,4 @@
-"""roofline: how far operators are from the GPU's limits, by shape; where the window goes that is not at the peak."""
+"""roofline: operator throughput against the GPU's limits, by shape, and what the rest of the window is lost to."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from analyses.collective_rates import COLLECTIVE_RATES, collective_rates
 from analyses.description import Flag
 from analyses.display.charts import SERIES, empty_figure, new_figure
 from analyses.display.headline import largest_item, outlier, rows_at_outlier
-from analyses.display.labels import SHORT
-from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
+from analyses.display.sentence_format import brief_share
+from analyses.messages import roofline as messages
+from analyses.messages.roofline import PARTS
 from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, joined, labelled
 from hta_graph.arrays import summed_by, take_or
-from hta_graph.errors import Remedy, TraceError
+from hta_graph.errors import TraceError
 from hta_graph.gpu_activity import WorkType, activities, device_gaps, exposure
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
@@ -47,19 +48,19 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "answer", "figure", "known_time", "limits_of", "losses", "operator_demands", "roofline"]
 
 FEWEST_REPLAYS, MOST_REPLAYS, REPLAYED_EDGES = 4, 24, 1_500_000
-"""For so many groups it is asked what reaching the limit would save, those that could save most: as many as keeps the
-replays of all their edges below the last number."""
+"""How many groups are replayed at their limit, those that could save most: as many as keeps the replays of all their
+edges below the last number."""
 
 
 @dataclass(frozen=True)
 class ScopeLimits(AttainableWork):
-    """What the activities of a scope demand, beside the limits of a device."""
+    """What the activities of a scope demand, and the limits of a device."""
 
     scope: Scope
 
     @classmethod
     def of(cls, scope: Scope, given: Device | None = None) -> ScopeLimits:
-        """Look at a scope; without given peaks those of the GPU that its header names."""
+        """Take the given peaks, or else those of the GPU that the trace's header names."""
         return cls(scope.graph, scope.work, given or find_device(gpu_name(scope.graph, scope.gpus)), scope)
 
     @cached_property
@@ -91,47 +92,31 @@ class ScopeLimits(AttainableWork):
     def saves(self) -> tuple[Floats, int]:
         """By how much (ns) the scope would be shorter if each group reached 80% of its limit; and if all did.
 
-        NaN where it was not asked: of groups without a limit, and behind those that could save most.
+        NaN where it was not replayed: for groups without a limit, and beyond those that could save most.
         """
         work, number = self.groups.work, self.groups.number
         at_most = np.bincount(number, weights=self._on_path * (1 - self.near_limit), minlength=len(self.groups))
         has_limit = ~np.isnan(self.sum_of(self.calls.attainable_ns))
-        # What is not on the path saves nothing, whatever becomes of it.
+        # What is not on the path saves nothing.
         saved = np.where(has_limit & (at_most < 1), 0.0, np.nan)
         worth = [at for at in np.flatnonzero(has_limit).tolist() if is_opportunity(at_most[at], self.path.length_ns)]
-        asked = sorted(worth, key=lambda at: -at_most[at])[
+        chosen = sorted(worth, key=lambda at: -at_most[at])[
             : min(max(REPLAYED_EDGES // max(len(self.graph.edge_table), 1), FEWEST_REPLAYS), MOST_REPLAYS)
         ]
-        if not asked:
+        if not chosen:
             return saved, 0
         base = replay_graph(self.graph, self.scope.window)
-        drafts = [ModifiedWindow(base) for _ in range(len(asked) + 1)]
-        for draft, at in zip(drafts, asked, strict=False):
+        drafts = [ModifiedWindow(base) for _ in range(len(chosen) + 1)]
+        for draft, at in zip(drafts, chosen, strict=False):
             scale_activities(work.row[number == at], self.near_limit[number == at])(draft)
         scale_activities(work.row, self.near_limit)(drafts[-1])
         *each, together = savings_of(base, drafts).ravel().tolist()
-        saved[asked] = each
+        saved[chosen] = each
         return saved, together
 
 
-PARTS = {
-    "matrix_at_peak": "matrix work, as long as it would take at the peak of its type",
-    "matrix_bound_by_memory": "matrix work that waits for memory",
-    "matrix_below_limit": "matrix work below its limit",
-    "matrix_without_limit": "matrix work of which no limit is known",
-    "other_at_limit": "other work, as long as it would take at its limit",
-    "other_below_limit": "other work below its limit",
-    "other_without_limit": "other work of which no limit is known",
-    "without_model": "computation of which the demand is not known",
-    "exposed_communication": "communication while nothing computes",
-    "exposed_copies": "copies from or to outside while nothing else runs",
-    "idle": "an idle GPU",
-}
-"""Part of a window → what it is."""
-
-
 class ActivityClass(IntEnum):
-    """What an activity does; of several that run at once the first one here has the time."""
+    """The class of an activity; while several run, the time belongs to the first one here."""
 
     MATRIX = 0
     OTHER = 1
@@ -141,7 +126,7 @@ class ActivityClass(IntEnum):
 
 
 def loss_rows(limits: ScopeLimits) -> list[dict[str, Any]]:
-    """Divide a scope's window into :data:`PARTS`; the rows add up to it, to the nanosecond."""
+    """Divide a scope's window into its parts; the rows add up to it, to the nanosecond."""
     rows = [{"part": part, "cause": None, "time_ns": ns} for part, ns in _busy_time_parts(limits)]
     rows += [{"part": "idle", "cause": cause, "time_ns": ns} for cause, ns in _idle_causes(limits)]
     return [row for row in rows if row["time_ns"]]
@@ -172,7 +157,7 @@ def _busy_time_parts(limits: ScopeLimits) -> Iterator[tuple[str, int]]:
 
 
 def _classify_activities(limits: ScopeLimits) -> Codes:
-    """Say of each activity of a scope what it does."""
+    """Return the class of each activity of a scope."""
     work, calls, place = limits.scope.running, limits.calls, limits.found.places(limits.scope.running)
     number = limits.found.number[place]
     known = take_or(~np.isnan(np.fmax(calls.flops, calls.bytes)), number, otherwise=False)
@@ -219,7 +204,7 @@ SINGLE = {
 
 
 def _idle_causes(limits: ScopeLimits) -> Iterator[tuple[str, int]]:
-    """Yield why nothing runs, longest first."""
+    """Yield the causes of idle time, longest first."""
     scope = limits.scope
     gaps = device_gaps(scope.running, activities(scope.graph), scope.start_ns, scope.end_ns)
     pieces = _explainer(scope.graph).explain(gaps)
@@ -234,17 +219,17 @@ def _explainer(graph: DependencyGraph) -> GapExplainer:
 
 
 LEAST_SHARE_NAMED = 0.1
-"""So large a share of the GPU's time is said to be unknown."""
+"""The share of GPU time with unknown demand from which on a note reports it."""
 LEAST_SHARE_UNKNOWN = 0.5
-"""Where more is unknown nothing is said of the peak."""
+"""The share of unknown demand above which the use of the peak is not stated."""
 OPERATORS_NAMED = 3
-"""So many operators without a model are named."""
+"""How many operators without a model are named."""
 OVER_PEAK = 1.02
-"""What is faster than its limit by more than the clock's ticks."""
+"""Faster than the limit by more than the clock's ticks."""
 
 
 def _headline(tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Say how much of the peak is used where it is least, where the rest goes, and what has most to gain."""
+    """Return the headline: the use of the peak and the largest loss, and the largest saving."""
     return [
         *_use_of_peak(tables["limits"], tables["losses"]),
         *_largest_opportunity(tables["roofline"], tables["limits"]),
@@ -252,78 +237,59 @@ def _headline(tables: Mapping[str, pd.DataFrame]) -> list[str]:
 
 
 def _use_of_peak(limits: pd.DataFrame, losses: pd.DataFrame) -> list[str]:
-    """Say what share of the peak the matrix work of a scope uses, and what takes most of the rest."""
+    """Return the share of the peak that the matrix work of a scope reaches, and the largest loss."""
     found = outlier(limits.assign(lost=1 - limits["mfu_share"]), "lost", lambda lost: brief_share(1 - lost))
     if found is None or not found["mfu_share"] or found["unknown_share"] > LEAST_SHARE_UNKNOWN:
         return []
-    # More than the peak is no use of it: the shapes or the peaks are others'.
+    # Above the peak the shapes or the peaks are wrong.
     if limits["mfu_share"].max() > 1:
         return []
     lost = rows_at_outlier(losses, found)
     lost = lost[lost["part"] != "matrix_at_peak"]
     largest = lost.iloc[int(lost["time_ns"].argmax())]
-    why = f" ({SHORT.get(largest['cause'], largest['cause'])})" if largest["part"] == "idle" else ""
-    goes = f"{PARTS[largest['part']]}{why}, {brief_share(largest['window_share'])} of the window"
-    least = "at least " if found["unknown_share"] > LEAST_SHARE_NAMED else ""
-    use = f"matrix work uses {least}{brief_share(found['mfu_share'])} of the peak of {found['device']}"
-    return [f"{use}{found.where}{found.typical}; most of the rest is {goes}"]
+    cause = largest["cause"] if largest["part"] == "idle" else None
+    at_least = bool(found["unknown_share"] > LEAST_SHARE_NAMED)
+    return [messages.use_of_peak(found, largest["part"], cause, largest["window_share"], at_least=at_least)]
 
 
 def _largest_opportunity(frame: pd.DataFrame, limits: pd.DataFrame) -> list[str]:
-    """Name the operator that would save most."""
+    """Return the operator that would save most at its limit."""
     found = largest_item(frame.assign(saves_ns=frame["saves_ns"].fillna(0)), ["operator", "inputs"], "saves_ns")
     if found is None:
         return []
     window = int(rows_at_outlier(limits, found)["window_ns"].iloc[0])
-    what = f"{quoted(found['operator'])} ({quoted(str(found['inputs']))})"
-    reach = f"reaches {brief_share(found['peak_share'])} of the limit that {LIMIT[found['bound']]} sets"
-    saved = f"{brief_duration(int(found['saves_ns']))} ({brief_share(found['saves_ns'] / max(window, 1))})"
-    return [
-        f"{what} has most to gain{found.where}: it {reach}; at {brief_share(ATTAINABLE_SHARE)} it would save {saved}"
-    ]
-
-
-LIMIT = {"compute": "arithmetic", "memory": "memory"}
+    return [messages.largest_opportunity(found, ATTAINABLE_SHARE, window)]
 
 
 def roofline_notes(scopes: Sequence[Scope], looked: Sequence[ScopeLimits]) -> list[str | Note]:
-    """Say what is missing, for which reason, and how to record or give it."""
-    told: list[str | Note] = [scope.missing() for scope in scopes if scope.missing()]
-    told += several_gpus(scopes)
+    """Return notes on what is missing, why, and how to record or give it."""
+    notes: list[str | Note] = [scope.missing() for scope in scopes if scope.missing()]
+    notes += several_gpus(scopes)
     first = {limits.scope.rank: limits for limits in reversed(looked)}
     for rank in sorted(first):
-        told += _notes_on_rank(first[rank])
+        notes += _notes_on_rank(first[rank])
     faster = sum(int((limits.limit_share > OVER_PEAK).sum()) for limits in looked)
-    if faster:
-        rows = counted(faster, "row is", "rows are")
-        told.append(
-            f"{rows} faster than the limit: what they read was in a cache or repeats itself, or other peaks apply"
-        )
-    return told
+    return [*notes, messages.faster_than_limit(faster)] if faster else notes
 
 
 def _notes_on_rank(limits: ScopeLimits) -> list[str | Note]:
-    """Say of a rank what its file lacks."""
-    rank, found = f"rank {limits.scope.rank}", limits.found
-    told: list[str | Note] = []
+    """Return notes on what the file of a rank lacks."""
+    rank, found = limits.scope.rank, limits.found
+    notes: list[str | Note] = []
     if found.unread:
-        told.append(f"{rank}: shapes are in the trace's own file, which cannot be read: {found.unread}")
+        notes.append(messages.shapes_unread(rank, found.unread))
     elif not found.have_shapes:
-        told.append(f"{rank}: no shapes were recorded, so nobody knows the work; record with record_shapes=True")
+        notes.append(messages.no_shapes(rank))
     else:
-        told += _without_model(limits)
+        notes += _without_model(limits)
     if limits.device is None:
-        name = gpu_name(limits.graph, limits.scope.gpus)
-        whose = f"the peaks of {quoted(name)} are not known" if name else "the trace does not name one GPU"
-        remedy = Remedy(
-            "give them with peaks=FILE, or a device's name", "give them with --peaks FILE, or a device's name"
-        )
-        told.append(Note(f"{rank}: {whose}, so that rates stand alone", remedy))
-    return told
+        unknown = messages.unknown_peaks(rank, gpu_name(limits.graph, limits.scope.gpus))
+        notes.append(Note(unknown, messages.GIVE_PEAKS))
+    return notes
 
 
 def _without_model(limits: ScopeLimits) -> list[str]:
-    """Name the operators of which most time is unknown."""
+    """Return a note on the operators with the most time of unknown demand."""
     times: dict[str, int] = {}
     for ns, group in zip(limits.gpu_ns.tolist(), limits.groups.groups, strict=True):
         if group.is_unknown:
@@ -332,22 +298,20 @@ def _without_model(limits: ScopeLimits) -> list[str]:
     if sum(times.values()) < LEAST_SHARE_NAMED * whole:
         return []
     largest = sorted(times, key=lambda name: (-times[name], name))[:OPERATORS_NAMED]
-    names = ", ".join(f"{quoted(name)} ({brief_share(times[name] / whole)})" for name in largest)
-    share = brief_share(sum(times.values()) / whole)
-    return [f"rank {limits.scope.rank}: of {share} of the GPU's time it is not known what it demands: {names}"]
+    listed = [(name, times[name] / whole) for name in largest]
+    return [messages.unknown_demand(limits.scope.rank, sum(times.values()) / whole, listed)]
 
 
 POINTS = 200
-"""So many operators are drawn, those with the most GPU time."""
+"""How many operators are drawn, those with the most GPU time."""
 LEAST_SHARE = 0.0005
-"""What takes a smaller share of the GPU's time is not drawn: thousands of tiny ones would make the axes long."""
+"""Operators with a smaller share of GPU time are not drawn: thousands of tiny ones would make the axes long."""
 POINTS_NAMED = 9
-"""So many names have a colour; all others are one."""
+"""How many names have their own color; all others share one."""
 ROOFS = 4
-"""So many types have a roof, those with the most GPU time."""
+"""How many types have a roof, those with the most GPU time."""
 SMALLEST, LARGEST = 6, 44
 """How wide points are (pixels)."""
-TITLE = "Roofline: what operators achieve under the limits of the device"
 
 
 def roofs(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
@@ -369,7 +333,7 @@ def _roofs_of_scope(limits: ScopeLimits, device: Device) -> Iterable[tuple[str, 
         peak = device.peak_flops(group.demand.unit, group.demand.dtype, group.call.kernel)
         if peak and group.demand.flops:
             named = times.setdefault(peak, {})
-            roof = f"{group.demand.dtype}, {group.demand.unit.value} units"
+            roof = messages.roof_name(group.demand.dtype, group.demand.unit.value)
             named[roof] = named.get(roof, 0) + ns
     bandwidth = device.memory_bytes_per_s
     # Types with one peak have one roof, called after the one that takes most time.
@@ -384,8 +348,8 @@ def figure(found: Answer) -> Figure:
     """Draw operators as points, as large as their GPU time, under the roofs that their types have."""
     frame = _points(found.main)
     if frame.empty:
-        return empty_figure(TITLE, "of no operator both arithmetic and traffic are known")
-    made = new_figure(title=TITLE, x="FLOP per byte of the least traffic", y="TFLOP/s")
+        return empty_figure(messages.TITLE, messages.NOTHING_TO_DRAW)
+    made = new_figure(title=messages.TITLE, x=messages.INTENSITY_AXIS, y=messages.THROUGHPUT_AXIS)
     _draw_roofs(made, found.drawn["roofs"], frame)
     names = list(dict.fromkeys(frame["operator"]))
     shown = names[:POINTS_NAMED] if len(names) > POINTS_NAMED + 1 else names
@@ -395,7 +359,7 @@ def figure(found: Answer) -> Figure:
         )
     others = frame[~frame["operator"].isin(shown)]
     if len(others):
-        _draw_points(made, "other operators", SERIES[7], others)
+        _draw_points(made, messages.OTHER_OPERATORS, SERIES[7], others)
     made.update_xaxes(type="log", exponentformat="power")
     made.update_yaxes(type="log", exponentformat="power")
     return made
@@ -439,7 +403,7 @@ def _sizes(share: pd.Series[Any]) -> Any:
 
 
 def _hover_texts(own: pd.DataFrame) -> list[list[str]]:
-    """Return what a point says when it is pointed at."""
+    """Return the hover texts of points."""
     columns = zip(own["operator"], own["inputs"], own["peak_share"], own["gpu_ns"], strict=True)
     return [
         [shorten_middle(name, 80), shorten_middle(str(inputs), 100), _share_text(share, ns)]
@@ -448,8 +412,7 @@ def _hover_texts(own: pd.DataFrame) -> list[list[str]]:
 
 
 def _share_text(share: float, gpu_ns: int) -> str:
-    reach = "" if np.isnan(share) else f"{share:.0%} of the limit, "
-    return f"{reach}{gpu_ns / 1e6:,.3f} ms"
+    return messages.share_of_limit(None if np.isnan(share) else share, gpu_ns)
 
 
 ROOFLINE = ["rank", "scope", "operator", "calls", "gpu_ns", "gpu_share", "path_ns", "achieved_tflops", "achieved_gbps"]
@@ -461,18 +424,18 @@ DEMANDS = ["rank", "scope", "operator", "inputs", "dtype", "unit", "flops", "byt
 
 
 def roofline(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
-    """List what the GPU computes by operator and shape, beside the limits of the device.
+    """List the throughput of each operator and shape, and its share of the device's limits.
 
-    The time of an operator is that of the activities that it launched itself. Copies from and to outside, and kernels
-    without an operator, stand under their own names; communication has a table of its own.
+    The time of an operator is that of the activities that it launched itself. Copies from and to the host, and kernels
+    without an operator, are listed under their own names; communication has a table of its own.
 
     Returns:
         rank, scope, operator, calls, gpu_ns (of its activities), gpu_share (of all activities' time, communication
         included), path_ns (on the critical path), achieved_tflops (10^12 FLOP/s) and achieved_gbps (10^9 bytes/s of the
         least traffic), peak_share (its least time at the limits of the device / gpu_ns), bound (``compute`` or
-        ``memory``: which limit takes longer), saves_ns (by how much replay says that the scope would be shorter if the
-        operator reached 80% of its limit; missing where that was not asked, 0 where it is not on the path), unknown
-        (why nothing is known of its work; missing where it is), inputs (types and shapes); most GPU time first.
+        ``memory``: which limit takes longer), saves_ns (saving predicted by replay if the operator reached 80% of its
+        limit; missing where it was not replayed, 0 where it is not on the path), unknown (why its work is unknown;
+        missing where it is known), inputs (types and shapes); most GPU time first.
     """
     return joined([labelled(_operator_rows(limits), limits.scope) for limits in looked], ROOFLINE)
 
@@ -499,12 +462,12 @@ def _operator_rows(limits: ScopeLimits) -> pd.DataFrame:
 
 
 def operator_demands(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
-    """List what a call of each operator and shape demands.
+    """List the demand of one call of each operator and shape.
 
     Returns:
         rank, scope, operator, inputs, dtype (computed in), unit (``matrix`` or ``vector``), flops and bytes (of one
         call, at least: each input read once, each output written once), intensity (flops / bytes), at_least (whether
-        the arithmetic may be more), kernel (in which most time of a call is spent); in the order of ``roofline``.
+        flops is a lower bound), kernel (with the most time of a call); in the order of ``roofline``.
     """
     frame = joined([labelled(_demand_rows(limits), limits.scope) for limits in looked], DEMANDS)
     return frame.astype({"flops": "Int64", "bytes": "Int64"})
@@ -532,14 +495,13 @@ def _demand_rows(limits: ScopeLimits) -> list[dict[str, Any]]:
 
 
 def limits_of(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
-    """Say of each scope how much of the GPU's peak its matrix work uses.
+    """Return the share of the GPU's peak that the matrix work of each scope reaches.
 
     Returns:
-        rank, scope, device (whose peaks count; missing: not known), window_ns, gpu_ns (of all activities),
-        unknown_share (of gpu_ns: computation of which it is not known what it demands), matrix_flops (missing: more
-        than there can be), mfu_share (what these would take at the peaks of their types / window, over the GPUs that
-        are used), saves_ns (by how much replay says that the scope would be shorter if all of it reached 80% of its
-        limits).
+        rank, scope, device (whose peaks count; missing if unknown), window_ns, gpu_ns (of all activities),
+        unknown_share (of gpu_ns: computation with unknown demand), matrix_flops (missing: implausibly large), mfu_share
+        (the time that these would take at the peaks of their types / window, over the GPUs that are used), saves_ns
+        (saving predicted by replay if all work reached 80% of its limits).
     """
     frame = joined([labelled([_limits_row(limits)], limits.scope) for limits in looked], LIMITS)
     return frame.astype({"matrix_flops": "Int64", "saves_ns": "Int64"})
@@ -563,8 +525,8 @@ def _limits_row(limits: ScopeLimits) -> dict[str, Any]:
 def losses(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
     """Divide each window into matrix work at the peak and what it is lost to; the rows of a scope add up to it.
 
-    Where several activities run at once the time belongs to matrix work before other work, to work of which the demand
-    is known before other computation, then to communication, then to copies from and to outside.
+    While several activities run, the time belongs to matrix work before other work, to work of known demand before
+    other computation, then to communication, then to copies from and to the host.
 
     Returns:
         rank, scope, part (of ``analyses.questions.roofline.PARTS``), cause (of idle time, as ``idle-time`` names it),
@@ -579,7 +541,7 @@ def _loss_rows(limits: ScopeLimits) -> list[dict[str, Any]]:
 
 
 def known_time(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
-    """Divide the time of all activities by what is known of their work; the rows of a scope add up to it.
+    """Divide the time of all activities by whether their demand is known; the rows of a scope add up to it.
 
     Returns:
         rank, scope, known (``yes``, or why not: ``no model`` for the operator, ``not recorded``: shapes or values that
@@ -603,7 +565,7 @@ def _known_time_rows(limits: ScopeLimits) -> pd.DataFrame:
 
 
 def _rates_if_readable(looked: Sequence[ScopeLimits], given: Device | None) -> pd.DataFrame:
-    """Return the rates of collectives; none where the file, which tells what they carry, is gone."""
+    """Return the bandwidths of collectives; none where the file with their sizes is gone."""
     try:
         return collective_rates([limits.scope for limits in looked if limits.talks], given)
     except TraceError:
@@ -615,8 +577,8 @@ def answer(scopes: Sequence[Scope], peaks: str | None = None) -> Answer:
 
     Args:
         scopes: where to look.
-        peaks: a file with the peaks of a device, or the name of a device that is known (``docs/peaks.md``); without it
-            those of the GPU that the trace names.
+        peaks: a file with the peaks of a device, or the name of a known device (``docs/reference/roofline.md``); by
+            default those of the GPU that the trace names.
 
     Raises:
         UsageError: the peaks cannot be read.
@@ -640,44 +602,42 @@ def answer(scopes: Sequence[Scope], peaks: str | None = None) -> Answer:
 
 
 MEANINGS = {
-    "operator": column_types.text("The operator; of what none launched its own name."),
-    "gpu_share": column_types.share("The same, of all activities' time", null=True),
-    "path_ns": column_types.ns("How long it is on the critical path"),
-    "achieved_tflops": column_types.number("10^12 FLOP per second; null: not known.", null=True),
-    "achieved_gbps": column_types.rate("The least traffic by time; null: not known", null=True),
-    "peak_share": column_types.share(
-        "Its least time at the limits of the device, of gpu_ns; null: not known", null=True
-    ),
-    "bound": column_types.one_of(["compute", "memory"], "Which limit takes longer; null: not known.", null=True),
-    "saves_ns": column_types.ns("What replay says is saved at 80% of the limit; null: not asked", null=True),
-    "unknown": column_types.text("Why nothing is known of its work; null: it is known.", null=True),
+    "operator": column_types.text("Operator; the activity's own name if no operator launched it."),
+    "gpu_share": column_types.share("gpu_ns as a share of the time of all activities", null=True),
+    "path_ns": column_types.ns("Time on the critical path"),
+    "achieved_tflops": column_types.number("Achieved 10^12 FLOP per second; null if unknown.", null=True),
+    "achieved_gbps": column_types.rate("Least memory traffic divided by time; null if unknown", null=True),
+    "peak_share": column_types.share("Time at the device's limits as a share of gpu_ns; null if unknown", null=True),
+    "bound": column_types.one_of(["compute", "memory"], "Limit that takes longer; null if unknown.", null=True),
+    "saves_ns": column_types.ns("Saving predicted by replay at 80% of the limit; null if not replayed", null=True),
+    "unknown": column_types.text("Why the demand is unknown; null if it is known.", null=True),
     "inputs": column_types.text(
-        "Types and shapes of what it was given; or what a kernel fuses; null: not known.", null=True
+        "Types and shapes of the inputs, or the operators that a kernel fuses; null if unknown.", null=True
     ),
-    "device": column_types.text("The device whose limits count; null: not known.", null=True),
-    "unknown_share": column_types.share("Computation of which the demand is not known, of gpu_ns"),
-    "matrix_flops": column_types.integer(
-        "The FLOPs of matrix work in the window; null: more than there can be.", null=True
-    ),
+    "device": column_types.text("Device whose limits apply; null if unknown.", null=True),
+    "unknown_share": column_types.share("Computation with unknown demand as a share of gpu_ns"),
+    "matrix_flops": column_types.integer("FLOPs of matrix work in the window; null if implausible.", null=True),
     "mfu_share": column_types.share(
-        "What these would take at the peaks of their types, of the window; null: no peaks", null=True
+        "MFU: time of the matrix work at peak as a share of the window; null without peaks", null=True
     ),
-    "part": column_types.one_of(list(PARTS), "What the time is."),
-    "cause": column_types.one_of(column_types.GAP_CAUSES, "Why nothing ran; null: something did.", null=True),
-    "window_share": column_types.share("Of the window"),
-    "known": column_types.text("yes, or why it is not known what it demands."),
-    "ranks": column_types.integer("How many ranks the group has; null: not recorded.", null=True),
-    "bytes": column_types.byte_count("Of one call, as nccl-tests count; null: not recorded", null=True),
-    "count": column_types.integer("How many calls there are."),
-    "algorithm_gbps": column_types.rate("Bytes by time, over all calls; null: not recorded", null=True),
-    "best_bus_gbps": column_types.rate("The bus bandwidth of the fastest single one; null: not known", null=True),
-    "link_gbps": column_types.rate("What all links of the GPU carry in one direction; null: not known", null=True),
-    "link_share": column_types.share("The best rate, of that; null: not known", null=True),
-    "unit": column_types.one_of([unit.value for unit in Unit], "Which units of the GPU do its arithmetic."),
-    "flops": column_types.integer("The FLOPs of one call."),
-    "intensity": column_types.number("FLOP per byte; null: no traffic is known.", null=True),
-    "at_least": column_types.boolean("Whether the arithmetic may be more."),
-    "kernel": column_types.text("The kernel in which most time of a call is spent."),
+    "part": column_types.one_of(list(PARTS), "Part of the window."),
+    "cause": column_types.one_of(column_types.GAP_CAUSES, "Cause of idle time; null for other parts.", null=True),
+    "window_share": column_types.share("Share of the window"),
+    "known": column_types.text("yes, or why the demand is unknown."),
+    "ranks": column_types.integer("Number of ranks in the group; null if not recorded.", null=True),
+    "bytes": column_types.byte_count("Bytes of one call, as nccl-tests define them; null if not recorded", null=True),
+    "count": column_types.integer("Number of calls."),
+    "algorithm_gbps": column_types.rate(
+        "Algorithm bandwidth: bytes divided by time over all calls; null if not recorded", null=True
+    ),
+    "best_bus_gbps": column_types.rate("Bus bandwidth of the fastest call; null if unknown", null=True),
+    "link_gbps": column_types.rate("Bandwidth of all links of the GPU in one direction; null if unknown", null=True),
+    "link_share": column_types.share("best_bus_gbps as a share of link_gbps; null if unknown", null=True),
+    "unit": column_types.one_of([unit.value for unit in Unit], "GPU units that do the arithmetic."),
+    "flops": column_types.integer("FLOPs of one call."),
+    "intensity": column_types.number("FLOP per byte; null if the memory traffic is unknown.", null=True),
+    "at_least": column_types.boolean("Whether flops is a lower bound."),
+    "kernel": column_types.text("Kernel with the most time of a call."),
 }
 TABLES = {
     "roofline": Table(roofline, ROOFLINE, MEANINGS),
@@ -687,7 +647,7 @@ TABLES = {
         {
             **MEANINGS,
             "saves_ns": column_types.ns(
-                "What replay says is saved if all reach 80% of their limits; null: no limits", null=True
+                "Saving predicted by replay if all work reached 80% of its limits; null without limits", null=True
             ),
         },
     ),
@@ -696,36 +656,36 @@ TABLES = {
     "collective_rates": Table(
         collective_rates,
         COLLECTIVE_RATES,
-        {**MEANINGS, "gpu_ns": column_types.ns("The time of their kernels, added up")},
+        {**MEANINGS, "gpu_ns": column_types.ns("Total time of the kernels")},
     ),
     "demands": Table(
         operator_demands,
         DEMANDS,
         {
             **MEANINGS,
-            "dtype": column_types.text("The type that is computed in."),
-            "operator": column_types.text("The operator."),
-            "bytes": column_types.byte_count("The least traffic of one call; null: not known", null=True),
+            "dtype": column_types.text("Type of the computation."),
+            "operator": column_types.text("Operator."),
+            "bytes": column_types.byte_count("Least memory traffic of one call; null if unknown", null=True),
         },
     ),
 }
 
 ANALYSIS = Analysis(
     name="roofline",
-    help="How far operators are from the GPU's limits: FLOP/s, bandwidth, MFU, and what being nearer would save.",
-    more="Needs the shapes of inputs: record with record_shapes=True. Without peaks of the GPU rates stand alone.",
-    question="how far are operators from the GPU's limits: FLOP/s, bandwidth, MFU, and what would being nearer save?",
+    help="Operator FLOP/s and bandwidth against the GPU's limits, MFU, and estimated savings.",
+    more="Requires a trace recorded with record_shapes=True. Limits are left out if the GPU's peaks are unknown.",
+    question="how close are operators to the GPU's limits (FLOP/s, bandwidth, MFU), and what would be saved there?",
     examples=(
         "roofline trace.json.gz",
         "roofline job --step 2 --peaks MI300X",
         "roofline trace.json.gz --plot page.html",
     ),
-    page="questions/how_near_to_the_limit.md",
+    page="how_to/measure_efficiency.md",
     flags=(
         Flag(
             "peaks",
             "file",
-            "a JSON file with the peaks of your device, or the name of one that is known",
+            "JSON file with the peaks of your device, or the name of a known device",
             None,
             value="FILE",
         ),

@@ -82,25 +82,28 @@ def _kind_lines(found: SyncDependencies) -> list[Line]:
 
 
 def _longest_waits(found: SyncDependencies) -> list[Line]:
-    """List the calls that waited longest, with the activity that ended their wait."""
-    part = found.to_cpu
+    """List the calls and streams that waited longest, with the activity that ended their wait."""
     # Of a device synchronization only the last stream's edge held the call: the others would list it again.
-    binding = np.flatnonzero(part.binding)
-    if not len(binding):
-        return []
-    waited = _waited_ns(found, part)[binding]
+    parts = [part.take(part.binding) for part in (found.to_cpu, found.to_gpu)]
+    waited = np.concatenate([_waited_ns(found, parts[0]), found.waited_ns(parts[1])])
     longest = np.argsort(-waited, kind="stable")[:WAITS_LISTED]
-    rows = [_wait_row(found, part, int(binding[at]), int(waited[at])) for at in longest.tolist()]
+    # A stream is listed where it waited; each call that waits is.
+    longest = longest[(longest < len(parts[0])) | (waited[longest] > 0)]
+    if not len(longest):
+        return []
+    both = SyncPairs.join(parts)
+    streams = np.arange(len(both)) >= len(parts[0])
+    rows = [_wait_row(found, both, int(at), int(waited[at]), on_stream=bool(streams[at])) for at in longest]
     header = [name for name in messages.WAIT_COLUMNS if name != "rank"]
     if len(found.graph.rank_graphs) > 1:
         ranks = [
-            found.graph.rank_graphs[place].rank
-            for place in found.graph.rank_index_of(part.call[binding[longest]]).tolist()
+            found.graph.rank_graphs[place].rank for place in found.graph.rank_index_of(both.source[longest]).tolist()
         ]
         header = list(messages.WAIT_COLUMNS)
         rows = [[row[0], str(rank), *row[1:]] for rank, row in zip(ranks, rows, strict=True)]
     names = range(len(header) - 3, len(header))
-    return ["", messages.LONGEST_WAITS, *table(rows, header, left=[*names], names=[*names])]
+    order = [*range(len(header) - 2), len(header) - 1, len(header) - 2]
+    return ["", messages.LONGEST_WAITS, *table(rows, header, left=[*names], names=[*names], order=order)]
 
 
 def _waited_ns(found: SyncDependencies, part: SyncPairs) -> Ints:
@@ -110,13 +113,13 @@ def _waited_ns(found: SyncDependencies, part: SyncPairs) -> Ints:
     return length
 
 
-def _wait_row(found: SyncDependencies, part: SyncPairs, at: int, waited: int) -> list[str]:
-    """Describe one wait."""
-    graph, target = found.graph, int(part.target[at])
+def _wait_row(found: SyncDependencies, part: SyncPairs, at: int, waited: int, *, on_stream: bool) -> list[str]:
+    """Describe one wait: of a stream by the activity that waited and the call that made it wait."""
+    graph, target, call = found.graph, int(part.target[at]), int(part.call[at])
     return [
         duration_text(waited),
-        str(graph.event_table.index[part.call[at]]),
-        graph.name_of(int(part.call[at])),
+        str(graph.event_table.index[target if on_stream else call]),
+        graph.name_of(call) if call >= 0 else messages.NO_OPERATOR,
         graph.name_of(target) if target >= 0 else messages.NO_OPERATOR,
         graph.name_of(int(part.source[at])),
     ]

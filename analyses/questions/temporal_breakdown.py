@@ -1,4 +1,4 @@
-"""temporal-breakdown: how much of the window the GPU computes, talks, moves memory, or does nothing."""
+"""temporal-breakdown: GPU time by activity: compute, exposed communication, exposed copies, idle."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from analyses.answer import Answer
 from analyses.display.charts import stacked_share_bars
 from analyses.display.headline import outlier
 from analyses.display.sentence_format import brief_share
+from analyses.messages import temporal_breakdown as messages
 from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, table_of
 from hta_graph.gpu_activity import WorkType
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "answer", "figure", "temporal_breakdown"]
 
 PARTS = ("compute", "exposed_communication", "exposed_memory", "idle")
-WITHOUT_COMPUTATION = {
-    "idle": "is idle: idle-time tells why",
-    "exposed_communication": "communicates while nothing computes: overlap tells in what",
-    "exposed_memory": "only copies or sets memory: overlap tells which",
-}
-"""What takes the time in which nothing computes, and who knows more about it."""
 TIMES = ["rank", "scope", "window_ns", *(f"{part}_ns" for part in PARTS)]
 SHARES = [f"{part}_share" for part in PARTS]
 COLUMNS = [*TIMES, *SHARES]
@@ -38,9 +33,10 @@ GPU_TIMES = [*TIMES[:2], "gpu", *TIMES[2:]]
 def temporal_breakdown(scopes: Sequence[Scope]) -> pd.DataFrame:
     """Divide each window: compute + exposed communication + exposed memory + idle = window, to the nanosecond.
 
-    Time counts as compute where any kernel computes; communication is exposed where nothing computes; copies and sets
-    are exposed where nothing computes or communicates. HTA counts synchronisation records and operators that carry a
-    stream number as GPU work, and rounds to microseconds first; here only kernels, copies and sets count, exactly.
+    Time counts as compute while any kernel computes; communication is exposed while nothing computes; copies and
+    memsets are exposed while nothing computes or communicates. HTA counts synchronization records and operators that
+    carry a stream number as GPU work, and rounds to microseconds first; here only kernels, copies and memsets count,
+    exactly.
 
     Returns:
         rank, scope, window_ns, compute_ns, exposed_communication_ns, exposed_memory_ns, idle_ns, and each part's share
@@ -51,7 +47,7 @@ def temporal_breakdown(scopes: Sequence[Scope]) -> pd.DataFrame:
 
 
 def breakdown_by_gpu(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """Divide each window on each GPU alone, of the ranks that drive several; of all others there are no rows.
+    """Divide each window on each GPU alone, of the ranks that drive several; other ranks have no rows.
 
     Returns:
         rank, scope, gpu (the device's number), window_ns, and as in :func:`temporal_breakdown` compute_ns,
@@ -75,7 +71,7 @@ def _with_shares(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _divided_window(scope: Scope) -> dict[str, Any]:
     """Return the row of one scope."""
-    # What a kind of work adds to the union of the kinds before it is exposed; below, what of each row counts:
+    # What a kind of work adds to the union of the kinds before it is exposed; on the right, what counts of each:
     # computation     ######  ####       ######  ####
     # communication      #######  ###          ##
     # copies        ####     ##  ##    ##            #
@@ -92,7 +88,7 @@ def _divided_window(scope: Scope) -> dict[str, Any]:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Return the table ``temporal_breakdown``: where the GPU's time goes in each scope.
+    """Return the table ``temporal_breakdown``: GPU time by activity in each scope.
 
     Where a rank drives several GPUs there is ``breakdown_by_gpu`` too: in the first table a time in which one of them
     computes is compute, whatever the others do.
@@ -101,42 +97,39 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         scopes: where to look.
     """
     notes = [*(scope.missing() for scope in scopes if scope.missing()), *several_gpus(scopes)]
-    # A path of the whole trace is longer: it begins with the host's first row.
-    extents = {"temporal_breakdown": "first to last GPU activity"} if any(scope.is_open for scope in scopes) else {}
+    # A path of the whole trace is longer: it begins with the host's first event.
+    extents = {"temporal_breakdown": messages.WHOLE_TRACE} if any(scope.is_open for scope in scopes) else {}
     frame, by_gpu = temporal_breakdown(scopes), breakdown_by_gpu(scopes)
     tables = {"temporal_breakdown": frame} | ({"breakdown_by_gpu": by_gpu} if len(by_gpu) else {})
     return Answer(tables, notes, extents=extents, conclusion=_conclusion(frame))
 
 
 def _conclusion(frame: pd.DataFrame) -> list[str]:
-    """Say how much the GPU computes where it does so least, and what takes most of the rest."""
+    """Return the headline: how much the GPU computes where it computes least, and what most of the rest is."""
     ran = frame[frame["idle_ns"] < frame["window_ns"]]
     found = outlier(ran.assign(lost_share=1 - ran["compute_share"]), "lost_share", lambda lost: brief_share(1 - lost))
     if found is None:
         return []
-    rest = max(WITHOUT_COMPUTATION, key=lambda part: found[f"{part}_ns"])
-    computes = f"the GPU computes for {brief_share(found['compute_share'])} of the time{found.where}{found.typical}"
-    if not found[f"{rest}_ns"]:
-        return [computes]
-    return [f"{computes}; for {brief_share(found[f'{rest}_share'])} it {WITHOUT_COMPUTATION[rest]}"]
+    rest = max(messages.WITHOUT_COMPUTATION, key=lambda part: found[f"{part}_ns"])
+    return [messages.headline(found, rest, found[f"{rest}_share"])]
 
 
 def figure(found: Answer) -> Figure:
     """Draw stacked bars, one a rank or step."""
-    return stacked_share_bars(found.main, PARTS, title="Where the GPU's time goes")
+    return stacked_share_bars(found.main, PARTS, title=messages.TITLE)
 
 
 MEANINGS = {
-    "compute_ns": column_types.ns("How long kernels compute"),
-    "compute_share": column_types.share("Computing, of the window; null of an empty one", null=True),
+    "compute_ns": column_types.ns("Time with computation running"),
+    "compute_share": column_types.share("Compute time as a share of the window; null if it is empty", null=True),
     "exposed_communication_share": column_types.share(
-        "Exposed communication, of the window; null of an empty one", null=True
+        "Exposed communication as a share of the window; null if it is empty", null=True
     ),
     "exposed_memory_share": column_types.share(
-        "Exposed copies and sets, of the window; null of an empty one", null=True
+        "Exposed copies and memsets as a share of the window; null if it is empty", null=True
     ),
-    "idle_share": column_types.share("Idle, of the window; null of an empty one", null=True),
-    "gpu": column_types.integer("The number of the GPU."),
+    "idle_share": column_types.share("Idle time as a share of the window; null if it is empty", null=True),
+    "gpu": column_types.integer("Number of the GPU."),
 }
 TABLES = {
     "temporal_breakdown": Table(temporal_breakdown, COLUMNS, MEANINGS),
@@ -145,9 +138,9 @@ TABLES = {
 
 ANALYSIS = Analysis(
     name="temporal-breakdown",
-    help="How much of the time the GPU computes, talks, moves memory, or is idle.",
-    more="Every nanosecond counts once: computing, exposed communication, exposed copies, idle.",
-    question="how much does the GPU compute, talk, copy, idle?",
+    help="GPU time by activity: compute, exposed communication, exposed copies, idle.",
+    more="Every nanosecond counts once, so the parts add up to the window.",
+    question="how much of the time does the GPU compute, communicate, copy or idle?",
     examples=("temporal-breakdown trace.json.gz", "temporal-breakdown job --per-step --csv times.csv"),
     tables=TABLES,
     answer=answer,

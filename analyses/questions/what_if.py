@@ -270,7 +270,7 @@ LEAST_NAMED_SHARE = 0.05
 NEW_SILENCE = 0.1
 """The share of a window that new time without an operator is worth a warning."""
 IS_A_BOUND = "like_median"
-"""A scenario that no change achieves: it bounds what noise costs (docs/fidelity.md)."""
+"""A scenario that no change achieves: it bounds what noise costs (docs/evidence/replay.md)."""
 OF_RANK = re.compile(r"rank (\d+): (.*)", re.DOTALL)
 
 MOST_SPECIFIC = ("collective", "operator", "kernel", "module", "rank", "class")
@@ -478,7 +478,7 @@ def _opportunity_lines(found: WhatIf) -> list[Line]:
     texts = [4, 5, len(header) - 1]
     hidden = len(found.opportunities) - len(rows)
     more = [messages.more_savings(hidden)] if hidden > 0 else []
-    listed = table(rows, header, left=texts, names=[5, texts[-1]])
+    listed = table(rows, header, left=texts, names=[5, texts[-1]], order=[1, 2, 5, 4, 3, texts[-1]])
     titled = [messages.SAVINGS, *listed] if listed else [messages.NOTHING_CAN_CHANGE]
     return ["", *titled, *more, *_scenario_lines(found), "", messages.HOW_TO_ASK]
 

@@ -1,4 +1,4 @@
-"""For ``torch.profiler``: a handler that writes a file per rank and says what the recording shows, and good options.
+"""For ``torch.profiler``: a handler that writes a file per rank and prints what bounds the step, and good options.
 
     import torch
     from analyses.torch import options, trace_handler
@@ -6,7 +6,7 @@
     with torch.profiler.profile(schedule=…, on_trace_ready=trace_handler("traces", report=True), **options()) as prof:
         …
 
-PyTorch is not needed to import this, and a handler takes whatever has ``export_chrome_trace``.
+PyTorch is not needed to import this, and a handler accepts any object with ``export_chrome_trace``.
 """
 
 from __future__ import annotations

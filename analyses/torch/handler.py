@@ -1,7 +1,7 @@
-"""A handler for ``torch.profiler``: each cycle of each rank becomes a file, and a recording says what it shows.
+"""A handler for ``torch.profiler``: writes a file for each cycle of each rank, and prints what bounds the step.
 
-A cycle has a folder, in which no two ranks and no two runs meet; the report is asked in a process of its own beside the
-training.
+Each cycle has its own folder, in which files of two ranks or two runs never collide; the report is made in a separate
+process while training continues.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from threading import Thread
 from typing import Any, Protocol
 
 from analyses.display.stderr import write_lines
+from analyses.messages import torch as messages
 from hta_graph.errors import HtaGraphError, OutputError, UsageError
 from hta_graph.multi_rank.workers.worker_processes import can_start_processes
 from hta_graph.storage.atomic_write import write_file
@@ -31,43 +32,43 @@ from hta_graph.storage.location import is_remote, resolve_location
 from hta_graph.text.sanitize import one_line
 
 CHUNK_BYTES = 1 << 20
-"""So many bytes are compressed at once; while they are, other threads of the process run."""
+"""How many bytes are compressed at once; meanwhile, other threads of the process run."""
 FASTEST = 1
 """Level of compression: training waits for it. The profiler's own is 9, which takes longer than all the rest."""
 
 
 class Recorder(Protocol):
-    """What a handler needs of ``torch.profiler.profile``."""
+    """The part of ``torch.profiler.profile`` that a handler uses."""
 
     def export_chrome_trace(self, path: str) -> Any:
-        """Write the recording as Chrome's JSON."""
+        """Write the trace in Chrome's JSON format."""
 
 
 @dataclass(frozen=True)
 class Rank:
-    """Which of how many ranks a process is."""
+    """The rank of a process, and the number of ranks."""
 
     number: int
     world_size: int
 
 
 def this_rank() -> Rank:
-    """Return what ``torch.distributed`` says of this process, else what ``torchrun`` has told it, else rank 0 of 1."""
-    # Asked only where the program has imported it: nothing is imported into training for this.
+    """Return the rank of this process by ``torch.distributed``, else by ``torchrun``'s variables, else rank 0 of 1."""
+    # Used only if the program has imported it: nothing is imported into training for this.
     distributed: Any = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return Rank(distributed.get_rank(), distributed.get_world_size())
-    told = [os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE")]
-    if all(re.fullmatch(r"\d{1,9}", text) for text in told):
-        return Rank(int(told[0]), int(told[1]))
+    variables = [os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE")]
+    if all(re.fullmatch(r"\d{1,9}", text) for text in variables):
+        return Rank(int(variables[0]), int(variables[1]))
     return Rank(0, 1)
 
 
 def cycle_folder(directory: Path, step: int, name: str, since: float) -> Path:
-    """Return the folder of the cycle that ends at a step: all ranks of a run come to the same one without asking.
+    """Return the folder of the cycle that ends at a step: the same one for all ranks, without communication.
 
-    One that holds a file of this name, or anything older than ``since`` (seconds since 1970), is another run's: files
-    of two runs in one folder would be read as one job.
+    A folder that has a file of this name, or anything older than ``since`` (seconds since 1970), belongs to another
+    run: files of two runs in one folder would be read as one job.
     """
     for number in count(1):
         folder = directory / (f"step-{step}" if number == 1 else f"step-{step}-{number}")
@@ -89,12 +90,12 @@ def _changed(path: Path) -> float:
 
 
 def write_recording(recorder: Recorder, target: Path, *, use_gzip: bool) -> None:
-    """Write what was recorded, whole or not at all.
+    """Write the trace, completely or not at all.
 
     Raises:
         OutputError: the file cannot be written.
     """
-    # In a folder of its own, for the profiler leaves files of other names where it fails.
+    # In a folder of its own, because the profiler leaves files of other names where it fails.
     with TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.", suffix=".part") as part:
         recorded = Path(part) / "trace.json"
         recorder.export_chrome_trace(str(recorded))
@@ -114,30 +115,30 @@ PROGRAM = (
     "import json, os, sys; sys.path[:] = json.loads(sys.argv.pop(1)); os.nice(10); "
     "from analyses.cli.main import run; run()"
 )
-"""The command line with this process' search path, behind the training where both want a processor."""
+"""The command line with this process' search path, at a lower priority than training."""
 
 TIMEOUT_S = 600
-"""How long an analysis may take before it is given up."""
+"""The time limit of an analysis."""
 SENTENCES = 3
-"""So many sentences of the verdict are told: what bounds it, its largest item, what is unknown."""
+"""How many sentences of the verdict are printed: what bounds the step, the largest item, what is unexplained."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a recording shows, a sentence each, and what would save most, if anything would."""
+    """The verdict on a trace, one sentence each, and the advice that would save most, if there is any."""
 
     sentences: list[str]
     advice: str | None
 
 
 def run_report(trace: Path, page: Path | None) -> Verdict:
-    """Ask about a recording and write its page, if one is named.
+    """Analyze a trace and write its report, if a page is given.
 
     Raises:
-        HtaGraphError: there is no answer; the line says why.
+        HtaGraphError: the analysis failed.
     """
     if not can_start_processes():
-        raise HtaGraphError(f"{trace}: no process can be started here", f"run hta-graph critical-path {trace}")
+        raise HtaGraphError("cannot start a process here", f"run hta-graph critical-path {trace}")
     wanted = ["--json", "-", *(["-o", str(page)] if page else [])]
     try:
         done = subprocess.run(  # noqa: S603 - this interpreter and our own words
@@ -145,10 +146,10 @@ def run_report(trace: Path, page: Path | None) -> Verdict:
             stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise HtaGraphError(f"{trace}: took longer than {TIMEOUT_S} s; analyse it elsewhere") from None
+        raise HtaGraphError(f"took longer than {TIMEOUT_S} s", f"run hta-graph report {trace} later") from None
     if done.returncode:
-        told = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise HtaGraphError(told[-1].removeprefix("hta-graph: ") if told else f"{trace}: ended with {done.returncode}")
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise HtaGraphError(lines[-1].removeprefix("hta-graph: ") if lines else f"exit status {done.returncode}")
     return _verdict_of(json.loads(done.stdout)["verdict"])
 
 
@@ -169,44 +170,45 @@ def trace_handler(
     worker_name: str | None = None,
     use_gzip: bool = True,
 ) -> TraceHandler:
-    """Make what ``torch.profiler.profile(on_trace_ready=…)`` calls when a cycle has been recorded.
+    """Return a handler for ``torch.profiler.profile(on_trace_ready=…)``.
 
     Args:
-        directory: where recordings go; each cycle has a folder there, ``step-N``, which is a job to read.
-        report: also write the report, a page beside the recording.
-        analyse: whether to say what a recording shows; by default rank 0 does, and the others only write.
-        worker_name: what stands behind the rank in the files' names.
+        directory: where traces are written; each cycle gets a folder ``step-N`` there, which can be read as a job.
+        report: also write the report, an HTML page next to the trace.
+        analyse: whether to analyze the trace and print the verdict; by default only rank 0 does.
+        worker_name: a suffix of the rank in file names.
         use_gzip: compress the files.
 
     Raises:
-        OutputError: the folder cannot be made.
-        UsageError: the folder is not on this machine, or a name is none of a file.
+        OutputError: the folder cannot be created.
+        UsageError: the folder is not on this machine, or ``worker_name`` is not valid in a file name.
 
     >>> trace_handler("/proc/version/traces")
     Traceback (most recent call last):
         ...
-    hta_graph.errors.OutputError: /proc/version/traces: cannot be made: Not a directory; name another folder
+    hta_graph.errors.OutputError: /proc/version/traces: cannot be created: Not a directory; choose another folder
     """
     place = resolve_location(directory)
     if is_remote(place):
-        raise UsageError(f"{directory}: recordings are written to this machine; name a folder here")
+        raise UsageError(f"{directory}: traces can only be written to this machine; choose a local folder")
     if worker_name is not None and (not worker_name or set(worker_name) & set("/\0")):
-        raise UsageError(f"worker_name={worker_name!r}: it becomes part of a file's name; leave / out")
+        raise UsageError(f"worker_name={worker_name!r}: not valid in a file name; use a name without /")
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"{directory}: cannot be made: {error.strerror or error}", "name another folder") from None
-    # The program may change its working folder before the first cycle is over.
+        raise OutputError(
+            f"{directory}: cannot be created: {error.strerror or error}", "choose another folder"
+        ) from None
+    # The program can change its working directory before the first cycle is over.
     ending = (f".{worker_name}" if worker_name else "") + (".json.gz" if use_gzip else ".json")
     return TraceHandler(place.absolute(), report, analyse, ending)
 
 
 @dataclass(eq=False)
 class TraceHandler:
-    """Write a recording when it is ready, and say what it shows; never an error to the training.
+    """Write a trace when it is ready, and print its verdict; never raises into training.
 
-    ``files`` are the recordings that were written. What goes wrong is a warning of the logger
-    ``analyses.torch.handler``.
+    ``files`` are the traces that were written. Failures are warnings of the logger ``analyses.torch.handler``.
     """
 
     directory: Path
@@ -218,7 +220,7 @@ class TraceHandler:
     _asking: Thread | None = field(default=None, init=False)
 
     def __call__(self, profiler: Recorder) -> None:
-        """Write what was recorded, then ask about it while training goes on."""
+        """Write the trace, then analyze it while training continues."""
         trace: Path | None = None
         try:
             rank = this_rank()
@@ -226,11 +228,11 @@ class TraceHandler:
             self.files.append(trace)
             if rank.number == 0 if self.analyse is None else self.analyse:
                 self._start_asking(trace, rank)
-        except Exception as error:  # noqa: BLE001 - whatever a profiler raises, training goes on
-            _warn(f"{trace}: is not analysed: {error}" if trace else f"{self.directory}: nothing is written: {error}")
+        except Exception as error:  # noqa: BLE001 - whatever a profiler raises, training continues
+            _warn(messages.not_analyzed(trace, error) if trace else messages.not_written(self.directory, error))
 
     def wait(self) -> None:
-        """Wait until all that was recorded has been asked about; the program's end does so by itself."""
+        """Wait until all traces are analyzed; the end of the program waits too."""
         if self._asking:
             self._asking.join()
 
@@ -247,27 +249,27 @@ class TraceHandler:
         self._asking = asking
 
     def _ask(self, trace: Path, rank: Rank, before: Thread | None) -> None:
-        if before:  # one at a time: training is to have the machine
+        if before:  # one at a time, to leave the machine to training
             before.join()
         page = trace.with_name(trace.name.removesuffix(".gz").removesuffix(".json") + ".html") if self.report else None
         try:
             lines = _verdict_lines(run_report(trace, page), trace, page, rank)
         except (HtaGraphError, OSError, ValueError) as error:
-            _warn(f"a recording is kept, but not analysed: {error}")
+            _warn(messages.not_analyzed(trace, error))
             return
-        with suppress(OSError, ValueError):  # a standard output that is closed takes nothing
+        with suppress(OSError, ValueError):  # standard output can be closed
             write_lines(lines, sys.stdout)
             sys.stdout.flush()
 
 
 def _verdict_lines(verdict: Verdict, trace: Path, page: Path | None, rank: Rank) -> list[str]:
-    """Return what is printed of a recording: what it shows, what to try, where it is."""
+    """Return the printed lines: the verdict, the first advice, and the commands that show more."""
     return [
         *verdict.sentences,
-        *([f"what to try: {verdict.advice}"] if verdict.advice else []),
-        f"{trace}: hta-graph critical-path asks it more",
-        *([f"{page}: open it in a browser"] if page else []),
-        *([f"{trace.parent}: hta-graph stragglers asks all {rank.world_size} ranks"] if rank.world_size > 1 else []),
+        *([messages.advice(verdict.advice)] if verdict.advice else []),
+        messages.more(trace),
+        *([messages.report(page)] if page else []),
+        *([messages.all_ranks(trace.parent, rank.world_size)] if rank.world_size > 1 else []),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What ``torch.profiler`` must be told so that a recording holds what can be asked of it."""
+"""Options of ``torch.profiler`` for a trace that shows why things wait."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from hta_graph.errors import HtaGraphError
 
 
 def options(*, stacks: bool = False, shapes: bool = True, memory: bool = False) -> dict[str, Any]:
-    """Return the keyword arguments of ``torch.profiler.profile`` for a recording that says why things wait.
+    """Return the keyword arguments of ``torch.profiler.profile`` for a trace that shows why things wait.
 
     Args:
-        stacks: record Python frames too; they lengthen what they record, by how much depends on the program.
+        stacks: record Python frames too, which slows the program down.
         shapes: record the shapes of operators' inputs.
         memory: record allocations.
 
     Returns:
         ``activities`` (all that this PyTorch supports), ``record_shapes``, ``with_stack``, ``profile_memory`` and,
-        where this PyTorch has it, ``experimental_config`` with records of synchronisation on.
+        if this PyTorch has it, ``experimental_config`` with synchronization records on.
 
     Raises:
         HtaGraphError: PyTorch is not installed.
@@ -26,8 +26,8 @@ def options(*, stacks: bool = False, shapes: bool = True, memory: bool = False) 
         from torch import profiler
     except ImportError as error:
         raise HtaGraphError(
-            f"options of torch.profiler need PyTorch, which cannot be imported here ({error})",
-            "install it, see https://pytorch.org/get-started",
+            f"options of torch.profiler require PyTorch, which cannot be imported ({error})",
+            "install it: https://pytorch.org/get-started",
         ) from None
     return {
         "activities": profiler.supported_activities(),
@@ -39,7 +39,7 @@ def options(*, stacks: bool = False, shapes: bool = True, memory: bool = False) 
 
 
 def _with_sync_records(profiler: Any) -> dict[str, Any]:
-    """Return the option that records synchronisation; PyTorch has had it since 2.2, under a name that is not public."""
+    """Return the option that records synchronization; PyTorch has it since 2.2, under a private name."""
     try:
         return {"experimental_config": profiler._ExperimentalConfig(enable_cuda_sync_events=True)}  # noqa: SLF001
     except (AttributeError, TypeError):

@@ -26,7 +26,7 @@ def longest_common_subsequence(left: Ints, right: Ints, limit: int) -> tuple[Int
     Args:
         left: codes.
         right: codes.
-        limit: give up beyond so many insertions and deletions.
+        limit: give up beyond this number of insertions and deletions.
 
     Returns:
         places in ``left`` and in ``right``, both ascending; ``None`` beyond the limit.
@@ -118,7 +118,7 @@ PASSAGE_LENGTHS = (64, 16, 4, 1)
 """Lengths of the passages that may anchor the alignment, longest first (powers of two)."""
 
 MAX_EDITS = 4_000
-"""So many insertions and deletions are looked for, half of them at most between two neighbouring matches."""
+"""The most insertions and deletions that are considered, half of them at most between two neighboring matches."""
 
 Keys = NDArray[np.uint64]
 
@@ -126,7 +126,7 @@ Keys = NDArray[np.uint64]
 def align(left: Ids | Ints, right: Ids | Ints) -> tuple[Ints, Ints]:
     """Match equal codes of two sequences in order, in near-linear time.
 
-    Passages that occur once in both, between two neighbouring matches, are matched first and extended while the codes
+    Passages that occur once in both, between two neighboring matches, are matched first and extended while the codes
     agree. What remains is matched by the fewest edits, where a few thousand are enough, else occurrence by occurrence.
     A longest common subsequence is not promised: what stands around a loop's passes says more than the number of
     matches does.
@@ -159,13 +159,13 @@ class _Matches:
         return matched, self._partner[matched]
 
     def match(self, left_keys: Keys, right_keys: Keys) -> None:
-        """Match places whose keys agree and occur once on either side between two neighbouring matches; extend them."""
+        """Match places whose keys agree and occur once on either side between two neighboring matches; extend them."""
         left, right, left_gap, right_gap = self._unmatched_places()
         i, j = _unique_to_both(_mixed_keys(left_keys[left], left_gap), _mixed_keys(right_keys[right], right_gap))
         self._add_matches(left[i], right[j])
 
     def match_occurrences(self) -> None:
-        """Match the n-th occurrence of a code between two neighbouring matches with the n-th one there."""
+        """Match the n-th occurrence of a code between two neighboring matches with the n-th one there."""
         left, right, left_gap, right_gap = self._unmatched_places()
         left_keys = _mixed_keys(self.left[left].astype(np.uint64), left_gap)
         right_keys = _mixed_keys(self.right[right].astype(np.uint64), right_gap)
@@ -176,7 +176,7 @@ class _Matches:
         self._add_matches(left[i], right[j])
 
     def match_by_edits(self) -> None:
-        """Match what the fewest insertions and deletions leave alone, between two neighbouring matches at a time."""
+        """Match what the fewest insertions and deletions leave alone, between two neighboring matches at a time."""
         budget = MAX_EDITS
         for left, right in self._unmatched_gaps():
             limit = min(budget, MAX_EDITS // 2)
@@ -190,7 +190,7 @@ class _Matches:
     def extend(self) -> None:
         """Match what follows and precedes the matches as long as the codes agree.
 
-        left    A  x y . . z  B        from A forward while codes agree, then from B backward; the stretches
+        left    A  x y . . z  B        from A forward while codes agree, then from B backward; the parts
         right   A  x y . z  B          between two matches are walked at most once, so the whole is linear
         """
         left, right = self.left.tolist(), self.right.tolist()
@@ -209,7 +209,7 @@ class _Matches:
                 m, n = m - 1, n - 1
 
     def _unmatched_gaps(self) -> list[tuple[slice, slice]]:
-        """List the unmatched stretches between neighbouring matches that both sides have."""
+        """List the unmatched parts between neighboring matches that both sides have."""
         matched, partner = self.places()
         begin = np.append(-1, matched) + 1, np.append(-1, partner) + 1
         end = np.append(matched, len(self.left)), np.append(partner, len(self.right))

@@ -13,12 +13,13 @@ from hta_graph.errors import UsageError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.timeline import Nesting, nearest_around
 from hta_graph.model import CPU_KINDS, EdgeKind, EventKind, Ids, Ints, kind_mask
+from hta_graph.text.shorten import suggest_known
 
 EARLIEST, LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 class AutogradBursts:
-    """The stretches in which a thread works for a waiting one; one may begin before the recording or outlast it."""
+    """The times in which a thread works for a waiting one; one may begin before the recording or outlast it."""
 
     def __init__(self, graph: DependencyGraph) -> None:
         self._graph = graph
@@ -162,7 +163,7 @@ def owners(graph: DependencyGraph, kind: str) -> Owners:
         UsageError: another kind.
     """
     if kind not in OWNERS_BY_KIND:
-        raise UsageError(f"there is no owner {kind!r}; there are: {', '.join(OWNERS_BY_KIND)}")
+        raise UsageError(f"there is no owner {kind!r}; {suggest_known(kind, OWNERS_BY_KIND)}")
     return OWNERS_BY_KIND[kind](graph)
 
 

@@ -251,7 +251,9 @@ def check_target(target: Location, *, force: bool) -> None:
     if foreign:
         raise OutputError(f"{target}: holds other files, such as {foreign[0]}; name a new folder")
     if inside and not force:
-        raise OutputError(f"{target}: exists", Remedy("force=True replaces it", "--force replaces it"))
+        raise OutputError(
+            f"{target}: already exists", Remedy("pass force=True to replace it", "use --force to replace it")
+        )
 
 
 def write_folder(

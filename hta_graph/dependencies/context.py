@@ -1,4 +1,4 @@
-"""What the rules share while a graph is built: calls and what they launched, synchronisation records, slow calls."""
+"""What the rules share while a graph is built: calls and what they launched, synchronization records, slow calls."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ import numpy as np
 
 from hta_graph.arrays import Columns, find_sorted, first_of_runs, freeze, take_or
 from hta_graph.dependencies.stream_queues import StreamQueues, enqueue_streams
-from hta_graph.graph.edges import WaitCalls
+from hta_graph.errors import UsageError
+from hta_graph.graph.edges import EdgeTable, WaitCalls, custom_rule
 from hta_graph.graph.launches import CallsByCorrelation
 from hta_graph.graph.memo import memoized
-from hta_graph.graph.points import event_of, start_point
+from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.timeline import Timeline
-from hta_graph.model import Bools, EventKind, Ids, Ints
+from hta_graph.model import CUSTOM_KINDS, WALKABLE, Bools, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.profiler_names import COPY_BLOCKING_SYNCHRONOUS_CALL, COPY_TO_PAGEABLE, SYNCHRONOUS_COPY_CALL
 from hta_graph.trace.table import Trace
 
@@ -96,7 +97,7 @@ def _recorded_lanes(trace: Trace, rows: Ids, streams: list[int]) -> Ids:
 class RuleContext:
     """A trace seen by the rules while a graph is built; everything here is computed once.
 
-    Beside edges the rules leave two things behind: ``notes`` counts what they met, ``wait_calls`` are the calls behind
+    In addition to edges the rules leave ``notes``, which count what they met, ``wait_calls`` are the calls behind
     the edges between streams.
     """
 
@@ -146,8 +147,70 @@ class RuleContext:
         return StreamQueues(self.trace, self.timeline, self.activities, self.launch_call, self.enqueue_stream)
 
     def sync_rows(self, kind: SyncKind) -> SyncRows:
-        """Return the profiler's synchronisation records of one kind."""
+        """Return the profiler's synchronization records of one kind."""
         return sync_records(self.trace, kind, self.calls_of)
+
+    def custom_edges(
+        self,
+        label: str,
+        source: Ids | Ints,
+        target: Ids | Ints,
+        *,
+        from_end: Bools | bool = True,
+        to_end: Bools | bool = False,
+    ) -> EdgeTable:
+        """Return inferred edges of a rule of your own, such as copies that share one copy engine.
+
+        Their kind follows from what they join: ``custom_gpu_to_gpu``, ``custom_gpu_to_cpu``, ``custom_cpu_to_gpu`` or
+        ``custom_cpu_to_cpu``. Paths, idle-time causes, replay, pictures and exports treat them by that kind.
+
+        >>> def copy_turn(context):
+        ...     events = context.trace.events
+        ...     copies = np.flatnonzero(events.kind == EventKind.MEMCPY)
+        ...     copies = copies[np.argsort(events.start[copies], kind="stable")]
+        ...     return context.custom_edges("copy_turn", copies[:-1], copies[1:])
+
+        Pass the rule to :func:`build_graph`, and select its edges by their label::
+
+            graph = hg.build_graph(trace, [*hg.DEFAULT_RULES, copy_turn])
+            graph.edges_of("copy_turn"), graph.edges.query("rule == 'copy_turn'")
+
+        Args:
+            label: what the edges are called, in ``graph.edges.rule`` and in :meth:`DependencyGraph.edges_of`.
+            source: rows of ``trace.events``: what is waited for.
+            target: as many rows: what waits.
+            from_end: whether the wait is for the end of the source, else for its start.
+            to_end: whether the end of the target waits, else its start.
+
+        Raises:
+            UsageError: the label is not available, the rows do not pair up, or an event has no place in a path.
+        """
+        rule, on_gpu = custom_rule(label), self.trace.is_activity
+        sides = np.asarray(source, np.int32), np.asarray(target, np.int32)
+        if sides[0].ndim != 1 or sides[0].shape != sides[1].shape:
+            raise UsageError(f"custom rule {label!r}: give as many sources as targets, as rows of trace.events")
+        for rows in sides:
+            self._check_rows_of_rule(label, rows)
+        kinds = np.array([[CUSTOM_KINDS[of, to] for to in (False, True)] for of in (False, True)], np.int8)
+        first = np.where(from_end, end_point(sides[0]), start_point(sides[0]))
+        last = np.where(to_end, end_point(sides[1]), start_point(sides[1]))
+        return EdgeTable.of(
+            source=first, target=last, kind=kinds[on_gpu[sides[0]].astype(np.int8), on_gpu[sides[1]].astype(np.int8)],
+            rule=rule,
+        )  # fmt: skip
+
+    def _check_rows_of_rule(self, label: str, rows: Ids) -> None:
+        """Refuse rows that are not there or that no edge can join."""
+        events = self.trace.events
+        if len(rows) and not 0 <= rows.min() <= rows.max() < len(events):
+            raise UsageError(f"custom rule {label!r}: rows of trace.events are 0 to {len(events) - 1}")
+        absent = rows[~kind_mask(events.kind[rows], WALKABLE)]
+        if len(absent):
+            kind = EventKind(int(events.kind[absent[0]])).label
+            raise UsageError(
+                f"custom rule {label!r}: event {events.index[absent[0]]} is of kind {kind}, which edges cannot join; "
+                f"use events of kind {', '.join(member.label for member in WALKABLE)}"
+            )
 
     @cached_property
     def names_events(self) -> bool:
@@ -201,7 +264,7 @@ class RuleContext:
         own = self.timeline.lane_key(points)
         at = np.searchsorted(key, own, side="right") if after else np.searchsorted(key, own, side="left") - 1
         inside: Bools = (at >= 0) & (at < len(key))
-        # The upper half of a key is the lane, the lower half the place: a neighbour on another lane is none.
+        # The upper half of a key is the lane, the lower half the place: a neighbor on another lane is none.
         found = key[at.clip(0, len(key) - 1)]
         inside &= found >> 32 == own >> 32
         return np.where(inside, self.timeline.order[found & 0xFFFFFFFF], -1).astype(np.int32)

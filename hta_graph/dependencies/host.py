@@ -40,7 +40,7 @@ def thread_handoff(context: RuleContext) -> EdgeTable:
 
     A burst is a run of outermost rows of one thread inside one silence of the launching thread, with an autograd
     operator among them. What the engine runs on the launching thread itself (gradients on the CPU) does not break the
-    silence. Where rows next to a burst overlap the launching thread's other work, the two run side by side and nobody
+    silence. Where rows next to a burst overlap the launching thread's other work, the two overlap and no thread
     waits. Most traces have neither a marker on the main thread nor arrows.
 
         launching thread   [op]__________silence__________[op]
@@ -124,8 +124,8 @@ def _has_autograd(context: RuleContext, start: Ids, begin: Ints, finish: Ints) -
 
 
 def _launcher_waits(inside: Bools, begin: Ints, finish: Ints) -> Bools:
-    """Mark the bursts whose neighbours on the thread do not run beside the launching thread."""
-    # A neighbour that reaches over the launching thread's work shows that nobody was waiting here.
+    """Mark the bursts whose neighbors on the thread do not overlap with the launching thread."""
+    # A neighbor that reaches over the launching thread's work shows that nobody was waiting here.
     padded = np.concatenate([[True], inside, [True]])
     alone: Bools = padded[begin] & padded[finish + 2]
     return alone

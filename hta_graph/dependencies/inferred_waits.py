@@ -1,7 +1,7 @@
-"""Waits of streams of which the file has no record, inferred where chance is improbable (``docs/inferred_waits.md``).
+"""Stream waits without a record, inferred if a coincidence is improbable (``docs/reading/inferred_waits.md``).
 
            since                           start
-stream 7    work] ......... hole .......... [held back     enqueued in time, held back by nothing that is known
+stream 7    work] ......... hole .......... [delayed       enqueued in time, nothing known delays it
 stream 20      [nccl ~~~]  [nccl ~~~~~~~]<lag>             it waited for the last one: 2 × lag / hole is small
 """
 
@@ -22,10 +22,10 @@ from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, Rule
 from hta_graph.trace.profiler_names import GRAPH_LAUNCH_CALL
 
 ONCE, AS_USUAL = 100, 20
-"""One in so many holes may end like this by chance; more where the two streams are known to wait with such a lag."""
+"""At most one hole in this many ends like this by chance; more where the streams are known to wait with this lag."""
 
 MIN_LAGS = 3
-"""So many waits of one stream for another show their usual lag."""
+"""This many waits of one stream for another show their usual lag."""
 
 NO_ROOM_NS = 100_000
 """Work may wait so much longer where its stream is free but the device is full: after what was launched last."""
@@ -142,7 +142,7 @@ def _launched_before_recording(context: RuleContext, work: Ids, since: Ints) -> 
 
 
 def _launched_after_wait(context: RuleContext, work: Ids, launch: Ids, since: Ints) -> _Delayed:
-    """Take what was launched after a wait of which nobody knows who waits: later than its stream's earlier work."""
+    """Take what was launched after a wait whose waiting stream is unknown: later than its stream's earlier work."""
     queues, events = context.queues, context.trace.events
     waits = unresolved_wait_calls(context)
     if not len(waits) or not len(work):
@@ -203,7 +203,7 @@ def _last_end(context: RuleContext, lane: int, held: _Delayed, start: Ints) -> t
 
 
 def _may_release(context: RuleContext, source: Ids, work: Ids) -> Bools:
-    """Tell whether work may wait for an event behind other work; two copies may just share an engine."""
+    """Return whether work may wait for an event behind other work; two copies may just share an engine."""
     kind = context.trace.events.kind
     copies: Bools = (take_or(kind, source) == EventKind.MEMCPY) & (kind[work] == EventKind.MEMCPY)
     return ~copies
@@ -230,7 +230,7 @@ def _usual_lags(pair: Ints, pairs: Ints, lags: Ints) -> Ints:
 
 
 def _within(factor: int, lag: Ints, usual: Ints) -> Bools:
-    """Tell whether lags are at most so many times longer or shorter than the usual ones (-1: unknown)."""
+    """Return whether lags are at most a factor longer or shorter than the usual ones (-1: unknown)."""
     own, common = np.maximum(lag, LEAST_LAG_NS), np.maximum(usual, LEAST_LAG_NS)
     near: Bools = (usual >= 0) & (own <= factor * common) & (common <= factor * own)
     return near

@@ -198,7 +198,7 @@ class StreamQueues:
     def not_after(self, activity: Ids, deadline: Ints) -> Ids:
         """Replace work without a call that ended after a deadline (ns) by the last earlier on its stream; -1 if none.
 
-        Nobody knows when such work was enqueued, but what had not ended by then was not waited for.
+        When this work was enqueued is unknown, but what had not ended by then was not waited for.
         """
         row = self._row_of(activity)
         # Only an orphan can be late: of other work it is known that it was enqueued before the question's place.
@@ -243,7 +243,7 @@ def rows_with_latest_end(end: Ints, lane: Ids) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class ResolvedWaits(Columns):
-    """At ``place`` stream ``lane`` was told to wait for what ``record_lane`` held at ``record_place``; by ``rule``.
+    """At ``place`` stream ``lane`` was made to wait for what ``record_lane`` held at ``record_place``; by ``rule``.
 
     By ``call``; -1 where only the profiler's record is in the file.
     """

@@ -13,10 +13,10 @@ from hta_graph.graph.points import end_point, start_point
 from hta_graph.model import EdgeKind, Ids, Ints, Rule
 
 MIN_EARLY, MIN_EARLY_SHARE = 20, 0.2
-"""So many launches, and such a share of all, show an offset of the clocks; fewer are single faults."""
+"""This many launches, and this share of all, show an offset of the clocks; fewer are single faults."""
 
 BELIEVED_QUANTILE = 0.95
-"""Of the early starts so many are believed."""
+"""This share of the early starts counts."""
 
 
 def launch(context: RuleContext) -> EdgeTable:
@@ -80,7 +80,7 @@ def stream_order(context: RuleContext) -> EdgeTable:
 def graph_order(context: RuleContext) -> EdgeTable:
     """Link a stream's earlier work to the first rows of a graph launched on it, and its last rows to the later work.
 
-    Where both rows show on one stream, stream order says so already.
+    Where both rows show on one stream, stream order covers it already.
     """
     queues = context.queues
     item = np.flatnonzero(queues.item_lane[1:] == queues.item_lane[:-1]) + 1

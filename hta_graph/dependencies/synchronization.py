@@ -1,6 +1,6 @@
-"""Rules of what the host waits for: synchronising calls, copies that block, memory that it polls.
+"""Rules of what the host waits for: synchronizing calls, copies that block, memory that it polls.
 
-A synchronising call leads from what its streams held at a moment to its return.
+A synchronizing call leads from what its streams held at a moment to its return.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _synced_streams(context: RuleContext, call: Ids, place: Ints, hint: Ids) -> 
 def stream_sync(context: RuleContext) -> EdgeTable:
     """Link the last work enqueued on the stream before the call, and its pending waits' work, to the call's return.
 
-    Without a record of the profiler the stream is inferred: the call's return tells it where it had to wait.
+    Without a record of the profiler the stream is inferred: by the call's return where it had to wait.
     """
     rows = context.sync_rows(SyncKind.STREAM_SYNC)
     recorded = recorded_scopes(context, rows.call, rows.lane, context.start_position(rows.call))
@@ -164,7 +164,7 @@ def event_sync(context: RuleContext) -> EdgeTable:
     """Link the work that the record captured to the return of the waiting call; a query does not wait.
 
     The profiler writes the same record for cudaEventQuery, which returns at once. Without ids the record is the
-    thread's last one before the call, and its stream is told by the call's return.
+    thread's last one before the call, and its stream is inferred from the call's return.
     """
     rows = context.sync_rows(SyncKind.EVENT_SYNC)
     names = context.trace.events.name
@@ -206,10 +206,10 @@ def blocking_copy(context: RuleContext) -> EdgeTable:
 
 
 SPIN_BEGINS_NS = 10_000
-"""The thread begins to stand still within this time after the launch has returned."""
+"""The thread becomes idle within this time after the launch has returned."""
 
 LAST_PART_NS = 100_000
-"""It goes on in the last part of the kernel, which writes for the host before it ends."""
+"""It continues in the last part of the kernel, which writes for the host before it ends."""
 
 MIN_KERNEL_NS = 2 * LAST_PART_NS
 """Of a shorter kernel the last part says little: nearly any host would go on in it."""
@@ -220,7 +220,7 @@ MIN_SPINS, MIN_SPIN_SHARE = 3, 0.8
 
 @dataclass(frozen=True, eq=False)
 class _HostSilences(Columns):
-    """Times in which a thread stands still: its points before and after, its launching call before that."""
+    """Times in which a thread is idle: its points before and after, its launching call before that."""
 
     before: Ids
     after: Ids
@@ -228,13 +228,13 @@ class _HostSilences(Columns):
 
 
 def host_poll(context: RuleContext) -> EdgeTable:
-    """Link the start of a kernel to the point at which the host goes on that spun until the kernel let it.
+    """Link the start of a kernel to the point at which the host, which spun until the kernel released it, continues.
 
         thread    [launch]__________________[next operator
         stream         [kernel~~~~~~~~~~~~~~~~~~]
                                             |---| at most 100 µs
 
-    Spinning leaves no row, and one such silence may be chance. It counts where a thread stands still like this after
+    Spinning leaves no row, and one such silence may be chance. It counts where a thread is idle like this after
     nearly all its launches of kernels of one name: communication libraries wait so for sizes that a kernel receives
     (DeepEP's dispatch).
     """
@@ -246,7 +246,7 @@ def host_poll(context: RuleContext) -> EdgeTable:
     kernel = kernels[launch]
     goes_on, end = times[silences.after], events.end[kernel]
     spins = times[silences.before] - events.end[silences.call] <= SPIN_BEGINS_NS
-    # After the kernel's end nothing of it can let the host go on: that would be a synchronisation, or chance.
+    # After the kernel's end nothing of it can let the host go on: that would be a synchronization, or chance.
     spins &= (goes_on > events.start[kernel]) & (goes_on > end - LAST_PART_NS) & (goes_on <= end)
     # Of each kernel's launches by each thread: after how many does the thread spin?
     names, threads = events.name[kernels], events.lane[calls]
@@ -269,7 +269,7 @@ def _long_kernels(context: RuleContext) -> tuple[Ids, Ids]:
 
 
 def _host_silences(context: RuleContext) -> _HostSilences:
-    """Find where threads stand still, outside runtime calls, for as long as a host that spins."""
+    """Find where threads are idle, outside runtime calls, for as long as a host that spins."""
     calls, kind = context.timeline.calls, context.trace.events.kind
     within_a_lane = ~first_of_runs(context.trace.events.lane[calls.event])[1:]
     silent = np.flatnonzero(within_a_lane & (np.diff(calls.time) >= LAST_PART_NS))

@@ -1,7 +1,7 @@
-"""For which record is each wait of a stream? By the profiler's record where it says so, else by timing and order.
+"""For which record is each wait of a stream? By the profiler's record where there is one, else by timing and order.
 
 ```
-thread       [launch a]                    [launch b]     nobody's call: cuEventRecord, cuStreamWaitEvent
+thread       [launch a]                    [launch b]     without rows: cuEventRecord, cuStreamWaitEvent
 number          11       12        13         14          the record's row names 12: a (11) is captured
 stream 9                        [wait row]                its row stands at its time: b is the next work
 ```
@@ -83,7 +83,7 @@ def latest_records(context: RuleContext, calls: Ids, lane: Ids) -> Ids:
     """Return the likely record of each wait call; -1 where there is none.
 
     It is the thread's latest, right for 20 of 21 labelled waits, unless the same stream has waited since that record:
-    nobody waits twice for one event. Then it is the latest record of another thread for which none has waited yet.
+    no thread waits twice for one event. Then it is the latest record of another thread for which none has waited yet.
     """
     record = context.last_call_on_thread(EVENT_RECORD_CALL, calls)
     used = _repeats_a_wait(context, calls, lane, record)
@@ -155,7 +155,7 @@ CLOSE_NS = 10_000
 """Work that was held back starts within this time after what it waited for."""
 
 CHANCE = 20
-"""At most one in so many holes may end like this by chance, where only a row without ids tells of the wait."""
+"""At most one hole in this many ends like this by chance, where only a row without ids shows the wait."""
 
 ENDED_TOO_LATE = NO_WORK - 1
 """In a table of ends: the stream's work ended after the work that would have waited for it began."""
@@ -199,7 +199,7 @@ class _NextWork:
 def infer_records(context: RuleContext, calls: Ids, lane: Ids, place: Ints, *, lane_is_known: Bools) -> ResolvedWaits:
     """Infer the recorded stream of waits, and the waiting one where it is not known.
 
-    Of a wait whose call is not in the file (-1) nobody knows the thread: timing alone decides.
+    Of a wait whose call is not in the file (-1) the thread is unknown: timing alone decides.
 
     The recorded stream is the other stream whose work ends just before the held-back work starts: its last work before
     the thread's latest record, else before the wait, else any. Where timing is silent it is the only other stream, else
@@ -238,7 +238,7 @@ def _open_waits(context: RuleContext, calls: Ids, lane: Ids, place: Ints) -> _Op
 def _stream_launched_on_next(context: RuleContext, question: _OpenWaits) -> Ids:
     """Return the next launch's stream other than the one just recorded, where nothing was launched since the record.
 
-    A library that forks (cuDNN) records its stream, lets others wait and then goes on launching on its own.
+    A library that forks (cuDNN) records its stream, lets others wait and then continues launching on its own.
     """
     last = context.last_launch_stream(question.call)
     own_record = question.record >= 0
@@ -263,7 +263,7 @@ def _by_timing(context: RuleContext, question: _OpenWaits) -> _InferredRecord:
 
 
 def _close_ns(question: _OpenWaits, held: _NextWork, streams: int) -> Ints:
-    """Return how near an end must lie: where nobody's thread tells what was enqueued, chance must be improbable too."""
+    """Return how near an end must lie: where no thread shows what was enqueued, chance must be improbable, too."""
     hole = held.start - held.free
     rare = np.where(
         hole >= CHANCE * streams * LEAST_LAG_NS, np.minimum(hole // (CHANCE * max(streams, 1)), CLOSE_NS), -1

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.edges import EdgeTable, labels_of_rules
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.model import EventKind
+from hta_graph.model import EventKind, Rule
 from hta_graph.text.json_text import Records
 from hta_graph.text.sanitize import encodable_path
 
@@ -24,9 +25,14 @@ def graph_document(graph: DependencyGraph) -> dict[str, Any]:
         "rank": graph.rank,
         **_job_keys(graph),
         "events": Records(graph.event_columns(rows)),
-        "edges": Records(graph.edge_columns(graph.edge_table)),
+        "edges": Records({**graph.edge_columns(graph.edge_table), **_custom_rules(graph.edge_table)}),
         "diagnostics": graph.diagnostics,
     }
+
+
+def _custom_rules(edges: EdgeTable) -> dict[str, Any]:
+    """Return the rule of each edge where custom rules gave some."""
+    return {"rule": labels_of_rules(edges.rule)} if (edges.rule >= len(Rule)).any() else {}
 
 
 def _job_keys(graph: DependencyGraph) -> dict[str, Any]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, find_sorted
-from hta_graph.errors import OutputError
+from hta_graph.arrays import Columns, find_sorted, freeze
+from hta_graph.errors import OutputError, TraceError, UsageError
 from hta_graph.export.parquet_checks import (
     check_calls,
     check_edges,
@@ -33,10 +33,10 @@ from hta_graph.export.parquet_files import (
     saved_ranks,
 )
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
-from hta_graph.graph.edges import EdgeTable, WaitCalls
+from hta_graph.graph.edges import FIRST_CUSTOM_RULE, EdgeTable, WaitCalls, custom_rule, labels_of_rules
 from hta_graph.graph.job_graph import Clocks, JobGraph, Members
 from hta_graph.graph.timeline import Timeline
-from hta_graph.model import CLOCK_FAULT_LIMIT_NS, EDGE_MEANING, Bools, Codes, EdgeKind, EventKind, Ids, Ints
+from hta_graph.model import CLOCK_FAULT_LIMIT_NS, EDGE_MEANING, Bools, Codes, EdgeKind, EventKind, Ids, Ints, Rule
 from hta_graph.multi_rank.job_trace import rendezvous_events, shift_to_job_time
 from hta_graph.storage.atomic_write import new_folder
 from hta_graph.storage.location import Location, resolve_location
@@ -97,6 +97,7 @@ def job_tables(job: JobGraph) -> dict[str, dict[str, Any]]:
         "rendezvous": {**job.rendezvous_columns(), **meetings},
         "edges": {
             **_columns_of(edges),
+            "rule": _rules_to_file(edges),
             **points,
             **{name: shown[name] for name in ("source_rank", "target_rank", "rendezvous")},
             "doubtful": np.isin(np.arange(len(edges)), job.doubtful_edges),
@@ -217,7 +218,9 @@ def _tables_of_graph(graph: DependencyGraph) -> dict[str, dict[str, Any]]:
         "copies": trace.copies,
         "flows": trace.flows,
     }
-    return {name: {f.name: getattr(table, f.name) for f in fields(table)} for name, table in tables.items()}
+    found = {name: {f.name: getattr(table, f.name) for f in fields(table)} for name, table in tables.items()}
+    found["edges"]["rule"] = _rules_to_file(graph.edge_table)
+    return found
 
 
 def _rank_folder(rank: int) -> str:
@@ -281,9 +284,37 @@ def _graph_header(graph: DependencyGraph) -> dict[str, Any]:
         "lanes": {f.name: np.asarray(getattr(trace.lanes, f.name)).tolist() for f in fields(trace.lanes)},
         "reading": trace.diagnostics,
         **({"ranks": graph.rank_numbers.tolist()} if isinstance(graph, JobGraph) else {}),
+        **({"custom_rules": labels} if (labels := _custom_rules_in(graph.edge_table)) else {}),
         "building": {key: value for key, value in graph.diagnostics.items() if key not in trace.diagnostics},
         "clock_fault_ns": max(CLOCK_FAULT_LIMIT_NS, _longest_step_back(graph)),
     }
+
+
+def _custom_rules_in(edges: EdgeTable) -> list[str]:
+    """Return the labels of the custom rules that gave some edges, in alphabetical order."""
+    return sorted(labels_of_rules(np.unique(edges.rule[edges.rule >= len(Rule)])))
+
+
+def _rules_to_file(edges: EdgeTable) -> Codes:
+    """Return the rules of edges as a file holds them: a custom one by its place in the header."""
+    labels, codes = _custom_rules_in(edges), np.arange(FIRST_CUSTOM_RULE + 1, dtype=np.int8)
+    for place, label in enumerate(labels):
+        codes[custom_rule(label)] = FIRST_CUSTOM_RULE - place
+    return codes[edges.rule] if labels else edges.rule
+
+
+def _with_rules(edges: SavedTable[Any], header: SavedHeader) -> SavedTable[Any]:
+    """Give the custom rules of saved edges the codes that they have in this process."""
+    if not header.custom_rules:
+        return edges
+    codes = np.arange(-FIRST_CUSTOM_RULE - 1, FIRST_CUSTOM_RULE + 1).astype(np.int8)
+    try:
+        for place, label in enumerate(header.custom_rules):
+            codes[FIRST_CUSTOM_RULE + 1 + FIRST_CUSTOM_RULE - place] = custom_rule(label)
+    except UsageError as error:
+        raise TraceError(header.file, str(error)) from None
+    rules = codes[edges.rows.rule.astype(np.int64) + FIRST_CUSTOM_RULE + 1]
+    return replace(edges, rows=replace(edges.rows, rule=freeze(rules)))
 
 
 def _longest_step_back(graph: DependencyGraph) -> int:
@@ -319,6 +350,7 @@ def _load_table(path: Location, kind: Any) -> SavedTable[Any]:
 def _load_graph(folder: Location, header: SavedHeader) -> DependencyGraph:
     tables = _load_tables(folder, TABLES)
     check_graph_tables(header, tables)
+    tables["edges"] = _with_rules(tables["edges"], header)
     trace = _load_trace(header, {name: table.rows for name, table in tables.items()})
     timeline = Timeline(trace)
     edges = check_edges(tables["edges"], header, trace, timeline, SINGLE_RANK_KINDS)
@@ -329,6 +361,7 @@ def _load_graph(folder: Location, header: SavedHeader) -> DependencyGraph:
 def _load_job(folder: Location, header: SavedHeader) -> JobGraph:
     tables = _load_tables(folder, JOB_TABLES)
     check_job_tables(header, tables)
+    tables["edges"] = _with_rules(tables["edges"], header)
     ranks = header.ranks or ()
     originals = [_load_rank(folder / _rank_folder(rank), rank) for rank in ranks]
     rows = {name: table.rows for name, table in tables.items()}

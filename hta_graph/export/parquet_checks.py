@@ -11,7 +11,7 @@ from hta_graph.arrays import distinct, find_sorted
 from hta_graph.errors import TraceError
 from hta_graph.export.parquet_files import SAVE_AGAIN, SavedHeader, SavedTable
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
-from hta_graph.graph.edges import EdgeTable, WaitCalls
+from hta_graph.graph.edges import EdgeTable, WaitCalls, labels_of_custom_rules
 from hta_graph.graph.job_graph import Clocks, Members
 from hta_graph.graph.timeline import Timeline
 from hta_graph.graph.validate import (
@@ -141,7 +141,11 @@ def check_edges(
     for side in ("source", "target"):
         edges.refuse_outside(side, 0, 2 * len(trace.events), "point")
     edges.refuse_outside("kind", 0, len(EdgeKind), "kind of edges")
-    edges.refuse_outside("rule", 0, len(Rule), "rule")
+    if header.custom_rules:
+        known = [*Rule, *(code for label, code in labels_of_custom_rules().items() if label in header.custom_rules)]
+        edges.refuse_any(~np.isin(rows.rule, known), "rule", "{} is no rule")
+    else:
+        edges.refuse_outside("rule", 0, len(Rule), "rule")
     there = np.flatnonzero(np.bincount(rows.kind)).tolist()
     if not set(there) <= set(kinds):
         edges.refuse_any(~np.isin(rows.kind, kinds), "kind", "{} leads between ranks, but this is one of them")

@@ -187,7 +187,8 @@ LARGEST_COUNT = 2**62
 class SavedHeader:
     """What ``graph.json`` says; ``ranks`` is None for a graph that is no job's.
 
-    ``clock_fault_ns`` is how far back in time its edges may lead.
+    ``clock_fault_ns`` is how far back in time its edges can lead, ``custom_rules`` the labels of rules beyond the
+    built-in ones: the n-th has code 127 - n.
     """
 
     file: Location
@@ -203,6 +204,7 @@ class SavedHeader:
     building: dict[str, int]
     ranks: tuple[int, ...] | None
     clock_fault_ns: int
+    custom_rules: tuple[str, ...] = ()
 
 
 def read_saved_header(folder: Location) -> SavedHeader:
@@ -226,6 +228,7 @@ def read_saved_header(folder: Location) -> SavedHeader:
         building=_all_counts(found.get("building", COUNTS), BUILD_DIAGNOSTICS),
         ranks=_checked_ranks(found),
         clock_fault_ns=found.get("clock_fault_ns", A_FAULT, CLOCK_FAULT_LIMIT_NS),
+        custom_rules=tuple(map(replace_surrogates, found.get("custom_rules", TEXTS, []))),
     )
 
 

@@ -14,9 +14,10 @@ from hta_graph.arrays import Columns, pair_key, take_or
 from hta_graph.errors import QueryError, Remedy
 from hta_graph.graph.conversion import labels, none_where, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.edges import EventEdges
+from hta_graph.graph.edges import EventEdges, labels_of_rules
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.model import Bools, EdgeKind, EventKind, Evidence, Ids, Ints, Rule, edge_kinds
+from hta_graph.graph.stream_waits import WAITS_FOR_STREAMS, stream_waits
+from hta_graph.model import Bools, EdgeKind, EventKind, Evidence, Ids, Ints, edge_kinds
 from hta_graph.paths.binding_edges import binding_edges
 from hta_graph.paths.windows import WindowQuery, whole
 from hta_graph.text.csv_text import csv_line, csv_rows
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 GPU_TO_CPU = edge_kinds(lambda meaning: meaning.exported == "cpu")
 """Edges from the end of an activity to the return of a CPU call that waited for it."""
-GPU_TO_GPU = edge_kinds(lambda meaning: meaning.exported == "gpu")
+GPU_TO_GPU = WAITS_FOR_STREAMS
 """Edges from the end of an activity to the start of one on a stream that waited for it."""
 
 ROWS_AT_ONCE = 50_000
@@ -129,7 +130,7 @@ class SyncDependencies:
 
         Of a job also the ``rank``: a call and what it waited for are of one rank.
         """
-        edges = self.graph.edges_at(found.edge)
+        edges, waited = self.graph.edges_at(found.edge), self.waited_ns(found)
         ranks = {"rank": self.graph.rank_of(found.source)} if isinstance(self.graph, JobGraph) else {}
         return {
             **ranks,
@@ -140,9 +141,23 @@ class SyncDependencies:
             **self._event_columns(call_name, found.call),
             **self._event_columns("target", found.target),
             "target_external_id": none_where(found.target_id, found.target_id < 0),
+            "waited_ns": none_where(waited, waited < 0),
             "lag_ns": edges.lag,
             "binding": found.binding,
         }
+
+    def waited_ns(self, found: SyncPairs) -> Ints:
+        """Return how long each dependency's call or stream waited for the source's end (ns); -1: not known.
+
+        A call waits from its start, a stream from when it could otherwise have run the target (:func:`stream_waits`).
+        """
+        edges = self.graph.edges_at(found.edge)
+        waits, by_stream = np.empty(len(edges), np.int64), np.isin(edges.kind, GPU_TO_GPU)
+        waits[by_stream] = stream_waits(self.graph, edges.take(by_stream))
+        calls = edges.take(~by_stream)
+        until = np.minimum(calls.source_ns, calls.target_ns)
+        waits[~by_stream] = np.maximum(until - self.graph.event_table.start[calls.target], 0)
+        return waits
 
     def _event_columns(self, what: str, rows: Ids) -> dict[str, Any]:
         events = self.graph.event_table
@@ -159,7 +174,7 @@ class SyncDependencies:
             parts.append({
                 "direction": np.full(len(found), direction, object),
                 **self.columns(found),
-                "rule": labels(Rule, self.graph.edge_table.rule[found.edge]),
+                "rule": labels_of_rules(self.graph.edge_table.rule[found.edge]),
                 "clamped": edges.target_ns < edges.source_ns,
             })  # fmt: skip
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -192,9 +207,11 @@ def sync_dependencies(graph: DependencyGraph, window: WindowQuery | None = None)
     Columns: direction (gpu_to_cpu or gpu_to_gpu), kind, evidence, source_index, source_name, source_external_id (the
     activity waited for; the id of the innermost operator around its launch call), sync_index, sync_name (the CPU call
     that waited, or that made the stream wait; missing where no call shows it), target_index, target_name,
-    target_external_id (the next operator on the call's thread after it returned, or the activity that waited), lag_ns
-    (from the source's end to the call's return or the target's start), binding (it ended the wait: it finished last),
-    rule, clamped (a clock fault, lag 0); of a job also rank. Waits for other ranks are not among them.
+    target_external_id (the next operator on the call's thread after it returned, or the activity that waited),
+    waited_ns (until the source's end: from the start of the call, or from when the stream could otherwise have run the
+    target; missing where that is not known), lag_ns (from the source's end to the call's return or the target's start),
+    binding (it ended the wait: it finished last), rule, clamped (a clock fault, lag 0); of a job also rank.
+    Waits for other ranks are not among them.
 
     Args:
         graph: a dependency graph.
@@ -207,7 +224,7 @@ def sync_dependencies(graph: DependencyGraph, window: WindowQuery | None = None)
 
     frame = pd.DataFrame(SyncDependencies(graph, window).table())
     ids = [name for name in frame.columns if name.endswith(("_index", "_external_id"))]
-    return frame.astype(dict.fromkeys(ids, "Int64"))
+    return frame.astype(dict.fromkeys([*ids, "waited_ns"], "Int64"))
 
 
 def sync_csv(found: SyncDependencies) -> Iterator[bytes]:

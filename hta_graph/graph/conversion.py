@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hta_graph.graph.edges import EdgeTable
-from hta_graph.model import Bools, BoundBy, EdgeKind, EventKind, Evidence, Ids, Ints, Reason, Rule
+from hta_graph.graph.edges import EdgeTable, labels_of_rules
+from hta_graph.model import Bools, BoundBy, EdgeKind, EventKind, Evidence, Ids, Ints, Reason
 from hta_graph.trace.table import Trace
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 POINT_NAMES = ("start", "end")
 EDGE_RANKS = ("source_rank", "target_rank", "rendezvous")
 """The columns that a job's edges have besides."""
-Kinds = type[EventKind] | type[EdgeKind] | type[Evidence] | type[Rule] | type[BoundBy] | type[Reason]
+Kinds = type[EventKind] | type[EdgeKind] | type[Evidence] | type[BoundBy] | type[Reason]
 Objects = np.ndarray[Any, np.dtype[np.object_]]
 
 
@@ -96,7 +96,7 @@ def edges_frame(edges: EdgeTable, columns: Mapping[str, Any]) -> pd.DataFrame:
     import pandas as pd
 
     frame = pd.DataFrame(columns)
-    frame.insert(2, "rule", labels(Rule, edges.rule))
+    frame.insert(2, "rule", labels_of_rules(edges.rule))
     absent = [name for name in ("source_index", "target_index", *EDGE_RANKS) if name in columns]
     return frame.astype({name: "Int64" for name in absent if columns[name].dtype == object})
 

@@ -1,4 +1,4 @@
-"""DependencyGraph: a read-only facade that speaks of events, waits, launches and lanes; its storage never leaks."""
+"""DependencyGraph: a read-only facade of events, waits, launches and lanes that hides its storage."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from hta_graph.graph.conversion import (
     to_networkx,
     to_rustworkx,
 )
-from hta_graph.graph.edges import EdgeTable, EventEdges, WaitCalls
+from hta_graph.graph.edges import EdgeTable, EventEdges, WaitCalls, labels_of_custom_rules
 from hta_graph.graph.event_flags import EventFlags
 from hta_graph.graph.launches import launching_calls
 from hta_graph.graph.points import end_point, event_of, start_point
@@ -31,6 +31,7 @@ from hta_graph.model import EDGE_MEANING, Bools, EdgeKind, EventKind, Evidence, 
 from hta_graph.safe_regex import names_matching
 from hta_graph.storage.location import Location
 from hta_graph.text.formatting import html_table
+from hta_graph.text.shorten import suggest_known, suggest_number
 from hta_graph.trace.table import READING_DIAGNOSTICS, EventTable, LaneTable, Step, Trace
 
 if TYPE_CHECKING:
@@ -40,23 +41,23 @@ if TYPE_CHECKING:
 
 
 BUILD_DIAGNOSTICS: dict[str, str] = {
-    "activities_without_launch": "GPU activities whose launching call is not in the file (orphans)",
+    "activities_without_launch": "GPU activities whose launch call is not in the file (orphans)",
     "overlaps_on_a_stream": "activities that start before their stream has finished its earlier work",
-    "nesting_violations": "operators and calls that end after the row around them",
-    "edges_clamped": "edges whose target is stamped up to 1 ms before its source, a clock fault; kept with lag 0",
-    "gpu_clock_behind_ns": "by how much (ns) at least the GPU's clock is behind: much work starts before its launch",
-    "edges_dropped_back_in_time": "edges left out because they go back in time by more than 1 ms",
-    "edges_dropped_cycle": "edges left out because they would close a cycle",
-    "event_waits": "stream waits for events, with or without a record of the profiler",
-    "event_waits_unresolved": "of those, the ones whose record or recorded stream remains unknown",
-    "event_waits_for_nothing": "of those, the ones for a stream on which the trace shows no work",
-    "stream_syncs_unresolved": "stream synchronisations whose stream remains unknown",
-    "event_syncs_unresolved": "event synchronisations whose record or recorded stream remains unknown",
-    "event_queries": "Event Sync records of event queries, which do not wait",
-    "sync_records_without_call": "synchronisation records whose CPU call is not in the file",
+    "nesting_violations": "operators and calls that end after the event around them",
+    "edges_clamped": "edges whose target is up to 1 ms before its source (clock fault); kept with lag 0",
+    "gpu_clock_behind_ns": "the least lag of the GPU clock (ns), where much work starts before its launch",
+    "edges_dropped_back_in_time": "edges dropped because they go back in time by more than 1 ms",
+    "edges_dropped_cycle": "edges dropped because they would close a cycle",
+    "event_waits": "stream waits for events, with or without a profiler record",
+    "event_waits_unresolved": "unresolved stream waits: the event record or its stream is unknown",
+    "event_waits_for_nothing": "stream waits for a stream without recorded work",
+    "stream_syncs_unresolved": "unresolved stream synchronizations: the stream is unknown",
+    "event_syncs_unresolved": "unresolved event synchronizations: the event record or its stream is unknown",
+    "event_queries": "event queries, which do not wait",
+    "sync_records_without_call": "synchronization records whose CPU call is not in the file",
     "forward_backward_unresolved": "forward-backward pairs without two operators that follow each other",
 }
-"""What building the graph counted: key → meaning."""
+"""The counts of building a graph: key → meaning."""
 
 DIAGNOSTICS: dict[str, str] = {**READING_DIAGNOSTICS, **BUILD_DIAGNOSTICS}
 """All keys of ``graph.diagnostics``."""
@@ -64,6 +65,15 @@ DIAGNOSTICS: dict[str, str] = {**READING_DIAGNOSTICS, **BUILD_DIAGNOSTICS}
 
 EventName = int | tuple[int, int]
 """An event's ``event_index``; of a job its rank and that."""
+
+OneOrMoreKinds = EdgeKind | str | Iterable[EdgeKind | str]
+"""Edge kinds, or names of them."""
+
+MOST_LANES = MOST_RANKS = 20
+"""How many lanes or ranks an error lists."""
+
+EDGE_LABELS = tuple(kind.label for kind in EdgeKind)
+EVENT_LABELS = tuple(kind.label for kind in EventKind if kind != EventKind.RENDEZVOUS)
 
 Table = TypeVar("Table")
 
@@ -88,7 +98,7 @@ class RankGraph:
 
 
 class RankSource(Protocol):
-    """Answers for a graph that holds few rows of its ranks where a question takes all: their files are read once more.
+    """Reads the files of ranks again where a graph of rank summaries cannot answer.
 
     What else it is asked stands where the answers are known: critical paths, replay.
     """
@@ -102,7 +112,7 @@ class RankSource(Protocol):
 
 
 class DependencyGraph:
-    """One rank's events and the reasons why each could not have happened earlier.
+    """The events of one rank, and edges: why each could not have happened earlier.
 
     Every event is named by its ``event_index``, its position in ``traceEvents``. Algorithms see columns instead, one
     entry per event in canonical order (:attr:`event_table`); there an event is its row.
@@ -145,12 +155,12 @@ class DependencyGraph:
     # -- what was found elsewhere --------------------------------------------------------------------------------------
 
     def attached(self, kind: type[Table]) -> Table | None:
-        """Return the table of a kind that goes with the graph: what its job or another process found of the rank."""
+        """Return the attached table of a kind: what the job or another process found for the rank."""
         found: Table | None = self._attached.get(kind)  # type: ignore[assignment]
         return found
 
     def with_attached(self, *tables: object) -> Self:
-        """Return the same graph with further tables beside it; one replaces another of its kind."""
+        """Return the same graph with further tables attached; one replaces another of its kind."""
         found = copy(self)
         found._attached = self._attached | {type(table): table for table in tables}  # noqa: SLF001 - its own copy
         found.answers = {}
@@ -158,7 +168,7 @@ class DependencyGraph:
 
     @property
     def attached_tables(self) -> tuple[object, ...]:
-        """All tables that go with the graph."""
+        """All attached tables."""
         return tuple(self._attached.values())
 
     # -- the trace, and its events as columns --------------------------------------------------------------------------
@@ -180,7 +190,7 @@ class DependencyGraph:
 
     @property
     def rank_graphs(self) -> tuple[RankGraph, ...]:
-        """The ranks that the graph consists of, in the same time: itself, unless it is that of a job."""
+        """The ranks of the graph, on one clock: itself, unless it is a job."""
         return (RankGraph(0, self.rank or 0, self, 0, 0),)
 
     def rank_index_of(self, rows: Ids | Ints) -> Ids:
@@ -202,13 +212,12 @@ class DependencyGraph:
         """
         places = {part.rank: part.index for part in self.rank_graphs}
         if rank not in places:
-            known = ", ".join(map(str, [*places][:20]))
-            raise QueryError(f"{self.path}: there is no rank {rank}; there are: {known}")
+            raise QueryError(f"{self.path}: there is no rank {rank}; {suggest_number(rank, [*places], MOST_RANKS)}")
         return places[rank]
 
     @property
     def doubtful_edges(self) -> Ints:
-        """The rows of edges that bind nothing, since the error of the clocks is larger than what they tell."""
+        """The rows of edges that bind nothing, because the clock error is larger than the waits they show."""
         return np.empty(0, np.int64)
 
     @property
@@ -233,7 +242,7 @@ class DependencyGraph:
 
     @property
     def is_activity(self) -> Bools:
-        """Mark what runs beside the threads: GPU activities, and of a job what workers did with other ranks."""
+        """Mark what runs outside threads: GPU activities, and in a job the work with other ranks."""
         return self._trace.is_activity
 
     def name_of(self, row: int) -> str:
@@ -242,7 +251,7 @@ class DependencyGraph:
 
     @cached_property
     def event_flags(self) -> EventFlags:
-        """What names and categories tell of the events."""
+        """What names and categories say about the events."""
         return EventFlags(self._trace)
 
     def steps(self) -> list[Step]:
@@ -325,10 +334,29 @@ class DependencyGraph:
         """The edges as columns of points, for walks and files."""
         return self._edges
 
-    def edges_of(self, *kinds: EdgeKind) -> EventEdges:
-        """Return the edges of some kinds (of all, if none is named) as pairs of events."""
-        rows = np.flatnonzero(np.isin(self._edges.kind, kinds)) if kinds else np.arange(len(self._edges))
+    def edges_of(self, *kinds: EdgeKind | str) -> EventEdges:
+        """Return the edges of some kinds (of all, if none is named) as pairs of events, by columns.
+
+        A kind is an :class:`EdgeKind`, its name such as ``"event_wait"``, or the label of a custom rule.
+        :attr:`edges` has the same as a DataFrame.
+
+        Raises:
+            QueryError: there is no such kind.
+        """
+        rows = np.flatnonzero(self._are_of(self._edges, kinds)) if kinds else np.arange(len(self._edges))
         return EventEdges.of_rows(self._edges, rows, self._timeline.times)
+
+    def _are_of(self, edges: EdgeTable, kinds: Iterable[EdgeKind | str]) -> Bools:
+        """Mark the edges of some kinds or custom rules."""
+        own = labels_of_custom_rules()
+        codes, rules = [], []
+        for kind in kinds:
+            if isinstance(kind, str) and kind in own:
+                rules.append(own[kind])
+            else:
+                codes.append(_code_of(kind, EdgeKind, "edge kind", [*EDGE_LABELS, *own]))
+        found: Bools = np.isin(edges.kind, codes)
+        return found | np.isin(edges.rule, rules) if rules else found
 
     def edges_at(self, rows: Ids | Ints) -> EventEdges:
         """Return some edges, by their rows in :attr:`edge_table`, as pairs of events."""
@@ -343,7 +371,7 @@ class DependencyGraph:
 
     @property
     def diagnostics(self) -> dict[str, int]:
-        """What was dropped, repaired or left unresolved; the keys are those of :data:`DIAGNOSTICS`."""
+        """Counts of what was dropped, repaired or left unresolved; :data:`DIAGNOSTICS` explains the keys."""
         return {**self._trace.diagnostics, **self._notes}
 
     @property
@@ -381,7 +409,7 @@ class DependencyGraph:
         }
 
     def event(self, event_index: EventName) -> pd.Series[Any]:
-        """Return one event, a row of :attr:`events`, under its name.
+        """Return one event as a Series, named after the event.
 
         Raises:
             QueryError: there is no such event.
@@ -389,12 +417,20 @@ class DependencyGraph:
         found = self.events_of(np.array([self.row_of(event_index)])).iloc[0]
         return found.rename(found["name"])  # else ``.name`` would be pandas' label of the row
 
-    def predecessors(self, event_index: EventName, kinds: str | Iterable[str] | None = None) -> pd.DataFrame:
-        """Return the edges into an event's start and end from other events, optionally of some kinds only."""
+    def predecessors(self, event_index: EventName, kinds: OneOrMoreKinds | None = None) -> pd.DataFrame:
+        """Return the edges into an event's start and end from other events, optionally of some kinds only.
+
+        Raises:
+            QueryError: there is no such event or kind.
+        """
         return self._edges_touching(event_index, self._edges.target, kinds)
 
-    def successors(self, event_index: EventName, kinds: str | Iterable[str] | None = None) -> pd.DataFrame:
-        """Return the edges from an event's start and end to other events, optionally of some kinds only."""
+    def successors(self, event_index: EventName, kinds: OneOrMoreKinds | None = None) -> pd.DataFrame:
+        """Return the edges from an event's start and end to other events, optionally of some kinds only.
+
+        Raises:
+            QueryError: there is no such event or kind.
+        """
         return self._edges_touching(event_index, self._edges.source, kinds)
 
     def ancestors(self, event_index: EventName) -> pd.DataFrame:
@@ -406,11 +442,41 @@ class DependencyGraph:
         return self._reachable_events(start_point(np.array([self.row_of(event_index)])), backward=False)
 
     def path_between(self, source_index: EventName, target_index: EventName) -> pd.DataFrame:
-        """Return the edges of a path with the fewest edges from one event's start to another's end; empty if none."""
-        return self._edge_frame(self._edges.take(self.path_edges_between(source_index, target_index).row))
+        """Return the edges of a path with the fewest edges from one event's start to another's end.
+
+        Raises:
+            QueryError: there is no such event, or no path; the error says why.
+        """
+        way = self.path_edges_between(source_index, target_index)
+        if not len(way):
+            raise self._no_path_error(source_index, target_index)
+        return self._edge_frame(self._edges.take(way.row))
+
+    def _no_path_error(self, source_index: EventName, target_index: EventName) -> QueryError:
+        """Return why no path leads from one event to another."""
+        kinds = self._trace.events.kind
+        for index in (source_index, target_index):
+            row = self.row_of(index)
+            if not self._walkable_rows[row]:
+                kind = EventKind(int(kinds[row])).label
+                return QueryError(
+                    f"{self.path}: no path touches event {index}: its kind is {kind}, which has no edges; "
+                    "choose an operator, a runtime call or GPU work"
+                )
+        said = f"{self.path}: no path leads from event {source_index} to event {target_index}"
+        if len(self.path_edges_between(target_index, source_index)):
+            return QueryError(f"{said}: event {source_index} depends on event {target_index}; swap them")
+        return QueryError(f"{said}: neither depends on the other; ancestors(event) lists what an event depends on")
+
+    @cached_property
+    def _walkable_rows(self) -> Bools:
+        """Mark the events that edges join."""
+        marked = np.zeros(len(self._trace.events), np.bool_)
+        marked[event_of(self._timeline.order)] = True
+        return marked
 
     def path_edges_between(self, source_index: EventName, target_index: EventName) -> EventEdges:
-        """Return the edges of :meth:`path_between` as pairs of events."""
+        """Return the edges of :meth:`path_between` as pairs of events; none if there is no path."""
         ends = np.array([self.row_of(source_index), self.row_of(target_index)])
         found = shortest_path(self._edges, self._point_count, int(start_point(ends)[0]), int(end_point(ends)[1]))
         return self.edges_at(found)
@@ -429,7 +495,7 @@ class DependencyGraph:
     def filter(
         self,
         *,
-        kind: str | Sequence[str] | None = None,
+        kind: EventKind | str | Sequence[EventKind | str] | None = None,
         name: str | None = None,
         lane: str | Sequence[str] | None = None,
         rank: int | Sequence[int] | None = None,
@@ -439,15 +505,15 @@ class DependencyGraph:
         """Return the subgraph of the events that match all conditions.
 
         Args:
-            kind: one or several event kinds, as in output.
+            kind: one or more event kinds, as members of :class:`EventKind` or by name.
             name: a regular expression found in the name.
-            lane: one or several lanes, as in output; of a job those of that name on every rank.
-            rank: one or several ranks.
+            lane: one or more lanes, as in output; in a job those of that name on every rank.
+            rank: one or more ranks.
             start_ns: keep events that end at or after this time.
             end_ns: keep events that start at or before this time.
 
         Raises:
-            QueryError: an unknown kind, lane or rank, or a bad expression.
+            QueryError: an unknown kind, lane or rank, or an invalid regular expression.
         """
         events = self._trace.events
         keep = np.ones(len(events), np.bool_)
@@ -455,11 +521,11 @@ class DependencyGraph:
             places = [self.index_of_rank(number) for number in np.atleast_1d(rank).tolist()]
             keep &= np.isin(self.rank_index_of(np.arange(len(events))), places)
         if kind is not None:
-            keep &= np.isin(events.kind, _codes_of(kind, [member.label for member in EventKind], "kind"))
+            keep &= np.isin(events.kind, _codes_of_events([kind] if isinstance(kind, (str, EventKind)) else kind))
         if name is not None:
             keep &= names_matching([name], self._trace.names)[events.name]
         if lane is not None:
-            keep &= np.isin(events.lane, _codes_of(lane, self._trace.lanes.labels, "lane"))
+            keep &= np.isin(events.lane, _codes_of_lanes(lane, self._trace.lanes.labels))
         if start_ns is not None:
             keep &= events.end >= start_ns
         if end_ns is not None:
@@ -470,7 +536,7 @@ class DependencyGraph:
         """Return the graph of these events and of the edges between them.
 
         Raises:
-            QueryError: an event is not there.
+            QueryError: an event does not exist.
         """
         return self._induced_subgraph(np.unique(np.array([self.row_of(index) for index in event_indices], np.int64)))
 
@@ -486,8 +552,24 @@ class DependencyGraph:
         """
         return to_rustworkx(self._walkable_points(), self._edges)
 
-    def events_of(self, rows: Ids | Ints) -> pd.DataFrame:
-        """Return the DataFrame of canonical rows."""
+    @overload
+    def events_of(self, rows: Ids | Ints, /) -> pd.DataFrame: ...
+    @overload
+    def events_of(self, kind: EventKind | str, /, *kinds: EventKind | str) -> pd.DataFrame: ...
+    def events_of(self, first: Ids | Ints | EventKind | str, /, *kinds: EventKind | str) -> pd.DataFrame:
+        """Return the DataFrame of the events of some kinds, such as ``"kernel"``, or of canonical rows.
+
+        Raises:
+            QueryError: there is no such kind.
+        """
+        rows = first if isinstance(first, np.ndarray) else self._rows_of_kinds([first, *kinds])
+        return self._events_frame(rows)
+
+    def _rows_of_kinds(self, kinds: Sequence[EventKind | str]) -> Ints:
+        """Return the canonical rows of events of some kinds."""
+        return np.flatnonzero(np.isin(self._trace.events.kind, _codes_of_events(kinds)))
+
+    def _events_frame(self, rows: Ids | Ints) -> pd.DataFrame:
         return events_frame(self._trace, rows, self.event_columns(rows))
 
     def _edge_frame(self, edges: EdgeTable) -> pd.DataFrame:
@@ -525,24 +607,24 @@ class DependencyGraph:
         if isinstance(event_index, tuple):
             rank, number = event_index
             raise QueryError(
-                f"{self.path}: an event of one rank is named by its number alone",
-                Remedy(f"{number}, not {event_index}", f"{number}, not {rank}:{number}"),
+                f"{self.path}: this trace is of one rank, whose events are named by their number alone",
+                Remedy(f"pass {number}, not {event_index}", f"give {number}, not {rank}:{number}"),
             )
         # By search: numbers that others gave need not be near each other.
         indices, rows = self._rows_by_index
         place = int(np.searchsorted(indices, event_index))
         if place == len(indices) or indices[place] != event_index:
             raise QueryError(
-                f"{self._trace.path}: there is no event {event_index}; an event's number is its place in traceEvents"
+                f"{self._trace.path}: there is no event {event_index}; give an event_index (the place in traceEvents)"
             )
         return int(rows[place])
 
-    def _edges_touching(self, event_index: EventName, side: Ids, kinds: str | Iterable[str] | None) -> pd.DataFrame:
+    def _edges_touching(self, event_index: EventName, side: Ids, kinds: OneOrMoreKinds | None) -> pd.DataFrame:
         row = self.row_of(event_index)
-        # Without the edges from an event's own start to its own end: nobody means those by neighbours.
+        # Without the edges from an event's own start to its own end: nobody means those by neighbors.
         chosen = (event_of(side) == row) & (event_of(self._edges.source) != event_of(self._edges.target))
         if kinds is not None:
-            chosen &= np.isin(self._edges.kind, _codes_of(kinds, [member.label for member in EdgeKind], "edge kind"))
+            chosen &= self._are_of(self._edges, [kinds] if isinstance(kinds, (str, EdgeKind)) else kinds)
         return self._edge_frame(self._edges.take(chosen))
 
     def _reachable_events(self, points: Ids, *, backward: bool) -> pd.DataFrame:
@@ -586,10 +668,32 @@ class SubgraphColumns:
     edge_rows: Ints
 
 
-def _codes_of(wanted: str | Iterable[str], known: Sequence[str], what: str) -> list[int]:
-    chosen = [wanted] if isinstance(wanted, str) else list(wanted)
-    for name in chosen:
-        if name not in known:
-            raise QueryError(f"there is no {what} {name!r}; there are: {', '.join(known[:20])}")
+def require_graph(graph: object) -> None:
+    """Refuse what is not a graph.
+
+    Raises:
+        TypeError: it is a trace, a file name or anything else.
+    """
+    if not isinstance(graph, DependencyGraph):
+        raise TypeError(f"a dependency graph is needed, not {type(graph).__name__}; make one with build_graph")
+
+
+def _codes_of_lanes(wanted: str | Iterable[str], known: Sequence[str]) -> list[int]:
+    chosen = {wanted} if isinstance(wanted, str) else set(wanted)
+    for name in sorted(chosen - set(known)):
+        raise QueryError(f"there is no lane {name!r}; {suggest_known(name, [*dict.fromkeys(known)][:MOST_LANES])}")
     # Ranks of a job have threads and streams of equal names: all of them are meant.
-    return [code for code, name in enumerate(known) if name in set(chosen)]
+    return [code for code, name in enumerate(known) if name in chosen]
+
+
+def _codes_of_events(kinds: Iterable[EventKind | str]) -> list[int]:
+    return [_code_of(kind, EventKind, "event kind", EVENT_LABELS) for kind in kinds]
+
+
+def _code_of(kind: object, members: type[EdgeKind] | type[EventKind], what: str, known: Sequence[str]) -> int:
+    """Return the code of a kind that is given as a member or by name."""
+    if isinstance(kind, members):
+        return int(kind)
+    if isinstance(kind, str) and kind in known:
+        return int(members[kind.upper()])
+    raise QueryError(f"there is no {what} {kind!r}; {suggest_known(str(kind), known)}")

@@ -3,12 +3,51 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from hta_graph.arrays import Columns, find_sorted, first_of_runs, freeze, pair_key, take_or
+from hta_graph.errors import UsageError
 from hta_graph.graph.points import end_point, event_of, is_end, start_point
 from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints, Rule
+
+FIRST_CUSTOM_RULE = 127
+"""Codes of custom rules count down from the largest byte, those of :class:`Rule` up from 0."""
+
+_custom_rules: list[str] = []
+"""The labels of the custom rules in this process, in the order of their codes."""
+
+
+def custom_rule(label: str) -> int:
+    """Return the code of a custom rule, which is the label of its edges (``graph.edges.rule``).
+
+    Raises:
+        UsageError: the label is empty or that of a built-in rule or edge kind, or there are more than a byte can count.
+    """
+    if label in _custom_rules:
+        return FIRST_CUSTOM_RULE - _custom_rules.index(label)
+    taken = {member.label for member in (*Rule, *EdgeKind)}
+    if not label or label in taken:
+        raise UsageError(f"a custom rule cannot be named {label!r}; choose a name that hta-graph does not use")
+    if FIRST_CUSTOM_RULE - len(_custom_rules) < len(Rule):
+        raise UsageError(f"there are {len(_custom_rules)} custom rules already; reuse one of their labels")
+    _custom_rules.append(label)
+    return FIRST_CUSTOM_RULE - len(_custom_rules) + 1
+
+
+def labels_of_custom_rules() -> dict[str, int]:
+    """Return the labels of the custom rules in this process, and their codes."""
+    return {label: FIRST_CUSTOM_RULE - place for place, label in enumerate(_custom_rules)}
+
+
+def labels_of_rules(codes: Codes) -> np.ndarray[Any, np.dtype[np.object_]]:
+    """Return the labels of rules, by code, as objects."""
+    labels = np.empty(FIRST_CUSTOM_RULE + 1, object)
+    labels[: len(Rule)] = [member.label for member in Rule]
+    for label, code in labels_of_custom_rules().items():
+        labels[code] = label
+    return labels[codes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +100,12 @@ class EdgeTable(Columns):
         return cls.of_kind(kind, source[chosen], target[chosen], rule[chosen])
 
     def shifted(self, rows: int) -> EdgeTable:
-        """Return the same edges between events that stand so many rows further down."""
+        """Return the same edges between events that are ``rows`` rows further down."""
         return replace(self, source=freeze(self.source + 2 * rows), target=freeze(self.target + 2 * rows))
 
     @property
     def inferred(self) -> Bools:
-        """Mark the edges that a rule deduced."""
+        """Mark the edges that a rule inferred."""
         inferred: Bools = self.rule != Rule.RECORDED
         return inferred
 
@@ -81,7 +120,7 @@ class EdgeTable(Columns):
         return back
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EventEdges(Columns):
     """Edges as what they join: events (canonical rows), which end of each, and when that was (ns).
 
@@ -114,6 +153,11 @@ class EventEdges(Columns):
             freeze(times[chosen.target]),
         )
 
+    def __repr__(self) -> str:
+        counts = np.bincount(self.kind, minlength=len(EdgeKind))
+        said = [f"{counts[kind]:,} {kind.label}" for kind in EdgeKind if counts[kind]]
+        return f"<EventEdges: {len(self):,} edges{' (' * bool(said)}{', '.join(said)}{')' * bool(said)}>"
+
     @property
     def lag(self) -> Ints:
         """Target time − source time (ns), never below 0."""
@@ -130,7 +174,7 @@ class WaitCalls(Columns):
     call: Ids
 
     def shifted(self, rows: int) -> WaitCalls:
-        """Return the same for events that stand so many rows further down."""
+        """Return the same for events that are ``rows`` rows further down."""
         return WaitCalls(*(freeze(column + rows) for column in (self.source, self.target, self.call)))
 
     def of_pairs(self, source: Ids, target: Ids) -> Ids:

@@ -42,12 +42,12 @@ UNKNOWN_COPY = "Memcpy Unknown"
 
 
 def is_step(name: str) -> bool:
-    """Tell whether a name is that of a profiler step."""
+    """Return whether a name is that of a profiler step."""
     return STEP_NAME.fullmatch(name) is not None
 
 
 def is_warm_up(name: str) -> bool:
-    """Tell whether a name is that of what programs do once: take memory from the driver, load or compile code."""
+    """Return whether a name is that of what programs do once: take memory from the driver, load or compile code."""
     return WARM_UP.match(name) is not None
 
 
@@ -136,7 +136,7 @@ class EventFlags:
 
     @cached_property
     def amd_call(self) -> Bools:
-        """Calls of AMD's runtime, whose recordings never hold records of synchronisation."""
+        """Calls of AMD's runtime, whose recordings never hold records of synchronization."""
         return self._kind_with_name(AMD_CALL, EventKind.RUNTIME)
 
     @cached_property

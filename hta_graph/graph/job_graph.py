@@ -1,4 +1,4 @@
-"""JobGraph: the graphs of several ranks as one, in one time, with the points where ranks meet.
+"""JobGraph: the graphs of all ranks of a job as one, on one clock, with the points where ranks meet.
 
 rank 0   ...──[all-reduce ~~~~~~~~~~~|====]──...      ~ waiting, = transferring
               └─────────────▶ │      └◀ │
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def distinct_hosts(told: Mapping[int, str | None]) -> dict[int, str]:
-    """Return each rank's host; of none if a rank does not tell it, or all are on one.
+    """Return each rank's host; empty if a rank does not name its host, or all have the same.
 
     >>> distinct_hosts({0: "a", 1: "b"}), distinct_hosts({0: "a", 1: None}), distinct_hosts({0: "a", 1: "a"})
     ({0: 'a', 1: 'b'}, {}, {})
@@ -43,9 +43,9 @@ def distinct_hosts(told: Mapping[int, str | None]) -> dict[int, str]:
 
 @dataclass(frozen=True, eq=False)
 class Members(Columns):
-    """What ranks did with each other, in job time: one entry per rank and communication, whoever else took part.
+    """What ranks did with each other, in job time: one entry per rank and communication, whichever ranks took part.
 
-    ``number`` is that of the collective or message (-1: matched with nobody), ``row`` the job's row that did the work,
+    ``number`` is that of the collective or message (-1: unmatched), ``row`` the job's row that did the work,
     ``call`` the one that asked for it (-1: none in the file). ``wait`` is the time (ns) from the arrival until the last
     one came who was needed; ``transfer`` the rest, to the row's end. ``is_needed``: others wait for it; ``by`` is how
     it was matched (-1: not). ``said`` is what it was, and of which process group, as a code of the job's names.
@@ -67,7 +67,7 @@ class Members(Columns):
 
 @dataclass(frozen=True, eq=False)
 class Clocks(Columns):
-    """How far each rank's clocks are ahead, in order of rank (:attr:`JobGraph.clocks`); error -1: nothing tells it."""
+    """How far each rank's clocks are ahead, in order of rank (:attr:`JobGraph.clocks`); error -1: unknown."""
 
     rank: Ints
     offset: Ints
@@ -78,9 +78,9 @@ class Clocks(Columns):
 
 
 class JobGraph(DependencyGraph):
-    """The events of all ranks and the reasons why each could not have happened earlier, in one time.
+    """The events of all ranks on one clock, and the reasons why each could not have happened earlier.
 
-    An event is named by its rank and its ``event_index``. What each rank's graph alone knows stands in ``rank_graphs``.
+    Events are named by (rank, event_index). ``rank_graphs`` are the graphs of the single ranks.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class JobGraph(DependencyGraph):
 
     @cached_property
     def hosts(self) -> dict[int, str]:
-        """Each rank's host; of none if a rank's trace does not tell it, or all are on one."""
+        """Each rank's host; empty if a rank's trace does not name it, or all have the same."""
         return distinct_hosts({part.rank: part.graph.trace.settings.get("host_name") for part in self._rank_graphs})
 
     @cached_property
@@ -177,12 +177,12 @@ class JobGraph(DependencyGraph):
 
     @property
     def doubtful_edges(self) -> Ints:
-        """Edges from other ranks whose wait is below the error of the clocks: they bind nothing."""
+        """Edges between ranks whose wait is below the clock error: they bind nothing."""
         return self._doubtful
 
     @cached_property
     def independent_ranks(self) -> JobGraph:
-        """The same job as each rank saw it: neither another rank binds anything, nor a queue of collectives."""
+        """The same job without waits between ranks and without queues of collectives."""
         between = np.isin(self._edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))
         return JobGraph(
             self._trace, self._timeline, self._edges, self._rank_graphs, self._originals, self.members,
@@ -192,7 +192,7 @@ class JobGraph(DependencyGraph):
 
     @cached_property
     def _is_queue(self) -> Bools:
-        """Mark the edges by which one collective of a stream follows another; messages are told one by one."""
+        """Mark the edges by which one collective of a stream follows another; messages are not queued."""
         takes_part = np.zeros(len(self.event_table), np.bool_)
         takes_part[self.members.row[~self.members.is_message]] = True
         source, target = event_of(self._edges.source), event_of(self._edges.target)
@@ -210,10 +210,10 @@ class JobGraph(DependencyGraph):
 
     @property
     def clocks(self) -> pd.DataFrame:
-        """How far each rank's clocks are ahead: job time is own time − offset − drift · (own − middle).
+        """The clock offset of each rank: job time is own time − offset − drift · (own − middle).
 
-        Columns: rank, host, offset_ns, gpu_offset_ns (what its device rows are ahead of that), drift_ppm, error_ns
-        (less than this is attributed to nobody), collectives (that it was found by).
+        Columns: rank, host, offset_ns, gpu_offset_ns (of its GPU rows, relative to that), drift_ppm, error_ns
+        (shorter waits are attributed to no rank), collectives (the number used to estimate it).
         """
         import pandas as pd
 
@@ -230,10 +230,10 @@ class JobGraph(DependencyGraph):
 
     @property
     def collectives(self) -> pd.DataFrame:
-        """What the ranks did together, a row per member.
+        """Collectives and messages, a row per member (a rank's part in one).
 
         Columns: number, rank, event_index, name, start_ns and end_ns of the row, arrival_ns, wait_ns, transfer_ns,
-        is_last, is_message; times are the job's; ``number`` is None where a member was matched with nobody.
+        is_last, is_message; times are the job's; ``number`` is None where a member is unmatched.
         """
         import pandas as pd
 
@@ -262,7 +262,7 @@ class JobGraph(DependencyGraph):
         return freeze(np.concatenate([*calls, np.full(missing, -1)]).astype(np.int32))
 
     def steps(self) -> list[Step]:
-        """List the steps of all ranks: each spans from where the first rank begins it to where the last one ends."""
+        """List the steps of the job: each from its start on the first rank to its end on the last."""
         found: dict[int, Step] = {}
         for part in self._rank_graphs:
             for own in part.graph.steps():
@@ -274,23 +274,23 @@ class JobGraph(DependencyGraph):
 
     # -- for people ----------------------------------------------------------------------------------------------------
 
-    def events_of(self, rows: Ids | Ints) -> pd.DataFrame:
+    def _events_frame(self, rows: Ids | Ints) -> pd.DataFrame:
         """Return the DataFrame of canonical rows, with their ``rank``; rendezvous are no events."""
-        return super().events_of(rows[self.event_table.kind[rows] != EventKind.RENDEZVOUS])
+        return super()._events_frame(rows[self.event_table.kind[rows] != EventKind.RENDEZVOUS])
 
     def event_columns(self, rows: Ids | Ints) -> dict[str, Any]:
         """Return the output columns of canonical rows, with their ``rank``."""
         return {"rank": self.rank_of(rows), **super().event_columns(rows)}
 
     def waited(self, rows: Ids | Ints) -> Ints:
-        """Return for each row how long (ns) it waited for other ranks; 0 for what met nobody."""
+        """Return for each row how long (ns) it waited for other ranks; 0 for an event that waited for none."""
         waits = np.zeros(len(self.event_table), np.int64)
         waits[self.members.row] = self.members.wait
         found: Ints = take_or(waits, rows, otherwise=0)
         return found
 
     def waited_until(self, rows: Ids | Ints) -> Ints:
-        """Return for each row when (job time, ns) the last one came for whom it waited; its start if it did not."""
+        """Return for each row until when (job time, ns) it waited for other ranks; its start if it did not."""
         until = self.event_table.start.copy()
         waits = self.members.take(self.members.wait > 0)
         until[waits.row] = waits.arrival + waits.wait
@@ -365,8 +365,11 @@ class JobGraph(DependencyGraph):
         """
         if not isinstance(event, tuple):
             raise QueryError(
-                f"{self.path}: an event of a job is named by its rank and number",
-                Remedy(f"such as (0, {event})", f"such as 0:{event}; --rank N asks one rank alone"),
+                f"{self.path}: events of a job are named by rank and number",
+                Remedy(
+                    f"pass (RANK, {event}), such as (0, {event})",
+                    f"give RANK:{event}, such as 0:{event}, or choose a rank with --rank N",
+                ),
             )
         rank, index = event
         part = self._rank_graphs[self.index_of_rank(rank)]
@@ -406,9 +409,9 @@ class JobGraph(DependencyGraph):
 
 
 def full_rank_graphs(job: JobGraph, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
-    """Return the whole graphs of some ranks of a job; where it holds few rows their files are read once more.
+    """Return the whole graphs of some ranks of a job; where it holds summaries, their files are read again.
 
     Raises:
-        HtaGraphError: a file cannot be read once more, or has changed.
+        HtaGraphError: a file cannot be read again, or has changed.
     """
     return {rank: job.graph(rank) for rank in ranks} if job.source is None else job.source.full_rank_graphs(ranks)

@@ -32,7 +32,7 @@ def event_of(points: Ids) -> Ids:
 
 
 def is_end(points: Ids) -> Bools:
-    """Tell which points are ends."""
+    """Mark the points that are ends."""
     ends: Bools = points & 1 == 1
     return ends
 
@@ -81,7 +81,7 @@ def ordered_points(events: EventTable, rows: Ints, is_activity: Bools) -> Ids:
 def classes_of_points(events: EventTable, is_activity: Bools) -> Codes:
     """Return the class of every point among those of its instant; -1 for rows without length on threads.
 
-    Those stand before or behind the ends there, which only the other rows of their thread tell.
+    Those stand before or behind the ends there, which follows from the other rows of their thread.
     """
     alone = np.where(is_activity, np.int8(GPU_ZERO), np.int8(-1))
     alone[events.kind == EventKind.RENDEZVOUS] = RENDEZVOUS

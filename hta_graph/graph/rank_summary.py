@@ -35,7 +35,7 @@ class RankSummary:
 
     ``rows`` are the rows that are kept, of ``size``; ``content`` is the whole graph's :func:`fingerprint`.
     ``clock_dip`` is that of :class:`Contraction`, by point. ``limits`` are the longest lags (ns) that count as
-    explained, by kind of edge. ``windows`` are those that may be asked about, with points of the kept rows.
+    explained, by kind of edge. ``windows`` are those that can be requested, with points of the kept rows.
     ``is_in_job_time``: all times are the job's already, whatever those of the graph are.
     """
 
@@ -74,7 +74,7 @@ class JobLimits:
 
 
 def fingerprint(graph: DependencyGraph) -> str:
-    """Return what tells whether a file that is read once more holds what it held."""
+    """Return the fingerprint that shows whether a file has changed since it was read."""
     found, events = blake2b(digest_size=16), graph.event_table
     for column in (events.start, events.end, events.name):
         found.update(np.ascontiguousarray(column).data)

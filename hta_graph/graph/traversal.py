@@ -51,6 +51,6 @@ def shortest_path(edges: EdgeTable, point_count: int, source: int, target: int) 
 
 
 def _neighbours_by_point(side: Ids, other: Ids, point_count: int) -> tuple[Ints, Ids]:
-    """Return where each point's neighbours begin, and all neighbours point by point."""
+    """Return where each point's neighbors begin, and all neighbors point by point."""
     order = np.argsort(side, kind="stable")
     return np.searchsorted(side[order], np.arange(point_count + 1)), other[order]

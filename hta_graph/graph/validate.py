@@ -1,4 +1,4 @@
-"""What every graph obeys, whoever made it: edges lead between what their kind allows, and none closes a cycle.
+"""What every graph obeys, whatever its source: edges lead between what their kind allows, and none closes a cycle.
 
 For graphs of DataFrames and saved graphs. Only clock faults and equal times can close a cycle, so only such edges are
 looked at. Of a trace's own edges those that close one are dropped.
@@ -51,7 +51,7 @@ WRONG_SIDES = np.array([
 
 
 def far_from_first(start: Ints, end: Ints, longest_ns: int) -> Bools:
-    """Mark rows that end more than so many ns after the first start."""
+    """Mark rows that end more than ``longest_ns`` after the first start."""
     # In floats, since the difference of two far apart does not fit.
     apart: Bools = (end.astype(np.float64) - (float(start.min()) if len(start) else 0.0)) > longest_ns
     return apart
@@ -101,7 +101,7 @@ def invalid_edges(edges: EdgeTable, trace: Trace) -> Iterator[tuple[Bools, str]]
 
 
 def all_edges_valid(edges: EdgeTable, trace: Trace) -> bool:
-    """Tell whether neither :func:`without_points` nor :func:`invalid_edges` marks an edge, in a few passes.
+    """Return whether neither :func:`without_points` nor :func:`invalid_edges` marks an edge, in a few passes.
 
     Where it is false there may be none nevertheless: of communication on CPUs only those two know.
     """
@@ -141,7 +141,7 @@ def edges_on_a_cycle(edges: EdgeTable, timeline: Timeline) -> Ints:
 
 
 def all_go_forward(edges: EdgeTable, trace: Trace, times: Ints) -> bool:
-    """Tell whether all edges go forward in some order of points that keeps their times, without sorting the points.
+    """Return whether all edges go forward in some order of points that keeps their times, without sorting the points.
 
     If so, there is no cycle. If not, there may be none nevertheless.
     """
@@ -181,7 +181,7 @@ def _classes_at_one_time(level: EdgeTable, trace: Trace) -> tuple[Codes, Codes]:
 
 
 def edges_in_question(edges: EdgeTable, place: Ids) -> Ints:
-    """Select the edges that lie inside the union of the stretches that backward edges span."""
+    """Select the edges that lie inside the union of the intervals that backward edges span."""
     backward = place[edges.source] >= place[edges.target]
     if not backward.any():
         return np.empty(0, np.int64)
@@ -221,7 +221,7 @@ def edges_that_close_cycles(edges: EdgeTable, timeline: Timeline) -> Ints:
     """Return the edges to drop so that none is on a cycle: inferred ones first, then clamped ones, then the others.
 
     Edges that go forward in the global order of points cannot close a cycle alone. A cycle goes back by edges against
-    that order only, so it lies within the stretches that those span.
+    that order only, so it lies within the intervals that those span.
     """
     chosen = edges_in_question(edges, timeline.position)
     dropped: list[int] = []

@@ -1,4 +1,4 @@
-"""Files or graphs of ranks → their job."""
+"""Join ranks, from files or graphs, into a job."""
 
 from __future__ import annotations
 
@@ -23,19 +23,22 @@ from hta_graph.trace.read import Say
 
 
 def build_job(graphs: Iterable[DependencyGraph], *, flight: Sequence[str | Location] = ()) -> JobGraph:
-    """Join the graphs of a job's ranks into one.
+    """Join the graphs of all ranks of a job into one.
 
     Args:
-        graphs: one for each rank; a rank that the file does not tell counts by its place.
-        flight: dumps of the flight recorder (JSON), which number collectives where the traces do not.
+        graphs: one for each rank; where the file does not name its rank, the place counts.
+        flight: flight recorder dumps (JSON), which number collectives where the traces do not.
 
     Returns:
-        an immutable graph: that of each rank, in one time, and the points where ranks meet.
+        an immutable graph: the graphs of all ranks on one clock, and the points where ranks meet.
 
     Raises:
         QueryError: there is no graph, two are of one rank, or they are of different jobs.
-        TraceError: a file, which is read once more for recorded arguments, is gone or has changed; or a dump is none.
+        TraceError: a file, which is read again for recorded arguments, is gone or has changed; or a dump is not one.
+        TypeError: a single graph is given.
     """
+    if isinstance(graphs, DependencyGraph):
+        raise TypeError("build_job takes the graphs of several ranks, not one graph; pass a list of graphs")
     by_rank = _numbered_by_dumps(graphs_by_rank(graphs), flight)
     return _with_remarks(join_ranks(by_rank.values()))
 
@@ -55,11 +58,11 @@ def read_job(
     summaries: bool = False,
     cache: str | Path | None = None,
 ) -> JobGraph:
-    """Read the ranks behind files or folders and join them; arguments and errors are those of :func:`read_graphs`.
+    """Read the traces of all ranks and join them into a job; arguments and errors are those of :func:`read_graphs`.
 
-    ``flight`` are dumps of the flight recorder; those beside the traces if none are given, nothing if it is empty. With
-    ``summaries`` the job holds few rows of each rank: it tells the paths of steps and of the whole trace as ever, for
-    which it reads files once more, and refuses windows that take all rows; queries see the rows that are there.
+    ``flight`` are flight recorder dumps; by default those next to the traces, none if it is empty. With ``summaries``
+    the job holds a summary of each rank: paths of steps and of the whole trace are the same (files are read again on
+    demand), windows that need all events are refused, and queries see only the events in the summaries.
 
     >>> callable(read_job)
     True
@@ -100,7 +103,7 @@ def _folder_here(name: str | Path) -> Path:
     """
     folder = resolve_location(name)
     if is_remote(folder):
-        raise OutputError(f"{folder}: skeletons are kept in a folder of this machine; name one")
+        raise OutputError(f"{folder}: the cache of rank summaries must be a local folder; name one")
     return folder
 
 
@@ -111,17 +114,17 @@ def _numbered_by_dumps(
         return graphs
     found, is_complete = with_assigned_sequence_numbers(graphs, expand_file_lists(dumps))
     if not is_complete:
-        log_warning("not every rank has a flight recorder's dump: none is used")
+        log_warning("flight recorder dumps are not used, because some ranks have none")
     return found
 
 
 def _with_remarks(job: JobGraph) -> JobGraph:
-    """Say whose trace is missing, and how far clocks were put right."""
+    """Log how many traces are missing, and how far clocks were corrected."""
     sizes = [size for part in job.rank_graphs if (size := part.graph.trace.world_size)]
     if sizes and (missing := sizes[0] - len(job.rank_graphs)) > 0:
-        log_warning(f"{job.path}: {missing:,} of {sizes[0]:,} ranks are not given; what they did is unknown")
+        log_warning(f"{job.path}: {missing:,} of {sizes[0]:,} ranks are missing; waits for them have no cause")
     if moved := [abs(offset) for offset in job.clock_table.offset.tolist() if offset]:
         log_info(
-            f"{job.path}: the clocks of {len(moved):,} ranks are put right by at most {milliseconds(max(moved))} ms"
+            f"{job.path}: the clocks of {len(moved):,} ranks are corrected by at most {milliseconds(max(moved))} ms"
         )
     return job

@@ -10,7 +10,7 @@ Between ranks, of a collective: start of each member that others need → the re
 (n in, n out, never n²). Of a message: start of a send → end of its receive; start of the receive → end of a send that
 outlived it:
 
-    send       [====]                     buffered: it waited for nobody
+    send       [====]                     buffered: it did not wait
     receive        [~~~====]
     send       [~~~~~~~====]              large: it left when it was received
     receive           [====]
@@ -100,7 +100,7 @@ def collective_wait_edges(graph: DependencyGraph, work: HostCommunications) -> E
     """Lead from the end of work to the next point of the thread that called for it, if that stood still until then.
 
     ``wait()`` leaves no row. That a thread waited is inferred: the work ended while the thread had stood between two
-    rows, in no ``aten::`` operator, for more than a moment; it goes on with the next one, however much later that is.
+    rows, in no ``aten::`` operator, for more than a moment; it continues with the next one, however much later that is.
     """
     known = work.take(work.call >= 0)
     calls, events = graph.calls, graph.event_table

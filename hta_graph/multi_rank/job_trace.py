@@ -57,7 +57,7 @@ def join_columns(
     ranks: Sequence[int],
     graphs: Sequence[DependencyGraph],
     host_work: Sequence[Ids],
-    meetings: RendezvousPoints,
+    rendezvous: RendezvousPoints,
     descriptions: Sequence[Sequence[str]],
 ) -> JoinedColumns:
     """Lay the columns of ranks' graphs, which are in job time, end to end; rendezvous stand last.
@@ -67,7 +67,7 @@ def join_columns(
         graphs: their graphs.
         host_work: per rank the rows of its own graph that did something with others on the CPU: they get lanes of
             their own, ``communication PID:TID``.
-        meetings: where ranks meet.
+        rendezvous: the points where ranks meet.
         descriptions: per rank what each of its members is; these texts are among the job's names.
     """
     parts: list[RankGraph] = []
@@ -76,10 +76,10 @@ def join_columns(
         parts.append(RankGraph(place, rank, graph, row, lane))
         row, lane = row + len(graph.event_table), lane + len(graph.lanes.labels)
     own_names = [graph.names for graph in graphs]
-    names, every = _shared_names([*own_names, tuple(dict.fromkeys(meetings.name)), *descriptions])
+    names, every = _shared_names([*own_names, tuple(dict.fromkeys(rendezvous.name)), *descriptions])
     codes, description_codes = every[: len(graphs) + 1], every[len(graphs) + 1 :]
-    lanes, lane_of = _joined_lanes(parts, host_work, with_meetings=bool(len(meetings.number)))
-    events = _joined_events(parts, codes, lane_of, len(lanes.labels) - 1, meetings)
+    lanes, lane_of = _joined_lanes(parts, host_work, with_meetings=bool(len(rendezvous.number)))
+    events = _joined_events(parts, codes, lane_of, len(lanes.labels) - 1, rendezvous)
     trace = _job_header(
         [graph.trace for graph in graphs],
         events=events,
@@ -175,16 +175,16 @@ def _joined_events(
     codes: Sequence[Ids],
     lane_of: Sequence[Ids],
     meeting_lane: int,
-    meetings: RendezvousPoints,
+    rendezvous: RendezvousPoints,
 ) -> EventTable:
     tables = [
         replace(part.graph.event_table, name=names[part.graph.event_table.name], lane=lane)
         for part, names, lane in zip(parts, codes[:-1], lane_of, strict=True)
     ]
-    if len(meetings.number):
-        code_of = dict(zip(dict.fromkeys(meetings.name), codes[-1].tolist(), strict=True))
-        names = [code_of[name] for name in meetings.name]
-        tables.append(rendezvous_events(meetings.number, names, meeting_lane, meetings.time))
+    if len(rendezvous.number):
+        code_of = dict(zip(dict.fromkeys(rendezvous.name), codes[-1].tolist(), strict=True))
+        names = [code_of[name] for name in rendezvous.name]
+        tables.append(rendezvous_events(rendezvous.number, names, meeting_lane, rendezvous.time))
     return EventTable.join(tables)
 
 

@@ -40,6 +40,7 @@ from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.matching.job_clocks import JobClocks, RankClock
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.paths.time_accounting import explained_lags
+from hta_graph.progress import begin_stage
 from hta_graph.text.formatting import milliseconds
 
 
@@ -49,11 +50,12 @@ def join_ranks(
     matched: Collectives | None = None,
     source: RankSource | None = None,
 ) -> JobGraph:
-    """Join ranks as :func:`build_job` does; ``clocks`` and ``matched`` are believed where somebody knows them.
+    """Join ranks as :func:`build_job` does; ``clocks`` and ``matched`` are used as they are where given.
 
     Rank summaries (:mod:`hta_graph.multi_rank.summary`) are joined as whole ones are; ``source`` answers what takes
     all of their rows.
     """
+    begin_stage("joining ranks")
     by_rank = graphs_by_rank(graphs)
     members = {rank: read_communications(graph) for rank, graph in by_rank.items()}
     found = match_collectives(members) if matched is None else matched
@@ -106,7 +108,7 @@ def _known_limits(parts: Sequence[RankGraph]) -> list[JobLimits]:
 
 
 def graphs_by_rank(graphs: Iterable[DependencyGraph]) -> dict[int, DependencyGraph]:
-    """Number graphs by their ranks, lowest first; where a file does not tell its rank, by its place.
+    """Number graphs by their ranks, lowest first; where a file does not name its rank, by its place.
 
     Raises:
         QueryError: there is none, or two are of one rank.
@@ -115,10 +117,10 @@ def graphs_by_rank(graphs: Iterable[DependencyGraph]) -> dict[int, DependencyGra
     for place, graph in enumerate(graphs):
         rank = place if graph.rank is None else graph.rank
         if rank in found:
-            raise QueryError(f"{graph.path}: is of rank {rank}, and so is {found[rank].path}; give each rank once")
+            raise QueryError(f"{graph.path}: is of rank {rank}, as is {found[rank].path}; pass each rank once")
         found[rank] = graph
     if not found:
-        raise QueryError("a job has at least one rank; give the graphs of its ranks")
+        raise QueryError("there are no ranks; give the graph of at least one")
     _refuse_other_jobs(found)
     return dict(sorted(found.items()))
 
@@ -134,7 +136,7 @@ def _refuse_other_jobs(graphs: Mapping[int, DependencyGraph]) -> None:
         (one, first), (other, second) = list(sizes.items())[:2]
         raise QueryError(
             f"{second}: is of a job of {other} ranks, {first} of one of {one}; give the ranks of one job, "
-            "or ask about each with its own file"
+            "or analyze each file on its own"
         )
 
 
@@ -152,8 +154,8 @@ def _refuse_unrelated_ranks(graphs: Mapping[int, DependencyGraph]) -> None:
     first, last = min(spans, key=lambda span: span[1], default=None), max(spans, default=None)
     if first and last and first[1] < last[0]:
         raise QueryError(
-            f"{last[2]}: nothing in it matches {first[2]}, which ends {milliseconds(last[0] - first[1])} ms before "
-            "it begins: they are of different jobs or runs; give the ranks of one job, or ask about each with --rank"
+            f"{last[2]}: nothing matches {first[2]}, which ends {milliseconds(last[0] - first[1])} ms before "
+            "it begins, so they are of different jobs or runs; give the ranks of one job, or analyze each with --rank"
         )
 
 
@@ -165,7 +167,7 @@ def _graph_in_job_time(graph: DependencyGraph, clock: RankClock) -> DependencyGr
         return moved
     if answers.is_in_job_time or clock.is_constant_offset:
         return moved.with_attached(answers.moved(clock.line.ahead))
-    raise DefectError(f"{graph.path}: its skeleton is of another time than its job")
+    raise DefectError(f"{graph.path}: its rank summary is of another time than its job")
 
 
 def _host_communications(members: RankCommunications, clock: RankClock) -> HostCommunications:
@@ -247,7 +249,7 @@ def _clock_table(found: Collectives) -> Clocks:
 
 
 def _doubtful_edges(edges: EdgeTable, joined: JoinedColumns, times: Ints, clocks: Clocks) -> Ints:
-    """Find the edges between ranks that tell of a wait no longer than the clocks are uncertain."""
+    """Find the edges between ranks whose wait is no longer than the clock error."""
     error = np.zeros(len(joined.trace.events), np.int64)
     for part, own in zip(joined.rank_graphs, clocks.error.clip(min=0).tolist(), strict=True):
         error[part.first_row : part.first_row + len(part.graph.event_table)] = own
@@ -263,7 +265,7 @@ def _doubtful_edges(edges: EdgeTable, joined: JoinedColumns, times: Ints, clocks
 
 
 NO_RENDEZVOUS = RendezvousPoints(np.empty(0, np.int64), (), np.empty(0, np.int64))
-"""One rank alone meets nobody."""
+"""One rank alone has no rendezvous."""
 
 
 def with_host_communications(graph: DependencyGraph, members: RankCommunications) -> DependencyGraph:
@@ -287,7 +289,7 @@ def with_host_communications(graph: DependencyGraph, members: RankCommunications
 class ExternalEdges(Columns):
     """Edges from other ranks: from which instant (a place among given times) to which row's end, and how it is known.
 
-    ``is_message``: it is of a message, else of a collective. ``is_doubtful``: it tells of a wait below the clocks'
+    ``is_message``: it is of a message, else of a collective. ``is_doubtful``: its wait is below the clocks'
     error.
     """
 
@@ -354,7 +356,7 @@ def _edges_from_instants(edges: ExternalEdges, first: int) -> Iterator[EdgeTable
 
 
 def isolated_rank_job(graph: DependencyGraph, local: DependencyGraph, members: RankCommunications) -> JobGraph:
-    """Return a rank as a job in which it met nobody, with the columns that it has already.
+    """Return a rank as a job of its own without rendezvous, with the columns that it has already.
 
     Args:
         graph: the rank's, in the job's time.
@@ -374,7 +376,7 @@ def _exact_clock(rank: int) -> Clocks:
 
 
 def _members_of_rank(members: RankCommunications, number: Ints | int, description: Ids | int) -> Members:
-    """Lay out what a rank did with others; how long it waited is told by the job."""
+    """Lay out what a rank did with others; how long it waited is known in the job."""
     return Members.of(
         number=number, part=0, row=members.row, call=members.call, arrival=members.arrival, wait=0,
         transfer=members.end - members.arrival, is_last=False, is_needed=False,

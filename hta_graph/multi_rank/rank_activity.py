@@ -101,7 +101,7 @@ def walk_profiles(job: JobGraph, walks: LocalWalks, data_load: Sequence[str] = (
 
 
 def _numbered_activities(job: JobGraph, owner: Ids, bound: Codes) -> tuple[ActivityProfile, Ints]:
-    """Number what is done by whom (canonical row; -1: nobody), in the order of its texts."""
+    """Number what is done by whom (canonical row; -1: no event), in the order of its texts."""
     paths, classes = CallPaths(), len(BoundBy)
     # One row is behind many parts of time: its place is looked up once.
     rows, of_row = _distinct_below(len(job.event_table) + 1, owner + 1)
@@ -204,7 +204,7 @@ def rank_activity(alone: JobGraph, most: int) -> RankActivity:
 
     Args:
         alone: the rank.
-        most: how many things that it did are told apart, those that took longest.
+        most: how many things that it did are listed on their own: those that took longest.
     """
     walks = rank_local_walks(alone)
     found = walk_profiles(alone, walks)
@@ -224,11 +224,11 @@ def rank_activity(alone: JobGraph, most: int) -> RankActivity:
 
 
 SMALLER_NAME = "(smaller ones)"
-"""What is called what a rank did least of, where it did too much to tell it all apart."""
+"""The name of all that a rank did least of, where it did too much to list."""
 
 
 def _merge_smaller(walks: RankActivity, most: int) -> RankActivity:
-    """Tell apart only what took longest; the rest is added up by class."""
+    """Keep only what took longest; the rest is added up by class."""
     total = np.bincount(walks.done.activity, walks.done.time, len(walks.name))
     total[walks.transfer] = np.inf  # what members are is always told
     kept = np.zeros(len(total), np.bool_)

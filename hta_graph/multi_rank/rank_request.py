@@ -1,4 +1,4 @@
-"""What is asked of one rank's file: its graph, its summary, an excerpt, or what its job's replay needs."""
+"""What is read of one rank's file: its graph, its summary, an excerpt, or what its job's replay needs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RankRequest:
-    """What is asked of a rank's file: its whole graph, a summary of it, an excerpt, or what its job's replay needs.
+    """What is read of a rank's file: its whole graph, a summary of it, an excerpt, or what its job's replay needs.
 
-    ``salvage``: the whole events of a file that breaks off are read. ``communications``: what the rank did with others
+    ``salvage``: the complete events of a truncated file are read. ``communications``: what the rank did with others
     is read too, while the text is at hand. ``cache`` is where summaries are kept.
     """
 
@@ -68,7 +68,7 @@ class RankRequest:
 
 
 def read_rank_graph(file: RankFile, asked: RankRequest) -> DependencyGraph:
-    """Build the graph of a rank's file, or as much of it as is asked for; a summary may be kept already.
+    """Build the graph of a rank's file, or the requested part of it; a summary may be in the cache.
 
     Raises:
         HtaGraphError: the file cannot be read.
@@ -82,7 +82,7 @@ def read_rank_graph(file: RankFile, asked: RankRequest) -> DependencyGraph:
 
 
 def build_rank_graph(read: Callable[[], Trace], asked: RankRequest) -> DependencyGraph:
-    """Build the graph of what is read, or as much of it as is asked for.
+    """Build the graph of what is read, or the requested part of it.
 
     Raises:
         HtaGraphError: the file cannot be read.

@@ -1,10 +1,10 @@
-"""Files and folders → the graphs of all ranks: who reads what, when, and in which order the results come."""
+"""Read the graphs of all ranks from files and folders: in which processes, when, and in which order."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, Self, cast
@@ -25,6 +25,7 @@ from hta_graph.multi_rank.read_engine import (
     processor_count,
 )
 from hta_graph.multi_rank.summary.summarize import SummaryRequest
+from hta_graph.progress import mute_stages
 from hta_graph.storage.location import Location, expand_file_lists, parallel_map
 from hta_graph.trace.header import text_size
 from hta_graph.trace.memory_limit import limit_memory, out_of_memory_error
@@ -32,17 +33,17 @@ from hta_graph.trace.rank_files import RankFile, choose_ranks, expand_inputs
 from hta_graph.trace.read import Say, find_ranks, log_repairs, read_single_file
 
 RequestOf = Callable[[RankFile], RankRequest]
-"""What is asked of each file."""
+"""What is read of each file."""
 Progress = Callable[[int, int], None]
-"""Is called with how many files are done, and of how many."""
+"""Is called with the number of files done and their total."""
 Report = Callable[[HtaGraphError], None]
-"""Is called with the error of a file that is left out."""
+"""Is called with the error of a skipped file."""
 
 MIN_PARALLEL_TEXT = 32 << 20
 """How much text beyond the largest file's (bytes) makes starting processes faster than reading it here."""
 
 FILE_OVERHEAD_TEXT = 256 << 10
-"""Reading a file takes as long as so much text (bytes), however little it holds."""
+"""Reading any file takes at least as long as this much text (bytes)."""
 
 
 def read_graphs(
@@ -60,31 +61,31 @@ def read_graphs(
     progress: Progress = lambda *_: None,
     cluster: str | None = None,
 ) -> Iterator[DependencyGraph]:
-    """Build the graph of each rank behind files or folders, lowest rank first, in parallel processes where that pays.
+    """Build the graph of each rank in files or folders, lowest rank first, in parallel processes where that is faster.
 
-    ``{graph.trace.rank: graph for graph in read_graphs("folder")}`` holds all ranks; where one is looked at after the
-    other, no more are in memory than ``memory`` allows.
+    ``{graph.trace.rank: graph for graph in read_graphs("folder")}`` holds all ranks; a loop over them holds no more in
+    memory than ``memory`` allows.
 
     Args:
         inputs: a file, a folder of rank files, or several of either.
         ranks: read only these ranks.
-        jobs: how many processes may read at once; by default one for each processor. With 1, this process reads.
-        memory: how many bytes reading may take; by default a share of what is available. A file that needs more is read
-            alone, and is an error if that does not fit either.
-        salvage: read the whole events of files that break off.
-        communications: also read what each rank did with others, so that ``read_communications`` need not open its
-            file again: the text is at hand, and this too is done in parallel.
-        summary: of several files give graphs of few rows, which answer this as whole ones do
+        jobs: how many processes read at once; by default one per processor. With 1, this process reads.
+        memory: how many bytes reading can take; by default a share of the available memory. A file that needs more is
+            read alone, and is an error if it does not fit either.
+        salvage: recover complete events from damaged files.
+        communications: also read each rank's collectives and messages, in parallel, so that ``read_communications``
+            need not open the file again.
+        summary: with several files, return rank summaries, which answer this request as whole graphs do
             (``hta_graph.multi_rank.summary``).
-        cache: a folder where summaries are kept, and taken from where the file is the same.
-        report: is called with the error of each file that cannot be read, which is left out then; without it the error
-            is raised. If no file can be read an error is raised in any case.
-        say: is called with a line about the files that are skipped, and one about those numbered by order; by default
-            these are warnings of the logger ``hta_graph``, as what of a file was dropped is in any case.
-        progress: is called with how many files are done, and of how many.
-        cluster: where Dask reads several files instead of processes of this machine: ``local``, which starts workers
-            here (``jobs`` of them), or the address of a scheduler, ``tcp://host:port``, whose workers see the files
-            under the same names. ``memory`` is what each file may take there.
+        cache: a folder for rank summaries; those of unchanged files are reused.
+        report: is called with the error of each file that cannot be read, which is then skipped; without it the error
+            is raised. If no file can be read, an error is always raised.
+        say: is called with a line about skipped files and one about files numbered by order; by default these are
+            warnings of the logger ``hta_graph``.
+        progress: is called with the number of files done and their total.
+        cluster: read with Dask: ``local`` starts ``jobs`` workers here; the address of a scheduler,
+            ``tcp://host:port``, uses its workers, which must see the files under the same names. ``memory`` is then
+            the limit per file.
 
     Raises:
         HtaGraphError: a file is broken, two claim one rank, or one of ``ranks`` is not there.
@@ -103,7 +104,7 @@ def read_graphs(
 
 
 def _with_warnings(graph: DependencyGraph) -> DependencyGraph:
-    """Say what of a rank's file was dropped, and what its clocks contradict."""
+    """Log what was dropped of a rank's file, and what its clocks contradict."""
     log_repairs(graph.trace)
     log_clock_faults(graph)
     return graph
@@ -111,7 +112,7 @@ def _with_warnings(graph: DependencyGraph) -> DependencyGraph:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Who reads files: so many processes, with so much memory (bytes), here or on a cluster (:func:`read_graphs`).
+    """Who reads files: the number of processes, their memory (bytes), here or on a cluster (:func:`read_graphs`).
 
     ``say`` is called with a line about the cluster.
     """
@@ -149,7 +150,7 @@ def _cached_summaries(files: Sequence[RankFile], asked: RequestOf, readers: Read
 def _read_uncached(
     files: Sequence[RankFile], asked: RequestOf, readers: ReadOptions, progress: Progress
 ) -> Generator[GraphOrError, None, None]:
-    """Yield what was asked of each file, or its error, whoever reads them."""
+    """Yield what was read of each file, or its error, wherever it is read."""
     if not files:
         progress(0, 0)
     elif readers.cluster is not None:
@@ -165,7 +166,9 @@ def _read_uncached(
             files, asked, ProcessReader(), _MemoryLimit(processes, memory, readers.memory), progress
         )
     else:
-        yield from _read_in_order(files, asked, _InlineEngine(), _CountLimit(1, readers.memory), progress)
+        yield from _read_in_order(
+            files, asked, _InlineEngine(is_muted=len(files) > 1), _CountLimit(1, readers.memory), progress
+        )
 
 
 def _read_alone(
@@ -204,7 +207,7 @@ def _graphs_or_reports(
     """Pass the graphs on and report the errors.
 
     Raises:
-        HtaGraphError: there is nobody to report to, or nothing but errors.
+        HtaGraphError: there is no function to report to, or nothing but errors.
     """
     is_any = False
     for answer in answers:
@@ -216,15 +219,19 @@ def _graphs_or_reports(
         else:
             raise answer
     if not is_any:
-        raise TraceError(inputs, "no sound trace among these files")
+        raise TraceError(inputs, "none of these files is a readable trace")
 
 
 class _InlineEngine:
-    """Files that this process reads, one after the other."""
+    """Files that this process reads, one after the other; with ``is_muted`` the stages of each are not reported."""
+
+    def __init__(self, *, is_muted: bool) -> None:
+        self._is_muted = is_muted
 
     def read(self, file: RankFile, asked: RankRequest, *, memory: int | None) -> RankReading:
         """Read a file, with so much memory (bytes)."""
-        return RankReading(file, _read_or_error(file, memory, asked))
+        with mute_stages() if self._is_muted else nullcontext():
+            return RankReading(file, _read_or_error(file, memory, asked))
 
     def wait(self, readings: Iterable[RankReading]) -> None:
         """Nothing is waited for: what was begun is done."""
@@ -248,17 +255,17 @@ def _read_or_error(file: RankFile, memory: int | None, asked: RankRequest) -> Gr
 
 
 class _Admission(Protocol):
-    """Tells how much may be read at once."""
+    """Decides how much is read at once."""
 
     @property
     def limit(self) -> int | None:
-        """How much (bytes) a file may take that is read alone, if somebody said so."""
+        """How much (bytes) a file may take that is read alone, if a limit was given."""
 
     def has_room(self, file: RankFile, readings: Collection[RankReading]) -> bool:
-        """Tell whether one more file may be read; one always may."""
+        """Return whether one more file can be read; one always can."""
 
     def share(self, file: RankFile) -> int | None:
-        """Return how much (bytes) a file may take beside others, if that is less than alone."""
+        """Return how much (bytes) a file may take next to others, if that is less than alone."""
 
     def give(self, answer: GraphOrError) -> GraphOrError:
         """Note that a graph is handed out."""
@@ -266,7 +273,7 @@ class _Admission(Protocol):
 
 @dataclass(frozen=True)
 class _CountLimit:
-    """So many files are read, or wait for their turn; each may take the same."""
+    """A fixed number of files are read or wait for their turn; each may take the same."""
 
     most: int
     limit: int | None
@@ -282,7 +289,7 @@ class _CountLimit:
 
 
 class _MemoryLimit:
-    """So many processes, and memory: what those take that read, graphs that wait for their turn, graphs handed out."""
+    """A limit of processes and memory: of readers, graphs that wait for their turn, graphs handed out."""
 
     def __init__(self, processes: int, memory: int, limit: int | None) -> None:
         self.limit = limit
@@ -313,7 +320,7 @@ class _MemoryLimit:
         return self._needed[file.path]
 
     def has_room(self, file: RankFile, readings: Collection[RankReading]) -> bool:
-        """Tell whether one more file may be read; one always may."""
+        """Return whether one more file can be read; one always can."""
         if sum(reading.answer is None for reading in readings) >= self._processes:
             return False
         used = self._given + sum(map(self._taken, readings))
@@ -350,7 +357,7 @@ def _read_in_order(
 
 
 def _start_reading(file: RankFile, asked: RequestOf, engine: ReadEngine, room: _Admission) -> RankReading:
-    """Begin to read a file, beside others with no more memory than it is likely to take."""
+    """Begin to read a file, while others are read with no more memory than it is likely to take."""
     if file.error:
         return RankReading(file, file.error)
     share = room.share(file)

@@ -37,7 +37,7 @@ IndexRange = tuple[np.ndarray[Any, Any], int, int]
 
 
 def are_indices_valid(graph: DependencyGraph) -> bool:
-    """Tell whether whoever follows a number of a summary finds something there."""
+    """Return whether every number in a summary refers to something that is there."""
     return all(
         not len(column) or least <= column.min() <= column.max() < past for column, least, past in _all_indices(graph)
     )
@@ -82,7 +82,7 @@ def _of_activity(activity: RankActivity, members: int) -> Iterator[IndexRange]:
 CACHE_FORMAT = 6
 """Is counted up where summaries, or how they are kept, change."""
 MAX_MISSES = 8
-"""If of so many files no summary is kept, those of the others hardly are."""
+"""If none of this many files has a cached summary, the others hardly have."""
 CHUNK_BYTES = 1 << 22
 KEY_BYTES = 20
 
@@ -96,7 +96,7 @@ def import_parquet() -> Any:
     try:
         import pyarrow.parquet as found
     except ImportError:
-        raise MissingExtraError("keeping skeletons", "parquet") from None
+        raise MissingExtraError("the cache of rank summaries", "parquet") from None
     return found
 
 
@@ -160,13 +160,13 @@ class SummaryCache:
         unnamed = _with_path(graph, Path("trace"))
         said, *pieces = map(bytes, encode_graph(unnamed))
         table = pyarrow.table({"bytes": pyarrow.array(pieces, pyarrow.binary())})
-        told = {"hta-graph": said, "digest": self._digest(said, b"".join(pieces))}
+        labelled = {"hta-graph": said, "digest": self._digest(said, b"".join(pieces))}
         self._entry.parent.mkdir(parents=True, exist_ok=True)
         part = self._entry.with_name(f".{self._entry.name}.{secrets.token_hex(8)}.part")
         try:
             # Opened here, for Parquet's own way takes no names that are no UTF-8.
             with part.open("wb") as file:
-                self._parquet.write_table(table.replace_schema_metadata(told), file, compression="zstd")
+                self._parquet.write_table(table.replace_schema_metadata(labelled), file, compression="zstd")
             part.replace(self._entry)
         finally:
             part.unlink(missing_ok=True)
@@ -180,7 +180,7 @@ def cached_summaries(
     Args:
         folder: where they are kept.
         files: the ranks' files.
-        asked: what is asked of each, as JSON.
+        asked: what is read of each, as JSON.
         threads: how many files are read at once.
     """
     found, missed = dict[int, DependencyGraph](), list[int]()

@@ -28,12 +28,12 @@ MANY_RANKS = 32
 """Of more ranks than this the asking process holds summaries."""
 
 MAX_ACTIVITIES = 1 << 16
-"""How much that ranks did is told apart for causes, of all ranks together."""
+"""How much that ranks did is listed on its own for causes, over all ranks."""
 MIN_ACTIVITIES = 8
 
 
 def activities_per_rank(ranks: int) -> int:
-    """Return how much of what each of so many ranks did is told apart for causes."""
+    """Return how much of what each rank did is listed on its own for causes, by the number of ranks."""
     return max(MIN_ACTIVITIES, MAX_ACTIVITIES // max(ranks, 1))
 
 
@@ -93,9 +93,9 @@ class SummaryJobReader:
     Args:
         readers: who reads.
         question: what the summaries were asked.
-        salvage: whether the whole events of files that break off are read.
-        progress: is entered around reading once more, given what is done meanwhile; what it gives is told how far that
-            is.
+        salvage: whether complete events of damaged files are read.
+        progress: is entered while files are read again, given what is done; it gives a function that is called with
+            the progress made.
     """
 
     readers: ReadOptions
@@ -134,7 +134,7 @@ class SummaryJobReader:
         return {rank: graph.with_attached(known) for rank, graph in timed.items()}, matched
 
     def job(self, summaries: Mapping[int, DependencyGraph]) -> JobGraph:
-        """Join summaries to a job whose paths the ranks' files tell when they are asked for.
+        """Join summaries to a job whose paths are read from the ranks' files on demand.
 
         Raises:
             HtaGraphError: a file cannot be read once more.
@@ -197,6 +197,6 @@ def _refuse_changed(before: DependencyGraph, after: DependencyGraph) -> None:
 
 
 def _content_fingerprint(graph: DependencyGraph) -> str:
-    """Return what tells whether a file holds what it held, of a summary that of its whole graph."""
+    """Return the fingerprint that shows whether a file has changed; of a summary that of its whole graph."""
     known = graph.attached(RankSummary)
     return fingerprint(graph) if known is None else known.content

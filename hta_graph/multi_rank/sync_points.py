@@ -1,4 +1,4 @@
-"""Who waited for whom, and the last synchronization point from which both ranks went on."""
+"""Who waited for whom, and the last synchronization point from which both ranks continued."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Waits(Columns):
 class SyncInterval:
     """The walks of one rank, latest first, from a member back to its synchronization point, at ``since_ns``.
 
-    ``waited`` are the members between that it had waited for; ``resumed`` tells whether it had for ``sync_member`` too.
+    ``waited`` are the members between that it had waited for; ``resumed``: it had waited for ``sync_member``, too.
     """
 
     walks: Sequence[int]
@@ -43,7 +43,7 @@ class SyncInterval:
 
 
 def all_waits(job: JobGraph) -> Waits:
-    """Return all waits, those for whoever came latest first: what one of them is passed on to comes after it."""
+    """Return all waits, those for the latest rank first: what one of them is passed on to comes after it."""
     members = job.members
     matched = np.flatnonzero(members.number >= 0)
     last_of = np.full(int(members.number.max(initial=-1)) + 1, -1, np.int64)
@@ -62,7 +62,7 @@ def all_waits(job: JobGraph) -> Waits:
 class SyncIntervals:
     """What the rank that waited and the late one did since their last synchronization point.
 
-    ``is_synchronized`` is false where the recording shows no collective at which they had to wait for each other: then
+    ``is_synchronized`` is false where no collective is recorded at which they had to wait for each other: then
     since the first one that both came to.
     """
 
@@ -74,7 +74,7 @@ class SyncIntervals:
 class SyncPointSearch:
     """Follows ranks back along their walks.
 
-    Waits come by whoever came last, so the walk of the late rank is followed once for all that waited for it.
+    Waits come by the rank that came last, so the walk of the late rank is followed once for all that waited for it.
     """
 
     def __init__(self, job: JobGraph, walks: LocalWalks) -> None:
@@ -82,7 +82,7 @@ class SyncPointSearch:
         self._late = _BackwardWalk(self._facts, -1)
 
     def since_last_sync(self, waiter: int, late: int) -> SyncIntervals | None:
-        """Follow both ranks back to the last collective from which both went on; None if they have none in common.
+        """Follow both ranks back to the last collective from which both continued; None if they have none in common.
 
         Who came last to a collective need not have waited for its end: for that rank it counts when it came.
         """
@@ -112,7 +112,7 @@ class SyncPointSearch:
 
 @dataclass(frozen=True)
 class _Lists:
-    """What is asked again and again, as lists: of walks, then of members. One number of an array is slow to get."""
+    """What is looked up again and again, as lists: of walks, then of members. One number of an array is slow to get."""
 
     before: Sequence[int]
     before_ns: Sequence[int]
@@ -143,7 +143,7 @@ def _interval_after(facts: _Lists, member: int) -> SyncInterval:
 
 
 def _both_resumed(facts: _Lists, mine: _SyncPoint, theirs: _SyncPoint) -> bool:
-    """Tell whether neither rank went on from a collective before the other one had come: a root may."""
+    """Return whether neither rank left a collective before the other one had arrived: a root can."""
     one, other = mine.member, theirs.member
     first_end = min(facts.end[one], facts.end[other])
     last_arrival = max(facts.arrival[one], facts.arrival[other])
@@ -175,7 +175,7 @@ class _BackwardWalk:
         """By the numbers of collectives."""
 
     def next_ns(self, after: int) -> int:
-        """When the next walk begins after so many; NEVER where the recording tells of none."""
+        """When the next walk begins after ``after`` others; NEVER where none is recorded."""
         return self._facts.before_ns[self.passed[after - 1]]
 
     def go_on(self) -> None:

@@ -19,7 +19,7 @@ from hta_graph.multi_rank.sync_points import SyncInterval, SyncPointSearch, Wait
 from hta_graph.paths.rank_local_walks import LocalWalks
 
 ROWS_AT_ONCE = 1 << 15
-"""So many parts of what ranks did are summed up at once: those of all waits of a large job would not fit memory."""
+"""This many parts of what ranks did are added up at once: those of all waits of a large job would not fit memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +172,7 @@ class _Weights(Columns):
 class WaitCauses:
     """Attributes the waits of a job to their causes.
 
-    A wait is attributed, over the time since both ranks last went on from a collective, to what the late one did more
+    A wait is attributed, over the time since both ranks last left a collective, to what the late one did more
     of than the waiter, by call path, name and class, and to the late one's own waits in that time, which are passed on
     to their causes; in proportion to their times (Böhme et al., ACM TOPC 3(2), 2016). All that is waited is attributed:
     not known is the cause of what lies before the first collective, is shorter than the clocks are uncertain, or shows
@@ -245,7 +245,7 @@ class WaitCauses:
     def _inherited(self, own: Ints) -> Ints:
         """Return the shares of what was passed on to each wait, given those of the waits themselves.
 
-        Waits for whoever came latest go first: what is passed on to an earlier one is known when its turn comes.
+        Waits for the latest rank go first: what is passed on to an earlier one is known when its turn comes.
         """
         weighed, found = self._weighed, np.zeros_like(own)
         passed = np.zeros(len(self._job.members), np.int64)

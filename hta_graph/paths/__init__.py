@@ -1,7 +1,7 @@
 """Critical paths: windows, walks back along binding edges, and whose the time on them is.
 
 intervals, binding_edges      sets of time; which edge binds each point, and the walk back along those
-window_ends, windows          where a path ends; which time is asked about, of one rank and of a job
+window_ends, windows          where a path ends; which time is analyzed, for one rank and for a job
 time_accounting               what a walk passes, divided into parts that each have an owner
 unexplained_reasons           why a part is unexplained
 segments, critical_path       a path as segments of one owner and class each

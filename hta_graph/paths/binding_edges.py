@@ -72,7 +72,7 @@ def _last_to_finish(graph: DependencyGraph, rows: Ids) -> Ids:
 
 
 def run_starts(follows: Bools) -> Ids:
-    """Return where the run of each begins, where ``follows`` tells whether it is of one run with the one before it.
+    """Return where the run of each begins, where ``follows`` marks those of one run with the one before it.
 
     >>> run_starts(np.array([False, True, False])).tolist()
     [0, 0, 2]
@@ -89,7 +89,7 @@ class LaneRuns:
     """
 
     def __init__(self, timeline: Timeline, follows: Bools) -> None:
-        """Make runs of all points; ``follows`` tells of each, lane by lane, whether the one before it binds it."""
+        """Make runs of all points; ``follows`` marks, lane by lane, those that the one before binds."""
         self.points = timeline.by_lane
         self.place = timeline.position_by_lane
         """Where each point of the trace stands in ``points``."""
@@ -108,7 +108,7 @@ def lane_runs(graph: DependencyGraph) -> LaneRuns:
     timeline, points = graph.timeline, graph.timeline.by_lane
     source = take_or(graph.edge_table.source, binding_edges(graph)[points])
     follows = np.zeros(len(points), np.bool_)
-    # Bound by its neighbour, and on one lane with it: a hand-over between lanes may be next to it here by chance.
+    # Bound by its neighbor, and on one lane with it: a hand-over between lanes may be next to it here by chance.
     follows[1:] = (source[1:] == points[:-1]) & ~first_of_runs(graph.event_table.lane[event_of(points)])[1:]
     return LaneRuns(timeline, follows)
 

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 WHOLE_GRAPHS_REMEDY = Remedy(
-    "read fewer ranks, or the job without skeletons", "name one with --rank, or ask with --skeletons never"
+    "read fewer ranks, or pass summaries=False", "choose a rank with --rank N, or pass --summaries never"
 )
 """What helps where a question needs the whole graphs of all ranks."""
 
 TOP_EVENTS = 10
-"""How many events a notebook shows of a path."""
+"""How many items a notebook shows of a path."""
 
 
 class CriticalPath:
@@ -50,7 +50,7 @@ class CriticalPath:
         return f"<CriticalPath {self.window.label}: {said}>"
 
     def _repr_html_(self) -> str:
-        """Show in a notebook what bounds the window, and the events that take most of its path."""
+        """Show in a notebook what bounds the window, and the largest items on its path."""
         bounds = sorted(self.by_bound_ns.items(), key=lambda item: -item[1])
         total = max(self.length_ns, 1)
         classes = [(bound, milliseconds(ns), f"{ns / total:.1%}") for bound, ns in bounds if ns]
@@ -60,7 +60,7 @@ class CriticalPath:
             (name or "", bound, milliseconds(ns), calls) for name, bound, ns, calls in zip(*columns, strict=True)
         ]
         return html_table(repr(self), ["bound by", "ms", "share"], classes) + html_table(
-            "what takes most of it", ["name", "bound by", "ms", "events"], longest
+            "largest items on the path", ["name", "bound by", "ms", "events"], longest
         )
 
     @property
@@ -96,7 +96,7 @@ class CriticalPath:
 
     @cached_property
     def before_rank_began(self) -> Bools:
-        """Mark the segments of a job's path on a rank whose recording had not begun."""
+        """Mark the segments of a job's path on a rank whose trace had not begun."""
         begins = [int(part.graph.event_table.start.min(initial=self.window.end_ns)) for part in self.graph.rank_graphs]
         is_early = self.segment_table.start < np.array(begins, np.int64)[self.segment_table.part]
         found: Bools = is_early & (self.segment_table.reason == Reason.BEFORE_RECORDING) & (len(begins) > 1)
@@ -197,10 +197,10 @@ class CriticalPath:
 
     @cached_property
     def unexplained(self) -> pd.DataFrame:
-        """The unexplained segments in order of time, and what stood open.
+        """The unexplained segments in order of time, and what was open meanwhile.
 
         Columns: segment (its row in :attr:`segments`), start_ns, end_ns, reason, while_in (the operator or call that
-        the host stood in), before (what the path comes to next), replays and replays_with_hole (of a node that
+        the host was in), before (what comes next on the path), replays and replays_with_hole (of a node that
         was not recorded: how many replays of its graph there are, and in how many it is missing); None where nothing
         is known.
         """
@@ -231,16 +231,16 @@ class CriticalPath:
         return frame.sort_values("time_ns", ascending=False, kind="stable", ignore_index=True)
 
     def by_event(self) -> pd.DataFrame:
-        """Return what to optimise first: name, bound_by, time_ns on the path, calls (events), share; longest first.
+        """Return the largest items on the path: name, bound_by, time_ns, calls (events), share; longest first.
 
-        Of a job each rank's own, with its ``rank``.
+        In a job one row per rank, with its ``rank``.
         """
         return self._with_shares(self.event_totals())
 
     def by_lane(self) -> pd.DataFrame:
         """Return time on the path per lane: lane, time_ns, segments, share; longest first; no lane: unexplained.
 
-        Of a job each rank's own, with its ``rank``.
+        In a job one row per rank, with its ``rank``.
         """
         columns = self._totals_by([self.segment_table.lane, self.segment_table.part])
         lane, part = columns["key"]
@@ -290,13 +290,16 @@ class CriticalPath:
         return frame
 
     def summary(self) -> pd.DataFrame:
-        """Return one row: label, start_ns, end_ns, cpu_ns, gpu_ns, coverage, and the time of each class (ns)."""
-        import pandas as pd
+        """Return one row: label, start_ns, end_ns, cpu_ns, gpu_ns, coverage, and the time of each class (ns).
+
+        A terminal shows it as one line per column.
+        """
+        from hta_graph.paths.summary_frame import SummaryFrame
 
         window = self.window
         head = {"label": window.label, "start_ns": window.start_ns, "end_ns": window.end_ns}
         lengths = {"cpu_ns": window.cpu_ns, "gpu_ns": window.gpu_ns, "coverage": self.coverage}
-        return pd.DataFrame([{**head, **lengths, **self.by_bound_ns}])
+        return SummaryFrame([{**head, **lengths, **self.by_bound_ns}])
 
     def self_check(self) -> None:
         """Check the invariant: segments are contiguous and sum to the window.
@@ -313,30 +316,30 @@ class CriticalPath:
 
 @runtime_checkable
 class PathSource(RankSource, Protocol):
-    """Finds the paths of a graph that holds few rows of its ranks."""
+    """Finds the paths of a graph of rank summaries."""
 
     def paths(self, windows: Sequence[WindowQuery], data_load: Sequence[str]) -> list[CriticalPath]:
-        """Return the paths of windows, given expressions of what loads data.
+        """Return the paths of windows; ``data_load`` are regular expressions of what loads data.
 
         Raises:
             QueryError: there is no such window.
-            HtaGraphError: a file cannot be read once more.
+            HtaGraphError: a file cannot be read again.
         """
 
 
 def has_partial_rows(graph: DependencyGraph) -> bool:
-    """Tell whether a graph holds few rows of its ranks, whose paths are told by their whole graphs."""
+    """Return whether a graph holds rank summaries, so that paths need the ranks' files."""
     return isinstance(graph.source, PathSource)
 
 
 def require_all_rows(graph: DependencyGraph, what: str) -> None:
-    """Refuse to answer a question by a graph that holds few rows of its ranks.
+    """Refuse a question that rank summaries cannot answer.
 
     Raises:
         QueryError: it does.
     """
     if has_partial_rows(graph):
-        raise QueryError(f"{graph.path}: {what} takes all rows of all ranks", WHOLE_GRAPHS_REMEDY)
+        raise QueryError(f"{graph.path}: {what} needs all events of all ranks", WHOLE_GRAPHS_REMEDY)
 
 
 def critical_path(
@@ -348,20 +351,18 @@ def critical_path(
         graph: a dependency graph.
         window: :func:`step`, :func:`annotation`, :func:`between` or :func:`whole`; without one the median step, else
             the whole trace.
-        data_load: regular expressions over operator and annotation names that mean data loading; those of PyTorch's
-            loaders if none are given.
+        data_load: regular expressions of operator and annotation names that mean data loading; if none are given, those
+            of PyTorch's loaders.
 
     Returns:
-        segments that tile the window; what no edge explains is ``unexplained``.
+        segments that tile the window; time that no edge explains is ``unexplained``.
 
     Raises:
-        QueryError: the window is not in the trace, or a pattern is no regular expression.
-        UsageError: the window is none, such as a number.
+        QueryError: the window is not in the trace, or a pattern is not a regular expression.
+        UsageError: the window is not one, such as a number.
     """
     if window is not None and not callable(window):
-        raise UsageError(
-            f"a window is made by step, annotation, between or whole, not {window!r}; use {_suggest_window(window)}"
-        )
+        raise UsageError(f"{window!r} is not a window; use {_suggest_window(window)}")
     (path,) = critical_paths(graph, [window or median_step()], data_load=data_load)
     return path
 
@@ -369,7 +370,7 @@ def critical_path(
 def critical_paths(
     graph: DependencyGraph, windows: Sequence[WindowQuery], *, data_load: Sequence[str] = ()
 ) -> list[CriticalPath]:
-    """Extract the critical paths of several windows, which takes little longer than that of all of them as one.
+    """Extract the critical paths of several windows at once, which is faster than one by one.
 
     Raises:
         QueryError: as :func:`critical_path`.
@@ -379,7 +380,7 @@ def critical_paths(
     if isinstance(graph.source, PathSource):
         return graph.source.paths(windows, data_load)
     if precomputed_windows(graph) is not None:
-        raise QueryError(f"{graph.path}: holds few rows of its rank; ask about that rank alone")
+        raise QueryError(f"{graph.path}: holds only a rank summary; read this rank's file alone")
     resolved = [window(graph) for window in windows]
     accounting = TimeAccounting(graph, data_load)
     chains = [walk_back(graph, window.sink.point, window.start_ns) for window in resolved]

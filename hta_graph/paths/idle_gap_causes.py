@@ -92,7 +92,7 @@ class _GapWalk:
         return moved.take(moved.time > self._gap_start[heads.gap]), found
 
     def _between_neighbours(self, heads: _WalkHeads, first: Ids, last: Ids) -> WalkSpans:
-        """Return the spans between neighbouring points from place ``first`` to place ``last`` of each walk."""
+        """Return the spans between neighboring points from place ``first`` to place ``last`` of each walk."""
         walk, place = expand_ranges(first + 1, np.maximum(last - first, 0))
         source, target = self._calls.points[place - 1], self._calls.points[place]
         gap = heads.gap[walk]

@@ -1,6 +1,6 @@
 """What a drawing of a timeline shows: which rows on which lanes, events as bars, and short bars merged into one.
 
-A drawing stays small: bars shorter than a resolution become one for each stretch of it, and that is said.
+A drawing stays small: bars shorter than a resolution are merged into one per interval of it, and counted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FINEST_NS = 16
 class TimelineBars(Columns):
     """What is drawn: bars on tracks, in order of track, group, ``on_path`` and start; times in ns.
 
-    ``group`` is the colour. A bar that stands for ``count`` rows is filled for ``busy`` of its time, and its ``name``
+    ``group`` is the color. A bar that stands for ``count`` rows is filled for ``busy`` of its time, and its ``name``
     (a code) and ``index`` (an event's; -1: none) are those of the longest of them.
     """
 
@@ -62,7 +62,7 @@ def merge_to_limit(bars: TimelineBars, limit: int, finest_ns: int = FINEST_NS) -
 
 
 def _cells(bars: TimelineBars, series: Ints, resolution: int) -> Ints:
-    """Number what is merged into one: short bars of a series that start in one stretch; a long bar is alone."""
+    """Number what is merged into one: short bars of a series that start in one interval; a long bar is alone."""
     short = bars.end - bars.start < resolution
     stretch = np.where(short, bars.start // resolution, -1 - np.arange(len(bars)))
     return run_numbers(series, stretch)
@@ -96,7 +96,7 @@ THREAD_KINDS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.ANNOTATION)
 
 
 def rows_between(graph: DependencyGraph, start_ns: int, end_ns: int) -> Ints:
-    """Return the rows (canonical) that are drawn of a stretch."""
+    """Return the rows (canonical) that are drawn of an interval."""
     events = graph.event_table
     meets = (events.start < end_ns) & (events.end > start_ns)
     # A row of no length at the very edge overlaps nothing but belongs to it.
@@ -180,7 +180,7 @@ def lane_order(graph: DependencyGraph) -> Ints:
 
 
 EVENT_GROUPS = ("annotation", "cpu_op", "runtime", "kernel", "communication", "waiting", "memcpy", "memset", "other")
-"""What events are told apart by: their kinds, what communicates, and of a job its part that waits for other ranks."""
+"""What distinguishes events in a drawing: their kinds, what communicates, and in a job what waits for other ranks."""
 BAR_GROUPS = (*(bound.label for bound in BoundBy), *EVENT_GROUPS, "path")
 """What a bar's group counts: the classes of a path, the kinds of events, and where a path runs."""
 

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 MIN_WAIT_SHARE = 0.05
-"""A job that waits less than this share of a window for one rank is not held up by it."""
+"""A job that waits less than this share of a window for one rank is not delayed by it."""
 
 
 @dataclass(frozen=True, eq=False)
 class RankCrossings(Columns):
-    """Where a path goes on at another rank, latest first: the time (ns), the ranks' places, what clocks hid.
+    """Where a path continues on another rank, latest first: the time (ns), the ranks' places, what clocks hid.
 
     ``corrected`` is by how much (ns) the earlier point is stamped after the later one: on a path time never rises.
     """
@@ -121,7 +121,7 @@ def _margins(others: Members, numbers: Ints, arrival: Ints) -> Ints:
 
 
 def _unmatched_share(path: CriticalPath, job: JobGraph) -> float:
-    """Return the share of communication in the window, by its time, that was matched with nobody."""
+    """Return the share of communication in the window, by its time, that is unmatched."""
     members, events, window = job.members, job.event_table, path.window
     start = events.start[members.row].clip(window.start_ns, window.end_ns)
     length = events.end[members.row].clip(window.start_ns, window.end_ns) - start
@@ -146,10 +146,10 @@ def _last_rank_to_end(path: CriticalPath) -> tuple[int, int]:
 
 
 def straggler_index(path: CriticalPath) -> int:
-    """Return the place of the rank that holds up a job, for which it waits more than for all others together; else -1.
+    """Return the place of the rank that delays a job: it waits longer for it than for all others together; else -1.
 
     Silent where that is less than 5% of the window, by which steps of one program differ, where what is unexplained
-    beside it could change it, and where most communication has no partner.
+    near it could change it, and where most communication has no partner.
     """
     job = path.graph
     if not isinstance(job, JobGraph) or 2 * _unmatched_share(path, job) > 1:

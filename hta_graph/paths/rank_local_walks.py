@@ -27,7 +27,7 @@ from hta_graph.paths.binding_edges import WalkSpans, binding_edges, lane_runs
 class _WalkEnds(Columns):
     """Where ways end, in order of their places among the runs of lanes.
 
-    The end of a member, or a point of the way to its arrival; ``way`` goes on from there.
+    The end of a member, or a point of the way to its arrival; ``way`` continues from there.
     """
 
     place: Ids
@@ -50,10 +50,10 @@ class LocalWalks:
 
     Each member has a way, of its number: back from what let it arrive to what the rank met before. One that arrived on
     a GPU has another from the first point on a thread that its way comes to, since ways of the next members join there;
-    ``member`` says whose each is. ``before`` is the way that goes on (-1: none), met at ``before_ns``: at the end of
+    ``member`` says whose each is. ``before`` is the way that continues (-1: none), met at ``before_ns``: at the end of
     its member where ``resumed`` is set (the rank had waited for it), else on the way to its arrival. ``since`` are the
     spans of the ways; ``lag`` those from what let a member arrive to its arrival, by member. That a kernel stood
-    behind another communication on its stream is no part of its way, since the rank went on meanwhile: ``queued`` is
+    behind another communication on its stream is no part of its way, since the rank continued meanwhile: ``queued`` is
     that one, where nothing else let the kernel arrive later (-1: none).
     """
 
@@ -146,7 +146,7 @@ class _RankLocalWalk:
         return LocalWalks(self._member, before, resumed, before_ns, WalkSpans.join(parts), self._lags(), self._queued())
 
     def _until(self, stops: _WalkEnds, heads: _WalkHeads) -> tuple[Ids, Ids, Bools]:
-        """Return where each head's run begins, how far back it goes on that, and whether a stop ends it there."""
+        """Return where each head's run begins, how far back it leads, and whether a stop ends it there."""
         first = self._runs.first[heads.place]
         stop = np.append(stops.place, np.int32(-1))[heads.stop]
         return first, np.maximum(stop, first), stop >= first

@@ -59,7 +59,7 @@ class SegmentTable(Columns):
         return self.end - self.start
 
     def merged(self, path: Ints, count: int) -> list[SegmentTable]:
-        """Sort the pieces of each of so many paths by time, and merge neighbours of equal event, edge and class."""
+        """Sort the pieces of each of ``count`` paths by time, and merge neighbors of equal event, edge and class."""
         order = np.argsort(self.start, kind="stable")
         order = order[np.argsort(path[order], kind="stable")] if count > 1 else order
         ordered, path = self.take(order), path[order]
@@ -171,7 +171,7 @@ def segments_of_paths(
 
 
 def owners_and_classes(graph: DependencyGraph, accounts: AccountedTime, spans: WalkSpans) -> tuple[Ids, Codes]:
-    """Return whose the time of each part is (canonical row; -1: nobody's), and of what class."""
+    """Return whose the time of each part is (canonical row; -1: no event's), and of what class."""
     kind = spans.kind[accounts.span]
     return _segment_owners(accounts, spans, kind), _segment_classes(graph, accounts, kind)
 
@@ -187,7 +187,7 @@ def _rank_of_spans(graph: DependencyGraph, spans: WalkSpans, windows: Sequence[W
 
 
 def _unexplained_times(graph: DependencyGraph, unknown: AccountedTime, spans: WalkSpans) -> UnexplainedTimes:
-    """Describe unexplained parts in full: what a window cuts off still tells why."""
+    """Describe unexplained parts in full: parts outside the window are evidence, too."""
     of = spans.take(unknown.span)
     inside = unknown.part == TimePart.WORK
     launched = ROLE[of.kind] == EdgeRole.LAUNCH
@@ -266,16 +266,16 @@ def _blocks_without_source(graph: DependencyGraph) -> Bools:
 
 
 MERGE_RESOLUTION = 1000
-"""Calls that last at least the window's length divided by this are told apart: about a pixel of a wide screen."""
+"""Calls of at least the window's length divided by this are shown on their own: about a pixel of a wide screen."""
 
 CALL_KINDS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)
 
 
 @dataclass(frozen=True, eq=False)
 class SegmentRuns(SegmentTable):
-    """Pieces of which each stands for ``segments`` neighbours, of which ``first`` is the place of the first.
+    """Pieces of which each stands for ``segments`` neighbors, of which ``first`` is the place of the first.
 
-    ``event`` owns most of a run's time; ``inside`` is the innermost call around all of it that is told apart (-1: none,
+    ``event`` owns most of a run's time; ``inside`` is the innermost long enough call around it (-1: none,
     or work of the GPU). ``edge_kind`` is that of the first segment where ``is_mixed`` says that they differ.
     """
 
@@ -290,10 +290,10 @@ class SegmentRuns(SegmentTable):
 
 
 def merge_runs(graph: DependencyGraph, pieces: SegmentTable, window_ns: int) -> SegmentRuns:
-    """Merge neighbours of equal class, lane, evidence, reason and stack, in a path of a window of some length (ns).
+    """Merge neighbors of equal class, lane, evidence, reason and stack, in a path of a window of some length (ns).
 
     Two segments have an equal stack if the same call is the innermost one around them, where calls (operators, runtime
-    calls, Python frames, annotations) shorter than a thousandth of the window are not told apart from what calls them.
+    calls, Python frames, annotations) shorter than a thousandth of the window count as part of their callers.
     GPU activities have no stack: each stays apart, and so does what is unexplained.
 
         forward      |-----------------------------------|     long
@@ -342,7 +342,7 @@ def _is_never_merged(graph: DependencyGraph, pieces: SegmentTable) -> Bools:
 
 
 def _largest_owners(number: Ints, pieces: SegmentTable) -> Ids:
-    """Return for each run the event (-1: nobody) that owns most of its time, of equals the one that comes first."""
+    """Return for each run the event (-1: none) that owns most of its time, of equals the one that comes first."""
     key = pair_key(number, pieces.event)
     pairs, place = np.unique(key, return_inverse=True)
     time = summed_by(place, pieces.length, len(pairs))

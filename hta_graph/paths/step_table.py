@@ -21,8 +21,8 @@ OUTLIER_FACTOR = 1.5
 class StepRow:
     """A step: its lengths (ns), the class that most of its critical path belongs to, how much of it has a cause.
 
-    ``outlier`` says in words what an unusual step contains; ``None`` for the usual ones. ``path`` is that of its usual
-    window. Of a job ``held_up_by`` is the rank that holds up the step, if one does.
+    ``outlier`` describes what an unusual step contains; ``None`` for the usual ones. ``path`` is that of its usual
+    window. Of a job ``held_up_by`` is the rank that delays the step, if one does.
     """
 
     step: int
@@ -64,7 +64,7 @@ def notable_steps(graph: DependencyGraph, chosen: int | None, most: int) -> set[
 
 
 def neighbouring_steps(graph: DependencyGraph, chosen: int | None, most: int) -> set[int]:
-    """Return a chosen step and so many before and behind it."""
+    """Return a chosen step and its neighbors, the given number on each side."""
     numbers = [one.number for one in step_lengths(graph)]
     if chosen not in numbers:
         return set()
@@ -119,7 +119,7 @@ def _is_longer(graph: DependencyGraph, one: StepLength, median: StepLength) -> b
 
 
 def _is_first(graph: DependencyGraph, one: StepLength) -> bool:
-    """Tell whether no end of earlier work is recorded before a step: its iteration is a latency, compared with such."""
+    """Return whether no earlier work ends before a step: its iteration is then compared with latencies."""
     return one.iteration_ns == one.latency_ns and steps_by_number(graph)[one.number][0] == 0
 
 

@@ -182,7 +182,7 @@ class TimeAccounting:
 
     @staticmethod
     def _part_by_edge(spans: WalkSpans) -> Codes:
-        """Tell what each span is, as far as its edge tells; time of threads is taken for work."""
+        """Return what each span is, as far as its edge shows; time on threads counts as work."""
         role = ROLE[spans.kind]
         part = np.full(len(role), TimePart.LAG, np.int8)
         part[np.isin(role, (EdgeRole.THREAD, EdgeRole.AWAKENING))] = TimePart.WORK

@@ -1,4 +1,4 @@
-"""Why a stretch of a path is unexplained, as far as the trace gives evidence, and what the host stood in meanwhile.
+"""Why a part of a path is unexplained, as far as the trace gives evidence, and what the host stood in meanwhile.
 
 source              |<------------ hole ------------>|  target
 stream 7   ...work] .................................. [work     no known predecessor ended later
@@ -72,7 +72,7 @@ def _positions_in_launches(graph: DependencyGraph) -> tuple[Ids, Ints, Ints]:
 
 
 CHANCE = 20
-"""A coincidence is believed where at most one in so many holes would show it by chance."""
+"""A coincidence is believed where at most one hole in this many would show it by chance."""
 
 MIN_REPLAYS = 3
 
@@ -265,4 +265,4 @@ EVIDENCE: tuple[tuple[Callable[[DependencyGraph, UnexplainedTimes], Bools], Reas
     (_recurs_in_graph_replays, Reason.MISSING_GRAPH_NODE),
     (_starts_before_launch, Reason.CLOCK_FAULT),
 )
-"""What tells why GPU work came late."""
+"""Evidence of why GPU work came late."""

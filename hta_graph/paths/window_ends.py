@@ -18,7 +18,7 @@ from hta_graph.trace.table import Step
 
 @memoized
 def working_threads(graph: DependencyGraph) -> Bools:
-    """Mark the lanes that are threads which run operators, launch, or synchronise; a watchdog's polls are no work."""
+    """Mark the lanes that are threads which run operators, launch, or synchronize; a watchdog's polls are no work."""
     events = graph.event_table
     works = (events.kind == EventKind.CPU_OP) | graph.event_flags.blocking_call
     works[graph.edges_of(EdgeKind.LAUNCH).source] = True
@@ -45,7 +45,7 @@ class Sink:
 
     What lies between the point and the window's end belongs to ``lane`` (its open row, else a gap) or, without a lane,
     is unexplained. ``ends`` are all points that the window waits for, of which this is the last, and ``tails`` how long
-    (ns) it goes on after each: where anything changes another one may be the last.
+    (ns) it continues after each: where anything changes another one may be the last.
     """
 
     point: int
@@ -155,7 +155,7 @@ def _launches_by_time(graph: DependencyGraph) -> EventEdges:
 
 
 def launched_from(graph: DependencyGraph, lane: int, span: tuple[int, int]) -> Ids:
-    """Return what a thread, and those it handed work to meanwhile, launched in a stretch of time."""
+    """Return what a thread, and those it handed work to meanwhile, launched in a time range."""
     lane_of, handed = graph.event_table.lane, graph.edges_of(EdgeKind.THREAD_HANDOFF)
     here = (lane_of[handed.source] == lane) & (handed.source_ns >= span[0]) & (handed.source_ns < span[1])
     return launched_in(graph, *span, np.append(lane_of[handed.target[here]], lane))
@@ -188,7 +188,7 @@ def _with_single_end(graph: DependencyGraph, sink: Sink) -> Sink:
 
 
 def program_end(graph: DependencyGraph) -> Sink:
-    """End the whole trace with the last activity or point of a thread that launches, synchronises or runs operators.
+    """End the whole trace with the last activity or point of a thread that launches, synchronizes or runs operators.
 
     A watchdog's late poll is not the program's end.
     """

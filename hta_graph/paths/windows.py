@@ -1,4 +1,4 @@
-"""Windows: which time is asked about, at which point its path ends, and which step stands for a run.
+"""Windows: which time range is analyzed, at which point its path ends, and which step represents a run.
 
 Of a job a window is made of those of its ranks:
 
@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from hta_graph.errors import QueryError, UsageError
-from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
+from hta_graph.errors import QueryError, Remedy, UsageError
+from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph, require_graph
 from hta_graph.graph.job_graph import JobGraph, Members
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.rank_summary import JobLimits, RankSummary, StepColumns, WindowRecord
@@ -41,23 +41,34 @@ from hta_graph.paths.window_ends import (
 )
 from hta_graph.safe_regex import names_matching
 from hta_graph.text.formatting import milliseconds
+from hta_graph.text.shorten import closest_names, shorten_middle, suggest_number
 from hta_graph.trace.table import Step
 
 WHOLE_TRACE = "whole trace"
+WITHOUT_STEPS = Remedy(
+    "name an annotation, a time range or the whole trace: annotation(NAME), between(START_NS, END_NS), whole()",
+    "name an annotation, a time range or the whole trace: --annotation NAME, --window START_NS:END_NS, --whole",
+)
+WITHOUT_ANNOTATIONS = Remedy(
+    "name a step, a time range or the whole trace: step(N), between(START_NS, END_NS), whole()",
+    "name a step, a time range or the whole trace: --step N, --window START_NS:END_NS, --whole",
+)
 LATEST_NS = 2**63 - 1
+LONGEST_SHOWN = 60
+"""Characters of a name in an error."""
 
 WindowForm = Literal["usual", "cpu", "gpu"]
-"""To the end of the last work, to the end on the CPU, or from the end of earlier work to that of this one's."""
+"""To the end of the last work, to the end on the CPU, or from the end of the previous work to the end of its own."""
 
 
 @dataclass(frozen=True, repr=False)
 class Window:
-    """A stretch of time [start_ns, end_ns], what it is called, the lengths of its CPU and GPU forms, and its sink.
+    """A time range [start_ns, end_ns], its label, the lengths of its CPU and GPU forms, and its sink.
 
     ``cpu_start_ns`` is where the CPU form starts, if not with the window; ``is_named`` is false for explicit times
     and the whole trace. ``rows_after`` counts the events that begin once the whole trace's work has ended, and
     ``after_ns`` is how long they go on. ``step`` is the number of a profiler step. Of a job ``missing`` are the ranks
-    that have no such window. ``is_default`` tells that nobody named a window.
+    that have no such window. ``is_default``: no window was named.
     """
 
     start_ns: int
@@ -86,13 +97,13 @@ class Window:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole trace was asked about."""
+        """Whether it is the whole trace."""
         return self.label == WHOLE_TRACE and not self.is_named
 
 
 @dataclass(frozen=True, repr=False)
 class WindowQuery:
-    """A question about time: give it a graph and it answers with a resolved window, or raises ``QueryError``.
+    """A window that is not resolved yet: called with a graph, it returns the :class:`Window`.
 
     >>> step(5, gpu_window=True), between(0, 2_000_000)
     (<window step(5, gpu_window=True)>, <window between(0, 2000000)>)
@@ -101,18 +112,20 @@ class WindowQuery:
     asked: str
     resolve: Callable[[DependencyGraph], Window]
     of_job: Callable[[JobGraph, Callable[[DependencyGraph], Window]], Window] | None = None
-    """What the windows of a job's ranks make together; without it the job is asked as one rank is."""
+    """How the windows of a job's ranks combine; without it a job is treated as one rank is."""
     by_rows: bool = True
     """Whether the answer is in a graph's rows, all of them; else it is known, or made of other windows."""
     check: Callable[[DependencyGraph], object] = lambda _: None
     """Refuses what few rows are enough to refuse: a step that is not there."""
 
     def __call__(self, graph: DependencyGraph) -> Window:
-        """Answer for a graph, that of a rank or of a job.
+        """Resolve the window in the graph of a rank or a job.
 
         Raises:
             QueryError: the graph's trace has no such window.
+            TypeError: it is not a graph.
         """
+        require_graph(graph)
         if self.of_job is not None and isinstance(graph, JobGraph):
             return self.of_job(graph, self._of_rank)
         return self._of_rank(graph)
@@ -124,7 +137,7 @@ class WindowQuery:
         if self.asked not in known:
             self.check(graph)
             raise QueryError(
-                f"{graph.path}: {self.asked} takes all rows of all ranks; ask for a step or the whole trace"
+                f"{graph.path}: {self.asked} needs all events of all ranks; choose a step or the whole trace"
             )
         answer = known[self.asked]
         if isinstance(answer, QueryError):
@@ -162,19 +175,24 @@ def _restored(record: WindowRecord) -> Window | QueryError:
 
 
 def query_text(question: str, *arguments: object, **options: object) -> str:
-    """Print a question as it was asked, without options that are not set."""
+    """Print a call without options that are not set."""
     listed = [*map(repr, arguments), *(f"{name}={value!r}" for name, value in options.items() if value)]
     return f"{question}({', '.join(listed)})"
 
 
 def step(number: int, *, cpu_window: bool = False, gpu_window: bool = False) -> WindowQuery:
-    """Ask about ``ProfilerStep#number``: from its start to the later of its end and its last GPU activity.
+    """Analyze ``ProfilerStep#number``, from its start to the later of its end and the end of its last GPU activity.
 
     Args:
         number: the N of ``ProfilerStep#N``.
         cpu_window: stop at the annotation's end.
         gpu_window: run from the previous step's sink to this one's; these windows tile the run.
+
+    Raises:
+        UsageError: the number is not a whole number, or both windows are requested.
     """
+    if not isinstance(number, int | np.integer):
+        raise UsageError(f"{number!r} is not a step; give the N of ProfilerStep#N as a whole number")
     check_window_form(cpu_window=cpu_window, gpu_window=gpu_window)
 
     def resolve(graph: DependencyGraph) -> Window:
@@ -188,15 +206,20 @@ def step(number: int, *, cpu_window: bool = False, gpu_window: bool = False) -> 
 def annotation(
     name: str, *, regex: bool = False, first: int = 0, last: int | None = None, cpu_window: bool = False
 ) -> WindowQuery:
-    """Ask about instances of a CPU annotation, counted from 0 in order of time.
+    """Analyze instances of a CPU annotation, counted from 0 in order of time.
 
     Args:
-        name: the exact name, or an expression that must match all of it.
+        name: the exact name, or a regular expression that must match all of it.
         regex: take ``name`` as a regular expression.
         first: the first instance.
         last: the last instance, included; the first one if not given.
         cpu_window: stop at the annotation's end.
+
+    Raises:
+        UsageError: the name is not a text.
     """
+    if not isinstance(name, str):
+        raise UsageError(f"{name!r} is not an annotation; give its name as a text, or step({name!r}) for a step")
 
     def resolve(graph: DependencyGraph) -> Window:
         instances = _annotation_instances(graph, name, regex=regex)
@@ -204,7 +227,7 @@ def annotation(
         if not 0 <= first <= until < len(instances):
             asked = str(first) if until == first else f"{first}:{until}"
             raise QueryError(
-                f"{graph.path}: there is no instance {asked} of {name!r}; they are 0 to {len(instances) - 1}"
+                f"{graph.path}: there is no instance {asked} of {name!r}; choose from 0 to {len(instances) - 1}"
             )
         events = graph.event_table
         span = (int(events.start[instances[first]]), int(events.end[instances[first : until + 1]].max()))
@@ -218,22 +241,26 @@ def annotation(
 
 
 def between(start_ns: int, end_ns: int) -> WindowQuery:
-    """Ask about explicit times (absolute ns).
+    """Analyze a time range (absolute ns).
 
     Raises:
-        UsageError: the end is not after the start, or one of them is beyond any clock.
+        UsageError: the times are not whole numbers, are out of range, or the end is not after the start.
     """
+    if not all(isinstance(time, int | np.integer) for time in (start_ns, end_ns)):
+        raise UsageError(f"the window {start_ns!r}:{end_ns!r} is not in whole nanoseconds; give integers")
     if not -LATEST_NS <= start_ns <= LATEST_NS >= end_ns >= -LATEST_NS:
-        raise UsageError(f"the window {start_ns}:{end_ns} is beyond what a clock says: {LATEST_NS} ns")
+        raise UsageError(f"the window {start_ns}:{end_ns} is out of range; give nanoseconds of at most {LATEST_NS}")
     if end_ns <= start_ns:
-        raise UsageError(f"the window {start_ns}:{end_ns} ends before it starts")
+        raise UsageError(f"the window {start_ns}:{end_ns} ends before it starts; give START_NS:END_NS")
 
     def resolve(graph: DependencyGraph) -> Window:
         length = end_ns - start_ns
         events = graph.event_table
         first, last = int(events.start.min(initial=end_ns)), int(events.end.max(initial=start_ns))
         if not len(events) or start_ns >= last or end_ns <= first:
-            raise QueryError(f"{graph.path}: holds nothing in {start_ns}:{end_ns}; it spans {_recorded_span(graph)}")
+            raise QueryError(
+                f"{graph.path}: there are no events in {start_ns}:{end_ns}; the trace spans {_recorded_span(graph)}"
+            )
         sink = sink_at(graph, end_ns)
         return Window(start_ns, end_ns, f"{start_ns}:{end_ns}", length, length, sink, is_named=False)
 
@@ -241,26 +268,24 @@ def between(start_ns: int, end_ns: int) -> WindowQuery:
 
 
 def resolved_window(window: Window) -> WindowQuery:
-    """Ask about a window that is known already."""
+    """Return a query for a known window."""
     return WindowQuery(query_text("same_window", window.label), lambda _: window, by_rows=False)
 
 
 def whole(*, all_rows: bool = False) -> WindowQuery:
-    """Ask about the whole trace: from the first row that has points to the end of the work.
+    """Analyze the whole trace, from the first operator, call or GPU activity to the end of the work.
 
-    The work ends with the last GPU activity or the last row of a thread that launches, synchronises or runs operators:
-    a watchdog's late polls are not the program's end. What begins later is counted.
+    The work ends with the last GPU activity or the last event of a thread that launches, synchronizes or runs
+    operators: late polls of a watchdog thread are not the program's end. Events that begin later are counted.
 
     Args:
-        all_rows: take every row that was recorded, as questions do that are not about a path.
+        all_rows: include every recorded event, as analyses do that are not about a path.
     """
 
     def resolve(graph: DependencyGraph) -> Window:
         events = graph.event_table
         if not len(events):
-            raise QueryError(
-                f"{graph.path}: holds no events, nothing was captured; record the trace again around the work"
-            )
+            raise QueryError(f"{graph.path}: the trace has no events; record it again while the work runs")
         # main       |--op--|--launch--|
         # stream                  |---kernel---|
         # watchdog      |poll|                     |poll|
@@ -281,22 +306,21 @@ def whole(*, all_rows: bool = False) -> WindowQuery:
 
 
 def check_window_form(*, cpu_window: bool, gpu_window: bool) -> None:
-    """Refuse to stop at the annotation's end and to run from sink to sink at once.
+    """Refuse the CPU window and the GPU window together.
 
     Raises:
-        UsageError: both are asked for.
+        UsageError: both are requested.
     """
     if cpu_window and gpu_window:
-        raise UsageError("choose one of the CPU window and the GPU window")
+        raise UsageError("the CPU window and the GPU window exclude each other; choose one")
 
 
 def _find_step(graph: DependencyGraph, number: int) -> tuple[int, Step]:
     steps = steps_by_number(graph)
-    if number not in steps:
-        known = _list_names(list(map(str, steps)))
-        raise QueryError(
-            f"{graph.path}: there is no step {number}; " + (f"there are: {known}" if steps else "it has no steps")
-        )
+    if steps and number not in steps:
+        raise QueryError(f"{graph.path}: there is no step {number}; {suggest_number(number, steps)}")
+    if not steps:
+        raise QueryError(f"{graph.path}: there is no step {number}, as the trace has no steps", WITHOUT_STEPS)
     return steps[number]
 
 
@@ -312,7 +336,8 @@ def _step_window(
         return replace(resolved, gpu_ns=max(before, sink.time_ns) - before)
     if before >= resolved.sink.time_ns:
         raise QueryError(
-            f"{graph.path}: the GPU window of {resolved.label} is empty: an earlier step's work ends after it"
+            f"{graph.path}: the GPU window of {resolved.label} is empty, because an earlier step's work ends later",
+            "choose another step",
         )
     return replace(
         resolved, start_ns=before, gpu_ns=resolved.end_ns - before, label=f"{resolved.label} (GPU window)",
@@ -345,14 +370,28 @@ def _annotation_instances(graph: DependencyGraph, name: str, *, regex: bool) -> 
         if len(found):
             return found
     known = Counter(graph.names[code] for code in codes[kinds == EventKind.ANNOTATION].tolist())
+    said = f"{graph.path}: there is no annotation {name!r}"
+    if not known:
+        raise QueryError(f"{said}, as the trace has no annotations", WITHOUT_ANNOTATIONS)
     listed = _list_names([f"{text!r} ×{count}" if count > 1 else repr(text) for text, count in known.most_common()])
-    raise QueryError(
-        f"{graph.path}: there is no annotation {name!r}; " + (f"there are: {listed}" if known else "it has none")
-    )
+    close = [] if regex else _annotations_like(name, known)
+    meant = f"did you mean {shorten_middle(close[0], LONGEST_SHOWN)!r}? There" if close else "there"
+    raise QueryError(f"{said}; {meant} are: {listed}")
+
+
+def _annotations_like(name: str, known: Iterable[str]) -> list[str]:
+    """Return the annotations that someone who gave another name may have meant: those that contain it, else similar.
+
+    >>> _annotations_like("step", ["Optimizer.step#SGD.step", "forward"]), _annotations_like("foward", ["forward"])
+    (['Optimizer.step#SGD.step'], ['forward'])
+    """
+    every = list(known)
+    longer = [text for text in every if name and name.lower() in text.lower()]
+    return longer[:1] or closest_names(name, every, 1)
 
 
 def _list_names(names: list[str], limit: int = 12) -> str:
-    shown = ", ".join(name if len(name) <= 60 else name[:59] + "…" for name in names[:limit])
+    shown = ", ".join(shorten_middle(name, LONGEST_SHOWN) for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 
@@ -391,12 +430,14 @@ def job_iteration(job: JobGraph, resolve: Resolve, *, number: int, cpu_window: b
         return window
     before = max((end for earlier, end in job_step_ends(job).items() if earlier < number), default=window.start_ns)
     if before >= window.end_ns:
-        raise QueryError(f"{job.path}: step {number} is empty: the work of an earlier step ends after it")
+        raise QueryError(
+            f"{job.path}: step {number} is empty, because an earlier step's work ends later; choose another step"
+        )
     return replace(window, start_ns=before, gpu_ns=window.end_ns - before, form="gpu")
 
 
 def _windows_of_ranks(job: JobGraph, resolve: Resolve) -> list[tuple[RankGraph, Window]]:
-    """Ask each rank; one that has no such window contributes nothing."""
+    """Resolve the window on each rank; ranks without it contribute nothing."""
     found, errors = [], []
     for part in job.rank_graphs:
         try:
@@ -426,7 +467,7 @@ def _latest_sink(job: JobGraph, found: Sequence[tuple[RankGraph, Window]]) -> Si
 
 
 def _at_awaited_communication(job: JobGraph, sink: Sink) -> Sink:
-    """Let a window that ends while a thread stands still end with the communication that this thread had waited for.
+    """Let a window that ends while a thread is blocked end with the communication that this thread waited for.
 
     thread    [c10d::recv_]                      window's end |  [next step
     message      [== gloo:recv ==================]───────────────▶ collective_wait
@@ -462,7 +503,7 @@ def _sink_in_job(part: RankGraph, sink: Sink) -> Sink:
 
 
 def _with_host_communication(job: JobGraph, part: RankGraph, sink: Sink, span: tuple[int, int]) -> Sink:
-    """Let the sink of a stretch be the end of what was called in it on the CPU, where that ends later."""
+    """Let the sink of a time range be the end of what was called in it on the CPU, where that ends later."""
     own, start = _host_members_of(job, part), job.event_table.start
     inside = (start[own.call] >= span[0]) & (start[own.call] < span[1])
     return later_sink(sink, sink_on_gpu(job, own.row[inside]))
@@ -495,7 +536,7 @@ def _ends_on_rank(job: JobGraph, part: RankGraph) -> Ints:
 
 @memoized
 def _collective_wait_edges(job: JobGraph) -> Ints:
-    """Return the edges by which threads go on when their communication ends, by what goes on."""
+    """Return the edges by which threads continue when their communication ends, by target."""
     rows = np.flatnonzero(job.edge_table.kind == EdgeKind.COLLECTIVE_WAIT)
     return rows[np.argsort(job.edge_table.target[rows], kind="stable")]
 
@@ -516,7 +557,7 @@ def _host_members(job: JobGraph) -> tuple[Members, Ints]:
 
 @dataclass(frozen=True)
 class StepLength:
-    """How long a step takes (ns), and whether it may stand for the run.
+    """How long a step takes (ns), and whether it can represent the run.
 
     The iterations tile the run: from the end of the earlier steps' work to that of this one's, or, where no step
     launches GPU work, the step on the CPU. The latency is from the step's start to the end of its last work.
@@ -584,14 +625,14 @@ def _job_step_lengths(job: JobGraph) -> tuple[StepLength, ...]:
 
 
 def median_step(*, cpu_window: bool = False, gpu_window: bool = False) -> WindowQuery:
-    """Ask about the step of median iteration, of two the shorter, of equals the earliest; without steps the whole.
+    """Analyze the step of median iteration time (the lower median, the earliest of equals), else the whole trace.
 
     Args:
         cpu_window: stop at the annotation's end; needs steps.
         gpu_window: run from the previous step's sink to this one's; needs steps.
 
     Raises:
-        UsageError: both windows are asked for.
+        UsageError: both windows are requested.
     """
     return _step_query(None, "median_step", cpu_window=cpu_window, gpu_window=gpu_window)
 
@@ -599,9 +640,9 @@ def median_step(*, cpu_window: bool = False, gpu_window: bool = False) -> Window
 def median_step_of_job(
     graphs: Sequence[DependencyGraph], *, cpu_window: bool = False, gpu_window: bool = False
 ) -> WindowQuery:
-    """Ask every rank about one step: of those that most ranks have, the median by their median iteration over ranks.
+    """Analyze one step on every rank: of those that most ranks have, the one of median iteration time over ranks.
 
-    A rank that lacks this step is asked about its own median step. Arguments and errors are those of
+    A rank that lacks this step uses its own median step. Arguments and errors are those of
     :func:`median_step`.
     """
     return _step_query(_median_step_number(graphs), "median_step_of_job", cpu_window=cpu_window, gpu_window=gpu_window)
@@ -628,7 +669,7 @@ def _step_query(chosen_number: int | None, question: str, *, cpu_window: bool, g
             number = _median_step_number([part.graph for part in graph.rank_graphs])
         lengths = step_lengths(graph)
         if not lengths and (cpu_window or gpu_window):
-            raise QueryError(f"{graph.path}: it has no steps; ask for the whole trace, an annotation or times")
+            raise QueryError(f"{graph.path}: the trace has no steps", WITHOUT_STEPS)
         if not lengths:
             return replace(whole()(graph), is_default=True)
         chosen = number

@@ -17,7 +17,7 @@ from hta_graph.model import Bools, Ids, Ints
 from hta_graph.roofline.cost_models.triton import fused_operators
 from hta_graph.roofline.demand import Demand
 from hta_graph.roofline.operator_call import OperatorCall, Tensor
-from hta_graph.roofline.recorded_calls import RecordedCall, RecordedCalls, recorded_calls
+from hta_graph.roofline.recorded_calls import NOT_RECORDED, RecordedCall, RecordedCalls, recorded_calls
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class OperatorActivities:
 
     ``operator`` is the canonical row of the operator (-1: none, or it says nothing of this activity), ``number`` which
     of ``calls`` it is, ``operator_ns`` how long all activities of the operator take together: an activity does that
-    share of the operator's work. ``host_copy`` marks copies from and to the host. ``unread`` tells why the file could
+    share of the operator's work. ``host_copy`` marks copies from and to the host. ``unread`` is why the file could
     not be read again.
     """
 
@@ -68,7 +68,7 @@ def operator_activities(graph: DependencyGraph) -> OperatorActivities:
 
 
 def _calls_of(graph: DependencyGraph, every: Activities, operator: Ids) -> RecordedCalls:
-    """Read what each operator (ascending) was given, beside the name of the activity that took most of its time."""
+    """Read what each operator (ascending) was given, with the name of the activity that took most of its time."""
     known = np.flatnonzero(operator >= 0)
     rows, place = np.unique(operator[known], return_inverse=True)
     order = np.lexsort((known, every.end[known] - every.start[known], place))
@@ -88,7 +88,7 @@ def _host_copies(graph: DependencyGraph, every: Activities) -> Bools:
 
 
 def _operators_with_inputs(graph: DependencyGraph, every: Activities, host_copy: Bools) -> Ids:
-    """Return the operator whose inputs tell an activity's work; -1 where none does.
+    """Return the operator whose inputs determine an activity's work; -1 where none does.
 
     The operator around the launch of a captured graph was given the inputs of the whole graph, not of one kernel.
     """
@@ -99,9 +99,9 @@ def _operators_with_inputs(graph: DependencyGraph, every: Activities, host_copy:
 
 
 HOST_COPY = "a copy from or to outside"
-"""Of the limits of a link nothing is told: they depend on the machine."""
+"""The limits of a link depend on the machine, so none is given."""
 MAX_TENSORS_SHOWN = 6
-"""So many tensors of a list are written out."""
+"""How many tensors of a list are written out."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def _grouped(graph: DependencyGraph) -> tuple[Ids, list[ActivityGroup]]:
 
 
 def _group_of(one: RecordedCall) -> ActivityGroup:
-    unknown = one.unknown if one.unknown != "not told" else f"not recorded: {one.missing}"
+    unknown = one.unknown if one.unknown != NOT_RECORDED else f"{NOT_RECORDED}: {one.missing}"
     return ActivityGroup(one.call.name, inputs_text(one.call), unknown, one.demand, one.call)
 
 

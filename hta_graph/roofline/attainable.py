@@ -112,7 +112,7 @@ class AttainableWork:
         return values
 
     def sum_of(self, per_call: Floats) -> Floats:
-        """Add up something of calls per group; NaN where it is not known of one of the group."""
+        """Add up something of calls per group; NaN where it is unknown for one of the group."""
         values = self.of_activities(per_call, self.groups.work)
         return np.bincount(self.groups.number, weights=values, minlength=len(self.groups)).astype(np.float64)
 

@@ -27,7 +27,7 @@ class Demand:
 
     ``flops`` counts an addition and a multiplication as two, a comparison or a function such as ``exp`` as one.
     ``bytes`` are read and written at least: each input once, each output once, as if all between stayed on the chip;
-    ``None`` where that is not known. ``dtype`` is what is computed in, as :class:`Tensor` names it. ``is_least`` tells
+    ``None`` where that is not known. ``dtype`` is what is computed in, as :class:`Tensor` names it. ``is_least`` says
     that the arithmetic may be more, since something was not recorded. ``sizes`` are the words' M, N and K.
     """
 
@@ -41,7 +41,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class CostModel:
-    """A row of the table: operators that do the same work, its formulas in words, and the function that counts it.
+    """A row of the table: operators that do the same work, its formulas as text, and the function that counts it.
 
     The function raises ``NotRecordedError`` where the recording does not say what it needs.
     """
@@ -73,7 +73,7 @@ def memory_bound_demand(
 
 
 def partial_bytes(tensor: Tensor, elements: int) -> int:
-    """Return the memory of so many elements of a tensor, which has no more than it stores.
+    """Return the memory of ``count`` elements of a tensor, which has no more than it stores.
 
     Raises:
         NotRecordedError: its type is not known.
@@ -99,7 +99,7 @@ def dimension(call: OperatorCall, at: int, shape: Sequence[int]) -> int:
 
 
 def output_mask(call: OperatorCall, at: int, count: int) -> tuple[bool, ...]:
-    """Return what of so many things was asked for, such as the gradients of a backward operator.
+    """Return which of a number of results were requested, such as the gradients of a backward operator.
 
     Raises:
         NotRecordedError: it was not recorded.
@@ -107,5 +107,5 @@ def output_mask(call: OperatorCall, at: int, count: int) -> tuple[bool, ...]:
     found = MASK.fullmatch(call.text(at))
     mask = tuple(part.strip() == "True" for part in found[1].split(",")) if found else ()
     if len(mask) != count:
-        raise NotRecordedError("which results were asked for")
+        raise NotRecordedError("which results were requested")
     return mask

@@ -1,9 +1,9 @@
 """Devices and their peaks: the table ``devices.json`` by recorded name, or peaks that the user gives.
 
-Whether a product of 32-bit floats was computed with fewer bits, only the kernel's name tells: ``torch.backends``
+Whether a product of 32-bit floats was computed with fewer bits, only the kernel's name shows: ``torch.backends``
 decides it and the profiler does not record that. cuBLAS, cuDNN and CUTLASS write ``tf32``, or for a matrix instruction
 of 16 × 8 × 8 on 32-bit floats, which there is for TF32 alone, ``tensorop_s1688`` without another type; AMD's Tensile
-writes ``xf32`` or, for its math operation X, ``_MX_``. Plain kernels are called after the BLAS routine, ``sgemm``,
+writes ``xf32`` or ``_MX_`` (its math operation X). Plain kernels are called after the BLAS routine, ``sgemm``,
 ``scudnn``, after the instruction, ``ffma``, or after the units, ``simt``; in xmma's names each ``f32f32`` is a type of
 what is multiplied and of what is added to.
 """
@@ -34,7 +34,7 @@ NAME_PREFIX = 400
 
 
 def is_tf32(kernel: str) -> bool | None:
-    """Tell whether a kernel rounds 32-bit floats to TF32 (on AMD: XF32) before it multiplies; ``None``: not told.
+    """Return whether a kernel rounds 32-bit floats to TF32 (on AMD: XF32) before it multiplies; ``None``: unknown.
 
     >>> is_tf32("sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x16"), is_tf32("ampere_sgemm_128x64_tn")
     (True, False)
@@ -47,7 +47,7 @@ def is_tf32(kernel: str) -> bool | None:
 
 
 TYPES = ("double", "float", "tf32", "half", "bfloat16", "float8", "float6", "float4", "int8")
-"""What peaks are told for; ``tf32`` is also AMD's XF32, and a type of 8, 6 or 4 bits stands for all of its formats."""
+"""The types that have peaks; ``tf32`` is also AMD's XF32, and a type of 8, 6 or 4 bits covers all of its formats."""
 BYTE_TYPES = {"signed char": "int8", "unsigned char": "int8", "char": "int8", "byte": "int8"}
 DOUBLE_TYPES = ("double", "complex<double>", "complexdouble")
 MAKERS = ("nvidia", "tesla", "amd", "radeon", "instinct")
@@ -82,8 +82,8 @@ class Device:
     def peak_flops(self, unit: Unit, dtype: str, kernel: str = "") -> float | None:
         """Return the FLOP/s of a unit in a type as recorded (``bfloat16``, ``float8_e4m3fn``); ``None``: not known.
 
-        A product of floats has the peak of TF32 if the kernel's name says so, else the plain one: where the name does
-        not tell (:func:`is_tf32`), a share of that may exceed 1.
+        A product of floats has the peak of TF32 if the kernel's name shows it, else the plain one: where the name does
+        not show it (:func:`is_tf32`), a share of that may exceed 1.
         """
         if unit is Unit.VECTOR:
             # Types of 16 bits and whole numbers reach their own rates only in pairs, which few kernels work in.
@@ -180,7 +180,7 @@ def _device_from_file(path: Location) -> Device:
     except TraceError as error:
         raise UsageError(str(error).removesuffix(TRACE_REMEDY), REMEDY) from None
     except ValueError:  # a zero byte
-        raise UsageError(f"{path}: is no file's name", REMEDY) from None
+        raise UsageError(f"{path}: is not a file name", REMEDY) from None
     if content.broken:
         _refuse(path, content.broken)
     if len(content.data) > MAX_FILE_BYTES:
@@ -247,7 +247,7 @@ def _refuse(path: Location, cause: str, remedy: str = "") -> NoReturn:
 
 
 def gpu_name(graph: DependencyGraph, gpus: Collection[int]) -> str:
-    """Return the name of the GPUs that work; empty where the header does not tell, or several differ."""
+    """Return the name of the GPUs that work; empty where the header does not name them, or several differ."""
     names = graph.trace.gpu_names
     used = {names[gpu] for gpu in gpus if gpu < len(names)} or set(names)
     return used.pop() if len(used) == 1 else ""

@@ -94,7 +94,7 @@ class OperatorCall:
 
     ``inputs`` has by position a tensor, the tensors of a list, or ``None`` for what is no tensor; ``values`` the texts
     of what is none, as recorded: ``"1"``, ``"[1, 1]"``, ``"True"``; empty where not recorded. ``kernel`` is the name of
-    the kernel that most of its time on the GPU is spent in: it may tell types that the inputs do not.
+    the kernel that most of its time on the GPU is spent in: it may show types that the inputs do not.
     """
 
     name: str
@@ -206,7 +206,7 @@ def _decode_tensor(shape: Any, kind: str, strides: Any) -> Tensor | None:
 
 
 def _are_lengths(found: Any) -> bool:
-    """Tell whether something is a list of lengths."""
+    """Return whether something is a list of lengths."""
     return (
         isinstance(found, list) and len(found) <= MAX_DIMENSIONS and all(type(one) is int and one >= 0 for one in found)
     )
@@ -328,7 +328,7 @@ def element_type_in(kernel: str) -> str:
 
 
 def type_of_code(code: str) -> str:
-    """Return the type that a number stands for where PyTorch is asked for one, such as ``sum(dtype=...)``.
+    """Return the type that a number stands for where a call gives one, such as ``sum(dtype=...)``.
 
     >>> type_of_code("15")
     'bfloat16'
@@ -337,7 +337,7 @@ def type_of_code(code: str) -> str:
         NotRecordedError: it is no such number.
     """
     if code not in TYPE_OF_CODE:
-        raise NotRecordedError(f"the type {code or 'that was asked for'}")
+        raise NotRecordedError(f"the type {code or 'that was requested'}")
     return TYPE_OF_CODE[code]
 
 
@@ -368,7 +368,7 @@ def promoted_type(tensors: Sequence[Tensor], numbers: Sequence[str] = ()) -> str
     'long int'
 
     Raises:
-        NotRecordedError: the tensors' types do not tell it, or a number does and was not recorded.
+        NotRecordedError: the tensors' types do not give it, or a number does and was not recorded.
     """
     kind = result_type(tensors)
     if any(tensor.shape for tensor in tensors) and all(_has_lower_category(one, kind) for one in tensors if one.shape):
@@ -379,7 +379,7 @@ def promoted_type(tensors: Sequence[Tensor], numbers: Sequence[str] = ()) -> str
 
 
 def _has_lower_category(tensor: Tensor, kind: str) -> bool:
-    """Tell whether a tensor cannot hold what a type can."""
+    """Return whether a tensor cannot hold what a type can."""
     return CATEGORY.get(tensor.dtype, REAL) < CATEGORY.get(kind, REAL)
 
 

@@ -16,12 +16,15 @@ from hta_graph.roofline.demand import Demand
 from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall, operator_call
 from hta_graph.trace.event_args import read_arg_texts
 
+NO_MODEL, NOT_RECORDED = "no model", "not recorded"
+"""Why it is unknown what a call demands."""
+
 INPUTS = ("Input Dims", "Input type", "Concrete Inputs", "Input Strides")
 
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """A call, what it demands, and why that is not known: ``no model`` or what was ``not told``; empty where it is."""
+    """A call, what it demands, and why that is unknown: :data:`NO_MODEL` or :data:`NOT_RECORDED`; empty if known."""
 
     call: OperatorCall
     demand: Demand | None
@@ -31,7 +34,7 @@ class RecordedCall:
 
 @dataclass(frozen=True)
 class RecordedCalls:
-    """Different calls, and for each operator asked about which one it is."""
+    """Different calls, and for each operator in question which one it is."""
 
     calls: Sequence[RecordedCall]
     number: Ints
@@ -62,8 +65,8 @@ def _recorded_call(name: str, kernel: str, given: Sequence[bytes]) -> RecordedCa
     try:
         demand = demand_of(call)
     except NotRecordedError as error:
-        return RecordedCall(call, None, "not told", str(error))
-    return RecordedCall(call, demand, "" if demand else "no model")
+        return RecordedCall(call, None, NOT_RECORDED, str(error))
+    return RecordedCall(call, demand, "" if demand else NO_MODEL)
 
 
 def _decode_text(text: bytes) -> Any:

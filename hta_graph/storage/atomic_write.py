@@ -21,6 +21,7 @@ from threading import Thread
 from typing import Any
 
 from hta_graph.errors import OutputError
+from hta_graph.progress import clear_stage
 from hta_graph.storage.location import Location, RemotePath, is_remote, resolve_location
 from hta_graph.storage.output_paths import check_output, is_written_directly, resolve_links
 from hta_graph.storage.remote_errors import with_retries
@@ -203,6 +204,7 @@ def _is_standard_output(place: Path) -> bool:
 
 def _write_standard_output(pieces: Iterable[bytes]) -> None:
     # A terminal would obey what a file or a pipe gets as it is.
+    clear_stage()
     shown = [sanitize_lines(b"".join(pieces).decode("utf-8", "replace")).encode()] if sys.stdout.isatty() else pieces
     try:
         sys.stdout.buffer.writelines(shown)

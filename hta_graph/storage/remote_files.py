@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from errno import EISDIR
 from functools import lru_cache
 from io import SEEK_CUR, SEEK_END, BufferedReader, RawIOBase
-from logging import NullHandler, getLogger
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -48,6 +47,8 @@ def file_system(scheme: str) -> Any:
     Raises:
         MissingExtraError: the package for them is not installed.
     """
+    from logging import NullHandler, getLogger  # late: commands on local files start without it
+
     # What a package has to say besides its errors is for programs that set up logging, not for the terminal.
     getLogger("gcsfs").addHandler(NullHandler())
     try:

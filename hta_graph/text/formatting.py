@@ -1,11 +1,11 @@
-"""How numbers, times, lists and tables of notebooks are formatted; nothing that a trace could inject."""
+"""How numbers, times, lists and tables of notebooks are formatted; all names of a trace are escaped."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
 MOST_LISTED = 16
-"""So many things a line names, such as ranks."""
+"""The most things that a line lists, such as ranks."""
 
 
 def milliseconds(ns: int) -> str:
@@ -38,7 +38,7 @@ def microseconds(ns: int) -> str:
 
 
 def join_first(said: Sequence[str], between: str = ", ") -> str:
-    """Join the first things that are to be said, and tell whether there are more.
+    """Join the first of some texts; an ellipsis stands for the others.
 
     >>> join_first(["rank 0", "rank 1"])
     'rank 0, rank 1'

@@ -13,7 +13,7 @@ FRAME = re.compile(r"(?:.*/)?([^/]+\.py\(\d+\): .*)", re.DOTALL)
 PREFIX = re.compile(r"^nccl(Dev)?Kernel_(?!Generic)(?=\w)|^autograd::engine::evaluate_function: |^nn\.Module: ")
 FUNCTION = re.compile(r"[\w:~]+[<(]")
 DISTINCTIVE = re.compile(r"[Ff]unctor|_kernel|Kernel|Ops$|gemm|Gemm|fprop|dgrad|wgrad|[a-z]Op$|Flash|Attn")
-"""In the names of functors and inner kernels, which tell one instance of a C++ template from another."""
+"""Marks of functors and inner kernels, by which instances of a C++ template differ."""
 BETWEEN_NAMES = re.compile(r"( [→⇒] |^rank \d+: )")
 """Between the names of a sequence, each of which is shortened by itself, and before that of an event of a job."""
 
@@ -21,6 +21,8 @@ MANGLED = re.compile(r"_Z(?:L|N[rVK]*)?(?=\d|St)")
 NO_NAME = re.compile(r"(?:L[a-z]n?\d{1,20}E|S[0-9A-Z]{0,4}_|T\d{0,4}_|DF\d{1,3}[b_x]?|[^\dE])*+")
 """What stands between the names of a mangled name and has digits that are no lengths: literals, references, float16."""
 LENGTH = re.compile(r"\d{1,4}")
+COMMON_BEGINNING = 8
+"""A beginning that all texts share is left out only if it is longer than this."""
 
 
 def shorten_middle(text: str, size: int) -> str:
@@ -34,7 +36,7 @@ def shorten_middle(text: str, size: int) -> str:
 
 
 def closest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """Return the names that someone who mistyped one may have meant, the closest first; upper case is as good as lower.
+    """Return the names closest to a mistyped one, the closest first, regardless of case.
 
     >>> closest_names("launch_free", ["launches_free", "fused"]), closest_names("ATEN::MM", ["aten::mm"])
     (['launches_free'], ['aten::mm'])
@@ -46,7 +48,7 @@ def closest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 
 def suggest_known(word: str, known: Collection[str]) -> str:
-    """Say which words there are for somebody who gave another one: the close one, if there is any, and all.
+    """Return the valid words for an error about an unknown one: a close one, if there is any, and all.
 
     >>> suggest_known("raed", ["read", "write"]), suggest_known("x", ["read", "write"])
     ('did you mean read? There are: read, write', 'there are: read, write')
@@ -55,8 +57,20 @@ def suggest_known(word: str, known: Collection[str]) -> str:
     return f"{f'did you mean {close[0]}? There' if close else 'there'} are: {', '.join(known)}"
 
 
+def suggest_number(number: int, known: Collection[int], most: int = 12) -> str:
+    """Say which numbers there are for somebody who gave another one: the nearest one, and the first ones.
+
+    >>> suggest_number(7, [4, 5, 6]), suggest_number(1, range(3, 9), 2)
+    ('did you mean 6? There are: 4, 5, 6', 'did you mean 3? There are: 3, 4 and 4 more')
+    """
+    ordered = sorted(known)
+    nearest = min(ordered, key=lambda other: abs(other - number))
+    rest = f" and {len(ordered) - most:,} more" if len(ordered) > most else ""
+    return f"did you mean {nearest}? There are: {', '.join(map(str, ordered[:most]))}{rest}"
+
+
 def short_name(name: str) -> str:
-    """Shorten a name: of a C++ kernel the function and what tells it from others, of a Python frame the file's name.
+    """Shorten a name: a C++ kernel to its function and distinctive part, a Python frame to its file's name.
 
     >>> short_name("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)")
     'vectorized_elementwise [CUDAFunctor_add]'
@@ -77,7 +91,7 @@ def short_name(name: str) -> str:
 
 
 def _is_function(name: str) -> bool:
-    """Tell a C++ function with its arguments from other names."""
+    """Return whether a name is a C++ function with its arguments."""
     if name.startswith("void "):
         return True
     return bool(FUNCTION.match(name)) and name.partition(" [clone")[0].endswith((">", ")"))
@@ -114,13 +128,31 @@ def short_names(names: Sequence[str], longest: int | None = None) -> list[str]:
 
 
 def shorten_distinct(texts: Sequence[str], size: int) -> list[str]:
-    """Cut texts to a number of characters; different ones stay different.
+    """Cut texts to a number of characters; different ones stay different: without a common beginning, else numbered.
 
     >>> shorten_distinct(["stream 1 of a long name", "stream 2 of a long name", "stream 3"], 12)
     ['strea…ame #1', 'strea…ame #2', 'stream 3']
+    >>> shorten_distinct(["executed_op_add.sum", "executed_op_mul.sum"], 12)
+    ['…add.sum', '…mul.sum']
     """
-    shown = _numbered_where_equal({text: text for text in texts}, size)
+    whole = {text: text for text in texts}
+    shown = _numbered_where_equal(whole, size)
+    begins = _common_beginning(whole)
+    ends = {text: f"…{text.removeprefix(begins)}" for text in whole}
+    is_numbered = any(shown[text] != shorten_middle(text, size) for text in whole)
+    if is_numbered and len(begins) > COMMON_BEGINNING and all(len(end) <= size for end in ends.values()):
+        shown = ends
     return [shown[text] for text in texts]
+
+
+def _common_beginning(texts: Collection[str]) -> str:
+    """Return what all texts begin with.
+
+    >>> _common_beginning(["executed_add", "executed_and", "executed_mul"])
+    'executed_'
+    """
+    first, last = min(texts, default=""), max(texts, default="")
+    return first[: next((at for at, char in enumerate(first) if not last.startswith(char, at)), len(first))]
 
 
 def _numbered_where_equal(texts: Mapping[str, str], size: int | None) -> dict[str, str]:

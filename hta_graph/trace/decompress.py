@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from io import SEEK_END, BufferedReader, BytesIO
 from typing import Any
 
 from hta_graph.errors import HtaGraphError, MissingExtraError, TraceError
+from hta_graph.progress import advance_stage, begin_stage
 from hta_graph.storage.location import Location, is_remote, open_to_peek
 from hta_graph.trace.memory_limit import PEAK_PER_TEXT, TextLimit
 
@@ -273,7 +274,13 @@ def _read_text(path: Location, file: BufferedReader, per_byte: float) -> FileByt
     limit = TextLimit(path, size, per_byte)
     if is_remote(path):
         limit.check(max(size, _recorded_length(file, begin, size)))  # what is too long is not even sent for
-    return _unpack(Decompression(path, file), limit)
+    is_packed = is_gzip(begin) or is_zstd(begin)
+    begin_stage(f"decompressing {path.name}" if is_packed else f"fetching {path.name}")
+
+    def advance(used: int, text: int) -> None:
+        advance_stage(used if is_packed else text, size)
+
+    return _unpack(Decompression(path, file), limit, advance)
 
 
 def _recorded_length(file: BufferedReader, begin: bytes, size: int) -> int:
@@ -289,15 +296,16 @@ def _recorded_length(file: BufferedReader, begin: bytes, size: int) -> int:
     return noted if noted < MOST_PER_BYTE * size else 0
 
 
-def _unpack(unpacking: Decompression, limit: TextLimit) -> FileBytes:
-    """Unpack a file piece by piece, no further than its text may be long."""
+def _unpack(unpacking: Decompression, limit: TextLimit, advance: Callable[[int, int], None]) -> FileBytes:
+    """Unpack a file piece by piece, up to the limit of its text; ``advance`` gets the bytes used and unpacked."""
     text = BytesIO()  # grows in place, where parts that are joined in the end would take twice the memory
     looked_at = 0
     for piece in unpacking:
         limit.check(text.tell() + len(piece))
         text.write(piece)
-        if not looked_at and (size := text.tell()) >= BEGIN_BYTES:
-            looked_at = size
+        advance(unpacking.used, text.tell())
+        if not looked_at and text.tell() >= BEGIN_BYTES:
+            looked_at = text.tell()
             if not JSON_BEGIN.match(text.getvalue()):
                 break
     return FileBytes(text.getvalue(), unpacking.broken)

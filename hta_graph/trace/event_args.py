@@ -17,6 +17,7 @@ import numpy as np
 from hta_graph.arrays import distinct, freeze
 from hta_graph.errors import TraceError
 from hta_graph.model import Bools, EventKind, Ids, Ints
+from hta_graph.progress import begin_stage, inner_stage
 from hta_graph.trace.decompress import FileBytes, read_bytes
 from hta_graph.trace.json_reader import Header, RowReader, RowShape, is_array, paused_gc
 from hta_graph.trace.profiler_names import PROFILER_RANGE
@@ -101,18 +102,24 @@ def reread_rows(
         TraceError: the file is gone or has changed.
     """
     index = trace.events.index if events is None else trace.events.index[events]
-    content, wanted = read_bytes(trace.path), distinct(index)
-    with paused_gc():
-        found, header = (
-            _decode_wanted_rows(content, shape, wanted) if len(wanted) < len(trace.events) // FEW else ({}, Header())
-        )
-        if not found:
-            reader = RowReader(trace.path, content, shape, salvage=trace.salvaged is not None)
-            found, header = _take_wanted_rows(reader, wanted), reader.facts.header
+    with inner_stage():
+        found, header = _reread(trace, shape, distinct(index))
     # Rows are named by their place in the file; a shorter file is another one.
     if found.keys() < set(index.tolist()):
         raise TraceError(trace.path, "has changed since it was read", "read it again")
     return [found[at] for at in index.tolist()], header
+
+
+def _reread(trace: Trace, shape: RowShape[Any], wanted: Ids) -> tuple[dict[int, Any], Header]:
+    content = read_bytes(trace.path)
+    begin_stage(f"reading details of {trace.path.name}")
+    with paused_gc():
+        if len(wanted) < len(trace.events) // FEW:
+            found, header = _decode_wanted_rows(content, shape, wanted)
+            if found:
+                return found, header
+        reader = RowReader(trace.path, content, shape, salvage=trace.salvaged is not None)
+        return _take_wanted_rows(reader, wanted), reader.facts.header
 
 
 def _decode_wanted_rows(content: FileBytes, shape: RowShape[Any], wanted: Ids) -> tuple[dict[int, Any], Header]:

@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from hta_graph.errors import NotATraceError, Remedy, TraceError
+from hta_graph.progress import advance_stage, begin_stage
 from hta_graph.storage.location import Location
 from hta_graph.text.sanitize import replace_surrogates
 from hta_graph.trace.decompress import FileBytes
@@ -504,8 +505,10 @@ class RowReader:
 
     def __iter__(self) -> Iterator[FilePart]:
         growth = GrowthCheck(self._path, self._text)
+        begin_stage(f"reading {self._path.name}")
         for part in self._parts:
             yield part
+            advance_stage(self._parts.taken, self._text)
             self._refuse_crumbs()
             growth.check()
         self._salvaged = self._refused_or_salvaged()

@@ -2,7 +2,7 @@
 
     hg.replay(graph, [hg.scale("kernel:gemm", 0.5), hg.remove("operator:aten::item")])
 
-A change is anything that can be called with a draft and edits it: a function of one's own is one too.
+A change is any callable that edits a draft of the window; your own functions work, too.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from hta_graph.graph.dependency_graph import EventName
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import LONGEST_NS, BoundBy, EdgeKind, Floats, Ids, Ints
 from hta_graph.paths.time_accounting import TimePart
+from hta_graph.text.shorten import suggest_known
 from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.selectors import Selector, selected_events, selected_parts
 
@@ -31,7 +32,7 @@ PointName = Literal["start", "end"]
 
 @dataclass(frozen=True)
 class Scaling:
-    """Something takes another time; see :func:`scale`."""
+    """A thing's time is multiplied; see :func:`scale`."""
 
     what: Selector
     factor: float
@@ -47,15 +48,15 @@ class Scaling:
 
 
 def scale(what: str, factor: float) -> Change:
-    """Let something take another time: its own time in the window times a factor; 0 makes it free.
+    """Multiply the time that something takes in the window by a factor: 0.5 is twice the speed, 0 takes no time.
 
     Args:
-        what: ``KIND:PATTERN``, KIND being kernel, operator, module, annotation (these three with all that they
+        what: ``KIND:PATTERN``, where KIND is kernel, operator, module, annotation (the last three with all that they
             enclose and launch), collective (its transfer), class or rank; a bare pattern means events of any kind.
         factor: finite and not negative.
 
     Raises:
-        UsageError: what is meant cannot be read, or the factor is not finite or below 0.
+        UsageError: ``what`` is not valid, or the factor is not finite or is negative.
     """
     number = _as_number_or_nan(factor)
     if not 0 <= number < math.inf:
@@ -64,7 +65,7 @@ def scale(what: str, factor: float) -> Change:
 
 
 def scale_activities(rows: Ids, factor: Floats) -> Change:
-    """Let single activities run for another time, each its own time in the window times its factor.
+    """Multiply the time of single activities in the window, each by its own factor.
 
     Args:
         rows: canonical rows, each at most once.
@@ -91,7 +92,7 @@ def _as_number_or_nan(value: Any) -> float:
 
 @dataclass(frozen=True)
 class Removal:
-    """Something is not there; see :func:`remove`."""
+    """Something is removed; see :func:`remove`."""
 
     what: Selector
 
@@ -121,10 +122,10 @@ def _calls_without_work(draft: ModifiedWindow, removed: Any) -> Any:
 
 
 def remove(what: str) -> Change:
-    """Let something not be there: neither its time nor, of GPU work, its launching call and the lags before it.
+    """Remove something: its time and, for GPU work, its launch call and the lags before it.
 
     Raises:
-        UsageError: what is meant cannot be read.
+        UsageError: ``what`` is not valid.
     """
     return Removal(Selector.of(what))
 
@@ -147,18 +148,18 @@ class _Insert:
 
 
 def insert(what: str, duration_ns: int, *, before: bool = True) -> Change:
-    """Insert work of some length (ns) on its lane before every event of a name that begins in the window, or after it.
+    """Insert work of a given duration (ns) before (or after) every matching event that starts in the window.
 
     Raises:
-        UsageError: the length is no whole number from 0 to a year, or what is meant cannot be read.
+        UsageError: the duration is not a whole number from 0 to a year, or ``what`` is not valid.
     """
     if not _is_whole_ns(duration_ns) or duration_ns < 0:
-        raise UsageError(f"what is inserted lasts {duration_ns!r}; give whole nanoseconds from 0 to a year")
+        raise UsageError(f"the duration to insert is {duration_ns!r}; give whole nanoseconds from 0 to a year")
     return _Insert(Selector.of(what), int(duration_ns), before)
 
 
 def _is_whole_ns(value: Any) -> bool:
-    """Tell whether a value, of Python or NumPy, is a time in whole nanoseconds, of no more than a year."""
+    """Return whether a value, of Python or NumPy, is a time in whole nanoseconds, of no more than a year."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(int(value)) <= LONGEST_NS
 
 
@@ -182,7 +183,7 @@ class _Reroute:
             gone &= meant[event_of(base.edges.target)]
         if self.drop and not gone.any():
             labels = ", ".join(kind.label for kind in self.drop)
-            raise QueryError(f"{base.graph.path}: {base.window.label} has no edge of kind {labels} to leave out")
+            raise QueryError(f"{base.graph.path}: {base.window.label} has no edge of kind {labels} to drop")
         draft.dropped |= gone
         if self.add:
             source, target, lag = (
@@ -203,42 +204,47 @@ class _Reroute:
             for event, point in ((source, ends[0]), (target, ends[1])):
                 if graph.timeline.position[point] < 0:
                     raise QueryError(
-                        f"{graph.path}: event {event} has no points: nothing waits for it, nor it for others"
+                        f"{graph.path}: event {event} is of a kind without edges; use an operator, a call or GPU work"
                     )
             if not draft.base.is_inside[ends[1]]:
-                raise QueryError(f"{graph.path}: event {target} is not in {draft.base.window.label}, it keeps its time")
+                raise QueryError(
+                    f"{graph.path}: event {target} is outside {draft.base.window.label} and keeps its time",
+                    "choose an event inside",
+                )
             return ends[0], ends[1], lag
 
         return points
 
     def __str__(self) -> str:
-        dropped = f"without {', '.join(kind.label for kind in self.drop)}" if self.drop else ""
-        into = f" into {self.into}" if self.into else ""
-        added = f"{len(self.add)} more edges" if self.add else ""
-        return "reroute " + ", ".join(filter(None, [dropped + into, added]))
+        dropped = f"drop {', '.join(kind.label for kind in self.drop)} edges" if self.drop else ""
+        into = f" to {self.into}" if self.into else ""
+        added = f"add {len(self.add)} edges" if self.add else ""
+        return "reroute: " + ", ".join(filter(None, [dropped + into, added]))
 
 
 def reroute(*, drop: Sequence[str] = (), into: str | None = None, add: Sequence[Link] = ()) -> Change:
-    """Let other edges decide: leave out those of some kinds, and add others.
+    """Change dependencies: drop edges of some kinds, and add others.
 
     Args:
-        drop: kinds of edges, as in output.
-        into: only those that lead to events of this name.
-        add: edges as (event, "start" | "end", event, "start" | "end", lag in ns); the second may not come earlier than
-            the first plus the lag.
+        drop: edge kinds, as in output.
+        into: drop only those that lead to events of this name.
+        add: edges as (event, "start" | "end", event, "start" | "end", lag in ns): the second point cannot come earlier
+            than the first plus the lag.
 
     Raises:
-        UsageError: a kind or a point is none, or there is nothing to do.
+        UsageError: there is no such kind or point, or neither drop nor add is given.
     """
     known = {kind.label: kind for kind in EdgeKind}
     wrong = [label for label in drop if label not in known]
     if wrong:
-        raise UsageError(f"there is no edge kind {wrong[0]!r}; there are: {', '.join(known)}")
+        raise UsageError(f"there is no edge kind {wrong[0]!r}; {suggest_known(str(wrong[0]), known)}")
     if not drop and not add:
-        raise UsageError("a reroute leaves out edges or adds some; give drop or add")
+        raise UsageError("a reroute drops or adds edges; give drop or add")
     for link in add:
         if len(link) != 5 or {link[1], link[3]} - {"start", "end"} or not _is_whole_ns(link[4]):
-            raise UsageError(f'{link!r} is no edge; give (event, "start" or "end", event, "start" or "end", lag in ns)')
+            raise UsageError(
+                f'{link!r} is not an edge; give (event, "start" or "end", event, "start" or "end", lag in ns)'
+            )
     return _Reroute(tuple(known[label] for label in drop), Selector.of(into) if into else None, tuple(add))
 
 
@@ -267,20 +273,20 @@ class _ReplaceWeights:
 
 
 def weigh(edge_rows: Any, weight_ns: Any) -> Change:
-    """Give edges weights (ns) of one's own, instead of those that were measured; factors apply to these.
+    """Replace the measured weights (ns) of edges by your own; factors of other changes apply to these.
 
     Args:
         edge_rows: rows of ``graph.edges``.
-        weight_ns: one for each, or one for all.
+        weight_ns: one per row, or one for all.
 
     Raises:
-        UsageError: they are no whole numbers, or not as many.
+        UsageError: they are not whole numbers, or their number does not match.
     """
     rows, weight = np.atleast_1d(np.asarray(edge_rows)), np.asarray(weight_ns)
     if rows.dtype.kind not in "iu" or weight.dtype.kind not in "iu":
-        raise UsageError("edges are named by their rows and weigh whole nanoseconds; give integers")
+        raise UsageError("edge rows and weights are whole numbers; give integers (weights in ns)")
     if weight.shape not in ((), (1,), rows.shape):
-        raise UsageError(f"{len(rows)} edges cannot take {weight.size} weights; give one for each, or one for all")
+        raise UsageError(f"{len(rows)} edges do not fit {weight.size} weights; give one per edge, or one for all")
     if not all(_is_whole_ns(extreme) for extreme in (weight.min(initial=0), weight.max(initial=0))):
-        raise UsageError("an edge weighs a year at most; weights are in ns")
+        raise UsageError("a weight is more than a year; give nanoseconds")
     return _ReplaceWeights(rows.astype(np.int64), np.broadcast_to(weight, rows.shape).astype(np.int64))

@@ -29,8 +29,8 @@ UNREACHED = -(2**61)
 class JoinNodes:
     """Where ways meet, in an order in which causes come first; ``node`` numbers these points and the roots.
 
-    Entry by entry one edge: from the node ``head`` over the point ``source`` to a meeting; ``first`` and ``count`` are
-    the entries of each meeting, and ``node`` its own number.
+    Entry by entry one edge: from the node ``head`` over the point ``source`` to one; ``first`` and ``count`` are
+    the entries of each rendezvous, and ``node`` its own number.
     """
 
     edge: Ids
@@ -96,7 +96,7 @@ class LongestPaths:
             known = np.where(above < 0, hangs_on[hanging], head_of_run[above])
             ready = known >= 0
             if not ready.any():
-                raise QueryError("the dependencies form a cycle: an event would have to wait for itself")
+                raise QueryError("the changed dependencies form a cycle; remove one of the added edges")
             head_of_run[hanging[ready]] = known[ready]
             self._levels.append((hanging[ready], hangs_on[hanging[ready]]))
             hanging = hanging[~ready]
@@ -117,7 +117,7 @@ class LongestPaths:
 
     @cached_property
     def nodes(self) -> Ids:
-        """The meetings, and the roots that anything hangs on."""
+        """The rendezvous, and the roots that anything depends on."""
         return np.unique(np.concatenate([self.head[self.source[self._joins]], self.target[self._joins]]))
 
     @cached_property
@@ -128,7 +128,7 @@ class LongestPaths:
         return found
 
     def _causes_first(self, meeting: Ids, head: Ids, target: Ids) -> Ints:
-        """Return for each point a place such that causes of meetings stand before them."""
+        """Return for each point a place such that causes of rendezvous stand before them."""
         place = self._place.astype(np.int64)
         back = self._meets[head] & (place[head] >= place[target])
         if not back.any():
@@ -147,7 +147,7 @@ class LongestPaths:
         try:
             sorted_nodes = rustworkx.topological_sort(shape)
         except rustworkx.DAGHasCycle:
-            raise QueryError("the dependencies form a cycle: an event would have to wait for itself") from None
+            raise QueryError("the changed dependencies form a cycle; remove one of the added edges") from None
         place[meeting[np.array(list(sorted_nodes), np.int64)]] = np.arange(len(meeting))
         return place
 
@@ -198,7 +198,7 @@ class LongestPaths:
         """Return under many weights, a column each, how far (ns) points lie behind nodes.
 
         Returns:
-            of each entry of the meetings how far the meeting lies behind the entry's node, and of each of ``points``
+            of each entry of the rendezvous how far that lies behind the entry's node, and of each of ``points``
             how far it lies behind its own.
         """
         meets, joined, behind = self.meetings, list[Ints](), list[Ints]()
@@ -260,7 +260,7 @@ class LongestPaths:
         return place
 
     def _chosen(self, weight: Ints | Floats, values: Ints | Floats) -> Ids:
-        """Return for each meeting the edge that decided, of equals the preferred one."""
+        """Return for each rendezvous the edge that decided, of equals the preferred one."""
         meets = self.meetings
         target = self.target[meets.edge]
         # Summed as when it was decided, so that rounding, where weights are no whole numbers, is the same.
@@ -273,7 +273,7 @@ class LongestPaths:
         return chosen
 
     def _pass_of_many(self, start: Ints, weight: Ints) -> Ints:
-        """Decide at one meeting after the other, for all weights (columns) at once."""
+        """Decide at one rendezvous after the other, for all weights (columns) at once."""
         meets, known = self.meetings, np.repeat(start[:, None], weight.shape[1], axis=1)
         head, rows = meets.head.tolist(), list(weight)
         values = list(known)
@@ -285,7 +285,7 @@ class LongestPaths:
         return known
 
     def _pass(self, value: Ints, weight: Ints | Floats) -> Any:
-        """Decide at one meeting after the other; plain lists, since one number at a time is quicker in them."""
+        """Decide at one rendezvous after the other; plain lists, since one number at a time is quicker in them."""
         meets, known = self.meetings, value.tolist()
         entries = iter(zip(meets.head.tolist(), weight.tolist(), strict=True))
         for node, more in zip(meets.node.tolist(), (meets.count - 1).tolist(), strict=True):

@@ -71,7 +71,7 @@ class ModifiedWindow:
         return self.leaves(self.weight, self.tails)
 
     def leaves(self, weight: Ints, tails: Ints) -> bool:
-        """Tell the same where the draft's weights and tails are at hand."""
+        """Return the same where the draft's weights and tails are at hand."""
         same_edges = not self.is_reshaped and np.array_equal(weight, self.base.edges.weight)
         return same_edges and np.array_equal(tails, self.base.window.sink.tails)
 
@@ -94,7 +94,7 @@ class ModifiedWindow:
 
     @property
     def tails(self) -> Ints:
-        """How long (ns) the window goes on after each of its ends."""
+        """How long (ns) the window continues after each of its ends."""
         changed = np.flatnonzero((self.factor != 1.0) & (self.base.parts.edge >= len(self.extra)))
         # No own weight is that of a tail.
         tails: Ints = self._with_saved(changed, _saved_ns(self.base.parts.length[changed], self.factor[changed]))[1]
@@ -102,7 +102,7 @@ class ModifiedWindow:
 
     @property
     def exact_weights(self) -> tuple[Floats, Floats]:
-        """The weights (ns) and tails without rounding, for what must be linear in a factor."""
+        """The weights (ns) and tails without rounding, where they must be linear in a factor."""
         changed = np.flatnonzero(self.factor != 1.0)
         return self._with_saved(changed, self._given_lengths[changed] * (1.0 - self.factor[changed]))
 
@@ -143,8 +143,8 @@ class ModifiedWindow:
         if len(lost):
             name = self.base.graph.name_of(int(event_of(lost[:1])[0]))
             raise QueryError(
-                f"{self.base.graph.path}: without these edges nothing would come before {name!r}; leave it another "
-                "cause, or add an edge to it"
+                f"{self.base.graph.path}: without these edges nothing precedes {name!r}; keep another edge "
+                "to it, or add one"
             )
 
 
@@ -157,7 +157,7 @@ def check_added_time(added_ns: float, path: Location, window: Window) -> None:
     # Written so that no number at all, infinity times nothing, is refused as well.
     if not added_ns <= LONGEST_NS:
         raise QueryError(
-            f"{path}: with these changes {window.label} would have more than a year of further work",
+            f"{path}: with these changes {window.label} would last more than a year longer",
             "give smaller factors",
         )
 
@@ -237,7 +237,7 @@ class PathTotals:
 
 
 PathRow = tuple[str | None, str, int, int]
-"""Whose the time is (None: nobody's), its class, the rank, and how long it is (ns)."""
+"""Whose the time is (None: no event's), its class, the rank, and how long it is (ns)."""
 
 
 def path_columns(rows: Iterable[PathRow]) -> dict[str, Any]:
@@ -261,7 +261,7 @@ def modified_path_totals(
         draft: a window with changes.
         values: the times of all points with them.
         weight: the weights that led to these.
-        tails: how long (ns) the window goes on after each of its ends.
+        tails: how long (ns) the window continues after each of its ends.
     """
     base, paths = draft.base, draft.shape()[1]
     last = base.last_of(values, tails)
@@ -281,7 +281,7 @@ def path_totals_of_edges(
         values: the times of all points with them.
         weight: the weights that led to these.
         passed: the edges of the path, latest first.
-        last: the place of its last point among the window's ends; -1 if it goes on elsewhere.
+        last: the place of its last point among the window's ends; -1 if it continues elsewhere.
     """
     base, edges = draft.base, draft.shape()[0]
     kept = np.flatnonzero(~draft.dropped)
@@ -303,7 +303,7 @@ def path_totals_of_edges(
 
 
 def _hidden_by_clock_faults(edges: ReplayEdges, values: Ints | Floats, weight: Ints | Floats, passed: Ids) -> Floats:
-    """Return by how much (ns) edges of a path, latest first, reach beyond where clock faults let it go on.
+    """Return by how much (ns) edges of a path, latest first, reach beyond where clock faults let it continue.
 
     path   ──────────|────▶|          the later edge goes back in time by a clock fault: what the earlier one has
                ◀─────|                beyond that is no time of the window
@@ -354,7 +354,7 @@ def frozen_time(path: PathTotals) -> int:
 
 
 def communicates_without_partner(graph: DependencyGraph) -> Bools:
-    """Mark the activities that communicate and were matched with nobody."""
+    """Mark the activities that communicate and are unmatched."""
     alone: Bools = graph.event_flags.communicates | graph.lanes.is_communication[graph.event_table.lane]
     if isinstance(graph, JobGraph):
         alone = alone.copy()

@@ -1,4 +1,4 @@
-"""What is worth changing: what lies on the path, and what the window would gain if it took half its time, or none."""
+"""What is worth changing: what is on the path, and the savings at twice its speed and without it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROWS_OF_UNNAMED_KINDS = {"class": len(BoundBy), "rank": 32}
 """The same of kinds of things that are no events with names."""
 
 ROWS_WITH_NEXT = 10
-"""For so many rows it is found what would come next."""
+"""For this many rows the next bottleneck is found."""
 
 MIN_SHARE = 0.001
 """What is shorter on the path than this share of the window is no opportunity."""
@@ -44,10 +44,10 @@ MIN_SHARE = 0.001
 
 @dataclass(frozen=True)
 class Opportunity:
-    """A thing on the path, and what the window would gain (ns) if it took half its time, or none.
+    """A thing on the path, and how much (ns) the window would be shorter at twice its speed and without it.
 
-    ``next`` is what most time would be spent with then that is not on the path today; None if nothing is. ``alone_ns``
-    is how much of it on the path is communication whose partners are not known, and so may be waiting for them.
+    ``next`` is the next bottleneck: what then takes most of the path and is not on it today; None if nothing does.
+    ``alone_ns`` is how much of it on the path is communication with unknown partners, and so can be waiting for them.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class Opportunity:
 
     @property
     def may_be_waiting(self) -> bool:
-        """Whether most of it may be no work but waiting for ranks of which there is no file."""
+        """Whether most of it can be waiting for ranks whose traces are missing."""
         return 2 * self.alone_ns > self.on_path_ns
 
     @property
@@ -70,7 +70,7 @@ class Opportunity:
 
 
 def opportunities(graph: DependencyGraph, window: WindowQuery | None = None) -> pd.DataFrame:
-    """List what lies on a window's path, with what each thing's time would gain: what to look at first.
+    """List what is on a window's path, with the estimated saving of each: what to look at first.
 
     Args:
         graph: one rank's or a job's.
@@ -78,7 +78,8 @@ def opportunities(graph: DependencyGraph, window: WindowQuery | None = None) -> 
 
     Returns:
         columns kind (class, operator, module, kernel, collective, rank), name, on_path_ns, saved_half_ns,
-        saved_free_ns, next; most saved by half first. Rows overlap: an operator's kernels are in its class too.
+        saved_free_ns (at twice the speed, removed), next; largest saving at twice the speed first. Savings overlap; do
+        not add them.
     """
     return opportunity_frame(opportunity_rows(replay_graph(graph, window)))
 
@@ -120,7 +121,7 @@ def savings_of(base: ReplayGraph, drafts: Sequence[ModifiedWindow]) -> Ints:
 
 
 def is_opportunity(on_path_ns: int, window_ns: int) -> bool:
-    """Tell whether what lies on a path for so long is an opportunity."""
+    """Return whether this much time on a path is an opportunity."""
     return on_path_ns > 0 and on_path_ns >= MIN_SHARE * window_ns
 
 

@@ -1,4 +1,4 @@
-"""Predict a window after changes, of a graph at hand or of a job whose ranks are asked one by one."""
+"""Predict a window after changes, for a graph in memory or for a job whose ranks are read one by one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
-from hta_graph.graph.dependency_graph import DependencyGraph, RankSource
+from hta_graph.graph.dependency_graph import DependencyGraph, RankSource, require_graph
 from hta_graph.model import BoundBy
 from hta_graph.paths.windows import Window, WindowQuery, median_step
 from hta_graph.what_if.changes import Change
@@ -27,7 +27,7 @@ class WindowReplay(Protocol):
         """
 
     def opportunities(self, scenarios: Mapping[str, Change]) -> JobOpportunities:
-        """Tell what lies on the path with what its time would gain, and what named changes would save."""
+        """Return what is on the path, what it would save, and what named changes would save."""
 
 
 @runtime_checkable
@@ -45,7 +45,7 @@ def summary_replay(graph: DependencyGraph) -> Callable[[Window, str], WindowRepl
 
 @dataclass(frozen=True)
 class RankPathTotals:
-    """What a path consists of, as its ranks told: rows with distinct names, classes and ranks."""
+    """What a path consists of, from its ranks' answers: rows with distinct names, classes and ranks."""
 
     ranks: Sequence[int]
     rows: Sequence[PathRow]
@@ -73,7 +73,7 @@ class RankPathTotals:
 
 @dataclass(frozen=True)
 class JobPrediction:
-    """A window of a job after changes, as its ranks told.
+    """A window of a job after changes, from its ranks' answers.
 
     ``next`` is what most time would be spent with after the changes that is not on the path today. ``is_unchanged``: as
     :class:`Replayed` has it.
@@ -113,22 +113,23 @@ class JobOpportunities:
 def predict(
     graph: DependencyGraph, changes: Sequence[Change] | Change = (), window: WindowQuery | None = None
 ) -> Replayed | JobPrediction:
-    """Predict a window after changes as :func:`replay` does, also of a job that holds few rows of its ranks.
+    """Predict a window after changes as :func:`replay` does, also for a job of rank summaries.
 
     Args:
-        graph: one rank's or a job's; of a job of few rows (``read_job(…, summaries=True)``) the ranks' files are read
-            once more.
-        changes: those of :func:`replay`; of a job of few rows :func:`scale`, :func:`remove` and :func:`scenario`, but
-            for ``like_median``.
+        graph: the graph of one rank or of a job; of a job of summaries (``read_job(…, summaries=True)``) the ranks'
+            files are read again.
+        changes: those of :func:`replay`; for a job of rank summaries only :func:`scale`, :func:`remove` and
+            :func:`scenario` (except ``like_median``).
         window: as for :func:`critical_path`.
 
     Returns:
-        lengths, shares and the new path; of a graph at hand also the times of all points.
+        lengths, shares and the new path; for a graph in memory also the times of all points.
 
     Raises:
-        QueryError: the window is not in the trace, or a change names nothing in it or takes all rows of all ranks.
-        HtaGraphError: a file cannot be read once more, or has changed.
+        QueryError: the window is not in the trace, or a change matches nothing in it or needs all events of all ranks.
+        HtaGraphError: a file cannot be read again, or has changed.
     """
+    require_graph(graph)
     elsewhere = summary_replay(graph)
     if elsewhere is None:
         return replay(graph, changes, window)

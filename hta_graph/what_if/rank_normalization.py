@@ -4,7 +4,7 @@ rank 0, step 5    linear(mm) ─ linear(mm) ─ all_reduce        the second mm 
 rank 1, step 5    linear(mm) ─ linear(mm) ─ all_reduce        of steps and ranks that have as many there
 rank 0, step 6    linear(mm) ─ linear(mm) ─ mm ─ all_reduce   another mm elsewhere: that does not matter
 
-Each rank is compared by itself, whoever holds its graph:
+Each rank is compared on its own, wherever its graph is:
 
 the rank   keys of its edges, and of what is alike in a step ──▶ the other ranks
 another    weights of its edges with these keys, sums of what is alike
@@ -213,7 +213,7 @@ def _keyed_edges(graph: DependencyGraph, part: int) -> _KeyedEdges:
 
 
 def comparison_keys(base: ReplayGraph, part: int) -> ComparisonKeys:
-    """Return what other ranks are asked about a rank (its place) in a window."""
+    """Return what other ranks need to answer about a rank (its place) in a window."""
     own = _keyed_edges(base.graph, part)
     inside = np.zeros(len(base.graph.edge_table), np.bool_)
     inside[base.edges.row[base.edges.row >= 0]] = True
@@ -223,7 +223,7 @@ def comparison_keys(base: ReplayGraph, part: int) -> ComparisonKeys:
 
 
 def comparison_times(graph: DependencyGraph, part: int, asked: ComparisonKeys) -> ComparisonTimes:
-    """Return what a rank (its place) takes for what is asked."""
+    """Return how long a rank (its place) takes for what another one does."""
     own = _keyed_edges(graph, part)
     at, kind = find_sorted(own.place, asked.place), find_sorted(own.kind, asked.kind)
     has_place, has_kind = at >= 0, kind >= 0

@@ -10,7 +10,7 @@ import numpy as np
 
 from hta_graph.arrays import freeze
 from hta_graph.errors import UsageError
-from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.dependency_graph import DependencyGraph, require_graph
 from hta_graph.model import Ints
 from hta_graph.paths.critical_path import require_all_rows
 from hta_graph.paths.windows import WindowQuery, median_step
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Replayed:
-    """A window after changes: when every point would have been, how long the window would be, and its new path."""
+    """A window after changes: the predicted time of every point, the predicted length and the new path."""
 
     def __init__(self, draft: ModifiedWindow, changes: Sequence[Change]) -> None:
         self.draft = draft
@@ -52,7 +52,7 @@ class Replayed:
 
     @cached_property
     def times(self) -> Ints:
-        """The time (ns) of every point: that of a start at 2 × row of ``graph.events``, of its end one further."""
+        """The predicted time (ns) of every point: starts at 2 × row of ``graph.events``, ends at 2 × row + 1."""
         return freeze(self._values[:-1])
 
     @cached_property
@@ -66,47 +66,47 @@ class Replayed:
 
     @property
     def measured_ns(self) -> int:
-        """The window's length as recorded."""
+        """The window's length (ns) as recorded."""
         return self.draft.base.length_ns
 
     @cached_property
     def predicted_ns(self) -> int:
-        """The window's length after the changes."""
+        """The window's predicted length (ns)."""
         return self.draft.base.end_of(self._values, self.draft.tails) - self.window.start_ns
 
     @property
     def identity_ns(self) -> int:
-        """The window's length in replay without any change; it is the recorded one."""
+        """The window's length (ns) in replay without changes; it equals the recorded one."""
         return recorded_path_totals(self.draft.base)[1] - self.window.start_ns
 
     @property
     def saved_ns(self) -> int:
-        """By how much the window becomes shorter; below 0 it becomes longer."""
+        """The estimated saving (ns); negative if the window becomes longer."""
         return self.measured_ns - self.predicted_ns
 
     @property
     def path_before(self) -> PathTotals:
-        """What the window's path consists of as recorded."""
+        """The contents of the window's path as recorded."""
         return recorded_path_totals(self.draft.base)[0]
 
     @cached_property
     def path_after(self) -> PathTotals:
-        """What the window's path consists of after the changes."""
+        """The contents of the window's path after the changes."""
         return modified_path_totals(self.draft, self._values, self._weight, self.draft.tails)
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether all changes together leave everything as long as it was."""
+        """Whether the changes leave every duration as it was."""
         return self.draft.is_unchanged
 
     @property
     def frozen_share(self) -> float:
-        """The share of the recorded path that no change moves: unexplained, or communication without a partner."""
+        """The share of the recorded path that is fixed in every scenario: unexplained, or unmatched communication."""
         return frozen_share(self.draft.base)
 
     @property
     def inferred_share(self) -> float:
-        """The share of the recorded path's time on edges that a rule deduced."""
+        """The share of the recorded path's time on inferred edges."""
         return inferred_share(self.draft.base)
 
     @property
@@ -128,6 +128,7 @@ def replay_graph(graph: DependencyGraph, window: WindowQuery | None = None) -> R
     Raises:
         QueryError: the window is not in the trace, or the graph holds few rows of its ranks.
     """
+    require_graph(graph)
     require_all_rows(graph, "the replay of every point")
     resolved = (window or median_step())(graph)
     kept = graph.answers.get(replay_graph)
@@ -143,22 +144,24 @@ def replay(
     """Predict a window after changes: every point at the latest of (source + weight) over its edges.
 
     Args:
-        graph: one rank's or a job's; of a job ranks wait for each other anew.
+        graph: the graph of one rank or of a job; a job's ranks wait for each other as the changes require.
         changes: :func:`scale`, :func:`remove`, :func:`insert`, :func:`reroute`, :func:`weigh`, :func:`scenario`, or
-            functions of one's own that edit a :class:`ModifiedWindow`; they apply in order.
+            your own functions that edit a :class:`ModifiedWindow`; they apply in order.
         window: as for :func:`critical_path`.
 
     Returns:
-        times per point, the predicted length and the new path; without changes all that was recorded.
+        times per point, the predicted length and the new path; without changes, exactly what was recorded.
 
     Raises:
         QueryError: the window is not in the trace, or a change names nothing in it, closes a cycle or adds years.
-        UsageError: something is no change, or is about what it cannot be about.
+        UsageError: something is not a change, or does not apply to what it names.
     """
     draft = ModifiedWindow(replay_graph(graph, window))
     listed = [changes] if callable(changes) else list(changes)
     for change in listed:
         if not callable(change):
-            raise UsageError(f"{change!r} is no change; give hg.scale(…), hg.remove(…) … or a function of a draft")
+            raise UsageError(
+                f"{change!r} is not a change; give hg.scale(…), hg.remove(…) … or a function that edits a draft"
+            )
         change(draft)
     return Replayed(draft, listed)

@@ -43,7 +43,7 @@ BINDING_ROUNDS = 2
 """How often what bound work is judged by usual lags, and these by what bound it; a third time changes hardly any."""
 
 SAME_LANE_ROLES = (EdgeRole.THREAD, EdgeRole.ACTIVITY, EdgeRole.TRANSFER, EdgeRole.AWAKENING)
-"""Edges into a point that somebody else let go: they weigh what came after that."""
+"""Edges into a point that other work released: they weigh what came after that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class EdgeParts(Columns):
     """What the weights of edges consist of, in order of edge: those of an edge sum to its weight, if that is positive.
 
     ``start`` is when (ns) the part was, or would have been, of ``length`` (ns); ``owner`` whose it is (row; -1:
-    nobody's), ``lane`` where, ``bound`` its class; ``part`` is its :class:`TimePart`.
+    no event's), ``lane`` where, ``bound`` its class; ``part`` is its :class:`TimePart`.
     """
 
     edge: Ids
@@ -372,7 +372,7 @@ class ReplayGraph:
         return found.take(np.lexsort((found.start, found.edge)))
 
     def _frozen_parts(self) -> EdgeParts:
-        """Let nobody own the time before points without a cause."""
+        """Give the time before points without a cause no owner."""
         frozen = self.edges.row < 0
         frozen[self._heads] = False
         rows = np.flatnonzero(frozen)

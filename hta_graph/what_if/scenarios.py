@@ -1,4 +1,4 @@
-"""Scenarios with names: changes that people ask for, each with what it assumes."""
+"""Named scenarios: common changes, each with its assumptions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hta_graph.what_if.replay_graph import ReplayGraph
 from hta_graph.what_if.selectors import Selector, is_rank_number, issuing_rows, rows_within, selected_parts
 
 COMPARES_RANKS = ("like_median", "rank_like_others")
-"""Scenarios that lay all ranks beside each other."""
+"""Scenarios that compare all ranks with each other."""
 
 RESHAPES = ("no_waiting", "no_host_syncs")
 """Scenarios that leave out edges."""
@@ -35,7 +35,7 @@ RESHAPES = ("no_waiting", "no_host_syncs")
 
 @dataclass(frozen=True)
 class Scenario:
-    """What a named scenario changes: in a sentence, what it assumes, and its argument, if it has one."""
+    """What a named scenario changes, in a sentence, its assumptions, and its argument, if it has one."""
 
     says: str
     assumes: str
@@ -63,20 +63,22 @@ def scenario(name: str, argument: str | int | float | None = None) -> Change:
     """Return a named scenario as a change; ``SCENARIOS`` lists them.
 
     Raises:
-        UsageError: there is no such scenario, or its argument is missing or none.
+        UsageError: there is no such scenario, or its argument is missing or not valid.
     """
     if name not in SCENARIOS:
         raise UsageError(f"there is no scenario {name!r}; {suggest_known(name, SCENARIOS)}")
     known = SCENARIOS[name]
     given = known.default if argument is None else str(argument)
     if known.argument is None and argument is not None:
-        raise UsageError(f"the scenario {name} takes no argument; leave {argument!r} out")
+        raise UsageError(f"the scenario {name} takes no argument; omit {argument!r}")
     if known.argument is not None and not given:
         raise UsageError(f"the scenario {name} needs {known.argument}: {name}=…")
     if name == "communication":
         scale("class:gpu_communication_bound", _factor_of(given or "", name))
     if name == "rank_like_others" and not is_rank_number(given or ""):
-        raise UsageError(f"{shorten_middle(given or '', 60)!r} is no rank; give a number, such as rank_like_others=3")
+        raise UsageError(
+            f"{shorten_middle(given or '', 60)!r} is not a rank; give a number, such as rank_like_others=3"
+        )
     return NamedScenario(name, given or "")
 
 
@@ -84,7 +86,7 @@ def _factor_of(text: str, name: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise UsageError(f"{shorten_middle(text, 60)!r} is no factor; give a number, such as {name}=0.5") from None
+        raise UsageError(f"{shorten_middle(text, 60)!r} is not a factor; give a number, such as {name}=0.5") from None
 
 
 def _free_classes(*kinds: BoundBy) -> Callable[[ModifiedWindow, str], None]:
@@ -98,7 +100,7 @@ def _free_classes(*kinds: BoundBy) -> Callable[[ModifiedWindow, str], None]:
 
 def _refuse_empty(draft: ModifiedWindow, meant: Bools, what: str) -> None:
     if not meant.any():
-        raise QueryError(f"{draft.base.graph.path}: {draft.base.window.label} has nothing of {what}")
+        raise QueryError(f"{draft.base.graph.path}: {draft.base.window.label} contains no {what}")
 
 
 def _no_waiting(draft: ModifiedWindow, _: str) -> None:
@@ -115,7 +117,7 @@ def _no_waiting(draft: ModifiedWindow, _: str) -> None:
 def _require_job(draft: ModifiedWindow, name: str) -> JobGraph:
     graph = draft.base.graph
     if not isinstance(graph, JobGraph):
-        raise QueryError(f"{graph.path}: {name} asks about several ranks; give the folder of a job's ranks")
+        raise QueryError(f"{graph.path}: the scenario {name} compares ranks; give the traces of all ranks")
     return graph
 
 
@@ -130,7 +132,9 @@ def _rank_like_others(draft: ModifiedWindow, rank: str) -> None:
     graph = _require_job(draft, "rank_like_others")
     place = graph.index_of_rank(int(rank))
     if len(graph.rank_graphs) < 2:
-        raise QueryError(f"{graph.path}: rank_like_others compares ranks; there is only one")
+        raise QueryError(
+            f"{graph.path}: rank_like_others compares ranks, but there is only one; give the traces of all ranks"
+        )
     asked = comparison_keys(draft.base, place)
     taken = [comparison_times(graph, part.index, asked) for part in graph.rank_graphs if part.index != place]
     RankNormalization.of(int(rank), asked, taken)(draft)
@@ -198,48 +202,48 @@ def _fused_operators(draft: ModifiedWindow, operator: str) -> None:
 
 SCENARIOS: dict[str, Scenario] = {
     "no_waiting": Scenario(
-        "no waiting between ranks", "each rank goes on with its own communication as soon as it comes to it",
+        "no waiting between ranks", "each rank starts its own communication as soon as it arrives",
         _no_waiting
     ),
     "like_median": Scenario(
         "every operation like its median over ranks and steps",
-        "what stands at the same place of steps of like shape could take its median time everywhere",
+        "every operator could take the median time of its counterparts in equal steps",
         _like_median,
     ),
     "rank_like_others": Scenario(
         "one rank as fast as the others",
-        "all that it does could take the median time of the others, and what it alone does no time",
+        "its work could take the median time of the others, and work that only it does no time",
         _rank_like_others, "a rank",
     ),
     "communication_free": Scenario(
         "communication takes no time",
-        "a job's ranks still wait for each other, only transfers are gone; of one rank alone its waits in them are "
-        "gone too",
+        "ranks still wait for each other, only transfers take no time; of one rank alone its waits in them are gone, "
+        "too",
         _free_classes(BoundBy.GPU_COMMUNICATION_BOUND),
     ),
     "communication": Scenario(
-        "communication takes another time", "all transfers change by one factor; for some only, scale collective:…",
+        "communication takes a multiple of its time", "all transfers change by one factor; scale collective:… for some",
         _communication, "a factor",
     ),
     "launches_free": Scenario(
-        "launches take no time", "launching calls and the lags until work starts are gone; operators and Python stay",
+        "launches take no time", "launch calls and launch latency are gone; operators and Python stay",
         _launches_free,
     ),
     "cuda_graphs": Scenario(
         "the host only replays CUDA graphs",
-        "operators, Python and launches take no time; kernels, waits of the host, data loading, pauses over 1 ms stay",
+        "operators, Python and launches take no time; kernels, host waits, data loading and pauses over 1 ms stay",
         _cuda_graphs,
     ),
     "no_host_syncs": Scenario(
-        "the host never waits for the GPU", "what it read from there it did not need; calls return at once",
+        "the host never waits for the GPU", "the host does not need what it read; calls return at once",
         _no_host_syncs,
     ),
     "data_loading_free": Scenario(
-        "data are there when they are needed", "loading takes no time and slows nothing else down",
+        "data loading takes no time", "loading slows nothing else down",
         _free_classes(BoundBy.DATA_LOADING),
     ),
     "fused": Scenario(
-        "one operator as a single kernel", "launches but the first are gone, and the gaps; its kernels' time stays",
+        "one operator as a single kernel", "all launches but the first and the gaps are gone; kernel time stays",
         _fused_operators, "an operator",
     ),
 }  # fmt: skip

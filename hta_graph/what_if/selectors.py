@@ -27,9 +27,9 @@ LONGEST_SHOWN_NAME = 80
 """Characters of a name in an error; kernels' names have hundreds."""
 
 KINDS_WITHOUT_NAMES = ("class", "rank")
-"""Kinds of things that are no events with names."""
+"""Kinds of things that are not named events."""
 
-LIST_HINT = Remedy("hg.opportunities lists what there is", "what-if without a change lists what there is")
+LIST_HINT = Remedy("hg.opportunities lists what can be changed", "what-if without a change lists what can be changed")
 
 
 @dataclass(frozen=True)
@@ -52,18 +52,18 @@ class Selector:
         [('kernel', 'gemm'), ('', 'aten::mm')]
 
         Raises:
-            UsageError: the pattern is missing, or no regular expression, or no class or rank.
+            UsageError: the pattern is missing, or is not a regular expression, class or rank.
         """
         kind, colon, pattern = text.partition(":")
         found = cls(kind, pattern) if colon and kind in SELECTORS else cls("", text)
         if not found.pattern:
             raise UsageError(
-                f"{text!r} names nothing; give KIND:PATTERN, KIND being one of {', '.join(filter(None, SELECTORS))}"
+                f"{text!r} has no pattern; give KIND:PATTERN, where KIND is one of {', '.join(filter(None, SELECTORS))}"
             )
         if found.kind == "class" and found.pattern not in CLASS_OF_LABEL:
             raise UsageError(f"there is no class {found.pattern!r}; {suggest_known(found.pattern, CLASS_OF_LABEL)}")
         if found.kind == "rank" and not is_rank_number(found.pattern):
-            raise UsageError(f"{shorten_middle(found.pattern, 60)!r} is no rank; give a number, such as rank:3")
+            raise UsageError(f"{shorten_middle(found.pattern, 60)!r} is not a rank; give a number, such as rank:3")
         return found
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ class Selector:
 
 
 def is_rank_number(text: str) -> bool:
-    """Tell whether a text is the number of a rank."""
+    """Return whether a text is the number of a rank."""
     return re.fullmatch("[0-9]{1,9}", text) is not None
 
 
@@ -283,7 +283,7 @@ def selected_events(base: ReplayGraph, what: Selector) -> Ints:
         UsageError: it is of a kind that does not name single events.
     """
     if what.kind in ("annotation", "class", "module", "rank"):
-        raise UsageError(f"{str(what)!r} is no single event; name a kernel, an operator or a collective")
+        raise UsageError(f"{str(what)!r} is not a single event; name a kernel, an operator or a collective")
     graph, events, what = base.graph, base.graph.event_table, what.read_in(base)
     meant = what.names_in(graph, events.name)[events.name] & (graph.timeline.position[2 * np.arange(len(events))] >= 0)
     if what.kind in ("kernel", "collective"):
@@ -320,10 +320,13 @@ def _no_match_error(base: ReplayGraph, what: Selector) -> QueryError:
     others = [replace(what, kind=kind) for kind in SELECTORS if kind not in ("", what.kind, *KINDS_WITHOUT_NAMES)]
     found = [str(other) for other in others if (SELECTORS[other.kind](base, other) & base.may_change).any()]
     if found:
-        return QueryError(said, f"{' and '.join(found)} is there")
+        return QueryError(said, f"use {' or '.join(found)}")
     names = base.graph.event_table.name
     if what.names_in(base.graph, names)[names].any():
-        return QueryError(f"{said}; the name occurs elsewhere in the trace, or on what takes no time of its own here")
+        return QueryError(
+            f"{said}; the name occurs outside the window, or on events without time of their own",
+            "choose another window or name",
+        )
     close = _corrected_kinds(what, SELECTORS) or closest_names(what.pattern, _names_in_window(base))
     if close:
         return QueryError(

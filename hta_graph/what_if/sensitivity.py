@@ -55,7 +55,7 @@ class Curve:
     """A window's predicted length for every factor of one thing from 1 to 0.
 
     ``corners`` are (factor, predicted_ns, on_path_ns, next), from factor 1 down to 0: between two of them the length is
-    a straight line that falls by on_path_ns per whole factor; ``next`` is what comes onto the path at a corner.
+    a straight line whose slope is on_path_ns; ``next`` is what joins the path at a corner.
     """
 
     what: str
@@ -66,10 +66,10 @@ class Curve:
         """Return the predicted length (ns) for a factor from 0 to 1.
 
         Raises:
-            ValueError: the factor lies outside.
+            ValueError: the factor is not from 0 to 1.
         """
         if not 0 <= factor <= 1:
-            raise ValueError(f"the curve tells of factors from 0 to 1, not of {factor}")
+            raise ValueError(f"the curve covers factors from 0 to 1, not {factor}")
         known = self.corners[::-1]
         return float(np.interp(factor, [corner[0] for corner in known], [corner[1] for corner in known]))
 
@@ -89,16 +89,16 @@ class Curve:
 def sensitivity(
     graph: DependencyGraph, what: str, window: WindowQuery | None = None, *, within_ns: int = TOLERANCE_NS
 ) -> Curve:
-    """Return the window's length for every factor of something's time from 1 to 0, exactly.
+    """Return the window's exact length for every factor of a thing's time from 1 to 0.
 
     Args:
         graph: one rank's or a job's.
         what: as for :func:`scale`.
         window: as for :func:`critical_path`.
-        within_ns: corners that bend the curve by less are left out; some curves have hundreds.
+        within_ns: corners that bend the curve by less are omitted; some curves have hundreds.
 
     Raises:
-        QueryError: it names nothing in the window.
+        QueryError: nothing in the window matches ``what``.
     """
     base = replay_graph(graph, window)
     meant = selected_parts(base, Selector.of(what))
@@ -160,7 +160,7 @@ def next_on_path(before: PathTotals, after: PathTotals, meant: Bools) -> str | N
 
 
 def next_in_columns(before: Mapping[str, Any], after: Mapping[str, Any], *, several: bool) -> str | None:
-    """Name the same, given the columns of :meth:`PathTotals.by_name` without what was changed; of several ranks?"""
+    """Name the same, given the columns of :meth:`PathTotals.by_name` without what was changed; of a job?"""
     gained: dict[tuple[str, int | None], int] = {}
     for sign, of in ((-1, before), (1, after)):
         for name, bound, rank, time in zip(of["name"], of["bound_by"], of["rank"], of["time_ns"], strict=True):
@@ -173,7 +173,7 @@ def next_in_columns(before: Mapping[str, Any], after: Mapping[str, Any], *, seve
 
 
 def _description_of(name: str | None, bound: str) -> str:
-    """Name time on a path; between operators it belongs to nobody, whatever frame or annotation lies over it.
+    """Name time on a path; between operators it has no owner, whatever frame or annotation lies over it.
 
     >>> _description_of("ProfilerStep#2", "cpu_gap"), _description_of("aten::mm", "cpu_bound")
     ('time without an operator in ProfilerStep#2', 'aten::mm')

@@ -1,4 +1,4 @@
-"""Slack: how much later something may come without the window ending later; what is nearly critical."""
+"""Slack: how much later events can end without the window ending later; near-critical work."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def edge_slack(base: ReplayGraph) -> Ints:
 
 
 def slack(graph: DependencyGraph, window: WindowQuery | None = None) -> pd.DataFrame:
-    """Tell of every event how much later it may end without the window ending later.
+    """Return how much later every event can end without the window ending later.
 
     Args:
-        graph: one rank's or a job's.
+        graph: the graph of one rank or of a job.
         window: as for :func:`critical_path`.
 
     Returns:
-        the events that end in the window and on which its end depends, least slack first; columns: those of
+        the events that end in the window and that its end depends on, least slack first; columns: those of
         ``graph.events``, start_slack_ns, slack_ns (of the end; 0 on the critical path).
     """
     base = replay_graph(graph, window)
@@ -86,9 +86,9 @@ def slack(graph: DependencyGraph, window: WindowQuery | None = None) -> pd.DataF
 
 @dataclass(frozen=True)
 class NearCritical:
-    """Work that would be critical if it, or what is before it, took a little longer.
+    """Near-critical work: slightly longer, it would be on the critical path.
 
-    ``by_rank`` has columns rank, near_ns (time of the window in which it does such work), share (of the window).
+    ``by_rank`` has columns rank, near_ns (time of near-critical work in the window), share (of the window).
     ``alternatives`` are other ways to the window's end, of each rank and class the longest one: rank, bound_by,
     event_index, name, slack_ns (by how much it is shorter than the critical path), near_ns (such work).
     """
@@ -99,15 +99,15 @@ class NearCritical:
 
 
 def near_critical(graph: DependencyGraph, window: WindowQuery | None = None, *, share: float = 0.01) -> NearCritical:
-    """Find what lies within a share of the window of being critical.
+    """List near-critical work: its slack is below a share of the window.
 
     Raises:
-        UsageError: the share is not between 0 and 1.
+        UsageError: the share is not from 0 to 1.
     """
     import pandas as pd
 
     if not 0 <= share <= 1:
-        raise UsageError(f"{share} is no share of a window; give one from 0 to 1, such as 0.01")
+        raise UsageError(f"{share} is not a share of the window; give a number from 0 to 1, such as 0.01")
     base = replay_graph(graph, window)
     length = base.window.end_ns - base.window.start_ns
     threshold = int(length * share)

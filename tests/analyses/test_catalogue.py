@@ -81,7 +81,8 @@ def test_help_shows_what_is_asked_and_every_flag_with_its_default(
     for flag in asked.flags:
         assert re.search(rf"{flag.option}( \S+)*? {re.escape(flag.help)}", shown), flag.option
         shows_default = flag.reader != "switch" and not flag.many and not flag.is_required and flag.default is not None
-        assert flag.help.endswith(f"({flag.default})") == shows_default
+        default = f"{flag.default:g}" if isinstance(flag.default, float) else flag.default
+        assert flag.help.endswith(f"(default: {default})") == shows_default
 
 
 @every_analysis

@@ -255,7 +255,9 @@ def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--large", action="store_true", help=f"also repeat {LARGE_TIMES} times (4 GB on disk)")
     parser.add_argument("--scratch", type=Path, metavar="DIR", help="where repeated traces go (a temporary folder)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every single measurement")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="renew the section about speed (docs/proof.md)")
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="renew the section about speed (docs/evidence/index.md)"
+    )
     options = parser.parse_args(arguments)
     options.traces = options.traces or list(TRACES)
     if missing := [str(trace) for trace in options.traces if not trace.is_file()]:

@@ -1,4 +1,4 @@
-"""The manual's section about speed, as the benchmark beside HTA writes it between two marks of ``docs/proof.md``."""
+"""The manual's section about speed: the benchmark against HTA writes it into ``docs/evidence/index.md``."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ BEGIN, END = "<!-- speed -->", "<!-- end of speed -->"
 def speed_section(beside: Sequence[Measured], repeated: Sequence[Measured], rounds: int, day: date) -> list[str]:
     """Return the section's lines: what was measured and where, a column per trace, and what repeated traces took."""
     return [
-        "The critical path of a whole trace from a cold process to the written JSON, beside a process that only does",
-        f"`json.loads(gzip.open(FILE).read())`, and beside HTA {_hta(beside)} loading the trace and running its",
-        f"`critical_path_analysis`; cold processes in turn in one run, medians of {rounds} rounds, {day.isoformat()},",
-        f"on {machine()} (`python -m tests.benchmarks.hta_comparison`):",
+        "The critical path of a whole trace, from a cold process to the written JSON. It is compared with HTA",
+        f"{_hta(beside)}, which loads the trace and runs its `critical_path_analysis`, and with a process that",
+        "only runs `json.loads(gzip.open(FILE).read())`. Cold processes in turn in one run, medians of",
+        f"{rounds} rounds, {day.isoformat()}, on {machine()} (`python -m tests.benchmarks.hta_comparison`):",
         "",
         f"| | {' | '.join(_trace(measured) for measured in beside)} |",
         "|---" * (1 + len(beside)) + "|",
@@ -41,11 +41,11 @@ def _trace(measured: Measured) -> str:
 
 
 def _rows(beside: Sequence[Measured]) -> Iterator[tuple[str, list[str]]]:
-    yield "as fast as `json.loads` alone", [_times(one.ratio(LOADS, OURS)) for one in beside]
-    yield "as fast as HTA, start to exit", [_times(one.ratio(HTA, OURS)) for one in beside]
-    yield "as fast as HTA's load and path without its start", [_times(_beside_stages(one)) for one in beside]
-    yield "graph and path alone, as fast as HTA's", [_times(one.ratio(HTA_ALONE, IN_PROCESS)) for one in beside]
-    yield "peak memory beside `json.loads`", [f"{one.peaks[OURS] / one.peaks[LOADS]:.1f} ×" for one in beside]
+    yield "speed relative to `json.loads` alone", [_times(one.ratio(LOADS, OURS)) for one in beside]
+    yield "speed relative to HTA, start to exit", [_times(one.ratio(HTA, OURS)) for one in beside]
+    yield "speed relative to HTA's load and path without its start", [_times(_beside_stages(one)) for one in beside]
+    yield "graph and path alone, speed relative to HTA's", [_times(one.ratio(HTA_ALONE, IN_PROCESS)) for one in beside]
+    yield "peak memory relative to `json.loads`", [f"{one.peaks[OURS] / one.peaks[LOADS]:.1f} ×" for one in beside]
 
 
 def _beside_stages(measured: Measured) -> tuple[float, float]:

@@ -397,7 +397,7 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
 
 def test_the_command_prints_a_line_per_finding_and_exits_with_1(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["chakra", "check", str(work)]) == 0
-    assert "nothing found; ranks: 2, nodes: " in capsys.readouterr().out
+    assert "no problems; ranks: 2, nodes: " in capsys.readouterr().out
     changed(work, 0, wait_for_itself)
     assert main(["chakra", "check", str(work), "--json", str(work.parent / "found.json")]) == 1
     document = json.loads((work.parent / "found.json").read_text())
@@ -406,7 +406,7 @@ def test_the_command_prints_a_line_per_finding_and_exits_with_1(work: Path, caps
     assert main(["chakra", "check", str(work)]) == 1
     out, err = capsys.readouterr()
     assert out == f"{check(read_folder(work)).findings[0]}\n"
-    assert "ASTRA-sim would not run this; findings: 1" in err
+    assert "ASTRA-sim cannot run this workload; problems: 1" in err
 
 
 def test_what_breaks_a_rule_is_not_simulated(work: Path) -> None:

@@ -81,7 +81,7 @@ def test_an_output_that_exists_is_kept_unless_forced(tmp_path: Path, capsys: pyt
     assert run("convert", traces, "-o", work, "--profile", "gpu") == 0
     before = (work / "trace.0.et").read_bytes()
     assert run("convert", traces, "-o", work) == 1
-    assert "work: exists; --force replaces it" in capsys.readouterr().err
+    assert "work: already exists; use --force to replace it" in capsys.readouterr().err
     assert (work / "trace.0.et").read_bytes() == before
     assert run("convert", traces, "-o", work, "--force", "--prefix", "other") == 0
     assert sorted(path.name for path in work.glob("*.et")) == ["other.0.et", "other.1.et"]
@@ -237,7 +237,7 @@ def test_a_host_trace_of_a_rank_that_is_not_there_is_refused(
     host = host_trace(tmp_path / "host_rank1.json")
     only = (traces / "rank0.json", "-o", tmp_path / "work", "--missing-ranks", "copy")
     assert run("convert", *only, "--host-trace", host) == UsageError.exit_status
-    assert "host_rank1.json: is the host trace of rank 1; there are device traces of 0" in capsys.readouterr().err
+    assert "host_rank1.json: rank 1 has no device trace; device traces are of ranks 0" in capsys.readouterr().err
     assert not (tmp_path / "work").exists()
     others = host_trace(tmp_path / "host_rank0.json"), host
     whole = (traces, "-o", tmp_path / "work", "--missing-ranks", "copy", "--rank", "0")
@@ -259,7 +259,7 @@ def test_two_host_traces_of_one_rank_are_not_told_apart(tmp_path: Path, capsys: 
     first = host_trace(tmp_path / "host_rank0.json")
     for other in (host_trace(tmp_path / "b" / "host_rank0.json"), host_trace(tmp_path / "host.json")):
         assert run("convert", traces, "-o", tmp_path / "work", "--host-trace", first, other) == UsageError.exit_status
-        assert "has no rank of its own in its name" in capsys.readouterr().err
+        assert "no distinct rank in its name" in capsys.readouterr().err
 
 
 def test_process_groups_tell_the_host_trace_of_another_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -276,7 +276,7 @@ def test_process_groups_tell_the_host_trace_of_another_rank(tmp_path: Path, caps
 def test_a_file_is_a_device_trace_or_a_host_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     traces = two_ranks(tmp_path / "traces")
     assert run("convert", traces, "-o", tmp_path / "work", "--host-trace", traces) == UsageError.exit_status
-    assert "every input is a host trace too" in capsys.readouterr().err
+    assert "all inputs are also named by --host-trace" in capsys.readouterr().err
 
 
 def test_linked_and_device_traces_do_not_mix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

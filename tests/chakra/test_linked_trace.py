@@ -892,7 +892,7 @@ def test_the_command_takes_the_names_of_chakra_trace_link(tmp_path: Path, capsys
     assert said.out == ""
     assert said.err.splitlines() == [
         f"{output}: rank 3, 3 host operators (75.0%) matched by record function id",
-        f"{output}: 2 GPU nodes; dependencies: 1 on synchronised GPU work, 0 between threads, 0 between streams",
+        f"{output}: 2 GPU nodes; dependencies: 1 on synchronized GPU work, 0 between threads, 0 between streams",
     ]
     other = tmp_path / "other.json"
     theirs = ("--chakra-host-trace", "--chakra-device-trace", "--output-file", "--log-level")
@@ -918,7 +918,7 @@ def test_an_existing_output_is_kept_unless_forced(tmp_path: Path) -> None:
     host, trace, output = files(tmp_path)
     output.write_text("mine")
     arguments = ("--host-trace", host, "--device-trace", trace, "--output", output)
-    with pytest.raises(OutputError, match=r"linked\.json: exists; --force replaces it"):
+    with pytest.raises(OutputError, match=r"linked\.json: already exists; use --force to replace it"):
         run(*arguments)
     assert output.read_text() == "mine"
     run(*arguments, "--force")
@@ -963,6 +963,6 @@ def test_what_could_not_be_placed_is_said(tmp_path: Path, capsys: pytest.Capture
     run("--host-trace", paths[0], "--device-trace", paths[1], "--output", tmp_path / "linked.json")
     lines = capsys.readouterr().err.splitlines()
     assert lines[2].endswith(
-        ": 1 GPU activities without a node: launched before the recording, or under no matched operator"
+        ": 1 GPU activities without a node (launched before the recording, or by no matched operator)"
     )
-    assert "dependencies without a node at one end" in lines[3]
+    assert "dependencies left out because one end has no node" in lines[3]

@@ -229,7 +229,7 @@ def test_a_run_that_did_not_end_fails_after_the_table(tmp_path: Path, capsys: py
     assert status == 1
     assert "3/7" in out
     assert "nodes that never started: 4, such as node 4" in err
-    assert err.endswith("ASTRA-sim did not run all nodes to their end\n")
+    assert err.endswith("ASTRA-sim did not complete all nodes\n")
 
 
 def test_a_log_is_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

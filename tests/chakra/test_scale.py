@@ -160,7 +160,7 @@ def test_the_command_scales_a_workload(tmp_path: Path, capsys: pytest.CaptureFix
     arguments = "chakra", "scale", work, "--gpu", factor, "--output", tmp_path / "out"
     status, out, err = run_command(capsys, *arguments)
     assert (status, out) == (0, "")
-    assert "nodes scaled: 6 of the GPU, 0 of the CPU" in err
+    assert "scaled nodes: 6 of the GPU, 0 of the CPU" in err
     assert run_command(capsys, *arguments)[0] == 1
     assert run_command(capsys, *arguments, "--force")[0] == 0
 
@@ -173,7 +173,7 @@ def test_what_is_no_factor_is_refused_in_one_line(
     arguments = "chakra", "scale", work_in(tmp_path), f"--gpu={factor}", "--output", tmp_path / "out"
     status, _, err = run_command(capsys, *arguments)
     assert status == 2
-    assert f"argument --gpu: takes a number from 0 to 1,000,000, not {factor!r}; see" in err
+    assert f"--gpu: expected a number from 0 to 1,000,000, got {factor!r}; see" in err
     assert err.count("\n") == 1
     with pytest.raises(ScaleError, match="use a number of at least 0"):
         scale_factor(factor)

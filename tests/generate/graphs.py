@@ -74,6 +74,7 @@ def graph() -> Schema:
         "source_rank": integer("Of a job: the source's rank; null of a rendezvous.", null=True),
         "target_rank": integer("Of a job: the target's rank; null of a rendezvous.", null=True),
         "rendezvous": integer("Of a job: the number of the rendezvous on one side; else null.", null=True),
+        "rule": text("The rule that gave the edge; present where the graph has edges of custom rules."),
     }
     meeting = {
         "number": integer("The number of the collective or message, in order of time."),
@@ -87,7 +88,7 @@ def graph() -> Schema:
         "rendezvous": list_of(record(meeting, "Where ranks meet."), "Of a job: where its ranks meet."),
         "events": list_of(record(event, "An event.", ["rank"]), "All events, by their place in the file."),
         "edges": list_of(
-            record(edge, "An edge.", ["source_rank", "target_rank", "rendezvous"]), "All edges, kind by kind."
+            record(edge, "An edge.", ["source_rank", "target_rank", "rendezvous", "rule"]), "All edges, kind by kind."
         ),
         "diagnostics": DIAGNOSTICS_PART,
         "unread": UNREAD,
@@ -148,6 +149,11 @@ def _dependency(side: str, call: str, call_says: str, target_says: str) -> Schem
         "target_external_id": integer(
             "The id of that operator, or of the one around its launch; null: none.", null=True
         ),
+        "waited_ns": ns(
+            "How long it waited for the source to end: a call from its start, a stream from when it could otherwise "
+            "have run the target; null: not known",
+            null=True,
+        ),
         "lag_ns": ns("From the source's end to the call's return, or to the target's start"),
         "binding": boolean("Whether it ended the wait: it finished last, of equals one."),
     }
@@ -188,6 +194,9 @@ def parquet() -> Schema:
         "reading": reading,
         "ranks": RANKS,
         "building": building,
-        "clock_fault_ns": ns("How far back in time edges may lead"),
+        "clock_fault_ns": ns("How far back in time edges can lead"),
+        "custom_rules": list_of(text("A label."), "The labels of custom rules: the n-th (from 0) has code 127 - n."),
     }
-    return document("parquet", "graph.json beside the tables of graph --parquet DIR.", properties, ["ranks"])
+    return document(
+        "parquet", "graph.json with the tables of graph --parquet DIR.", properties, ["ranks", "custom_rules"]
+    )

@@ -1,26 +1,30 @@
-"""What the manual says of each analysis in a line: rows of two tables, and the sections of the reference."""
+"""Generated parts of the manual: rows of tables, and the entries of the reference."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
 
 from analyses.analysis import Analysis
 from analyses.cli.all_commands import COMMAND_GROUPS
 from analyses.cli.command import Command
+from analyses.cli.parser import EXIT_STATUSES
+from analyses.display.labels import CAUSE, MEANING, SHORT
+from hta_graph.graph.dependency_graph import DIAGNOSTICS
 from hta_graph.model import EDGE_MEANING, EdgeKind
+from tests import device_table, operator_model_table
 from tests.generate.index import every_analysis
+from tests.generate.reference import filled, graphs_page, questions_page
 from tests.support.cli_parsers import options_of, positionals_of
 
 __all__ = ["PAGES"]
 
 ROW_OF_COMMAND = re.compile(r"^\| `hta-graph ([a-z-]+) INPUT[^|]*` \|.*\n", re.MULTILINE)
-SEVERAL_RANKS = "## Several ranks\n\n| command | what it answers |\n|---|---|\n"
+SEVERAL_RANKS = "## Multiple ranks\n\n| command | what it answers |\n|---|---|\n"
 ROWS_OF_TABLES = re.compile(r"(?<=^\| schema \| tables \|\n\|---\|---\|\n)(\|.*\n)*", re.MULTILINE)
+ROWS_OF_STATUSES = re.compile(r"^\| 0 \|.*\n(\| \d+ \|.*\n)*", re.MULTILINE)
+ROWS_OF_COUNTS = re.compile(r"(?<=^\| key \| counts \|\n\|---\|---\|\n)(\|.*\n)*", re.MULTILINE)
 TABLE = re.compile(r"^(\|.*\n)+", re.MULTILINE)
-SECTION = re.compile(r"^## `(\w+)`\n", re.MULTILINE)
-TABLES = "What tables an answer has: their names, their columns, and the functions that explain these."
 
 
 def _commands(page: str) -> str:
@@ -32,6 +36,8 @@ def _commands(page: str) -> str:
     page = page.replace(SEVERAL_RANKS, SEVERAL_RANKS + _rows(ranks))
     alone = [one for one in analyses if one.from_summaries == "no"]
     page = ROW_OF_COMMAND.sub(lambda row: row[0] + (_rows(alone) if row[1] == "what-if" else ""), page)
+    statuses = "".join(f"| {status} | {meaning} |\n" for status, meaning in EXIT_STATUSES.items())
+    page = ROWS_OF_STATUSES.sub(lambda _: statuses, page)
     for group, commands in COMMAND_GROUPS.items():
         missing = [one for one in commands if isinstance(one, Command) and f"| `hta-graph {one.name}" not in page]
         page = _behind_table(page, f"## {group.capitalize()}\n", map(_row_of_command, missing))
@@ -56,7 +62,7 @@ def _edges(page: str) -> str:
     """Add the rows of edge kinds that have none."""
     missing = [kind for kind in EdgeKind if f"`{kind.label}`" not in page.partition("\n\nHow many")[0]]
     return _behind_table(
-        page, "# The edges of the graph\n", (f"| `{kind.label}` | {EDGE_MEANING[kind].says} |\n" for kind in missing)
+        page, "# Edges of the graph\n", (f"| `{kind.label}` | {EDGE_MEANING[kind].says} |\n" for kind in missing)
     )
 
 
@@ -72,41 +78,33 @@ def _call(analysis: Analysis) -> list[str]:
 
 
 def _machine_output(page: str) -> str:
-    """Renew the table of the tables of all analyses."""
+    """Renew the tables of all analyses and of the diagnostics."""
     listed = ((one.name, ", ".join(f"`{name}`" for name in one.tables)) for one in every_analysis().values())
     rows = "".join(f"| `hta-graph/{name}/1` | {tables} |\n" for name, tables in listed)
-    return ROWS_OF_TABLES.sub(lambda _: rows, page)
+    counts = "".join(f"| `{key}` | {meaning} |\n" for key, meaning in DIAGNOSTICS.items())
+    page = ROWS_OF_TABLES.sub(lambda _: rows, page)
+    return ROWS_OF_COUNTS.sub(lambda _: counts, page)
 
 
-def _reference(page: str) -> str:
-    """Add the sections of those that have none; what a section says besides is written by hand."""
-    named = {module.rpartition(".")[2]: module for module in every_analysis()}
-    first, *parts = re.split(r"(?=^## )", page, flags=re.MULTILINE)
-    there = {found[1]: part for part in parts if (found := SECTION.match(part))}
-    sections = there | {name: _section(name, module) for name, module in named.items() if name not in there}
-    at = next(at for at, part in enumerate(parts) if SECTION.match(part))
-    others = [part for part in parts if part not in there.values()]
-    return "".join([first, *others[:at], *(sections[name] for name in sorted(sections)), *others[at:]])
-
-
-def _section(name: str, module: str) -> str:
-    """Return the section of a module: what it asks, and its public names."""
-    found = import_module(module)
-    asks = (found.__doc__ or "").partition("\n")[0].partition(": ")[2]
-    entries = (
-        f".. py:data:: analyses.{name}.{part}\n\n   {TABLES}\n"
-        if part == "TABLES"
-        else f".. autofunction:: analyses.{name}.{part}\n"
-        for part in found.__all__
-    )
-    listed = "\n".join(entries)
-    return f"## `{name}`\n\n{asks[:1].upper()}{asks[1:]}\n\n```{{eval-rst}}\n{listed}```\n\n"
+def _words(page: str) -> str:
+    """Renew the tables of classes and of causes, each found by its first row."""
+    for meanings in (MEANING, CAUSE):
+        rows = "".join(f"| `{key}` | {SHORT[key]} | {meaning} |\n" for key, meaning in meanings.items())
+        first = next(iter(meanings))
+        found = re.search(rf"^\| `{first}` \|.*\n(\| `.*\n)*", page, re.MULTILINE)
+        page = page.replace(found[0], rows) if found else page
+    return page
 
 
 PAGES: Mapping[str, Callable[[str], str]] = {
     "commands.md": _commands,
+    "tables.md": _words,
     "reading/edges.md": _edges,
-    "machine_output.md": _machine_output,
-    "reference/questions.md": _reference,
+    "reference/machine_output.md": _machine_output,
+    "reference/hta_graph.md": graphs_page,
+    "reference/analyses.md": questions_page,
+    "reference/hta.md": filled,
+    "evidence/devices.md": device_table.PART.renewed,
+    "evidence/operator_models.md": operator_model_table.PART.renewed,
 }
 """Page of ``docs/`` → what renews it."""

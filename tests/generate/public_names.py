@@ -8,10 +8,12 @@ from itertools import groupby
 
 from analyses.catalogue import MODULES
 
-__all__ = ["renewed_names"]
+__all__ = ["QUESTION_MODULES", "renewed_names"]
 
 BESIDE = ("analyses.diff.run_diff",)
-"""Modules of questions of which the catalogue has none: they are not asked of scopes."""
+"""Modules of questions that are not in the catalogue, because they take no scopes."""
+QUESTION_MODULES = {module.rpartition(".")[2]: module for module in (*MODULES, *BESIDE)}
+"""Public name of a question → its module."""
 WIDTH = 120
 
 IMPORTS = re.compile(r"(?<=^if TYPE_CHECKING:\n).*?(?=^\n)", re.MULTILINE | re.DOTALL)
@@ -22,7 +24,7 @@ LISTED = re.compile(r"(?<=^__all__ = \[\n).*?(?=^\])", re.MULTILINE | re.DOTALL)
 
 def renewed_names(text: str) -> str:
     """Return the module with the questions that there are now."""
-    rooms = _by_room([*MODULES, *BESIDE])
+    rooms = _by_room(QUESTION_MODULES.values())
     before = set(re.findall(r'"(\w+)"', "".join(line.partition(":")[2] for line in _part(PLACES, text).splitlines())))
     others = {name for name in re.findall(r'"(\w+)"', _part(LISTED, text)) if name not in before}
     imports = dict(_other_imports(_part(IMPORTS, text), before)) | rooms

@@ -19,7 +19,7 @@ from hta_graph.errors import DefectError
 from hta_graph.export.picture.style import UNKNOWN_COLOUR, link_colour
 from hta_graph.export.sync_dependencies import GPU_TO_CPU, GPU_TO_GPU
 from hta_graph.graph.timeline import Timeline
-from hta_graph.model import EDGE_MEANING, EdgeKind, EdgeRole, Rule
+from hta_graph.model import CUSTOM_KINDS, EDGE_MEANING, EdgeKind, EdgeRole, Rule
 from hta_graph.paths import critical_path as module
 from hta_graph.paths.segments import SegmentTable
 from tests.edge_accuracy import read
@@ -120,7 +120,8 @@ def test_the_manual_explains_every_kind_in_their_order() -> None:
 
 
 def test_every_kind_has_a_rule_of_its_name() -> None:
-    labels = sorted(kind.label for kind in EdgeKind if not EDGE_MEANING[kind].of_job)
+    custom = CUSTOM_KINDS.values()
+    labels = sorted(kind.label for kind in EdgeKind if not EDGE_MEANING[kind].of_job and kind not in custom)
     assert sorted(rule.__name__ for rule in DEFAULT_RULES) == labels
 
 

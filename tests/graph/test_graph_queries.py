@@ -139,7 +139,9 @@ def test_descendants_are_what_could_not_have_been_before_a_start(graph: hg.Depen
 def test_what_is_only_looked_up_has_no_neighbours(graph: hg.DependencyGraph) -> None:
     for question in (graph.predecessors, graph.successors, graph.ancestors, graph.descendants):
         assert len(question(NOTE)) == 0
-    assert len(graph.path_between(NOTE, KERNEL)) == len(graph.path_between(NOTE, NOTE)) == 0
+    for source, target in ((NOTE, KERNEL), (NOTE, NOTE)):
+        with pytest.raises(QueryError, match=f"no path touches event {NOTE}: its kind is annotation"):
+            graph.path_between(source, target)
 
 
 def test_a_path_is_a_chain_of_edges(graph: hg.DependencyGraph) -> None:
@@ -149,7 +151,22 @@ def test_a_path_is_a_chain_of_edges(graph: hg.DependencyGraph) -> None:
     assert path["target_index"].tolist() == [KERNEL, KERNEL_2, KERNEL_2]
     assert graph.path_between(CALL, KERNEL)["kind"].tolist() == ["launch", "execution"]
     assert graph.path_between(KERNEL, KERNEL)["kind"].tolist() == ["execution"]
-    assert len(graph.path_between(KERNEL_2, KERNEL)) == 0
+    with pytest.raises(QueryError, match=f"event {KERNEL_2} depends on event {KERNEL}; swap them"):
+        graph.path_between(KERNEL_2, KERNEL)
+    with pytest.raises(QueryError, match="neither depends on the other"):
+        graph.path_between(OTHER, KERNEL)
+    assert len(graph.path_edges_between(KERNEL_2, KERNEL)) == 0
+
+
+def test_kinds_are_given_by_name_or_as_members(graph: hg.DependencyGraph) -> None:
+    assert indices(graph.events_of("kernel")) == indices(graph.events_of(hg.EventKind.KERNEL)) == {KERNEL, KERNEL_2}
+    assert indices(graph.events_of("kernel", EventKind.RUNTIME)) == {CALL, KERNEL, CALL_2, KERNEL_2}
+    assert indices(graph.events_of(np.array([0]))) == {int(graph.event_table.index[0])}
+    assert graph.edges_of("launch").row.tolist() == graph.edges_of(hg.EdgeKind.LAUNCH).row.tolist()
+    assert len(graph.edges_of("launch", "execution")) == 4
+    assert indices(graph.filter(kind=[hg.EventKind.KERNEL]).events) == {KERNEL, KERNEL_2}
+    assert repr(graph.edges_of("launch")) == "<EventEdges: 2 edges (2 launch)>"
+    assert repr(graph.edges_of("queue_full")) == "<EventEdges: 0 edges>"
 
 
 def test_a_neighbourhood_grows_by_one_edge_per_depth(graph: hg.DependencyGraph) -> None:
@@ -236,13 +253,23 @@ def test_a_filtered_graph_answers_critical_paths(graph: hg.DependencyGraph) -> N
         (lambda g: g.subgraph([0, 99]), "there is no event 99"),
         (lambda g: g.subgraph([0]).event(1), "there is no event 1"),
         (lambda g: g.event(2**70), "there is no event"),
-        (lambda g: g.filter(kind="kernels"), "no kind 'kernels'; there are: cpu_op, runtime, kernel"),
+        (
+            lambda g: g.filter(kind="kernels"),
+            "no event kind 'kernels'; did you mean kernel[?] There are: cpu_op",
+        ),
         (
             lambda g: g.filter(lane="stream 9"),
-            "no lane 'stream 9'; there are: thread 100:1, thread 100:2, stream 0:1:7",
+            "no lane 'stream 9'; did you mean stream 0:1:7[?] There are: thread 100:1, thread 100:2, stream 0:1:7",
         ),
         (lambda g: g.filter(name="("), r"'\(' is not a regular expression"),
-        (lambda g: g.successors(0, ["launches"]), "no edge kind 'launches'; there are: thread_order, execution"),
+        (
+            lambda g: g.successors(0, ["launches"]),
+            "no edge kind 'launches'; did you mean launch[?] There are: ",
+        ),
+        (lambda g: g.edges_of("event_wiat"), "no edge kind 'event_wiat'; did you mean event_wait[?] There are: "),
+        (lambda g: g.edges_of(5), "no edge kind 5; there are: thread_order"),
+        (lambda g: g.events_of("kernels"), "no event kind 'kernels'; did you mean kernel[?] There are: "),
+        (lambda g: g.events_of(5), "no event kind 5; there are: cpu_op"),
         (lambda g: hg.critical_path(g, hg.step(3)), "there is no step 3"),
         (lambda g: hg.critical_path(g, data_load=["["]), "not a regular expression"),
     ],
@@ -335,12 +362,16 @@ def check_paths(graph: hg.DependencyGraph, known: networkx.MultiDiGraph[Any], so
     """Compare the paths from one event with the shortest ones that networkx finds."""
     lengths = networkx.single_source_shortest_path_length(known, (source, "start"))
     for target in range(len(graph.events)):
+        if (target, "end") not in lengths:
+            with pytest.raises(QueryError, match="no path"):
+                graph.path_between(source, target)
+            continue
         path = graph.path_between(source, target)
-        assert len(path) == lengths.get((target, "end"), 0)
+        assert len(path) == lengths[target, "end"]
         points = list(zip(path["source_index"], path["source_point"], strict=True))
         points += list(zip(path["target_index"], path["target_point"], strict=True))[-1:]
         assert all(known.has_edge(a, b) for a, b in pairwise(points))
-        assert not points or (points[0], points[-1]) == ((source, "start"), (target, "end"))
+        assert (points[0], points[-1]) == ((source, "start"), (target, "end"))
 
 
 @for_all(traces(), st.data(), examples=40)

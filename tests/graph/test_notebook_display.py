@@ -75,7 +75,7 @@ def test_a_notebook_shows_small_tables_of_escaped_texts(graph: hg.DependencyGrap
     assert "<img src=x onerror=alert(1)>" in texts
     assert "gpu_compute_bound" in texts
     edges = Tags(graph._repr_html_()).texts
-    assert "a call starts before everything that it launches" in edges
+    assert "a launch call starts before the work it launches" in edges
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="dot is not installed")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import hta_graph as hg
-from hta_graph.model import EdgeKind
+from hta_graph.model import CUSTOM_KINDS, EdgeKind
 from tests.manual_pictures.programs import FORWARD, GEMM, Drawing, end_of, job_path, path_of, simulated
 from tests.simulator.program import Gap, Launch, Op, Poll, Program, Stream
 from tests.support.gloo_builder import MAIN, GlooRank, late_ranks
@@ -204,5 +204,5 @@ def _drawing(kind: EdgeKind) -> Drawing:
     return here or (lambda _: hg.critical_path(simulated(rule_programs()[kind.label]), hg.whole()))
 
 
-EDGES: Mapping[EdgeKind, Drawing] = {kind: _drawing(kind) for kind in EdgeKind}
+EDGES: Mapping[EdgeKind, Drawing] = {kind: _drawing(kind) for kind in EdgeKind if kind not in CUSTOM_KINDS.values()}
 """What is drawn of each kind; only its own arrows are."""

@@ -44,12 +44,12 @@ def test_a_rank_twice_is_refused(tmp_path: Path) -> None:
     paths = [one_rank(0).write(tmp_path / name) for name in ("a.json", "b.json")]
     with pytest.raises(TraceError, match="rank 0"):
         hg.read_job(paths)
-    with pytest.raises(QueryError, match=r"of rank 0, and so is .*; pass each rank once"):
+    with pytest.raises(QueryError, match=r"of rank 0, as is .*; pass each rank once"):
         hg.build_job([hg.build_graph(hg.read_trace(path)) for path in paths])
 
 
 def test_no_rank_is_no_job() -> None:
-    with pytest.raises(QueryError, match="at least one rank"):
+    with pytest.raises(QueryError, match="there are no ranks"):
         hg.build_job([])
 
 
@@ -122,7 +122,7 @@ def test_ranks_that_never_met_and_were_recorded_at_other_times_are_refused(tmp_p
     one.op("aten::mul", 0, 10)
     other.op("aten::mul", 500, 510)
     paths = [one.write(tmp_path / "rank0.json"), other.write(tmp_path / "rank1.json")]
-    with pytest.raises(QueryError, match=r"nothing in it matches .*rank0\.json, which ends 0\.490 ms before"):
+    with pytest.raises(QueryError, match=r"nothing matches .*rank0\.json, which ends 0\.490 ms before"):
         hg.read_job(paths)
 
 

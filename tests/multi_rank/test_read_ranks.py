@@ -234,7 +234,7 @@ def test_nothing_but_broken_files_is_an_error(tmp_path: Path) -> None:
     for path in job_folder(tmp_path, 0, 1).iterdir():
         path.write_bytes(b"")
     errors: list[HtaGraphError] = []
-    with pytest.raises(TraceError, match="no sound trace among these files"):
+    with pytest.raises(TraceError, match="none of these files is a readable trace"):
         list(hg.read_graphs(tmp_path, report=errors.append))
     assert len(errors) == 2
 
@@ -284,7 +284,7 @@ def test_no_process_at_all_is_an_error_of_each_file(tmp_path: Path, monkeypatch:
     job_folder(tmp_path, 0, 1)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "absent"))
     errors: list[HtaGraphError] = []
-    with pytest.raises(TraceError, match="no sound trace"):
+    with pytest.raises(TraceError, match="is a readable trace"):
         list(hg.read_graphs(tmp_path, jobs=2, report=errors.append))
     assert all("no process can be started to read it: No such file" in str(error) for error in errors)
     assert len(errors) == 2
@@ -457,10 +457,10 @@ def test_a_reader_that_is_given_up_ends_its_processes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--jobs", "0"], "argument --jobs: takes a whole number from 1 to 999,999, not '0'"),
-        (["--jobs", "x"], "argument --jobs: takes a whole number from 1 to 999,999, not 'x'"),
-        (["--memory", "much"], "argument --memory: takes a size such as 4G or 500M, up to 1048576T, not 'much'"),
-        (["--memory=-4G"], "argument --memory: takes a size such as 4G or 500M, up to 1048576T, not '-4G'"),
+        (["--jobs", "0"], "--jobs: expected a whole number from 1 to 999,999, got '0'"),
+        (["--jobs", "x"], "--jobs: expected a whole number from 1 to 999,999, got 'x'"),
+        (["--memory", "much"], "--memory: expected a size such as 4G or 500M, up to 1048576T, got 'much'"),
+        (["--memory=-4G"], "--memory: expected a size such as 4G or 500M, up to 1048576T, got '-4G'"),
     ],
 )
 def test_bad_limits_are_usage_errors(

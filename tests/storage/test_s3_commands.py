@@ -155,7 +155,7 @@ def test_graphs_and_workloads_go_there_and_come_back(
     status, out, _ = run_command(capsys, "chakra", "check", workload)
     assert (status, out.partition(":")[0]) == (0, "s3")
     status, _, err = run_command(capsys, "chakra", "convert", *paths, "--output", workload)
-    assert (status, err) == (1, f"hta-graph: {workload}: exists; --force replaces it\n")
+    assert (status, err) == (1, f"hta-graph: {workload}: already exists; use --force to replace it\n")
     assert run_command(capsys, "chakra", "convert", *paths, "--output", workload, "--force")[0] == 0
 
 

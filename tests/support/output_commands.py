@@ -18,6 +18,7 @@ from shutil import which
 import hta_graph as hg
 from analyses.cli.main import main
 from analyses.cli.path_args import (
+    AnswerFile,
     InputFile,
     InputFolder,
     InputTraces,
@@ -134,7 +135,9 @@ def _writing(words: tuple[str, ...], actions: Sequence[argparse.Action]) -> Iter
 
 
 def _is_written(action: argparse.Action) -> bool:
-    return isinstance(action.type, type) and issubclass(action.type, (OutputFile, OutputFolder))
+    # An answer's file stands for the option of its format, which is here already.
+    is_output = isinstance(action.type, type) and issubclass(action.type, (OutputFile, OutputFolder))
+    return is_output and action.type is not AnswerFile
 
 
 def names_a_file(action: argparse.Action) -> bool:

@@ -356,7 +356,7 @@ def test_a_trace_without_events_can_be_described_but_has_no_path(
     assert (rank["events"], rank["start_ns"], rank["end_ns"], rank["lanes"]) == (0, None, None, [])
     assert command_json(capsys, "graph", path)["events"] == []
     assert "nothing was captured" in run_command(capsys, "info", path)[1]
-    assert "nothing was captured" in one_error(capsys, tmp_path, "critical-path", path)
+    assert "the trace has no events" in one_error(capsys, tmp_path, "critical-path", path)
 
 
 # -- single bad rows --------------------------------------------------------------------------------------------------
@@ -616,8 +616,8 @@ def test_50_000_nested_slices_work(capsys: pytest.CaptureFixture[str], tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "listed"),
     [
-        (["--step", "7"], ["no step 7", "there are: 1, 2"]),
-        (["--step", "-1"], ["no step -1", "there are: 1, 2"]),
+        (["--step", "7"], ["no step 7", "did you mean 2? There are: 1, 2"]),
+        (["--step", "-1"], ["no step -1", "did you mean 1? There are: 1, 2"]),
         (["--annotation", "none"], ["no annotation 'none'", "'block' ×2", "'ProfilerStep#1'"]),
         (["--annotation", "gemm"], ["no annotation 'gemm'", "'block' ×2"]),
         (["--annotation", "n.*", "--regex"], ["no annotation 'n.*'", "'block' ×2"]),
@@ -665,8 +665,8 @@ def test_a_trace_without_steps_or_annotations_says_so(capsys: pytest.CaptureFixt
     trace = TraceBuilder()
     trace.op("op", 0, 10)
     path = trace.write(tmp_path / "t.json")
-    assert "it has no steps" in one_error(capsys, tmp_path, "critical-path", path, "--step", "1")
-    assert "it has none" in one_error(capsys, tmp_path, "critical-path", path, "--annotation", "x")
+    assert "the trace has no steps" in one_error(capsys, tmp_path, "critical-path", path, "--step", "1")
+    assert "the trace has no annotations" in one_error(capsys, tmp_path, "critical-path", path, "--annotation", "x")
 
 
 @pytest.mark.parametrize("flag", ["--cpu-window", "--gpu-window"])

@@ -222,7 +222,7 @@ def test_where_one_rank_is_left_it_is_asked_alone(capsys: pytest.CaptureFixture[
     (tmp_path / "rank2.json").write_bytes(b"")
     status, out, err = run_command(capsys, "critical-path", tmp_path, "--json", "-")
     assert (status, json.loads(out)["rank"]) == (1, 3)
-    assert err.splitlines()[1:] == [f"going on with {tmp_path / 'rank3.json'}, rank 3, alone"]
+    assert err.splitlines()[1:] == [f"continuing with {tmp_path / 'rank3.json'}, rank 3, alone"]
 
 
 def test_a_broken_rank_does_not_matter_where_another_is_asked_for(
@@ -268,7 +268,7 @@ def test_where_all_are_broken_nothing_is_written(capsys: pytest.CaptureFixture[s
         broken_trace(operator_trace(tmp_path / f"rank{number}.json"))
     status, out, err = run_command(capsys, "info", tmp_path, "--json", "-")
     assert (status, out, err.count("\n")) == (1, "", 4)
-    assert err.splitlines()[-1] == f"hta-graph: {tmp_path}: no sound trace among these files"
+    assert err.splitlines()[-1] == f"hta-graph: {tmp_path}: none of these files is a readable trace"
 
 
 @pytest.mark.parametrize("command", COMMANDS)

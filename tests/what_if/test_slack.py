@@ -77,5 +77,5 @@ def test_near_critical_work_is_found_per_rank() -> None:
     assert (all_of_it.by_rank.near_ns >= none.by_rank.near_ns).all()
     assert set(all_of_it.by_rank["rank"]) == {part.rank for part in job.rank_graphs}
     assert (all_of_it.alternatives.slack_ns > 0).all()
-    with pytest.raises(UsageError, match="is no share of a window"):
+    with pytest.raises(UsageError, match="is not a share of the window"):
         hg.near_critical(job, share=2)

@@ -19,7 +19,7 @@ def test_a_step_replaces_its_own_section_alone(tmp_path: Path, monkeypatch: pyte
     assert deep_run.main(["second"]) == 1
     assert deep_run.main(["first"]) == 0
     page = deep_run.PAGE.read_text()
-    assert page.startswith("# The last deep run")
+    assert page.startswith("# Deep run results")
     assert page.index("## First") < page.index("one\n") < page.index("## Second") < page.index("FAILED with status 3")
     assert "\x1b" not in page
     assert deep_run.main([]) == 1

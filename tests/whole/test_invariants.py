@@ -291,7 +291,7 @@ def ask_everything(graph: DependencyGraph) -> None:
         path = hg.critical_path(graph, window)
         _ = path.segments, path.by_event(), path.by_lane(), path.by_bound(), path.summary(), path.segment_columns()
     _ = graph.ancestors(kernel), graph.descendants(kernel), graph.predecessors(kernel), graph.successors(kernel)
-    _ = graph.path_between(int(graph.events.event_index.iloc[0]), kernel), graph.neighbourhood(kernel, 3)
+    _ = graph.path_edges_between(int(graph.events.event_index.iloc[0]), kernel), graph.neighbourhood(kernel, 3)
     _ = graph.filter(kind="kernel"), graph.subgraph([kernel]), graph.to_networkx(), graph.to_rustworkx()
 
 

@@ -33,7 +33,6 @@ QUICK = {
     "docs/start.md",
     "docs/asking_in_python.md",
     "docs/dataframes.md",
-    "docs/notebooks.md",
     "docs/tables.md",
 }
 """Pages that the quick run executes; all of them together would take longer than it may, so that others are deep."""

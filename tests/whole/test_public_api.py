@@ -17,10 +17,11 @@ import pytest
 
 import analyses
 import hta_graph as hg
+from tests.generate.reference import names_in
 from tests.support.manual_pages import DOCS, PIECES, ROOT, blocks, pages, text_of
 
 REFERENCE = "\n".join(text_of(page) for page in sorted((DOCS / "reference").glob("*.md")))
-DIRECTIVE = re.compile(r"^\.\. (?:auto(?:function|class|module)|py:data):: ([\w.]+)$", re.MULTILINE)
+LISTED = names_in(REFERENCE)
 PACKAGES = (hg, analyses)
 BESIDE = ("analyses.schemas", "analyses.torch")
 """Modules whose ``__all__`` is public beside that of the packages."""
@@ -51,14 +52,14 @@ every_package = pytest.mark.parametrize("package", PACKAGES, ids=lambda package:
 
 def returned_classes() -> set[str]:
     """Return the classes of the reference that one gets and does not import: they are named by their modules."""
-    return {name for name in DIRECTIVE.findall(REFERENCE) if name not in PUBLIC}
+    return {name for name in LISTED if name not in PUBLIC}
 
 
 # -- the reference ----------------------------------------------------------------------------------------------------
 
 
 def test_the_reference_has_every_public_name_once() -> None:
-    named = DIRECTIVE.findall(REFERENCE)
+    named = LISTED
     assert [name for name in PUBLIC if named.count(name) != 1] == []
 
 
@@ -78,7 +79,7 @@ def test_what_public_functions_give_back_is_in_the_reference() -> None:
         word for found in PUBLIC.values() if inspect.isfunction(found) for word in re.findall(r"\w+", gives_back(found))
     }
     ours = {word for word in given if is_class_of_ours(word)}
-    shown = {name.rpartition(".")[2] for name in DIRECTIVE.findall(REFERENCE)}
+    shown = {name.rpartition(".")[2] for name in LISTED}
     assert ours - shown == set()
 
 

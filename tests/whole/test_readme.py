@@ -99,7 +99,7 @@ def help_of(command: str) -> tuple[int, str]:
 
 
 def test_every_rule_of_advice_has_its_row() -> None:
-    text = (ROOT / "docs" / "advice.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reading" / "advice.md").read_text(encoding="utf-8")
     assert [rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES) if f"| `{rule.name}` |" not in text] == []
 
 

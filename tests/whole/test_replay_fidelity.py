@@ -1,4 +1,4 @@
-"""Replay predicts real steps as well as its page says (docs/fidelity.md)."""
+"""Replay predicts real steps as well as its page says (docs/evidence/replay.md)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The commands, a declaration each beside the functions that run it; whatever is heavy is imported when one runs."""
+"""The commands of ``hta-graph``: a declaration each, in the file of its functions."""

@@ -1,6 +1,6 @@
-"""The commands of the analyses, made of how each describes itself.
+"""The commands of the analyses, made of their descriptions.
 
-Two do more: ``kernel-sequences`` marks the most frequent ones in a trace, ``memory-timeline`` also takes the
+Two do more: ``kernel-sequences`` marks the most frequent sequences in a trace, ``memory-timeline`` also reads the
 profiler's raw export.
 """
 
@@ -14,14 +14,17 @@ from analyses.arg_types import whole_number
 from analyses.catalogue import CATALOGUE
 from analyses.cli.command import Command
 from analyses.cli.options import (
+    OUTPUT,
+    add_all_rows,
     add_flags,
     add_flight,
     add_inputs,
     add_jobs,
-    add_json,
+    add_per_step,
     add_summaries,
-    add_tables,
+    add_table_answer,
     add_window,
+    heading,
 )
 from analyses.cli.outputs import Outputs
 from analyses.cli.path_args import OutputFile
@@ -35,31 +38,31 @@ from hta_graph.storage.location import expand_file_lists
 
 
 def _add_overlay(parser: argparse.ArgumentParser) -> None:
-    """Add where the marked trace goes, and how much it marks."""
+    """Add the trace with marks, and the number of sequences that it marks."""
     parser.add_argument(
         "--top-k",
         type=whole_number(1, 999_999),
         default=5,
         metavar="N",
-        help="mark so many sequences in the overlay (5)",
+        help="number of sequences to mark in the overlay (default: 5)",
     )
-    parser.add_argument(
+    heading(parser, OUTPUT).add_argument(
         "--overlay",
         type=OutputFile,
-        metavar="OUT",
+        metavar="FILE",
         help="write the trace with the top sequences marked, for ui.perfetto.dev",
     )
 
 
 def _run_sequences(options: argparse.Namespace) -> None:
-    """Print the sequences, or write them and the marked trace."""
+    """Print or write the sequences, and write the marked trace."""
     from analyses.questions import kernel_sequences
 
     outputs = Outputs.of(options)
     scopes = read_scopes(RankInputs.of(options), WindowArgs.of(options))
-    # Known only now: how many ranks an input folder holds.
+    # The number of ranks in a folder is known only now.
     if options.overlay and len(scopes) > 1:
-        raise UsageError("--overlay marks one stretch of one rank; choose with --rank, --step or --annotation")
+        raise UsageError("--overlay marks one window of one rank; name it with --rank, --step or --annotation")
     operator, min_pattern_len = options.operator, options.min_pattern_len
     found = kernel_sequences.answer(scopes, operator, min_pattern_len)
     write_answer("kernel-sequences", found, scopes, outputs, kernel_sequences.figure)
@@ -67,22 +70,22 @@ def _run_sequences(options: argparse.Namespace) -> None:
         marks = kernel_sequences.write_sequence_overlay(
             scopes[0], options.overlay, operator, min_pattern_len, options.top_k
         )
-        say(f"{options.overlay}: {marks:,} marks; open it in ui.perfetto.dev")
+        say(f"{options.overlay}: {marks:,} marks; open it at ui.perfetto.dev")
 
 
 def run_memory_timeline(entry: IndexEntry, options: argparse.Namespace) -> None:
-    """Answer for traces with [memory] events, or for one raw memory timeline."""
+    """Analyze traces with [memory] events, or one raw memory timeline."""
     from analyses.questions import raw_memory_timeline
 
-    # The profiler's raw export has no rows of a trace: its first bytes tell it apart.
+    # The profiler's raw export is no trace: its first bytes identify it.
     if not any(raw_memory_timeline.is_raw_timeline(path) for path in expand_file_lists(options.inputs)):
         run_analysis(entry, options)
         return
     if len(expand_file_lists(options.inputs)) > 1:
-        raise UsageError("a raw memory timeline is given alone")
+        raise UsageError("a raw memory timeline must be the only input")
     window_args = WindowArgs.of(options)
     if window_args.per_step or window_args.names_window:
-        raise UsageError("a raw memory timeline has no steps and annotations; leave the window out")
+        raise UsageError("a raw memory timeline has no steps or annotations; omit the window")
     outputs = Outputs.of(options)
     found = raw_memory_timeline.answer(raw_memory_timeline.read_raw_timeline(expand_file_lists(options.inputs)[0]))
     write_answer(entry.name, found, [], outputs, raw_memory_timeline.figure)
@@ -99,10 +102,9 @@ def analysis_commands() -> dict[str, Command]:
 
 
 def analysis_command(entry: IndexEntry) -> Command:
-    """Make the command of an analysis: what all share, then its own flags."""
-    # The order is that of the help: what is read, how, what is written, then the analysis' own flags.
+    """Make the command of an analysis: shared options and its own flags."""
     between_ranks = () if entry.from_summaries == "no" else (add_flight, add_summaries)
-    shared = (add_inputs, add_jobs, *between_ranks, add_json, add_window, add_tables)
+    shared = (add_inputs, add_jobs, *between_ranks, add_all_rows, add_window, add_per_step, add_table_answer)
     return Command(
         name=entry.name,
         help=entry.help,

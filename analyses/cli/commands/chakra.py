@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from analyses.arg_types import RANK, factor_text
 from analyses.cli.command import Command, CommandGroup
-from analyses.cli.options import add_inputs, add_jobs, add_json
+from analyses.cli.options import OUTPUT, add_alias, add_answer, add_inputs, add_jobs, add_json, add_salvage, heading
 from analyses.cli.outputs import write_json
 from analyses.cli.path_args import InputFolder, InputTraces, OutputFile, OutputFolder
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.display.stderr import say
 from hta_graph.chakra.convert_options import CHOICES
 from hta_graph.errors import HtaGraphError, OutputError, UsageError
+from hta_graph.progress import begin_stage
 from hta_graph.storage.location import Location, expand_file_lists, resolve_location
 
 if TYPE_CHECKING:
@@ -28,39 +29,37 @@ if TYPE_CHECKING:
 
 
 def _add_link(parser: argparse.ArgumentParser) -> None:
-    """Add the two traces of one rank and where the linked one goes; ``chakra_trace_link``'s names work too."""
-    parser.add_argument(
-        "--host-trace", "--chakra-host-trace", type=InputTraces, required=True, metavar="FILE",
-        help="the host execution trace (torch.profiler.ExecutionTraceObserver)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--device-trace",
-        "--chakra-device-trace",
+    """Add the two traces of one rank and the linked one; the option names of ``chakra_trace_link`` work too."""
+    host = parser.add_argument(
+        "--host-trace",
         type=InputTraces,
         required=True,
         metavar="FILE",
-        help="the device (Kineto) trace",
+        help="host execution trace (torch.profiler.ExecutionTraceObserver)",
     )
-    parser.add_argument("--rank", type=RANK, metavar="R", help="the rank of both; default: what the device trace says")
-    parser.add_argument(
+    device = parser.add_argument(
+        "--device-trace", type=InputTraces, required=True, metavar="FILE", help="device (Kineto) trace"
+    )
+    add_alias(parser, host, "--chakra-host-trace")
+    add_alias(parser, device, "--chakra-device-trace")
+    parser.add_argument("--rank", type=RANK, metavar="N", help="rank of both (default: that of the device trace)")
+    parser.add_argument("--any-process", action="store_true", help="link traces of different processes")
+    add_salvage(parser)
+    output = heading(parser, OUTPUT).add_argument(
         "-o",
         "--output",
-        "--output-file",
         type=OutputFile,
         required=True,
         metavar="FILE",
-        help="the linked trace (- for standard output)",
+        help="linked trace to write (- for standard output)",
     )
-    parser.add_argument("--force", action="store_true", help="replace an output that exists")
-    parser.add_argument("--any-process", action="store_true", help="link traces that name different processes")
-    parser.add_argument(
-        "--salvage", action="store_true", help="read the whole events of a device trace that breaks off"
-    )
+    add_alias(parser, output, "--output-file")
+    _add_force(parser, "file")
     parser.add_argument("--log-level", metavar="LEVEL", help=argparse.SUPPRESS)  # chakra_trace_link's, without effect
 
 
 def _run_link(options: argparse.Namespace) -> None:
-    """Link a host execution trace and a device trace of one rank, and say what was found."""
+    """Link a host execution trace and a device trace of one rank, and print what was found."""
     from hta_graph.build import build_graph
     from hta_graph.chakra.host_trace import read_host_trace
     from hta_graph.chakra.linked_trace import link_traces, linked_json
@@ -80,8 +79,8 @@ def _run_link(options: argparse.Namespace) -> None:
 
 LINK = Command(
     name="link",
-    help="Link a host execution trace and a device trace of one rank, as chakra_trace_link does.",
-    more="The host trace is that of torch.profiler.ExecutionTraceObserver, of the same run.",
+    help="Link host and device traces, like chakra_trace_link",
+    more="Both traces must be of the same rank and run; record the host trace with ExecutionTraceObserver.",
     examples=("chakra link --host-trace host.json --device-trace device.json --output linked.json",),
     page="simulators.md",
     options=(_add_link,),
@@ -90,60 +89,72 @@ LINK = Command(
 
 
 def _refuse_existing(output: str, *, force: bool) -> None:
-    """Refuse to replace a file that nobody said may go."""
+    """Refuse to replace a file without ``--force``."""
     if output != "-" and not force and resolve_location(output).is_file():
-        raise OutputError(f"{output}: exists; --force replaces it")
+        raise OutputError(f"{output}: already exists; use --force to replace it")
 
 
 def _link_lines(linked: LinkedTrace) -> list[str]:
-    """Tell how the traces were matched, what was added, and what could not be."""
+    """Describe how the traces were matched, what was added, and what was left out."""
     waits = (
-        f"{len(linked.sync):,} on synchronised GPU work, {len(linked.thread):,} between threads, "
+        f"{len(linked.sync):,} on synchronized GPU work, {len(linked.thread):,} between threads, "
         f"{len(linked.gpu):,} between streams"
     )
     lines = [f"rank {linked.rank}, {linked.matching}", f"{len(linked.activity):,} GPU nodes; dependencies: {waits}"]
     left_out = {
-        "GPU activities without a node: launched before the recording, or under no matched operator": linked.unplaced,
-        "dependencies without a node at one end": linked.waits_without_node,
+        "GPU activities without a node (launched before the recording, or by no matched operator)": linked.unplaced,
+        "dependencies left out because one end has no node": linked.waits_without_node,
         "dependencies left out because they go back in time": linked.waits_back_in_time,
     }
     return lines + [f"{count:,} {what}" for what, count in left_out.items() if count]
 
 
+def _add_folder(parser: argparse.ArgumentParser) -> None:
+    """Add the folder of the workload."""
+    heading(parser, OUTPUT).add_argument(
+        "-o", "--output", type=OutputFolder, required=True, metavar="DIR", help="folder to write"
+    )
+
+
+def _add_force(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add whether an existing output is replaced."""
+    heading(parser, OUTPUT).add_argument("--force", action="store_true", help=f"replace an existing {what}")
+
+
 def _add_convert(parser: argparse.ArgumentParser) -> None:
-    """Add what a workload is made of, how, and where it goes."""
+    """Add the host traces, the conversion and the output."""
     parser.add_argument(
         "--host-trace", type=InputTraces, nargs="+", default=[], metavar="FILE",
-        help="host execution traces of the ranks: they add tensors and dependencies by them",
+        help="host execution traces of the ranks, which add tensors and their dependencies",
     )  # fmt: skip
-    parser.add_argument("-o", "--output", type=OutputFolder, required=True, metavar="DIR", help="the folder to write")
-    parser.add_argument("--prefix", default="trace", metavar="NAME", help="the files are NAME.<npu>.et (trace)")
+    _add_folder(parser)
+    parser.add_argument("--prefix", default="trace", metavar="NAME", help="write files NAME.<npu>.et (default: trace)")
     parser.add_argument(
         "--profile", choices=CHOICES["profile"], default="full",
-        help="gpu: leave operators out; the host's time between launches and waits is one delay (full)",
+        help="gpu: without operators; host time between launches and waits is one delay (default: full)",
     )  # fmt: skip
     parser.add_argument(
         "--overlap", choices=CHOICES["overlap"], default="keep",
-        help="a simulated rank does one thing at a time; rows that ran beside others keep their durations and run "
-        "after them, or share the time in which any of them ran (keep)",
+        help="a simulated rank runs one event at a time: overlapping events keep their durations, or share the time "
+        "that they take together (default: keep)",
     )  # fmt: skip
     parser.add_argument(
         "--unknown-collectives", choices=CHOICES["unknown"], default="error",
-        help="what becomes of communication whose type, size or group is not known, or that ASTRA-sim does not run: "
-        "as-recorded lets the ranks wait for each other and the recorded transfer pass (of broadcasts too), as-compute "
-        "makes compute nodes; of the CPU's only as-recorded makes nodes (error)",
+        help="communication of unknown type, size or group, or that ASTRA-sim does not support: as-recorded keeps the "
+        "waiting between ranks and the recorded transfer time, also of broadcasts; as-compute writes compute nodes; "
+        "CPU communication becomes nodes only with as-recorded (default: error)",
     )  # fmt: skip
     parser.add_argument(
         "--missing-ranks", choices=CHOICES["missing"], default="error",
-        help="ranks without a trace: copy lets them do what the lowest given one does; communication with them takes "
-        "as long as it did (as-recorded) or becomes compute nodes (as-compute); on the CPU it is time of the thread "
-        "that waited (error)",
+        help="ranks without a trace: copy repeats the lowest rank; as-recorded keeps the measured communication time "
+        "with them; as-compute writes compute nodes for it; CPU communication counts as time of the waiting thread "
+        "(default: error)",
     )  # fmt: skip
-    parser.add_argument("--force", action="store_true", help="replace a workload that exists")
+    _add_force(parser, "workload")
 
 
 def _run_convert(options: argparse.Namespace) -> None:
-    """Write a folder of ``.et`` files, and say what became of the traces."""
+    """Write a folder of ``.et`` files, and describe the conversion."""
     from hta_graph.chakra.convert import conversion_document
     from hta_graph.chakra.convert import convert as write_workload
     from hta_graph.chakra.convert_options import ConvertOptions
@@ -159,6 +170,7 @@ def _run_convert(options: argparse.Namespace) -> None:
         options.overlap,
         force=options.force,
     )
+    begin_stage("writing the workload")
     conversion = write_workload(_rank_inputs(options), target, asked)
     for note in conversion.notes:
         say(f"{target}: {note}")
@@ -170,8 +182,8 @@ def _run_convert(options: argparse.Namespace) -> None:
 
 CONVERT = Command(
     name="convert",
-    help="Write .et files of all ranks for ASTRA-sim, from device traces (and host traces) or linked ones.",
-    more="What it writes is checked before it is there.",
+    help="Convert traces of all ranks to .et files for ASTRA-sim",
+    more="Inputs are device traces, with or without host traces, or linked traces. The result is checked as by check.",
     examples=("chakra convert job --output workload", "chakra convert job --profile gpu --output gpu_only"),
     page="simulators.md",
     options=(add_inputs, add_jobs, _add_convert, add_json),
@@ -180,12 +192,12 @@ CONVERT = Command(
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
-    """Add the workload to look at."""
-    parser.add_argument("folder", type=InputFolder, metavar="DIR", help="a folder of .et files and comm_groups.json")
+    """Add the workload to check."""
+    parser.add_argument("folder", type=InputFolder, metavar="DIR", help="folder of .et files and comm_groups.json")
 
 
 def _run_check(options: argparse.Namespace) -> None:
-    """Print what ASTRA-sim would stumble over, one line each; with findings the exit status is 1."""
+    """Print each problem for ASTRA-sim on a line; with problems the exit status is 1."""
     from hta_graph.chakra.check import check as look_at
     from hta_graph.chakra.check import check_document
     from hta_graph.chakra.et_files import read_folder
@@ -198,38 +210,39 @@ def _run_check(options: argparse.Namespace) -> None:
     if result.findings and not options.json:
         print_lines([str(finding) for finding in result.findings])
     if result.findings:
-        raise HtaGraphError(f"{options.folder}: ASTRA-sim would not run this; findings: {len(result.findings):,}")
+        raise HtaGraphError(f"{options.folder}: ASTRA-sim cannot run this workload; problems: {len(result.findings):,}")
     if not options.json:
         nodes = sum(len(program) for program in result.programs.values())
-        print_lines([f"{options.folder}: nothing found; ranks: {len(result.programs)}, nodes: {nodes:,}"])
+        print_lines([f"{options.folder}: no problems; ranks: {len(result.programs)}, nodes: {nodes:,}"])
 
 
 CHECK = Command(
     name="check",
-    help="Find what ASTRA-sim would abort on, stall at in silence, or simulate wrongly.",
-    more="It exits with 1 where ASTRA-sim would not run the workload.",
+    help="Check that ASTRA-sim can run a workload correctly",
+    more="Reports anything that makes ASTRA-sim abort, hang or give wrong results; the exit status is then 1.",
     examples=("chakra convert job --output workload", "chakra check workload"),
     page="simulators.md",
-    options=(_add_check, add_json),
+    options=(_add_check, add_answer),
     run=_run_check,
 )
 
 
 def _add_simulate(parser: argparse.ArgumentParser) -> None:
-    """Add the workload to execute, and what to write."""
+    """Add the workload to simulate, and the table of nodes."""
     _add_check(parser)
-    parser.add_argument(
-        "--nodes", type=OutputFile, metavar="FILE", help="write when each node started and ended as CSV"
+    heading(parser, OUTPUT).add_argument(
+        "--nodes", type=OutputFile, metavar="FILE", help="write the start and end of each node as CSV"
     )
 
 
 def _run_simulate(options: argparse.Namespace) -> None:
-    """Execute a workload, print how long each rank took, and where it stalls."""
+    """Simulate a workload; print the time of each rank, and where it stalls."""
     from hta_graph.chakra.et_files import read_folder
     from hta_graph.chakra.simulate import nodes_csv, simulation_document
     from hta_graph.chakra.simulate import simulate as execute
     from hta_graph.storage.atomic_write import write_file
 
+    begin_stage("simulating")
     result = execute(read_folder(options.folder))
     if options.json:
         write_json(options.json, simulation_document(result), options.left_out)
@@ -243,32 +256,32 @@ def _run_simulate(options: argparse.Namespace) -> None:
 
 SIMULATE = Command(
     name="simulate",
-    help="Execute .et files by ASTRA-sim's rules, beside what was measured.",
-    more="Each rank's simulated end stands beside its measured span.",
+    help="Simulate a workload by ASTRA-sim's rules",
+    more="Compares the simulated time of each rank with the measured one.",
     examples=("chakra convert job --output workload", "chakra simulate workload"),
     page="simulators.md",
-    options=(_add_simulate, add_json),
+    options=(_add_simulate, add_answer),
     run=_run_simulate,
 )
 
 
 def _add_scale(parser: argparse.ArgumentParser) -> None:
-    """Add the workload to scale, by how much, and where the scaled one goes."""
+    """Add the workload to scale, the factors and the output."""
     _add_check(parser)
     parser.add_argument(
         "--gpu", type=factor_text, default="1", metavar="FACTOR",
-        help="durations of compute nodes of the GPU become so many times as long: 0.5 is a GPU twice as fast (1)",
+        help="multiply durations of GPU compute nodes; 0.5 is a GPU twice as fast (default: 1)",
     )  # fmt: skip
     parser.add_argument(
         "--cpu", type=factor_text, default="1", metavar="FACTOR",
-        help="the same for the CPU's work: operators and, in the profile gpu, its delays (1)",
+        help="multiply durations of CPU work: operators, or delays with --profile gpu (default: 1)",
     )  # fmt: skip
-    parser.add_argument("-o", "--output", type=OutputFolder, required=True, metavar="DIR", help="the folder to write")
-    parser.add_argument("--force", action="store_true", help="replace a workload that exists")
+    _add_folder(parser)
+    _add_force(parser, "workload")
 
 
 def _run_scale(options: argparse.Namespace) -> None:
-    """Write a workload whose compute nodes take longer or shorter, and say what changed."""
+    """Write a workload with scaled compute nodes, and print how many changed."""
     from hta_graph.chakra.et_files import read_folder
     from hta_graph.chakra.scale import scale_factor, scale_workload
 
@@ -276,13 +289,13 @@ def _run_scale(options: argparse.Namespace) -> None:
     changed = scale_workload(
         read_folder(options.folder), resolve_location(options.output), *factors, force=options.force
     )
-    say(f"{options.output}: nodes scaled: {changed.gpu:,} of the GPU, {changed.cpu:,} of the CPU")
+    say(f"{options.output}: scaled nodes: {changed.gpu:,} of the GPU, {changed.cpu:,} of the CPU")
 
 
 SCALE = Command(
     name="scale",
-    help="Write a workload again for a faster or slower GPU or CPU.",
-    more="Durations of computation change; communication and what depends on what stay.",
+    help="Scale a workload to a faster or slower GPU or CPU",
+    more="Changes durations of computation; communication and dependencies stay.",
     examples=("chakra convert job --output workload", "chakra scale workload --gpu 0.5 --output faster"),
     page="simulators.md",
     options=(_add_scale,),
@@ -291,20 +304,20 @@ SCALE = Command(
 
 
 def _add_statistics(parser: argparse.ArgumentParser) -> None:
-    """Add the log of a run, and the workload that was run."""
+    """Add the log of a run, and its workload."""
     parser.add_argument(
-        "log", type=InputFolder, metavar="LOG", help='ASTRA-sim\'s logging folder (its system says "trace-enabled": 1)'
+        "log", type=InputFolder, metavar="LOG", help='logging folder of ASTRA-sim (system file: "trace-enabled": 1)'
     )
     parser.add_argument(
         "--workload",
         type=InputFolder,
         metavar="DIR",
-        help="what was run: it says which nodes are work of the CPU, and how many there are",
+        help="workload of the run, which identifies CPU nodes and their number",
     )
 
 
 def _run_statistics(options: argparse.Namespace) -> None:
-    """Print what a log of ASTRA-sim says of each rank."""
+    """Print the times of each rank in a log of ASTRA-sim."""
     from hta_graph.chakra.astra_sim_executor import rank_programs
     from hta_graph.chakra.et_files import read_folder
     from hta_graph.chakra.log_statistics import log_statistics, read_log, statistics_document
@@ -318,22 +331,22 @@ def _run_statistics(options: argparse.Namespace) -> None:
     else:
         print_lines(_statistics_lines(found), wide=options.wide)
     if options.workload and not all(one.may_be_complete if found.is_lost else one.is_complete for one in found.ranks):
-        raise HtaGraphError(f"{options.log}: ASTRA-sim did not run all nodes to their end")
+        raise HtaGraphError(f"{options.log}: ASTRA-sim did not complete all nodes")
 
 
 STATISTICS = Command(
     name="statistics",
-    help="How long each rank computed and communicated in a run of ASTRA-sim, by its log.",
-    more="ASTRA-sim writes the log where its system file says trace-enabled.",
+    help="Summarize an ASTRA-sim run by rank from its log",
+    more="Reports compute and communication time. ASTRA-sim writes the log if its system file sets trace-enabled.",
     examples=("chakra statistics log --workload workload",),
     page="simulators.md",
-    options=(_add_statistics, add_json),
+    options=(_add_statistics, add_answer),
     run=_run_statistics,
 )
 
 
 def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
-    """Read the ranks: linked traces, or device traces and perhaps host traces."""
+    """Read the ranks: linked traces, or device traces with or without host traces."""
     from hta_graph.chakra.linked_trace_reader import has_chakra_schema, is_linked_trace
     from hta_graph.chakra.rank_workload import RankInput
     from hta_graph.trace.rank_files import expand_inputs
@@ -341,17 +354,17 @@ def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
     hosts = {path.absolute() for path in expand_inputs(expand_file_lists(options.host_trace))}
     paths = [path for path in expand_inputs(expand_file_lists(options.inputs)) if path.absolute() not in hosts]
     if not paths:
-        raise UsageError("every input is a host trace too, after --host-trace; name the files apart")
-    # A workload is made of one form of input: linked traces, or device traces with or without host traces.
+        raise UsageError("all inputs are also named by --host-trace; name device traces as inputs")
+    # A workload has one form of input: linked traces, or device traces with or without host traces.
     linked = [path for path in paths if has_chakra_schema(path)]
     if len(linked) == len(paths):
         if hosts:
-            raise UsageError("linked traces hold their host traces already; leave --host-trace out")
+            raise UsageError("linked traces contain their host traces; omit --host-trace")
         yield from _linked_inputs(linked, options.rank)
         return
     if both := [path for path in linked if is_linked_trace(path)]:
-        raise UsageError(f"{both[0]} is a linked trace, others are device traces; give all ranks in one form")
-    # A workload lacks no rank: simulators wait for it for ever.
+        raise UsageError(f"{both[0]}: is a linked trace, others are device traces; use one form for all ranks")
+    # A workload needs all ranks: simulators would wait forever for a missing one.
     ranks = replace(RankInputs.of(options), inputs=paths, all_needed=True)
     devices = [RankInput(*found) for found in ranks.graphs_by_rank()]
     yield from _with_host_traces(options, devices)
@@ -369,7 +382,7 @@ def _linked_inputs(paths: Sequence[Location], only: int | None) -> Iterator[Rank
     seen: dict[int, Location] = {}
     for at, path in enumerate(paths):
         linked = read_linked(path)
-        # A linked file need not know its rank: then the order of the files does.
+        # A linked file can lack its rank: then the order of the files gives it.
         rank = at if linked.trace.rank is None else linked.trace.rank
         if rank in seen:
             raise TraceError(path, f"claims rank {rank}, as {seen[rank]} does", "give one file per rank")
@@ -382,7 +395,7 @@ def _linked_inputs(paths: Sequence[Location], only: int | None) -> Iterator[Rank
 
 
 def _with_host_traces(options: argparse.Namespace, devices: Sequence[RankInput]) -> Iterator[RankInput]:
-    """Match host traces: by the rank in their names, else in their order."""
+    """Match host traces by the rank in their names, else in order."""
     from hta_graph.chakra.host_matching import check_rank, match_host_trace
     from hta_graph.chakra.host_tensors import HostTensors
     from hta_graph.chakra.host_trace import read_host_trace
@@ -402,10 +415,10 @@ def _with_host_traces(options: argparse.Namespace, devices: Sequence[RankInput])
 
 
 def _host_traces_by_rank(given: Sequence[str], ranks: Sequence[int], only: int | None) -> dict[int, Location]:
-    """Return each rank's host trace; where one rank was asked for, those of others are left out.
+    """Return each rank's host trace; with ``--rank``, only that one.
 
     Raises:
-        UsageError: names tell a rank that is not there, or do not tell enough.
+        UsageError: a name contains a missing rank, or names do not identify the ranks.
     """
     from hta_graph.trace.rank_files import expand_inputs, rank_in_name
 
@@ -415,20 +428,22 @@ def _host_traces_by_rank(given: Sequence[str], ranks: Sequence[int], only: int |
     if not named and len(paths) in (0, len(ranks)):
         return dict(zip(ranks, paths, strict=False))
     if not named:
-        raise UsageError(f"there are {len(ranks)} ranks and {len(paths)} host traces without a rank in their names")
+        raise UsageError(
+            f"--host-trace: {len(paths)} files without a rank in their names, for {len(ranks)} ranks; name one per rank"
+        )
     if len(named) < len(paths):
         other = next(path for path in paths if path not in named.values())
-        raise UsageError(f"{other}: has no rank of its own in its name; name host traces such as host_rank0.json")
+        raise UsageError(f"{other}: no distinct rank in its name; rename it, such as host_rank0.json")
     if only is None and (others := sorted(named.keys() - set(ranks))):
         raise UsageError(
-            f"{named[others[0]]}: is the host trace of rank {others[0]}; there are device traces of "
+            f"{named[others[0]]}: rank {others[0]} has no device trace; device traces are of ranks "
             f"{', '.join(map(str, ranks[:16]))}"
         )
     return named
 
 
 def _conversion_lines(conversion: Conversion) -> list[Line]:
-    """Tell how long each rank is, as measured and as simulated."""
+    """Compare the measured and simulated time of each rank."""
     from analyses.display.text_layout import duration_text, table
 
     rows = [
@@ -440,11 +455,11 @@ def _conversion_lines(conversion: Conversion) -> list[Line]:
         ]
         for found in conversion.ranks
     ]  # fmt: skip
-    return table(rows, ("npu", "rank", "nodes", "measured", "simulated", "apart", "CPU delays", "GPU delays"))
+    return table(rows, ("npu", "rank", "nodes", "measured", "simulated", "difference", "CPU delays", "GPU delays"))
 
 
 def _simulation_lines(result: Simulation) -> list[Line]:
-    """Tell how much each rank executed, and how long that took."""
+    """Show how many nodes each rank executed, and its times."""
     from analyses.display.text_layout import duration_text, table
 
     rows = [
@@ -455,11 +470,11 @@ def _simulation_lines(result: Simulation) -> list[Line]:
         ]
         for found in result.ranks
     ]  # fmt: skip
-    return table(rows, ("npu", "rank", "executed", "measured", "simulated", "apart"))
+    return table(rows, ("npu", "rank", "executed", "measured", "simulated", "difference"))
 
 
 def _statistics_lines(found: LogStatistics) -> list[Line]:
-    """Tell how long each rank did what (ms)."""
+    """Show the times of each rank (ms)."""
     from analyses.display.text_layout import table
     from hta_graph.text.formatting import milliseconds
 
@@ -480,12 +495,12 @@ def _statistics_lines(found: LogStatistics) -> list[Line]:
 
 
 def _relative_difference(simulated: int, measured: int | None) -> str:
-    """Print how far apart two lengths are."""
+    """Return the relative difference of two times."""
     return f"{simulated / measured - 1:+.2%}" if measured else ""
 
 
 CHAKRA = CommandGroup(
     name="chakra",
-    help="Workloads for the simulators of MLCommons Chakra and ASTRA-sim.",
+    help="Write, check and simulate Chakra / ASTRA-sim workloads",
     commands=(LINK, CONVERT, CHECK, SIMULATE, SCALE, STATISTICS),
 )

@@ -1,4 +1,4 @@
-"""demo: the main job on the bundled sample, and the bundled traces, with which anybody can follow the manual."""
+"""demo: a critical path on a sample trace, and the sample traces of the manual."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ TRACES = {
     "two_gpus.json.gz": ("two_gpus.json.gz", "one process whose model is split over two GPUs"),
     "job": ("four_ranks", "four ranks that train together"),
 }
-"""What the bundled traces are called where a person follows the manual → the file or folder here, and what it is."""
+"""Name of a sample trace in the manual → the bundled file or folder, and its description."""
 
 
 def _add_traces(parser: argparse.ArgumentParser) -> None:
-    """Add that the bundled traces are wanted instead of the job on one of them."""
+    """Add the folder for the sample traces."""
     parser.add_argument(
-        "--traces", type=OutputFolder, metavar="DIR", help="only write the bundled traces there, to follow the manual"
+        "--traces", type=OutputFolder, metavar="DIR", help="only write the sample traces of the manual to DIR"
     )
 
 
 def _run_demo(options: argparse.Namespace) -> None:
-    """Do the main job on the bundled sample: print the table, write overlay, picture and timeline here."""
+    """Analyze the sample trace: print its path, write overlay, picture and timeline."""
     from hta_graph.storage.output_paths import check_outputs
 
     if options.traces:
@@ -43,7 +43,7 @@ def _run_demo(options: argparse.Namespace) -> None:
 
 
 def _write_traces(target: str) -> None:
-    """Copy the bundled traces into a new folder, and say what each is."""
+    """Copy the sample traces into a new folder, and describe each."""
     from hta_graph.storage.atomic_write import new_folder
     from hta_graph.storage.location import resolve_location
     from hta_graph.storage.output_paths import check_empty_folder
@@ -57,11 +57,11 @@ def _write_traces(target: str) -> None:
         for name, (bundled, _) in TRACES.items():
             source, copy = Path(sample) / bundled, new / name
             (shutil.copytree if source.is_dir() else shutil.copyfile)(source, copy)
-    print_lines(["simulated, written there:", *(f"  {target}/{name:16} {what}" for name, (_, what) in TRACES.items())])
+    print_lines(["simulated traces:", *(f"  {target}/{name:17} {what}" for name, (_, what) in TRACES.items())])
 
 
 def _write_demo(ranks: RankInputs, overlay: str, picture: str, page: str) -> None:
-    """Do the main job on a trace with a second step."""
+    """Analyze the second step of a trace."""
     from analyses.questions.critical_path import path_lines
     from analyses.report.timeline import timeline_page
     from hta_graph.export.picture import path_picture, write_picture
@@ -71,15 +71,15 @@ def _write_demo(ranks: RankInputs, overlay: str, picture: str, page: str) -> Non
     from hta_graph.storage.atomic_write import write_file
 
     path = extract(ranks.one_graph(), step(2))
-    print_lines(["three simulated training steps, the second of them:", "", *path_lines(path), ""])
+    print_lines(["step 2 of 3 simulated training steps:", "", *path_lines(path), ""])
     write_path_overlay(path, overlay)
     write_picture(path_picture(path), picture)
     write_file(page, timeline_page(path, step_rows(path.graph)).html())
     print_lines(
         [
-            "written here:",
-            f"  {overlay}   open it in ui.perfetto.dev",
-            f"  {picture}       the path as a picture",
+            "files written:",
+            f"  {overlay}   open it at ui.perfetto.dev",
+            f"  {picture}       picture of the path",
             f"  {page}  open it in a browser",
         ]
     )
@@ -87,8 +87,8 @@ def _write_demo(ranks: RankInputs, overlay: str, picture: str, page: str) -> Non
 
 DEMO = Command(
     name="demo",
-    help="The main job on a bundled sample; writes overlay, picture and timeline here.",
-    more="The sample is simulated. With --traces it only writes the bundled traces.",
+    help="Analyze a sample trace, or write the sample traces",
+    more="It prints the critical path and writes an overlay, a picture and a timeline to the current folder.",
     examples=("demo", "demo --traces DIR"),
     page="commands.md",
     options=(_add_traces,),

@@ -1,16 +1,27 @@
-"""diff: two runs or jobs side by side."""
+"""diff: compare two runs or jobs."""
 
 from __future__ import annotations
 
 import argparse
 import gc
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from analyses.arg_types import RANK, share_of_one, whole_number
 from analyses.cli.command import Command
-from analyses.cli.options import add_jobs, add_json, add_summaries, add_table_outputs, add_window_and_loading
+from analyses.cli.options import (
+    READING,
+    WINDOW,
+    add_all_rows,
+    add_jobs,
+    add_salvage,
+    add_summaries,
+    add_table_answer,
+    add_window_and_loading,
+    heading,
+)
 from analyses.cli.outputs import Outputs
 from analyses.cli.path_args import InputTraces
 from analyses.cli.rank_inputs import RankInputs
@@ -18,6 +29,7 @@ from analyses.cli.run_analysis import write_answer
 from analyses.cli.window_args import WindowArgs
 from analyses.display.stderr import say
 from hta_graph.errors import QueryError
+from hta_graph.progress import begin_stage
 
 if TYPE_CHECKING:
     from analyses.diff.job_side import JobSide
@@ -25,25 +37,33 @@ if TYPE_CHECKING:
     from analyses.diff.sides import Lengths
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.paths.windows import WindowForm, WindowQuery
+    from hta_graph.storage.location import Location
 
     Run = JobSide | DependencyGraph
 
 
 def _add_pair(parser: argparse.ArgumentParser) -> None:
-    """Add the two traces and what each side is asked about."""
+    """Add the two runs and the options of each side."""
     parser.add_argument(
-        "control", type=InputTraces, metavar="CONTROL", help="the trace (or folder of rank files) to compare with"
+        "control", type=InputTraces, metavar="BEFORE", help="trace or folder of rank files to compare with"
     )
-    parser.add_argument("test", type=InputTraces, metavar="TEST", help="the trace (or folder) that changed")
-    parser.add_argument("--rank", type=RANK, metavar="N", help="of several ranks this one, on both sides")
-    parser.add_argument("--test-rank", type=RANK, metavar="N", help="another rank of the test")
-    parser.add_argument("--test-step", type=whole_number(), metavar="N", help="another step of the test than --step")
-    parser.add_argument("--salvage", action="store_true", help="read the whole events of files that break off")
+    parser.add_argument("test", type=InputTraces, metavar="AFTER", help="trace or folder of rank files that changed")
+    reading = heading(parser, READING)
+    reading.add_argument("--rank", type=RANK, metavar="N", help="compare only rank N")
+    reading.add_argument("--test-rank", type=RANK, metavar="N", help="rank of AFTER (default: --rank)")
+    add_salvage(parser)
     parser.add_argument(
         "--fail-above",
         type=share_of_one,
         metavar="SHARE",
-        help="exit with 1 if the test is slower by more than this (5%% or 0.05) and by more than noise",
+        help="exit with status 1 if AFTER is slower by more than SHARE (such as 5%%) and more than the noise",
+    )
+
+
+def _add_test_step(parser: argparse.ArgumentParser) -> None:
+    """Add the step of the test where it has another number."""
+    heading(parser, WINDOW).add_argument(
+        "--test-step", type=whole_number(), metavar="N", help="step of AFTER (default: --step)"
     )
 
 
@@ -56,6 +76,7 @@ def _run_diff(options: argparse.Namespace) -> None:
     windows, form = _windows_of_sides(options)
     runs = _read_runs(sides, windows, form, options)
     control, test = _lowest_common_rank(sides, runs)
+    begin_stage("comparing runs")
     ranks = run_diff.between_runs(control, test, windows, options.data_load or (), form)
     judged: Comparison[Lengths] = ranks
     if isinstance(runs[0], JobSide) and isinstance(runs[1], JobSide):
@@ -74,21 +95,33 @@ def _read_runs(
     form: WindowForm,
     options: argparse.Namespace,
 ) -> list[Run]:
-    """Read both sides: their jobs, where each has several ranks and none is named, else a rank of each."""
+    """Read both sides: their jobs if both have several ranks and no rank is named, else one rank of each."""
     counts = [side.count_files() for side in sides]
+    is_same = _is_same(*sides)
     if options.rank is not None or options.test_rank is not None or min(counts) < 2:
-        return [side.one_graph() for side in sides]
-    runs = []
+        first = sides[0].one_graph()
+        return [first, first if is_same else sides[1].one_graph()]
+    runs: list[Run] = []
+    graph = None
     for side, count, window in zip(sides, counts, windows or (None, None), strict=True):
-        few = WindowArgs.of(options).summary_with_causes(count)
-        runs.append(_run_of(side.job_or_graph(few), window, options.data_load or (), form))
-        # A job and what finds its paths refer to each other: it would be here still when the other one is read.
+        if graph is None:
+            graph = side.job_or_graph(WindowArgs.of(options).summary_with_causes(count))
+        begin_stage("comparing steps")
+        runs.append(_run_of(graph, window, options.data_load or (), form))
+        graph = graph if is_same else None
+        # A job and its path search refer to each other: without this both jobs would be in memory at once.
         gc.collect()
     return runs
 
 
+def _is_same(control: RankInputs, test: RankInputs) -> bool:
+    """Return whether both sides read the same ranks of the same files, so that they are read once."""
+    same = [os.path.realpath(str(side.inputs[0])) for side in (control, test)]
+    return same[0] == same[1] and control.rank == test.rank
+
+
 def _run_of(graph: DependencyGraph, window: WindowQuery | None, data_load: Sequence[str], form: WindowForm) -> Run:
-    """Return what is kept of a job; of a job of which one rank can be read its graph."""
+    """Return the kept part of a job; the graph itself if only one rank could be read."""
     from analyses.diff.job_side import side_of_job
     from hta_graph.graph.job_graph import JobGraph
 
@@ -96,23 +129,26 @@ def _run_of(graph: DependencyGraph, window: WindowQuery | None, data_load: Seque
 
 
 def _lowest_common_rank(sides: Sequence[RankInputs], runs: Sequence[Run]) -> list[DependencyGraph]:
-    """Return the graphs of the lowest rank that both sides have, else of the lowest of each."""
+    """Return the graphs of the lowest common rank, else of the lowest rank of each side."""
     from analyses.diff.job_diff import common_rank
     from analyses.diff.job_side import JobSide
 
     jobs = [run for run in runs if isinstance(run, JobSide)]
     alone = [run.rank for run in runs if not isinstance(run, JobSide)]
     wanted = alone[0] if alone else common_rank(*jobs)
-    return [
-        side.graph_of(run.files.get(-1 if wanted is None else wanted, run.files[min(run.files)]))
-        if isinstance(run, JobSide)
-        else run
-        for side, run in zip(sides, runs, strict=True)
-    ]
+    found: list[DependencyGraph] = []
+    read: dict[Location, DependencyGraph] = {}
+    for side, run in zip(sides, runs, strict=True):
+        if isinstance(run, JobSide):
+            file = run.files.get(-1 if wanted is None else wanted, run.files[min(run.files)])
+            found.append(read.get(file) or read.setdefault(file, side.graph_of(file)))
+        else:
+            found.append(run)
+    return found
 
 
 def _windows_of_sides(options: argparse.Namespace) -> tuple[tuple[WindowQuery, WindowQuery] | None, WindowForm]:
-    """Return the windows of both sides where one is named, and the form of all steps otherwise."""
+    """Return the windows of both sides if one is named, else the form in which all steps are compared."""
     window_args = WindowArgs.of(options)
     if window_args.names_window or window_args.whole or options.test_step is not None:
         other = window_args if options.test_step is None else replace(window_args, step=options.test_step)
@@ -121,25 +157,23 @@ def _windows_of_sides(options: argparse.Namespace) -> tuple[tuple[WindowQuery, W
 
 
 def _fail_above(share: float, found: Comparison[Lengths]) -> None:
-    """Refuse a test that is slower than a share of the control and than noise.
+    """Fail if the test is slower by more than a share of the control and by more than the noise.
 
     Raises:
-        QueryError: it is, or nothing can be said.
+        QueryError: it is, or the comparison is not possible.
     """
     if found.refused:
-        raise QueryError(f"--fail-above: whether the test is slower cannot be said: {found.refused}")
+        raise QueryError(f"--fail-above: cannot compare: {found.refused}")
     slower, least, noise = (f"{value:.1%}" for value in (found.change_share, share, found.noise_share))
     if found.beyond_noise and found.change_share > share:
-        raise QueryError(
-            f"--fail-above: the test is {slower} slower, which is more than {least} and than noise ({noise})"
-        )
+        raise QueryError(f"--fail-above: {slower} slower, above the limit of {least} and the noise of {noise}")
     if not found.beyond_noise and found.noise_share > share:
-        say(f"hta-graph: --fail-above: a test that is {least} slower would pass too, for noise is {noise}")
+        say(f"hta-graph: --fail-above: the noise of {noise} hides a slowdown of {least}; compare more steps")
 
 
 def _inputs_of_sides(options: argparse.Namespace) -> tuple[RankInputs, RankInputs]:
-    """Return what is read of each side: the same rank, but for ``--test-rank``."""
-    # 0 is a rank: only None means that none was named.
+    """Return the inputs of both sides; ranks differ only with ``--test-rank``."""
+    # 0 is a rank: only None means that no rank is named.
     test_rank = options.rank if options.test_rank is None else options.test_rank
     control = RankInputs.of(options, [options.control])
     return control, replace(control, inputs=[options.test], rank=test_rank)
@@ -147,13 +181,21 @@ def _inputs_of_sides(options: argparse.Namespace) -> tuple[RankInputs, RankInput
 
 DIFF = Command(
     name="diff",
-    help="What changed between two runs or jobs: on the critical path, by rank, by call path, in the order of kernels.",
+    help="Compare two runs or jobs and explain the difference",
     more=(
-        "All steps of both are compared, and a difference within the noise is called one. With --fail-above the "
-        "exit status is 1 where the test is slower than that."
+        "All steps are compared: on the critical path, by rank, by call path and in the order of kernels. "
+        "Differences within the noise are marked. With --fail-above the exit status is 1 for a regression."
     ),
     examples=("diff trace.json.gz slower.json.gz", "diff trace.json.gz slower.json.gz --step 2 --fail-above 80%"),
     page="comparing.md",
-    options=(_add_pair, add_jobs, add_summaries, add_json, add_window_and_loading, add_table_outputs),
+    options=(
+        _add_pair,
+        add_jobs,
+        add_summaries,
+        add_all_rows,
+        add_window_and_loading,
+        _add_test_step,
+        add_table_answer,
+    ),
     run=_run_diff,
 )

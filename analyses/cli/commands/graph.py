@@ -1,24 +1,25 @@
-"""info, graph and sync-deps: what is in a trace, its dependency graph, and what waited for GPU work."""
+"""info, graph and sync-deps: a trace's contents, its dependency graph, and the waits for GPU work."""
 
 from __future__ import annotations
 
 import argparse
 
 from analyses.cli.command import Command
-from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_window
+from analyses.cli.options import OUTPUT, add_answer, add_flight, add_inputs, add_jobs, add_window, heading
 from analyses.cli.outputs import write_json
 from analyses.cli.path_args import OutputFile, OutputFolder
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
 from analyses.display.stderr import say
+from hta_graph.progress import begin_stage
 from hta_graph.storage.location import resolve_location
 
 
 def _run_info(options: argparse.Namespace) -> None:
-    """Print what is in each rank's trace."""
+    """Print the contents of each rank's trace."""
     from analyses.questions.info import RANKS_LISTED, info_document, info_lines, more_ranks_line
 
-    # The text of a rank is printed as soon as that is read; JSON is one document of all.
+    # Text is printed rank by rank; JSON is one document.
     asked, ranks = RankInputs.of(options), []
     for found in asked.graphs():
         ranks.append(info_document(found))
@@ -32,19 +33,19 @@ def _run_info(options: argparse.Namespace) -> None:
 
 INFO = Command(
     name="info",
-    help="What is in a trace: events, lanes, steps, edges, diagnostics.",
-    more="Ask it first of a trace that you do not know: what was recorded decides what can be answered.",
+    help="Summarize a trace: events, steps, lanes, diagnostics",
+    more="Run it first on an unknown trace: the recorded events determine which questions have answers.",
     examples=("info trace.json.gz", "info job"),
     page="commands.md",
-    options=(add_inputs, add_jobs, add_json),
+    options=(add_inputs, add_jobs, add_answer),
     run=_run_info,
 )
 
 
 def _add_graph_outputs(parser: argparse.ArgumentParser) -> None:
-    """Add what a graph can be written as."""
-    parser.add_argument(
-        "--parquet", type=OutputFolder, metavar="DIR", help="write the graph's columns as Parquet tables"
+    """Add the graph as Parquet tables."""
+    heading(parser, OUTPUT).add_argument(
+        "--parquet", type=OutputFolder, metavar="DIR", help="write the graph as Parquet tables"
     )
 
 
@@ -57,6 +58,7 @@ def _run_graph(options: argparse.Namespace) -> None:
     if options.parquet:  # refused before the trace is read, which may take minutes
         check_folder(resolve_location(options.parquet))
     found = RankInputs.of(options).job_or_graph()
+    begin_stage("writing the graph")
     if options.parquet:
         save_graph(found, options.parquet)
     if options.json:
@@ -67,35 +69,38 @@ def _run_graph(options: argparse.Namespace) -> None:
 
 GRAPH = Command(
     name="graph",
-    help="Dump the dependency graph as JSON or Parquet; without either, count its edges.",
-    more="Events and edges, for programs of your own.",
+    help="Write the dependency graph as JSON or Parquet",
+    more="Without an output it prints the number of events and edges.",
     examples=("graph trace.json.gz", "graph trace.json.gz --json graph.json"),
     page="asking_in_python.md",
-    options=(add_inputs, add_jobs, add_flight, add_json, _add_graph_outputs),
+    options=(add_inputs, add_jobs, add_flight, add_answer, _add_graph_outputs),
     run=_run_graph,
 )
 
 
 def _add_sync_outputs(parser: argparse.ArgumentParser) -> None:
-    """Add what dependencies can be written as."""
-    parser.add_argument("--csv", type=OutputFile, metavar="FILE", help="write one table of both directions as CSV")
-    parser.add_argument(
+    """Add further formats of dependencies."""
+    output = heading(parser, OUTPUT)
+    output.add_argument("--csv", type=OutputFile, metavar="FILE", help="write all dependencies as one CSV table")
+    output.add_argument(
         "--external-ids",
         type=OutputFile,
         metavar="FILE",
-        help="write {operator: [operators whose GPU work it waits for]} by external id, as JSON",
+        help="write JSON: each operator's external id and those of the operators whose GPU work it waits for",
     )
 
 
 def _run_sync_deps(options: argparse.Namespace) -> None:
-    """Print what waited for GPU work, or write it as JSON, CSV or external ids."""
+    """Print the waits for GPU work, or write them as JSON, CSV or external ids."""
     from analyses.questions.sync_deps import sync_document, sync_lines, unexported_waits
     from hta_graph.export.sync_dependencies import SyncDependencies, external_ids_json, sync_csv
     from hta_graph.storage.atomic_write import write_file
 
     window = WindowArgs.of(options).window(whole_by_default=True)
-    found = SyncDependencies(RankInputs.of(options).job_or_graph(), window)
-    # A job has none: that is said before anything is written.
+    graph = RankInputs.of(options).job_or_graph()
+    begin_stage("finding dependencies")
+    found = SyncDependencies(graph, window)
+    # A job has none: this is refused before anything is written.
     ids = found.external_ids() if options.external_ids else None
     if options.json:
         write_json(options.json, sync_document(found), options.left_out)
@@ -111,10 +116,10 @@ def _run_sync_deps(options: argparse.Namespace) -> None:
 
 SYNC_DEPS = Command(
     name="sync-deps",
-    help="What CPU calls and streams waited for, in the whole trace or a window; for simulators.",
-    more="Both directions: calls on the CPU that wait for GPU work, and streams that wait for each other.",
+    help="List what CPU calls and streams waited for on the GPU",
+    more="Covers CPU calls that wait for GPU work and streams that wait for each other, for simulators.",
     examples=("sync-deps trace.json.gz", "sync-deps trace.json.gz --external-ids waits.json"),
     page="simulators.md",
-    options=(add_inputs, add_jobs, add_json, add_window, _add_sync_outputs),
+    options=(add_inputs, add_jobs, add_window, add_answer, _add_sync_outputs),
     run=_run_sync_deps,
 )

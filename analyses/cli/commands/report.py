@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from analyses.cli.command import Command
-from analyses.cli.options import add_flight, add_inputs, add_jobs, add_summaries, add_window_and_loading
+from analyses.cli.options import (
+    OUTPUT,
+    add_flight,
+    add_inputs,
+    add_jobs,
+    add_summaries,
+    add_window_and_loading,
+    heading,
+)
 from analyses.cli.outputs import check_page_name, print_open_in_browser, write_json
 from analyses.cli.path_args import OutputFile
 from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
 from analyses.display.stderr import say
 from hta_graph.errors import QueryError, UsageError
+from hta_graph.progress import begin_stage
 from hta_graph.storage.location import is_remote, resolve_location
 
 if TYPE_CHECKING:
@@ -27,16 +36,17 @@ if TYPE_CHECKING:
 
 
 def _add_report(parser: argparse.ArgumentParser) -> None:
-    """Add where the page goes and what it links."""
-    parser.add_argument("-o", "--output", type=OutputFile, metavar="FILE", help="a .html file")
-    parser.add_argument(
-        "--json", type=OutputFile, metavar="FILE", help="write the verdict of each rank as JSON (- for standard output)"
+    """Add the files for the page, the verdict and the overlay."""
+    output = heading(parser, OUTPUT)
+    output.add_argument("-o", "--output", type=OutputFile, metavar="FILE", help=".html file to write")
+    output.add_argument(
+        "--json", type=OutputFile, metavar="FILE", help="write each rank's verdict as JSON (- for standard output)"
     )
-    parser.add_argument(
+    output.add_argument(
         "--overlay",
         type=OutputFile,
-        metavar="OUT",
-        help="also write the slowest rank's trace with its path, and link it",
+        metavar="FILE",
+        help="also write the slowest rank's trace with its path, linked from the page",
     )
 
 
@@ -45,13 +55,13 @@ def _run_report(options: argparse.Namespace) -> None:
     from hta_graph.graph.job_graph import JobGraph
 
     if not options.output and not options.json:
-        raise UsageError("say where the page goes: -o FILE.html (or --json FILE for the verdict alone)")
+        raise UsageError("no output; name a page with -o FILE.html, or --json FILE for the verdict")
     if options.output:
         check_page_name(options.output)
     if options.overlay and not options.output:
-        raise UsageError("--overlay is linked from the page: name that too, with -o FILE.html")
+        raise UsageError("--overlay needs a page that links it; add -o FILE.html")
     window_args = WindowArgs.of(options)
-    window_args.window()  # what is written wrongly is refused before anything is read
+    window_args.window()  # an invalid window is refused before anything is read
     asked = RankInputs.of(options)
     few = asked.job_of_summaries(window_args.summary_with_causes)
     if isinstance(few, JobGraph):
@@ -64,11 +74,12 @@ def _run_report(options: argparse.Namespace) -> None:
 def _report_of_graphs(
     graphs: Mapping[int, DependencyGraph], window_args: WindowArgs, options: argparse.Namespace
 ) -> None:
-    """Write what all ranks tell that are held whole."""
+    """Write the page of ranks that are held in full."""
     from analyses.advice.verdict import verdict_document
     from analyses.scope import in_window
     from hta_graph.paths.critical_path import critical_path
 
+    begin_stage("finding the critical path")
     window, patterns = window_args.window(job=list(graphs.values())), options.data_load
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
     job = _path_of_job(graphs, window, patterns)
@@ -80,6 +91,7 @@ def _report_of_graphs(
     from analyses.report.report import report_page, steps_of_report
     from analyses.report.summary import detailed_rank
 
+    begin_stage("writing the report")
     scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
     detailed = detailed_rank(paths, job)
     steps = steps_of_report(job or paths[detailed], patterns)
@@ -90,7 +102,7 @@ def _report_of_graphs(
 
 
 def _report_of_summaries(job: JobGraph, window_args: WindowArgs, options: argparse.Namespace) -> None:
-    """Write what the skeletons of all ranks tell, and what two ranks do that are read whole."""
+    """Write the page of rank summaries, with two ranks in full."""
     from analyses.advice.verdict import verdict_document
     from analyses.report.large_job_report import large_job, large_job_page
     from analyses.report.report import steps_of_report
@@ -98,6 +110,7 @@ def _report_of_summaries(job: JobGraph, window_args: WindowArgs, options: argpar
     from hta_graph.graph.job_graph import full_rank_graphs
     from hta_graph.paths.critical_path import critical_path
 
+    begin_stage("finding the critical path")
     window, patterns = window_args.window(job=[job.graph(part.rank) for part in job.rank_graphs]), options.data_load
     many = large_job(job, window, patterns)
     graphs = full_rank_graphs(job, many.shown_as)
@@ -106,6 +119,7 @@ def _report_of_summaries(job: JobGraph, window_args: WindowArgs, options: argpar
         write_json(options.json, verdict_document(paths, many.path, many.shown_as), options.left_out)
     if not options.output:
         return
+    begin_stage("writing the report")
     scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
     first = paths[next(iter(many.shown_as))]
     steps = steps_of_report(many.path, patterns)
@@ -115,13 +129,13 @@ def _report_of_summaries(job: JobGraph, window_args: WindowArgs, options: argpar
 
 
 def _write_overlay(path: CriticalPath, options: argparse.Namespace) -> str:
-    """Write the overlay that is asked for; return where it is."""
+    """Write the requested overlay; return its link."""
     from hta_graph.export.perfetto.path_overlay import write_overlay
 
     if not options.overlay:
         return ""
     write_overlay(path, options.overlay)
-    # The page and the trace are moved together, so the link is relative to the page.
+    # The page and the trace move together, so the link is relative to the page.
     return _relative_link(options.overlay, options.output)
 
 
@@ -133,7 +147,7 @@ def _write_page(page: bytes, options: argparse.Namespace) -> None:
 
 
 def _relative_link(overlay: str, page: str) -> str:
-    """Return where an overlay is, seen from a page; between this machine and the network there is no short way."""
+    """Return the link from a page to an overlay: relative, unless only one of them is local."""
     target, folder = resolve_location(overlay), resolve_location(page).absolute().parent
     if not is_remote(target) and not is_remote(folder):
         return quote(os.fsencode(os.path.relpath(target, folder)))
@@ -145,7 +159,7 @@ def _relative_link(overlay: str, page: str) -> str:
 def _path_of_job(
     graphs: Mapping[int, DependencyGraph], window: WindowQuery, patterns: Sequence[str] | None
 ) -> CriticalPath | None:
-    """Return the path through all ranks; a report does without it, and says why, where they make no job."""
+    """Return the job's path; None if the ranks form no job, with a line that gives the reason."""
     from hta_graph.multi_rank.build_job import build_job
     from hta_graph.paths.critical_path import critical_path
 
@@ -154,14 +168,14 @@ def _path_of_job(
     try:
         return critical_path(build_job(graphs.values()), window, data_load=patterns or ())
     except QueryError as error:
-        say(f"the report is about single ranks: {error.on_command_line}")
+        say(f"the report covers single ranks only: {error.on_command_line}")
         return None
 
 
 REPORT = Command(
     name="report",
-    help="One page about a run: verdict, path, kernels, idle causes, overlap, ranks, what is unexplained.",
-    more="The page needs no network: it can be sent to somebody.",
+    help="Write one page with all answers about a run",
+    more="It contains verdict, path, kernels, idle causes, overlap and ranks in one file that needs no network.",
     examples=("report trace.json.gz -o report.html", "report job -o job.html"),
     page="pages.md",
     options=(add_inputs, add_jobs, add_flight, add_summaries, add_window_and_loading, _add_report),

@@ -1,4 +1,4 @@
-"""schema and completion: the JSON Schemas of what other commands write, and a script that completes commands."""
+"""schema and completion: the JSON Schemas of machine output, and scripts for shell completion."""
 
 from __future__ import annotations
 
@@ -6,20 +6,29 @@ import argparse
 from typing import Any
 
 from analyses.cli.command import Command
-from analyses.cli.path_args import CacheFolder, InputFolder, InputTraces, OutputFile, OutputFolder
+from analyses.cli.fish_completion import fish_script
+from analyses.cli.options import add_text_output
+from analyses.cli.path_args import (
+    AnswerFile,
+    CacheFolder,
+    InputFile,
+    InputFolder,
+    InputTraces,
+    OutputFile,
+    OutputFileOrFolder,
+    OutputFolder,
+)
 from analyses.cli.rank_inputs import print_lines
 from hta_graph.errors import MissingExtraError
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
-    """Add which schema is wanted."""
-    parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="print this one; without it the names of all are listed"
-    )
+    """Add the name of a schema."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="schema to print (default: list all names)")
 
 
 def _run_schema(options: argparse.Namespace) -> None:
-    """Print a schema as it is shipped, or list the names of all."""
+    """Print a schema, or list the names of all."""
     from analyses.schemas import schema_names, schema_text
 
     print_lines(schema_names() if options.name is None else schema_text(options.name).splitlines(), wide=True)
@@ -27,29 +36,32 @@ def _run_schema(options: argparse.Namespace) -> None:
 
 SCHEMA = Command(
     name="schema",
-    help="The JSON Schemas of what the other commands write.",
-    more="Without a name it lists them; with one it prints the file, for a validator of yours.",
+    help="Print the JSON Schema of a command's output",
+    more="Without a name it lists all schemas.",
     examples=("schema", "schema critical-path"),
-    page="machine_output.md",
-    options=(_add_name,),
+    page="reference/machine_output.md",
+    options=(_add_name, add_text_output),
     run=_run_schema,
 )
 
 
-SHELLS = ("bash", "zsh", "tcsh")
+SHELLS = ("bash", "zsh", "fish", "tcsh")
 
 
 def _add_shell(parser: argparse.ArgumentParser) -> None:
-    """Add whose script is wanted."""
-    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"one of {', '.join(SHELLS)}")
+    """Add the shell."""
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS[:-1]) + f" or {SHELLS[-1]}")
 
 
 def _run_completion(options: argparse.Namespace) -> None:
     """Print the script.
 
     Raises:
-        MissingExtraError: what makes it is not installed.
+        MissingExtraError: the shell needs a package that is not installed.
     """
+    if options.shell == "fish":
+        print_lines(fish_script(options.parser_of_all()), wide=True)
+        return
     try:
         import shtab
     except ImportError:
@@ -59,13 +71,13 @@ def _run_completion(options: argparse.Namespace) -> None:
     print_lines(shtab.complete(parser, options.shell).splitlines(), wide=True)
 
 
-_FILES = (InputTraces, OutputFile)
-"""Inputs are files or folders: what completes files goes through folders, too."""
+_FILES = (InputTraces, InputFile, OutputFile, AnswerFile, OutputFileOrFolder)
+"""Inputs are files or folders; completion of files includes folders."""
 _FOLDERS = (InputFolder, OutputFolder, CacheFolder)
 
 
 def _mark_paths(parser: argparse.ArgumentParser, completed: dict[Any, Any]) -> None:
-    """Say which arguments of a parser, and of those under it, are files and which are folders."""
+    """Mark the arguments of a parser, and of those below it, that are files or folders."""
     for action in parser._actions:  # noqa: SLF001 - argparse has no other list of them
         if action.type in completed:
             action.complete = completed[action.type]  # type: ignore[attr-defined]  # where shtab looks for it
@@ -76,13 +88,13 @@ def _mark_paths(parser: argparse.ArgumentParser, completed: dict[Any, Any]) -> N
 
 COMPLETION = Command(
     name="completion",
-    help="The script with which a shell completes commands, options and files.",
+    help="Print a shell completion script",
     more=(
-        "Write the script into a file that your shell reads, or evaluate it: the commands, options, choices and "
-        "files of hta-graph are completed then."
+        "It completes commands, options, choices and files. Write the script to a file that your shell reads, or "
+        "evaluate it."
     ),
-    examples=("completion bash > hta-graph.bash", "completion zsh > _hta-graph"),
+    examples=("completion bash -o hta-graph.bash", "completion zsh -o _hta-graph", "completion fish -o hta-graph.fish"),
     page="commands.md",
-    options=(_add_shell,),
+    options=(_add_shell, add_text_output),
     run=_run_completion,
 )

@@ -1,4 +1,4 @@
-"""strip and counters: traces written again, without what their owner would not give away, or with counter tracks."""
+"""strip and counters: write traces again, anonymized or with counter tracks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from analyses.arg_types import expected
 from analyses.cli.command import Command
 from analyses.cli.options import add_inputs, add_trace_output
 from analyses.cli.path_args import input_files
@@ -17,6 +18,7 @@ from analyses.display.stderr import say
 from analyses.display.text_layout import Line, clipped, table
 from hta_graph.errors import HtaGraphError, TraceError, UsageError
 from hta_graph.export.anonymize.keep_options import KEEP_OPTIONS
+from hta_graph.progress import begin_stage
 from hta_graph.storage.location import Location, resolve_location
 from hta_graph.text.sanitize import one_line
 
@@ -28,37 +30,37 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".json", ".json.gz", ".json.zst")
 KEYS_LISTED = 8
-"""So many kinds of dropped arguments are named, those with most values first."""
+"""The number of dropped arguments that are named, the most frequent first."""
 
 
 def _add_strip(parser: argparse.ArgumentParser) -> None:
-    """Add where the traces go, and what stays in them."""
-    add_trace_output(parser, "a .json, .json.gz or .json.zst file; of several ranks a new folder")
+    """Add the output, and what stays in it."""
+    add_trace_output(parser, ".json, .json.gz or .json.zst file; for multiple ranks a new folder")
     parser.add_argument(
         "--keep",
         type=_parse_kept_names,
         default=(),
         metavar="WHAT[,WHAT]",
-        help=f"keep these too: {', '.join(KEEP_OPTIONS)} (names are those of operators and kernels)",
+        help=f"also keep {', '.join(KEEP_OPTIONS)} (names: of operators and kernels)",
     )
-    parser.add_argument("--keep-times", action="store_true", help="keep the date and time of day")
-    parser.add_argument("--list", action="store_true", help="list every name that stays, to be looked through")
+    parser.add_argument("--keep-times", action="store_true", help="keep date and time of day")
+    parser.add_argument("--list", action="store_true", help="list all names that are kept, for review")
 
 
 def _parse_kept_names(text: str) -> tuple[str, ...]:
-    """Read what is kept.
+    """Read the list of what is kept.
 
     >>> _parse_kept_names("shapes,frames")
     ('shapes', 'frames')
     """
     words = tuple(dict.fromkeys(text.split(",")))
     if unknown := [word for word in words if word not in KEEP_OPTIONS]:
-        raise argparse.ArgumentTypeError(f"takes some of {', '.join(KEEP_OPTIONS)}, not {unknown[0]!r}")
+        raise expected(f"some of {', '.join(KEEP_OPTIONS)}", unknown[0])
     return words
 
 
 def _run_strip(options: argparse.Namespace) -> None:
-    """Write the stripped trace of each rank, and say what stayed and what went."""
+    """Write the anonymized trace of each rank, and print what was kept and removed."""
     from hta_graph.export.anonymize.anonymize_trace import TraceAnonymizer
     from hta_graph.trace.rank_files import choose_ranks
     from hta_graph.trace.read import find_ranks
@@ -67,12 +69,13 @@ def _run_strip(options: argparse.Namespace) -> None:
     files = choose_ranks(
         find_ranks(asked.inputs, salvage=asked.salvage, say=say), None if asked.rank is None else [asked.rank]
     )
+    begin_stage("anonymizing")
     found = TraceAnonymizer(options.keep, keep_times=options.keep_times)
     if len(files) == 1:
         _write_single_rank(found, files[0], options.output, asked)
     else:
         _write_folder(found, files, resolve_location(options.output), asked, input_files(options))
-    is_piped = options.output == "-"  # what is said must not stand in the trace
+    is_piped = options.output == "-"  # messages must not be mixed with the trace
     lines = [*_strip_lines(found, options.output, is_listed=options.list), *(_name_list(found) if options.list else ())]
     print_lines(lines, to=sys.stderr if is_piped else None)
 
@@ -81,21 +84,21 @@ def _write_single_rank(found: TraceAnonymizer, file: RankFile, target: str, aske
     """Write the only rank to a file.
 
     Raises:
-        UsageError: its name does not say how it is packed.
+        UsageError: its suffix is none of those known.
     """
     if target != "-" and not target.endswith(SUFFIXES):
-        raise UsageError(f"{target}: the trace of one rank goes to a file; name one that ends in {', '.join(SUFFIXES)}")
+        raise UsageError(f"{target}: unknown suffix; name a file that ends in {', '.join(SUFFIXES)}")
     found.write(_read_with_repairs(file, asked), target)
 
 
 def _write_folder(
     found: TraceAnonymizer, files: Sequence[RankFile], place: Location, asked: RankInputs, inputs: Sequence[Location]
 ) -> None:
-    """Write several ranks to a new folder, under names that say nothing but the rank; broken ones are left out.
+    """Write several ranks to a new folder, in files named by rank; leave out damaged ones.
 
     Raises:
-        UsageError: the place is that of a file.
-        HtaGraphError: not one of them can be read.
+        UsageError: the output is named like a file.
+        HtaGraphError: none of them can be read.
     """
     from hta_graph.storage.atomic_write import new_folder
     from hta_graph.storage.output_paths import check_empty_folder
@@ -104,7 +107,7 @@ def _write_folder(
         check_empty_folder(place, inputs)
 
     if place.name.endswith(SUFFIXES) or str(place) == "-":
-        raise UsageError(f"{place}: {len(files)} ranks go to a folder; name a new one, or one rank with --rank")
+        raise UsageError(f"{place}: cannot hold {len(files)} ranks; name a new folder, or one rank with --rank")
     check()
     with new_folder(place, check) as folder:
         for file in files:
@@ -115,12 +118,12 @@ def _write_folder(
                 continue
             found.write(trace, folder / f"rank_{file.rank}.json.gz")
         if len(asked.left_out) == len(files):
-            raise TraceError(place, "nothing is written: none of the ranks can be read")
+            raise TraceError(place, "nothing was written: none of the ranks can be read")
     asked.report_further_errors()
 
 
 def _read_with_repairs(file: RankFile, asked: RankInputs) -> Trace:
-    """Read a rank's trace and say what of it was salvaged or dropped."""
+    """Read a rank's trace and print what was recovered or dropped."""
     from hta_graph.trace.read import read_rank
 
     trace = read_rank(file, salvage=asked.salvage)
@@ -130,37 +133,37 @@ def _read_with_repairs(file: RankFile, asked: RankInputs) -> Trace:
 
 
 def _strip_lines(found: TraceAnonymizer, target: str, *, is_listed: bool) -> list[Line]:
-    """Say how many names stayed and went, which arguments and rows went, and what is left to think of."""
+    """Describe the names that were kept and replaced, what was removed, and what remains."""
     names = found.names
     categories = sorted({*names.kept, *names.replaced})
     rows = [[word, f"{len(names.kept.get(word, ())):,}", f"{names.replaced[word]:,}"] for word in categories]
-    lines: list[Line] = [f"{target}: {found.events:,} events, with the graph of the original", ""]
+    lines: list[Line] = [f"{target}: {found.events:,} events, same dependency graph", ""]
     lines += [*table(rows, ["names", "kept", "replaced"], left=[0]), ""]
     if found.dropped:
-        lines.append(f"arguments dropped: {_most_frequent(found.dropped)}")
+        lines.append(f"removed arguments: {_most_frequent(found.dropped)}")
     if emptied := sum(found.emptied.values()):
-        lines.append(f"rows emptied, which were no events: {emptied:,}")
+        lines.append(f"cleared entries that are not events: {emptied:,}")
     if untyped := sum(names.untyped.values()):
-        lines.append(f"names whose pseudonym is of another type, so that analyses may differ: {untyped:,}")
+        lines.append(f"names whose pseudonym has another type, so analyses can differ: {untyped:,}")
     if not found.keep_times:
-        lines.append("times: begin at a fixed origin, the same for all ranks; the date is gone")
-    lines.append("still there: all durations, sizes of copies and messages, names by which everybody knows a thing")
-    return lines if is_listed else [*lines, "look through the names that are kept: --list shows them"]
+        lines.append("times: shifted to a fixed origin, the same for all ranks; the date is removed")
+    lines.append("kept: all durations, sizes of copies and messages, public names")
+    return lines if is_listed else [*lines, "Review the names that are kept: add --list"]
 
 
 def _most_frequent(counts: Counter[str]) -> str:
-    """Name the keys with most values.
+    """Return the most frequent keys.
 
     >>> _most_frequent(Counter({"Input Dims": 12, "grid": 3}))
     'Input Dims (12), grid (3)'
     """
-    told = [f"{clipped(key, 40)} ({count:,})" for key, count in counts.most_common(KEYS_LISTED)]
-    more = len(counts) - len(told)
-    return ", ".join(told) + (f", and {more:,} more" if more > 0 else "")
+    listed = [f"{clipped(key, 40)} ({count:,})" for key, count in counts.most_common(KEYS_LISTED)]
+    more = len(counts) - len(listed)
+    return ", ".join(listed) + (f", and {more:,} more" if more > 0 else "")
 
 
 def _name_list(found: TraceAnonymizer) -> Iterator[Line]:
-    """List the distinct names that stayed, by what they name."""
+    """List the distinct names that are kept, by kind."""
     for category in sorted(found.names.kept):
         yield from ("", f"kept, {category}:")
         yield from (f"  {one_line(name)}" for name in sorted(found.names.kept[category]))
@@ -168,10 +171,8 @@ def _name_list(found: TraceAnonymizer) -> Iterator[Line]:
 
 STRIP = Command(
     name="strip",
-    help="The trace without names, paths, hosts and shapes that are somebody's own, and with the same graph.",
-    more=(
-        "Names of your own become pseudonyms; paths, hosts, shapes and the date go. Who gets it can ask all but names."
-    ),
+    help="Anonymize a trace; its dependency graph stays the same",
+    more=("Your own names become pseudonyms; paths, hosts, shapes and the date are removed. Times stay."),
     examples=(
         "strip trace.json.gz -o shared.json.gz",
         "strip job -o shared_job --list",
@@ -184,13 +185,13 @@ STRIP = Command(
 
 
 def _add_counters(parser: argparse.ArgumentParser) -> None:
-    """Add where the trace goes, and which counters it gets."""
-    add_trace_output(parser, "a .json or .json.gz file; of several ranks a folder")
-    parser.add_argument("--only", choices=COUNTER_SERIES, help="only this counter")
+    """Add the output and the counters."""
+    add_trace_output(parser, ".json or .json.gz file; for multiple ranks a folder")
+    parser.add_argument("--only", choices=COUNTER_SERIES, help="write only this counter")
 
 
 def _run_counters(options: argparse.Namespace) -> None:
-    """Write each rank's trace with its counters and say what they hold."""
+    """Write each rank's trace with its counters and print their number."""
     from analyses.questions.counter_tracks import counter_tracks
     from analyses.scope import whole
     from hta_graph.export.perfetto.append_events import write_counters
@@ -198,13 +199,13 @@ def _run_counters(options: argparse.Namespace) -> None:
 
     scopes = [whole(rank, graph) for rank, graph in RankInputs.of(options).graphs_by_rank()]
     targets = _output_files(resolve_location(options.output), [scope.graph.path for scope in scopes])
-    # A folder gets files whose names are those of the inputs and more; one of them may be another input's name.
+    # A folder gets files named after the inputs; one of them can be another input.
     check_outputs(targets, input_files(options))
     for scope, target in zip(scopes, targets, strict=True):
         tracks = counter_tracks(scope, [options.only] if options.only else COUNTER_SERIES)
         points = write_counters(scope.graph.trace, tracks, target)
         counted = f"{points:,} points on {len(tracks)} counter tracks"
-        print_lines([f"{target}: {counted}; open it in ui.perfetto.dev" if points else f"{target}: {scope.missing()}"])
+        print_lines([f"{target}: {counted}; open it at ui.perfetto.dev" if points else f"{target}: {scope.missing()}"])
 
 
 def _output_files(place: Location, paths: list[Location]) -> list[Location]:
@@ -217,14 +218,14 @@ def _output_files(place: Location, paths: list[Location]) -> list[Location]:
 
     targets = [place / output_name(path, "_with_counters") if place.is_dir() else place for path in paths]
     if len(set(targets)) < len(targets):
-        raise UsageError(f"{targets[0]}: several ranks would be written there; name a folder, or one rank with --rank")
+        raise UsageError(f"{targets[0]}: cannot hold several ranks; name a folder, or one rank with --rank")
     return targets
 
 
 COUNTERS = Command(
     name="counters",
-    help="The trace with queue lengths and copy rates as counter tracks, for ui.perfetto.dev.",
-    more="Open what it writes at ui.perfetto.dev.",
+    help="Add queue lengths and copy rates to a trace",
+    more="Open the written trace at ui.perfetto.dev, where they are counter tracks.",
     examples=("counters trace.json.gz -o counters.json",),
     page="overlay.md",
     options=(add_inputs, _add_counters),

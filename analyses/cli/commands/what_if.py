@@ -1,4 +1,4 @@
-"""what-if: how long a window would be after changes, and which changes would gain most."""
+"""what-if: the predicted length of a window after changes, and the largest savings."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ from typing import TYPE_CHECKING, Any
 
 from analyses.arg_types import factor_text
 from analyses.cli.command import Command
-from analyses.cli.options import add_flight, add_inputs, add_jobs, add_json, add_near, add_summaries, add_window
+from analyses.cli.options import add_answer, add_flight, add_inputs, add_jobs, add_near, add_summaries, add_window
 from analyses.cli.outputs import write_json
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
 from analyses.display.text_layout import clipped
 from hta_graph.errors import UsageError
+from hta_graph.progress import begin_stage
 
 if TYPE_CHECKING:
     from analyses.questions.what_if import NamedChange
 
 
-WHAT = "WHAT is KIND:PATTERN, KIND one of kernel, operator, module, annotation, collective, class, rank; or a PATTERN"
+WHAT = "WHAT is PATTERN or KIND:PATTERN. KIND is kernel, operator, module, annotation, collective, class or rank"
 
 
 class _NamedChange(argparse.Action):
-    """Keep what was asked for in the order of the command line, whatever option it was given with."""
+    """Keep changes in the order of the command line, across options."""
 
     def __call__(self, parser: object, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
-        """Add the values of one option behind those before."""
+        """Append the values of one option."""
         kept = [*(getattr(namespace, self.dest) or []), *((str(option).lstrip("-"), value) for value in values)]
         setattr(namespace, self.dest, kept)
 
 
 class _ScenarioList(argparse.Action):
-    """Print the named scenarios and leave, as ``--help`` does."""
+    """Print the named scenarios and exit, as ``--help`` does."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         """Print them."""
@@ -43,34 +44,35 @@ class _ScenarioList(argparse.Action):
 
 
 def _add_changes(parser: argparse.ArgumentParser) -> None:
-    """Add what may be changed."""
-    parser.epilog = f"{WHAT}. A pattern is a name, else a regular expression that is found in names."
+    """Add the changes."""
+    parser.epilog = f"{WHAT}. PATTERN is an exact name, else a regular expression to search in names."
     for option, value, says in (
-        ("--scale", "WHAT=FACTOR", "it takes FACTOR times as long; 0 makes it free"),
-        ("--remove", "WHAT", "it is not there, nor what launches it"),
-        ("--scenario", "NAME[=ARG]", "a named change, see --scenarios"),
+        ("--scale", "WHAT=FACTOR", "multiply the time of WHAT by FACTOR; 0 takes no time"),
+        ("--remove", "WHAT", "remove WHAT and its launches"),
+        ("--scenario", "NAME[=ARG]", "apply a named change (see --scenarios)"),
     ):
         parser.add_argument(option, nargs="+", action=_NamedChange, dest="changes", metavar=value, help=says)
-    parser.add_argument("--scenarios", nargs=0, action=_ScenarioList, help="list the named scenarios and leave")
-    parser.add_argument("--curve", metavar="WHAT", help="also the length for every factor of WHAT from 1 to 0")
+    parser.add_argument("--scenarios", nargs=0, action=_ScenarioList, help="list the named changes and exit")
+    parser.add_argument("--curve", metavar="WHAT", help="also predict the length for factors of WHAT from 1 to 0")
 
 
 def _run_what_if(options: argparse.Namespace) -> None:
-    """Print how long a window would be after changes, or what changes would gain, or write it as JSON."""
+    """Print or write the predicted length after changes, or without changes the largest savings."""
     from analyses.questions import what_if as asking
     from analyses.questions.what_if import what_if_lines
     from hta_graph.what_if.selectors import Selector
 
     window_args = WindowArgs.of(options)
     window = window_args.window()
-    # What is written wrongly is refused before anything is read.
+    # Invalid changes are refused before anything is read.
     asked = _read_changes(options.changes or [])
     if options.curve is not None:
         Selector.of(options.curve)
     ranks = RankInputs.of(options)
     if (options.near is not None or options.curve is not None) and ranks.many_ranks:
-        raise UsageError("--near and --curve take all rows of all ranks; name one with --rank, or --skeletons never")
+        raise UsageError("--near and --curve need all events of all ranks; use --rank N or --summaries never")
     graph = ranks.job_or_graph(window_args.summary_request())
+    begin_stage("replaying changes")
     found = asking.what_if(graph, window, asked, curve=options.curve, near=options.near)
     if options.json:
         write_json(options.json, asking.what_if_document(found), options.left_out)
@@ -94,28 +96,28 @@ def _read_changes(changes: Sequence[tuple[str, str]]) -> list[NamedChange]:
 
 
 def _read_scale(text: str) -> NamedChange:
-    """Read WHAT=FACTOR; names may hold more of these signs, so that the last one counts.
+    """Read WHAT=FACTOR; names can contain further equals signs, so the last one counts.
 
     Raises:
-        UsageError: the factor is missing or no number.
+        UsageError: the factor is missing or not a number.
     """
     from analyses.questions.what_if import scale_change
 
     what, equals, factor = text.rpartition("=")
     if not equals or not what:
-        raise UsageError(f"--scale takes WHAT=FACTOR, such as kernel:gemm=0.5, not {text!r}")
+        raise UsageError(f"--scale: expected WHAT=FACTOR such as kernel:gemm=0.5, got {text!r}")
     try:
         return scale_change(what, float(factor_text(factor)))
     except argparse.ArgumentTypeError as error:
-        raise UsageError(f"--scale {clipped(what, 60)}: the factor {error}; give one such as 0.5") from None
+        raise UsageError(f"--scale {clipped(what, 60)}: {error}") from None
 
 
 WHAT_IF = Command(
     name="what-if",
-    help="How long a window would be after changes; without any, which changes would gain most.",
+    help="Predict how much time a change would save",
     more=(
-        "Changes are replayed on the graph: what no longer waits starts earlier. Without a change it lists what "
-        "would gain most."
+        "Changes are replayed on the graph, so that work starts as soon as its dependencies allow. Without a change "
+        "it lists the largest savings."
     ),
     examples=(
         "what-if trace.json.gz",
@@ -123,6 +125,6 @@ WHAT_IF = Command(
         "what-if job --scenario cuda_graphs",
     ),
     page="what_if.md",
-    options=(add_inputs, add_jobs, add_flight, add_summaries, add_json, add_window, _add_changes, add_near),
+    options=(add_inputs, add_jobs, add_flight, add_summaries, add_window, _add_changes, add_near, add_answer),
     run=_run_what_if,
 )

@@ -77,7 +77,7 @@ class Alignment:
     score: float
 
     def partner_of(self, count: int) -> Ints:
-        """Return where each of so many left ones has its partner on the right (-1: it is alone)."""
+        """Return where each of ``count`` left ones has its partner on the right (-1: it is alone)."""
         partner = np.full(count, -1, np.int64)
         partner[self.left] = self.right
         return partner
@@ -94,7 +94,7 @@ class Alignment:
 def clock_differences(ours: CommunicationSequence, theirs: CommunicationSequence) -> Ints:
     """Return how far the right clock seems to be ahead at each pair (ns), one or many lists of theirs.
 
-    Members that wait for each other end together. Of others only one that went before the other came tells.
+    Members that wait for each other end together. Of others only one that left before the other arrived is evidence.
     """
     behind = np.where(theirs.waits, np.minimum(theirs.end - ours.start, 0), 0)
     ahead = np.where(ours.waits, np.maximum(theirs.start - ours.end, 0), 0)
@@ -158,7 +158,7 @@ def _in_order_alignment(
 def are_pairs_in_order(
     left: CommunicationSequence, right: CommunicationSequence, offset: int | Ints, slack: int | Ints
 ) -> Bools:
-    """Tell of each list of as many entries as the left one, one per row, whether its pairs are those of equal places.
+    """Mark the lists (one per row, as long as the left one) whose pairs are those of equal places.
 
     That is where :func:`align_at_offset` looks no further; distances and slack of clocks are columns of one value per
     list.
@@ -171,7 +171,7 @@ def are_pairs_in_order(
 def _neighbour_fits_better(
     left: CommunicationSequence, right: CommunicationSequence, offset: int | Ints, slack: int | Ints
 ) -> Bools:
-    """Tell whether any entry fits one a few places on better than the one at its own place, either way."""
+    """Return whether any entry fits one a few places on better than the one at its own place, either way."""
     every = slice(None)
     worth = _pair_scores(left, right, every, every, offset, slack)
     found: Bools = np.zeros(worth.shape[:-1], np.bool_)
@@ -233,7 +233,7 @@ def _trace_back(came_from: BacktraceMatrix, begin: Ints, score: float) -> Alignm
 
 
 SLACK_ERRORS, MIN_SLACK_NS, MAX_SLACK_NS = 3, 10_000, 1_000_000
-"""How far members may miss each other: so many usual distances of ends, within these bounds."""
+"""How far apart members can be: this many usual distances of ends, within these bounds."""
 
 MIN_PAIRS = 3
 """How many pairs it takes to believe that clocks differ: any two communications end together at some distance."""
@@ -259,7 +259,7 @@ SAMPLED_ENTRIES = 512
 
 
 def align_sequences(left: CommunicationSequence, right: CommunicationSequence) -> tuple[Alignment, Bools]:
-    """Lay two lists beside each other so that what is alike stands together, in order, at one time; mark what is sure.
+    """Align two lists so that equal entries are together, in order, at one time; mark what is sure.
 
     Where all wait for all, members of one communication overlap in time and end together, but for the clocks; one that
     waits alone ends soon after both came. The closer, the more a pair counts; an entry may stay alone, which counts
@@ -302,7 +302,7 @@ def are_aligned_in_order(left: CommunicationSequence, right: CommunicationSequen
 
 
 def _leaves_partners_alone(found: Alignment, left: CommunicationSequence, right: CommunicationSequence) -> bool:
-    """Tell whether entries stay alone on both sides between two pairs, though one may be the other's."""
+    """Return whether entries stay alone on both sides between two pairs, though one may be the other's."""
     alone_left = np.setdiff1d(np.arange(len(left)), found.left)
     alone_right = np.setdiff1d(np.arange(len(right)), found.right)
     behind_left = np.searchsorted(found.left, alone_left)
@@ -362,7 +362,7 @@ def _within_bounds(offset: int, left: CommunicationSequence, right: Communicatio
 
 
 def _nearest_possible(offset: Ints, left: CommunicationSequence, right: CommunicationSequence) -> Ints:
-    """Do the same of many lists, one per row, beside the left one."""
+    """Do the same of many lists, one per row, and the left one."""
     low = np.where(left.waits, right.start - left.end, -UNBOUNDED_NS).max(axis=-1)
     high = np.where(right.waits, right.end - left.start, UNBOUNDED_NS).min(axis=-1)
     nearest: Ints = np.where(low <= high, np.maximum(low, np.minimum(offset, high)), (low + high) // 2)
@@ -383,7 +383,7 @@ def _biased_alignments(
 
 
 def _is_certain(found: Alignment, others: list[Alignment], count: int) -> Bools:
-    """Mark the pairs of which no other alignment has either with somebody else."""
+    """Mark the pairs of which no other alignment has either with another one."""
     partner = found.partner_of(count)
     is_sure = np.ones(count, np.bool_)
     for other in others:
@@ -446,7 +446,7 @@ FIRST_BATCH, LARGEST_BATCH = 32, 256
 memory."""
 
 _MergeStep = tuple[int, tuple[Ints, Ints] | None]
-"""A rank that was laid beside those before; where its own and where theirs came to stand (None: all as they were)."""
+"""A rank aligned with those before; where its own and where theirs came to stand (None: all as they were)."""
 
 
 def align_ranks(happened: Mapping[int, CommunicationSequence]) -> tuple[dict[int, Ints], dict[int, Bools]]:
@@ -481,7 +481,7 @@ def align_ranks(happened: Mapping[int, CommunicationSequence]) -> tuple[dict[int
 
 
 def _count_equal_sequences(known: CommunicationSequence, others: Sequence[CommunicationSequence]) -> int:
-    """Count the first lists that are the known one entry by entry, and tell nothing that is not known of it."""
+    """Count the first lists that equal the known one entry by entry and hold nothing that it lacks."""
     even = next((at for at, own in enumerate(others) if len(own) != len(known)), len(others))
     if not even:
         return 0

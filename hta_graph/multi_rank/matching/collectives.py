@@ -37,7 +37,7 @@ from hta_graph.multi_rank.matching.read_communications import read_communication
 
 @dataclass(frozen=True)
 class Collectives:
-    """Communications of several ranks that belong together: one entry per member, collectives in order of time.
+    """Matched communications: one entry per member, collectives in order of time.
 
     ``place`` is the member's place in its rank's :class:`RankCommunications`; ``arrival`` (when its rank came),
     ``start`` and ``end`` of the work (ns) are in the job's time. ``wait`` is the time from its arrival until the last
@@ -45,7 +45,7 @@ class Collectives:
 
         rank 0    |wwwwwwwwtttt|        w: wait, t: transfer
         rank 1         |wwwtttt|
-        rank 2            |tttt|        the last one: it waits for nobody
+        rank 2            |tttt|        the last one: it does not wait
     """
 
     number: Ints
@@ -60,7 +60,7 @@ class Collectives:
     by: Ints
     """How each collective was found: a place in :data:`MATCHED_BY`."""
     missing: Ints
-    """How many ranks of each collective's group were not given: of those nobody knows when they came."""
+    """How many ranks of each collective's group were not given: their arrivals are unknown."""
     ambiguous: Bools
     """Collectives, matched by order, in which another communication that is left out would fit as well."""
     clocks: JobClocks
@@ -143,7 +143,7 @@ def match_collectives(ranks: Mapping[int, RankCommunications]) -> Collectives:
     """Match the collectives of ranks.
 
     Members belong together by their recorded communication id, else by group and sequence number, else by order: each
-    group's lists are aligned with gaps, by what each did and when it ended. A match stands only if nobody left before
+    group's lists are aligned with gaps, by what each did and when it ended. A match stands only if no rank left before
     another one came that it waits for. Where clocks differ is seen, and corrected, by what belongs together.
     """
     records = rank_records(ranks)
@@ -194,7 +194,7 @@ def _match_records(
 def _uncertain_given_clocks(
     channels: Sequence[MatchedChannel[MatchKey]], records: Sequence[RankRecord[MatchKey]]
 ) -> set[tuple[int, int]]:
-    """Return the members (rank, place) of matches that are no surer than clocks that they themselves tell.
+    """Return the members (rank, place) of matches that are no surer than the clocks estimated from them.
 
     Of messages between two ranks these are all, both ways, where any is a guess.
     """
@@ -228,8 +228,8 @@ def _estimate_clocks(
 ) -> tuple[JobClocks, list[bool]]:
     """Return the clocks, and for each match whether it fits them.
 
-    Numbers tell clocks best. Order alone is asked where nothing has a number, first of kernels whose names say what
-    they do; one or two that it pairs would fit any clocks.
+    Numbered ones give the best clocks. Order alone applies where nothing has a number, first to kernels whose names
+    say what they do; one or two that it pairs would fit any clocks.
     """
     numbered = [at for at, (channel, _) in enumerate(matched) if channel.by != ORDER]
     every = list(range(len(matched)))
@@ -290,7 +290,7 @@ def _is_needed(number: Ints, rank: Ints, needed: Ints) -> Bools:
 
 @dataclass(frozen=True, eq=False)
 class RankWaits(Columns):
-    """Matched communications of a rank: canonical row, and from when to when it waited (ns; nobody: both the same)."""
+    """Matched communications of a rank: canonical row, and from when to when it waited (ns; equal: it did not wait)."""
 
     row: Ids
     start: Ints

@@ -22,7 +22,7 @@ IndicesByRank = Mapping[int, Sequence[int]]
 """Per rank the places of a channel's communications in its record."""
 
 Match = Mapping[int, int]
-"""One communication of several ranks: rank → its place in that rank's record."""
+"""One communication between ranks: rank → its place in that rank's record."""
 
 
 class Channel(Protocol):
@@ -40,7 +40,7 @@ ChannelT = TypeVar("ChannelT", bound=Channel)
 class Label(Generic[ChannelT]):
     """What is known of one communication.
 
-    ``channel`` is None where it is compared with nobody; ``content`` is what must be the same on all ranks, and
+    ``channel`` is None where it is compared with none; ``content`` is what must be the same on all ranks, and
     ``number`` the recorded one within its group (-1: none). ``text`` is for people. ``size``, ``kind`` and, but for
     simulators, ``number`` must be the same where both know them (-1, "": not known). ``waits``: it does not end before
     the others came.
@@ -94,7 +94,7 @@ COLLECTIVE_ARGUMENTS = ("Collective name", "Process Group Name", "Process Group 
 COLUMNS = ("row", "call", "arrival", "start", "end", "needed", "on_gpu")
 SIZE_ARGUMENTS = ("In msg nelems", "Out msg nelems", "dtype")
 GROUP_DESCRIPTION = "Process Group Description"
-"""What a group is for, such as "tp", as the header says beside the group's name."""
+"""What a group is for, such as "tp", as the header says next to the group's name."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class RankCommunications:
 
     ``row`` did the work: a kernel, or a worker's row on the CPU; ``call`` asked for it (-1: not in the file).
     ``arrival`` is when the rank came, from which on it waits: a kernel's start, or the call on the CPU. ``needed`` is
-    whom it waits for: a rank, or :data:`ALL_RANKS`, :data:`NO_RANK`, :data:`UNKNOWN_RANK`. ``on_gpu`` tells the rows
+    whom it waits for: a rank, or :data:`ALL_RANKS`, :data:`NO_RANK`, :data:`UNKNOWN_RANK`. ``on_gpu`` marks the rows
     whose times are the GPU's. ``group`` is the process group's name and ranks as text; a kernel without arguments is of
     the group that all others on its stream are of. All times are as recorded.
     """
@@ -143,7 +143,7 @@ class RankCommunications:
         return len(self.row)
 
     def group_at(self, place: int) -> tuple[str | None, int]:
-        """Return what the group of a communication is for, if the trace describes it, and its size (0: not told)."""
+        """Return what the group of a communication is for, if the trace describes it, and its size (0: unknown)."""
         size = self.arguments["Group size"][place]
         listed = size if isinstance(size, int) else len(listed_ranks(self.arguments["Process Group Ranks"][place]))
         return self.arguments[GROUP_DESCRIPTION][place], listed
@@ -190,7 +190,7 @@ class RankCommunications:
 THREADS_PER_GROUP = 2
 """How many threads Gloo gives each group."""
 UNSET_DESCRIPTIONS = ("", "undefined")
-"""What PyTorch writes where nobody said what a group is for."""
+"""What PyTorch writes where a group has no description."""
 
 
 @dataclass(frozen=True)

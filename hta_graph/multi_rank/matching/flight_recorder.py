@@ -24,7 +24,7 @@ from hta_graph.trace.memory_limit import out_of_memory_error
 from hta_graph.trace.profiler_names import RANK_IN_FILE_NAME
 
 FLIGHT_FOLDER = "flight"
-"""Where dumps lie beside traces, if they have a folder of their own."""
+"""The folder next to traces that holds dumps, if they have their own."""
 
 PEAK_PER_BYTE = 24
 """What a dump's entries may take in memory for each byte of its text: an empty one is two bytes."""
@@ -65,7 +65,7 @@ class FlightRecord:
 
 
 def find_flight_dumps(inputs: Iterable[str | Location]) -> list[Location]:
-    """List the dumps beside traces: in a folder ``flight`` there, or among the files of a folder that is given."""
+    """List the dumps next to traces: in a folder ``flight`` there, or among the files of a folder that is given."""
     found: list[Location] = []
     for given in expand_file_lists(inputs):
         folder = given if given.is_dir() else given.parent
@@ -86,16 +86,16 @@ def _is_dump(path: Location) -> bool:
 
 
 def read_flight_dumps(paths: Sequence[Location]) -> dict[int, FlightRecord]:
-    """Read dumps: per rank, which its file's name tells, its collectives.
+    """Read dumps: per rank, taken from the file name, its collectives.
 
     Raises:
-        TraceError: a file is a pickle or no dump, its name tells no rank, or two are of one rank.
+        TraceError: a file is a pickle or not a dump, its name has no rank, or two are of one rank.
     """
     found: dict[int, FlightRecord] = {}
     for path in paths:
         rank = _rank_of(path)
         if rank in found:
-            raise TraceError(path, f"is a second flight recorder's dump of rank {rank}", "give one for each rank")
+            raise TraceError(path, f"is a second flight recorder dump of rank {rank}", "give one per rank")
         with suppress(MemoryError):
             found[rank] = _record_of(path)
         # Said here and not there, so that what was read is let go first.
@@ -107,18 +107,18 @@ def read_flight_dumps(paths: Sequence[Location]) -> dict[int, FlightRecord]:
 def _rank_of(path: Location) -> int:
     named = RANK_IN_FILE_NAME.search(path.name)
     if named is None:
-        raise TraceError(path, "its name does not tell its rank", "name the dumps rank0.json, rank1.json and so on")
+        raise TraceError(path, "the file name contains no rank", "name the dumps rank0.json, rank1.json and so on")
     return int(named[1] or named[2])
 
 
 def _record_of(path: Location) -> FlightRecord:
     data = read_bytes(path, per_byte=PEAK_PER_BYTE).data
     if data.startswith(PICKLE_MAGIC):
-        raise TraceError(path, "is a pickle, which may run code when it is read", JSON_REMEDY)
+        raise TraceError(path, "is a pickle, which can run code when it is read", JSON_REMEDY)
     try:
         entries = msgspec.json.decode(data, type=_Dump).entries
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise TraceError(path, "is no flight recorder's dump", JSON_REMEDY) from None
+        raise TraceError(path, "is not a flight recorder dump", JSON_REMEDY) from None
     known = [entry for entry in entries if _is_collective(entry)]
     return FlightRecord(
         [str(entry.process_group[0]) for entry in known],

@@ -23,10 +23,10 @@ KIND_ALIASES = {"reducescatter": "allreduce"}
 def with_assigned_sequence_numbers(
     graphs: Mapping[int, DependencyGraph], dumps: Sequence[Location]
 ) -> tuple[dict[int, DependencyGraph], bool]:
-    """Give what ranks did together the numbers of the flight recorder's dumps; tell whether all ranks have one.
+    """Number collectives and messages by the flight recorder's dumps; return whether all ranks have one.
 
     Raises:
-        TraceError: a dump is none, or its name tells no rank.
+        TraceError: a file is not a dump, or its name has no rank.
     """
     records = read_flight_dumps(dumps)
     numbered = with_sequence_numbers(
@@ -43,7 +43,7 @@ def with_sequence_numbers(
 ) -> dict[int, RankCommunications]:
     """Give members that have no number that of the dump, group by group.
 
-    A group's entries and members are laid beside each other with gaps, by kind, size and the time of the call, which
+    A group's entries and members are aligned with gaps, by kind, size and the time of the call, which
     both have of one clock. Only if every given rank has a dump: numbers that some lack match nothing.
     """
     if not members.keys() <= records.keys():

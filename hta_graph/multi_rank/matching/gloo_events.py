@@ -240,7 +240,7 @@ def _operators_inside(graph: DependencyGraph, calls: Ids) -> dict[int, list[int]
 
 
 def _awaited_rank(graph: DependencyGraph, name: str, group: ProcessGroup | None, call: int, inputs: Any) -> int:
-    """Say whom a rank waits for: all, nobody, or one rank by its number."""
+    """Return which ranks a rank waits for: all, none, or one by its number."""
     kind = name.partition(":")[2]
     if kind not in ("broadcast", "scatter", "gather", "send", "recv"):
         # Gloo's reduce is a ring: nobody leaves before the last one came.
@@ -260,7 +260,7 @@ def _group_texts(groups: Sequence[ProcessGroup | None], text: Callable[[ProcessG
 
 
 def _recorded_arguments(found: GlooEvents, groups: list[ProcessGroup | None]) -> dict[str, list[Any]]:
-    """Return what kernels have as recorded arguments, as far as the rows tell."""
+    """Return what kernels have as recorded arguments, as far as the rows show."""
     kinds = [name.partition(":")[2] for name in found.names]
     sizes = [found.sizes[row] for row in found.rows.tolist()]
     size = [None if own < 0 or kind in SIZE_DIFFERS_BY_RANK else own for kind, own in zip(kinds, sizes, strict=True)]

@@ -2,7 +2,7 @@
 
 Clocks of one host agree, unless a collective of its ranks contradicts that. The others are compared two by two
 (:mod:`pair_clocks`), along the surest pairs from the lowest rank, and then moved within what all bounds together
-leave. Let a clock be known but for a rest: that somebody waited for another bounds the difference of two rests from
+leave. Let a clock be known but for a rest: that one rank waited for another bounds the difference of two rests from
 one side, so a chain of such bounds bounds a rest against the lowest rank's, and the tightest chain is a shortest path.
 """
 
@@ -109,7 +109,7 @@ class RankClock:
     """How far a rank's CPU clock is ahead of that of ``reference``, the lowest rank that it can be compared with.
 
     ``gpu_ahead`` is what its GPU rows are ahead of that; ``error`` how well it is known (ns; 0: they are one clock);
-    ``match_count`` how many collectives and messages tell it.
+    ``match_count`` how many collectives and messages it is estimated from.
     """
 
     line: ClockLine = SAME_CLOCK
@@ -277,6 +277,6 @@ def _tighten_all(clocks: Mapping[int, RankClock], evidence: ClockEvidence) -> di
 
 
 def _at_recording_middle(clock: RankClock, recording: Recording) -> RankClock:
-    """Tell a clock by the middle of its own recording."""
+    """Give a clock at the middle of its rank's trace."""
     line = ClockLine(clock.line.ahead_at(recording.middle), clock.line.drift, recording.middle)
     return replace(clock, line=line, host=recording.host, gpu_ahead=recording.gpu_ahead)

@@ -1,6 +1,6 @@
 """Checks of matches: causality, ambiguity, and why communications stay unmatched.
 
-Nobody leaves before another rank came that it waits for; a match by order is ambiguous where another communication of
+No rank leaves before another one that it waits for; a match by order is ambiguous where another communication of
 a rank, one that is unmatched, would fit as well.
 """
 
@@ -61,7 +61,7 @@ def matched_members(
 
 
 def _awaited_arrival(number: Ints, rank: Ints, arrival: Ints, awaited_rank: Ints) -> Ints:
-    """Return when the last one came for whom each member waits (ns); of nobody or not known: its own arrival."""
+    """Return when the last rank that each member waits for arrived (ns); none or unknown: its own arrival."""
     latest = np.full(int(number.max(initial=-1)) + 1, np.iinfo(np.int64).min)
     np.maximum.at(latest, number, arrival)
     key = pair_key(number, rank)
@@ -192,11 +192,11 @@ CAUSALITY_SLACK_NS = 1_000_000
 
 
 NON_COLLECTIVE_SHARE = 0.1
-"""Nobody leaves a collective before the last rank came; of one-sided kernels (DeepEP, 8 H200) 69% did."""
+"""No rank leaves a collective before the last one arrives; of one-sided kernels (DeepEP, 8 H200) 69% did."""
 
 
 def causally_possible(members: MatchedMembers, count: int, clocks: JobClocks) -> Bools:
-    """Mark the collectives in which nobody left before the last one came for whom it waits."""
+    """Mark the collectives in which no rank left before the last one that it waits for arrived."""
     possible = np.ones(count, np.bool_)
     possible[
         members.number[members.awaited_arrival > members.end + _clock_errors(members, clocks) + CAUSALITY_SLACK_NS]
@@ -231,12 +231,12 @@ def _has_unknown_kind(own: RankCommunications) -> Bools:
 
 @lru_cache(maxsize=1024)
 def _names_kind(name: str) -> bool:
-    """Tell whether a name says what a kernel does; a job's ranks have the same few names."""
+    """Return whether a name says what a kernel does; a job's ranks have the same few names."""
     return bool(communication_kind([name]))
 
 
 def has_known_kind(matches: Sequence[Match], ranks: Mapping[int, RankCommunications]) -> list[bool]:
-    """Tell for each match whether arguments or a name say what its members do."""
+    """Mark the matches of which arguments or a name say what its members do."""
     silent = {rank: _has_unknown_kind(own).tolist() for rank, own in ranks.items()}
     if not any(map(any, silent.values())):
         return [True] * len(matches)

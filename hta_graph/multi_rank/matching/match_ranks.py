@@ -61,7 +61,7 @@ class MatchKey:
 
 
 def rank_records(ranks: Mapping[int, RankCommunications]) -> list[RankRecord[MatchKey]]:
-    """Return what the matcher looks at; what does not say with whom it is compared with nobody.
+    """Return what the matcher looks at; what does not name its group is compared with none.
 
     A group's recorded ids are its channels only if all of its communications have one: else one without could not meet
     one that has. A communication of an unknown group is of the only one that is known of anywhere.
@@ -107,7 +107,7 @@ def _groups_of_communications(own: RankCommunications, known: Collection[str]) -
 
 
 class _LabelKey(NamedTuple):
-    """What a rank tells of a collective; of equal ones all ranks have one label."""
+    """What a rank records of a collective; of equal ones all ranks have one label."""
 
     group: str | None
     comms_id: Any
@@ -129,7 +129,7 @@ def _labels(
     *,
     is_apart: bool,
 ) -> Iterator[Label[MatchKey]]:
-    """Label a rank's communications, those that others told alike as theirs are (``made``)."""
+    """Label a rank's communications; equal ones of other ranks (``made``) share a label."""
     every = zip(
         groups,
         own.arguments["Comms Id"],
@@ -196,7 +196,7 @@ def _with_common_group_names(ranks: Mapping[int, RankCommunications]) -> dict[in
 
 
 def _message_label(rank: int, group: str | None, name: str, size: int, peer: int) -> Label[MatchKey]:
-    """Label a message by sender and receiver; one whose peer is not known is compared with nobody."""
+    """Label a message by sender and receiver; one whose peer is unknown is compared with none."""
     if peer < 0:
         return Label(None)
     receives = name.endswith("recv")
@@ -305,7 +305,7 @@ def _overlapping_slices(left: int, right: int, shift: int) -> tuple[slice, slice
 def _describe_disagreement(
     channel: ChannelT, one: tuple[int, Sequence[Label[Any]]], other: tuple[int, Sequence[Label[Any]]]
 ) -> CollectiveError:
-    """Tell where two ranks first differ, at the shift at which most agrees."""
+    """Return where two ranks first differ, at the shift at which most agrees."""
     (rank, left), (other_rank, right) = one, other
     a, b = _as_codes(BY_CONTENT, left, right)
 
@@ -342,7 +342,7 @@ def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> lis
 
     Args:
         records: one for each rank.
-        strict: lists of one channel are laid beside each other where all that they hold agrees, and what does not fit
+        strict: lists of one channel are aligned where all that they hold agrees, and what does not fit
             is an error. Otherwise they are aligned with gaps, and what not every rank recorded is left out.
 
     Raises:
@@ -367,7 +367,7 @@ def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> lis
             positions, unsure = align_ranks(_sequences_of_channel(places, by_rank))
         matches, unmatched = _matches_at_positions(places, positions, needed)
         if strict and not matches:
-            raise CollectiveError(f"{channel}: its ranks recorded nothing in common; give traces of one recording")
+            raise CollectiveError(f"{channel}: the ranks have no communication in common; give traces of one recording")
         uncertain = {(rank, places[rank][at]) for rank, own in unsure.items() for at in np.flatnonzero(own).tolist()}
         found.append(MatchedChannel(channel, places, matches, unmatched, uncertain))
     return found

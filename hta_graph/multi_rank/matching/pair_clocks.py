@@ -120,7 +120,7 @@ class ClockEvidence:
         return zip(self.one.tolist(), self.other.tolist(), strict=True)
 
     def only(self, kept: Bools) -> ClockEvidence:
-        """Let the other rows tell nothing."""
+        """Ignore the other rows."""
         return replace(
             self,
             matches=replace(self.matches, waits=self.matches.waits & kept, other_waits=self.matches.other_waits & kept),
@@ -128,7 +128,7 @@ class ClockEvidence:
 
 
 def arrivals_and_ends(own: RankCommunications) -> ArrivalsAndEnds:
-    """Return what a rank's communications tell about its CPU clock."""
+    """Return what a rank's communications show about its CPU clock."""
     ahead = np.where(own.on_gpu, own.recording.gpu_ahead, 0)
     buffers = np.array([name.endswith("send") for name in own.name], np.bool_)
     return ArrivalsAndEnds(own.arrival - ahead, own.end - ahead, own.needed, buffers)
@@ -221,7 +221,7 @@ class PairRows:
         return PairRows(self.matches.take(rows), pair, first, self.middle[chosen])
 
     def only(self, kept: Bools) -> PairRows:
-        """Let the other rows tell nothing."""
+        """Ignore the other rows."""
         matches = replace(self.matches, waits=self.matches.waits & kept, other_waits=self.matches.other_waits & kept)
         return replace(self, matches=matches)
 
@@ -256,10 +256,10 @@ MAD_TO_SIGMA = 1.48
 """The standard deviation of a normal distribution, in medians of the absolute deviation."""
 
 LONG_RECORDING_NS = 1_000_000_000
-"""Ends scatter by microseconds: of shorter recordings they tell no drift (up to 480 ppm were seen where none was)."""
+"""Ends scatter by microseconds: in shorter traces they show no drift (up to 480 ppm were seen where none was)."""
 
 DRIFT_SPREADS = 3
-"""A drift counts that moves clocks by so many spreads of the ends over the recording."""
+"""A drift counts if it moves clocks by this many spreads of the ends over the trace."""
 
 MAX_DRIFT = 300e-6
 """No clock of a computer drifts more."""
@@ -355,7 +355,7 @@ def _median_distance(ends: PairEnds, is_known: Bools, values: Ints | Floats) -> 
 
 
 MIN_ENDS = 3
-"""How many ends it takes to tell how far they scatter."""
+"""How many ends it takes to measure their scatter."""
 
 MIN_ERROR_NS = 1_000
 """Many traces have whole microseconds."""
@@ -471,7 +471,7 @@ def _without_impossible_rows(rows: PairRows, drift: Floats) -> Bools:
 
 
 def _tightest_rows(rows: PairRows, kept: Bools, drift: Floats, asked: Bools) -> Bools:
-    """Mark one row of each pair that is asked for: that without which most room is left, of those that set a bound."""
+    """Mark one row of each wanted pair: that without which most room is left, of those that set a bound."""
     least, most = bounds_of_rows(rows.only(kept), drift)
     low, high = bounds_of_pairs(rows.only(kept), drift)
     ways = []

@@ -163,7 +163,7 @@ class KernelGroup:
 
 
 def communication_kind(names: Sequence[object]) -> str:
-    """Return what a kernel does, by the first name that tells: "all", a rooted collective, a message; "" if none does.
+    """Return what a kernel does, by the first telling name: "all", a rooted collective, a message; "" if none does.
 
     >>> names = ([None, "c10d::alltoall_base_"], ["_broadcast_oop"], ["fused"])
     >>> tuple(communication_kind(of) for of in names)
@@ -228,7 +228,7 @@ def _group_of(arguments: tuple[Any, ...], by_name: Mapping[str, tuple[int, ...]]
 def awaited_rank(
     kind: str, rank: int, at: int, found: KernelArguments, group: KernelGroup | None, annotation: str
 ) -> int:
-    """Say whom a kernel waits for: all, nobody, or one rank by its number."""
+    """Return which ranks a kernel waits for: all, none, or one by its number."""
     if kind in ("send", "recv"):
         return _peer_of(kind, at, found, group, annotation)
     if kind in ("broadcast", "scatter", "gather", "reduce"):

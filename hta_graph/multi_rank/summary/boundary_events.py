@@ -110,7 +110,7 @@ def boundary_rows(graph: DependencyGraph, met: Ints, windows: Sequence[Window]) 
     Args:
         graph: the rank's, with its communication on the CPU.
         met: rows of what the rank did with others, of their calls and of what let them arrive; -1 is nothing.
-        windows: those that may be asked about.
+        windows: those that can be requested.
     """
     if not len(graph.event_table):
         return np.empty(0, np.int32)
@@ -179,18 +179,18 @@ def wake_up_edges(graph: DependencyGraph, rows: Ids) -> EdgeTable:
     )
 
 
-def excerpt_rows(graph: DependencyGraph, hops: PathLegs, told: LegSegments) -> Ids:
-    """Choose what tells of pieces of a path: their owners, all that runs meanwhile, and what is around and before it.
+def excerpt_rows(graph: DependencyGraph, hops: PathLegs, passed: LegSegments) -> Ids:
+    """Choose what describes pieces of a path: their owners, all that runs meanwhile, and what is around and before it.
 
     Args:
         graph: the rank's.
         hops: when the path is on the rank.
-        told: what it passes there.
+        passed: what the path passes there.
     """
     events = graph.event_table
     on_path = union(hops.start, hops.end)
     meanwhile = np.flatnonzero(on_path.covered_until(events.end) > on_path.covered_until(events.start))
-    found = np.concatenate([told.segments.event, told.segments.open_call, told.rows, meanwhile]).astype(np.int64)
+    found = np.concatenate([passed.segments.event, passed.segments.open_call, passed.rows, meanwhile]).astype(np.int64)
     found = np.concatenate([found, take_or(graph.launching_call, found)])
     around = [take_or(graph.calls.parent, found)]
     for kinds in ((EventKind.PYTHON_FUNCTION,), (EventKind.ANNOTATION,)):

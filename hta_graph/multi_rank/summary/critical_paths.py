@@ -1,7 +1,7 @@
 """Critical paths of a job of summaries: boundary events show where they lead, excerpts of ranks what they pass.
 
 ranks     file ─▶ summary ┐                     ┌▶ legs ─▶ excerpt ┐
-job                       └▶ matched, in one time ─▶ walk back      └▶ the path, with all that tells of it
+job                       └▶ matched, in one time ─▶ walk back      └▶ the path, with all that describes it
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from hta_graph.storage.location import Location
 
 @dataclass(frozen=True)
 class ExcerptRequest:
-    """What a rank is asked about its job's paths.
+    """What a rank answers about its job's paths.
 
     ``rows`` are kept in any case, of ``size`` that the graph had when they were chosen, and ``content`` was its
     :func:`fingerprint` then; ``legs`` are in the time that
@@ -72,7 +72,7 @@ class ExcerptRequest:
 
 def file_changed_error(path: Location) -> TraceError:
     """Return the error of a file that holds something else than when it was read first."""
-    return TraceError(path, "has changed while it was asked about", "ask again")
+    return TraceError(path, "has changed while it was read", "run the analysis again")
 
 
 def rank_if_unchanged(graph: DependencyGraph, content: str, clock: Mapping[str, Any] | None) -> RankInJobTime:
@@ -87,7 +87,7 @@ def rank_if_unchanged(graph: DependencyGraph, content: str, clock: Mapping[str, 
 
 
 def make_path_excerpt(graph: DependencyGraph, request: ExcerptRequest) -> DependencyGraph:
-    """Tell what legs pass on a rank, given its whole graph: a graph of few rows with :class:`LegSegments`.
+    """Return what legs pass on a rank, given its whole graph: a graph of few rows with :class:`LegSegments`.
 
     Raises:
         TraceError: the file has changed since.
@@ -110,7 +110,7 @@ def make_path_excerpt(graph: DependencyGraph, request: ExcerptRequest) -> Depend
 
 
 STEPS_AT_ONCE = 24
-"""Of a job with at most so many steps the paths of all are found together: the ranks' files are read once for them."""
+"""Of a job with at most this many steps all paths are found together: the ranks' files are read once for them."""
 
 
 ReadExcerpts = Callable[[Mapping[int, ExcerptRequest]], Mapping[int, DependencyGraph]]
@@ -118,7 +118,7 @@ ReadExcerpts = Callable[[Mapping[int, ExcerptRequest]], Mapping[int, DependencyG
 
 
 class SummaryPaths:
-    """Finds paths of a job of summaries, which the ranks' whole graphs tell; what was found once is not asked again.
+    """Finds paths of a job of summaries, for which it reads the ranks' whole graphs; found ones are kept.
 
     Args:
         job: the job.
@@ -155,7 +155,7 @@ class SummaryPaths:
         return [_with_window(self._paths[_window_key(window), loads], window) for window in resolved]
 
     def _step_windows(self, windows: Sequence[Window]) -> list[Window]:
-        """Return the windows of all steps where a step is asked for that nobody named: they are shown beside it."""
+        """Return the windows of all steps where no step was named: they are shown with the chosen one."""
         lengths = step_lengths(self._job)
         if not any(window.is_default for window in windows) or len(lengths) > STEPS_AT_ONCE:
             return []
@@ -214,7 +214,7 @@ def _leg_segments_of(excerpt: DependencyGraph) -> LegSegments:
     """
     found = excerpt.attached(LegSegments)
     if found is None:
-        raise TraceError(excerpt.path, "is no excerpt")
+        raise TraceError(excerpt.path, "is not an excerpt")
     return found
 
 

@@ -1,10 +1,10 @@
 r"""The legs of a job's critical path: on which rank it is from when to when, found among boundary events.
 
 rank 0   a ═══════ b                        ═ leg: on one rank, from kept point to kept point
-\\                     \\ crossing: told by the job itself
+\\                     \\ crossing: known to the job itself
 rank 1              c ═══════ d ═══ end
 
-What a leg passes, the rank's whole graph tells.
+What a leg passes is read from the rank's whole graph.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hta_graph.paths.windows import Window
 class PathLegs(Columns):
     """Ways back on one rank: from ``point`` to ``stop`` (-1: as far as causes are known), in [start, end] (ns).
 
-    ``lane`` is the thread on which a window goes on behind its last point (-1: none).
+    ``lane`` is the thread on which a window continues behind its last point (-1: none).
     """
 
     point: Ids

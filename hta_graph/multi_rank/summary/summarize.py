@@ -65,14 +65,14 @@ def summary_point(rows: Ids, point: int) -> int:
 
 
 MAX_STEP_WINDOWS = 1_000
-"""Of more steps only the first ones have windows that may be asked about."""
+"""Of more steps only the first ones have windows that can be requested."""
 
 
 @dataclass(frozen=True)
 class SummaryRequest:
     """What a summary must answer: windows besides the steps and the whole trace, causes of waits, and in which time.
 
-    ``annotations`` are arguments of :func:`annotation`; ``doings`` is how much that the rank did is told apart for
+    ``annotations`` are arguments of :func:`annotation`; ``doings`` is how much that the rank did is listed for
     causes (0: no causes). ``clock`` is the rank's (:meth:`clock_record`) where its times cannot just be moved.
     """
 
@@ -91,7 +91,7 @@ class SummaryRequest:
         return {"line": asdict(clock.line), "gpu_ahead": clock.gpu_ahead}
 
     def windows(self, graph: DependencyGraph) -> list[WindowQuery]:
-        """Return all windows that the summary can be asked about."""
+        """Return all windows that can be requested of the summary."""
         numbers = [item.number for item in graph.steps()[:MAX_STEP_WINDOWS]]
         forms: list[dict[str, bool]] = [{}, {"cpu_window": True}, {"gpu_window": True}]
         steps = [step(number, **form) for number in numbers for form in forms]
@@ -146,7 +146,7 @@ def summarize_rank(graph: DependencyGraph, question: SummaryRequest) -> Dependen
 
 
 def _activity_for_causes(rank: RankInJobTime, doings: int) -> list[RankActivity]:
-    """Return what causes of waits take of a rank; nothing where nobody asks for causes."""
+    """Return what causes of waits take of a rank; nothing where causes are not wanted."""
     if not doings:
         return []
     return [rank_activity(isolated_rank_job(rank.graph, rank.local, rank.members), doings)]

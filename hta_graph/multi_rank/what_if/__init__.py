@@ -1,1 +1,1 @@
-"""What-if of many ranks: each tells its longest paths between rendezvous, the job decides when these are."""
+"""What-if of many ranks: each finds its longest paths between rendezvous, the job decides when these are."""

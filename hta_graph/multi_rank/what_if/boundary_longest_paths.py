@@ -98,7 +98,7 @@ def boundary_longest_paths(
         incoming: points, all of them roots, whose values others decide.
         awaited: points that other ranks wait for.
         ends: points of which the latest, with its tail, is the window's end; of several the first one is preferred.
-        tails: how long (ns) the window goes on behind each end, a row per draft.
+        tails: how long (ns) the window continues behind each end, a row per draft.
     """
     points = np.concatenate([awaited, ends]).astype(np.int32)
     joined, behind = paths.in_line(weights, points)
@@ -115,7 +115,7 @@ def boundary_longest_paths(
 
 
 def _entries_of_join_nodes(paths: LongestPaths) -> Iterator[tuple[int, list[int]]]:
-    """Yield of each meeting, causes first, where its entries begin and the points from which these lead."""
+    """Yield of each rendezvous, causes first, where its entries begin and the points from which these lead."""
     joins = paths.meetings
     heads = paths.nodes[joins.head].tolist()
     for first, count in zip(joins.first.tolist(), joins.count.tolist(), strict=True):
@@ -158,7 +158,7 @@ class _NodeNumbers:
 
 
 def _used_and_retained(sources: list[set[int]], count: int, first: int) -> tuple[list[bool], list[bool]]:
-    """Tell of each node where ways meet whether anything follows it in the end, and whether it is told apart.
+    """Return of each node where ways meet whether anything follows it in the end, and whether it is kept.
 
     Args:
         sources: from which nodes ways lead to those where ways meet, causes first, and to the awaited ones behind them.
@@ -203,7 +203,7 @@ def _successors(sources: Sequence[set[int]], count: int, first: int) -> list[set
 def _contracted(
     every: Sequence[_IncomingPaths], used: Sequence[bool], retained: Sequence[bool], first: int
 ) -> dict[int, _IncomingPaths]:
-    """Return the entries of nodes that are told apart, from others of these."""
+    """Return the entries of nodes that are kept, from others of these."""
     bypassed, found = dict[int, _IncomingPaths](), dict[int, _IncomingPaths]()
     for place, own in enumerate(every):
         if place >= len(used) or retained[place]:

@@ -53,7 +53,7 @@ class IncomingTimes(Columns):
 
 @dataclass(frozen=True)
 class RankBoundary:
-    """What one rank is told: the edges from elsewhere, and the rows of its whole graph that are asked about.
+    """What one rank is given: the edges from elsewhere, and the rows of its whole graph to answer for.
 
     ``names`` are those of the instants from which the edges come.
     """
@@ -123,7 +123,7 @@ def _arrivals(job: JobGraph, edges: EventEdges, is_rendezvous: Bools, awaited_in
 def _rank_boundaries(
     job: JobGraph, edges: EventEdges, is_rendezvous: Bools, awaited_index: Ints, awaited: _AwaitedPoints
 ) -> tuple[list[IncomingTimes], list[RankBoundary]]:
-    """Tell each rank what comes to it, and what of it is asked."""
+    """Give each rank what comes to it, and what to answer."""
     doubtful = np.zeros(len(job.edge_table), np.bool_)
     doubtful[job.doubtful_edges] = True
     outgoing = np.flatnonzero(~is_rendezvous[edges.target])
@@ -194,7 +194,7 @@ class JobLongestPaths:
         boundary: where the ranks meet.
         paths_by_rank: of each rank its longest paths.
         incoming: of each rank the indices of what others decide.
-        columns: of each rank which of its columns each draft has: where nothing changes, ranks tell one for several.
+        columns: of each rank which of its columns each draft has: where nothing changes, ranks answer one for several.
     """
 
     boundary: JobBoundary
@@ -258,7 +258,7 @@ class JobLongestPaths:
         return np.concatenate([arrivals, *own])[self._edges.rows]
 
     def incoming_times(self, rank_index: int, draft: int, recorded: Ints, start_ns: int) -> Ints:
-        """Return when (ns) what comes to a rank from elsewhere is under a draft; what nobody decides stays."""
+        """Return when (ns) what comes to a rank from elsewhere is under a draft; what no rank decides stays."""
         found = recorded.copy()
         found[self.incoming[rank_index]] = self.values(draft)[self._nodes_of_incoming(rank_index)] + start_ns
         return found
@@ -352,7 +352,7 @@ class JobLongestPaths:
             if len(ready):
                 found.append(expand_ranges(into[ready], into[ready + 1] - into[ready])[1])
         if known < self._count:
-            raise QueryError("the ranks' dependencies form a cycle: one would have to wait for itself")
+            raise QueryError("the ranks' dependencies form a cycle: a rank would have to wait for itself")
         return found
 
 
@@ -368,7 +368,7 @@ class JobSolutions:
         window: the window.
         points: where its ranks meet.
         answers: by rank.
-        groups: the places of the drafts that the ranks were asked about together.
+        groups: the places of the drafts that the ranks answered together.
         drafts: the changes of each.
     """
 
@@ -404,7 +404,7 @@ class JobSolutions:
         self._has_end = np.array([answer.has_end for answer in every], np.bool_)
 
     def applies_to_any_rank(self, draft: int, position: int = 0) -> bool:
-        """Tell whether a change of a draft concerns anything on any rank."""
+        """Return whether a change of a draft concerns anything on any rank."""
         return (draft, position) in self._applicable
 
     def refusal(self, draft: int, position: int) -> tuple[int, str, str]:
@@ -417,7 +417,7 @@ class JobSolutions:
         )
 
     def is_unchanged(self, draft: int) -> bool:
-        """Tell whether a draft leaves everything as long as it was, on all ranks."""
+        """Return whether a draft leaves everything as long as it was, on all ranks."""
         return all(draft in answer.unchanged for answer in self.answers.values())
 
     def added_ns(self, draft: int) -> float:

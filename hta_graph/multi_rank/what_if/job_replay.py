@@ -41,11 +41,11 @@ from hta_graph.what_if.selectors import PATTERN_READINGS, Selector
 from hta_graph.what_if.sensitivity import next_in_columns
 
 ReadReplayAnswers = Callable[[str, list[int], ComparisonKeys | None], dict[int, ReplayAnswer]]
-"""Asks ranks what they take for what is asked; with nothing asked, what others are to be asked about them."""
+"""Asks ranks how long they take for things; with nothing named, what others have to answer about them."""
 
 MAX_COMPARED_RANKS, MIN_COMPARED_RANKS = 255, 8
 MAX_COMPARED_WEIGHTS = 1 << 22
-"""A rank is compared with so many others, evenly spread; with fewer where these have so many places to be compared."""
+"""A rank is compared with this many others, evenly spread; with fewer where these have enough places to compare."""
 
 
 def with_normalized_ranks(job: JobGraph, changes: Sequence[Change], read_answers: ReadReplayAnswers) -> list[Change]:
@@ -73,7 +73,7 @@ def _normalization_of(job: JobGraph, rank: int, read_answers: ReadReplayAnswers)
     most = max(MIN_COMPARED_RANKS, min(MAX_COMPARED_RANKS, MAX_COMPARED_WEIGHTS // max(len(keys.place), 1)))
     if len(others) > most:
         others = [others[at * len(others) // most] for at in range(most)]
-    answers = read_answers("reading the ranks beside it", others, keys)
+    answers = read_answers("reading the ranks to compare with", others, keys)
     return RankNormalization.of(rank, keys, [answers[of].comparison_times for of in others])
 
 
@@ -81,7 +81,7 @@ class JobPathTotals:
     """A path of a job.
 
     ``frozen_ns`` is how much of it no change moves, ``inferred_ns`` how much lies on deduced edges; ``times`` (ns) are
-    by kind and name of what may change; ``sums`` tell by draft how long what that changes is on it, and how much of
+    by kind and name of what may change; ``sums`` are by draft how long what that changes is on it, and how much of
     that is communication without partners.
     """
 
@@ -94,7 +94,7 @@ class JobPathTotals:
         self._without: dict[int, list[PathRow]] = defaultdict(list)
 
     def add(self, rank: int, record: Mapping[str, Any]) -> None:
-        """Add what a rank told."""
+        """Add a rank's answer."""
         self._rows += _path_rows(record["by_name"], rank)
         self.frozen_ns += record["frozen_ns"]
         self.inferred_ns += record["inferred_ns"]
@@ -126,7 +126,7 @@ def _path_rows(columns: Mapping[str, list[Any]], rank: int) -> list[PathRow]:
 
 
 ReadReplays = Callable[[str, Iterable[int], Callable[[int], ReplayRequest]], Mapping[int, DependencyGraph]]
-"""Asks the whole graphs of some ranks; what for is said to whoever waits."""
+"""Asks the whole graphs of some ranks; what for is reported to the caller."""
 
 
 @dataclass
@@ -174,7 +174,7 @@ class JobReplay:
         return self._prediction(changes, solved, totals[-1], totals[1], following)
 
     def opportunities(self, scenarios: Mapping[str, Change]) -> JobOpportunities:
-        """Tell what lies on the path with what its time would gain, and what named changes would save.
+        """Return what is on the path, what it would save, and what named changes would save.
 
         Raises:
             HtaGraphError: a file cannot be read once more.
@@ -280,7 +280,7 @@ class JobReplay:
             self._until, read = until, agreed or read
 
     def _comparison_answers(self, doing: str, ranks: list[int], keys: ComparisonKeys | None) -> dict[int, ReplayAnswer]:
-        """Ask ranks what they take for what is asked; with nothing asked, what others are to be asked about them."""
+        """Ask ranks how long they take for things; with nothing named, what others have to answer about them."""
         plain_request = self._requests([], (), lambda _: [])
         return self._answers(
             doing,
@@ -403,7 +403,7 @@ def _replay_answer_of(graph: DependencyGraph) -> ReplayAnswer:
     """
     found = graph.attached(ReplayAnswer)
     if found is None:
-        raise TraceError(graph.path, "was not asked about replay")
+        raise TraceError(graph.path, "was not read for replay")
     return found
 
 

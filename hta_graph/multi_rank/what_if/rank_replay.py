@@ -69,7 +69,7 @@ def change_to_record(change: Change, rank: int) -> ChangeRecord:
         return _normalization_to_record(change) if change.rank == rank else {}
     if isinstance(change, NamedScenario) and change.name not in COMPARES_RANKS:
         return {"scenario": change.name, "argument": change.argument}
-    raise QueryError(f"{change} takes all rows of all ranks", WHOLE_GRAPHS_REMEDY)
+    raise QueryError(f"{change} needs all events of all ranks", WHOLE_GRAPHS_REMEDY)
 
 
 def _normalization_to_record(change: RankNormalization) -> ChangeRecord:
@@ -102,12 +102,12 @@ def change_from_record(record: ChangeRecord) -> Change:
 
 @dataclass(frozen=True)
 class RequestedPath:
-    """A path of which the rank tells what it passes there.
+    """A path of which the rank reports what it passes there.
 
     ``draft`` is the index of its changes (-1: as recorded) and ``legs`` where it goes (:data:`ReplayLeg`), latest
     first, with the times (ns) of what comes from other ranks in ``incoming_ns`` (None: as recorded). Of each of
-    ``without_drafts`` the rank also tells what the path consists of without what that draft changes, and how long that
-    is. ``wants_times_by_name``: it also tells by kind and name what may change on the path.
+    ``without_drafts`` the rank also reports what the path consists of without what that draft changes, how long that
+    is. ``wants_times_by_name``: it also reports by kind and name what can change on the path.
     """
 
     draft: int
@@ -124,7 +124,7 @@ class ReplayRequest:
     ``window`` holds the fields of the job's :class:`Window` and ``question``, the one that the rank's own answers;
     ``is_last``: it ends on this rank as recorded. ``collective_numbers`` are the collectives of its members,
     ``incoming_ns`` and ``incoming_names`` the times and names of what comes from other ranks and ``edges`` where that
-    leads. ``awaited_rows`` are rows that others wait for, for their end if ``at_end``. ``drafts`` are lists of changes;
+    leads. ``awaited_rows`` are rows that others await, until their end if ``at_end``. ``drafts`` are lists of changes;
     each of ``groups`` are indices of drafts of one shape. ``wants_comparison_keys``: the rank is to be like the others,
     and returns what these are compared by, who get that as ``comparison_keys``.
     """
@@ -189,7 +189,7 @@ class RankReplay:
     Args:
         job: the rank as a job of its own.
         window: the job's window, with what of this rank it waits for.
-        awaited_rows: rows that others wait for; ``at_end`` tells for their end, not their start.
+        awaited_rows: rows that others wait for; ``at_end``: for their end, not their start.
         until: as for :class:`ReplayGraph`.
     """
 
@@ -323,7 +323,7 @@ class RankReplay:
 
 
 def answer_replay_request(graph: DependencyGraph, request: ReplayRequest) -> DependencyGraph:
-    """Answer what is asked about a job's replay, given a rank's whole graph: a graph without rows that has the answer.
+    """Answer the questions of a job's replay, given a rank's whole graph: a graph without rows that has the answer.
 
     Raises:
         TraceError: the file has changed since.
@@ -429,7 +429,7 @@ class _ReplayAnswerer:
         return found
 
     def _draft(self, at: int, *, tell: bool = False) -> ModifiedWindow:
-        """Make the changes of a draft as far as they concern this rank, and keep what is to be told of that."""
+        """Make the changes of a draft as far as they concern this rank, and keep what is to be reported."""
         draft = ModifiedWindow(self._replay.base)
         for place, record in enumerate(self._request.drafts[at] if at >= 0 else ()):
             if not record:

@@ -15,12 +15,12 @@ class ReplayAnswer:
     """A rank's answer.
 
     ``incoming`` are the indices of what comes from other ranks in the window. Of each group the contracted paths stand
-    one behind the other: ``counts`` are its numbers of weights per edge, nodes and edges, ``columns`` tell which weight
+    one behind the other: ``counts`` are its numbers of weights per edge, nodes and edges, ``columns`` say which weight
     each draft has; the other columns are those of :class:`BoundaryLongestPaths`. ``roots`` are on what the awaited
     points and, last, the end rest as recorded. ``until``: as :class:`ReplayGraph` has it. ``applicable`` are the drafts
-    and positions of changes that concern anything here, ``readings`` tell of each how its pattern was read, ``refused``
+    and positions of changes that concern anything here, ``readings`` say of each how its pattern was read, ``refused``
     the errors of those that concern nothing, in Python and on the command line. ``unchanged`` are the drafts under
-    which everything here is as long as it was, ``added_ns`` tells how much time each draft adds at most.
+    which everything here is as long as it was, ``added_ns`` is how much time each draft adds at most.
     ``path_records`` is what paths pass, in their order. ``comparison_keys`` is by what other ranks are compared if the
     rank is to be like them, ``comparison_times`` its times of the keys of another one.
     """

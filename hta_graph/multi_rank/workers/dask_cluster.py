@@ -41,7 +41,7 @@ MAIN_GUARD_HINT = Remedy("a script needs: if __name__ == '__main__'", "--jobs re
 
 
 def is_scheduler_address(text: str) -> bool:
-    """Tell whether a text is an address that a scheduler can have.
+    """Return whether a text is an address that a scheduler can have.
 
     >>> addresses = ("tcp://10.0.0.7:8786", "tls://[::1]:8786", "10.0.0.7:8786")
     >>> tuple(map(is_scheduler_address, addresses))
@@ -224,14 +224,14 @@ def _new_client(distributed: Any, address: str) -> Client:
 
 
 def _check_port(address: str) -> None:
-    """Look whether anybody listens: Dask would try again and again, and not tell why it cannot.
+    """Check that a scheduler listens: Dask would try again and again, and not report why it cannot.
 
     Raises:
-        ClusterError: nobody does, or the address is none.
+        ClusterError: none does, or the address is not one.
     """
     named = ADDRESS.fullmatch(address)
     if not named:
-        raise ClusterError(f"{address!r} is no cluster", "give local or an address such as tcp://host:8786")
+        raise ClusterError(f"{address!r} is not a cluster", "give local or an address, such as tcp://host:8786")
     try:
         socket.create_connection((named[2] or named[3], int(named[4])), timeout=CONNECT_S).close()
     except (OSError, OverflowError) as error:

@@ -1,6 +1,6 @@
-"""What is asked of a worker, as JSON values, and what it answers, as bytes: the same on every engine.
+"""A worker's task, as JSON values, and what it answers, as bytes: the same on every engine.
 
-A task names a function of this package, so that nothing else can be run by whoever writes to a worker. An answer is a
+A task names a function of this package, so that a message to a worker can run nothing else. An answer is a
 line of JSON, then the bytes that the function made; of one that failed the line holds the error, and nothing follows.
 """
 
@@ -43,7 +43,7 @@ class Task:
         function: which function of this package does it, such as ``hta_graph.multi_rank.rank_task:file_pieces``; it
             returns bytes, or pieces of them one after the other.
         arguments: what it is given by name, as JSON values; ``path`` is the file that errors name.
-        memory: how much memory (bytes) it may take, where somebody said so.
+        memory: how much memory (bytes) it can take, where a limit was given.
     """
 
     function: str
@@ -57,12 +57,12 @@ class Task:
 
 
 def run_task(task: Task) -> bytes:
-    """Do what is asked, and return the answer or the error as bytes, which :func:`decode_answer` understands."""
+    """Do a task, and return the answer or the error as bytes, which :func:`decode_answer` understands."""
     return b"".join(encode_answer(task))
 
 
 def encode_answer(task: Task, limit: AbstractContextManager[None] | None = None) -> list[Chunk]:
-    """Do what is asked, and return the answer's bytes, as they lie in memory; ``limit`` is in force meanwhile."""
+    """Do a task, and return the answer's bytes, as they lie in memory; ``limit`` is in force meanwhile."""
     try:
         function = _function_of(task)  # what it imports is none of what the task may take
         with limit_memory(task.memory), limit or nullcontext():
@@ -88,7 +88,7 @@ def _function_of(task: Task) -> Callable[..., Any]:
     """
     named = FUNCTION.fullmatch(task.function)
     if not named:
-        raise QueryError(f"{task.function!r} names no function of hta_graph")
+        raise QueryError(f"{task.function!r} is not a function of hta_graph")
     try:
         function = getattr(import_module(named[1]), named[2], None)
     except ModuleNotFoundError:
@@ -100,7 +100,7 @@ def _function_of(task: Task) -> Callable[..., Any]:
 
 
 def encode_head(size: int) -> bytes:
-    """Return the line before so many bytes of an answer."""
+    """Return the line before an answer of ``size`` bytes."""
     return json.dumps({"size": size}).encode() + b"\n"
 
 

@@ -17,7 +17,7 @@ from hta_graph.trace.memory_limit import available_memory, limited_data
 MEMORY_FACTOR = 1.25
 """What a task may take at most of what it is given: memory is not used to the last byte."""
 EXTRA_BYTES = 128 << 20
-"""What a process may reserve (bytes) beside what it reads."""
+"""What a process can reserve (bytes) in addition to what it reads."""
 OOM_SCORE = "500"
 """Let the system, where it runs out of memory, end this process before the one that waits for it."""
 
@@ -40,7 +40,7 @@ def serve() -> None:
 
 
 def _forward_tasks(asked: SimpleQueue[Task]) -> None:
-    """Pass on what is asked, and leave at once when the asking process is gone."""
+    """Pass tasks on, and leave at once when the asking process is gone."""
     # A thread of its own reads what is asked, so that the end of the asking process is seen also while a task runs.
     for line in sys.stdin:
         asked.put(Task(**json.loads(line)))

@@ -34,16 +34,16 @@ GRACE_S = 10
 
 Made = TypeVar("Made")
 DecodeStream = Callable[[int, BufferedReader], Made]
-"""Takes so many bytes of an answer from a stream; raises ``EOFError`` where it ends early."""
+"""Takes a number of bytes of an answer from a stream; raises ``EOFError`` where it ends early."""
 
 
 def can_start_processes() -> bool:
-    """Tell whether there is an interpreter to start (a program frozen into one file has none) and to wait for."""
+    """Return whether there is an interpreter to start (a program frozen into one file has none) and to wait for."""
     return os.name == "posix" and bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
 class WorkerExitedError(Exception):
-    """A process ended before its answer did; ``error`` says so of the task."""
+    """A process ended before its answer did; ``error`` reports it for the task."""
 
     def __init__(self, error: HtaGraphError) -> None:
         super().__init__(str(error))
@@ -142,7 +142,7 @@ PendingTask = tuple["Future[Any]", Context, Task, DecodeStream[Any]]
 
 
 class WorkerPool:
-    """Processes that are started as they are needed, at most so many; they run tasks of this package only."""
+    """Processes that are started as they are needed, up to a limit; they run tasks of this package only."""
 
     def __init__(self, workers: int = UNLIMITED_WORKERS) -> None:
         self._workers = workers
@@ -189,7 +189,7 @@ class WorkerPool:
         self.shutdown(cancel_futures=True)
 
     def _own_a_process(self) -> None:
-        """Answer what is asked, one thing after the other, in a process of this thread's own."""
+        """Do one task after the other, in a process of this thread's own."""
         process: WorkerProcess | None = None
         while question := self._asked.get():
             process = self._answer(question, process)

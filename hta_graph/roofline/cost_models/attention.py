@@ -17,7 +17,7 @@ from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall, Ten
 
 @dataclass(frozen=True)
 class BandMask:
-    """A band of so many keys before the diagonal and after it, ``None``: all.
+    """A band of keys before the diagonal and after it, ``None``: all.
 
     The diagonal goes through the first query and the first key, or, ``lower_right``, through the last of both.
     """
@@ -124,7 +124,7 @@ class SequenceLayout:
         return named | {"K": self.query.shape[-1]}
 
     def part(self, tensor: Tensor, tokens: int) -> Tensor:
-        """Return what remains of a tensor with so many tokens of each sequence."""
+        """Return what remains of a tensor with some number of tokens of each sequence."""
         sides = list(tensor.shape)
         sides[self.token_axis] = tokens * self.packed
         return Tensor(tuple(sides), tensor.dtype, tensor.strides)
@@ -264,7 +264,7 @@ def _backward_inputs(call: OperatorCall, arguments: AttentionArgs, found: Sequen
 
 
 def _result_type(call: OperatorCall, arguments: AttentionArgs, query: Tensor) -> str:
-    """Return the type of the output: of eight bits it is a wider one, which is not told unless the output is given."""
+    """Return the type of the output: for eight bits it is a wider one, known only where the output is given."""
     given = None if arguments.output is None else call.tensor_or_none(arguments.output)
     if given:
         return given.dtype
@@ -294,9 +294,9 @@ def _scaled_cudnn(call: OperatorCall) -> Demand:
 
 
 def _efficient(call: OperatorCall) -> Demand:
-    """Count memory-efficient attention; at first it was not told the longest sequence of keys.
+    """Count memory-efficient attention; early versions do not get the longest sequence of keys.
 
-    The chance of dropout, the one fraction among its inputs, tells where the kind of its mask is.
+    The chance of dropout, the one fraction among its inputs, shows where the kind of its mask is.
     """
     arguments = AttentionArgs(causal=None, causal_by_kind=True, bias=3, cu_seqlens=(4, 5))
     chance = next((at for at in (7, 8) if "." in call.text(at)), None)

@@ -30,7 +30,7 @@ class SlidingWindow:
 
     def __post_init__(self) -> None:
         if min(self.size, self.stride, self.dilation) < 1 or self.padding < 0:
-            raise NotRecordedError("windows that there can be")
+            raise NotRecordedError("windows that are possible")
 
     @property
     def span(self) -> int:
@@ -97,7 +97,7 @@ def shape_after(sides: Sequence[int], windows: Sequence[SlidingWindow]) -> tuple
 def shape_before(
     sides: Sequence[int], windows: Sequence[SlidingWindow], output_padding: Sequence[int]
 ) -> tuple[int, ...]:
-    """Return the sides of an image over which there are so many windows, as a transposed convolution writes it.
+    """Return the sides of an image over which there are the given windows, as a transposed convolution writes it.
 
     ``output_padding`` is what was asked for beyond the last window.
 
@@ -347,7 +347,7 @@ class BackwardArgs:
     transposed: int | None = None
 
     def is_transposed(self, call: OperatorCall) -> bool:
-        """Tell whether a call is of a transposed convolution.
+        """Return whether a call is of a transposed convolution.
 
         Raises:
             NotRecordedError: it was not recorded.
@@ -375,7 +375,7 @@ def _convolution_backward(call: OperatorCall, at: BackwardArgs) -> Demand:
 def _gradient_bytes(
     grad: Tensor, image: tuple[Tensor, Tensor], weight: Tensor, output_mask: tuple[bool, bool, bool]
 ) -> int | None:
-    """Return the memory of what is read and written for what is asked; of the image, all and what is read of it."""
+    """Return the memory of what is read and written for the wanted results; of the image, all and what is read."""
     parts: list[Tensor] = [grad] if any(output_mask) else []
     if output_mask[0]:
         parts += [weight, _gradient_of(image[0])]
@@ -395,7 +395,7 @@ def _gradients_asked_for(call: OperatorCall, at: int) -> tuple[bool, bool, bool]
     """Return which gradients are asked for: of input, weight and bias; not of a bias where there are two."""
     words = call.text(at).strip("[]").replace(" ", "").split(",")
     if len(words) not in {2, 3} or not set(words) <= {"True", "False"}:
-        raise NotRecordedError("which gradients are asked for")
+        raise NotRecordedError("which gradients are requested")
     of_input, of_weight, of_bias = (word == "True" for word in [*words, "False"][:3])
     return of_input, of_weight, of_bias
 
@@ -436,9 +436,9 @@ def _backward_model(at: BackwardArgs, operator: str) -> CostModel:
 
 
 CONVOLUTION_GRADIENT_FLOPS = (
-    "the forward's, for each gradient of input and weight that is asked for; of a bias alone: additions"
+    "the forward's, for each requested gradient of input and weight; for a bias alone: additions"
 )
-CONVOLUTION_GRADIENT_BYTES = "gradient of the output + what each asked for reads and writes"
+CONVOLUTION_GRADIENT_BYTES = "gradient of the output + what each requested one reads and writes"
 CONVOLUTIONS_BACKWARD = (
     _backward_model(
         BackwardArgs(output_mask=10, arguments=ConvolutionArgs(stride=4, padding=5, dilation=6), transposed=7),

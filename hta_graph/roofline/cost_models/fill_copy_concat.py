@@ -69,7 +69,7 @@ FILLS_AND_COPIES = (
     _model(("aten::bernoulli_",), "what is written + probabilities", _bernoulli),
     _model(("aten::copy_",), "source + target; of a copy from or to the host what is on the GPU", _copy),
     _model(("aten::clone", "aten::contiguous"), "input + result", _clone),
-    _model(("aten::_to_copy",), "input + result in the type asked for", _convert),
+    _model(("aten::_to_copy",), "input + result in the requested type", _convert),
 )
 
 
@@ -111,7 +111,7 @@ def _split_copy(call: OperatorCall) -> Demand:
 CONCAT = (
     CostModel(
         ("aten::cat", "aten::_cat", "aten::stack"), "0",
-        "members + result; their type is told by the result where it is given, else by the kernel's name", _cat,
+        "members + result; their type is that of the result if recorded, otherwise from the kernel's name", _cat,
     ),
     CostModel(("aten::split_with_sizes_copy",), "0", "data + parts", _split_copy),
 )  # fmt: skip

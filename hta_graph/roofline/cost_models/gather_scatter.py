@@ -230,14 +230,14 @@ def _searchsorted(call: OperatorCall) -> Demand:
     return _bucket(call, values=1)
 
 
-GATHER_BYTES = "indices + result + one place along the dimension, since rows may repeat"
-SCATTER_BYTES = "indices + source + one place along the dimension, since rows may repeat"
+GATHER_BYTES = "indices + result + one place along the dimension, because rows can repeat"
+SCATTER_BYTES = "indices + source + one place along the dimension, because rows can repeat"
 
 GATHER_SCATTER = (
     CostModel(("aten::index_select",), "0", GATHER_BYTES, _index_select),
     CostModel(("aten::gather",), "0", GATHER_BYTES, _gather),
     CostModel(("aten::take",), "0", "indices + result + one element", _take),
-    CostModel(("aten::embedding",), "0", "indices + result + one row, since rows may repeat", _embedding),
+    CostModel(("aten::embedding",), "0", "indices + result + one row, because rows can repeat", _embedding),
     CostModel(("aten::index", "aten::_unsafe_index"), "0", "not known: the shapes of indices are not recorded", _index),
     CostModel(("aten::masked_select",), "0", "not known: how many are chosen is not recorded", _masked_select),
     CostModel(("aten::masked_scatter",), "0", "mask; what it chooses is not recorded", _masked_scatter),
@@ -251,21 +251,21 @@ GATHER_SCATTER = (
     CostModel(("aten::index_fill",), "0", "indices + one place along the dimension", _index_fill),
     CostModel(
         ("aten::index_put", "aten::_index_put_impl_"),
-        "0; additions where it adds: not counted, for values may be repeated",
+        "0; additions where it adds: not counted, because values can repeat",
         "values + one element, since the shapes of indices are not recorded", _index_put,
     ),
     CostModel(
-        ("aten::embedding_dense_backward",), "1 · gradients", "gradients + indices + one row, since rows may repeat",
+        ("aten::embedding_dense_backward",), "1 · gradients", "gradients + indices + one row, because rows can repeat",
         _embedding_backward,
     ),
     CostModel(
         ("aten::_embedding_bag", "aten::_embedding_bag_forward_only"),
-        "indices · row, twice with weights, + bags · row for a mean; none is known where a row is padding",
-        "indices + offsets + result + one row, since rows may repeat", _embedding_bag,
+        "indices · row, twice with weights, + bags · row for a mean; unknown if a row is padding",
+        "indices + offsets + result + one row, because rows can repeat", _embedding_bag,
     ),
     CostModel(
         ("aten::_embedding_bag_dense_backward",), "indices · row",
-        "indices + bags' numbers + one row read and one written, since bags may be empty", _embedding_bag_backward,
+        "indices + bags' numbers + one row read and one written, because bags can be empty", _embedding_bag_backward,
     ),
     CostModel(("aten::flip", "aten::roll"), "0", "data + result", _permuted),
     CostModel(("aten::repeat",), "0", "data + result", _repeat),

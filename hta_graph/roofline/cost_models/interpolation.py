@@ -22,7 +22,7 @@ def _per_result(kind: str, dimensions: int) -> int:
 
 
 def _per_gradient(kind: str, dimensions: int) -> int:
-    """Return the arithmetic for a gradient: it is added to a neighbour, or to each with a weight."""
+    """Return the arithmetic for a gradient: it is added to a neighbor, or to each with a weight."""
     neighbours = {NEAREST: 1, LINEAR: 2, CUBIC: 4}[kind] ** dimensions
     return 1 if kind == NEAREST else 2 * neighbours
 

@@ -132,7 +132,7 @@ def _linear(call: OperatorCall) -> Demand:
 
 
 def _rows_by_weight(left: Tensor, columns: int, *others: Tensor | None) -> Demand:
-    """Return the work of a product of all rows of a tensor with a matrix of so many columns, the first of others."""
+    """Return the work of a product of all rows of a tensor with a matrix of ``columns``, the first of others."""
     rows, inner = math.prod(left.shape[:-1]), left.shape[-1]
     return Demand(
         flops=2 * rows * columns * inner,

@@ -1,7 +1,7 @@
-"""Normalisations and softmax, forward and backward; batch normalisation whole or in the parts of several ranks.
+"""Normalizations and softmax, forward and backward; batch normalization whole or in the parts of each rank.
 
 Arithmetic is counted by element of the data; what is done once for each row or channel, such as a root, is left out.
-A mean takes 1, a variance 3 (difference, square, sum), the normalised value 2, weight and bias 1 each.
+A mean takes 1, a variance 3 (difference, square, sum), the normalized value 2, weight and bias 1 each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NORMALIZED = 2
 
 
 def _row_count(data: Tensor, call: OperatorCall, at: int, weight: Tensor | None) -> int:
-    """Return how many rows are normalised; the shape of a row is recorded, or that of its weight."""
+    """Return how many rows are normalized; the shape of a row is recorded, or that of its weight."""
     row = weight.shape if weight else call.integers(at)
     if not row or data.shape[-len(row) :] != tuple(row):
         raise NotRecordedError("shapes that fit each other")
@@ -143,7 +143,7 @@ NORMALIZATIONS = (
     CostModel(
         ("aten::native_layer_norm_backward",),
         "elements · (2 + 7 for data's gradient + weight, 2 for weight's, 1 for bias's)",
-        "gradient + data + statistics + weight + the gradients asked for", _layer_norm_backward,
+        "gradient + data + statistics + weight + the requested gradients", _layer_norm_backward,
     ),
     CostModel(
         ("aten::native_group_norm",), "elements · (4 for statistics + 2 + weight + bias)",
@@ -151,7 +151,7 @@ NORMALIZATIONS = (
     ),
     CostModel(
         ("aten::native_group_norm_backward",), "as native_layer_norm_backward",
-        "gradient + data + statistics + weight + the gradients asked for", _group_norm_backward,
+        "gradient + data + statistics + weight + the requested gradients", _group_norm_backward,
     ),
     CostModel(
         ("aten::_fused_rms_norm",), "elements · (3 + weight)",
@@ -159,7 +159,7 @@ NORMALIZATIONS = (
     ),
     CostModel(
         ("aten::_fused_rms_norm_backward",), "elements · (1 + 5 for data's gradient + weight, 2 for weight's)",
-        "gradient + data + deviations + weight + the gradients asked for", _rms_norm_backward,
+        "gradient + data + deviations + weight + the requested gradients", _rms_norm_backward,
     ),
     CostModel(
         ("aten::_softmax", "aten::_log_softmax"), "5 · elements: maximum, difference, exp, sum, quotient or difference",
@@ -200,7 +200,7 @@ def _channel_statistics(data: Tensor, count: int = 2) -> Tensor:
 
 
 def _batch_norm_forward(call: OperatorCall, *, training: bool | None) -> Demand:
-    """Return the work of a call; what both training and inference do where it is not told which it was."""
+    """Return the work of a call; what both training and inference do where the mode is unknown."""
     data, weight, bias = call.tensor(0), call.tensor_or_none(1), call.tensor_or_none(2)
     running = call.tensor_or_none(3), call.tensor_or_none(4)
     per_element = NORMALIZED + (weight is not None) + (bias is not None) + STATISTICS * bool(training)
@@ -319,7 +319,7 @@ BATCH_NORMS = (
     CostModel(
         ("aten::native_batch_norm_backward", "aten::batch_norm_backward"),
         "elements · (in training 9: 2, sums 3, 4 for data's gradient; in inference 1, 4 for weight's, 1 for bias's)",
-        "gradient + data + statistics + weight + the gradients asked for", _native_backward,
+        "gradient + data + statistics + weight + the requested gradients", _native_backward,
     ),
     CostModel(
         ("aten::cudnn_batch_norm_backward", "aten::miopen_batch_norm_backward"), "9 · elements",
@@ -340,7 +340,7 @@ BATCH_NORMS = (
     ),
     CostModel(
         ("aten::batch_norm_backward_reduce",), "4 · elements",
-        "gradient + data + statistics + two sums + the gradients asked for", _backward_reduce,
+        "gradient + data + statistics + two sums + the requested gradients", _backward_reduce,
     ),
     CostModel(
         ("aten::batch_norm_backward_elemt",), "5 · elements",

@@ -1,6 +1,6 @@
 """Steps of optimizers over lists of tensors: ``_foreach_`` operators and fused ones.
 
-The type of a list's tensors is not recorded; the kernel's name tells it, else the bytes are not known. FLOPs of a
+The type of a list's tensors is not recorded; the kernel's name has it, else the bytes are unknown. FLOPs of a
 fused step are those of its formula for each parameter, with what is switched on; tensors of step numbers are left out.
 Gradients that are unscaled on the way are divided and written, too.
 """
@@ -27,7 +27,7 @@ ZERO = re.compile(r"-?0*+(?:\.0*+)?")
 
 
 def element_type_of_lists(call: OperatorCall) -> str:
-    """Return the type of the lists' tensors that the kernel's name tells; empty where it does not.
+    """Return the type of the lists' tensors in the kernel's name; empty where it has none.
 
     >>> name = "multi_tensor_apply_kernel<Metadata<2>, BinaryOpListAlphaFunctor<c10::Half, 2, 2, 0>, std::plus<float> >"
     >>> element_type_of_lists(OperatorCall("aten::_foreach_add_", (), kernel=name))
@@ -38,7 +38,7 @@ def element_type_of_lists(call: OperatorCall) -> str:
 
 
 def _of_lists(call: OperatorCall, flops: int, moved: int, *, is_least: bool = False) -> Demand:
-    """Return the work on lists of which so many elements are read or written."""
+    """Return the work on lists of which some number of elements is read or written."""
     kind = element_type_of_lists(call)
     return Demand(flops, output_bytes((moved,), kind) if kind else None, kind, is_least=is_least)
 
@@ -117,12 +117,12 @@ def _unscale(call: OperatorCall) -> Demand:
 
 
 def _is_on(number: str) -> bool:
-    """Tell whether a number was recorded and is not zero."""
+    """Return whether a number was recorded and is not zero."""
     return bool(number) and not ZERO.fullmatch(number)
 
 
 def _is_unscaled(call: OperatorCall, at: int) -> bool:
-    """Tell whether gradients are divided by a scale on the way, and written back."""
+    """Return whether gradients are divided by a scale on the way, and written back."""
     return call.tensor_or_none(at) is not None
 
 

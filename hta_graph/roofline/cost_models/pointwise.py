@@ -52,7 +52,7 @@ class Pointwise:
     """A row of the table of operations: ``operators`` without ``aten::``, FLOPs of an element, and what these are.
 
     ``operands`` are the positions of what is computed with, tensors or numbers. ``factor`` is the position of a number
-    that multiplies besides, unless it is one. ``is_least`` tells that an option, which is not recorded, asks for more.
+    that multiplies besides, unless it is one. ``is_least``: an option, which is not recorded, may need more.
     """
 
     operators: str
@@ -116,7 +116,7 @@ def operands_of(call: OperatorCall, positions: Sequence[int]) -> tuple[list[Tens
 def bytes_read(call: OperatorCall, tensors: Sequence[Tensor]) -> int:
     """Return the memory of operands.
 
-    One without dimensions beside others may be a number in the host's memory, so that it counts nothing; that which is
+    One without dimensions among others may be a number in the host's memory, so that it counts nothing; that which is
     written in place is on the GPU.
     """
     sure = [tensor for tensor in tensors if tensor.shape] or list(tensors[: len(tensors) == 1 or _is_in_place(call)])
@@ -126,7 +126,7 @@ def bytes_read(call: OperatorCall, tensors: Sequence[Tensor]) -> int:
 def written_bytes(call: OperatorCall, shape: Sequence[int], dtype: str, *, first: int, last: int) -> int:
     """Return the memory of a result of some shape: that of operand ``first`` in place, else of an output if given.
 
-    An output that is given stands last, behind operand ``last``; it is made to fit, so that its shape tells nothing.
+    An output that is given stands last, behind operand ``last``; it is made to fit, so that its shape says nothing.
 
     Raises:
         NotRecordedError: its type is not known, or it cannot have that shape.
@@ -217,7 +217,7 @@ DIVISION = Pointwise("div", 1, "", TWO, FLOAT)
 
 
 def _div(call: OperatorCall) -> Demand:
-    """Count a division; that it may be rounded is told by an argument more, how it is not recorded."""
+    """Count a division; an additional argument shows that it is rounded, but not how."""
     found = pointwise_demand(DIVISION, call)
     if len(call.inputs) <= 2 or call.tensor_or_none(2):
         return found
@@ -228,7 +228,7 @@ def _div(call: OperatorCall) -> Demand:
 
 
 def _clamp(call: OperatorCall) -> Demand:
-    """Count a comparison with each bound that was given; where none is told, there is one at least."""
+    """Count a comparison with each bound that was given; where none is recorded, there is at least one."""
     bounds = [at for at in (1, 2) if call.tensor_or_none(at) or call.text(at)]
     operands = (0, *bounds) if call.values else (0, *range(1, min(3, len(call.inputs))))
     return pointwise_demand(Pointwise("clamp", max(1, len(bounds)), "", operands, is_least=not bounds), call)
@@ -276,7 +276,7 @@ POINTWISE = (
 
 
 def _is_reduced(call: OperatorCall, at: int) -> bool:
-    """Tell whether one number is asked for: at least that is written where it was not recorded."""
+    """Return whether one number is wanted: at least that is written where it was not recorded."""
     return call.text(at) != "0"
 
 

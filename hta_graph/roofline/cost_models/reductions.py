@@ -1,6 +1,6 @@
 """Reductions, running sums, sorting, and what is found or counted.
 
-A row tells FLOPs of an element of the input; what is done once per result is left out. Where the dimensions were not
+A row gives FLOPs per element of the input; what is done once per result is left out. Where the dimensions were not
 recorded, there is one result at least. How often elements are compared depends on the method: sorting counts no
 arithmetic, which is said to be the least. Where the results' size depends on the values, the input is read at least.
 """
@@ -38,7 +38,7 @@ INDEX, TRUTH = _constant_type("long int"), _constant_type("bool")
 
 @dataclass(frozen=True)
 class Reduction:
-    """A row of the table: operators without ``aten::``, FLOPs of an element, in words, and the results' types.
+    """A row of the table: operators without ``aten::``, FLOPs per element as text, and the results' types.
 
     ``dims`` is the position of the dimensions, in calls that have at least ``min_inputs`` inputs; ``dtypes`` the
     positions of a type that was asked for, by how many inputs there are.
@@ -213,11 +213,11 @@ ORDERING = (
     ),
     CostModel(("aten::sort",), "none: depends on the method", "input + values + places", _sort),
     CostModel(("aten::topk",), "none: depends on the method", "input + values + places", _topk),
-    CostModel(("aten::nonzero",), "1 per element: a comparison", "input; how much is written is not told", _nonzero),
+    CostModel(("aten::nonzero",), "1 per element: a comparison", "input; the amount written is not recorded", _nonzero),
     CostModel(
         ("aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::_unique"),
-        "none: depends on the method", "input; how much is written is not told", _unique,
+        "none: depends on the method", "input; the amount written is not recorded", _unique,
     ),
     CostModel(("aten::histc",), "3 per element", "input + counts", _histogram),
-    CostModel(("aten::bincount",), "1 per element", "input + weights; how much is written is not told", _bincount),
+    CostModel(("aten::bincount",), "1 per element", "input + weights; the amount written is not recorded", _bincount),
 )  # fmt: skip

@@ -56,7 +56,7 @@ def model_of(name: str) -> CostModel | None:
 
 
 def is_loose_bound(name: str) -> bool:
-    """Tell whether an operator's true traffic may be far more than its least.
+    """Return whether an operator's true traffic may be far more than its least.
 
     Rows that an index names may repeat, and who puts in order goes over all again and again.
 
@@ -75,5 +75,5 @@ def demand_of(call: OperatorCall) -> Demand | None:
     model = model_of(call.name)
     found = model.demand(call) if model else None
     if found is not None and max(found.flops, found.bytes or 0) > MAX_WORK:
-        raise NotRecordedError("sizes that can be true")
+        raise NotRecordedError("plausible sizes")
     return found

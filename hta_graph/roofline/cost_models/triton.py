@@ -3,7 +3,7 @@
 Recorded are the tensors that a kernel was given, results too, and its loops. Its arithmetic is not known. Its least
 traffic is: each tensor once, and one that is read and written still once. That holds where each is used as a whole, and
 fails where a kernel looks at a part: at a slice, at rows that an index names (which may repeat), at what a padding
-leaves. The name lists the fused operators, and so tells where that may be. Then one thing stays sure, of a kernel that
+leaves. The name lists the fused operators, and so shows where that may be. Then one thing stays sure, of a kernel that
 goes element by element: as many elements as its loop has are written.
 """
 
@@ -77,7 +77,7 @@ class FusedName:
     """What a generated kernel's name says.
 
     ``kind`` is ``poi`` (element by element), ``red`` or ``per`` (a reduction), another, or empty; ``operators`` are in
-    the order of the name; ``is_whole`` tells that the name was not cut, and that each of them is a known one.
+    the order of the name; ``is_whole``: the name was not cut, and that each of them is a known one.
     """
 
     kind: str
@@ -203,7 +203,7 @@ def _triton_kernel(call: OperatorCall) -> Demand:
 TRITON = (
     CostModel(
         ("triton_*",), "not known: 0 at least",
-        "each tensor once, no more of it than the loops have steps; where the name lists what uses parts, and the "
-        "kernel goes element by element: as many elements as the loop has", _triton_kernel,
+        "each tensor once, at most as many elements as the loops have steps; if the name lists an operator that uses "
+        "parts, and the kernel goes element by element: as many elements as the loop has", _triton_kernel,
     ),
 )  # fmt: skip

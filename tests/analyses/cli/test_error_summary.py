@@ -31,7 +31,7 @@ def test_errors_are_counted_by_cause_and_ranks_added_up(capsys: pytest.CaptureFi
         ),
         (
             "hta-graph: … and 2 more files that cannot be read: 1 × is empty, "
-            "1 × is not JSON: Expecting value at byte … after … complete events; info --json FILE lists them"
+            "1 × is not JSON: Expecting value at byte … after … complete events; run info --json FILE to list them"
         ),
     ]
     assert out.count("events in") == 1
@@ -58,4 +58,4 @@ def test_where_no_file_can_be_read_no_list_is_offered(capsys: pytest.CaptureFixt
     status, out, err = run_command(capsys, "info", folder)
     assert (status, out) == (1, "")
     assert "more files that cannot be read" in err
-    assert "lists them" not in err
+    assert "to list them" not in err

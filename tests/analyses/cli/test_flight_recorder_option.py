@@ -54,7 +54,7 @@ def test_a_broken_dump_is_refused_if_it_was_named_and_else_told(
     broken.write_bytes(b"\x80\x04")
     status, _, told = run_command(capsys, "stragglers", traces)
     assert status == 0
-    assert "going on without the flight recorder" in told
+    assert "continuing without the flight recorder" in told
     status, _, told = run_command(capsys, "stragglers", traces, "--flight", str(broken))
     assert status == 1
     assert "is a pickle" in told

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from analyses.cli.all_commands import COMMANDS, GROUPS
+from analyses.cli.all_commands import COMMAND_GROUPS, COMMANDS
 from analyses.cli.command import CommandGroup
 from analyses.cli.main import main
 from analyses.cli.parser import EXIT_STATUSES, FIRST_COMMANDS
@@ -21,6 +21,7 @@ from tests.support.host_builder import host_of
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+GROUPS = {group: tuple(command.name for command in commands) for group, commands in COMMAND_GROUPS.items()}
 BY_NAME = {
     f"{command.name} {one.name}" if isinstance(command, CommandGroup) else one.name: one
     for command in COMMANDS

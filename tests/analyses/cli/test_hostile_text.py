@@ -176,16 +176,16 @@ def test_numbers_are_looked_for_in_all_commands() -> None:
     [
         (
             ["critical-path", "T", "--rank", "-1"],
-            "argument --rank: takes a whole number from 0 to 999,999,999, not '-1'",
+            "--rank: expected a whole number from 0 to 999,999,999, got '-1'",
         ),
-        (["info", "T", "--jobs", "1e9"], "argument --jobs: takes a whole number from 1 to 999,999, not '1e9'"),
+        (["info", "T", "--jobs", "1e9"], "--jobs: expected a whole number from 1 to 999,999, got '1e9'"),
         (
             ["info", "T", "--memory", "999999999999T"],
-            "argument --memory: takes a size such as 4G or 500M, up to 1048576T",
+            "--memory: expected a size such as 4G or 500M, up to 1048576T",
         ),
-        (["idle-time", "T", "--launch-gap-us", "1e308"], "takes a number from 0 to 1,000,000,000,000, not '1e308'"),
-        (["critical-path", "T", "--window", "0:9223372036854775808"], "is beyond what a clock says"),
-        (["what-if", "T", "--scale", "gemm=1e308"], "takes a number from 0 to 1,000,000, not '1e308'"),
+        (["idle-time", "T", "--launch-gap-us", "1e308"], "expected a number from 0 to 1,000,000,000,000, got '1e308'"),
+        (["critical-path", "T", "--window", "0:9223372036854775808"], "is out of range; give nanoseconds"),
+        (["what-if", "T", "--scale", "gemm=1e308"], "expected a number from 0 to 1,000,000, got '1e308'"),
         (["what-if", "T", "--remove", "rank:" + "9" * 5_000], "is no rank"),
     ],
     ids=lambda item: item[0] if isinstance(item, list) else "",

@@ -17,7 +17,7 @@ from tests.support.output_commands import Output, WritingCommand, names_a_file, 
 
 pytestmark = pytest.mark.sampled(2)
 
-NAMES_OF_FILES = {"FILE", "DIR", "OUT", "INPUT", "LOG", "CONTROL", "TEST"}
+NAMES_OF_FILES = {"FILE", "DIR", "OUT", "INPUT", "LOG", "BEFORE", "AFTER"}
 """What the help calls an argument that is a file or folder."""
 
 COMMANDS = [command for command in writing_commands() if command.inputs]
@@ -189,7 +189,7 @@ def test_an_empty_name_is_refused(
 ) -> None:
     status, out, err = run_command(capsys, *words, *action.option_strings[-1:], "")
     assert (status, out) == (2, "")
-    assert "names no file; it is empty" in err
+    assert "expected a file name, got an empty one" in err
     assert err.count("\n") == 1
 
 

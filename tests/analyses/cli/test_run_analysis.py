@@ -54,7 +54,7 @@ def test_what_goes_with_an_annotation_is_refused_without_one(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str]
 ) -> None:
     status, _, err = run_command(capsys, "temporal-breakdown", two_steps().write(tmp_path / "t.json"), *arguments)
-    assert (status, err) == (2, "hta-graph: --regex and --instance go with --annotation\n")
+    assert (status, err) == (2, "hta-graph: --regex and --instance need --annotation NAME\n")
 
 
 @pytest.mark.parametrize(

@@ -46,19 +46,19 @@ def test_numbers_in_names_do_not_part_operators(tmp_path: Path) -> None:
 
 def test_other_operators_are_said_in_the_first_sentence(tmp_path: Path) -> None:
     sides = with_operators(tmp_path, "a", {"mm": 100}), with_operators(tmp_path, "b", {"mm": 20, "conv": 180})
-    assert caveats(*sides, environment(*sides)) == ["with mostly other operators"]
+    assert caveats(*sides, environment(*sides)) == ["with mostly different operators"]
     found = between_runs(sides[0].graph, sides[1].graph)
     assert (
         answer_of_comparison(found)
         .opening[0]
-        .startswith("The whole trace of the test, with mostly other operators, is 100.0% longer (")
+        .startswith("The whole trace is 100.0% longer, but with mostly different operators: ")
     )
 
 
 PAIRS = {
-    ("dlrm_8xv100/kineto_rank0.json.gz", "dlrm_8xv100/kineto_rank3.json.gz"): ["as another rank"],
+    ("dlrm_8xv100/kineto_rank0.json.gz", "dlrm_8xv100/kineto_rank3.json.gz"): ["on a different rank"],
     ("ddp_v100/rank1.json.gz", "nccl_args_a100/rank0.json.gz"): [
-        *("on another GPU", "as another rank", "with mostly other operators")
+        *("on a different GPU", "on a different rank", "with mostly different operators")
     ],
 }
 

@@ -46,16 +46,16 @@ def differences(tmp_path: Path, test: dict[str, Any], control: dict[str, Any] | 
     ("test", "row"),
     [
         ({"device": 1}, ("GPU", "A100", "V100")),
-        ({"deviceProperties": [{"name": "A100"}]}, ("GPUs in the machine", "2", "1")),
+        ({"deviceProperties": [{"name": "A100"}]}, ("GPUs per host", "2", "1")),
         ({"distributedInfo": {"rank": 0, "world_size": 8}}, ("world size", "2", "8")),
         ({"distributedInfo": {"rank": 1, "world_size": 2}}, ("rank", "0", "1")),
         ({"distributedInfo": {"rank": 0, "backend": "gloo"}}, ("communication", "nccl", "gloo")),
         ({"cuda_runtime_version": 13000}, ("CUDA", "12.6", "13.0")),
         ({"with_stack": 1}, ("profiler option with_stack", "off", "on")),
         ({"record_shapes": None}, ("profiler option record_shapes", "on", "off")),
-        ({"schemaVersion": 2}, ("schema of the trace", "1", "2")),
-        ({"kind": "c10::BFloat16"}, ("type of most work", "float32", "bfloat16")),
-        ({"dims": (8, 4)}, ("shapes such as those of aten::mm", "[[4, 4], [4, 4], []]", "[[8, 4], [8, 4], []]")),
+        ({"schemaVersion": 2}, ("trace schema", "1", "2")),
+        ({"kind": "c10::BFloat16"}, ("dtype of most work", "float32", "bfloat16")),
+        ({"dims": (8, 4)}, ("input shapes (aten::mm)", "[[4, 4], [4, 4], []]", "[[8, 4], [8, 4], []]")),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else None,
 )
@@ -82,7 +82,7 @@ def test_a_host_alone_beside_a_gpu_differs(tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace.op("aten::mm", 0, 10)
     found = environment(recorded(tmp_path / "gpu"), whole(0, trace.graph(tmp_path)))
-    assert found.iloc[0].tolist() == ["GPU", "A100", "none at work"]
+    assert found.iloc[0].tolist() == ["GPU", "A100", "no GPU work"]
 
 
 def test_a_small_operators_shapes_do_not_count(tmp_path: Path) -> None:
@@ -114,9 +114,9 @@ def test_the_line_names_the_first_differences_and_counts_the_rest(tmp_path: Path
     sides = recorded(tmp_path / "control"), recorded(tmp_path / "test", **test)
     (line,) = environment_lines(environment(*sides))
     assert line.startswith(
-        "The environment differs: GPU A100 … V100; world size 2 … 8; rank 0 … 1; profiler option with"
+        "The environment differs: GPU A100 → V100; world size 2 → 8; rank 0 → 1; profiler option with"
     )
-    assert line.endswith("with_stack off … on; 1 more in the table of the environment.")
+    assert line.endswith("with_stack off → on; 1 more in the environment table.")
 
 
 @pytest.mark.slow
@@ -124,6 +124,6 @@ def test_the_line_names_the_first_differences_and_counts_the_rest(tmp_path: Path
 def test_real_recordings_on_other_machines_and_batches_differ() -> None:
     names = ("nanogpt_ddp_8xh100", "nanogpt_ab_current", "nanogpt_ab_hook", "nccl_args_a100")
     ddp, current, hook, a100 = (whole(0, graph_of_file(SHARED / f"traces/{name}/rank0.json.gz")) for name in names)
-    assert environment(ddp, current)["what"].tolist() == ["shapes such as those of aten::mm", "NCCL"]
+    assert environment(ddp, current)["what"].tolist() == ["input shapes (aten::mm)", "NCCL"]
     assert environment(current, hook).empty
     assert environment(a100, hook).iloc[0].tolist() == ["GPU", "NVIDIA A100-PG509-200", "NVIDIA H100 80GB HBM3"]

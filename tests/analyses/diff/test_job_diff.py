@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -74,10 +75,10 @@ def test_the_delayed_rank_and_the_size_of_the_delay_are_named(job_of: Job, contr
     assert answer.tables["job_ranks"].iloc[0]["rank"] == injected["rank"]
     host = f"node{injected['rank'] // 4}"
     said = "\n".join(answer.opening)
-    assert said.startswith("The test is ")
-    assert f"\nThe largest single change there: {name}, +" in said
-    assert f"\nThe path is longer on rank {injected['rank']} on host {host}: +" in said
-    assert f"\nOthers now wait for rank {injected['rank']} on host {host}: " in said
+    assert re.match(r"\d+\.\d% slower per iteration: ", said)
+    assert f"\nLargest change on the critical path: {name}, +" in said
+    assert f"\nThe critical path is longer on rank {injected['rank']} (host {host}): +" in said
+    assert f"\nRank {injected['rank']} (host {host}) now delays the others: waiting that it causes " in said
     assert answer.tables["job_hosts"].iloc[0][["host", "control_host", "ranks"]].tolist() == [host, host, 4]
 
 
@@ -85,8 +86,9 @@ def test_the_delayed_rank_and_the_size_of_the_delay_are_named(job_of: Job, contr
 def test_who_is_waited_for_no_longer_is_said_too(job_of: Job) -> None:
     said = "\n".join(answer_of(compared_jobs(files(job_of("gpu")), files(job_of("control")))).opening)
     rank = read_truth(job_of("gpu"))["injected"]["rank"]
-    assert f"\nThe path is shorter on rank {rank} " in said
-    assert f"\nOthers no longer wait so long for rank {rank} " in said
+    assert f"\nThe critical path is shorter on rank {rank} " in said
+    assert f"\nRank {rank} " in said
+    assert " delays the others less: " in said
 
 
 @pytest.mark.slow
@@ -96,7 +98,7 @@ def test_another_run_of_the_same_job_is_no_slower(job_of: Job, control: str, tes
     said = answer_of(found).opening
     assert not found.beyond_noise
     assert len(said) == 1
-    assert said[0].startswith("No difference beyond noise in iteration: ")
+    assert said[0].startswith("No difference in iteration time beyond noise: ")
     assert found.noise_share < 0.05
 
 
@@ -107,9 +109,7 @@ def test_few_steps_do_not_take_waiting_for_noise(job_of: Job) -> None:
     assert found.repeats is not None
     assert found.repeats.units > 0
     assert (found.beyond_noise, found.noise_share < 0.1) == (True, True)
-    assert "repetitions of kernels and operators in them on rank 0, at least 5.0%" in "\n".join(
-        answer_of(found).opening
-    )
+    assert "repetitions of kernels and operators on rank 0, at least 5.0%" in "\n".join(answer_of(found).opening)
 
 
 @pytest.mark.slow
@@ -118,11 +118,11 @@ def test_of_ranks_that_one_job_lacks_nothing_is_concluded(job_of: Job) -> None:
     found = compared_jobs(files(job_of("gpu"), late), files(job_of("control")))
     answer = answer_of(found)
     assert answer.opening[:2] == [
-        f"The environment differs: ranks 7 of 8 … 8 with {late}.",
-        "Of the control's 8 ranks 1 is not given: what others waited for there is not known.",
+        f"The environment differs: ranks 7 of 8 → 8, including {late}.",
+        "Before: 1 of 8 ranks is missing; waiting for it has no recorded cause.",
     ]
-    assert answer.opening[2].startswith("The test, with other ranks recorded, is ")
-    assert answer.keys["job"]["caveats"] == ["with other ranks recorded"]
+    assert ", but with different ranks recorded: " in answer.opening[2]
+    assert answer.keys["job"]["caveats"] == ["with different ranks recorded"]
     for name in ("job_ranks", "job_causes"):
         assert late not in set(answer.tables[name]["rank"])
     assert not [line for line in answer.opening if f"rank {late}" in line]
@@ -132,8 +132,8 @@ def test_of_ranks_that_one_job_lacks_nothing_is_concluded(job_of: Job) -> None:
 @pytest.mark.slow
 def test_a_job_of_another_size_is_another_job(job_of: Job) -> None:
     answer = answer_of(compared_jobs(files(job_of("control")), files(job_of("larger"))))
-    assert answer.opening[0].startswith("The environment differs: ranks 8 … 16; process groups 1 × shard of 8, ")
-    assert answer.keys["job"]["caveats"] == ["of 16 ranks instead of 8"]
+    assert answer.opening[0].startswith("The environment differs: ranks 8 → 16; process groups 1 × shard of 8, ")
+    assert answer.keys["job"]["caveats"] == ["with 16 ranks instead of 8"]
     assert len(answer.tables["job_ranks"]) == 8
 
 
@@ -141,9 +141,9 @@ def test_a_job_of_another_size_is_another_job(job_of: Job) -> None:
 def test_jobs_without_steps_are_whole_traces(job_of: Job) -> None:
     found = compared_jobs(files(job_of("control")), files(job_of("gpu")), window=hg.whole())
     said = "\n".join(answer_of(found).opening)
-    assert said.startswith("The whole trace of the test is ")
-    assert "That tells their speed only if both recorded the same amount of work." in said
-    assert " a step, all of them together" not in said
+    assert said.startswith("The whole trace is ")
+    assert "The lengths compare speed only if both traces contain the same amount of work." in said
+    assert " per step" not in said
 
 
 @pytest.mark.slow
@@ -158,8 +158,8 @@ def test_all_waiting_of_the_steps_is_charged_and_belongs_to_a_group(job_of: Job)
         waited = members.wait[np.array(inside)].sum()
         assert waited > 0
         for frame, column in ((rows.causes, "ns"), (rows.groups, "ns"), (rows.ranks, "caused_ns")):
-            assert frame.loc[frame["stretch"] == at, column].sum() == waited
-        assert rows.ranks.loc[rows.ranks["stretch"] == at, "ns"].sum() == window.end_ns - window.start_ns
+            assert frame.loc[frame["window"] == at, column].sum() == waited
+        assert rows.ranks.loc[rows.ranks["window"] == at, "ns"].sum() == window.end_ns - window.start_ns
     assert set(rows.groups["kind"]) == {"tp", "dp", "pp", "default_pg"}
     assert set(rows.groups.loc[rows.groups["kind"] == "pp", "ranks"]) == {2}
 

@@ -20,7 +20,7 @@ def table(rng: np.random.Generator, names: int, stretches: int) -> Floats:
 
 def rows_of_side(whole: Floats) -> SideRows:
     name, stretch = np.nonzero(whole)
-    return SideRows(whole.shape[1], pd.DataFrame({"stretch": stretch, "name": name, "ns": whole[name, stretch]}))
+    return SideRows(whole.shape[1], pd.DataFrame({"window": stretch, "name": name, "ns": whole[name, stretch]}))
 
 
 @pytest.mark.parametrize("at_once", [1, 50, 1 << 22])

@@ -1,4 +1,4 @@
-"""Tables for people: what fits a terminal, what is cut, what may not be told apart, what a pipe gets."""
+"""Tables and prose for people: what fits a terminal, what is cut, what is left out, what a pipe gets."""
 
 from __future__ import annotations
 
@@ -27,28 +27,66 @@ def lines(frame: pd.DataFrame, room: int | None, limit: int = 9) -> list[str]:
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 120])
-def test_a_wide_table_is_broken_into_blocks_that_fit_and_name_their_rows(columns: int) -> None:
+def test_a_wide_table_is_one_block_that_fits_and_names_what_it_leaves_out(columns: int) -> None:
     found = lines(WIDE, columns)
     assert max(map(len, found)) <= columns
-    blocks = sum("scope" in line for line in found)
-    assert blocks > 1
-    assert sum("ProfilerStep#11" in line for line in found) == blocks
-    assert sum(line.count("1,000.000") for line in found) == 9
+    assert sum("ProfilerStep#11" in line for line in found) == 1
+    whole = sum(line.count("1,000.000") for line in found)
+    rest = " ".join(" ".join(found[found.index(next(line for line in found if "…" in line)) :]).split())
+    assert rest.startswith("… more columns with --wide: exposed part")
+    assert 0 < whole < 9
+    assert whole + rest.count("exposed part") == 9
+
+
+def test_the_important_columns_are_those_that_stay() -> None:
+    order = ["scope", "exposed_part7_ns", "exposed_part1_ns"]
+    found = text_of(table_lines("answer", WIDE, 9, order=order), 80).splitlines()
+    assert [line.split() for line in found[1:5]] == [
+        ["exposed", "exposed"], ["part1", "part7"], ["scope", "ms", "ms"],
+        ["ProfilerStep#10", "(GPU", "window)", "1.000", "7.000"],
+    ]  # fmt: skip
+
+
+def test_a_row_alone_stands_upright_where_it_does_not_fit() -> None:
+    found = lines(WIDE.iloc[:1], 80)
+    assert found[0] == "answer: rank 0, ProfilerStep#10 (GPU window)"
+    assert [line.split() for line in found[1:]] == [
+        ["exposed", f"part{at}", "ms", f"{at}.000"] for at in range(9)
+    ]  # fmt: skip
 
 
 def test_a_table_stays_whole_where_it_fits_or_no_terminal_reads_it() -> None:
     assert len(lines(WIDE, 160)) == len(lines(WIDE, None)) == 6
 
 
-def test_every_block_repeats_all_columns_that_tell_rows_apart() -> None:
-    numbers = {f"part{number}_ns": [10**9] * 4 for number in range(9)}
+def test_the_columns_that_name_rows_come_first() -> None:
+    numbers = {f"part{number}_ns": [10**9 + number, 0, 0, 0] for number in range(9)}
     frame = pd.DataFrame({"rank": [0, 0, 1, 1], "scope": "whole", "call": ["a", "b", "a", "b"], **numbers})
     found = lines(frame, 70)
     rows = [tuple(line.split()[:2]) for line in found if line.split()[1:2] in (["a"], ["b"])]
-    assert len(rows) > 4
-    assert set(rows) == {("0", "a"), ("0", "b"), ("1", "a"), ("1", "b")}
-    by_call = lines(frame.assign(call=list("abcd")).drop(columns=["rank", "scope"]), 70)
-    assert all("rank" not in line for line in by_call)
+    assert rows == [("0", "a"), ("0", "b"), ("1", "a"), ("1", "b")]
+
+
+def test_what_all_rows_share_is_said_once() -> None:
+    frame = pd.DataFrame({
+        "name": ["a", "b"], "evidence": "recorded", "shared_ns": 0, "idle_share": [0.25, 0.5], "outlier": "",
+    })  # fmt: skip
+    shown = table_lines("answer", frame, 9, share_of={"idle_share": "the window"})
+    assert text_of(shown, 80).splitlines() == [
+        "answer",
+        "  % of the window; every row: evidence recorded, shared 0 ms",
+        "        idle",
+        "  name     %",
+        "  a     25.0",
+        "  b     50.0",
+    ]
+
+
+def test_classes_without_any_time_are_left_out() -> None:
+    frame = pd.DataFrame({"bound_by": ["cpu_bound", "data_loading"], "control_ns": [10**6, 0], "test_ns": [0, 0]})
+    found = lines(frame, 80)
+    assert "data loading" not in "".join(found)
+    assert found[-1].split() == ["CPU", "work", "1.000", "0.000"]
 
 
 def test_a_last_column_of_numbers_is_no_wider_than_they_are() -> None:
@@ -68,7 +106,7 @@ def test_names_that_would_look_the_same_are_printed_in_full() -> None:
 def test_different_kernels_stay_different_however_narrow_the_terminal(columns: int) -> None:
     names = [GEMM.format(f"{rows}x{rows}") for rows in (64, 128, 256)]
     frame = pd.DataFrame({"name": names, **{f"part{at}_ns": [10**12] * 3 for at in range(3)}})
-    found = [line for line in lines(frame, columns) if "Kernel" in line]
+    found = [line for line in lines(frame, columns) if "align8" in line]
     shown = [line.replace("1,000,000.000", "").strip() for line in found]
     assert len(shown) % 3 == 0
     assert all(len(set(shown[at : at + 3])) == 3 for at in range(0, len(shown), 3))
@@ -83,20 +121,22 @@ def test_kernels_of_a_sequence_are_short_each_on_a_terminal_and_whole_in_a_pipe(
     assert lines(frame, None)[-1].strip() == f"{kernel} → 62 more ⇒ {kernel}"
 
 
-def test_one_row_left_out_is_one_row() -> None:
-    assert lines(WIDE, 160, limit=1)[-1] == "  … and 1 more row; --json writes all"
+def test_two_rows_more_take_the_place_of_the_line_about_them() -> None:
+    many = pd.DataFrame({"name": list("abcdef"), "gaps": range(1, 7)})
+    assert lines(many, 160, limit=3)[-1] == "  … 3 more rows with --all"
+    assert lines(many, 160, limit=4)[-1].split() == ["f", "6"]
 
 
-def test_keys_have_their_words_beside_them() -> None:
+def test_keys_are_printed_as_their_words() -> None:
     found = lines(pd.DataFrame({"cause": ["host_blocked"], "idle_ns": [10**6]}), 80)
-    assert found[-1].split("  ")[1:] == ["host_blocked", "CPU waits for GPU", "1.000"]
+    assert found[-1].split("  ")[1:] == ["CPU waits for GPU", "1.000"]
 
 
 def test_words_are_wrapped_and_never_cut() -> None:
     words = "a call returns when all streams of a device have finished"
-    text = text_of(table([["1", words]], ["count", "in words"], left=[1], words=[1]), 60)
+    text = text_of(table([["1", words]], ["count", "meaning"], left=[1], words=[1]), 60)
     assert "…" not in text
-    assert " ".join(text.split()) == f"in count words 1 {words}"
+    assert " ".join(text.split()) == f"count meaning 1 {words}"
 
 
 def test_a_column_of_which_nothing_is_known_takes_no_room() -> None:
@@ -151,6 +191,19 @@ def test_no_colour_means_no_codes_at_all(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_pipe_gets_everything_without_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     assert printed(monkeypatch, SHOWN, io.StringIO()) == text_of(SHOWN)
     assert "x" * 200 in text_of(SHOWN)
+
+
+def test_prose_is_wrapped_at_words_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = " ".join(["communication"] * 12)
+    for what in ([words], [words, *SHOWN[1:]]):
+        found = printed(monkeypatch, [*what], Terminal(), NO_COLOR="1").splitlines()
+        assert [line.split() for line in found[:3]] == [
+            ["communication"] * 5,
+            ["communication"] * 5,
+            ["communication"] * 2,
+        ]
+        assert found[1].startswith("  c")
+        assert printed(monkeypatch, [*what], io.StringIO()).splitlines()[0] == words
 
 
 def test_wide_cuts_nothing_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ def test_what_cannot_be_added_is_said(tmp_path: Path) -> None:
     frame = hta_trace_frame(scope)
     with pytest.raises(QueryError, match="correlate_execution_trace first"):
         with_et_column(frame, host, "op_schema")
-    with pytest.raises(QueryError, match="there are: op_schema, input_shapes"):
+    with pytest.raises(QueryError, match="choose one of op_schema, input_shapes"):
         with_et_column(frame, host, "colour")
 
 

@@ -148,7 +148,7 @@ def test_without_a_rank_the_lowest_is_asked_and_an_unknown_one_is_an_error(four:
     assert list(alone.get_queue_length_time_series()) == [1]
     assert alone.get_idle_time_breakdown(visualize=False)[0]["rank"].unique().tolist() == [1]
     assert list(four.get_queue_length_time_series(ranks=[2, 0])) == [2, 0]
-    with pytest.raises(QueryError, match=r"rank 7 is not loaded; there are: 0, 1, 2, 3"):
+    with pytest.raises(QueryError, match=r"rank 7 is not loaded; choose one of 0, 1, 2, 3"):
         four.get_memory_bw_summary(ranks=[7])
     for nothing in ({}, {"trace_files": {}}):
         with pytest.raises(QueryError, match="trace_dir"):

@@ -254,6 +254,6 @@ def test_a_graph_without_this_kind_of_row_has_no_copies() -> None:
 def test_it_concludes_which_annotation_has_most_gpu_time(tmp_path: Path) -> None:
     # outer has 20 of 33 µs of its own, inner 10, none 3.
     assert answer([whole(0, build().graph(tmp_path))]).conclusion == [
-        "annotation outer has most GPU time of its own: 20.0 µs, 61% of all GPU work's"
+        "annotation outer has the most self GPU time: 20.0 µs, 61% of all GPU work"
     ]
     assert answer([]).conclusion == []

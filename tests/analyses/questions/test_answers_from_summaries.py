@@ -123,7 +123,7 @@ def test_a_terminal_lists_the_worst_of_many_ranks_and_files_all(tmp_path: Path) 
     lines = answer_lines(answer)
     (table,) = (line for line in lines if isinstance(line, TextTable) and "times last" in line.header)
     assert [row[0] for row in table.rows] == ["7", *map(str, [0, 1, 2, 3, 4, 5, 6, 8, 9]), "median", "p95"]
-    assert f"  and {MANY - 10} ranks more; --json FILE lists all" in lines
+    assert f"  … {MANY - 10} more ranks with --all" in lines
 
 
 def test_few_ranks_are_all_listed() -> None:
@@ -149,8 +149,8 @@ def test_of_many_clocks_those_furthest_off_are_named(tmp_path: Path, monkeypatch
     monkeypatch.setattr(type(matched[0].found), "offsets", property(lambda _: offsets))
     notes = [text for text in matching_notes(scopes, matched) if "clock" in text]
     assert len(notes) == 11
-    assert notes[0].startswith("rank 30: its clock is +0.029")
-    assert notes[-1] == "and the clocks of 29 ranks more, none by over 0.029 ms; the job's `clocks` are all"
+    assert notes[0].startswith("rank 30: clock offset +0.029")
+    assert notes[-1] == "29 more ranks: clock offsets of at most 0.029 ms; the job's `clocks` lists all"
 
 
 @pytest.mark.slow

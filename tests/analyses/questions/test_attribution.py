@@ -66,9 +66,9 @@ def test_modules_of_one_class_and_frames_that_differ_by_an_address_are_one(tmp_p
 def test_what_is_unknown_is_said_with_its_reason(tmp_path: Path) -> None:
     graph = build(tmp_path).graph(tmp_path)
     notes = answer([whole(0, graph)], "module").notes
-    before, outside = (note.removeprefix("rank 0, whole trace: 1 of 4 activities ") for note in notes)
-    assert before == "(0.003 ms) were launched by calls that are not in the trace (before it began)"
-    assert outside == "(0.007 ms) were launched where no module is open"
+    before, outside = (note.removeprefix("rank 0, whole trace: 1 of 4 GPU activities ") for note in notes)
+    assert before == "(0.003 ms) not attributed: no launch call in the trace (launched before recording started)"
+    assert outside == "(0.007 ms) not attributed: launched while no module was open"
     bare = TraceBuilder()
     bare.launch("k", (0, 1), (2, 3), 1)
     assert answer([whole(0, bare.graph(tmp_path))], "frame").notes[0].endswith("record with with_stack=True")
@@ -102,8 +102,8 @@ def test_the_figure_has_a_bar_for_own_and_for_total_times(tmp_path: Path) -> Non
     made = figure(answer([whole(0, build(tmp_path).graph(tmp_path))]))
     assert [list(bar.x) for bar in made.data] == [[0.005, 0.01, 0.01], [0.015, 0.01, 0.01]]
     found = answer([whole(0, build(tmp_path).graph(tmp_path))], "activity")
-    assert figure(found).layout.annotations[0].text == "ask with by='operator', …"
-    assert figure(found.on_command_line()).layout.annotations[0].text == "choose --by operator, …"
+    assert figure(found).layout.annotations[0].text == "pass by='operator', …"
+    assert figure(found.on_command_line()).layout.annotations[0].text == "use --by operator, …"
 
 
 def test_the_command_offers_what_the_analysis_knows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,6 +146,6 @@ def test_it_concludes_who_has_most_gpu_time_and_how_much_is_nobodys(tmp_path: Pa
     scope = whole(0, build(tmp_path).graph(tmp_path))
     # gemm 10 and 5 µs, raw 7, early 3: 10 of 25 are nobody's, the rest of addmm and of the second linear.
     assert answer([scope]).conclusion == [
-        "operator aten::addmm has most GPU time of its own: 10.0 µs, 40%; 40% belongs to no operator"
+        "operator aten::addmm has the most self GPU time: 10.0 µs, 40% of all GPU work; 40% belongs to no operator"
     ]
     assert answer([scope], "activity").conclusion == []

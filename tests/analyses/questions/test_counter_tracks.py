@@ -127,7 +127,7 @@ def test_command_writes_one_file_or_a_folder_of_ranks(tmp_path: Path, capsys: py
         two_streams(distributedInfo={"rank": rank, "world_size": 2}).write(ranks / f"rank{rank}.json")
     assert main(["counters", str(ranks), "-o", str(out)]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"{out}/rank{rank}_with_counters.json: 14 points on 3 counter tracks; open it in ui.perfetto.dev"
+        f"{out}/rank{rank}_with_counters.json: 14 points on 3 counter tracks; open it at ui.perfetto.dev"
         for rank in (0, 1)
     ]
     one = tmp_path / "one.json"

@@ -75,7 +75,7 @@ def test_unequal_numbers_leave_the_operators_open(tmp_path: Path) -> None:
     found = answer(scopes)
     assert found.series["ranges"]["operator"].tolist() == ["", "", ""]
     assert found.main["value"].tolist() == [100, 20.25]
-    assert "not as many profiler ranges as launches" in found.notes[0]
+    assert "profiler ranges and kernel launches differ in number" in found.notes[0]
     assert hta_cupti_counter_data_with_operators(scopes) == []
 
 
@@ -87,7 +87,7 @@ def test_no_ranges_are_a_sentence(tmp_path: Path) -> None:
     found = answer(scopes)
     assert found.main.empty
     assert "value_share" in found.main
-    assert "no cuda_profiler_range rows" in found.notes[0]
+    assert "no cuda_profiler_range events" in found.notes[0]
     assert not figure(found).data
     assert hta_cupti_counter_data_with_operators(scopes) == []
     assert hardware_counters(counted_ranges([])).empty
@@ -97,7 +97,9 @@ def test_counters_that_never_count_are_named(tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace.call("cudaLaunchKernel", 0, 1, 1)
     add_range(trace, "k", 5, **{"a.sum": 0, "b.sum": 1})
-    assert answer([whole(0, trace.graph(tmp_path))]).notes == ["rank 0: 0 in every range of whole trace: a.sum"]
+    assert answer([whole(0, trace.graph(tmp_path))]).notes == [
+        "rank 0: counters that are 0 in every range of the whole trace: a.sum"
+    ]
 
 
 def test_a_file_that_changed_or_is_not_strict(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_no_work_but_copies_that_are_left_out_is_a_sentence(tmp_path: Path) -> N
     scope = whole(3, hg.build_graph(hg.read_trace(trace.write(tmp_path / "copies.json"))))
     found = answer([scope], no_memory_kernels=True)
     assert found.tables["kernel_types"].empty
-    assert found.notes == ["rank 3: all GPU activity in whole trace is copies and sets, which are left out"]
+    assert found.notes == ["rank 3: the whole trace has only copies and memsets, which are left out"]
     assert not answer([scope]).notes
 
 
@@ -347,7 +347,7 @@ def test_it_concludes_which_kernel_takes_most(tmp_path: Path) -> None:
     trace.launch("gemm", (2, 3), (50, 80), 2)
     trace.launch("softmax", (4, 5), (80, 100), 3)
     trace.launch("ncclDevKernel_AllReduce", (6, 7), (100, 120), 4, stream=8)
-    first = "gemm takes most, 60% of the time of all GPU work: 60.0 µs in 2 runs; "
+    first = "gemm takes the most GPU time: 60.0 µs in 2 runs, 60% of all GPU work; "
     found = answer([whole(0, trace.graph(tmp_path))])
-    assert found.conclusion == [f"{first}80% of the GPU's busy time is computation"]
+    assert found.conclusion == [f"{first}80% of GPU busy time is computation"]
     assert answer([]).conclusion == []

@@ -92,10 +92,10 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     found = answer([whole(0, graph)], "conv")
     assert found.main.empty
     assert "kernel_sequence" in found.main
-    assert found.notes == ["rank 0: nothing in the trace is called 'conv' or contains that"]
+    assert found.notes == ["rank 0: no name in the trace contains 'conv'"]
     short = answer([whole(0, graph)], "linear", 9)
-    assert short.notes[0].endswith("; a smaller min_pattern_len takes shorter sequences")
-    assert short.on_command_line().notes[0].endswith("; --min-pattern-len takes shorter sequences")
+    assert short.notes[0].endswith("; pass a smaller min_pattern_len to include shorter sequences")
+    assert short.on_command_line().notes[0].endswith("; use a smaller --min-pattern-len to include shorter sequences")
     later = in_window(0, graph, between(110_000, 112_000))
     assert "choose another window" in answer([later], "linear").notes[0]
     assert not figure(found).data
@@ -189,13 +189,13 @@ def test_the_command_prints_and_marks(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["kernel-sequences", str(source), "--operator", "linear", "--overlay", str(target)]) == 0
     shown = capsys.readouterr()
     assert "a → b → c" in shown.out
-    assert shown.err == f"{target}: 16 marks; open it in ui.perfetto.dev\n"
+    assert shown.err == f"{target}: 16 marks; open it at ui.perfetto.dev\n"
     assert len(written(target)) > len(written(source))
     assert main(["kernel-sequences", str(source), "--operator", "linear", "--overlay", str(source)]) == 1
     both = [str(source), str(tmp_path / "u.json")]
     layers().write(tmp_path / "u.json")
     assert main(["kernel-sequences", *both, "--operator", "linear", "--overlay", str(tmp_path / "v.json")]) == 2
-    assert "one stretch of one rank" in capsys.readouterr().err
+    assert "one window of one rank" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 10))])

@@ -89,9 +89,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     trace.launch("a", (0, 1), (2, 3), 1)
     trace.kernel("orphan", 5, 6, 77)
     found = answer([whole(0, trace.graph(tmp_path))])
-    assert found.notes == [
-        "rank 0: 1 of 2 GPU activities in whole trace have no launching call in the file; they are left out"
-    ]
+    assert found.notes == ["rank 0: 1 of 2 GPU activities in the whole trace left out: no launch call in the trace"]
     trace = TraceBuilder()
     trace.op("aten::add", 0, 1)
     scopes = [whole(0, trace.graph(tmp_path))]
@@ -218,7 +216,7 @@ def test_a_gpu_clock_that_is_behind_is_said(tmp_path: Path, late: int) -> None:
 
 def test_it_concludes_what_launching_costs_and_what_work_waits_for(tmp_path: Path) -> None:
     # Delays of 5 and 17 µs, 15 of them behind the stream: 68%.
-    held = "68% of its delay is earlier work of its own stream: the CPU launches early enough"
+    held = "68% of the launch delay is waiting for earlier work on the same stream: the CPU launches early enough"
     said = answer([busy(tmp_path)]).conclusion
-    assert said == [f"3 launching calls take 24.0 µs on the CPU, for 22.0 µs of GPU work; {held}"]
+    assert said == [f"3 launch calls take 24.0 µs of CPU time, for 22.0 µs of GPU work; {held}"]
     assert answer([]).conclusion == []

@@ -97,13 +97,13 @@ def test_arguments_that_are_no_numbers_count_as_absent(value: object, tmp_path: 
 
 def test_answer_says_what_is_missing(tmp_path: Path) -> None:
     found = answer([scope_of(copies(), tmp_path)])
-    assert any("do not say how much they moved" in note for note in found.notes)
+    assert any("have no recorded size" in note for note in found.notes)
     trace = TraceBuilder()
     trace.launch("gemm", (0, 1), (2, 3), 1)
     found = answer([scope_of(trace, tmp_path)])
     assert found.main.empty
     assert "mean_gbps" in found.main
-    assert found.notes == ["rank 0: no copy or set in whole trace"]
+    assert found.notes == ["rank 0: no copies or memsets in the whole trace"]
     assert not figure(found).data
     trace = TraceBuilder()
     trace.op("aten::add", 0, 1)
@@ -207,6 +207,6 @@ def test_hta_summary_is_met(name: str) -> None:
 def test_it_concludes_which_copies_take_most_and_how_fast_they_are(tmp_path: Path) -> None:
     # 21 of 27 µs, 3,300 bytes.
     assert answer([scope_of(copies(), tmp_path)]).conclusion == [
-        "Memcpy DtoD takes most of the time of copies and sets: 21.0 µs, 78%; 0.2 GB/s on average"
+        "Memcpy DtoD takes the most copy time: 21.0 µs, 78% of all copies and memsets; 0.2 GB/s on average"
     ]
     assert answer([]).conclusion == []

@@ -72,9 +72,9 @@ def test_graphs_of_amd_count_and_a_prefix_chooses_the_operators(tmp_path: Path) 
     trace.kernel("b", 31, 32, 1)
     scope = whole(0, trace.graph(tmp_path))
     (note,) = answer([scope]).notes
-    why = "rank 0: no kernel in whole trace was launched by an operator that starts with 'aten::'; "
-    assert note == why + "operators='' takes every operator"
-    assert answer([scope]).on_command_line().notes == [why + "--operators '' takes every operator"]
+    why = "rank 0: no kernel in the whole trace was launched by an operator that starts with 'aten::'; "
+    assert note == why + "pass operators='' for all operators"
+    assert answer([scope]).on_command_line().notes == [why + "use --operators '' for all operators"]
     assert operator_kernels([scope], "")[["operator", "kernel_sequence"]].to_numpy().tolist() == [
         ["vllm::forward", "a → b"]
     ]
@@ -113,7 +113,7 @@ def test_hta_shape_and_order(tmp_path: Path) -> None:
     }
     by_name = hta_aten_op_kernels_and_delay(scopes, ["aten_op_name"])[0]
     assert by_name["aten_op_name"].tolist() == ["aten::mm", "aten::addmm"]
-    with pytest.raises(QueryError, match="no column 'count' to sort by"):
+    with pytest.raises(QueryError, match="cannot sort by 'count'"):
         hta_aten_op_kernels_and_delay(scopes, ["count"])
 
 
@@ -190,6 +190,6 @@ def test_a_median_and_95_percent_tell_of_single_occurrences(tmp_path: Path) -> N
 def test_it_concludes_whose_kernels_take_most(tmp_path: Path) -> None:
     # Twice a gemm of 10 and a bias of 2 µs.
     assert answer([whole(0, two_linears().graph(tmp_path))]).conclusion == [
-        "most GPU time: aten::addmm (2 activities), 24.0 µs in 2 occurrences"
+        "sequence with the most GPU time: aten::addmm, 24.0 µs in 2 occurrences of 2 GPU activities"
     ]
     assert answer([]).conclusion == []

@@ -114,8 +114,8 @@ def test_without_communication_there_is_no_share_and_a_sentence_says_so(tmp_path
     assert math.isnan(found.main.loc[0, "overlapped_share"])
     (note,) = found.notes
     assert note == (
-        "rank 0: no communication kernels recognised in whole trace, so there is no share of overlap; "
-        "if the job is distributed, record a step that communicates"
+        "rank 0: no communication kernels in the whole trace, so the overlapped share is undefined; "
+        "for a distributed job, record a step that communicates"
     )
     assert found.series["communication_kernels"].empty
     assert found.tables["collectives"].columns.tolist()[:6] == [
@@ -232,7 +232,7 @@ def test_one_rank_cannot_tell_waiting_from_transfer(tmp_path: Path) -> None:
 def test_it_concludes_how_much_communication_is_exposed_and_in_what(tmp_path: Path) -> None:
     # All-reduces from 5 to 30, a gemm from 0 to 10.
     found = answer([whole(0, build(tmp_path))])
-    assert found.conclusion == ["80% of the communication is exposed: 20.0 µs of 25.0 µs, 50% of it in allreduce"]
+    assert found.conclusion == ["80% of communication is exposed: 20.0 µs of 25.0 µs, 50% of it in allreduce"]
     silent = TraceBuilder()
     silent.launch("gemm", (0, 1), (10, 20), 1)
     assert answer([whole(0, silent.graph(tmp_path))]).conclusion == []

@@ -120,7 +120,7 @@ def test_a_queue_that_holds_nobody_up_is_printed_above_the_note_on_amd(tmp_path:
     _, _, title, table, *rest = answer_lines(answer([whole(0, trace.graph(tmp_path))]))
     assert (title, rest[-1]) == (
         "queue length: rank 0, whole trace",
-        "AMD's queues take more than 1,024 launches: a long one there holds nobody up",
+        "AMD queues hold more than 1,024 launches; a long queue does not block the CPU",
     )
     assert table.rows[0][:3] == ["stream 0:1:7", "1", "1"]  # type: ignore[union-attr]
 
@@ -141,9 +141,9 @@ def test_a_full_queue_says_how_long_it_held_the_cpu_and_where_nvidia_is_full(tmp
     row = found.main.iloc[0]
     assert row["max_length"] == 1_011
     assert (row["blocked_calls"], row["blocked_ns"]) == (1, 2_903_000)
-    said = "a queue reached 1,011: NVIDIA's are full near 1,022; {} counts that"
-    assert said.format("max_queue_length=1011") in found.notes
-    assert said.format("--max-queue-length 1011") in found.on_command_line().notes
+    said = "a queue reached 1,011 launches; NVIDIA queues are full near 1,022; {} to count it as full"
+    assert said.format("pass max_queue_length=1011") in found.notes
+    assert said.format("use --max-queue-length 1011") in found.on_command_line().notes
 
 
 def test_amd_has_no_such_limit_and_the_answer_says_so(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_amd_has_no_such_limit_and_the_answer_says_so(tmp_path: Path) -> None:
     trace.call("hipLaunchKernel", 0, 1, 1)
     trace.kernel("k", 5, 6, 1, stream=0)
     assert answer([whole(0, trace.graph(tmp_path))]).notes == [
-        "AMD's queues take more than 1,024 launches: a long one there holds nobody up"
+        "AMD queues hold more than 1,024 launches; a long queue does not block the CPU"
     ]
 
 
@@ -211,7 +211,7 @@ def test_hta_shapes(tmp_path: Path) -> None:
         == blocked.dtypes.tolist()
     )
     assert hta_queue_length_time_series(scopes, origin_ns=1_000)[0]["ts"].iloc[0] == -1.0
-    with pytest.raises(QueryError, match="rank 4 is not loaded; there are: 0"):
+    with pytest.raises(QueryError, match="rank 4 is not loaded; choose one of 0"):
         hta_time_spent_blocked_on_full_queue(scopes, {4: frame}, max_queue_length=1024)
 
 
@@ -318,7 +318,7 @@ def test_hta_summary_and_blocked_time_are_met_where_they_are_right(name: str) ->
 
 def test_it_concludes_which_queue_is_the_longest(tmp_path: Path) -> None:
     # From 0 to 30 µs: 1 for 3 µs, 2 for 7, 1 for 10, 1 for 10 = 37 / 30.
-    length = "1.2 launches wait there on average, at most 2; no full queue held a launch up"
+    length = "1.2 launches on average, at most 2; no full queue blocked a launch"
     said = answer([whole(0, busy_stream().graph(tmp_path))]).conclusion
-    assert said == [f"the longest queue is that of stream 0:1:7: {length}"]
+    assert said == [f"longest queue: stream 0:1:7, {length}"]
     assert answer([]).conclusion == []

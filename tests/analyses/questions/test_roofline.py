@@ -141,8 +141,8 @@ def test_an_unknown_device_leaves_rates_alone_and_says_how_to_give_peaks(tmp_pat
     assert rows["achieved_tflops"].notna().sum() == 3
     assert rows[["peak_share", "bound", "saves_ns"]].isna().all().all()
     assert found.notes[-1] == (
-        "rank 0: the peaks of Accelerator 9 are not known, so that rates stand alone; give them with peaks=FILE, or a "
-        "device's name"
+        "rank 0: the peaks of Accelerator 9 are unknown, so rates are shown without limits; pass peaks=FILE or a "
+        "device name"
     )
     assert not found.conclusion
 
@@ -164,7 +164,9 @@ def test_without_shapes_it_is_said_how_to_record_them(tmp_path: Path) -> None:
     for row in trace.rows:
         row["args"].pop("Input Dims", None)
     found = asked(tmp_path, trace)
-    assert found.notes[0] == "rank 0: no shapes were recorded, so nobody knows the work; record with record_shapes=True"
+    assert (
+        found.notes[0] == "rank 0: no shapes recorded, so FLOPs and bytes are unknown; record with record_shapes=True"
+    )
     assert set(found.tables["known_time"]["known"]) == {"not recorded", "no model", "a copy from or to outside"}
 
 
@@ -189,13 +191,11 @@ def test_a_file_that_is_gone_still_gives_the_time_that_is_not_known(tmp_path: Pa
 
 def test_the_conclusion_names_the_use_of_the_peak_and_what_has_most_to_gain(tmp_path: Path) -> None:
     use, gain = asked(tmp_path).conclusion
-    assert use.startswith("matrix work uses 17% of the peak of A100")
-    assert gain.startswith(
-        "aten::mm (half[8192×4, 4×8192]) has most to gain: it reaches 43% of the limit that memory sets"
-    )
+    assert use.startswith("matrix work reaches 17% of the peak of A100")
+    assert gain.startswith("largest saving: aten::mm (half[8192×4, 4×8192]) reaches 43% of its memory bandwidth limit")
 
 
-@pytest.mark.parametrize(("us", "said"), [(5, "uses 19%"), (60, "uses at least 16%"), (900, None)])
+@pytest.mark.parametrize(("us", "said"), [(5, "reaches 19%"), (60, "reaches at least 16%"), (900, None)])
 def test_the_less_is_known_the_less_is_said_of_the_peak(us: float, said: str | None, tmp_path: Path) -> None:
     trace = drawn()
     trace.rows = trace.rows[:6]

@@ -16,7 +16,7 @@ from tests.support.make_samples import FOLDER
 from tests.support.trace_builder import TraceBuilder
 
 TWO_GPUS = FOLDER / "two_gpus.json.gz"
-SAYS = "rank 0: drives 2 GPUs (0, 1) from one process; the GPU counts as busy where any of them works"
+SAYS = "rank 0: one process drives 2 GPUs (0, 1); the GPU counts as busy while any of them works"
 
 
 @pytest.fixture(scope="module")

@@ -124,13 +124,11 @@ def test_it_concludes_how_much_the_gpu_computes_and_what_it_mostly_does_instead(
     loose, busy = trace.graph(tmp_path), TraceBuilder()
     busy.launch("gemm", (0, 1), (10, 20), 1)
     full = hg.build_graph(hg.read_trace(busy.write(tmp_path / "busy.json")))
-    idle = "of the time; for 20% it is idle: idle-time tells why"
-    assert answer([whole(0, loose)]).conclusion == [f"the GPU computes for 80% {idle}"]
-    assert answer([whole(0, full)]).conclusion == ["the GPU computes for 100% of the time"]
+    idle = "of the time; 20% is idle time (see idle-time)"
+    assert answer([whole(0, loose)]).conclusion == [f"the GPU computes 80% {idle}"]
+    assert answer([whole(0, full)]).conclusion == ["the GPU computes 100% of the time"]
     of_three = answer([whole(0, full), whole(1, full), whole(2, loose)]).conclusion
-    assert of_three == [
-        f"the GPU computes for 80% {idle.replace('time;', 'time on rank 2 (median of 3 ranks: 100%);')}"
-    ]
+    assert of_three == [f"the GPU computes 80% {idle.replace('time;', 'time on rank 2 (median of 3 ranks: 100%);')}"]
 
 
 def test_of_a_gpu_that_did_nothing_nothing_is_concluded(tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ def test_a_host_that_launches_nothing_gains_nothing_by_graphs(
 ) -> None:
     late_ranks(tmp_path, 10, 35)
     given = ["what-if", tmp_path / "rank0.json", "--scenario", "cuda_graphs"]
-    assert "has nothing of launches" in one_error(capsys, tmp_path, *given)
+    assert "contains no launches" in one_error(capsys, tmp_path, *given)
     names = {row["name"] for row in asked(capsys, tmp_path)["scenarios"]}
     assert "rank_like_others" in names
     assert "cuda_graphs" not in names
@@ -313,27 +313,27 @@ REFUSED = [
     (["--scenario", "cuda_graphs=1"], 2, "takes no argument"),
     (["--scenario", "communication=x"], 2, "'x' is no factor"),
     (["--scenario", "communication=-1"], 2, "at least 0"),
-    (["--scenario", "no_waiting"], 1, "asks about several ranks"),
-    (["--scenario", "fused=aten::mm"], 1, "has nothing of operators 'aten::mm' that launch several kernels"),
-    (["--scale", "kernel:sgemm"], 2, "--scale takes WHAT=FACTOR"),
-    (["--scale", "=0.5"], 2, "--scale takes WHAT=FACTOR"),
+    (["--scenario", "no_waiting"], 1, "compares ranks"),
+    (["--scenario", "fused=aten::mm"], 1, "contains no operators 'aten::mm' that launch several kernels"),
+    (["--scale", "kernel:sgemm"], 2, "--scale: expected WHAT=FACTOR"),
+    (["--scale", "=0.5"], 2, "--scale: expected WHAT=FACTOR"),
     (["--scale", "kernel:=0.5"], 2, "names nothing"),
-    (["--scale", "kernel:sgemm=half"], 2, "a number from 0 to 1,000,000, not 'half'"),
+    (["--scale", "kernel:sgemm=half"], 2, "a number from 0 to 1,000,000, got 'half'"),
     (["--scale", "kernel:sgemm=-0.5"], 2, "a number from 0"),
     (["--scale", "kernel:sgemm=nan"], 2, "a number from 0"),
     (["--scale", "kernel:sgemm=inf"], 2, "a number from 0"),
     (["--remove", "kernel:foo("], 2, "'foo(' is not a regular expression"),
     (["--remove", "class:gpu_compute"], 2, "did you mean gpu_compute_bound?"),
     (["--remove", "rank:x"], 2, "is no rank"),
-    (["--remove", "rank:3"], 1, "there is no rank 3; there are: 0"),
+    (["--remove", "rank:3"], 1, "there is no rank 3; did you mean 0? There are: 0"),
     (["--remove", "kernel:ampere_gemm_64x32"], 1, "did you mean 'ampere_sgemm_64x32_tn'"),
     (["--remove", "krnel:sgemm"], 1, "did you mean 'kernel:sgemm'?"),
-    (["--remove", "kernel:aten::mm"], 1, "operator:aten::mm is there"),
-    (["--remove", "module:nope"], 1, "what-if without a change lists what there is"),
-    (["--curve", "kernel:nope"], 1, "what-if without a change lists what there is"),
+    (["--remove", "kernel:aten::mm"], 1, "use operator:aten::mm"),
+    (["--remove", "module:nope"], 1, "what-if without a change lists what can be changed"),
+    (["--curve", "kernel:nope"], 1, "what-if without a change lists what can be changed"),
     (["--curve", "class:x"], 2, "there is no class 'x'"),
-    (["--near", "5"], 2, "takes a share such as 5% or 0.05"),
-    (["--near", "200%"], 2, "is no share of a window"),
+    (["--near", "5"], 2, "expected a share such as 5% or 0.05"),
+    (["--near", "200%"], 2, "is not a share of the window"),
     (["--step", "77"], 1, "there is no step 77"),
 ]
 
@@ -359,7 +359,7 @@ def test_an_input_is_not_overwritten(capsys: pytest.CaptureFixture[str], tmp_pat
 
 def test_near_goes_with_one_path(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     given = ["critical-path", SAMPLE, "--per-step", "--near", "1%"]
-    assert "are about one path" in one_error(capsys, tmp_path, *given, status=2)
+    assert "need one path" in one_error(capsys, tmp_path, *given, status=2)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_it_holds_every_section_and_the_verdict(report: Path) -> None:
     text = report.read_text()
     for title in ("Critical path", *(part.title for part in PARTS), "Unexplained time", "Open in Perfetto"):
         assert title in unescape(text), title
-    assert "Launch stats (sums over launches, which wait side by side): " in unescape(text)
+    assert "Launch stats (sums over launches, whose waits overlap): " in unescape(text)
     said = re.search(r'<details class="findings">(.*?)</details>', text, re.DOTALL)
     assert said
     assert said[1].count("<li>") >= 4

@@ -16,7 +16,7 @@ from analyses.cli.main import main
 from analyses.schemas import schema_names
 from tests.support.command_line import run_command
 
-PAGE = (Path(__file__).parents[3] / "docs" / "machine_output.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "machine_output.md").read_text(encoding="utf-8")
 COMMAND_AND_SAMPLE = re.compile(r"```sh\n([^`]*?)\n```\n\n```json\n(.*?)\n```", re.DOTALL)
 SAVED_AND_TABLE = re.compile(
     r"hta-graph graph (\S+) --parquet (\S+)\n```\n\n\| file \| columns \|\n\|---\|---\|\n((?:\|.*\n)+)"

@@ -86,7 +86,7 @@ def test_a_recording_is_written_and_the_verdict_printed(tmp_path: Path, capfd: p
     assert err == ""
     assert out.splitlines()[0].startswith("rank 3: step 1 takes ")  # what the file says of itself
     assert out.splitlines()[-2:] == [
-        f"{trace}: hta-graph critical-path asks it more",
+        f"Details: hta-graph critical-path {trace}",
         f"{trace.with_name('rank-0.html')}: open it in a browser",
     ]
 
@@ -146,13 +146,13 @@ def test_only_rank_0_speaks_unless_others_are_asked_to(
     assert files_in(tmp_path) == ["step-4/rank-3.json.gz"]
     speaking(FakeProfiler(8))
     speaking.wait()
-    assert capfd.readouterr().out.endswith(f"{tmp_path}/step-8: hta-graph stragglers asks all 8 ranks\n")
+    assert capfd.readouterr().out.endswith(f"All 8 ranks: hta-graph stragglers {tmp_path}/step-8\n")
 
 
 def test_what_cannot_be_written_is_a_warning_and_leaves_nothing(tmp_path: Path, warned: Warned) -> None:
     handler = trace_handler(tmp_path)
     handler(BrokenProfiler())
-    assert warned() == [f"{tmp_path}: nothing is written: no space left"]
+    assert warned() == [f"{tmp_path}: trace not written: no space left"]
     assert files_in(tmp_path) == []
     assert handler.files == []
 
@@ -165,8 +165,8 @@ def test_what_cannot_be_analysed_is_a_warning_and_stays(
     handler(FakeProfiler(content=b'{"traceEvents": ['))
     handler.wait()
     (line,) = warned()
-    assert line.startswith(f"a recording is kept, but not analysed: {handler.files[0]}: ")
-    assert "breaks off" in line
+    assert line.startswith(f"{handler.files[0]}: written, but not analyzed: ")
+    assert "truncated" in line
     assert gzip.decompress(handler.files[0].read_bytes()) == b'{"traceEvents": ['
     assert capfd.readouterr() == ("", "")
 
@@ -181,7 +181,7 @@ def test_a_thread_that_does_not_start_is_a_warning(
     handler = trace_handler(tmp_path)
     handler(FakeProfiler())
     handler.wait()
-    assert warned() == [f"{handler.files[0]}: is not analysed: can't start new thread"]
+    assert warned() == [f"{handler.files[0]}: written, but not analyzed: can't start new thread"]
 
 
 def test_an_analysis_that_takes_too_long_is_given_up(
@@ -191,7 +191,7 @@ def test_an_analysis_that_takes_too_long_is_given_up(
     handler = trace_handler(tmp_path)
     handler(FakeProfiler())
     handler.wait()
-    assert [line.endswith("took longer than 0.001 s; analyse it elsewhere") for line in warned()] == [True]
+    assert ["not analyzed: took longer than 0.001 s; run hta-graph report " in line for line in warned()] == [True]
 
 
 def test_analyses_come_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,11 +215,11 @@ def test_analyses_come_one_after_the_other(tmp_path: Path, monkeypatch: pytest.M
 
 def test_what_cannot_work_is_refused_before_training(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match="cannot be made: Not a directory; name another folder"):
+    with pytest.raises(OutputError, match="cannot be created: Not a directory; choose another folder"):
         trace_handler(tmp_path / "file" / "traces")
-    with pytest.raises(UsageError, match="name a folder here"):
+    with pytest.raises(UsageError, match="choose a local folder"):
         trace_handler("s3://bucket/traces")
-    with pytest.raises(UsageError, match="it becomes part of a file's name"):
+    with pytest.raises(UsageError, match="not valid in a file name"):
         trace_handler(tmp_path, worker_name="a/b")
 
 
@@ -228,7 +228,7 @@ def test_without_pytorch_a_handler_is_made_and_options_say_what_is_missing(
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     assert isinstance(trace_handler(tmp_path), TraceHandler)
-    with pytest.raises(HtaGraphError, match=r"need PyTorch, which cannot be imported here .* install it"):
+    with pytest.raises(HtaGraphError, match=r"require PyTorch, which cannot be imported .* install it"):
         options()
 
 

@@ -164,7 +164,7 @@ def test_of_many_ranks_few_are_drawn_and_that_is_said(tmp_path: Path) -> None:
 
 def test_a_job_of_few_rows_is_refused_rather_than_drawn_with_holes(tmp_path: Path) -> None:
     path = hg.critical_path(hg.read_job(late_ranks(tmp_path, 10, 35), summaries=True))
-    with pytest.raises(QueryError, match="a picture of lanes takes all rows of all ranks"):
+    with pytest.raises(QueryError, match="a picture of lanes needs all events of all ranks"):
         lanes_picture(path)
 
 

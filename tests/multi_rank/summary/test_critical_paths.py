@@ -127,7 +127,7 @@ def test_what_a_rank_did_least_of_is_added_up_by_class(tmp_path: Path) -> None:
 def test_a_window_that_takes_all_rows_is_refused(tmp_path: Path) -> None:
     few = summary_job(recorded_ranks(tmp_path, "ddp", "nccl", "none", 1))
     start = int(few.event_table.start.min())
-    with pytest.raises(hg.HtaGraphError, match="takes all rows of all ranks"):
+    with pytest.raises(hg.HtaGraphError, match="needs all events of all ranks"):
         hg.critical_path(few, hg.between(start, start + 1_000))
 
 

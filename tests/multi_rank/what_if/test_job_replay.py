@@ -162,7 +162,7 @@ def test_in_python_predictions_are_asked_for_and_times_of_all_points_refused(tmp
     too_long = hg.scale("class:cpu_bound", 1e20)
     refused = [answer_or_error(hg.predict, job, too_long, window) for job in (few, whole)]
     assert refused[0] == refused[1]
-    assert "would have more than a year of further work" in refused[0]
+    assert "would last more than a year longer" in refused[0]
     for question in (
         hg.replay,
         hg.slack,
@@ -170,7 +170,7 @@ def test_in_python_predictions_are_asked_for_and_times_of_all_points_refused(tmp
         hg.near_critical,
         lambda job: hg.sensitivity(job, "rank:0"),
     ):
-        with pytest.raises(QueryError, match="takes all rows of all ranks; read fewer ranks, or the job without"):
+        with pytest.raises(QueryError, match="needs all events of all ranks; read fewer ranks, or pass"):
             question(few)
 
 

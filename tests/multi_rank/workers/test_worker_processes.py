@@ -265,10 +265,10 @@ def test_without_dask_the_extra_is_named(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_an_address_that_is_none_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("distributed")
-    with pytest.raises(ClusterError, match=r"'127\.0\.0\.1:8786' is no cluster; give local or"):
+    with pytest.raises(ClusterError, match=r"'127\.0\.0\.1:8786' is not a cluster; give local or"):
         DaskWorkers("127.0.0.1:8786", None, 1, 1, print)
     error = one_error(capsys, tmp_path, "info", rank_file(tmp_path, 0), "--cluster", "127.0.0.1", status=2)
-    assert "argument --cluster: takes local or an address such as tcp://host:8786, not '127.0.0.1'" in error
+    assert "--cluster: expected local or an address such as tcp://host:8786, got '127.0.0.1'" in error
 
 
 def test_a_scheduler_that_does_not_answer_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

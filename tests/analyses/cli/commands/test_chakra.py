@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from analyses.cli.commands.chakra import CHAKRA
 from tests.support.command_line import run_command
 from tests.support.make_samples import FOLDER
 
@@ -28,7 +29,14 @@ def test_a_workload_is_written_checked_simulated_and_scaled(
     assert all(longer > length for length, longer in zip(as_measured, slower, strict=True))
 
 
-@pytest.mark.parametrize("words", [(), ("nothing",), ("convert", "job")])
+def test_without_a_command_the_group_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run_command(capsys, "chakra")
+    assert (status, out) == (2, "")
+    assert err.startswith("usage: hta-graph chakra")
+    assert all(f"\n  {command.name} " in err for command in CHAKRA.commands)
+
+
+@pytest.mark.parametrize("words", [("nothing",), ("convert", "job")])
 def test_what_is_missing_is_said_in_one_line(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = run_command(capsys, "chakra", *words)
     assert status == 2

@@ -74,7 +74,7 @@ def test_every_option_of_every_command_is_completed(words: tuple[str, ...], comp
 
 
 def test_choices_are_completed(completed: Completed) -> None:
-    assert completed("stragglers", "job", "--skeletons", "") == ["always", "never"]
+    assert completed("stragglers", "job", "--summaries", "") == ["always", "never"]
     assert completed("completion", "") == sorted(SHELLS)
 
 
@@ -105,7 +105,8 @@ def test_without_what_makes_it_the_extra_is_named(
 
 
 def test_a_shell_that_is_not_known_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "choose from" in one_error(capsys, tmp_path, "completion", "fish", status=2)
+    line = one_error(capsys, tmp_path, "completion", "fsh", status=2)
+    assert "SHELL: expected bash, zsh, fish or tcsh, got 'fsh'; did you mean fish?" in line
 
 
 class Zsh:
@@ -149,8 +150,8 @@ def test_zsh_completes_commands_options_choices_and_files(tmp_path: Path, capsys
         for typed, completed in (
             ("crit", "critical-path "),
             ("chakra conv", "convert "),
-            ("stragglers job --skel", "--skeletons "),
-            ("stragglers job --skeletons al", "always "),
+            ("stragglers job --summ", "--summaries "),
+            ("stragglers job --summaries al", "always "),
             ("critical-path tra", "trace.json.gz "),
         ):
             line = f"hta-graph {typed}"
@@ -158,3 +159,47 @@ def test_zsh_completes_commands_options_choices_and_files(tmp_path: Path, capsys
             zsh.type("\x15", "", 0.1)  # the line is taken back
     finally:
         zsh.close()
+
+
+def fish_completes(line: str, folder: Path, script: Path) -> list[str]:
+    """Return what fish offers for a command line, in order, without the descriptions."""
+    command = ["fish", "--no-config", "-c", f"source '{script}'; complete -C '{line}'"]
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    return [offer.partition("\t")[0] for offer in done.stdout.splitlines()]
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is absent")
+def test_fish_completes_commands_options_choices_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, script = tmp_path / "here", tmp_path / "hta-graph.fish"
+    (folder / "job").mkdir(parents=True)
+    (folder / "trace.json.gz").write_bytes(b"")
+    assert run_command(capsys, "completion", "fish", "-o", script) == (0, "", "")
+    for line, offered in {
+        "crit": ["critical-path"],
+        "chakra s": ["scale", "simulate", "statistics"],
+        "--ver": ["--version"],
+        "stragglers job --summ": ["--summaries"],
+        "stragglers job --summaries ": ["always", "never"],
+        "completion ": sorted(SHELLS),
+        "critical-path tra": ["trace.json.gz"],
+        "critical-path x --overlay tr": ["trace.json.gz"],
+        "critical-path x --step ": [],
+        "chakra check ": ["job/"],
+    }.items():
+        assert fish_completes(f"hta-graph {line}", folder, script) == offered, line
+
+
+def test_the_script_of_fish_has_every_command_and_option(capsys: pytest.CaptureFixture[str]) -> None:
+    script = run_command(capsys, "completion", "fish")[1].splitlines()
+    for words, parser in parsers_by_command().items():
+        parent, name = " ".join(("__hta_graph_needs", *words[:-1])), words[-1]
+        assert [line for line in script if line.startswith(f"complete -c hta-graph -n '{parent}' -a {name} -d '")]
+        own = [line for line in script if f"-n '__hta_graph_is {' '.join(words)}'" in line]
+        long = [name for action in parser._actions if action.help != "==SUPPRESS==" for name in action.option_strings]
+        assert [name for name in long if name[:2] == "--" and not any(f" -l {name[2:]} " in line for line in own)] == []
+
+
+def test_fish_needs_no_extra(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert run_command(capsys, "completion", "fish")[0] == 0

@@ -42,11 +42,11 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_the_first_sentence_is_the_jobs(capsys: pytest.CaptureFixture[str], jobs: tuple[Path, Path]) -> None:
     status, out, err = run_command(capsys, "diff", *jobs)
     assert (status, err) == (0, "")
-    assert re.match(r"The test is \d+\.\d % slower per iteration \(median .* over 4 and 4 steps; noise ±", out)
+    assert re.match(r"\d+\.\d% slower per iteration: median .* over 4 and 4 steps \(noise ±", out)
     assert "\njob causes\n" in out
     assert "\nkernels in order" not in out
-    assert "\nCompared: the jobs of 8 ranks of the control and 8 ranks of the test, 8 of them by their numbers." in out
-    assert "; --json writes them, --rank N asks about another rank alone" in out
+    assert "\nCompared: 8 ranks before and 8 ranks after; 8 of them have the same number." in out
+    assert "; use --json to write them, or --rank N for another rank" in out
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ def test_the_job_is_judged_not_the_rank(capsys: pytest.CaptureFixture[str], jobs
     found = command_json(capsys, "diff", *jobs)
     assert found["job"]["difference_share"] != found["difference_share"]
     share = f"{found['job']['difference_share']:.1%}"
-    assert (status, err.startswith(f"hta-graph: --fail-above: the test is {share} slower")) == (1, True)
+    assert (status, err.startswith(f"hta-graph: --fail-above: {share} slower")) == (1, True)
     assert run_command(capsys, "diff", jobs[1], jobs[0], "--fail-above", "5%")[0] == 0
 
 
@@ -123,9 +123,9 @@ def test_a_broken_rank_is_told_and_left_out(
     status, out, err = run_command(capsys, "diff", *sides)
     assert (status, err.count("\n")) == (1, 1)
     assert err.startswith(f"hta-graph: {sides[side] / 'rank_0.json.gz'}: ")
-    texts = ("7 of 8", "8 with 0")
-    assert out.startswith(f"The environment differs: ranks {texts[side]} … {texts[1 - side]}.\n")
-    assert "rank 1 of the control and rank 1 of the test" in out
+    texts = ("7 of 8", "8, including 0")
+    assert out.startswith(f"The environment differs: ranks {texts[side]} → {texts[1 - side]}.\n")
+    assert "rank 1 (before) and rank 1 (after)" in out
 
 
 @pytest.mark.slow
@@ -138,8 +138,8 @@ def test_a_job_of_which_one_rank_is_left_is_compared_by_it(
             path.write_bytes(b"{")
     status, out, err = run_command(capsys, "diff", jobs[0], lone)
     assert (status, err.count("\n")) == (1, 8)
-    assert err.endswith(f"going on with {lone / 'rank_3.json.gz'}, rank 3, alone\n")
-    assert "Compared: rank 3 of the control and rank 3 of the test." in out
+    assert err.endswith(f"continuing with {lone / 'rank_3.json.gz'}, rank 3, alone\n")
+    assert "Compared: rank 3 (before) and rank 3 (after)." in out
     assert "job classes" not in out
 
 

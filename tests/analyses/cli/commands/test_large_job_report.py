@@ -203,7 +203,7 @@ def test_one_rank_that_is_left_gets_its_own_page(
             (job_of("small") / f"rank_{rank}.json.gz").read_bytes()[: None if rank else 600]
         )
     status, _, err = run_command(capsys, "report", job, "--skeletons", "always", "-o", tmp_path / "r.html")
-    assert (status, "going on with" in err) == (1, True)
+    assert (status, "continuing with" in err) == (1, True)
     assert "Critical path of the job" not in page_sections(tmp_path / "r.html")
 
 

@@ -30,9 +30,9 @@ def own_trace(folder: Path) -> Path:
 def test_a_file_becomes_a_file_and_what_went_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run_command(capsys, "strip", own_trace(tmp_path), "-o", tmp_path / "out.json")
     assert (status, err) == (0, "")
-    assert out.startswith(f"{tmp_path / 'out.json'}: 3 events, with the graph of the original\n")
+    assert out.startswith(f"{tmp_path / 'out.json'}: 3 events, same dependency graph\n")
     assert "  kernel       0         1" in out
-    assert "arguments dropped: Input Dims (1), secret (1)" in out
+    assert "removed arguments: Input Dims (1), secret (1)" in out
     assert "acme" not in (tmp_path / "out.json").read_text()
 
 
@@ -69,7 +69,7 @@ def test_a_trace_on_standard_output_has_nothing_beside_it(
     assert main(["strip", str(job / "rank0.json"), "-o", "-"]) == 0
     out, err = capfdbinary.readouterr()
     assert len(json.loads(out)["traceEvents"]) > 10
-    assert b"with the graph of the original" in err
+    assert b"same dependency graph" in err
 
 
 def test_a_broken_rank_is_left_out_and_said(job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,16 +92,16 @@ def test_where_no_rank_can_be_read_nothing_is_left_behind(
         path.write_text("{")
     status, _, err = run_command(capsys, "strip", job, "-o", tmp_path / "new")
     assert status == 1
-    assert "nothing is written" in err
+    assert "nothing was written" in err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["job"]
 
 
 REFUSED = [
-    (["job", "-o", "out.json"], "2 ranks go to a folder", 2),
-    (["job/rank0.json", "-o", "out"], "goes to a file", 2),
+    (["job", "-o", "out.json"], "cannot hold 2 ranks; name a new folder", 2),
+    (["job/rank0.json", "-o", "out"], "unknown suffix; name a file", 2),
     (["job/rank0.json", "-o", "job/rank0.json"], "is an input", 1),
     (["job", "-o", "job"], "holds", 1),
-    (["job/rank0.json", "-o", "out.json", "--keep", "all"], "takes some of shapes, names, frames, annotations", 2),
+    (["job/rank0.json", "-o", "out.json", "--keep", "all"], "expected some of shapes, names, frames, annotations", 2),
 ]
 
 

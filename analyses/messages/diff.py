@@ -1,0 +1,305 @@
+"""Sentences of diff: the verdict on two runs or jobs, what changed, and what limits the comparison.
+
+The two runs are "before" and "after" here, and ``control`` and ``test`` in JSON and CSV.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from analyses.display.labels import OF_JOBS, SHORT
+from analyses.display.sentence_format import brief_duration, quoted
+from analyses.display.text_layout import clipped, duration_text
+from hta_graph.errors import Remedy
+from hta_graph.text.formatting import signed_milliseconds
+from hta_graph.text.sanitize import one_line
+from hta_graph.text.shorten import short_name
+
+BEFORE_AFTER = {"control": "before", "test": "after"}
+"""Each side, as sentences name it."""
+LONGEST_NAME = 60
+FACTS_LISTED = 4
+"""How many differences of the environment the first line lists."""
+
+LENGTH = {
+    "iteration": "iteration time",
+    "latency": "latency",
+    "time on the CPU": "CPU time",
+    "window": "time",
+    "whole trace": "length",
+}
+"""What each measure is called in a sentence."""
+SLOWER_IN = {"iteration": " per iteration", "latency": " by latency", "time on the CPU": " in CPU time"}
+OTHER_GPU, OTHER_RANK, OTHER_WORK = "on a different GPU", "on a different rank", "with mostly different operators"
+OTHER_RANKS = "with different ranks recorded"
+"""Caveats, as they are part of the verdict."""
+NOT_ONE_CHANGE = "The runs differ in more than the program: do not report this as the effect of a code change."
+RANKS_WAIT = (
+    "Ranks of a job wait for each other; run hta-graph stragglers on all ranks to see which one delays the others."
+)
+WARMS_UP = "Each step is the first of its trace and may include warm-up."
+SAME_WORK = "The lengths compare speed only if both traces contain the same amount of work."
+
+FIGURE_TITLE, FIGURE_AXIS, NOTHING_CHANGED = "Change of the critical path by class", "after − before, ms", "no change"
+VERSIONS = {
+    "cuda_runtime_version": "CUDA",
+    "cuda_driver_version": "CUDA driver",
+    "cupti_version": "CUPTI",
+    "hip_runtime_version": "HIP",
+    "hip_driver_version": "HIP driver",
+    "nccl_version": "NCCL",
+    "schemaVersion": "trace schema",
+}
+"""Keys of a trace's header, as the table of the environment names them."""
+DTYPE = "dtype of most work"
+NOT_RECORDED, NO_GPU = "not recorded", "no GPU work"
+
+
+def other_size(before: int, after: int) -> str:
+    """Return the caveat of jobs of different sizes."""
+    return f"with {after} ranks instead of {before}"
+
+
+def shapes_of(operator: str) -> str:
+    """Name the input shapes of an operator in the table of the environment."""
+    return f"input shapes ({operator})"
+
+
+def environment_line(facts: Sequence[tuple[str, str, str]]) -> str:
+    """List what differs in the environment.
+
+    >>> environment_line([("GPU", "A100", "V100")])
+    'The environment differs: GPU A100 → V100.'
+    """
+    listed = [f"{what} {was} → {now}" for what, was, now in facts[:FACTS_LISTED]]
+    hidden = len(facts) - FACTS_LISTED
+    more = [f"{hidden} more in the environment table"] if hidden > 0 else []
+    return f"The environment differs: {'; '.join([*listed, *more])}."
+
+
+def percent(share: float, *, sign: bool = False) -> str:
+    """Print a share with one decimal.
+
+    >>> percent(0.031), percent(-0.5, sign=True)
+    ('3.1%', '-50.0%')
+    """
+    return f"{share:{'+' if sign else ''}.1%}"
+
+
+def enumerated(parts: Sequence[str]) -> str:
+    """Join parts as a sentence does.
+
+    >>> enumerated(["on a different GPU"]), enumerated(["a", "b", "c"])
+    ('on a different GPU', 'a, b and c')
+    """
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+
+
+def lengths(medians_ns: tuple[int, int], counts: tuple[int, int], labels: tuple[str, str] | None) -> str:
+    """Print both lengths: medians of several steps, otherwise with the labels of the windows, if any are given."""
+    was, now = map(duration_text, medians_ns)
+    if max(counts) > 1:
+        return f"median {was} → {now} over {counts[0]} and {counts[1]} steps"
+    if labels is None:
+        return f"{was} → {now}"
+    before, after = (clipped(label, LONGEST_NAME) for label in labels)
+    return f"{before}: {was} → {now}" if before == after else f"{before} {was} → {after} {now}"
+
+
+def refused(reason: str, both: str) -> str:
+    """State that there is no verdict."""
+    return f"No verdict: {reason} ({both})."
+
+
+def no_difference(measure: str, both: str, change: float, noise: float) -> str:
+    """State that the difference is within the noise."""
+    found = f"{both} ({percent(change, sign=True)}; noise ±{percent(noise)})"
+    return f"No difference in {LENGTH[measure]} beyond noise: {found}."
+
+
+def difference(measure: str, both: str, change: float, noise: float, caveats: Sequence[str]) -> str:
+    """State by how much the second run is slower or faster."""
+    but = f", but {enumerated(caveats)}" if caveats else ""
+    found = f"{both} (noise ±{percent(noise)})"
+    size = percent(abs(change))
+    if measure == "whole trace":
+        return f"The whole trace is {size} {'longer' if change > 0 else 'shorter'}{but}: {found}."
+    return f"{size} {'slower' if change > 0 else 'faster'}{SLOWER_IN.get(measure, '')}{but}: {found}."
+
+
+def steps_of_one_side(with_steps: str) -> str:
+    """Refuse runs of which one has steps."""
+    return f"only the {BEFORE_AFTER[with_steps]} run has profiler steps"
+
+
+def warm_up_of_one_side(first: str) -> str:
+    """Refuse steps of which one is a warm-up."""
+    return f"only the {BEFORE_AFTER[first]} step is the first of its trace, a warm-up"
+
+
+def other_measures(before: str, after: str) -> str:
+    """Refuse lengths of different kinds."""
+    return f"the before length is {_an(before)}, the after length {_an(after)}"
+
+
+def _an(measure: str) -> str:
+    return f"{'an' if measure[0] in 'aeiou' else 'a'} {measure}"
+
+
+def mostly_unexplained(ns: int) -> str:
+    """Refuse a difference without a recorded cause."""
+    return f"{duration_text(ns)} of the difference is unexplained, such as work enqueued before recording started"
+
+
+def other_amount(times: float) -> str:
+    """Refuse windows with different amounts of work."""
+    return f"the after window contains {times:.2g} times as much of the same work"
+
+
+def noise_source(counts: tuple[int, int], units: int, on_rank: int | None, least: float) -> str:
+    """Explain what the noise of few steps is estimated from."""
+    only = "Only one window of each run" if counts == (1, 1) else f"Only {counts[0]} and {counts[1]} steps"
+    if not units:
+        return f"{only}, in which nothing repeats: the noise is assumed to be {percent(least)}."
+    where = "" if on_rank is None else f" on rank {on_rank}"
+    repeated = f"{units:,} repetitions of kernels and operators{where}"
+    return f"{only}: the noise is estimated from {repeated}, at least {percent(least)}."
+
+
+def hidden_difference(noise: float) -> str:
+    """Warn that wide noise hides differences."""
+    return f"A difference below {percent(noise)} would not be visible; record at least ten steps of each run."
+
+
+def class_changes(changes: Sequence[tuple[str, int]]) -> str:
+    """List the classes of the critical path that changed most."""
+    listed = "; ".join(f"{SHORT[bound]} {signed_milliseconds(ns)} ms" for bound, ns in changes)
+    return f"On the critical path: {listed}."
+
+
+def largest_change(name: str, ns: int) -> str:
+    """Name the event whose time on the critical path changed most."""
+    return f"Largest change on the critical path: {_change(name, ns)}."
+
+
+def hidden_change(name: str, ns: int, noise_ns: int) -> str:
+    """Name an event that changed although the whole did not."""
+    noise = f"noise ±{noise_ns / 1e6:,.3f} ms"
+    return f"One part of the critical path changed beyond its own noise: {_change(name, ns)} ({noise})."
+
+
+def _change(name: str, ns: int) -> str:
+    return f"{clipped(name, LONGEST_NAME)}, {signed_milliseconds(ns)} ms"
+
+
+def ranks_text(count: int, size: int | None, alone: str) -> str:
+    """Count the ranks of a job, and list those that the other job lacks.
+
+    >>> ranks_text(3, 4, "2"), ranks_text(4, 4, "")
+    ('3 of 4, including 2', '4')
+    """
+    said = f"{count} of {size}" if size is not None and size > count else f"{count}"
+    return f"{said}, including {alone}" if alone else said
+
+
+def listed_ranks(ranks: Sequence[int], most: int) -> str:
+    """List some ranks, and count the others."""
+    hidden = len(ranks) - most
+    return ", ".join(map(str, ranks[:most])) + (f" and {hidden} more" if hidden > 0 else "")
+
+
+def ranks_not_given(side: str, missing: int, size: int) -> str:
+    """Report ranks of a job whose traces are missing."""
+    are, them = ("is", "it") if missing == 1 else ("are", "them")
+    return f"{_side(side)}: {missing:,} of {size:,} ranks {are} missing; waiting for {them} has no recorded cause."
+
+
+def steps_not_recorded(side: str, ranks: Collection[int], listed: str) -> str:
+    """Report ranks that lack a compared step."""
+    who = f"rank {listed} does" if len(ranks) == 1 else f"ranks {listed} do"
+    return f"{_side(side)}: {who} not have every compared step and {'is' if len(ranks) == 1 else 'are'} left out there."
+
+
+def _side(side: str) -> str:
+    return BEFORE_AFTER[side].capitalize()
+
+
+def place(rank: int | None, host: str | None) -> str:
+    """Name a rank with its host, or a host.
+
+    >>> place(1, "node-a"), place(1, None), place(None, "node-a")
+    ('rank 1 (host node-a)', 'rank 1', 'host node-a')
+    """
+    if rank is None:
+        return f"host {one_line(host or '')}"
+    return f"rank {rank} (host {one_line(host)})" if host else f"rank {rank}"
+
+
+def path_changed_on(where: str, ns: int, *, longer: bool) -> str:
+    """Name the rank or host that most of the difference is on."""
+    return f"The critical path is {'longer' if longer else 'shorter'} on {where}: {signed_milliseconds(ns)} ms."
+
+
+def waits_changed(where: str, caused_ns: tuple[int, int], cause: str, ns: int, *, per_step: bool) -> str:
+    """Name the rank that delays the others now, or no longer does, and why."""
+    was, now = map(brief_duration, caused_ns)
+    who = f"{where[0].upper()}{where[1:]}"
+    delays = "now delays the others" if ns > 0 else "delays the others less"
+    times = f"waiting that it causes {was} → {now}{' per step' if per_step else ''}"
+    return f"{who} {delays}: {times}; largest change: {cause}, {signed_milliseconds(ns)} ms."
+
+
+def cause(name: str, around: str, bound: str) -> str:
+    """Describe what a rank did while the others waited."""
+    inside = f" in {quoted(around)}" if around else ""
+    return f"{quoted(short_name(name))}{inside} ({JOB_LABELS[bound]})"
+
+
+JOB_LABELS: Mapping[str, str] = {**SHORT, **{key: short for key, (_, short) in OF_JOBS.items()}}
+"""The classes of a job's path, in two or three words."""
+
+
+def compared_ranks(ranks: Mapping[str, int]) -> str:
+    """Name the rank of each run that was compared."""
+    return f"Compared: {sides(ranks)}."
+
+
+def sides(ranks: Mapping[str, int]) -> str:
+    """Name a rank of each side.
+
+    >>> sides({"control": 0, "test": 1})
+    'rank 0 (before) and rank 1 (after)'
+    """
+    return " and ".join(f"rank {rank} ({BEFORE_AFTER[side]})" for side, rank in ranks.items())
+
+
+def compared_jobs(counts: Mapping[str, int], common: int) -> str:
+    """Count the ranks of both jobs."""
+    each = " and ".join(f"{count:,} ranks {BEFORE_AFTER[side]}" for side, count in counts.items())
+    return f"Compared: {each}; {common:,} of them have the same number."
+
+
+def medians_of_steps(labels: Mapping[str, str]) -> str:
+    """Explain what the tables of one rank show."""
+    steps = ", ".join(f"{label} {BEFORE_AFTER[side]}" for side, label in labels.items())
+    return f"Tables show medians over the steps; kernels in order compares the median steps ({steps})."
+
+
+JOB_MEDIANS = "Tables show medians over the steps; waiting is summed over the ranks that wait."
+
+
+def sampled_steps(side: str, listed: int, count: int) -> str:
+    """Explain that the tables of a job cover some of its steps."""
+    some = f"tables cover {listed} of {count:,} steps, evenly spread from short to long"
+    return f"{_side(side)}: {some}; lengths cover all steps."
+
+
+def of_one_rank(ranks: Mapping[str, int]) -> tuple[str, Remedy]:
+    """Explain which tables compare a single rank of each job, and how to get them."""
+    text = f"Kernels, operators and call paths are compared on {sides(ranks)}"
+    return text, Remedy("they are in series", "use --json to write them, or --rank N for another rank")
+
+
+def of_side(side: str, line: str) -> str:
+    """Attribute a line to a side."""
+    return f"{_side(side)}: {line.removesuffix('.')}."

@@ -1,0 +1,32 @@
+"""What a window of a rank's trace lacks, and which GPUs a rank drives."""
+
+from __future__ import annotations
+
+from hta_graph.paths.windows import WHOLE_TRACE
+
+
+def window_named(label: str) -> str:
+    """Return the label of a window as part of a sentence.
+
+    >>> window_named("whole trace"), window_named("step 2")
+    ('the whole trace', 'step 2')
+    """
+    return f"the {label}" if label == WHOLE_TRACE else label
+
+
+def no_activity_in_window(rank: int, label: str) -> str:
+    """Report a window without GPU activity in a trace that has some."""
+    return f"rank {rank}: no GPU activity in {window_named(label)}; choose another window"
+
+
+def no_activity(rank: int) -> str:
+    """Report a trace without GPU activity."""
+    return (
+        f"rank {rank}: the trace has no GPU activity; record with ProfilerActivity.CUDA "
+        "and profile steps that launch kernels"
+    )
+
+
+def several_gpus(rank: int, gpus: str) -> str:
+    """Explain what "the GPU" means on a rank that drives several."""
+    return f"rank {rank}: one process drives {gpus}; the GPU counts as busy while any of them works"

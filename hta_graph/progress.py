@@ -1,0 +1,83 @@
+"""Report the running stage of a long computation to a program that shows it; without one, nothing happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+
+class StageListener(Protocol):
+    """A program's display of the running stage."""
+
+    def begin(self, stage: str, *, is_inner: bool) -> None:
+        """Show that a stage begins; an inner one is part of another and can be too short to be worth it."""
+
+    def advance(self, done: int, total: int) -> None:
+        """Show how much of the stage is done, in any unit."""
+
+    def clear(self) -> None:
+        """Remove what is shown, because other text follows."""
+
+
+_LISTENERS: list[StageListener] = []
+"""The listeners that are called now: at most one."""
+_RUNNING: list[str] = []
+"""The stage that runs, where a listener exists, and those inside it."""
+
+
+@contextmanager
+def listen_to_stages(listener: StageListener) -> Iterator[None]:
+    """Report stages to a listener within this block."""
+    before = _LISTENERS[:]
+    _LISTENERS[:] = [listener]
+    _RUNNING.clear()
+    try:
+        yield
+    finally:
+        listener.clear()
+        _LISTENERS[:] = before
+
+
+@contextmanager
+def mute_stages() -> Iterator[None]:
+    """Report no stages within this block: they are parts of something that has its own progress."""
+    before = _LISTENERS[:]
+    _LISTENERS.clear()
+    try:
+        yield
+    finally:
+        _LISTENERS[:] = before
+
+
+def begin_stage(stage: str) -> None:
+    """Report that a stage begins, such as "building the graph"."""
+    for listener in _LISTENERS:
+        _RUNNING[-1:] = [stage]
+        listener.begin(stage, is_inner=len(_RUNNING) > 1)
+
+
+@contextmanager
+def inner_stage() -> Iterator[None]:
+    """Report stages within this block as part of the one that runs, which continues afterwards."""
+    is_inner = bool(_LISTENERS and _RUNNING)
+    if is_inner:
+        _RUNNING.append(_RUNNING[-1])
+    try:
+        yield
+    finally:
+        if is_inner:
+            _RUNNING.pop()
+            begin_stage(_RUNNING[-1])
+
+
+def advance_stage(done: int, total: int) -> None:
+    """Report how much of the running stage is done, in any unit."""
+    for listener in _LISTENERS:
+        listener.advance(done, total)
+
+
+def clear_stage() -> None:
+    """Remove what is shown of the running stage before other text is printed."""
+    for listener in _LISTENERS:
+        listener.clear()

@@ -1,0 +1,67 @@
+"""``-o FILE`` of every answer: the format is that of the suffix, and the same as of the option for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import folder_contents, one_error, run_command, two_steps
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return two_steps().write(tmp_path / "trace.json")
+
+
+@pytest.mark.parametrize("command", ["info", "critical-path", "temporal-breakdown"])
+def test_text_in_a_file_is_that_of_a_pipe(
+    command: str, trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = run_command(capsys, command, trace)[1]
+    target = tmp_path / "answer.txt"
+    assert run_command(capsys, command, trace, "-o", target) == (0, "", "")
+    assert target.read_text(encoding="utf-8") == expected
+    assert run_command(capsys, command, trace, "-o", "-") == (0, expected, "")
+
+
+@pytest.mark.parametrize("option", ["json", "csv"])
+def test_the_suffix_selects_the_format(
+    option: str, trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / f"answer.{option}"
+    expected = run_command(capsys, "temporal-breakdown", trace, f"--{option}", "-")[1]
+    assert run_command(capsys, "temporal-breakdown", trace, "--output", target) == (0, "", "")
+    assert target.read_bytes() == expected.encode()
+
+
+def test_a_text_without_formats_goes_to_any_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = run_command(capsys, "schema", "info")[1]
+    assert run_command(capsys, "schema", "info", "-o", tmp_path / "info.json") == (0, "", "")
+    assert (tmp_path / "info.json").read_text(encoding="utf-8") == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "status"),
+    [
+        (["-o", "a.csv"], "a.csv: this command writes .json or text; name another file", 2),
+        (["-o", "a.json", "--json", "b.json"], "a.json: --json names this output too; omit one of them", 2),
+        (["-o", "a.txt", "--json", "b.json"], "a.txt: --json leaves no text to write there; omit one of them", 2),
+        (["-o", "trace.json"], "trace.json: is an input", 1),
+        (["-o", "none/a.txt"], "none/a.txt: its folder does not exist", 1),
+    ],
+    ids=lambda item: " ".join(item) if isinstance(item, list) else "",
+)
+def test_what_cannot_be_written_is_refused_before_work(
+    options: list[str], said: str, status: int, trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert said in one_error(capsys, tmp_path, "critical-path", trace.name, *options, status=status)
+
+
+def test_a_failed_command_writes_no_file(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = folder_contents(tmp_path)
+    status, out, _ = run_command(capsys, "critical-path", trace, "--step", 99, "-o", tmp_path / "a.txt")
+    assert (status, out) == (1, "")
+    assert folder_contents(tmp_path) == before
