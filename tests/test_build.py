@@ -49,7 +49,7 @@ def test_a_file_a_name_and_a_trace_give_the_same(file: Path) -> None:
         (lambda _: hg.step("3"), UsageError, "'3' is not a step; give the N of ProfilerStep#N"),
         (lambda _: hg.annotation(3), UsageError, "3 is not an annotation; give its name as a text, or step(3)"),
         (lambda _: hg.between(0.0, 1.0), UsageError, "is not in whole nanoseconds; give integers"),
-        (hg.build_job, TypeError, "takes the graphs of several ranks, not one graph"),
+        (hg.build_job, TypeError, "takes one graph per rank, not a single graph"),
     ],
 )
 def test_what_cannot_be_is_one_line_with_a_remedy(file: Path, ask: Any, error: type[Exception], said: str) -> None:

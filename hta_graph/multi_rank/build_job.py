@@ -38,7 +38,7 @@ def build_job(graphs: Iterable[DependencyGraph], *, flight: Sequence[str | Locat
         TypeError: a single graph is given.
     """
     if isinstance(graphs, DependencyGraph):
-        raise TypeError("build_job takes the graphs of several ranks, not one graph; pass a list of graphs")
+        raise TypeError("build_job takes one graph per rank, not a single graph; pass a list of graphs")
     by_rank = _numbered_by_dumps(graphs_by_rank(graphs), flight)
     return _with_remarks(join_ranks(by_rank.values()))
 

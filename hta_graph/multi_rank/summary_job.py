@@ -143,7 +143,7 @@ class SummaryJobReader:
 
         def ask(questions: Mapping[int, ExcerptRequest]) -> dict[int, DependencyGraph]:
             return self._read_again(
-                "reading where the path leads",
+                "reading ranks on the path",
                 {rank: timed[rank] for rank in questions},
                 lambda rank: RankRequest(self.salvage, communications=True, excerpt=questions[rank]),
             )
@@ -167,7 +167,7 @@ class SummaryJobReader:
 
     def _whole(self, summaries: Mapping[int, DependencyGraph], matched: Collectives) -> dict[int, DependencyGraph]:
         asked = RankRequest(self.salvage, communications=True)
-        found = self._read_again("reading ranks whole", summaries, lambda _: asked)
+        found = self._read_again("reading whole ranks", summaries, lambda _: asked)
         for rank, graph in found.items():
             _refuse_changed(summaries[rank], graph)
         # Compared with each other alone the few that are read would seem to wait for nobody.

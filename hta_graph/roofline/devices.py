@@ -153,7 +153,7 @@ MAX_PEAK = 10**9
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 TRACE_REMEDY = "; record the trace again"
 REMEDY = (
-    "peaks are given as a device's name, such as H100 SXM or MI300X, or as a JSON file such as "
+    "give a device name, such as H100 SXM or MI300X, or a JSON file such as "
     '{"matrix_tflops": {"bfloat16": 989}, "memory_gb_per_s": 3350}'
 )
 
@@ -197,7 +197,7 @@ def _decode_object(path: Location, data: bytes) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            _refuse(path, "has a key twice")
+            _refuse(path, "has a duplicate key")
         return found
 
     try:
@@ -205,7 +205,7 @@ def _decode_object(path: Location, data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         _refuse(path, "is not JSON")
     if not isinstance(found, dict):
-        _refuse(path, "is no JSON object")
+        _refuse(path, "is not a JSON object")
     return found
 
 
@@ -214,7 +214,7 @@ def _check_entry(path: Location, entry: Mapping[str, Any]) -> None:
     _check_keys(path, "", entry, (*PEAK_TABLES, *RATE_KEYS, *TEXT_KEYS))
     for key in TEXT_KEYS:
         if not isinstance(entry.get(key, ""), str) or len(entry.get(key, "")) > MAX_TEXT:
-            _refuse(path, f"{key} is no text of at most {MAX_TEXT} characters")
+            _refuse(path, f"{key} is not a text of at most {MAX_TEXT} characters")
     for key in RATE_KEYS:
         if key in entry:
             _check_number(path, key, entry[key])
@@ -224,7 +224,7 @@ def _check_entry(path: Location, entry: Mapping[str, Any]) -> None:
 
 def _check_table(path: Location, key: str, table: Any) -> None:
     if not isinstance(table, dict):
-        _refuse(path, f"{key} is no object of types and numbers")
+        _refuse(path, f"{key} is not an object of types and numbers")
     _check_keys(path, f"{key}.", table, TYPES)
     for name, value in table.items():
         _check_number(path, f"{key}.{name}", value)
@@ -233,13 +233,13 @@ def _check_table(path: Location, key: str, table: Any) -> None:
 def _check_keys(path: Location, within: str, found: Mapping[str, Any], known: tuple[str, ...]) -> None:
     unknown = [key for key in found if key not in known]
     if unknown:
-        _refuse(path, f"{within}{unknown[0][:MAX_TEXT]} is not known there", f"known are: {', '.join(known)}")
+        _refuse(path, f"{within}{unknown[0][:MAX_TEXT]} is not a known key", f"use one of: {', '.join(known)}")
 
 
 def _check_number(path: Location, key: str, value: Any) -> None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0 < value <= MAX_PEAK or not isfinite(value):
-        _refuse(path, f"{key} is no number above 0 and up to {MAX_PEAK:,}")
+        _refuse(path, f"{key} is not a number above 0 and up to {MAX_PEAK:,}")
 
 
 def _refuse(path: Location, cause: str, remedy: str = "") -> NoReturn:

@@ -246,7 +246,7 @@ HALFWAY = """sys.stdout.buffer.write(b'{"trace": {"path": "x"'), sys.stdout.flus
 FAULTS = {
     1: (KILLED, r"the process that read it was killed \(signal 9\), perhaps for lack of memory; read fewer"),
     2: (HALFWAY, r"the process that read it ended early \(status 3\); jobs=1 reads without"),
-    4: ("[][7]", r"reading it failed, IndexError: list index out of range; jobs=1 shows where"),
+    4: ("[][7]", r"reading it failed, IndexError: list index out of range; pass jobs=1 to see where"),
     5: ("exec('raise MemoryError')", "not enough memory to read it"),
     6: ("print('noise') or read(path, salvage=False)", ""),
 }

@@ -69,25 +69,28 @@ def test_what_a_file_says_can_be_shown(tmp_path: Path) -> None:
         ("{", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
         ('{"memory_gb_per_s": ' + "9" * 5_000 + "}", "is not JSON"),
-        ("[]", "is no JSON object"),
-        ("3", "is no JSON object"),
-        ('{"name": "a", "name": "b"}', "has a key twice"),
-        ('{"matrix_tflops": {"half": 1, "half": 2}}', "has a key twice"),
-        ({"memory": 3}, "memory is not known there; known are: matrix_tflops, vector_tflops, memory_gb_per_s"),
-        ({"recorded": ["x"]}, "recorded is not known there"),
-        ({"matrix_tflops": {"bf16": 3}}, "matrix_tflops.bf16 is not known there; known are: double, float, tf32, half"),
-        ({"matrix_tflops": 3}, "matrix_tflops is no object"),
-        ({"vector_tflops": None}, "vector_tflops is no object"),
-        ({"vector_tflops": {"float": "fast"}}, "vector_tflops.float is no number above 0"),
-        ({"name": 3}, "name is no text"),
-        ({"name": "x" * 1_000}, "name is no text"),
-        ({"x" * 10_000: 1}, "is not known there"),
+        ("[]", "is not a JSON object"),
+        ("3", "is not a JSON object"),
+        ('{"name": "a", "name": "b"}', "has a duplicate key"),
+        ('{"matrix_tflops": {"half": 1, "half": 2}}', "has a duplicate key"),
+        ({"memory": 3}, "memory is not a known key; use one of: matrix_tflops, vector_tflops, memory_gb_per_s"),
+        ({"recorded": ["x"]}, "recorded is not a known key"),
+        (
+            {"matrix_tflops": {"bf16": 3}},
+            "matrix_tflops.bf16 is not a known key; use one of: double, float, tf32",
+        ),
+        ({"matrix_tflops": 3}, "matrix_tflops is not an object"),
+        ({"vector_tflops": None}, "vector_tflops is not an object"),
+        ({"vector_tflops": {"float": "fast"}}, "vector_tflops.float is not a number above 0"),
+        ({"name": 3}, "name is not a text"),
+        ({"name": "x" * 1_000}, "name is not a text"),
+        ({"x" * 10_000: 1}, "is not a known key"),
         *(
-            ({"memory_gb_per_s": value}, "memory_gb_per_s is no number above 0")
+            ({"memory_gb_per_s": value}, "memory_gb_per_s is not a number above 0")
             for value in (0, -1, True, None, [], "3")
         ),
         *(
-            (f'{{"link_gb_per_s": {value}}}', "link_gb_per_s is no number above 0")
+            (f'{{"link_gb_per_s": {value}}}', "link_gb_per_s is not a number above 0")
             for value in ("NaN", "Infinity", "-Infinity", "1e400", "1e12", "-0.0", "9" * 400)
         ),
         (" " * (1 << 20) + "{}", "holds more than"),
@@ -111,7 +114,7 @@ def test_what_is_neither_a_device_nor_a_file_is_refused(given: str) -> None:
 
 
 def test_who_misspells_a_device_learns_what_to_give() -> None:
-    with pytest.raises(UsageError, match="MI999X: no such file; peaks are given as a device's name"):
+    with pytest.raises(UsageError, match="MI999X: no such file; give a device name"):
         resolve_peaks("MI999X")
 
 

@@ -167,7 +167,7 @@ def test_a_thread_without_a_cause_keeps_its_distance_not_its_time(tmp_path: Path
         (lambda: hg.scale("kernel:gemm", -1), "the factor of 'kernel:gemm' is -1; give a finite number of at least 0"),
         (lambda: hg.scale("kernel:gemm", float("nan")), "finite number"),
         (lambda: hg.scale("class:fast", 1), "there is no class 'fast'; there are: cpu_bound, "),
-        (lambda: hg.scale("rank:one", 1), "'one' is no rank"),
+        (lambda: hg.scale("rank:one", 1), "'one' is not a rank"),
         (lambda: hg.scale("kernel:", 1), "has no pattern"),
         (lambda: hg.insert("gemm", -5), "give whole nanoseconds from 0 to a year"),
         (lambda: hg.insert("gemm", True), "give whole nanoseconds"),

@@ -74,11 +74,11 @@ def _awaited_arrival(number: Ints, rank: Ints, arrival: Ints, awaited_rank: Ints
 IS_MATCHED, SINGLE_RANK, NO_PARTNER, OUTSIDE_RECORDING, VIOLATES_CAUSALITY, NOT_RECORDED, UNKNOWN_KERNEL = range(7)
 
 UNMATCHED_REASONS = {
-    NO_PARTNER: "no partner: another rank of its group recorded none that fits",
-    OUTSIDE_RECORDING: "outside the recording of another rank of its group",
-    VIOLATES_CAUSALITY: "physics: a rank would have left before another one came that it waits for",
-    NOT_RECORDED: "the trace does not say whom it concerns",
-    UNKNOWN_KERNEL: "kernels of its name do not wait for each other as members of a collective do",
+    NO_PARTNER: "no partner: another rank of the group recorded no matching one",
+    OUTSIDE_RECORDING: "outside the trace of another rank of the group",
+    VIOLATES_CAUSALITY: "impossible: a rank would have left before one that it waits for arrived",
+    NOT_RECORDED: "the trace does not name the ranks that take part",
+    UNKNOWN_KERNEL: "kernels of this name do not wait for each other like members of a collective",
 }
 """Why a communication is left out; one that concerns a single rank is not."""
 

@@ -68,7 +68,7 @@ def with_normalized_ranks(job: JobGraph, changes: Sequence[Change], read_answers
 
 def _normalization_of(job: JobGraph, rank: int, read_answers: ReadReplayAnswers) -> RankNormalization:
     rank_index = job.index_of_rank(rank)
-    keys = read_answers("reading the rank that is compared", [rank], None)[rank].comparison_keys
+    keys = read_answers("reading the rank to compare", [rank], None)[rank].comparison_keys
     others = [part.rank for part in job.rank_graphs if part.index != rank_index]
     most = max(MIN_COMPARED_RANKS, min(MAX_COMPARED_RANKS, MAX_COMPARED_WEIGHTS // max(len(keys.place), 1)))
     if len(others) > most:
@@ -272,7 +272,7 @@ class JobReplay:
 
         while True:
             request_of = self._requests(read, groups, paths)
-            answers = self._answers("reading how ranks depend on each other", self._ranks, request_of)
+            answers = self._answers("reading dependencies between ranks", self._ranks, request_of)
             until = max(answer.until for answer in answers.values())
             agreed = _with_agreed_readings(read, answers.values())
             if until <= self._until and agreed is None:
@@ -312,7 +312,7 @@ class JobReplay:
                 if rank in own
             ]
 
-        answers = self._answers("reading where paths lead", ranks, self._requests(solved.drafts, (), paths))
+        answers = self._answers("reading ranks on the paths", ranks, self._requests(solved.drafts, (), paths))
         totals = {draft: JobPathTotals(self.job) for draft in legs}
         for rank in ranks:
             here = (draft for draft, own in legs.items() if rank in own)

@@ -37,7 +37,7 @@ NOISY_LOGGERS = ("asyncio", "bokeh", "distributed", "distributed.client", "torna
 
 START_HINT = "start one with: dask scheduler; and its workers with: dask worker ADDRESS"
 VERSION_HINT = "install the same version of hta-graph there"
-MAIN_GUARD_HINT = Remedy("a script needs: if __name__ == '__main__'", "--jobs reads without Dask")
+MAIN_GUARD_HINT = Remedy("guard the script with: if __name__ == '__main__'", "use --jobs to read without Dask")
 
 
 def is_scheduler_address(text: str) -> bool:
@@ -160,7 +160,7 @@ def _local_client(started: ExitStack, workers: int) -> Client:
         started.enter_context(cluster)
         return started.enter_context(closing(distributed.Client(cluster, set_as_default=False)))
     except (OSError, RuntimeError, ValueError) as error:
-        raise ClusterError(f"Dask's workers do not start here: {error}", MAIN_GUARD_HINT) from None
+        raise ClusterError(f"Dask workers cannot start here: {error}", MAIN_GUARD_HINT) from None
 
 
 def _local_cluster(distributed: Any, workers: int) -> Any:
@@ -193,12 +193,12 @@ def _connected_client(started: ExitStack, address: str) -> Client:
         client = _new_client(distributed, address)
         started.enter_context(closing(client))
     except (OSError, RuntimeError, TypeError, ValueError) as error:
-        cause = str(error) or f"nothing comes within {CONNECT_S} s"
+        cause = str(error) or f"no answer within {CONNECT_S} s"
         raise ClusterError(f"{address}: no Dask scheduler answers there: {cause}", START_HINT) from None
     try:
         client.wait_for_workers(1, timeout=CONNECT_S)
     except (OSError, TimeoutError):
-        raise ClusterError(f"{address}: the scheduler has no workers", f"dask worker {address} starts one") from None
+        raise ClusterError(f"{address}: it has no workers", f"start one with: dask worker {address}") from None
     _check_workers(client, address)
     return client
 
@@ -253,7 +253,7 @@ def _check_workers(client: Client, address: str) -> None:
         if isinstance(version, Exception):
             raise ClusterError(f"{address}: worker {worker} cannot run hta-graph: {version}", VERSION_HINT)
         if version != version_on_worker():
-            cause = f"worker {worker} has hta-graph {version}, and here is {version_on_worker()}"
+            cause = f"worker {worker} has hta-graph {version}, but this process has {version_on_worker()}"
             raise ClusterError(f"{address}: {cause}", VERSION_HINT)
 
 

@@ -18,11 +18,11 @@ from hta_graph.errors import HtaGraphError, QueryError, Remedy, TooLargeError, T
 from hta_graph.storage.location import Location, resolve_location
 from hta_graph.trace.memory_limit import limit_memory, out_of_memory_error
 
-READ_HERE_HINT = Remedy("jobs=1 reads without other processes", "--jobs 1 reads without other processes")
+READ_HERE_HINT = Remedy("pass jobs=1 to read without other processes", "use --jobs 1 to read without other processes")
 READ_FEWER_HINT = Remedy(
-    "read fewer files at once: pass jobs or memory", "read fewer files at once with --jobs or --memory"
+    "read fewer files at once with jobs or memory", "read fewer files at once with --jobs or --memory"
 )
-SHOW_WHERE_HINT = Remedy("jobs=1 shows where", "--jobs 1 shows where")
+SHOW_WHERE_HINT = Remedy("pass jobs=1 to see where", "use --jobs 1 to see where")
 
 
 Chunk = bytes | bytearray | memoryview

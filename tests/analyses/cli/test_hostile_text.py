@@ -186,7 +186,7 @@ def test_numbers_are_looked_for_in_all_commands() -> None:
         (["idle-time", "T", "--launch-gap-us", "1e308"], "expected a number from 0 to 1,000,000,000,000, got '1e308'"),
         (["critical-path", "T", "--window", "0:9223372036854775808"], "is out of range; give nanoseconds"),
         (["what-if", "T", "--scale", "gemm=1e308"], "expected a number from 0 to 1,000,000, got '1e308'"),
-        (["what-if", "T", "--remove", "rank:" + "9" * 5_000], "is no rank"),
+        (["what-if", "T", "--remove", "rank:" + "9" * 5_000], "is not a rank"),
     ],
     ids=lambda item: item[0] if isinstance(item, list) else "",
 )

@@ -144,7 +144,7 @@ def refusal(address: str) -> str:
 @pytest.mark.slow
 def test_a_scheduler_without_workers_is_one_line(tmp_path: Path) -> None:
     with cluster(tmp_path, workers=[]) as address:
-        assert refusal(address) == f"{address}: the scheduler has no workers; dask worker {address} starts one"
+        assert refusal(address) == f"{address}: it has no workers; start one with: dask worker {address}"
 
 
 @pytest.mark.slow
@@ -156,7 +156,7 @@ def test_something_else_that_listens_is_one_line() -> None:
 
 OTHERS = {
     "raise ModuleNotFoundError(\"No module named 'hta_graph'\")": r"workers? .*cannot run hta-graph: .*No module named",
-    "__version__ = '9'; __path__ = [{room!r}]": r"worker .* has hta-graph 9, and here is [0-9.]+",
+    "__version__ = '9'; __path__ = [{room!r}]": r"worker .* has hta-graph 9, but this process has [0-9.]+",
 }
 
 
