@@ -289,4 +289,4 @@ HEADINGS = ("arguments", "options", WINDOW, OUTPUT, RANKS, READING)
 
 
 def _place_of_heading(group: argparse._ArgumentGroup) -> int:
-    return HEADINGS.index(group.title or "options")
+    return HEADINGS.index(group.title) if group.title in HEADINGS else len(HEADINGS)

@@ -75,9 +75,9 @@ def _print_text(console: Console, line: str, room: int | None, style: str = "") 
 
 def _print_table(console: Console, table: TextTable, room: int | None) -> None:
     """Print a table, above it its caption, and below it which rows and columns it leaves out."""
-    if table.caption:
-        _print_text(console, f"  {table.caption}", room)
     found = FittedTable(table, ()) if room is None else fitted(table, room)
+    if found.caption:
+        _print_text(console, f"  {found.caption}", room)
     console.print(_rich_table(console, found))
     more = [table.more] if table.more else []
     more += [f"more columns with --wide: {', '.join(found.left_out)}"] if found.left_out else []
@@ -124,7 +124,7 @@ def _coloured(text: str, console: Console, style: str = "") -> Text:
     if console.color_system:
         colours = _colours_of_classes()
         # A key is itself wherever it stands, short words only where they fill a cell.
-        patterns = (rf"\b{key}\b" if key.islower() else f"^{key}$" for key in colours)
+        patterns = (rf"\b{key}\b" if "_" in key else f"^{key}$" for key in colours)
         made.highlight_regex("|".join(patterns), style=colours.__getitem__)
     return made
 

@@ -172,22 +172,12 @@ def table_lines(
     first = first or list(dict.fromkeys([*_key_columns(frame, shown.columns), *shown.columns]))
     more = f"{shown.left_out:,} more {'row' if shown.left_out == 1 else 'rows'} with --all" if shown.left_out else ""
     places = [shown.columns.index(name) for name in first]
-    said = _bases_of_shares({name: what for name, what in (share_of or {}).items() if name in shown.columns})
-    said += [f"every row: {', '.join(shown.same)}"] if shown.same else []
-    made = TextTable(shown.headings, shown.cells, shown.texts, names, order=places, caption="; ".join(said), more=more)
+    bases = {_short_heading(name): what for name, what in (share_of or {}).items() if name in shown.columns}
+    same = f"every row: {', '.join(shown.same)}" if shown.same else ""
+    made = TextTable(
+        shown.headings, shown.cells, shown.texts, names, order=places, bases=bases, caption=same, more=more
+    )
     return [f"{title}: {shown.shared}" if shown.shared else title, made]
-
-
-def _bases_of_shares(share_of: Mapping[str, str]) -> list[str]:
-    """Say of what percentages are: once, if all are of the same.
-
-    >>> _bases_of_shares({"idle_share": "the window"}), _bases_of_shares({"idle_share": "a", "last_share": "b"})
-    (['% of the window'], ['idle % of a', 'last % of b'])
-    """
-    every = set(share_of.values())
-    if len(every) == 1:
-        return [f"% of {what}" for what in every]
-    return [f"{_short_heading(name)} of {what}" for name, what in share_of.items()]
 
 
 def _key_columns(frame: pd.DataFrame, shown: Sequence[str]) -> list[str]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-
 from analyses.display.text_layout import clipped
 from hta_graph.paths.windows import Window
 
@@ -40,11 +37,6 @@ def time_and_share(ns: int, whole_ns: int) -> str:
     '11.2 ms (26%)'
     """
     return f"{brief_duration(ns)} ({brief_share(ns / max(whole_ns, 1))})"
-
-
-def brief_class(bound: str, meanings: Mapping[str, str]) -> str:
-    """Return what a class means up to its first colon or semicolon: "the GPU communicates"."""
-    return re.split("[:;]", meanings[bound])[0]
 
 
 def counted(count: int, one: str, many: str = "") -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from hta_graph.text import formatting
 from hta_graph.text.sanitize import one_line
@@ -21,7 +21,8 @@ class TextTable:
         names: those of them that hold names of kernels, operators and frames, which a terminal shows short.
         words: those of them that hold words of our own, which are wrapped instead of cut.
         order: the columns that matter, the most important first: a terminal without room for all shows only these.
-        caption: what holds for all rows, a line above the headings.
+        bases: of what the percentages under a heading are.
+        caption: what holds for all rows, a line above the headings, with the bases.
         more: what the table leaves out, a line below it.
     """
 
@@ -31,6 +32,7 @@ class TextTable:
     names: Sequence[int] = ()
     words: Sequence[int] = ()
     order: Sequence[int] = ()
+    bases: Mapping[str, str] = field(default_factory=dict)
     caption: str = ""
     more: str = ""
 
@@ -117,6 +119,14 @@ class FittedTable:
     table: TextTable
     widths: Sequence[int]
     left_out: Sequence[str] = ()
+
+    @property
+    def caption(self) -> str:
+        """Of what the percentages that are shown are, once if all are of the same, then what holds for all rows."""
+        bases = {name: of for name, of in self.table.bases.items() if name not in self.left_out}
+        every = dict.fromkeys(bases.values())
+        said = [f"% of {of}" for of in every] if len(every) == 1 else [f"{name} of {of}" for name, of in bases.items()]
+        return "; ".join([*said, self.table.caption] if self.table.caption else said)
 
 
 def fitted(table: TextTable, room: int) -> FittedTable:

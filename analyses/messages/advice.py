@@ -195,7 +195,7 @@ def gloo_communication(time: str, name: str) -> Advice:
     )
 
 
-def far_from_limit(name: str, inputs: str, time: str, calls: int, share: float, bound: str, device: str) -> str:
+def far_from_limit(name: str, inputs: str, time: str, calls: int, share: float, bound: str | None, device: str) -> str:
     """An operator is far below what the GPU could do."""
     return (
         f"{quoted(name)} ({quoted(inputs)}) takes {time} of the path in {counted(calls, 'call')} and reaches "

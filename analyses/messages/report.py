@@ -212,10 +212,12 @@ def timeline_meaning(*, several: bool) -> str:
     return f"Names in the tables link to their place here.{other}"
 
 
-STEPS_MEANING = (
-    "Iteration: from the end of the previous step's work to the end of this step's work. "
-    "Latency: from the start of the step to the end of its last work."
+NO_GPU = (
+    "No GPU activity was recorded. To analyze the GPU, record with ProfilerActivity.CUDA and profile steps that launch "
+    "kernels."
 )
+ITERATION_MEANING = "Iteration: from the end of the previous step's work to the end of this step's work."
+LATENCY_MEANING = "Latency: from the start of the step to the end of its last work."
 ALL_STEPS = "Steps"
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from analyses.display.sentence_format import counted
 
 LONGEST_WAITS = "longest waits"
-NO_DEPENDENCY = "without a dependency, in the whole trace"
+NO_DEPENDENCY = "not counted as dependencies, in the whole trace"
 NONE = "no synchronization dependencies: no call and no stream is known to wait for GPU work"
 KIND_COLUMNS: Sequence[str] = ("recorded", "inferred", "binding", "kind", "meaning")
-WAIT_COLUMNS: Sequence[str] = ("waited", "rank", "event", "call", "next operator", "waited for")
+WAIT_COLUMNS: Sequence[str] = ("waited", "rank", "event", "call", "next", "waited for")
 NO_OPERATOR = "(none)"
 
 WITHOUT_DEPENDENCY: Mapping[str, str] = {

@@ -1,4 +1,4 @@
-"""The questions: a file each, with its tables, text and figure, declared as ``ANALYSIS`` where it is asked of scopes.
+"""The analyses, one file each, with its tables and figure; ``ANALYSIS`` declares those of ranks and steps.
 
-None imports another; what several share lies beside this folder.
+No analysis imports another; shared code is outside this folder, and sentences are in :mod:`analyses.messages`.
 """

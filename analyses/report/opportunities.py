@@ -254,7 +254,6 @@ def _opportunity_table(
         columns={
             "saved_half_ns": "saved_at_2x_speed_ns",
             "saved_free_ns": "saved_if_removed_ns",
-            "next": "next_bottleneck",
         }
     )
     bars = [

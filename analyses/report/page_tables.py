@@ -63,8 +63,10 @@ def class_bar(by_bound_ns: Mapping[str, int], whole_ns: int = 0, labels: Mapping
 MOST_ROWS = 1_000
 """The number of rows of a table that a page holds, if they fit."""
 LONGEST_CELL = 90
-LONGEST_HOVER = 600
-"""Full names are found by the search; kernels have names of thousands of characters, and a page has many of them."""
+LONGEST_HOVER, LONGEST_NAME = 120, 600
+"""The most characters of a full text and of a full name, which the search finds; kernels have names of thousands."""
+HEADINGS = {"next": "next bottleneck"}
+"""Headings that need more words on a page."""
 NAMES = ("name", "kernel", "kernel type", "call", "cause", "while in", "diagnostic")
 """Headings of columns that name a row, the best name first."""
 
@@ -151,6 +153,7 @@ class PageTable:
                 [
                     _cell_of(
                         row[place], shown.whole[number][place], is_text=at in texts,
+                        most=LONGEST_NAME if at == 0 else LONGEST_HOVER,
                         colour=own[at][number] if own[at] else "",
                     )
                     for at, place in enumerate(order)
@@ -162,7 +165,7 @@ class PageTable:
         ]  # fmt: skip
         title = f"{table.title}: {shown.shared}" if shown.shared else table.title
         headings = [
-            _cell_of(text, text, is_text=at in texts, colour=table.keys.get(text, ""))
+            _cell_of(HEADINGS.get(text, text), text, is_text=at in texts, colour=table.keys.get(text, ""))
             for at, text in enumerate(shown.headings[place] for place in order)
         ]
         left_out = words.rows_left_out(len(rows), len(rows) + shown.left_out) if shown.left_out else ""
@@ -196,8 +199,8 @@ def _name_first(headings: Sequence[str]) -> list[int]:
     return [name, *(at for at in columns if at != name)]
 
 
-def _cell_of(text: str, whole: str, *, is_text: bool, colour: str = "") -> PageCell:
+def _cell_of(text: str, whole: str, *, is_text: bool, colour: str = "", most: int = LONGEST_HOVER) -> PageCell:
     """Align texts on the left, wrap long ones, cut very long ones in the middle."""
     short = shorten_middle(text, LONGEST_CELL)
     style = " ".join(["text"] * is_text + ["long"] * (len(short) > SHORT_TEXT))
-    return PageCell(short, shorten_middle(whole, LONGEST_HOVER) if short != whole else "", style, colour)
+    return PageCell(short, shorten_middle(whole, most) if short != whole else "", style, colour)

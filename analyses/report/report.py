@@ -47,7 +47,7 @@ def page(
         )
         if len(made) <= MOST_BYTES or rows < 2:
             return made
-        rows //= 2
+        rows = rows * 4 // 5
 
 
 UNEXPLAINED_LISTED = 3
@@ -257,7 +257,9 @@ def steps_section(
     notes = [words.steps_left_out(hidden)] if hidden else []
     table = SectionTable(words.of_rank(words.ALL_STEPS, rank), frame, bars, links)
     labels = page_labels(path.graph)
-    return [Section(words.STEPS, f"{chosen} {words.STEPS_MEANING}", [table], notes, labels=labels)]
+    meaning = f"{chosen} {words.ITERATION_MEANING}"
+    meaning = meaning if is_job else f"{meaning} {words.LATENCY_MEANING}"
+    return [Section(words.STEPS, meaning, [table], notes, labels=labels)]
 
 
 def _gpu_sections(
@@ -265,7 +267,7 @@ def _gpu_sections(
 ) -> list[Section]:
     """Ask all questions about the GPU, or say once that none was recorded."""
     if not any(scope.graph.is_gpu.any() for scope in scopes):
-        return [Section(words.GPU, "", notes=[words.sentence(scope.missing()) for scope in scopes])]
+        return [Section(words.GPU, "", notes=[words.NO_GPU])]
     return [part_section(scopes, part, timeline, rank) for part in parts]
 
 

@@ -212,7 +212,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "rank_like_others": Scenario(
         "one rank as fast as the others",
-        "its work could take the median time of the others, and work that only it does no time",
+        "its work could take the median time of the others, and work that no other rank does takes no time",
         _rank_like_others, "a rank",
     ),
     "communication_free": Scenario(

@@ -517,7 +517,7 @@ def test_table_counts_and_names_the_longest_waits(
     assert (status, err) == (0, "")
     assert "0 dependencies of 0 CPU calls on GPU work, 2 between streams" in out
     assert "1  event queries, which do not wait" in out
-    assert "0.177 ms     17  cudaStreamWaitEvent  D         S2" in out
+    assert "0.177 ms     17  cudaStreamWaitEvent  D     S2" in out
 
 
 def test_no_dependency_is_a_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

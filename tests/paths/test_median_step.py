@@ -124,7 +124,7 @@ def test_the_answer_names_the_default_and_shows_the_steps(capsys: pytest.Capture
     assert "ProfilerStep#3 is the median of 3 of 4 steps" in err
     _, out, _ = run_command(capsys, "diff", path, path)
     assert "over 3 and 3 steps" in out
-    assert "ProfilerStep#3 (GPU window) of the test, the median ones" in out
+    assert "kernels in order compares the median steps (ProfilerStep#3 before, ProfilerStep#3 after)" in out
     assert run_command(capsys, "report", path, "-o", tmp_path / "page.html")[0] == 0
     assert "cudaMalloc 0.250 ms: warm-up" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
@@ -188,7 +188,7 @@ def test_per_step_lists_every_step(capsys: pytest.CaptureFixture[str], tmp_path:
         (1, 400_000, 1.0), (2, 100_000, 1.0), (3, 110_000, 1.0),
     ]  # fmt: skip
     status, out, _ = run_command(capsys, "critical-path", path, "--per-step")
-    assert (status, len(out.splitlines())) == (0, 6)
+    assert (status, len(out.splitlines())) == (0, 5)
     assert "cudaMalloc 0.250 ms: warm-up" in out
 
 
@@ -215,7 +215,7 @@ def test_per_step_lists_the_steps_of_every_rank(capsys: pytest.CaptureFixture[st
     assert status == 0
     of_job, _, of_ranks = out.partition("\n\n")
     assert of_job.splitlines()[0] == "job"
-    assert (of_ranks.splitlines()[0], len(of_ranks.splitlines())) == ("3 ranks; no steps on rank 1", 8)
+    assert (of_ranks.splitlines()[0], len(of_ranks.splitlines())) == ("3 ranks; no steps on rank 1", 7)
 
 
 def test_per_step_of_one_rank_is_as_it_was(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -82,6 +82,15 @@ def test_what_all_rows_share_is_said_once() -> None:
     ]
 
 
+def test_of_what_percentages_are_is_said_of_the_columns_that_are_shown() -> None:
+    numbers = {f"part{number}_ns": [10**9, 10**8] for number in range(8)}
+    frame = pd.DataFrame({"name": ["a", "b"], "gpu_share": [0.5, 0.4], **numbers, "peak_share": [0.1, 0.2]})
+    bases = {"gpu_share": "all GPU time", "peak_share": "the limit"}
+    whole = text_of(table_lines("answer", frame, 9, share_of=bases)).splitlines()
+    assert whole[1] == "  GPU % of all GPU time; peak % of the limit"
+    assert text_of(table_lines("answer", frame, 9, share_of=bases), 70).splitlines()[1] == "  % of all GPU time"
+
+
 def test_classes_without_any_time_are_left_out() -> None:
     frame = pd.DataFrame({"bound_by": ["cpu_bound", "data_loading"], "control_ns": [10**6, 0], "test_ns": [0, 0]})
     found = lines(frame, 80)

@@ -49,7 +49,7 @@ def test_it_opens_with_the_conclusion_and_lists_what_it_rests_on(of_job: GainSec
     assert "No part of the path is fixed" in of_job.assumed[1]
     opportunities, ranks = of_job.tables[:2]
     assert list(opportunities.frame) == [
-        "kind", "name", "on_path_ns", "saved_at_2x_speed_ns", "saved_if_removed_ns", "next_bottleneck",
+        "kind", "name", "on_path_ns", "saved_at_2x_speed_ns", "saved_if_removed_ns", "next",
     ]  # fmt: skip
     assert len(opportunities.bars) == len(opportunities.frame)
     assert dict(zip(ranks.frame["rank"], ranks.frame["near_critical_ns"], strict=True))[2] == 1_357_700
