@@ -72,7 +72,7 @@ def missing_graph_nodes(time_ns: int, with_hole: int, replays: int) -> str:
 
 def delays_the_others(rank: int, window: str, time: str, meanwhile: str) -> str:
     """Name the late rank: the headline of a job."""
-    return f"rank {rank} delays the others: in {window} all wait {time} for it alone, {meanwhile}"
+    return f"rank {rank} delays the others: in {window}, all wait {time} for it alone while it is {meanwhile}"
 
 
 def meanwhile(name: str | None, what: str) -> str:
@@ -118,7 +118,7 @@ def host_may_poll(time: str) -> str:
     """Doubt silences of the host that the GPU covers."""
     return (
         f"The path is on the host for {time} in which no operator or call is open and the GPU works the whole time. "
-        "The host may be polling, or waiting without a record; that time is then the GPU's."
+        "The host may be polling, or waiting without a record; in that case the time belongs to the GPU."
     )
 
 
@@ -155,8 +155,8 @@ def _range(shortest_ns: int, longest_ns: int) -> str:
 
 WHY_REPRESENTATIVE: Mapping[str, str] = {
     "holds_up_the_job": "which delays the job",
-    "first_cause": "which causes the most waiting by a single item",
-    "most_of_the_path": "which most of the job's path is on",
-    "typical": "a typical rank: half of the others wait no longer for other ranks",
+    "first_cause": "which has the largest single cause of waiting",
+    "most_of_the_path": "which holds most of the job's path",
+    "typical": "a typical rank: its waiting for other ranks is the median",
 }
 """Why a rank is shown."""

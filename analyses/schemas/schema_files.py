@@ -43,5 +43,5 @@ def schema_text(name: str) -> str:
     """
     known = schema_names()
     if name not in known:
-        raise UsageError(f"there is no schema {name!r}; there are: {', '.join(known)}")
+        raise UsageError(f"there is no schema {name!r}; available: {', '.join(known)}")
     return (files(FOLDER) / f"{name}{ENDING}").read_text(encoding="utf-8")

@@ -312,7 +312,7 @@ def check_window_form(*, cpu_window: bool, gpu_window: bool) -> None:
         UsageError: both are requested.
     """
     if cpu_window and gpu_window:
-        raise UsageError("the CPU window and the GPU window exclude each other; choose one")
+        raise UsageError("the CPU window and the GPU window cannot be combined; choose one")
 
 
 def _find_step(graph: DependencyGraph, number: int) -> tuple[int, Step]:
@@ -320,7 +320,7 @@ def _find_step(graph: DependencyGraph, number: int) -> tuple[int, Step]:
     if steps and number not in steps:
         raise QueryError(f"{graph.path}: there is no step {number}; {suggest_number(number, steps)}")
     if not steps:
-        raise QueryError(f"{graph.path}: there is no step {number}, as the trace has no steps", WITHOUT_STEPS)
+        raise QueryError(f"{graph.path}: there is no step {number}: the trace has no steps", WITHOUT_STEPS)
     return steps[number]
 
 

@@ -217,7 +217,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "communication_free": Scenario(
         "communication takes no time",
-        "ranks still wait for each other, only transfers take no time; of one rank alone its waits in them are gone, "
+        "ranks still wait for each other, only transfers take no time; with a single rank, its waits are removed, "
         "too",
         _free_classes(BoundBy.GPU_COMMUNICATION_BOUND),
     ),

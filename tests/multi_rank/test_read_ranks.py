@@ -158,7 +158,7 @@ def test_some_ranks_are_read_alone(tmp_path: Path) -> None:
     job_folder(tmp_path, 0, 1, 2)
     (tmp_path / "trace_8.json.gz").write_bytes(b"broken")
     assert [graph.trace.rank for graph in hg.read_graphs(tmp_path, ranks=[2, 0])] == [0, 2]
-    with pytest.raises(TraceError, match="rank 7 is not there"):
+    with pytest.raises(TraceError, match="rank 7 not found"):
         next(hg.read_graphs(tmp_path, ranks=[7]))
 
 
@@ -167,7 +167,7 @@ def test_one_file_is_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     job_folder(tmp_path, 3)
     assert [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=4)] == [3]
     assert [graph.trace.rank for graph in hg.read_graphs(tmp_path / "trace_6.json.gz", ranks=[3], jobs=4)] == [3]
-    with pytest.raises(TraceError, match="rank 0 is not there"):
+    with pytest.raises(TraceError, match="rank 0 not found"):
         next(hg.read_graphs(tmp_path, ranks=[0]))
 
 

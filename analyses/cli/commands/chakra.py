@@ -391,7 +391,7 @@ def _linked_inputs(paths: Sequence[Location], only: int | None) -> Iterator[Rank
             graph = build_graph(linked.trace, (*DEFAULT_RULES, linked.waits))
             yield RankInput(rank, graph, HostTensors(graph, linked, linked.node), linked.details)
     if only is not None and only not in seen:
-        raise TraceError(paths[0], f"rank {only} is not there", f"there are: {', '.join(map(str, sorted(seen)))}")
+        raise TraceError(paths[0], f"rank {only} not found", f"available: {', '.join(map(str, sorted(seen)))}")
 
 
 def _with_host_traces(options: argparse.Namespace, devices: Sequence[RankInput]) -> Iterator[RankInput]:

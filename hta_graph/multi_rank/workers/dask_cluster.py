@@ -140,7 +140,7 @@ def _lost_task_error(task: Task, error: BaseException) -> TraceError:
         cause = "the workers that read it were killed one after the other, perhaps for lack of memory"
         return TooLargeError(task.subject, cause, READ_FEWER_HINT)
     if isinstance(error, ImportError):
-        return TraceError(task.subject, f"a worker lacks what reads it, {error}", VERSION_HINT)
+        return TraceError(task.subject, f"a worker lacks a module to read it: {error}", VERSION_HINT)
     cause = f"the cluster gave no answer, {type(error).__name__}: {error}"
     return TraceError(task.subject, cause, READ_HERE_HINT)
 
