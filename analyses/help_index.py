@@ -132,7 +132,7 @@ INDEX: tuple[IndexEntry, ...] = (
         more='Frames and modules require a trace recorded with with_stack=True.',
         examples=('attribution trace.json.gz', 'attribution trace.json.gz --by module'),
         flags=(
-            Flag(argument='by', reader='text', meaning='operator, frame, module, annotation, module-class; or activity to list every activity', default='operator', choices=('operator', 'frame', 'module', 'annotation', 'module-class', 'activity'), value='KIND'),
+            Flag(argument='by', reader='text', meaning='operator, frame, module, annotation, module-class; activity lists every activity', default='operator', choices=('operator', 'frame', 'module', 'annotation', 'module-class', 'activity'), value='KIND'),
         ),
         module='analyses.questions.attribution',
     ),

@@ -49,14 +49,14 @@ def unexplained(time_ns: int, share: float, longest: str) -> str:
 
 def longest_unexplained(time_ns: int, inside: str | None, before: str | None, reason: str) -> str:
     """Place the longest unexplained part and say what is known of it, as the end of a sentence."""
-    where = f" in {clipped(inside, 40)}" if inside else ""
-    where += f" before {clipped(before, 40)}" if before else " after the last work on the path"
-    return f"the longest part, {duration_text(time_ns)}{where}, {REASON_CLAUSE[reason]}"
+    where = f", in {clipped(inside, 40)}" if inside else ""
+    where += f", before {clipped(before, 40)}" if before else ", after the last work on the path"
+    return f"the longest part ({duration_text(time_ns)}{where}) {REASON_CLAUSE[reason]}"
 
 
 def before_rank_began(time_ns: int, rank: int | None) -> str:
     """Say that the longest unexplained part is from before a rank's recording."""
-    return f"the longest part, {duration_text(time_ns)}, is before the recording of rank {rank} starts"
+    return f"the longest part ({duration_text(time_ns)}) is before the recording of rank {rank} starts"
 
 
 def missing_graph_nodes(time_ns: int, with_hole: int, replays: int) -> str:

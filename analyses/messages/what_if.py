@@ -118,7 +118,7 @@ def new_silence(time_ns: int) -> str:
 
 def more_savings(hidden: int) -> str:
     """Count the rows that are left out."""
-    return f"  … and {hidden} more, including the same under other names; --json FILE lists all"
+    return f"  … and {hidden} more, some of them the same items under other names; --json FILE lists all"
 
 
 def curve(what: str, size: int) -> str:

@@ -225,7 +225,7 @@ def test_salvage_reads_what_is_whole_and_says_so(
     status, out, err = run_command(capsys, "info", path, "--salvage", "--json", "-")
     (rank,) = json.loads(out)["ranks"]
     assert (status, rank["events"], rank["diagnostics"]["salvaged"]) == (0, 2, 1)
-    assert re.fullmatch(re.escape(str(path)) + r": .*at byte [\d,]+, 2 complete events recovered\n", err), err
+    assert re.fullmatch(re.escape(str(path)) + r": .*at byte [\d,]+; 2 complete events recovered\n", err), err
 
 
 def test_salvage_of_nothing_is_still_an_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def _run_info(options: argparse.Namespace) -> None:
 INFO = Command(
     name="info",
     help="Summarize a trace: events, steps, lanes, diagnostics",
-    more="Run it first on an unknown trace: the recorded events determine which questions have answers.",
+    more="Run it first on an unknown trace: the recorded events determine which questions can be answered.",
     examples=("info trace.json.gz", "info job"),
     page="commands.md",
     options=(add_inputs, add_jobs, add_answer),

@@ -41,7 +41,7 @@ def _add_strip(parser: argparse.ArgumentParser) -> None:
         type=_parse_kept_names,
         default=(),
         metavar="WHAT[,WHAT]",
-        help=f"also keep {', '.join(KEEP_OPTIONS)} (names: of operators and kernels)",
+        help=f"also keep {', '.join(KEEP_OPTIONS)} (names are those of operators and kernels)",
     )
     parser.add_argument("--keep-times", action="store_true", help="keep date and time of day")
     parser.add_argument("--list", action="store_true", help="list all names that are kept, for review")
