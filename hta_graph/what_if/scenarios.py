@@ -222,7 +222,8 @@ SCENARIOS: dict[str, Scenario] = {
         _free_classes(BoundBy.GPU_COMMUNICATION_BOUND),
     ),
     "communication": Scenario(
-        "communication takes a multiple of its time", "all transfers change by one factor; for some of them, use --scale collective:…",
+        "communication takes a multiple of its time",
+        "all transfers change by one factor; for some of them, use --scale collective:…",
         _communication, "a factor",
     ),
     "launches_free": Scenario(
@@ -243,7 +244,8 @@ SCENARIOS: dict[str, Scenario] = {
         _free_classes(BoundBy.DATA_LOADING),
     ),
     "fused": Scenario(
-        "one operator as a single kernel", "all gaps, and all launches except the first, are removed; kernel time stays",
+        "one operator as a single kernel",
+        "all gaps, and all launches except the first, are removed; kernel time stays",
         _fused_operators, "an operator",
     ),
 }  # fmt: skip
