@@ -372,7 +372,7 @@ def _annotation_instances(graph: DependencyGraph, name: str, *, regex: bool) -> 
     known = Counter(graph.names[code] for code in codes[kinds == EventKind.ANNOTATION].tolist())
     said = f"{graph.path}: there is no annotation {name!r}"
     if not known:
-        raise QueryError(f"{said}, as the trace has no annotations", WITHOUT_ANNOTATIONS)
+        raise QueryError(f"{said}: the trace has no annotations", WITHOUT_ANNOTATIONS)
     listed = _list_names([f"{text!r} ×{count}" if count > 1 else repr(text) for text, count in known.most_common()])
     close = [] if regex else _annotations_like(name, known)
     meant = f"did you mean {shorten_middle(close[0], LONGEST_SHOWN)!r}? There" if close else "there"

@@ -244,7 +244,7 @@ HALFWAY = """sys.stdout.buffer.write(b'{"trace": {"path": "x"'), sys.stdout.flus
 
 
 FAULTS = {
-    1: (KILLED, r"the process that read it was killed \(signal 9\), perhaps for lack of memory; read fewer"),
+    1: (KILLED, r"the process that read it was killed \(signal 9\), possibly for lack of memory; read fewer"),
     2: (HALFWAY, r"the process that read it ended early \(status 3\); jobs=1 reads without"),
     4: ("[][7]", r"reading it failed, IndexError: list index out of range; pass jobs=1 to see where"),
     5: ("exec('raise MemoryError')", "not enough memory to read it"),

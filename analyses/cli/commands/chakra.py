@@ -141,7 +141,7 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--unknown-collectives", choices=CHOICES["unknown"], default="error",
         help="communication of unknown type, size or group, or that ASTRA-sim does not support: as-recorded keeps the "
-        "waiting between ranks and the recorded transfer time, also of broadcasts; as-compute writes compute nodes; "
+        "waiting between ranks and the recorded transfer time, also for broadcasts; as-compute writes compute nodes; "
         "CPU communication becomes nodes only with as-recorded (default: error)",
     )  # fmt: skip
     parser.add_argument(
@@ -183,7 +183,8 @@ def _run_convert(options: argparse.Namespace) -> None:
 CONVERT = Command(
     name="convert",
     help="Convert traces of all ranks to .et files for ASTRA-sim",
-    more="Inputs are device traces, with or without host traces, or linked traces. The result is checked as by check.",
+    more="Inputs are device traces, with or without host traces, or linked traces. The result is checked like with "
+    "hta-graph chakra check.",
     examples=("chakra convert job --output workload", "chakra convert job --profile gpu --output gpu_only"),
     page="simulators.md",
     options=(add_inputs, add_jobs, _add_convert, add_json),

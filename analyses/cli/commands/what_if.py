@@ -45,7 +45,7 @@ class _ScenarioList(argparse.Action):
 
 def _add_changes(parser: argparse.ArgumentParser) -> None:
     """Add the changes."""
-    parser.epilog = f"{WHAT}. PATTERN is an exact name, else a regular expression to search in names."
+    parser.epilog = f"{WHAT}. PATTERN is an exact name, or else a regular expression to search for in names."
     for option, value, says in (
         ("--scale", "WHAT=FACTOR", "multiply the time of WHAT by FACTOR; 0 takes no time"),
         ("--remove", "WHAT", "remove WHAT and its launches"),

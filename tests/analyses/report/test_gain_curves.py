@@ -116,7 +116,7 @@ def test_a_corner_that_hardly_bends_or_comes_last_is_not_told(graph: hg.Dependen
         (0.01, 522_800, 0, "b"),
         (0.0, 522_800, 0, None),
     )
-    assert saying("kernel", "gemm", *corners, graph=graph).endswith("removed, 477.2 µs (48%).")
+    assert saying("kernel", "gemm", *corners, graph=graph).endswith("removing it saves 477.2 µs (48%).")
 
 
 def test_one_gain_under_several_names_is_drawn_once_by_what_can_be_changed(sample_gains: Gains) -> None:
