@@ -456,7 +456,7 @@ def from_dataframes(
     add_order: bool = True,
     clock_fault_ns: int = CLOCK_FAULT_LIMIT_NS,
 ) -> DependencyGraph:
-    """Build a graph from DataFrames with the columns of ``graph.events`` and ``graph.edges``, of one rank.
+    """Build a graph of one rank from DataFrames with the columns of ``graph.events`` and ``graph.edges``.
 
     Args:
         events: name, lane, start_ns, end_ns (whole ns); optional event_index (else the row's place), kind (else

@@ -485,8 +485,8 @@ MISTAKES = (
     of_advice(
         "every wait is an explicit synchronisation",
         "analyses/advice/host_rules.py",
-        "        ~every.reads & ~every.copies,\n",
-        "        every.reads,\n",
+        "_waiting_finding(facts, every, ~every.reads & ~every.copies,",
+        "_waiting_finding(facts, every, every.reads,",
     ),
     of_advice(
         "all kinds of waits although one is enough",
@@ -1128,9 +1128,9 @@ COLUMNS = (
     ),
     Mutation(
         "a verdict's share of less than the path",
-        "analyses/advice/verdict.py",
-        "brief_share(saved_ns / max(path.length_ns, 1))",
-        "brief_share(saved_ns / min(path.length_ns, 1))",
+        "analyses/display/sentence_format.py",
+        "brief_share(ns / max(whole_ns, 1))",
+        "brief_share(ns / min(whole_ns, 1))",
         ("tests/analyses/advice/test_savings.py",),
     ),
     in_columns(
@@ -1358,9 +1358,9 @@ COLUMNS = (
     ),
     Mutation(
         "replays of a lost node are not said",
-        "analyses/advice/verdict_rules.py",
-        "in {evidence['replays_with_hole']} of {evidence['replays']} replays",
-        "in {evidence['replays']} replays",
+        "analyses/messages/verdict.py",
+        "in {with_hole} of ",
+        "in ",
         ("tests/analyses/advice/test_rules.py",),
     ),
     Mutation(
@@ -1686,10 +1686,10 @@ COLUMNS = (
         ("tests/analyses/display/test_kernel_names.py", "tests/analyses/display/test_text_layout.py"),
     ),
     Mutation(
-        "only the first block names its rows",
+        "what matters least is shown first",
         "analyses/display/text_layout.py",
-        "sorted([*keys, *part])",
-        "sorted(part)",
+        "        for at in order:\n            if least[at]",
+        "        for at in reversed(order):\n            if least[at]",
         ("tests/analyses/display/test_text_layout.py",),
     ),
     Mutation(
@@ -1702,15 +1702,15 @@ COLUMNS = (
     Mutation(
         "lines leave as they are",
         "analyses/display/stderr.py",
-        "{sanitize(line)}",
-        "{line}",
+        "list(map(sanitize, lines))",
+        "list(lines)",
         ("tests/analyses/cli/test_hostile_text.py",),
     ),
     Mutation(
         "cells leave as they are",
         "analyses/display/console.py",
-        "Text(sanitize(text), style",
-        "Text(text, style",
+        "enumerate(map(sanitize, row))",
+        "enumerate(row)",
         ("tests/analyses/cli/test_hostile_text.py",),
     ),
     Mutation(
@@ -1730,8 +1730,8 @@ COLUMNS = (
     Mutation(
         "a terminal cuts what was asked for whole",
         "analyses/display/console.py",
-        "if on_terminal and not wide else None",
-        "if on_terminal else None",
+        "None if wide else terminal_columns(file), file",
+        "terminal_columns(file), file",
         ("tests/analyses/display/test_text_layout.py",),
     ),
     Mutation(
@@ -2780,7 +2780,7 @@ WRITING = (
     Mutation(
         "nobody looks at the files that are named",
         "analyses/cli/main.py",
-        "            check_paths(options)\n",
+        "        check_paths(options)\n",
         "",
         NAMED,
     ),

@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 
+def of_rank(rank: int, headline: str) -> str:
+    """Name the rank of a headline: every rank of a job may print one."""
+    return f"rank {rank}, {headline}"
+
+
 def advice(text: str) -> str:
     """Print the first advice."""
     return f"Try this: {text}"

@@ -1,4 +1,4 @@
-"""The files of all schemas, which are beside this one: their names, what they hold."""
+"""The files of all schemas in this folder: their names, and their contents."""
 
 from __future__ import annotations
 

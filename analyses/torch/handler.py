@@ -264,8 +264,10 @@ class TraceHandler:
 
 def _verdict_lines(verdict: Verdict, trace: Path, page: Path | None, rank: Rank) -> list[str]:
     """Return the printed lines: the verdict, the first advice, and the commands that show more."""
+    first, *others = verdict.sentences or [""]
     return [
-        *verdict.sentences,
+        *([messages.of_rank(rank.number, first) if rank.world_size > 1 else first] if first else []),
+        *others,
         *([messages.advice(verdict.advice)] if verdict.advice else []),
         messages.more(trace),
         *([messages.report(page)] if page else []),

@@ -199,7 +199,7 @@ class DependencyGraph:
 
     @cached_property
     def rank_index_of_lane(self) -> Ids:
-        """For every lane the index in ``rank_graphs`` of its rank; -1 where nothing is on it."""
+        """The index in ``rank_graphs`` of each lane's rank; -1 for an empty lane."""
         parts = np.full(len(self.lanes.labels), -1, np.int32)
         parts[self.event_table.lane] = self.rank_index_of(np.arange(len(self.event_table)))
         return freeze(parts)
@@ -227,12 +227,12 @@ class DependencyGraph:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The texts that ``event_table.name`` counts."""
+        """The names that the codes in ``event_table.name`` refer to."""
         return self._trace.names
 
     @property
     def lanes(self) -> LaneTable:
-        """The threads and streams that ``event_table.lane`` counts."""
+        """The threads and streams that the codes in ``event_table.lane`` refer to."""
         return self._trace.lanes
 
     @property
@@ -251,7 +251,7 @@ class DependencyGraph:
 
     @cached_property
     def event_flags(self) -> EventFlags:
-        """What names and categories say about the events."""
+        """Properties of events that follow from names and categories."""
         return EventFlags(self._trace)
 
     def steps(self) -> list[Step]:
@@ -262,7 +262,7 @@ class DependencyGraph:
 
     @property
     def timeline(self) -> Timeline:
-        """The order of points and the nesting of rows, for walks."""
+        """The order of points and the nesting of events, for algorithms that walk the graph."""
         return self._timeline
 
     @property
@@ -271,22 +271,22 @@ class DependencyGraph:
         return self._timeline.calls
 
     def nesting(self, *kinds: EventKind) -> Nesting:
-        """Return the nesting of rows of some kinds (annotations, Python frames) on each lane."""
+        """Return the nesting of events of some kinds (annotations, Python frames) on each lane."""
         return self._timeline.lookups(*kinds)
 
     def enclosing(self, rows: Ids | Ints, *kinds: EventKind) -> Ids:
-        """Return the innermost row of some kinds that is open on each CPU row's thread when it starts; -1: none."""
+        """Return per CPU row the innermost event of some kinds that is open on its thread at its start; -1: none."""
         events = self._trace.events
         return self.nesting(*kinds).open_at(take_or(events.lane, rows), events.start[rows])
 
     def position(self, rows: Ids | Ints, at_end: Bools | bool = False) -> Ints:  # noqa: FBT001, FBT002 - a column
-        """Return the positions of events' starts, or of their ends, in the global order; -1 for row -1."""
+        """Return the positions of event starts (or ends) in the global order of points; -1 for row -1."""
         point = np.where(rows >= 0, np.where(at_end, end_point(rows), start_point(rows)), -1)
         places: Ints = take_or(self._timeline.position, point).astype(np.int64)
         return places
 
     def lane_key(self, rows: Ids | Ints, at_end: Bools | bool = False) -> Ints:  # noqa: FBT001, FBT002 - a column
-        """Return each event's lane and its :meth:`position` as one number, which sorts by lane and then by time."""
+        """Return each event's lane and :meth:`position` as one number that sorts by lane, then by time."""
         return pair_key(take_or(self._trace.events.lane, rows), self.position(rows, at_end))
 
     def position_before(self, times: Ints) -> Ints:
@@ -295,12 +295,12 @@ class DependencyGraph:
 
     @cached_property
     def launching_call(self) -> Ids:
-        """For every event the call that launched it; -1 for orphans and for what is not on a GPU."""
+        """The call that launched each event; -1 without a recorded call, and for events that are not GPU activities."""
         return launching_calls(self._trace)
 
     @cached_property
     def operator_around(self) -> Ids:
-        """For every operator and runtime call the innermost operator around it; -1 where there is none."""
+        """The innermost operator around each operator and runtime call; -1 for none."""
         around = self.calls.parent.copy()
         kind = self._trace.events.kind
         while (inside_call := (around >= 0) & (kind[around] == EventKind.RUNTIME)).any():
@@ -309,7 +309,7 @@ class DependencyGraph:
 
     @cached_property
     def launching_operator(self) -> Ids:
-        """For every GPU activity the innermost operator around its launching call; -1 where there is none.
+        """The innermost operator around the launch call of each GPU activity; -1 for none.
 
         The activity's own ``External id`` is not asked: it names another operator in many traces.
         """
@@ -317,7 +317,7 @@ class DependencyGraph:
 
     @cached_property
     def outermost_operator(self) -> Ids:
-        """For every row the outermost operator around it, or the row itself if it is that; -1 where none is.
+        """The outermost operator around each event, or the event itself if it is that; -1 for none.
 
         A GPU activity's is that of its launching call.
         """
@@ -331,7 +331,7 @@ class DependencyGraph:
 
     @property
     def edge_table(self) -> EdgeTable:
-        """The edges as columns of points, for walks and files."""
+        """The edges as columns of points, for algorithms and files."""
         return self._edges
 
     def edges_of(self, *kinds: EdgeKind | str) -> EventEdges:
@@ -364,7 +364,7 @@ class DependencyGraph:
 
     @property
     def wait_calls(self) -> WaitCalls:
-        """The CPU calls that let streams wait for events."""
+        """The CPU calls that made streams wait for events."""
         return self._wait_calls
 
     # -- for people ----------------------------------------------------------------------------------------------------
@@ -376,7 +376,7 @@ class DependencyGraph:
 
     @property
     def events(self) -> pd.DataFrame:
-        """All events, as a copy.
+        """All events as a DataFrame (a copy).
 
         Columns: event_index, kind, name, lane, start_ns, end_ns, duration_ns, correlation, external_id.
         """
@@ -388,7 +388,7 @@ class DependencyGraph:
 
     @property
     def edges(self) -> pd.DataFrame:
-        """All edges, as a copy.
+        """All edges as a DataFrame (a copy).
 
         Columns: kind, evidence, rule, clamped, source_index, source_point, target_index, target_point, lag_ns.
         """
@@ -418,7 +418,7 @@ class DependencyGraph:
         return found.rename(found["name"])  # else ``.name`` would be pandas' label of the row
 
     def predecessors(self, event_index: EventName, kinds: OneOrMoreKinds | None = None) -> pd.DataFrame:
-        """Return the edges into an event's start and end from other events, optionally of some kinds only.
+        """Return the edges from other events into an event's start and end, optionally of some kinds only.
 
         Raises:
             QueryError: there is no such event or kind.
@@ -434,15 +434,15 @@ class DependencyGraph:
         return self._edges_touching(event_index, self._edges.source, kinds)
 
     def ancestors(self, event_index: EventName) -> pd.DataFrame:
-        """Return the events without which this one could not have ended."""
+        """Return the events that the end of this one depends on, directly or not."""
         return self._reachable_events(end_point(np.array([self.row_of(event_index)])), backward=True)
 
     def descendants(self, event_index: EventName) -> pd.DataFrame:
-        """Return the events that could not have happened before this one started."""
+        """Return the events that depend on the start of this one, directly or not."""
         return self._reachable_events(start_point(np.array([self.row_of(event_index)])), backward=False)
 
     def path_between(self, source_index: EventName, target_index: EventName) -> pd.DataFrame:
-        """Return the edges of a path with the fewest edges from one event's start to another's end.
+        """Return the edges of a shortest path (fewest edges) from one event's start to another's end.
 
         Raises:
             QueryError: there is no such event, or no path; the error says why.
@@ -533,7 +533,7 @@ class DependencyGraph:
         return self._induced_subgraph(np.flatnonzero(keep))
 
     def subgraph(self, event_indices: Iterable[EventName]) -> DependencyGraph:
-        """Return the graph of these events and of the edges between them.
+        """Return the subgraph of these events and the edges between them.
 
         Raises:
             QueryError: an event does not exist.
@@ -557,7 +557,7 @@ class DependencyGraph:
     @overload
     def events_of(self, kind: EventKind | str, /, *kinds: EventKind | str) -> pd.DataFrame: ...
     def events_of(self, first: Ids | Ints | EventKind | str, /, *kinds: EventKind | str) -> pd.DataFrame:
-        """Return the DataFrame of the events of some kinds, such as ``"kernel"``, or of canonical rows.
+        """Return the events of some kinds, such as ``"kernel"``, or of canonical rows, as a DataFrame.
 
         Raises:
             QueryError: there is no such kind.
@@ -576,11 +576,11 @@ class DependencyGraph:
         return edges_frame(edges, self.edge_columns(edges))
 
     def event_columns(self, rows: Ids | Ints) -> dict[str, Any]:
-        """Return the output columns of canonical rows, for files; a job's have their ``rank``."""
+        """Return the output columns of canonical rows, for files; in a job with ``rank``."""
         return event_columns(self._trace, rows)
 
     def edge_columns(self, edges: EdgeTable) -> dict[str, Any]:
-        """Return the output columns of edges, for files; a job's have source_rank, target_rank and rendezvous."""
+        """Return the output columns of edges, for files; in a job with source_rank, target_rank and rendezvous."""
         return edge_columns(self._trace, edges, self._timeline.times)
 
     def _node_names(self, points: Ids) -> list[tuple[Any, ...]]:
@@ -643,7 +643,7 @@ class DependencyGraph:
         return DependencyGraph(kept.trace, Timeline(kept.trace), kept.edges, self._notes, kept.wait_calls)
 
     def rows_and_edges(self, rows: Ids | Ints) -> SubgraphColumns:
-        """Return the columns of some canonical rows, in their order, and of the edges between them."""
+        """Return the columns of some canonical rows, in their order, and those of the edges between them."""
         trace = self._trace.select(rows)
         number = np.full(len(self._trace.events), -1, np.int32)
         number[rows] = np.arange(len(rows), dtype=np.int32)

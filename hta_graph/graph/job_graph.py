@@ -124,7 +124,7 @@ class JobGraph(DependencyGraph):
 
     @property
     def ranks(self) -> pd.DataFrame:
-        """The ranks: rank, file, events, steps, start_ns and end_ns (job time)."""
+        """The ranks as a DataFrame: rank, file, events, steps, start_ns and end_ns (job time)."""
         import pandas as pd
 
         rows = [
@@ -141,7 +141,7 @@ class JobGraph(DependencyGraph):
         return pd.DataFrame(rows)
 
     def graph(self, rank: int) -> DependencyGraph:
-        """Return one rank's graph alone, with the times of its file.
+        """Return the graph of one rank alone, with the times of its file.
 
         Raises:
             QueryError: the job has no such rank.
@@ -201,7 +201,7 @@ class JobGraph(DependencyGraph):
 
     @cached_property
     def queue_predecessor(self) -> Ids:
-        """For each member that which its stream ran right before (a place among the members); -1 if none was."""
+        """The member that each member's stream ran just before it (a place among the members); -1 for none."""
         behind, place = np.full(len(self.event_table), -1, np.int32), np.full(len(self.event_table), -1, np.int32)
         place[self.members.row] = np.arange(len(self.members), dtype=np.int32)
         queue = np.flatnonzero(self._is_queue)
@@ -256,7 +256,7 @@ class JobGraph(DependencyGraph):
 
     @cached_property
     def launching_call(self) -> Ids:
-        """For every event the call that launched it: correlations count within a rank."""
+        """The call that launched each event; correlation ids are compared within a rank."""
         calls = [part.of_job(part.graph.launching_call) for part in self._rank_graphs]
         missing = len(self.event_table) - sum(map(len, calls))
         return freeze(np.concatenate([*calls, np.full(missing, -1)]).astype(np.int32))
@@ -298,7 +298,7 @@ class JobGraph(DependencyGraph):
 
     @property
     def rendezvous(self) -> pd.DataFrame:
-        """Where ranks meet: number (of the collective), kind (its name), time_ns."""
+        """The points where ranks meet: number (of the collective), kind (its name), time_ns."""
         import pandas as pd
 
         return pd.DataFrame(self.rendezvous_columns())
@@ -318,7 +318,7 @@ class JobGraph(DependencyGraph):
         return freeze(np.flatnonzero(self.event_table.kind == EventKind.RENDEZVOUS).astype(np.int32))
 
     def number_of_rendezvous(self, rows: Ids | Ints) -> Ints:
-        """Return the numbers of the collectives whose rendezvous rows are; -1 for other rows."""
+        """Return the collective's number for each rendezvous row; -1 for other rows."""
         is_meeting = take_or(self.event_table.kind == EventKind.RENDEZVOUS, rows, otherwise=False)
         return np.where(is_meeting, take_or(self.event_table.correlation, rows), -1)
 

@@ -35,7 +35,7 @@ TOP_EVENTS = 10
 
 
 class CriticalPath:
-    """The segments of one window: contiguous, each with one owner and one class, and their sums."""
+    """The critical path of one window: contiguous segments, each with one owner and one class."""
 
     def __init__(self, graph: DependencyGraph, window: Window, chain: Chain, segment_table: SegmentTable) -> None:
         self.graph = graph
@@ -65,24 +65,24 @@ class CriticalPath:
 
     @property
     def length_ns(self) -> int:
-        """The window's length."""
+        """The window's length (ns)."""
         return self.window.end_ns - self.window.start_ns
 
     @cached_property
     def by_bound_ns(self) -> dict[str, int]:
-        """Time (ns) per class; all ten keys, they sum to the window."""
+        """Time (ns) per class, with all ten keys; the values sum to the window."""
         sums = summed_by(self.segment_table.bound, self.segment_table.length, len(BoundBy))
         return {bound.label: int(sums[bound]) for bound in BoundBy}
 
     @property
     def coverage(self) -> float:
-        """1 − unexplained / window; 1 for an empty window."""
+        """The explained share of the window, from 0 to 1; 1 for an empty window."""
         unexplained = self.by_bound_ns[BoundBy.UNEXPLAINED.label]
         return 1.0 - unexplained / self.length_ns if self.length_ns else 1.0
 
     @cached_property
     def by_rank_ns(self) -> dict[int, int]:
-        """Time (ns) on each rank, in order of rank; they sum to the window."""
+        """Time (ns) on each rank, in order of rank; the values sum to the window."""
         parts = self.graph.rank_graphs
         sums = summed_by(self.segment_table.part, self.segment_table.length, len(parts))
         return {part.rank: int(sums[part.index]) for part in parts}
@@ -113,7 +113,7 @@ class CriticalPath:
 
     @cached_property
     def runs(self) -> SegmentRuns:
-        """The segments with long runs of equal class and stack merged: they tile the window too."""
+        """The segments, with long runs of equal class and stack merged; they tile the window, too."""
         return merge_runs(self.graph, self.segment_table, self.length_ns)
 
     def run_columns(self) -> dict[str, Any]:
@@ -210,7 +210,7 @@ class CriticalPath:
 
     @cached_property
     def segments(self) -> pd.DataFrame:
-        """The segments in order of time.
+        """The segments in order of time, as a DataFrame.
 
         Columns: start_ns, end_ns, duration_ns, edge, evidence, bound_by, event_index, name, lane, carried_over, rank,
         reason (why it is unexplained; None for all others).

@@ -63,7 +63,7 @@ WindowForm = Literal["usual", "cpu", "gpu"]
 
 @dataclass(frozen=True, repr=False)
 class Window:
-    """A time range [start_ns, end_ns], its label, the lengths of its CPU and GPU forms, and its sink.
+    """A time range [start_ns, end_ns], its label, the lengths of its CPU and GPU windows, and its sink.
 
     ``cpu_start_ns`` is where the CPU form starts, if not with the window; ``is_named`` is false for explicit times
     and the whole trace. ``rows_after`` counts the events that begin once the whole trace's work has ended, and
@@ -91,13 +91,13 @@ class Window:
 
     @property
     def cpu_span(self) -> tuple[int, int]:
-        """The CPU form of the window (ns): the step or annotation itself, else the window."""
+        """Start and end (ns) of the CPU window: the step or annotation itself, else the window."""
         start = self.start_ns if self.cpu_start_ns is None else self.cpu_start_ns
         return start, start + self.cpu_ns
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is the whole trace."""
+        """Whether the window is the whole trace."""
         return self.label == WHOLE_TRACE and not self.is_named
 
 

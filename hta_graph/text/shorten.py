@@ -58,7 +58,7 @@ def suggest_known(word: str, known: Collection[str]) -> str:
 
 
 def suggest_number(number: int, known: Collection[int], most: int = 12) -> str:
-    """Say which numbers there are for somebody who gave another one: the nearest one, and the first ones.
+    """Suggest a number that exists: the nearest one, and the first ones.
 
     >>> suggest_number(7, [4, 5, 6]), suggest_number(1, range(3, 9), 2)
     ('did you mean 6? Available: 4, 5, 6', 'did you mean 3? Available: 3, 4 and 4 more')

@@ -141,7 +141,7 @@ def replay_graph(graph: DependencyGraph, window: WindowQuery | None = None) -> R
 def replay(
     graph: DependencyGraph, changes: Sequence[Change] | Change = (), window: WindowQuery | None = None
 ) -> Replayed:
-    """Predict a window after changes: every point at the latest of (source + weight) over its edges.
+    """Predict a window after changes: every point gets the latest (source + weight) over its edges.
 
     Args:
         graph: the graph of one rank or of a job; a job's ranks wait for each other as the changes require.

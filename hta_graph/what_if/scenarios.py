@@ -60,7 +60,7 @@ class NamedScenario:
 
 
 def scenario(name: str, argument: str | int | float | None = None) -> Change:
-    """Return a named scenario as a change; ``SCENARIOS`` lists them.
+    """Return a named scenario as a change; :data:`hta_graph.what_if.scenarios.SCENARIOS` lists them.
 
     Raises:
         UsageError: there is no such scenario, or its argument is missing or not valid.

@@ -89,7 +89,7 @@ class Curve:
 def sensitivity(
     graph: DependencyGraph, what: str, window: WindowQuery | None = None, *, within_ns: int = TOLERANCE_NS
 ) -> Curve:
-    """Return the window's exact length for every factor of a thing's time from 1 to 0.
+    """Return the window's exact length as a curve, while the time of something falls from all to nothing.
 
     Args:
         graph: one rank's or a job's.

@@ -355,7 +355,7 @@ def test_a_trace_without_events_can_be_described_but_has_no_path(
     (rank,) = command_json(capsys, "info", path)["ranks"]
     assert (rank["events"], rank["start_ns"], rank["end_ns"], rank["lanes"]) == (0, None, None, [])
     assert command_json(capsys, "graph", path)["events"] == []
-    assert "no events" in run_command(capsys, "info", path)[1]
+    assert "rank 0: no events" in run_command(capsys, "info", path)[1]
     assert "the trace has no events" in one_error(capsys, tmp_path, "critical-path", path)
 
 

@@ -36,7 +36,7 @@ def test_errors_are_counted_by_cause_and_ranks_added_up(capsys: pytest.CaptureFi
     ]
     assert out.count("events in") == 1
     *_, last = out.splitlines()
-    assert last == "… and 5 more ranks (2 to 10): 105 events, 21 to 21 events each; --rank N tells one, --wide all"
+    assert last == "… and 5 more ranks (2 to 10): 105 events, 21 to 21 each; use --rank N for one, --wide for all"
 
 
 @pytest.mark.usefixtures("few_told")

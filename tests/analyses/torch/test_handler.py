@@ -84,7 +84,7 @@ def test_a_recording_is_written_and_the_verdict_printed(tmp_path: Path, capfd: p
     assert gzip.decompress(trace.read_bytes()) == two_steps().write(tmp_path / "same.json").read_bytes()
     assert "<html" in trace.with_name("rank-0.html").read_text(encoding="utf-8")
     assert err == ""
-    assert out.splitlines()[0].startswith("rank 3: step 1 takes ")  # what the file says of itself
+    assert out.splitlines()[0].startswith("step 1: bound by GPU compute (67% of the critical path)")
     assert out.splitlines()[-2:] == [
         f"Details: hta-graph critical-path {trace}",
         f"{trace.with_name('rank-0.html')}: open it in a browser",

@@ -139,7 +139,7 @@ def test_a_file_on_both_sides_is_read_once(
     (tmp_path / "link.json").symlink_to(control)
     status, out, err = run_command(capsys, "diff", control, tmp_path / "link.json", *words)
     assert (status, err, files_read) == (0, "", [control.name])
-    assert "Compared: rank 0 of the control and rank 0 of the test." in out
+    assert "Compared: rank 0 (before) and rank 0 (after)." in out
 
 
 def test_a_job_on_both_sides_is_read_once(
