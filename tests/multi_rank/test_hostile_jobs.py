@@ -44,7 +44,7 @@ def test_a_rank_twice_is_refused(tmp_path: Path) -> None:
     paths = [one_rank(0).write(tmp_path / name) for name in ("a.json", "b.json")]
     with pytest.raises(TraceError, match="rank 0"):
         hg.read_job(paths)
-    with pytest.raises(QueryError, match=r"of rank 0, as is .*; pass each rank once"):
+    with pytest.raises(QueryError, match=r"has rank 0, like .*; pass each rank once"):
         hg.build_job([hg.build_graph(hg.read_trace(path)) for path in paths])
 
 
