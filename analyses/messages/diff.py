@@ -276,7 +276,7 @@ def sides(ranks: Mapping[str, int]) -> str:
 def compared_jobs(counts: Mapping[str, int], common: int) -> str:
     """Count the ranks of both jobs."""
     each = " and ".join(f"{count:,} ranks {BEFORE_AFTER[side]}" for side, count in counts.items())
-    return f"Compared: {each}; {common:,} rank numbers are the same."
+    return f"Compared: {each}; {common:,} of them are in both jobs, by number."
 
 
 def medians_of_steps(labels: Mapping[str, str]) -> str:

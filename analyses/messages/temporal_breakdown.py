@@ -18,8 +18,4 @@ WITHOUT_COMPUTATION = {
 def headline(found: Outlier, largest: str, largest_share: float) -> str:
     """State the share of time with computation, and what most of the rest is."""
     computes = f"the GPU computes {brief_share(found['compute_share'])} of the time{found.where}{found.typical}"
-    return (
-        f"{computes}; {brief_share(largest_share)} of the time is {WITHOUT_COMPUTATION[largest]}"
-        if largest_share
-        else computes
-    )
+    return f"{computes}; {brief_share(largest_share)} is {WITHOUT_COMPUTATION[largest]}" if largest_share else computes

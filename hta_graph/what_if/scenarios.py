@@ -206,7 +206,7 @@ SCENARIOS: dict[str, Scenario] = {
         _no_waiting
     ),
     "like_median": Scenario(
-        "every operation like its median over ranks and steps",
+        "every operation takes its median time over ranks and steps",
         "every operator could take the median time of its counterparts in comparable steps",
         _like_median,
     ),

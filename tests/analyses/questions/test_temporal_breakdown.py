@@ -124,7 +124,7 @@ def test_it_concludes_how_much_the_gpu_computes_and_what_it_mostly_does_instead(
     loose, busy = trace.graph(tmp_path), TraceBuilder()
     busy.launch("gemm", (0, 1), (10, 20), 1)
     full = hg.build_graph(hg.read_trace(busy.write(tmp_path / "busy.json")))
-    idle = "of the time; 20% of the time is idle time (see idle-time)"
+    idle = "of the time; 20% is idle time (see idle-time)"
     assert answer([whole(0, loose)]).conclusion == [f"the GPU computes 80% {idle}"]
     assert answer([whole(0, full)]).conclusion == ["the GPU computes 100% of the time"]
     of_three = answer([whole(0, full), whole(1, full), whole(2, loose)]).conclusion
