@@ -375,8 +375,8 @@ def _annotation_instances(graph: DependencyGraph, name: str, *, regex: bool) -> 
         raise QueryError(f"{said}: the trace has no annotations", WITHOUT_ANNOTATIONS)
     listed = _list_names([f"{text!r} ×{count}" if count > 1 else repr(text) for text, count in known.most_common()])
     close = [] if regex else _annotations_like(name, known)
-    meant = f"did you mean {shorten_middle(close[0], LONGEST_SHOWN)!r}? There" if close else "there"
-    raise QueryError(f"{said}; {meant} are: {listed}")
+    meant = f"did you mean {shorten_middle(close[0], LONGEST_SHOWN)!r}? Available" if close else "available"
+    raise QueryError(f"{said}; {meant}: {listed}")
 
 
 def _annotations_like(name: str, known: Iterable[str]) -> list[str]:

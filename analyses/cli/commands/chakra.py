@@ -183,7 +183,7 @@ def _run_convert(options: argparse.Namespace) -> None:
 CONVERT = Command(
     name="convert",
     help="Convert traces of all ranks to .et files for ASTRA-sim",
-    more="Inputs are device traces, with or without host traces, or linked traces. The result is checked like with "
+    more="Inputs are device traces, with or without host traces, or linked traces. The result is checked as with "
     "hta-graph chakra check.",
     examples=("chakra convert job --output workload", "chakra convert job --profile gpu --output gpu_only"),
     page="simulators.md",
@@ -307,7 +307,10 @@ SCALE = Command(
 def _add_statistics(parser: argparse.ArgumentParser) -> None:
     """Add the log of a run, and its workload."""
     parser.add_argument(
-        "log", type=InputFolder, metavar="LOG", help='logging folder of ASTRA-sim (system file: "trace-enabled": 1)'
+        "log",
+        type=InputFolder,
+        metavar="LOG",
+        help='ASTRA-sim logging folder (set "trace-enabled": 1 in the system file)',
     )
     parser.add_argument(
         "--workload",
