@@ -80,7 +80,7 @@ def _run_link(options: argparse.Namespace) -> None:
 LINK = Command(
     name="link",
     help="Link host and device traces, like chakra_trace_link",
-    more="Both traces must be of the same rank and run; record the host trace with ExecutionTraceObserver.",
+    more="Both traces must be from the same rank and run; record the host trace with ExecutionTraceObserver.",
     examples=("chakra link --host-trace host.json --device-trace device.json --output linked.json",),
     page="simulators.md",
     options=(_add_link,),
@@ -296,7 +296,7 @@ def _run_scale(options: argparse.Namespace) -> None:
 SCALE = Command(
     name="scale",
     help="Scale a workload to a faster or slower GPU or CPU",
-    more="Changes durations of computation; communication and dependencies stay.",
+    more="Changes durations of computation; communication and dependencies stay the same.",
     examples=("chakra convert job --output workload", "chakra scale workload --gpu 0.5 --output faster"),
     page="simulators.md",
     options=(_add_scale,),

@@ -70,7 +70,7 @@ def _run_graph(options: argparse.Namespace) -> None:
 GRAPH = Command(
     name="graph",
     help="Write the dependency graph as JSON or Parquet",
-    more="Without an output it prints the number of events and edges.",
+    more="Without an output, it prints the number of events and edges.",
     examples=("graph trace.json.gz", "graph trace.json.gz --json graph.json"),
     page="asking_in_python.md",
     options=(add_inputs, add_jobs, add_flight, add_answer, _add_graph_outputs),

@@ -172,7 +172,7 @@ def _name_list(found: TraceAnonymizer) -> Iterator[Line]:
 STRIP = Command(
     name="strip",
     help="Anonymize a trace; its dependency graph stays the same",
-    more=("Your own names become pseudonyms; paths, hosts, shapes and the date are removed. Times stay."),
+    more=("Your own names become pseudonyms; paths, hosts, shapes and the date are removed. Times are kept."),
     examples=(
         "strip trace.json.gz -o shared.json.gz",
         "strip job -o shared_job --list",
