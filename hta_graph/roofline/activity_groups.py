@@ -98,7 +98,7 @@ def _operators_with_inputs(graph: DependencyGraph, every: Activities, host_copy:
     return np.where(silent, -1, found).astype(np.int32)
 
 
-HOST_COPY = "a copy to or from outside the GPU"
+HOST_COPY = "a copy from or to outside"
 """The limits of a link depend on the machine, so none is given."""
 MAX_TENSORS_SHOWN = 6
 """How many tensors of a list are written out."""

@@ -90,7 +90,7 @@ def test_elementwise_work_is_bound_by_memory(tmp_path: Path) -> None:
 def test_what_is_not_known_says_why_and_has_no_rates(tmp_path: Path) -> None:
     unknown = asked(tmp_path).tables["roofline"].set_index("operator")["unknown"]
     assert unknown["mine::odd"] == "no model"
-    assert unknown["Memcpy HtoD (Pinned -> Device)"] == "a copy to or from outside the GPU"
+    assert unknown["Memcpy HtoD (Pinned -> Device)"] == "a copy from or to outside"
     assert unknown[["aten::mm", "aten::add"]].isna().all()
 
 
@@ -120,7 +120,7 @@ def test_the_whole_window_is_divided_and_all_gpu_time_is_known_or_not(tmp_path: 
     assert parts["other_at_limit"] + parts["other_below_limit"] == 20_000
     assert (parts["without_model"], parts["exposed_copies"]) == (10_000, 10_000)
     assert tables["known_time"].set_index("known")["gpu_ns"].to_dict() == {
-        "yes": 320_000, "no model": 10_000, "a copy to or from outside the GPU": 10_000,
+        "yes": 320_000, "no model": 10_000, "a copy from or to outside": 10_000,
     }  # fmt: skip
     assert tables["limits"]["mfu_share"].item() == pytest.approx((BIG + THIN) / 312e12 / 340e-6)
 
@@ -167,7 +167,7 @@ def test_without_shapes_it_is_said_how_to_record_them(tmp_path: Path) -> None:
     assert (
         found.notes[0] == "rank 0: no shapes recorded, so FLOPs and bytes are unknown; record with record_shapes=True"
     )
-    assert set(found.tables["known_time"]["known"]) == {"not recorded", "no model", "a copy to or from outside the GPU"}
+    assert set(found.tables["known_time"]["known"]) == {"not recorded", "no model", "a copy from or to outside"}
 
 
 def test_kernels_of_a_captured_graph_have_their_own_names_and_not_the_inputs_around_the_launch(tmp_path: Path) -> None:
@@ -255,7 +255,9 @@ def test_json_has_every_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert list(found["tables"]) == ["roofline", "limits", "losses", "known_time", "collective_rates", "demands"]
     demand = found["tables"]["demands"][0]
     assert (demand["flops"], demand["bytes"], demand["unit"]) == (THIN, THIN_BYTES, "matrix")
-    assert "peaks" in one_error(capsys, tmp_path, "roofline", path, "--peaks", tmp_path / "no.json", status=2)
+    assert "give a device name" in one_error(
+        capsys, tmp_path, "roofline", path, "--peaks", tmp_path / "no.json", status=2
+    )
 
 
 def test_the_figure_has_a_roof_for_each_type_and_a_point_for_each_row(tmp_path: Path) -> None:
