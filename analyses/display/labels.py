@@ -56,14 +56,27 @@ MEANING_IN_JOBS: Mapping[str, str] = {**MEANING, **{key: long for key, (long, _)
 """What each class means on the path of a job."""
 
 
+MEANING_ON_CPU: Mapping[str, str] = {
+    **MEANING,
+    "gpu_communication_bound": "the CPU communicates; may include waiting for other ranks",
+}
+"""What each class means on the path of a rank without GPU work."""
+
+
 def class_meanings(graph: DependencyGraph) -> Mapping[str, str]:
     """Return what each class means on a path of a graph, that of a rank or of a job."""
-    return MEANING if len(graph.rank_graphs) < 2 else MEANING_IN_JOBS
+    if len(graph.rank_graphs) > 1:
+        return MEANING_IN_JOBS
+    return MEANING if graph.is_gpu.any() else MEANING_ON_CPU
+
+
+SHORT_IN_JOBS: Mapping[str, str] = {**SHORT, **CLASS_LABELS_IN_JOBS}
+"""The short labels where communication may be on the CPU: in jobs, and where there is no GPU work."""
 
 
 def short_labels(graph: DependencyGraph) -> Mapping[str, str]:
     """Return the same in two or three words."""
-    return SHORT if len(graph.rank_graphs) < 2 else {**SHORT, **{key: short for key, (_, short) in OF_JOBS.items()}}
+    return SHORT if len(graph.rank_graphs) < 2 and graph.is_gpu.any() else SHORT_IN_JOBS
 
 
 CAUSE: Mapping[str, str] = {

@@ -76,6 +76,11 @@ def quoted(name: str) -> str:
     return clipped(name, NAME_SIZE)
 
 
+def outside_operators(name: str) -> str:
+    """Name what the host does in an annotation or a frame while no operator is open."""
+    return f"Python or framework code in {quoted(name)}, outside operators"
+
+
 def window_name(window: Window) -> str:
     """Name a window as a sentence does: "step 2", "the whole trace"."""
     if window.step is not None:
