@@ -11,10 +11,6 @@ if TYPE_CHECKING:
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.paths.windows import Window
 
-COMMUNICATION = "communication"
-COMMUNICATION_ON_CPU = "the CPU communicates; may include waiting for other ranks"
-"""The label and the meaning of communication where no GPU was recorded."""
-
 
 def share(value: float) -> str:
     """Print a share of the path."""
