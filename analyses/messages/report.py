@@ -79,8 +79,23 @@ def of_path(bound: str) -> str:
     return f"of the critical path is {bound}"
 
 
-FIRST_SAVING = "estimated saving, first action"
 ITERATION = "iteration"
+
+
+def percentages_of(length: str, value: str) -> str:
+    """Say once of what all percentages are."""
+    return f"Percentages are of the {length} ({value}), unless a heading says otherwise."
+
+
+def largest_saving_of_actions(sure: str, *, at_most: bool) -> str:
+    """Explain the largest saving of the next actions; a doubtful one says so."""
+    parts = ["largest estimated saving", *["at most"] * at_most, *[sure] * (sure == confidence("low"))]
+    return ", ".join(parts)
+
+
+def saving_if_faster(name: str) -> str:
+    """Explain the largest saving where it is that of an assumption."""
+    return f"estimated saving if {name} ran twice as fast"
 
 
 def waiting_caused(rank: int) -> str:
@@ -120,25 +135,24 @@ def bring_rank_up(rank: int) -> str:
     return f"Bring rank {rank} up to the others' speed"
 
 
-def speed_up(name: str) -> str:
-    """Name the remedy for an operator, kernel, module or collective."""
-    return f"Speed up {name}"
+def if_twice_as_fast(name: str) -> str:
+    """Name the assumption that an operator, kernel, module, collective or class runs at twice its speed."""
+    return f"If {name} ran twice as fast"
 
 
-def reduce_class(label: str) -> str:
-    """Name the remedy for a class of time."""
-    return f"Reduce {label}"
+def would_save(saved: str) -> str:
+    """Say what an assumption would save."""
+    return f"Would save {saved}"
 
 
-def at_twice_the_speed(saved: str) -> str:
-    """Say what twice the speed saves."""
-    return f"Saves {saved} at 2x speed"
-
-
-def opportunity_details(on_path: str, removed: str, following: str | None) -> list[str]:
+def opportunity_details(
+    on_path: str, removed: str, following: str | None, *, calls_others: bool, of_step: bool
+) -> list[str]:
     """Explain what an operator, kernel or class would save."""
-    told = [f"It takes {on_path} of the critical path; without it, {removed} would be saved."]
-    return [*told, f"Next bottleneck: {following}."] if following else told
+    launched = "launched in this step" if of_step else "launched in this window"
+    counted_in = f"counting everything it calls that was {launched}" if calls_others else f"counting what was {launched}"
+    said = [f"{on_path} of the path, {counted_in}; without it, {removed} would be saved."]
+    return [*said, f"Next bottleneck: {following}."] if following else said
 
 
 def all_findings(count: int) -> str:
@@ -146,11 +160,14 @@ def all_findings(count: int) -> str:
     return f"Verdict and advice: all {count} findings" if count != 1 else "Verdict: 1 finding"
 
 
+NOTES = "Notes"
+
+
 # -- the picture -------------------------------------------------------------------------------------------------------
 
 WHOLE_PATH = "critical path"
 OTHER_WORK = "other work, not on the critical path"
-PICTURE_KEY = "Colored: on the critical path. Gray: other work. Percentages are of the critical path."
+PICTURE_KEY = "Colored: on the critical path. Gray: other work."
 OPEN_TIMELINE = "Open the timeline"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -67,7 +67,7 @@ LONGEST_HOVER, LONGEST_NAME = 120, 600
 """The most characters of a full text and of a full name, which the search finds; kernels have names of thousands."""
 HEADINGS = {"next": "next bottleneck"}
 """Headings that need more words on a page."""
-NAMES = ("name", "kernel", "kernel type", "call", "cause", "while in", "diagnostic")
+NAMES = ("name", "kernel", "kernel type", "call", "part", "cause", "while in", "diagnostic")
 """Headings of columns that name a row, the best name first."""
 
 
@@ -140,10 +140,10 @@ class PageTable:
 
     @classmethod
     def of(cls, table: SectionTable, most_rows: int = MOST_ROWS, labels: Mapping[str, str] = SHORT) -> PageTable:
-        """Print a table: the name of a row comes first, where a narrow screen begins, then the bar."""
+        """Print a table: the name of a row comes first, where a narrow screen begins, then the bar and the numbers."""
         frame, colours = _with_labels(_without_zero_columns(table.frame), labels)
         shown = display(frame, most_rows)
-        order = _name_first(shown.headings)
+        order = _name_first(shown.headings, shown.texts)
         texts = {at for at, place in enumerate(order) if place in shown.texts}
         own: list[Sequence[str]] = [colours.get(shown.columns[place], ()) for place in order]
         # The color of a row is that of its name.
@@ -192,11 +192,11 @@ def _with_labels(frame: pd.DataFrame, labels: Mapping[str, str]) -> tuple[pd.Dat
     return frame.assign(**replaced), {name: found for name, found in colours.items() if any(found)}
 
 
-def _name_first(headings: Sequence[str]) -> list[int]:
-    """Return the order of columns: what names a row comes first."""
-    columns = list(range(len(headings)))
+def _name_first(headings: Sequence[str], texts: Collection[int]) -> list[int]:
+    """Return the order of columns: what names a row, numbers, other texts, so that narrow screens show numbers."""
     name = next((headings.index(text) for text in NAMES if text in headings), 0)
-    return [name, *(at for at in columns if at != name)]
+    others = [at for at in range(len(headings)) if at != name]
+    return [name, *sorted(others, key=lambda at: at in texts)]
 
 
 def _cell_of(text: str, whole: str, *, is_text: bool, colour: str = "", most: int = LONGEST_HOVER) -> PageCell:

@@ -324,7 +324,7 @@ def test_bars_say_in_words_what_they_show(report: Path) -> None:
 
 
 def test_a_colour_of_a_bar_is_explained_by_a_heading(report: Path) -> None:
-    table = report.read_text().split("<h3>Temporal breakdown")[1].split("</thead>")[0]
+    table = report.read_text().split("<h3>Temporal breakdown")[1].split("</thead>")[0].replace("</span>", "")
     explained = dict(re.findall(r'background:(#\w+)"></i>([\w ]+) ms', table))
     parts = next(shown.parts for part in PARTS for shown in part.tables if shown.name == "temporal_breakdown")
     # Columns that are zero in every row are left out.
