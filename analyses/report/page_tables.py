@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from analyses.display.dataframe_text import KEYS, display
-from analyses.display.labels import SHORT
+from analyses.display.dataframe_text import KEYS, display, heading_of
+from analyses.display.labels import REASON, SHORT
 from analyses.display.text_layout import SHORT_TEXT, duration_text, percent
 from analyses.messages import report as words
 from analyses.messages.report import capitalized
+from analyses.messages.roofline import PARTS
 from analyses.report.page_labels import colour_of, label_of
 from hta_graph.colours import BOUND_COLOUR
+from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS
 from hta_graph.text.shorten import shorten_middle
+from hta_graph.trace.table import READING_DIAGNOSTICS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,11 +74,32 @@ NAMES = ("name", "kernel", "kernel type", "call", "part", "cause", "while in", "
 """Headings of columns that name a row, the best name first."""
 
 
+def _in_words(meanings: Mapping[str, str]) -> Callable[[object], str]:
+    """Return what replaces a key by its meaning, and an unknown one by its words."""
+    return lambda key: meanings.get(str(key), str(key).replace("_", " "))
+
+
+WORDS = (
+    ("diagnostic", _in_words({**READING_DIAGNOSTICS, **BUILD_DIAGNOSTICS})),
+    ("reason", _in_words(REASON)),
+    ("part", _in_words(PARTS)),
+    ("edge", _in_words({})),
+)
+"""Columns of other keys, and how they become words."""
+
+
+def class_legend(by_bounds: Iterable[Mapping[str, int]], labels: Mapping[str, str] = SHORT) -> dict[str, str]:
+    """Return the labels and colors of the classes that any of some bars show."""
+    shown = {bound for by_bound_ns in by_bounds for bound, ns in by_bound_ns.items() if ns}
+    return {labels[bound]: colour for bound, colour in BOUND_COLOUR.items() if bound in shown}
+
+
 @dataclass(frozen=True)
 class SectionTable:
     """A table to show: its title, its rows, and for each row a bar, a link and a color, where there are any.
 
-    ``keys`` are colors by heading, which explain the parts of the bars.
+    ``keys`` are colors by heading, which explain the parts of the bars; ``legend`` are those by label of bars whose
+    parts no heading names. ``share_of`` says of what the percentages in some columns are. ``note`` follows the table.
     """
 
     title: str
@@ -84,6 +108,9 @@ class SectionTable:
     links: Sequence[str] = ()
     colours: Sequence[str] = ()
     keys: Mapping[str, str] = field(default_factory=dict)
+    legend: Mapping[str, str] = field(default_factory=dict)
+    share_of: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,12 +158,14 @@ class PageRow:
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table as a page shows it; ``left_out`` says that rows are left out."""
+    """A table as a page shows it: ``base`` says of what percentages are, ``notes`` that rows are left out."""
 
     title: str
     headings: Sequence[PageCell]
     rows: Sequence[PageRow]
-    left_out: str = ""
+    notes: Sequence[str] = ()
+    base: str = ""
+    legend: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: SectionTable, most_rows: int = MOST_ROWS, labels: Mapping[str, str] = SHORT) -> PageTable:
@@ -163,13 +192,15 @@ class PageTable:
             )
             for number, row in enumerate(shown.cells)
         ]  # fmt: skip
-        title = f"{table.title}: {shown.shared}" if shown.shared else table.title
+        title = f"{table.title}{', ' if ': ' in table.title else ': '}{shown.shared}" if shown.shared else table.title
         headings = [
             _cell_of(HEADINGS.get(text, text), text, is_text=at in texts, colour=table.keys.get(text, ""))
             for at, text in enumerate(shown.headings[place] for place in order)
         ]
         left_out = words.rows_left_out(len(rows), len(rows) + shown.left_out) if shown.left_out else ""
-        return cls(capitalized(title), headings, rows, left_out)
+        base = words.bases({heading_of(name): of for name, of in table.share_of.items() if name in shown.columns})
+        notes = [note for note in (table.note, left_out) if note]
+        return cls(capitalized(title), headings, rows, notes, base, table.legend)
 
     @property
     def has_bars(self) -> bool:
@@ -185,7 +216,8 @@ def _without_zero_columns(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_labels(frame: pd.DataFrame, labels: Mapping[str, str]) -> tuple[pd.DataFrame, dict[str, list[str]]]:
-    """Replace keys of classes and causes by their labels; return also the colors of each such column."""
+    """Replace keys by words; return also the colors of each column of classes or causes."""
+    frame = frame.assign(**{name: frame[name].map(word, na_action="ignore") for name, word in WORDS if name in frame})
     columns = [name for name in KEYS if name in frame]
     colours = {name: [colour_of(str(key)) for key in frame[name]] for name in columns}
     replaced = {name: frame[name].map(lambda key: label_of(key, labels), na_action="ignore") for name in columns}
