@@ -85,6 +85,9 @@ def only_step(label: str) -> str:
     return f"{label} is the only step."
 
 
+OTHER_STEP = "use --step N for another"
+
+
 def median_step(label: str, candidates: int, steps: int, *, only_first: bool) -> str:
     """Say of how many steps one is the median, and which are excluded."""
     if candidates == steps:
@@ -92,7 +95,7 @@ def median_step(label: str, candidates: int, steps: int, *, only_first: bool) ->
     else:
         excluded = "the first is" if only_first else "the first, and steps without GPU work or on few ranks, are"
         of = f"{candidates} of {counted(steps, 'step')} ({excluded} excluded)"
-    return f"{label} is the median of {of}; use --step N for another."
+    return f"{label} is the median of {of}; {OTHER_STEP}."
 
 
 # -- ranks and hosts ---------------------------------------------------------------------------------------------------
