@@ -184,7 +184,8 @@ def _lines_of_table(answer: Answer, name: str, frame: pd.DataFrame, *, all_rows:
         frame, hidden = worst_and_typical(frame, answer.worst_by[name])
         limit, more = ROWS_SHOWN, [f"  … {hidden:,} more ranks with --all"] if hidden else []
     order, share_of = ORDER.get(name, ()), SHARE_OF.get(name, {})
-    captions = [said[name] for said in (CAPTION, answer.captions) if name in said]
+    is_sorted = "diff_ns" not in frame or frame["diff_ns"].any()
+    captions = [said[name] for said in (CAPTION, answer.captions) if name in said and is_sorted]
     title = answer.title_of(name)
     return [*table_lines(title, frame, limit, order=order, share_of=share_of, captions=captions), *more]
 

@@ -95,9 +95,10 @@ _OF_STREAM = {"idle_share": "the stream's idle time"}
 _OF_IDLE = {"idle_share": "all idle time"}
 
 _BY_SIZE = "sorted by |diff|"
+LATENCY = "latency: from the start of a step to the end of its last work"
 CAPTION: Mapping[str, str] = {
     **{name: _BY_SIZE for name, columns in ORDER.items() if "diff_ns" in columns},
-    "steps": "latency: from the start of a step to the end of its last work",
+    "steps": LATENCY,
 }
 """What a reader must know about a table: its order, what a column is."""
 

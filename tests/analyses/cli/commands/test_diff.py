@@ -36,6 +36,19 @@ def test_the_conclusion_is_the_first_line(capsys: pytest.CaptureFixture[str], co
     assert "Compared: rank 0 (before) and rank 0 (after)." in out
 
 
+def test_without_a_difference_details_need_all(capsys: pytest.CaptureFixture[str], control: Path) -> None:
+    other = recorded(control.parent / "rank1.json", [900, 101, 101, 101], rank=1)
+    out = run_command(capsys, "diff", control, other)[1]
+    titles = ("\ncritical path by class\n", "\nsteps\n", "\nenvironment\n")
+    assert [title in out for title in (*titles, "\nby name\n")] == [True, True, True, False]
+    assert "\nMore tables with --all: " in out
+    assert "; not compared: step 1 before and step 1 after (first step, warm-up)\n" in out
+    assert "\nNoise: how far runs of the same program can differ by chance" in out
+    all_of_it = run_command(capsys, "diff", control, other, "--all")[1]
+    assert "\nby name\n  sorted by |diff|\n" in all_of_it
+    assert "More tables" not in all_of_it
+
+
 @pytest.mark.slow
 def test_json_has_keys_beside_the_tables(capsys: pytest.CaptureFixture[str], control: Path, slower: Path) -> None:
     found = command_json(capsys, "diff", control, slower)
