@@ -104,7 +104,7 @@ class Answer:
         return remedy.command_line if self.for_command_line else remedy.python
 
     def on_command_line(self) -> Answer:
-        """Return the same for someone at a terminal, whose notes and figure name flags instead of arguments."""
+        """Return the answer for a terminal: its notes and figure name flags instead of arguments."""
         return replace(self, for_command_line=True)
 
     def title_of(self, name: str) -> str:

@@ -43,7 +43,7 @@ INDEX: tuple[IndexEntry, ...] = (
         more='Each gap has a cause: no work was launched, a launch was late, or a kernel waited for another stream.',
         examples=('idle-time trace.json.gz', 'idle-time job --step 2'),
         flags=(
-            Flag(argument='launch_gap_us', reader='microseconds', meaning='treat shorter gaps after a launch in time as usual, in µs', default=30.0),
+            Flag(argument='launch_gap_us', reader='microseconds', meaning='count shorter gaps as usual if the launch was in time, in µs', default=30.0),
             Flag(argument='data_load', reader='text', meaning='regular expressions of data-loading events', default=(), many=True),
         ),
         module='analyses.questions.idle_time',
@@ -132,7 +132,7 @@ INDEX: tuple[IndexEntry, ...] = (
         more='Frames and modules require a trace recorded with with_stack=True.',
         examples=('attribution trace.json.gz', 'attribution trace.json.gz --by module'),
         flags=(
-            Flag(argument='by', reader='text', meaning='operator, frame, module, annotation, module-class; or activity to list every activity', default='operator', choices=('operator', 'frame', 'module', 'annotation', 'module-class', 'activity'), value='KIND'),
+            Flag(argument='by', reader='text', meaning='operator, frame, module, annotation, module-class; activity lists every activity', default='operator', choices=('operator', 'frame', 'module', 'annotation', 'module-class', 'activity'), value='KIND'),
         ),
         module='analyses.questions.attribution',
     ),

@@ -21,7 +21,7 @@ from hta_graph.paths.windows import whole as whole_trace
 
 @dataclass(frozen=True)
 class Scope:
-    """A window of one rank's trace: [start_ns, end_ns) for time that is accounted for, and what belongs to it.
+    """A window of one rank's trace: the time range [start_ns, end_ns) and what belongs to it.
 
     CPU events belong if they start in [cpu_start_ns, cpu_end_ns). ``work`` are the activities that these launch (of
     explicit times and whole traces: that start there), with their full lengths, for tables of activities; ``running``
@@ -46,7 +46,7 @@ class Scope:
 
     @property
     def is_open(self) -> bool:
-        """Whether it holds all that came before, as the whole trace and HTA's window do; a step does not."""
+        """Whether it includes everything before it, as the whole trace and HTA's window do; a step does not."""
         return self.cpu_start_ns == np.iinfo(np.int64).min
 
     def __getitem__(self, place: object) -> NoReturn:

@@ -118,7 +118,7 @@ class FrameColumns:
     def _column(self, name: str) -> pd.Series[Any]:
         if name not in self:
             there = ", ".join(map(str, self._frame.columns[:12])) or "none"
-            raise QueryError(f"{self._what}: there is no column {name!r}; add it (there are: {there})")
+            raise QueryError(f"{self._what}: there is no column {name!r}; add it (available: {there})")
         return self._frame[name]
 
     def whole_numbers(self, name: str, blank: int | None = None) -> Ints:
@@ -207,7 +207,7 @@ class FrameColumns:
         for code, text in enumerate(texts):
             if text not in labels:
                 says = f"there is no {name} {_shortened_value(text)}"
-                self.refuse(int(np.argmax(codes == code)), name, says, f"there are: {', '.join(labels)}")
+                self.refuse(int(np.argmax(codes == code)), name, says, f"available: {', '.join(labels)}")
         place = np.array([*(labels.index(text) for text in texts), -1], np.int32)
         return place[codes]
 
@@ -313,7 +313,7 @@ def _only_rank(events: FrameColumns) -> int | None:
     ranks = distinct(events.whole_numbers("rank"))
     if len(ranks) > 1:
         raise QueryError(
-            f"events: column 'rank' has {len(ranks)} ranks, but this graph is of one; "
+            f"events: column 'rank' has {len(ranks)} ranks, but this graph has a single rank; "
             "name lanes by rank and omit the column, or pass one rank's rows"
         )
     return int(ranks[0]) if len(ranks) else None
@@ -374,7 +374,7 @@ def _refuse_ranks(edges: FrameColumns) -> None:
     names = [name for name in ("source_rank", "target_rank") if name in edges]
     ranks = np.concatenate([np.empty(0, np.int64), *(edges.whole_numbers(name) for name in names)])
     if len(np.unique(ranks)) > 1:
-        raise QueryError("edges: they lead between ranks, but this graph is of one; pass one rank's rows")
+        raise QueryError("edges: they lead between ranks, but this graph has a single rank; pass one rank's rows")
 
 
 def _points_of(edges: FrameColumns, side: str, trace: Trace) -> Ids:
@@ -399,9 +399,11 @@ def _edge_kinds(edges: FrameColumns, trace: Trace, source: Ids, target: Ids) -> 
     rows = event_of(source), event_of(target)
     kind = edges.codes("kind", EDGE_KINDS)
     edges.refuse_any(
-        (kind >= 0) & ~np.isin(kind, RANK_LOCAL_KINDS), "kind", "{} leads between ranks, but this graph is of one rank",
+        (kind >= 0) & ~np.isin(kind, RANK_LOCAL_KINDS),
+        "kind",
+        "{} leads between ranks, but this graph has a single rank",
         "use event_wait or thread_handoff",
-    )  # fmt: skip
+    )
     usual = USUAL_KINDS[on_gpu[rows[0]].astype(np.int8), on_gpu[rows[1]].astype(np.int8)]
     usual[~on_gpu[rows[0]] & (lane[rows[0]] == lane[rows[1]])] = EdgeKind.THREAD_ORDER
     usual[on_gpu[rows[0]] & from_start_to_end(source, target)] = EdgeKind.EXECUTION

@@ -71,7 +71,7 @@ class OutputError(HtaGraphError):
 
 
 class LocationError(HtaGraphError):
-    """A name leads nowhere: a URL of an unknown kind, or a file list that is not one."""
+    """A location cannot be resolved: a URL of an unknown kind, or an invalid file list."""
 
 
 class MissingExtraError(HtaGraphError):

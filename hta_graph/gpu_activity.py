@@ -209,7 +209,7 @@ class QueueSteps(Columns):
     row: Ids
 
     def clip(self, start_ns: int, end_ns: int) -> QueueSteps:
-        """Return the changes in a window; what waits when it begins is a change at its start."""
+        """Return the changes in a window; launches that already wait at its start count as a change there."""
         early = self.time < start_ns
         # Of the changes before the window each stream's last says what waits when the window begins.
         last_early = early & ~np.append(early[1:] & ~first_of_runs(self.lane)[1:], False)
@@ -225,7 +225,7 @@ class QueueSteps(Columns):
         return lengths
 
     def streams(self) -> list[tuple[int, slice]]:
-        """List the streams (lane codes) and where each lies."""
+        """List the streams (lane codes), each with its slice of the arrays."""
         first = np.flatnonzero(first_of_runs(self.lane))
         bounds = zip(first.tolist(), np.append(first[1:], len(self)).tolist(), strict=False)
         return [(int(self.lane[begin]), slice(begin, end)) for begin, end in bounds]

@@ -318,7 +318,7 @@ EDGE_MEANING: Mapping[EdgeKind, EdgeMeaning] = {
         gap=GapCause.HOST_BLOCKED, gap_owner=SOURCE, holds=True,
     ),
     EdgeKind.COLLECTIVE: EdgeMeaning(
-        "a collective ends on no rank before every rank it needs has arrived", EdgeRole.TRANSFER, "#c2185b",
+        "a collective cannot end on any rank before every rank it needs has arrived", EdgeRole.TRANSFER, "#c2185b",
         of_job=True,
     ),
     EdgeKind.POINT_TO_POINT: EdgeMeaning(

@@ -175,19 +175,19 @@ FILES: dict[str, tuple[Pack, str]] = {
     "gzip": (gzipped, "spaces"),
     "gzip of gzip": (twice, "spaces"),
     "gzip, 64 KiB a member": (lambda path, text: in_members(path, _cut(text, 1 << 16)), "spaces"),
-    "gzip, broken off": (altered(lambda raw: raw[:-1000]), "spaces"),
+    "gzip, truncated": (altered(lambda raw: raw[:-1000]), "spaces"),
     "gzip, corrupt": (altered(lambda raw: raw[: len(raw) // 2] + b"\xff" * 9 + raw[len(raw) // 2 + 9 :]), "spaces"),
-    "gzip, garbage behind": (altered(lambda raw: raw + os.urandom(MIB)), "spaces"),
-    "gzip that tells no length": (altered(lambda raw: raw[:-4] + b"\0\0\0\0"), "spaces"),
-    "gzip that tells 4 GB": (altered(lambda raw: raw[:-4] + b"\xff\xff\xff\xff"), "spaces"),
+    "gzip, trailing garbage": (altered(lambda raw: raw + os.urandom(MIB)), "spaces"),
+    "gzip without a length": (altered(lambda raw: raw[:-4] + b"\0\0\0\0"), "spaces"),
+    "gzip that claims 4 GB": (altered(lambda raw: raw[:-4] + b"\xff\xff\xff\xff"), "spaces"),
     "a million empty members": (lambda path, _: plain(path, [gzip.compress(b"") * 1_000_000]), "spaces"),
-    "a sound trace, empty members": (
+    "a valid trace, empty members": (
         lambda path, _: plain(path, [gzip.compress(b"") * 5_000, gzip.compress(SOUND)]), ""
     ),
     "zstd": (zstandard_stream, "spaces"),
     "zstd, many frames": (lambda path, text: zstandard_frames(path, _cut(text, 1 << 12)), "spaces"),
     "zstd, window of 2 GiB": (lambda path, text: zstandard_stream(path, text, window=31), "spaces"),
-    "zstd, a million frames to skip": (
+    "zstd, a million skippable frames": (
         lambda path, _: plain(path, [EMPTY_FRAME * 1_000_000, zstandard.compress(SOUND)]), ""
     ),
     "plain, 100 GB of nothing": (sparse, ""),
@@ -305,15 +305,15 @@ def results(attack: Attack) -> Iterator[tuple[str, Ran, str]]:
         bomb = among_ranks(folder, attack)
         asked: list[tuple[str, list[str | Path], int, tuple[int, ...]]] = [
             ("alone", ["info", bomb, *allowed], MEMORY, ()),
-            ("alone, no limit said", ["info", bomb], ADDRESS_SPACE, ()),
+            ("alone, no limit", ["info", bomb], ADDRESS_SPACE, ()),
             (
-                "among ranks, here",
+                "among ranks, 1 process",
                 ["temporal-breakdown", folder, "--json", "-", "--jobs", "1", *allowed],
                 MEMORY,
                 RANKS,
             ),
             (
-                "among ranks, apart",
+                "among ranks, workers",
                 ["temporal-breakdown", folder, "--json", "-", "--jobs", "2", *allowed],
                 MEMORY,
                 RANKS,

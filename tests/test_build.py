@@ -43,7 +43,7 @@ def test_a_file_a_name_and_a_trace_give_the_same(file: Path) -> None:
         (lambda _: hg.build_graph("missing.json"), TraceError, "missing.json"),
         (lambda _: hg.slack("trace.json"), TypeError, "a dependency graph is needed, not str"),
         (lambda _: hg.sync_dependencies("trace.json"), TypeError, "a dependency graph is needed, not str"),
-        (lambda graph: hg.critical_path(graph, hg.step(7)), QueryError, "no step 7; did you mean 3? There are: 3"),
+        (lambda graph: hg.critical_path(graph, hg.step(7)), QueryError, "no step 7; did you mean 3? Available: 3"),
         (lambda graph: hg.critical_path(graph, hg.annotation("forwrd")), QueryError, "did you mean 'forward'?"),
         (lambda graph: hg.critical_path(graph, hg.annotation("ward")), QueryError, "did you mean 'forward'?"),
         (lambda _: hg.step("3"), UsageError, "'3' is not a step; give the N of ProfilerStep#N"),

@@ -254,7 +254,7 @@ BAD_EVENTS = [
     ("name", 7, "row 1, column 'name': 7 is no text"),
     ("name", "", "row 1, column 'name': '' is no text"),
     ("lane", None, "row 1, column 'lane': has no value"),
-    ("kind", "kernal", "row 1, column 'kind': there is no kind 'kernal'; there are: cpu_op, runtime, kernel,"),
+    ("kind", "kernal", "row 1, column 'kind': there is no kind 'kernal'; available: cpu_op, runtime, kernel,"),
     ("kind", "rendezvous", "there is no kind 'rendezvous'"),
     ("kind", 3, "row 1, column 'kind': 3 is no text"),
     ("correlation", 0.5, "row 1, column 'correlation': 0.5 is not a whole number"),
@@ -288,7 +288,7 @@ BAD_EDGES = [
     ({"source_index": 0.5}, "row 0, column 'source_index': 0.5 is not a whole number"),
     (
         {"source_point": "middle"},
-        "row 0, column 'source_point': there is no source_point 'middle'; there are: start, end",
+        "row 0, column 'source_point': there is no source_point 'middle'; available: start, end",
     ),
     ({"kind": "calls"}, "row 0, column 'kind': there is no kind 'calls'"),
     ({"kind": "collective"}, "row 0, column 'kind': 'collective' leads between ranks"),
@@ -304,8 +304,8 @@ BAD_EDGES = [
         "row 0, column 'source_index': the edge is on a cycle",
     ),
     ({"target_index": 5, "kind": None}, "row 0, column 'target_index': event 5 is of a kind that edges cannot join"),
-    ({"evidence": "guessed"}, "there is no evidence 'guessed'; there are: recorded, inferred"),
-    ({"rule": "mine"}, "there is no rule 'mine'; there are: recorded,"),
+    ({"evidence": "guessed"}, "there is no evidence 'guessed'; available: recorded, inferred"),
+    ({"rule": "mine"}, "there is no rule 'mine'; available: recorded,"),
     ({"rule": "recorded", "evidence": "inferred"}, "row 0, column 'evidence': 'inferred' contradicts the rule"),
     ({"target_rank": 1, "source_rank": 0}, "edges: they lead between ranks"),
 ]
@@ -328,7 +328,7 @@ def test_a_bad_edge_is_named(values: dict[str, Any], says: str) -> None:
 
 @pytest.mark.parametrize("column", ["name", "lane", "start_ns", "end_ns"])
 def test_a_missing_column_of_events_is_named(column: str) -> None:
-    with pytest.raises(QueryError, match=rf"^events: there is no column '{column}'; add it \(there are: "):
+    with pytest.raises(QueryError, match=rf"^events: there is no column '{column}'; add it \(available: "):
         hg.from_dataframes(PLAIN.drop(columns=column), LAUNCHES)
 
 
@@ -365,7 +365,9 @@ def test_a_rank_is_a_whole_number(rank: Any) -> None:
 
 
 def test_several_ranks_are_refused() -> None:
-    with pytest.raises(QueryError, match=r"^events: column 'rank' has 2 ranks, but this graph is of one; name lanes"):
+    with pytest.raises(
+        QueryError, match=r"^events: column 'rank' has 2 ranks, but this graph has a single rank; name lanes"
+    ):
         hg.from_dataframes(PLAIN.assign(rank=[0, 0, 1, 1]), LAUNCHES)
 
 

@@ -36,7 +36,7 @@ def poor_trace(path: Path, **header: object) -> Path:
 
 
 def dropped(path: Path) -> str:
-    what = "events whose start or duration is missing"
+    what = "events without a valid start and duration"
     return f"WARNING {path}: 1 {what} (rows_dropped_bad_time)"
 
 

@@ -55,9 +55,9 @@ class WindowArgs:
         if self.annotation is None and (self.regex or self.instance is not None):
             raise UsageError("--regex and --instance need --annotation NAME")
         if self.gpu_window and (self.annotation is not None or self.times is not None or self.whole):
-            raise UsageError("--gpu-window is for steps; omit the other window options")
+            raise UsageError("--gpu-window applies only to steps; omit the other window options")
         if self.cpu_window and (self.times is not None or self.whole):
-            raise UsageError("--cpu-window is for steps and annotations; omit the other window options")
+            raise UsageError("--cpu-window applies only to steps and annotations; omit the other window options")
         if self.per_step and (self.names_window or self.whole):
             raise UsageError("--per-step covers all steps; omit the other window options")
 

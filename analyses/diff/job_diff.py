@@ -386,7 +386,7 @@ def _rank_note(ranks: Comparison[Side]) -> Note:
 WAITS = [*TIMES, "noise_ns"]
 CAUSED = ["control_caused_ns", "test_caused_ns"]
 MEANINGS = {
-    "control_host": column_types.text("Host in the control; null if not recorded, or several.", null=True),
+    "control_host": column_types.text("Host in the control; null if not recorded, or if there are several.", null=True),
     "control_caused_ns": column_types.ns("Waiting of others that it causes in the control"),
     "test_caused_ns": column_types.ns("Waiting of others that it causes in the test"),
     "ranks": column_types.integer("Number of ranks in each group."),

@@ -53,7 +53,7 @@ SHORT: Mapping[str, str] = {
 """Classes of a path and causes of an idle GPU where only two or three words fit: cells of a table, legends."""
 
 OF_JOBS = {
-    "gpu_communication_bound": ("the ranks communicate; waiting counts as what the late rank did", "communication")
+    "gpu_communication_bound": ("the ranks communicate; waiting counts as the late rank's work", "communication")
 }
 """What means something else where the path goes through all ranks: no waiting for others is in it."""
 

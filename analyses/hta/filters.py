@@ -210,7 +210,7 @@ class IterationFilter(Filter):
 
 
 class IterationIndexFilter(Filter):
-    """Keeps the rows of steps by their place among the steps; none beyond the last, all of a trace without steps."""
+    """Keeps the rows of steps by position: none beyond the last step, all rows of a trace without steps."""
 
     def __init__(self, iteration_index: int | list[int]) -> None:
         self.iteration_index = _as_list(iteration_index)

@@ -150,7 +150,7 @@ def driver_allocations(time: str, rank: int | None, calls: int, name: str) -> Ad
 def idle_between_steps(time: str, name: str) -> Advice:
     """The GPU is idle before a step's first work."""
     return Advice(
-        "Move logging, evaluation and preparation behind the step's launches, or to another thread",
+        "Move logging, evaluation and preparation after the step's launches, or to another thread",
         f"The GPU is idle for {time} before its first work in this step, while the host is mostly in {quoted(name)}.",
     )
 
@@ -212,7 +212,7 @@ def far_by_layout(name: str, why: str) -> Advice:
 def far_by_small_side(name: str, why: str, side: str, size: int) -> Advice:
     """A short side leaves matrix units empty."""
     action = f"Batch more of {quoted(name)}, or merge the products"
-    return Advice(action, f"{why}: {side} = {size} leaves most of its matrix units empty.")
+    return Advice(action, f"{why}: {side} = {size} leaves most of the GPU's matrix units unused.")
 
 
 def far_by_odd_side(name: str, why: str, side: str, size: int, multiple: int) -> Advice:
@@ -230,8 +230,8 @@ def float32_products(time: str, device: str, times: float) -> Advice:
     """Float32 products could use TF32."""
     return Advice(
         'Use TF32 if its precision is sufficient: torch.set_float32_matmul_precision("high"), or torch.autocast',
-        f"Float32 matrix products take {time} of the path. {device} multiplies TF32 {times:.0f} times as fast. For "
-        "convolutions, set torch.backends.cudnn.allow_tf32.",
+        f"Float32 matrix products take {time} of the path. {device} computes them {times:.0f} times as fast in TF32. "
+        "For convolutions, set torch.backends.cudnn.allow_tf32.",
     )
 
 
@@ -242,8 +242,8 @@ def slow_gpu(rank: int, ratio: float, longer: int, names: int) -> Advice:
     """The same kernels take longer on one rank."""
     return Advice(
         f"Check the GPU of rank {rank}: throttling (nvidia-smi -q -d PERFORMANCE), other programs, larger inputs",
-        f"The same kernels take {ratio:.2f} times as long there as on any other rank ({longer} of {names} names take "
-        "longer).",
+        f"The same kernels take {ratio:.2f} times as long there as on any other rank ({longer} of {names} "
+        "kernel names take longer).",
     )
 
 
@@ -251,8 +251,8 @@ def slow_host(rank: int, ratio: float, longer: int, names: int) -> Advice:
     """The same operators take longer on one rank."""
     return Advice(
         f"Check the host of rank {rank}: throttling, too few cores, other programs, larger inputs",
-        f"The same operators take {ratio:.2f} times as long there as on any other rank ({longer} of {names} names take "
-        "longer).",
+        f"The same operators take {ratio:.2f} times as long there as on any other rank ({longer} of {names} "
+        "operator names take longer).",
     )
 
 

@@ -8,11 +8,13 @@ from hta_graph.text.formatting import milliseconds, signed_milliseconds
 
 CLOCKS_NOTE = "Clocks were not corrected: no collective contradicts them."
 NO_COMMUNICATION = "no communication found on any rank: neither communication kernels nor Gloo events"
-NOT_ON_ALL_RANKS = "no collective was recorded on all ranks of its group here; record the same steps on all ranks"
+NOT_ON_ALL_RANKS = (
+    "no collective in this window was recorded on all ranks of its group; record the same steps on all ranks"
+)
 SINGLE_RANK = "the job has a single rank; there is no other rank to compare it with"
 UNMATCHED = (
     "unmatched communications are left out: not every rank of their group recorded them in this order at this "
-    "time; traces start and end at different times, lose events, or belong to different jobs"
+    "time. Traces may start or end at different times, lack events, or belong to different jobs"
 )
 
 
@@ -39,7 +41,9 @@ def more_clocks_set_back(count: int, most_ns: int) -> str:
 def misfit(name: str, events: Sequence[tuple[int, int]]) -> str:
     """Report a collective that contradicts all clock corrections."""
     listed = ", ".join(f"rank {rank} event {index}" for rank, index in events)
-    return f"{name} ({listed}) contradicts the clocks that all other collectives agree on: mismatched, left out"
+    return (
+        f"{name} ({listed}) contradicts the clocks that all other collectives agree on; it is mismatched and left out"
+    )
 
 
 def lone_rank(world_size: int) -> str:

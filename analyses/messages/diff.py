@@ -269,7 +269,7 @@ def waits_changed(where: str, caused_ns: tuple[int, int], cause: str, ns: int, *
     was, now = map(brief_duration, caused_ns)
     who = f"{where[0].upper()}{where[1:]}"
     delays = "now delays the others" if ns > 0 else "delays the others less"
-    times = f"waiting that it causes {was} → {now}{' per step' if per_step else ''}"
+    times = f"it causes {was} → {now} of waiting{' per step' if per_step else ''}"
     return f"{who} {delays}: {times}; largest change: {cause}, {signed_milliseconds(ns)} ms."
 
 
@@ -300,7 +300,7 @@ def sides(ranks: Mapping[str, int]) -> str:
 def compared_jobs(counts: Mapping[str, int], common: int) -> str:
     """Count the ranks of both jobs."""
     each = " and ".join(f"{count:,} ranks {BEFORE_AFTER[side]}" for side, count in counts.items())
-    return f"Compared: {each}; {common:,} of them have the same number."
+    return f"Compared: {each}; {common:,} of them are in both jobs, by number."
 
 
 def medians_of_steps(labels: Mapping[str, str]) -> str:

@@ -30,4 +30,4 @@ def never_idle(rank: int, label: str) -> str:
 
 def negative_threshold(launch_gap_us: float) -> str:
     """Refuse a threshold."""
-    return f"the threshold of launch gaps is {launch_gap_us:g} µs; give a length of 0 µs or more"
+    return f"the launch-gap threshold is {launch_gap_us:g} µs; use 0 µs or more"

@@ -45,7 +45,8 @@ def steps(numbers: Sequence[int], lengths_ns: Sequence[int]) -> str:
     if not numbers:
         return "steps: none recorded"
     listed = clipped(", ".join(map(str, numbers)), 50)
-    spread = f"{duration_text(min(lengths_ns))} to {duration_text(max(lengths_ns))}"
+    shortest, longest = duration_text(min(lengths_ns)), duration_text(max(lengths_ns))
+    spread = shortest if shortest == longest else f"{shortest} to {longest}"
     return f"steps: {len(numbers)} ({listed}), {spread} on the CPU"
 
 

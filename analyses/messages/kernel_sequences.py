@@ -18,8 +18,8 @@ EVERY_OPERATOR = Remedy("pass operators='' for all operators", "use --operators 
 
 def headline(found: Outlier) -> str:
     """Name the operator and sequence with the most GPU time."""
-    each = counted(found["kernels"], "GPU activity", "GPU activities")
-    times = f"{brief_duration(found['gpu_ns'])} in {counted(found['count'], 'occurrence')} of {each}{found.typical}"
+    size = counted(found["kernels"], "GPU activity", "GPU activities") + (" each" if found["count"] > 1 else "")
+    times = f"{brief_duration(found['gpu_ns'])} in {counted(found['count'], 'occurrence')} ({size}){found.typical}"
     return f"sequence with the most GPU time{found.where}: {quoted(found['operator'])}, {times}"
 
 

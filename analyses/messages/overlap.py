@@ -25,8 +25,9 @@ def headline(found: Outlier, largest: str, largest_share: float, waiting_share: 
     """State how much communication is exposed, in which collective, and how much of it is waiting."""
     exposed, every = (brief_duration(found[f"{name}communication_ns"]) for name in ("exposed_", ""))
     share = f"{brief_share(found['exposed_share'])} of communication is exposed{found.where}{found.typical}"
-    waits = "" if waiting_share is None else f", {brief_share(waiting_share)} of it waiting for other ranks"
-    return f"{share}: {exposed} of {every}, {brief_share(largest_share)} of it in {quoted(largest)}{waits}"
+    waits = "" if waiting_share is None else f", and {brief_share(waiting_share)} is waiting for other ranks"
+    parts = f"of the exposed time, {brief_share(largest_share)} is in {quoted(largest)}{waits}"
+    return f"{share}: {exposed} of {every}; {parts}"
 
 
 def no_communication(rank: int, label: str) -> str:

@@ -163,7 +163,7 @@ def picture_title(window: Window, graph: DependencyGraph) -> str:
 
 def lanes_left_out(count: int) -> str:
     """Say how many lanes are not drawn."""
-    return f"{counted(count, 'lane')} with less of the path not shown." if count else ""
+    return f"{counted(count, 'lane')} with less of the path are not shown." if count else ""
 
 
 # -- the sections ------------------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ NO_CURVES = "Curves need the complete graphs of all ranks; if memory allows, add
 
 def largest_saving(name: str, half: str, removed: str) -> str:
     """Name the largest saving that one change can bring."""
-    return f"Largest saving: {name} at 2x speed saves {half}; removed, {removed}"
+    return f"Largest saving: {name} at 2x speed saves {half}; removing it saves {removed}"
 
 
 def work_of(rank: str) -> str:
@@ -300,7 +300,7 @@ def line_label(kind: str, half: str, removed: str) -> str:
 
 def saves_the_same(others: str) -> str:
     """Name what saves the same as a curve's item."""
-    return f"; the same is saved by {others}"
+    return f"; {others} would save the same"
 
 
 def fixed_part(fixed: str, inferred: str) -> str:
@@ -327,8 +327,8 @@ def near_paths(within: str) -> str:
 # -- waiting in a job of many ranks ------------------------------------------------------------------------------------
 
 WAITING_MEANING = (
-    "Caused: each wait is attributed to what the late rank did longer since the previous collective, also where other "
-    "ranks passed the delay on. Wait caused: all waiting in a collective counts for the rank that arrives last."
+    "Caused: each wait is attributed to the work that took the late rank longer since the previous collective, even if "
+    "other ranks passed the delay on. Wait caused: all waiting in a collective counts for the rank that arrives last."
 )
 WAITING_BY_RANK = "Waiting caused by each rank, and its own waiting"
 HOSTS, GROUP_KINDS, GROUPS = "Hosts", "Process groups by purpose", "Process groups"

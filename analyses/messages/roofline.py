@@ -14,7 +14,7 @@ NOTHING_TO_DRAW = "no operator with known FLOPs and memory traffic"
 INTENSITY_AXIS, THROUGHPUT_AXIS = "FLOP per byte (least traffic)", "TFLOP/s"
 OTHER_OPERATORS = "other operators"
 PARTS = {
-    "matrix_at_peak": "matrix work at the peak of its type",
+    "matrix_at_peak": "matrix work at the peak of its data type",
     "matrix_bound_by_memory": "memory-bound matrix work",
     "matrix_below_limit": "matrix work below its limit",
     "matrix_without_limit": "matrix work with no known limit",

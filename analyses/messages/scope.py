@@ -29,4 +29,4 @@ def no_activity(rank: int) -> str:
 
 def several_gpus(rank: int, gpus: str) -> str:
     """Explain what "the GPU" means on a rank that drives several."""
-    return f"rank {rank}: one process drives {gpus}; the GPU counts as busy while any of them works"
+    return f"rank {rank}: one process drives {gpus}; the GPU counts as busy while any of them is busy"

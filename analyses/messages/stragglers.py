@@ -59,7 +59,7 @@ def largest_cause(cause: str, share: float, rank: int | None = None) -> str:
 
 def propagated(share: float) -> str:
     """Say how much was passed on by ranks that had waited themselves."""
-    return f"{brief_share(share)} of the waiting that it causes reaches others through ranks that wait themselves."
+    return f"{brief_share(share)} of the waiting that it causes reaches the others through ranks that wait, too."
 
 
 def unknown(time_ns: int) -> str:
@@ -77,7 +77,7 @@ def cause(name: str, around: str, what: str) -> str:
 
 def waiting_over_time(ranks: int, together: int) -> str:
     """Title the heat map of waiting."""
-    return f"When each of {ranks:,} ranks waits for others{f' ({together} ranks a row)' if together > 1 else ''}"
+    return f"When each of {ranks:,} ranks waits for others{f' ({together} ranks per row)' if together > 1 else ''}"
 
 
 def band(first: int, last: int) -> str:

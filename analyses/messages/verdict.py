@@ -49,14 +49,14 @@ def unexplained(time_ns: int, share: float, longest: str) -> str:
 
 def longest_unexplained(time_ns: int, inside: str | None, before: str | None, reason: str) -> str:
     """Place the longest unexplained part and say what is known of it, as the end of a sentence."""
-    where = f" in {clipped(inside, 40)}" if inside else ""
-    where += f" before {clipped(before, 40)}" if before else " after the last work on the path"
-    return f"the longest part, {duration_text(time_ns)}{where}, {REASON_CLAUSE[reason]}"
+    where = f", in {clipped(inside, 40)}" if inside else ""
+    where += f", before {clipped(before, 40)}" if before else ", after the last work on the path"
+    return f"the longest part ({duration_text(time_ns)}{where}) {REASON_CLAUSE[reason]}"
 
 
 def before_rank_began(time_ns: int, rank: int | None) -> str:
     """Say that the longest unexplained part is from before a rank's recording."""
-    return f"the longest part, {duration_text(time_ns)}, is before the recording of rank {rank} starts"
+    return f"the longest part ({duration_text(time_ns)}) is before the recording of rank {rank} starts"
 
 
 def missing_graph_nodes(time_ns: int, with_hole: int, replays: int) -> str:
@@ -72,7 +72,7 @@ def missing_graph_nodes(time_ns: int, with_hole: int, replays: int) -> str:
 
 def delays_the_others(rank: int, window: str, time: str, meanwhile: str) -> str:
     """Name the late rank: the headline of a job."""
-    return f"rank {rank} delays the others: in {window} all wait {time} for it alone, {meanwhile}"
+    return f"rank {rank} delays the others: in {window}, all wait {time} for it alone while it is {meanwhile}"
 
 
 def meanwhile(name: str | None, what: str) -> str:
@@ -118,7 +118,7 @@ def host_may_poll(time: str) -> str:
     """Doubt silences of the host that the GPU covers."""
     return (
         f"The path is on the host for {time} in which no operator or call is open and the GPU works the whole time. "
-        "The host may be polling, or waiting without a record; that time is then the GPU's."
+        "The host may be polling, or waiting without a record; in that case the time belongs to the GPU."
     )
 
 
@@ -155,8 +155,8 @@ def _range(shortest_ns: int, longest_ns: int) -> str:
 
 WHY_REPRESENTATIVE: Mapping[str, str] = {
     "holds_up_the_job": "which delays the job",
-    "first_cause": "which causes the most waiting by a single item",
-    "most_of_the_path": "which most of the job's path is on",
-    "typical": "a typical rank: half of the others wait no longer for other ranks",
+    "first_cause": "which has the largest single cause of waiting",
+    "most_of_the_path": "which holds most of the job's path",
+    "typical": "a typical rank: its waiting for other ranks is the median",
 }
 """Why a rank is shown."""

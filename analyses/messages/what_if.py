@@ -22,7 +22,7 @@ NOTHING_CAN_CHANGE = "Nothing on the path can change."
 SCENARIO_SAVINGS = "savings of scenarios (% of the window); they overlap, do not add them"
 SCENARIO_SAVING_COLUMNS: Sequence[str] = ("saved", "share", "--scenario", "assumption")
 HOW_TO_ASK = (
-    "Use --scale KIND:NAME=FACTOR to predict one of them, --scenario NAME for a scenario (--scenarios lists all)."
+    "Use --scale KIND:NAME=FACTOR to predict one of them, or --scenario NAME for a scenario (--scenarios lists all)."
 )
 CURVE_COLUMNS: Sequence[str] = ("factor", "length", "saved", "next rank", "next bottleneck")
 
@@ -62,7 +62,7 @@ def no_gain(window: str, length_ns: int, *, is_unchanged: bool) -> str:
 
 def nothing_to_gain(window: str, length_ns: int) -> str:
     """Say that nothing would shorten the window."""
-    return f"{window}: nothing on its path would shorten it ({brief_duration(length_ns)})"
+    return f"{window}: speeding up any part of its path would not shorten it ({brief_duration(length_ns)})"
 
 
 def largest_saving(window: str, what: str, saved_ns: int, whole_ns: int, next_one: str | None) -> str:
@@ -79,12 +79,12 @@ def largest_class_saving(window: str, what: str, saved_ns: int, whole_ns: int, i
 
 def _largest(window: str, what: str, saved_ns: int, whole_ns: int) -> str:
     amount = f"{brief_duration(saved_ns)} ({percent(saved_ns / max(whole_ns, 1))} of {brief_duration(whole_ns)})"
-    return f"{window}: {what} at 2x speed saves most, {amount}"
+    return f"{window}: {what} at 2x speed saves the most, {amount}"
 
 
 def largest_scenario(name: str, saved_ns: int, whole_ns: int) -> str:
     """Name the scenario that saves most."""
-    return f"The scenario {name} saves most: {saving(saved_ns, whole_ns)}."
+    return f"Scenario {name} saves the most: {saving(saved_ns, whole_ns)}."
 
 
 def saving(saved_ns: int, whole_ns: int) -> str:
@@ -104,21 +104,21 @@ def rests(fixed_share: float, inferred_share: float) -> str:
     """Say how much of the path rests on what."""
     why = "unexplained, or communication without a known partner"
     fixed = f"{percent(fixed_share)} of the path is fixed in every scenario ({why})" if fixed_share else ALL_CAN_CHANGE
-    inferred = f"; {percent(inferred_share)} rests on inferred edges" if inferred_share else ""
+    inferred = f"; {percent(inferred_share)} depends on inferred edges" if inferred_share else ""
     return as_sentence(f"{fixed}{inferred}")
 
 
 def new_silence(time_ns: int) -> str:
     """Warn where time without an operator is what remains."""
     return (
-        f"{brief_duration(time_ns)} without an operator comes onto the path. If the host waits there without a record, "
-        "more would be saved; analyze a single step (--step N)."
+        f"{brief_duration(time_ns)} without an operator becomes part of the path. If the host waits there without a "
+        "record, more would be saved; analyze a single step (--step N)."
     )
 
 
 def more_savings(hidden: int) -> str:
     """Count the rows that are left out."""
-    return f"  … and {hidden} more, including the same under other names; --json FILE lists all"
+    return f"  … and {hidden} more, some of them the same items under other names; --json FILE lists all"
 
 
 def curve(what: str, size: int) -> str:

@@ -72,7 +72,7 @@ def _verb(count: int) -> str:
 def no_steps(count: int, name: str, flags: str) -> str:
     """Say that the whole trace is analyzed, and offer the annotation that is repeated most."""
     said = "No profiler steps in this trace; the whole trace is analyzed."
-    return f"{said} Use --annotation {flags} --instance I for one of {count:,} × {name}." if count > 1 else said
+    return f"{said} Use --annotation {flags} --instance I to select one of {count:,} × {name}." if count > 1 else said
 
 
 def only_step(label: str) -> str:

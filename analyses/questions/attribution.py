@@ -230,7 +230,7 @@ ANALYSIS = Analysis(
         Flag(
             "by",
             "text",
-            f"{', '.join(BY[:-1])}; or activity to list every activity",
+            f"{', '.join(BY[:-1])}; activity lists every activity",
             "operator",
             choices=BY,
             value="KIND",

@@ -129,7 +129,7 @@ def _sums_by_operator(part: pd.DataFrame, counter: str) -> list[dict[str, Any]]:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Return the table ``hardware_counters`` (by counter and operator) and the series ``ranges`` (a row a kernel).
+    """Return the table ``hardware_counters`` (by counter and operator) and the series ``ranges`` (a row per kernel).
 
     Args:
         scopes: where to look.

@@ -571,11 +571,13 @@ def figure(found: Answer) -> Figure:
 
 MEANINGS = {
     "cause": column_types.one_of(column_types.GAP_CAUSES, "Why nothing ran."),
-    "idle_share": column_types.share("The idle time, of all idle time in the window; null without any", null=True),
-    "window_share": column_types.share("The idle time, of the window", null=True),
+    "idle_share": column_types.share(
+        "Idle time as a share of all idle time in the window; null without any", null=True
+    ),
+    "window_share": column_types.share("Idle time as a share of the window", null=True),
     "gaps": column_types.integer("Gaps that this is part of."),
-    "median_gap_ns": column_types.ns("Its time in one gap: half do not exceed it"),
-    "p95_gap_ns": column_types.ns("Its time in one gap: 95% do not exceed it"),
+    "median_gap_ns": column_types.ns("Median of its time per gap"),
+    "p95_gap_ns": column_types.ns("95th percentile of its time per gap"),
     "evidence": column_types.one_of(
         [found.label for found in Evidence],
         "Whether the edge is recorded or inferred; null: no edge.",
@@ -583,7 +585,7 @@ MEANINGS = {
     ),
     "lane": column_types.text("The thread or stream of the named event; null: none.", null=True),
     "offset_ns": column_types.ns("Start of the gap, from the start of the window"),
-    "cause_share": column_types.share("The largest cause, of the gap"),
+    "cause_share": column_types.share("Time of the largest cause as a share of the gap"),
     "edge": column_types.one_of(
         [kind.label for kind in EdgeKind], "The edge that delays the next activity; null: none.", null=True
     ),
@@ -597,14 +599,14 @@ TABLES = {
     "streams": Table(
         stream_idle_time,
         STREAM_COLUMNS,
-        {**MEANINGS, "idle_share": column_types.share("The idle time, of the stream's", null=True)},
+        {**MEANINGS, "idle_share": column_types.share("Idle time as a share of the stream's idle time", null=True)},
     ),
     "launch_gaps": Table(
         launch_gaps,
         LAUNCH_GAP_COLUMNS,
         {
             **MEANINGS,
-            "idle_share": column_types.share("The idle time, of the stream's", null=True),
+            "idle_share": column_types.share("Idle time as a share of the stream's idle time", null=True),
             "cause": column_types.one_of(
                 ["host_wait", "kernel_wait", "other", "launch_unknown"], "Why the stream was idle."
             ),
@@ -623,7 +625,7 @@ ANALYSIS = Analysis(
         Flag(
             "launch_gap_us",
             "microseconds",
-            "treat shorter gaps after a launch in time as usual, in µs",
+            "count shorter gaps as usual if the launch was in time, in µs",
             LAUNCH_GAP_US,
         ),
         Flag("data_load", "text", "regular expressions of data-loading events", default=(), many=True),

@@ -395,8 +395,8 @@ def figure(found: Answer) -> Figure:
 
 MEANINGS = {
     "collectives": column_types.integer("Collectives that it took part in."),
-    "last_share": column_types.share("times_last, of those that it took part in", null=True),
-    "wait_caused_share": column_types.share("wait_caused_ns, of the waiting of all ranks", null=True),
+    "last_share": column_types.share("times_last as a share of the collectives that it took part in", null=True),
+    "wait_caused_share": column_types.share("wait_caused_ns as a share of the waiting of all ranks", null=True),
     "ranks": column_types.integer("Number of ranks."),
     "caused_ns": column_types.ns("Waiting of others that it causes"),
     "wait_ns": column_types.ns("Waiting of its own ranks"),

@@ -115,7 +115,7 @@ def _conclusion(frame: pd.DataFrame) -> list[str]:
 
 
 def figure(found: Answer) -> Figure:
-    """Draw stacked bars, one a rank or step."""
+    """Draw stacked bars, one per rank or step."""
     return stacked_share_bars(found.main, PARTS, title=messages.TITLE)
 
 

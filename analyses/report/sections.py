@@ -167,7 +167,7 @@ PARTS = (
     ReportPart(
         "Kernels",
         "kernel-breakdown",
-        "GPU time by type of work, and the kernels with most of it. A name links to its longest run.",
+        "GPU time by type of work, and the longest kernels. A name links to its longest run.",
         (
             ReportTable("kernel_types", {"time_ns": ("time", NEUTRAL_COLOUR)}, coloured_by="kernel_type"),
             ReportTable(
@@ -179,7 +179,7 @@ PARTS = (
     ReportPart(
         "Roofline",
         "roofline",
-        "What operators achieve for the shapes they were given, and what keeps the window from the peak.",
+        "Operator throughput for the recorded shapes, and what the window loses against the peak.",
         (
             ReportTable("roofline"),
             ReportTable("losses", {"time_ns": ("time", NEUTRAL_COLOUR)}, coloured_by="cause"),

@@ -13,7 +13,7 @@ ENDING = ".json"
 
 
 def schema_names() -> list[str]:
-    """Return the names of all schemas, in order of the alphabet.
+    """Return the names of all schemas, in alphabetical order.
 
     >>> [name for name in schema_names() if name.startswith("critical")]
     ['critical-path', 'critical-path-per-step']
@@ -23,7 +23,7 @@ def schema_names() -> list[str]:
 
 
 def schema(name: str) -> dict[str, Any]:
-    """Return a schema as an object that validators take.
+    """Return a schema as an object for validators.
 
     >>> schema("info")["$id"]
     'urn:hta-graph:info:1'
@@ -43,5 +43,5 @@ def schema_text(name: str) -> str:
     """
     known = schema_names()
     if name not in known:
-        raise UsageError(f"there is no schema {name!r}; there are: {', '.join(known)}")
+        raise UsageError(f"there is no schema {name!r}; available: {', '.join(known)}")
     return (files(FOLDER) / f"{name}{ENDING}").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from hta_graph.trace.table import EventTable
 
 @dataclass(frozen=True)
 class SequencePatterns:
-    """Groups of members that stand together, and the pattern of each: its head and the codes of its members.
+    """Groups of adjacent members, and the pattern of each: its head and the codes of its members.
 
     Group i is ``members[first[i] : first[i + 1]]`` under ``owner[i]``; ``pattern[i]`` numbers its pattern by first
     appearance, and ``example[p]`` is the first group with pattern p.

@@ -371,7 +371,7 @@ def _general_notes(programs: Mapping[int, EtProgram]) -> list[str]:
     if len(programs) == 1:
         notes.append("only one rank, and ASTRA-sim needs at least two; copy the file under the next rank's name")
     if any(any(program.on_cpu) for program in programs.values()):
-        notes.append("with CPU nodes, ASTRA-sim (master) writes no statistics per type; its finish times are right")
+        notes.append("with CPU nodes, ASTRA-sim (master) writes no statistics per type; its finish times are correct")
     return notes
 
 
@@ -383,7 +383,7 @@ def _file_findings(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Itera
         if not is_remote(path) and not os.access(path, os.W_OK):
             yield Finding(path.name, None, "not-writable", "no write permission")
         if not program.file.has_metadata:
-            yield Finding(path.name, None, "no-metadata", "the first message is no metadata")
+            yield Finding(path.name, None, "no-metadata", "the first message is not metadata")
         if not len(program):
             yield Finding(path.name, None, "no-nodes", "there is no node")
 

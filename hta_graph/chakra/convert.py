@@ -128,9 +128,9 @@ UNKNOWN_REMEDY = Remedy(
 )
 MISSING_REMEDY = Remedy(
     "pass all traces, or continue with missing='as-recorded' (communication with them keeps its recorded duration), "
-    "'as-compute' (it becomes compute nodes) or 'copy' (they repeat the lowest rank that is present)",
+    "'as-compute' (write compute nodes for it) or 'copy' (repeat the lowest rank that is present)",
     "pass all traces, or continue with --missing-ranks as-recorded (communication with them keeps its recorded "
-    "duration), as-compute (it becomes compute nodes) or copy (they repeat the lowest rank that is present)",
+    "duration), as-compute (write compute nodes for it) or copy (repeat the lowest rank that is present)",
 )
 
 

@@ -183,7 +183,9 @@ def read_folder(folder: str | Location) -> EtFolder:
     """
     folder = resolve_location(folder)
     if not folder.is_dir():
-        raise TraceError(folder, "is no folder" if folder.exists() else "no such folder", "name a folder of .et files")
+        raise TraceError(
+            folder, "is not a folder" if folder.exists() else "no such folder", "name a folder of .et files"
+        )
     files: list[Location] = sorted(folder.glob("*.et"))
     named = {path: ET_NAME.fullmatch(path.name) for path in files}
     if not named:

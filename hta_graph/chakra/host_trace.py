@@ -320,7 +320,7 @@ def _known_schema(path: Location, schema: object) -> str:
     if isinstance(schema, str) and schema in LAYOUTS:
         return schema
     found = "no schema" if schema is None else f"schema {str(schema)[:80]!r}, which is unknown"
-    raise TraceError(path, f"has {found}", f"known are: {', '.join(LAYOUTS)}")
+    raise TraceError(path, f"has {found}", f"supported: {', '.join(LAYOUTS)}")
 
 
 def _sorted_columns(path: Location, header: HostHeader, nodes: list[HostNode]) -> HostTrace:

@@ -321,7 +321,7 @@ def _consistent_rank(graph: DependencyGraph, host: HostTrace, asked: int | None)
     """Return the rank asked for, else that in the device trace's header or name, else 0, if all agree."""
     path, known = graph.path, graph.rank
     if asked is not None and known is not None and asked != known:
-        raise TraceError(path, f"is of rank {known}, not {asked}", f"pass the traces of rank {asked}")
+        raise TraceError(path, f"belongs to rank {known}, not {asked}", f"pass the traces of rank {asked}")
     rank = next((rank for rank in (asked, known, rank_in_name(path)) if rank is not None), 0)
     check_rank(host, rank)
     return rank

@@ -150,7 +150,7 @@ LOST_ENTRIES_NOTE = (
     "the log has lost its oldest entries (ASTRA-sim keeps 11 files of 10 MB); only the end times of ranks are known"
 )
 CPU_UNKNOWN_NOTE = (
-    "the log does not say which nodes are work of the CPU, the workload does; without it only communication and delays "
+    "the log does not show which nodes are CPU work, but the workload does; without it, only communication and delays "
     "are known"
 )
 ASSUMED_GPU_NOTE = (

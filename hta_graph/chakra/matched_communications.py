@@ -367,7 +367,7 @@ def _settle_sizes(
             schedule.number[place], schedule.size[place] = number, max(sizes)
             schedule.duration[place] = item.transfer if item.match >= 0 else duration
     if uneven:
-        schedule.notes.append(f"{uneven} all-to-alls with different bytes on different ranks get the most of them")
+        schedule.notes.append(f"{uneven} all-to-alls whose sizes differ between ranks get the largest size")
 
 
 def _settle_transfers(
@@ -429,7 +429,8 @@ def _common_order(
     order = topological_order(source, target, len(together))
     if len(order) < len(together):
         schedule.notes.append(
-            "ranks launch collectives of several groups in different orders; all issue them as they met"
+            "ranks launch collectives of several groups in different orders; all ranks now issue them in the order in "
+            "which they took place"
         )
         order = np.argsort([began[at] for at in by_time], kind="stable")
     rank_of = {place: at for at, place in enumerate(order.tolist())}

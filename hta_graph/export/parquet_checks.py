@@ -41,7 +41,7 @@ def check_graph_tables(header: SavedHeader, tables: Mapping[str, SavedTable[Any]
         TraceError: a value is out of range, or contradicts another one.
     """
     if header.lanes.is_communication.any():
-        raise TraceError(header.file, "lanes: 'is_communication' marks one, but this is no job", SAVE_AGAIN)
+        raise TraceError(header.file, "lanes: 'is_communication' marks one, but this is not a job", SAVE_AGAIN)
     events: SavedTable[EventTable] = tables["events"]
     check_events(events, header, EventKind.RENDEZVOUS)
     check_in_order(events)
@@ -285,10 +285,10 @@ def check_rank_events(
         TraceError: there are fewer or more, or one is another.
     """
     if sum(len(graph.event_table) for graph in graphs) != len(events.rows):
-        raise TraceError(events.path, "its events are not as many as those of its ranks", SAVE_AGAIN)
+        raise TraceError(events.path, "its number of events differs from that of its ranks", SAVE_AGAIN)
     lanes = sum(len(graph.lanes.labels) for graph in graphs)
     if lanes > len(trace.lanes.labels):
-        raise TraceError(events.path, "its lanes are fewer than those of its ranks", SAVE_AGAIN)
+        raise TraceError(events.path, "it has fewer lanes than its ranks", SAVE_AGAIN)
     first = lane = 0
     for rank, graph in zip(ranks, graphs, strict=True):
         own = graph.event_table
@@ -335,9 +335,9 @@ def check_members(members: SavedTable[Members], trace: Trace, parts: Sequence[Ra
         elsewhere = (place < first) | (place >= end)
         members.refuse_any(elsewhere & ~(absent & (place < 0)), column, "row {} of the events is of another rank")
     walkable = kind_mask(kind, WALKABLE) | trace.is_activity
-    members.refuse_any(~walkable[rows.row], "row", "row {} of the events did nothing with others")
+    members.refuse_any(~walkable[rows.row], "row", "row {} of the events takes part in no communication")
     calls = (rows.call >= 0) & ~kind_mask(kind, CPU_KINDS)[rows.call]
-    members.refuse_any(calls, "call", "row {} of the events is no call")
+    members.refuse_any(calls, "call", "row {} of the events is not a call")
     members.refuse_outside("arrival", -LATEST_NS, LATEST_NS, "time")
     for column in ("wait", "transfer"):
         members.refuse_outside(column, 0, LATEST_NS, "length of time")

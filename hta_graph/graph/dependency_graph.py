@@ -45,7 +45,7 @@ BUILD_DIAGNOSTICS: dict[str, str] = {
     "overlaps_on_a_stream": "activities that start before their stream has finished its earlier work",
     "nesting_violations": "operators and calls that end after the event around them",
     "edges_clamped": "edges whose target is up to 1 ms before its source (clock fault); kept with lag 0",
-    "gpu_clock_behind_ns": "the least lag of the GPU clock (ns), where much work starts before its launch",
+    "gpu_clock_behind_ns": "minimum lag of the GPU clock (ns), if much work starts before its launch",
     "edges_dropped_back_in_time": "edges dropped because they go back in time by more than 1 ms",
     "edges_dropped_cycle": "edges dropped because they would close a cycle",
     "event_waits": "stream waits for events, with or without a profiler record",
@@ -615,7 +615,7 @@ class DependencyGraph:
         if isinstance(event_index, tuple):
             rank, number = event_index
             raise QueryError(
-                f"{self.path}: this trace is of one rank, whose events are named by their number alone",
+                f"{self.path}: this trace has one rank; its events are identified by number alone",
                 Remedy(f"pass {number}, not {event_index}", f"give {number}, not {rank}:{number}"),
             )
         # By search: numbers that others gave need not be near each other.
@@ -623,7 +623,8 @@ class DependencyGraph:
         place = int(np.searchsorted(indices, event_index))
         if place == len(indices) or indices[place] != event_index:
             raise QueryError(
-                f"{self._trace.path}: there is no event {event_index}; give an event_index (the place in traceEvents)"
+                f"{self._trace.path}: there is no event {event_index}; "
+                "give an event_index (the position in traceEvents)"
             )
         return int(rows[place])
 

@@ -365,7 +365,7 @@ class JobGraph(DependencyGraph):
         """
         if not isinstance(event, tuple):
             raise QueryError(
-                f"{self.path}: events of a job are named by rank and number",
+                f"{self.path}: events of a job are identified by rank and number",
                 Remedy(
                     f"pass (RANK, {event}), such as (0, {event})",
                     f"give RANK:{event}, such as 0:{event}, or choose a rank with --rank N",

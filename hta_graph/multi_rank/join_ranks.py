@@ -117,7 +117,7 @@ def graphs_by_rank(graphs: Iterable[DependencyGraph]) -> dict[int, DependencyGra
     for place, graph in enumerate(graphs):
         rank = place if graph.rank is None else graph.rank
         if rank in found:
-            raise QueryError(f"{graph.path}: is of rank {rank}, as is {found[rank].path}; pass each rank once")
+            raise QueryError(f"{graph.path}: has rank {rank}, like {found[rank].path}; pass each rank once")
         found[rank] = graph
     if not found:
         raise QueryError("there are no ranks; give the graph of at least one")
@@ -135,7 +135,7 @@ def _refuse_other_jobs(graphs: Mapping[int, DependencyGraph]) -> None:
     if len(sizes) > 1:
         (one, first), (other, second) = list(sizes.items())[:2]
         raise QueryError(
-            f"{second}: is of a job of {other} ranks, {first} of one of {one}; give the ranks of one job, "
+            f"{second}: is from a job of {other} ranks, but {first} is from a job of {one}; give the ranks of one job, "
             "or analyze each file on its own"
         )
 
@@ -155,7 +155,8 @@ def _refuse_unrelated_ranks(graphs: Mapping[int, DependencyGraph]) -> None:
     if first and last and first[1] < last[0]:
         raise QueryError(
             f"{last[2]}: nothing matches {first[2]}, which ends {milliseconds(last[0] - first[1])} ms before "
-            "it begins, so they are of different jobs or runs; give the ranks of one job, or analyze each with --rank"
+            "it begins, so they come from different jobs or runs; give the ranks of one job, or analyze each with "
+            "--rank"
         )
 
 

@@ -312,7 +312,7 @@ def check_window_form(*, cpu_window: bool, gpu_window: bool) -> None:
         UsageError: both are requested.
     """
     if cpu_window and gpu_window:
-        raise UsageError("the CPU window and the GPU window exclude each other; choose one")
+        raise UsageError("the CPU window and the GPU window cannot be combined; choose one")
 
 
 def _find_step(graph: DependencyGraph, number: int) -> tuple[int, Step]:
@@ -320,7 +320,7 @@ def _find_step(graph: DependencyGraph, number: int) -> tuple[int, Step]:
     if steps and number not in steps:
         raise QueryError(f"{graph.path}: there is no step {number}; {suggest_number(number, steps)}")
     if not steps:
-        raise QueryError(f"{graph.path}: there is no step {number}, as the trace has no steps", WITHOUT_STEPS)
+        raise QueryError(f"{graph.path}: there is no step {number}: the trace has no steps", WITHOUT_STEPS)
     return steps[number]
 
 
@@ -372,12 +372,12 @@ def _annotation_instances(graph: DependencyGraph, name: str, *, regex: bool) -> 
     known = Counter(graph.names[code] for code in codes[kinds == EventKind.ANNOTATION].tolist())
     said = f"{graph.path}: there is no annotation {name!r}"
     if not known:
-        raise QueryError(f"{said}, as the trace has no annotations", WITHOUT_ANNOTATIONS)
+        raise QueryError(f"{said}: the trace has no annotations", WITHOUT_ANNOTATIONS)
     close = [] if regex else _annotations_like(name, known)
     every = dict.fromkeys([*close, *(text for text, _ in known.most_common())])
     listed = _list_names([f"{text!r} ×{known[text]}" if known[text] > 1 else repr(text) for text in every], 5)
-    meant = f"did you mean {shorten_middle(close[0], LONGEST_SHOWN)!r}? There" if close else "there"
-    raise QueryError(f"{said}; {meant} are: {listed}")
+    meant = f"did you mean {shorten_middle(close[0], LONGEST_SHOWN)!r}? Available" if close else "available"
+    raise QueryError(f"{said}; {meant}: {listed}")
 
 
 def _annotations_like(name: str, known: Iterable[str]) -> list[str]:

@@ -176,7 +176,7 @@ class RemotePath:
             NotADirectoryError: it is a file.
         """
         if self.address.scheme in HTTP or not self.facts().is_folder:
-            raise NotADirectoryError(20, "is no folder", str(self))
+            raise NotADirectoryError(20, "is not a folder", str(self))
         for address, facts in list_folder(self.address):
             yield RemotePath(address, facts)
 

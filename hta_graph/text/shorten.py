@@ -51,22 +51,22 @@ def suggest_known(word: str, known: Collection[str]) -> str:
     """Return the valid words for an error about an unknown one: a close one, if there is any, and all.
 
     >>> suggest_known("raed", ["read", "write"]), suggest_known("x", ["read", "write"])
-    ('did you mean read? There are: read, write', 'there are: read, write')
+    ('did you mean read? Available: read, write', 'available: read, write')
     """
     close = closest_names(word, known, 1)
-    return f"{f'did you mean {close[0]}? There' if close else 'there'} are: {', '.join(known)}"
+    return f"{f'did you mean {close[0]}? Available' if close else 'available'}: {', '.join(known)}"
 
 
 def suggest_number(number: int, known: Collection[int], most: int = 12) -> str:
     """Suggest a number that exists: the nearest one, and the first ones.
 
     >>> suggest_number(7, [4, 5, 6]), suggest_number(1, range(3, 9), 2)
-    ('did you mean 6? There are: 4, 5, 6', 'did you mean 3? There are: 3, 4 and 4 more')
+    ('did you mean 6? Available: 4, 5, 6', 'did you mean 3? Available: 3, 4 and 4 more')
     """
     ordered = sorted(known)
     nearest = min(ordered, key=lambda other: abs(other - number))
     rest = f" and {len(ordered) - most:,} more" if len(ordered) > most else ""
-    return f"did you mean {nearest}? There are: {', '.join(map(str, ordered[:most]))}{rest}"
+    return f"did you mean {nearest}? Available: {', '.join(map(str, ordered[:most]))}{rest}"
 
 
 def short_name(name: str) -> str:

@@ -530,7 +530,7 @@ class RowReader:
             raise TraceError(self._path, f"{cause}, after {count:,} complete events", remedy)
         if count and self._parts.non_objects == count:
             raise NotATraceError(self._path, "is a list without event objects, not a trace", "pass a Kineto trace")
-        return f"{cause}, {count:,} complete events recovered" if cause else None
+        return f"{cause}; {count:,} complete events recovered" if cause else None
 
     @property
     def facts(self) -> FileFacts:

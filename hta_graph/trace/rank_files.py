@@ -158,5 +158,5 @@ def choose_ranks(files: Sequence[RankFile], ranks: Collection[int] | None) -> li
     for rank in ranks:
         if rank not in first:
             known = ", ".join(map(str, sorted(first)[:32]))
-            raise TraceError(files[0].path, f"rank {rank} is not there", f"there are: {known}")
+            raise TraceError(files[0].path, f"rank {rank} not found", f"available: {known}")
     return [first[rank] for rank in sorted(set(ranks))]

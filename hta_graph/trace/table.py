@@ -25,7 +25,7 @@ from hta_graph.trace.profiler_names import STEP_NAME
 READING_DIAGNOSTICS: dict[str, str] = {
     "rows_dropped_not_an_object": "elements of traceEvents that are not JSON objects",
     "rows_dropped_no_name": "events without a name",
-    "rows_dropped_bad_time": "events whose start or duration is missing, not a number or out of range",
+    "rows_dropped_bad_time": "events without a valid start and duration, such as a missing or out-of-range number",
     "rows_dropped_negative_duration": "events that end before they start",
     "rows_dropped_absurd_time": "events longer than 30 days, or more than a year from the median start",
     "rows_dropped_bad_id": "events with a correlation, External id or sequence number that does not fit 64 bits",

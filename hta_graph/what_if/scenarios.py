@@ -202,12 +202,12 @@ def _fused_operators(draft: ModifiedWindow, operator: str) -> None:
 
 SCENARIOS: dict[str, Scenario] = {
     "no_waiting": Scenario(
-        "no waiting between ranks", "each rank starts its own communication as soon as it arrives",
+        "no waiting between ranks", "each rank starts its own communication on arrival",
         _no_waiting
     ),
     "like_median": Scenario(
-        "every operation like its median over ranks and steps",
-        "every operator could take the median time of its counterparts in equal steps",
+        "every operation takes its median time over ranks and steps",
+        "every operator could take the median time of its counterparts in comparable steps",
         _like_median,
     ),
     "rank_like_others": Scenario(
@@ -217,16 +217,17 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "communication_free": Scenario(
         "communication takes no time",
-        "ranks still wait for each other, only transfers take no time; of one rank alone its waits in them are gone, "
+        "ranks still wait for each other, only transfers take no time; with a single rank, its waits are removed, "
         "too",
         _free_classes(BoundBy.GPU_COMMUNICATION_BOUND),
     ),
     "communication": Scenario(
-        "communication takes a multiple of its time", "all transfers change by one factor; scale collective:… for some",
+        "communication takes a multiple of its time",
+        "all transfers change by one factor; for some of them, use --scale collective:…",
         _communication, "a factor",
     ),
     "launches_free": Scenario(
-        "launches take no time", "launch calls and launch latency are gone; operators and Python stay",
+        "launches take no time", "launch calls and launch latency are removed; operators and Python stay",
         _launches_free,
     ),
     "cuda_graphs": Scenario(
@@ -235,7 +236,7 @@ SCENARIOS: dict[str, Scenario] = {
         _cuda_graphs,
     ),
     "no_host_syncs": Scenario(
-        "the host never waits for the GPU", "the host does not need what it read; calls return at once",
+        "the host never waits for the GPU", "the host does not need the values that it reads; calls return at once",
         _no_host_syncs,
     ),
     "data_loading_free": Scenario(
@@ -243,7 +244,8 @@ SCENARIOS: dict[str, Scenario] = {
         _free_classes(BoundBy.DATA_LOADING),
     ),
     "fused": Scenario(
-        "one operator as a single kernel", "all launches but the first and the gaps are gone; kernel time stays",
+        "one operator as a single kernel",
+        "all gaps, and all launches except the first, are removed; kernel time stays",
         _fused_operators, "an operator",
     ),
 }  # fmt: skip

@@ -314,7 +314,8 @@ SELECTORS: dict[str, Callable[[ReplayGraph, Selector], Bools]] = {
 
 def _no_match_error(base: ReplayGraph, what: Selector) -> QueryError:
     """Return the error: the same pattern may name another kind of thing, or a close name, or something elsewhere."""
-    said = f"{base.graph.path}: nothing in {base.window.label} is {str(what)!r}"
+    window = "the whole trace" if base.window.is_whole else base.window.label
+    said = f"{base.graph.path}: nothing in {window} matches {str(what)!r}"
     if what.kind in KINDS_WITHOUT_NAMES:
         return QueryError(said, LIST_HINT)
     others = [replace(what, kind=kind) for kind in SELECTORS if kind not in ("", what.kind, *KINDS_WITHOUT_NAMES)]

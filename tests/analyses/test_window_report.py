@@ -44,7 +44,8 @@ def test_the_text_opens_with_who_holds_up_the_job(capsys: pytest.CaptureFixture[
     late_ranks(tmp_path, 10, 35)
     out = run_command(capsys, "critical-path", tmp_path)[1].splitlines()
     assert out[0] == (
-        "rank 1 delays the others: in step 1 all wait 25.0 µs (42%) for it alone, mostly in aten::mul (CPU work)"
+        "rank 1 delays the others: in step 1, all wait 25.0 µs (42%) for it alone "
+        "while it is mostly in aten::mul (CPU work)"
     )
     assert "63% of the path is on rank 1. At the others' speed step 1 would be 25.0 µs (42%) shorter." in out
     assert out[2].endswith(", 2 ranks")

@@ -340,7 +340,7 @@ def test_all_to_alls_may_differ_in_bytes(tmp_path: Path) -> None:
     for trace, nelems in zip(traces, (100, 300), strict=True):
         trace.collective(0, (10, 60), 1, kind="all_to_allv", nelems=nelems, name=SEND_RECV)
     conversion = converted(tmp_path, *traces)
-    assert "1 all-to-alls with different bytes on different ranks get the most of them" in conversion.notes
+    assert "1 all-to-alls whose sizes differ between ranks get the largest size" in conversion.notes
 
 
 def test_missing_ranks_are_named_and_the_ways_on(tmp_path: Path) -> None:

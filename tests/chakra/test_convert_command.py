@@ -320,7 +320,7 @@ def test_linked_traces_hold_it_all(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "gemm" in named(folder, "relu").after
     assert run("convert", *inputs, "-o", tmp_path / "other", "--host-trace", tmp_path / "host_rank0.json") == 2
     assert run("convert", inputs[0], "-o", tmp_path / "other", "--rank", "7") == 1
-    assert "rank 7 is not there; there are: 0" in capsys.readouterr().err
+    assert "rank 7 not found; available: 0" in capsys.readouterr().err
 
 
 def test_a_host_trace_is_no_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -150,8 +150,8 @@ def _broken_documents() -> dict[str, tuple[Any, str]]:
     linked = {**good, "nodes": [{**good["nodes"][0], "cat": "kernel"}, *good["nodes"][1:]]}
     text_id = {**good, "nodes": [{**good["nodes"][0], "id": "six"}]}
     return {
-        "unknown version": ({**good, "schema": "1.1.1-chakra.1.0.0"}, "1.0.0', which is unknown; known are: 1.0.1,"),
-        "no version": (_without(good, "schema"), "has no schema; known are: 1.0.1, 1.0.2-chakra.0.0.4"),
+        "unknown version": ({**good, "schema": "1.1.1-chakra.1.0.0"}, "1.0.0', which is unknown; supported: 1.0.1,"),
+        "no version": (_without(good, "schema"), "has no schema; supported: 1.0.1, 1.0.2-chakra.0.0.4"),
         "number as version": ({**good, "schema": 2}, "schema '2', which is unknown"),
         "flat nodes in a later version": (
             {**sample("1.0.1").document(), "schema": "1.1.0-chakra.0.0.4"}, "missing required field `ctrl_deps`",

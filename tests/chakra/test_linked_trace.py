@@ -368,7 +368,7 @@ def test_traces_of_two_processes(tmp_path: Path) -> None:
 
 def test_ranks_must_agree(tmp_path: Path) -> None:
     trace, host = training()
-    with pytest.raises(TraceError, match=r"trace\.json: is of rank 3, not 1; pass the traces of rank 1"):
+    with pytest.raises(TraceError, match=r"trace\.json: belongs to rank 3, not 1; pass the traces of rank 1"):
         linked(trace, host, tmp_path, rank=1)
     assert linked(trace, host, tmp_path, rank=3).rank == linked(trace, host, tmp_path).rank == 3
 
@@ -909,7 +909,7 @@ def test_the_exit_status_says_whether_there_is_a_linked_trace(
     assert main([*arguments, "--rank", "5"]) == 1
     assert not output.exists()
     error = capsys.readouterr().err
-    assert error == f"hta-graph: {trace}: is of rank 3, not 5; pass the traces of rank 5\n"
+    assert error == f"hta-graph: {trace}: belongs to rank 3, not 5; pass the traces of rank 5\n"
     assert main([*arguments, "--rank", "3"]) == 0
     assert_sound(json.loads(output.read_bytes()))
 

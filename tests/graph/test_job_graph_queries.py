@@ -122,7 +122,7 @@ def test_a_filter_keeps_ranks(job: hg.JobGraph) -> None:
 def test_a_rank_alone_can_be_named_too(tmp_path: Path) -> None:
     graph = hg.build_graph(hg.read_trace(small_job(tmp_path)[1]))
     assert len(graph.filter(rank=1).events) == len(graph.events)
-    with pytest.raises(QueryError, match=r"no rank 0; did you mean 1\? There are: 1"):
+    with pytest.raises(QueryError, match=r"no rank 0; did you mean 1\? Available: 1"):
         graph.filter(rank=0)
 
 

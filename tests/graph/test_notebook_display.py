@@ -101,7 +101,7 @@ def test_pictures_from_python(graph: hg.DependencyGraph, tmp_path: Path) -> None
         hg.render(graph)
     with pytest.raises(UsageError, match="pass around=… or between="):
         hg.render(graph, around=kernel, between=(call, kernel))
-    with pytest.raises(UsageError, match=r"events of a graph; pass path\.graph"):
+    with pytest.raises(UsageError, match=r"need a graph; pass path\.graph"):
         hg.render(hg.critical_path(graph, hg.step(3)), around=kernel)
     with pytest.raises(QueryError, match="no path leads from"):
         hg.render(graph, between=(kernel, call))

@@ -36,7 +36,7 @@ def gloo_rank(rank: int, *meetings: float, step: int = 1) -> GlooRank:
 
 def test_jobs_of_different_sizes_are_refused(tmp_path: Path) -> None:
     paths = [RankBuilder(0, 2).write(tmp_path / "a.json"), RankBuilder(1, 4).write(tmp_path / "b.json")]
-    with pytest.raises(QueryError, match=r"b\.json: is of a job of 4 ranks, .*a\.json of one of 2"):
+    with pytest.raises(QueryError, match=r"b\.json: is from a job of 4 ranks, but .*a\.json is from a job of 2"):
         hg.read_job(paths)
 
 
@@ -44,7 +44,7 @@ def test_a_rank_twice_is_refused(tmp_path: Path) -> None:
     paths = [one_rank(0).write(tmp_path / name) for name in ("a.json", "b.json")]
     with pytest.raises(TraceError, match="rank 0"):
         hg.read_job(paths)
-    with pytest.raises(QueryError, match=r"of rank 0, as is .*; pass each rank once"):
+    with pytest.raises(QueryError, match=r"has rank 0, like .*; pass each rank once"):
         hg.build_job([hg.build_graph(hg.read_trace(path)) for path in paths])
 
 

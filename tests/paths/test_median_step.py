@@ -146,7 +146,7 @@ def test_without_steps_the_repeated_annotation_is_offered(capsys: pytest.Capture
     _, out, _ = run_command(capsys, "critical-path", path)
     assert (
         "No profiler steps in this trace; the whole trace is analyzed. "
-        "Use --annotation execute_model --instance I for one of 3 × execute_model.\n"
+        "Use --annotation execute_model --instance I to select one of 3 × execute_model.\n"
     ) in out
     assert command_json(capsys, "critical-path", path)["steps"] == []
 
@@ -162,7 +162,7 @@ def test_annotations_that_differ_by_numbers_are_offered_as_an_expression(
     path = trace.write(tmp_path / "trace.json")
     _, out, _ = run_command(capsys, "critical-path", path)
     offer = next(line for line in out.splitlines() if "No profiler steps" in line).partition("Use ")[2]
-    flags, _, what = offer.partition(" for one of ")
+    flags, _, what = offer.partition(" to select one of ")
     assert what == "3 × execute_context_#(sq#+#)."
     assert flags == "--annotation 'execute_context_\\d+\\(sq\\d+\\+\\d+\\)' --regex --instance I"
     assert command_json(capsys, "critical-path", path, *shlex.split(flags)[:-1], "2")["window"]["start_ns"] == 300_000

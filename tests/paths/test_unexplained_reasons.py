@@ -116,7 +116,7 @@ def test_work_stamped_long_before_its_launch_is_a_clock_fault(tmp_path: Path) ->
 
 def test_a_reason_is_worded_and_a_document_has_one_in_every_unexplained_segment(tmp_path: Path) -> None:
     path = hg.critical_path(held_back(995).graph(tmp_path), hg.whole())
-    said = " in cudaDeviceSynchronize before add, is a wait that the trace does not record"
+    said = ", in cudaDeviceSynchronize, before add) is a wait that the trace does not record"
     assert largest_unexplained(path).endswith(said)
     import orjson
 

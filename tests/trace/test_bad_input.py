@@ -225,7 +225,7 @@ def test_salvage_reads_what_is_whole_and_says_so(
     status, out, err = run_command(capsys, "info", path, "--salvage", "--json", "-")
     (rank,) = json.loads(out)["ranks"]
     assert (status, rank["events"], rank["diagnostics"]["salvaged"]) == (0, 2, 1)
-    assert re.fullmatch(re.escape(str(path)) + r": .*at byte [\d,]+, 2 complete events recovered\n", err), err
+    assert re.fullmatch(re.escape(str(path)) + r": .*at byte [\d,]+; 2 complete events recovered\n", err), err
 
 
 def test_salvage_of_nothing_is_still_an_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -616,8 +616,8 @@ def test_50_000_nested_slices_work(capsys: pytest.CaptureFixture[str], tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "listed"),
     [
-        (["--step", "7"], ["no step 7", "did you mean 2? There are: 1, 2"]),
-        (["--step", "-1"], ["no step -1", "did you mean 1? There are: 1, 2"]),
+        (["--step", "7"], ["no step 7", "did you mean 2? Available: 1, 2"]),
+        (["--step", "-1"], ["no step -1", "did you mean 1? Available: 1, 2"]),
         (["--annotation", "none"], ["no annotation 'none'", "'block' ×2", "'ProfilerStep#1'"]),
         (["--annotation", "gemm"], ["no annotation 'gemm'", "'block' ×2"]),
         (["--annotation", "n.*", "--regex"], ["no annotation 'n.*'", "'block' ×2"]),
@@ -628,7 +628,7 @@ def test_50_000_nested_slices_work(capsys: pytest.CaptureFixture[str], tmp_path:
         (["--annotation", ""], ["no annotation ''"]),
         (["--window", "300000:400000"], ["300000:400000", "200000"]),
         (["--window=-20:-10"], ["-20:-10", "200000"]),
-        (["--rank", "5"], ["rank 5 is not there", "there are: 3"]),
+        (["--rank", "5"], ["rank 5 not found", "available: 3"]),
     ],
     ids=lambda item: " ".join(item)[:40],
 )

@@ -275,7 +275,7 @@ def test_a_missing_rank_lists_those_that_exist(
 ) -> None:
     for number in (0, 3):
         operator_trace(tmp_path / f"rank{number}.json")
-    assert "rank 1 is not there; there are: 0, 3" in one_error(capsys, tmp_path, command, tmp_path, "--rank", 1)
+    assert "rank 1 not found; available: 0, 3" in one_error(capsys, tmp_path, command, tmp_path, "--rank", 1)
 
 
 @pytest.mark.parametrize(("arguments", "rank"), [([], None), (["--rank", 3], 3)])

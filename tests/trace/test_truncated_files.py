@@ -77,7 +77,7 @@ def test_salvage_reads_the_whole_events_of_every_cut(tmp_path: Path, shape: str,
         trace = hg.read_trace(path, salvage=True)
         count = whole_events(cut + len(HEAD) - len(head))
         assert trace.events.index.tolist() == list(range(count)), cut
-        assert trace.salvaged == f"the JSON is truncated at byte {cut:,}, {count} complete events recovered"
+        assert trace.salvaged == f"the JSON is truncated at byte {cut:,}; {count} complete events recovered"
         assert (trace.rank, int(trace.events.start[0])) == ((5, 1500) if shape == "document" else (None, 500))
 
 
@@ -88,7 +88,7 @@ def test_parts_and_whole_give_one_trace(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(json_reader, "PART_BYTES", 1 << 20)
     assert same_columns(split, hg.read_trace(path, salvage=True))
     assert re.fullmatch(
-        r"the gzip data is truncated at byte [\d,]+, \d+ complete events recovered", split.salvaged or ""
+        r"the gzip data is truncated at byte [\d,]+; \d+ complete events recovered", split.salvaged or ""
     )
     assert 20 < len(split.events) < 60
 

@@ -23,7 +23,7 @@ def test_no_attack_gets_through(command: str, attacks: tuple[str, ...]) -> None:
     counts, failures = attacked(attacks, {command}, 1)
     assert failures == []
     assert {attack for attack, _ in counts} == {attack for attack, *_ in cases(attacks, {command})} - (
-        {"somebody's file appears"} if command == "info" else set()
+        {"a foreign file appears"} if command == "info" else set()
     )
 
 

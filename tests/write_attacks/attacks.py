@@ -448,14 +448,14 @@ def _with_stream(made: Scene, arguments: list[str], usual: Ended, name: str, fir
 
 ATTACKS: dict[str, Attack] = {
     "an input as output": input_as_output,
-    "a place that is none": no_such_place,
+    "an invalid destination": no_such_place,
     "symbolic links": links,
     "named pipes": pipes,
     "write protection": protected,
     "a full disk": full_disk,
     "the folder vanishes": vanishing_folder,
     "two processes at once": two_at_once,
-    "somebody's file appears": somebody_else,
+    "a foreign file appears": somebody_else,
     "a signal while it writes": signal_in_writing,
     "SIGKILL while it writes": killed_in_writing,
     "a signal at any moment": at_any_moment,

@@ -80,7 +80,7 @@ def _run_link(options: argparse.Namespace) -> None:
 LINK = Command(
     name="link",
     help="Link host and device traces, like chakra_trace_link",
-    more="Both traces must be of the same rank and run; record the host trace with ExecutionTraceObserver.",
+    more="Both traces must be from the same rank and run; record the host trace with ExecutionTraceObserver.",
     examples=("chakra link --host-trace host.json --device-trace device.json --output linked.json",),
     page="simulators.md",
     options=(_add_link,),
@@ -141,7 +141,7 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--unknown-collectives", choices=CHOICES["unknown"], default="error",
         help="communication of unknown type, size or group, or that ASTRA-sim does not support: as-recorded keeps the "
-        "waiting between ranks and the recorded transfer time, also of broadcasts; as-compute writes compute nodes; "
+        "waiting between ranks and the recorded transfer time, also for broadcasts; as-compute writes compute nodes; "
         "CPU communication becomes nodes only with as-recorded (default: error)",
     )  # fmt: skip
     parser.add_argument(
@@ -183,7 +183,8 @@ def _run_convert(options: argparse.Namespace) -> None:
 CONVERT = Command(
     name="convert",
     help="Convert traces of all ranks to .et files for ASTRA-sim",
-    more="Inputs are device traces, with or without host traces, or linked traces. The result is checked as by check.",
+    more="Inputs are device traces, with or without host traces, or linked traces. The result is checked as with "
+    "hta-graph chakra check.",
     examples=("chakra convert job --output workload", "chakra convert job --profile gpu --output gpu_only"),
     page="simulators.md",
     options=(add_inputs, add_jobs, _add_convert, add_json),
@@ -298,7 +299,7 @@ def _run_scale(options: argparse.Namespace) -> None:
 SCALE = Command(
     name="scale",
     help="Scale a workload to a faster or slower GPU or CPU",
-    more="Changes durations of computation; communication and dependencies stay.",
+    more="Changes durations of computation; communication and dependencies stay the same.",
     examples=("chakra convert job --output workload", "chakra scale workload --gpu 0.5 --output faster"),
     page="simulators.md",
     options=(_add_scale,),
@@ -309,7 +310,10 @@ SCALE = Command(
 def _add_statistics(parser: argparse.ArgumentParser) -> None:
     """Add the log of a run, and its workload."""
     parser.add_argument(
-        "log", type=InputFolder, metavar="LOG", help='logging folder of ASTRA-sim (system file: "trace-enabled": 1)'
+        "log",
+        type=InputFolder,
+        metavar="LOG",
+        help='ASTRA-sim logging folder (set "trace-enabled": 1 in the system file)',
     )
     parser.add_argument(
         "--workload",
@@ -394,7 +398,7 @@ def _linked_inputs(paths: Sequence[Location], only: int | None) -> Iterator[Rank
             graph = build_graph(linked.trace, (*DEFAULT_RULES, linked.waits))
             yield RankInput(rank, graph, HostTensors(graph, linked, linked.node), linked.details)
     if only is not None and only not in seen:
-        raise TraceError(paths[0], f"rank {only} is not there", f"there are: {', '.join(map(str, sorted(seen)))}")
+        raise TraceError(paths[0], f"rank {only} not found", f"available: {', '.join(map(str, sorted(seen)))}")
 
 
 def _with_host_traces(options: argparse.Namespace, devices: Sequence[RankInput]) -> Iterator[RankInput]:

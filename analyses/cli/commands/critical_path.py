@@ -178,8 +178,8 @@ CRITICAL_PATH = Command(
     name="critical-path",
     help="Show the critical path of a step and what bounds it",
     more=(
-        "The window is the median step by default, or the whole trace without steps. The path covers the window to "
-        "the nanosecond: each segment has a class and a cause, or counts as unexplained. Several files are one job."
+        "The window is the median step by default, or the whole trace if it has no steps. The path covers the window "
+        "to the nanosecond: each segment has a class and a cause, or counts as unexplained. Several files are one job."
     ),
     examples=(
         "critical-path trace.json.gz",

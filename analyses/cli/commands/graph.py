@@ -34,7 +34,7 @@ def _run_info(options: argparse.Namespace) -> None:
 INFO = Command(
     name="info",
     help="Summarize a trace: events, steps, lanes, diagnostics",
-    more="Run it first on an unknown trace: the recorded events determine which questions have answers.",
+    more="Run it first on an unknown trace: the recorded events determine which questions can be answered.",
     examples=("info trace.json.gz", "info job"),
     page="commands.md",
     options=(add_inputs, add_jobs, add_answer),
@@ -70,7 +70,7 @@ def _run_graph(options: argparse.Namespace) -> None:
 GRAPH = Command(
     name="graph",
     help="Write the dependency graph as JSON or Parquet",
-    more="Without an output it prints the number of events and edges.",
+    more="Without an output, it prints the number of events and edges.",
     examples=("graph trace.json.gz", "graph trace.json.gz --json graph.json"),
     page="asking_in_python.md",
     options=(add_inputs, add_jobs, add_flight, add_answer, _add_graph_outputs),

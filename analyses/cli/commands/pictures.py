@@ -77,7 +77,7 @@ def _run_render(options: argparse.Namespace) -> None:
 RENDER = Command(
     name="render",
     help="Draw a critical path, lanes, or an event's neighborhood",
-    more="SVG and PNG need graphviz' dot; a .dot file is its source. EVENT_INDEX is a position in traceEvents.",
+    more="SVG and PNG need Graphviz (dot); a .dot file is the source. EVENT_INDEX is a position in traceEvents.",
     examples=("render trace.json.gz --path -o path.dot", "render trace.json.gz --around 100 --depth 2 -o around.dot"),
     page="how_to/explain_a_delay.md",
     options=(add_inputs, add_jobs, add_flight, add_window_and_loading, _add_picture),

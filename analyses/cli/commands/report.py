@@ -175,7 +175,7 @@ def _path_of_job(
 REPORT = Command(
     name="report",
     help="Write one page with all answers about a run",
-    more="It contains verdict, path, kernels, idle causes, overlap and ranks in one file that needs no network.",
+    more="It contains the verdict, path, kernels, idle causes, overlap and ranks in one file that works offline.",
     examples=("report trace.json.gz -o report.html", "report job -o job.html"),
     page="pages.md",
     options=(add_inputs, add_jobs, add_flight, add_summaries, add_window_and_loading, _add_report),

@@ -42,7 +42,7 @@ def _add_strip(parser: argparse.ArgumentParser) -> None:
         type=_parse_kept_names,
         default=(),
         metavar="WHAT[,WHAT]",
-        help=f"also keep {', '.join(KEEP_OPTIONS)} (names: of operators and kernels)",
+        help=f"also keep {', '.join(KEEP_OPTIONS)} (names are those of operators and kernels)",
     )
     parser.add_argument("--keep-times", action="store_true", help="keep date and time of day")
     parser.add_argument("--list", action="store_true", help="list all names that are kept, for review")
@@ -184,7 +184,7 @@ def _name_list(found: TraceAnonymizer) -> Iterator[Line]:
 STRIP = Command(
     name="strip",
     help="Anonymize a trace; its dependency graph stays the same",
-    more=("Your own names become pseudonyms; paths, hosts, shapes and the date are removed. Times stay."),
+    more=("Your own names become pseudonyms; paths, hosts, shapes and the date are removed. Times are kept."),
     examples=(
         "strip trace.json.gz -o shared.json.gz",
         "strip job -o shared_job --list",

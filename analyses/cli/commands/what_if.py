@@ -45,7 +45,7 @@ class _ScenarioList(argparse.Action):
 
 def _add_changes(parser: argparse.ArgumentParser) -> None:
     """Add the changes."""
-    parser.epilog = f"{WHAT}. PATTERN is an exact name, else a regular expression to search in names."
+    parser.epilog = f"{WHAT}. PATTERN is an exact name, or else a regular expression to search for in names."
     for option, value, says in (
         ("--scale", "WHAT=FACTOR", "multiply the time of WHAT by FACTOR; 0 takes no time"),
         ("--remove", "WHAT", "remove WHAT and its launches"),
@@ -53,7 +53,7 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
     ):
         parser.add_argument(option, nargs="+", action=_NamedChange, dest="changes", metavar=value, help=says)
     parser.add_argument("--scenarios", nargs=0, action=_ScenarioList, help="list the named changes and exit")
-    parser.add_argument("--curve", metavar="WHAT", help="also predict the length for factors of WHAT from 1 to 0")
+    parser.add_argument("--curve", metavar="WHAT", help="also predict the length for each factor of WHAT from 1 to 0")
 
 
 def _run_what_if(options: argparse.Namespace) -> None:

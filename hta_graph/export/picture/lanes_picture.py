@@ -222,7 +222,9 @@ def lanes_picture(
     """
     require_all_rows(path.graph, "a picture of lanes")
     if not MIN_PICTURE_WIDTH <= width <= MAX_PICTURE_WIDTH:
-        raise UsageError(f"a picture is {MIN_PICTURE_WIDTH} to {MAX_PICTURE_WIDTH:,} pixels wide, not {width}")
+        raise UsageError(
+            f"the width of a picture must be {MIN_PICTURE_WIDTH} to {MAX_PICTURE_WIDTH:,} pixels, not {width}"
+        )
     finest_ns = max(path.length_ns // width, 1)
     scene = lane_scene(path, finest_ns, kinds)
     return _LanesDrawing(LaneLayout(scene, float(width)), title).picture()

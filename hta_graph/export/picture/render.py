@@ -140,7 +140,7 @@ def _picture_of(
 ) -> Picture:
     if isinstance(what, CriticalPath):
         if around is not None or between is not None:
-            raise UsageError("around and between are events of a graph; pass path.graph")
+            raise UsageError("around and between need a graph; pass path.graph")
         return path_picture(what)
     if (around is None) == (between is None):
         raise UsageError("a graph is drawn around an event or between two; pass around=… or between=(…, …), or a path")
@@ -153,9 +153,9 @@ def _lanes_of(
     what: CriticalPath | DependencyGraph, around: EventName | None, between: tuple[EventName, EventName] | None
 ) -> Picture:
     if not isinstance(what, CriticalPath):
-        raise UsageError("lanes are drawn of a critical path; pass hg.critical_path(graph, …)")
+        raise UsageError("lanes need a critical path; pass hg.critical_path(graph, …)")
     if around is not None or between is not None:
-        raise UsageError("lanes are drawn of a whole window; omit around and between")
+        raise UsageError("lanes show a whole window; omit around and between")
     return lanes_picture(what)
 
 

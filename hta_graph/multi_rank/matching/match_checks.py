@@ -76,7 +76,7 @@ IS_MATCHED, SINGLE_RANK, NO_PARTNER, OUTSIDE_RECORDING, VIOLATES_CAUSALITY, NOT_
 UNMATCHED_REASONS = {
     NO_PARTNER: "no partner: another rank of the group recorded no matching one",
     OUTSIDE_RECORDING: "outside the trace of another rank of the group",
-    VIOLATES_CAUSALITY: "impossible: a rank would have left before one that it waits for arrived",
+    VIOLATES_CAUSALITY: "impossible: a rank would have left before the arrival of a rank that it waits for",
     NOT_RECORDED: "the trace does not name the ranks that take part",
     UNKNOWN_KERNEL: "kernels of this name do not wait for each other like members of a collective",
 }

@@ -137,11 +137,11 @@ def version_on_worker() -> str:
 def _lost_task_error(task: Task, error: BaseException) -> TraceError:
     """Return what became of a task that a cluster did not answer, as the error of its file."""
     if type(error).__name__ == "KilledWorker":
-        cause = "the workers that read it were killed one after the other, perhaps for lack of memory"
+        cause = "the workers that read it were killed one after the other, possibly for lack of memory"
         return TooLargeError(task.subject, cause, READ_FEWER_HINT)
     if isinstance(error, ImportError):
-        return TraceError(task.subject, f"a worker lacks what reads it, {error}", VERSION_HINT)
-    cause = f"the cluster gave no answer, {type(error).__name__}: {error}"
+        return TraceError(task.subject, f"a worker lacks a module to read it: {error}", VERSION_HINT)
+    cause = f"the cluster did not answer, {type(error).__name__}: {error}"
     return TraceError(task.subject, cause, READ_HERE_HINT)
 
 

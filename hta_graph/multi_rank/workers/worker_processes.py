@@ -105,7 +105,7 @@ class WorkerProcess:
             status = self._process.returncode
         if status >= 0:
             return TraceError(task.subject, f"the process that read it ended early (status {status})", READ_HERE_HINT)
-        cause = f"the process that read it was killed (signal {-status}), perhaps for lack of memory"
+        cause = f"the process that read it was killed (signal {-status}), possibly for lack of memory"
         return TooLargeError(task.subject, cause, READ_FEWER_HINT)
 
     def kill(self) -> None:

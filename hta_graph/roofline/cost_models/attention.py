@@ -309,7 +309,7 @@ def _efficient(call: OperatorCall) -> Demand:
     return attention(call, replace(arguments, causal=chance + 1, max_seqlens=max_seqlens, unknown=after))
 
 
-FORWARD_FLOPS = "2·B·H·pairs·(D of keys + D of values); pairs: of a query and a key that it attends to, exactly"
+FORWARD_FLOPS = "2·B·H·pairs·(D of keys + D of values); pairs: the exact number of query-key pairs that attend"
 BACKWARD_FLOPS = "2·B·H·pairs·(3·D of keys + 2·D of values): the scores are computed again"
 FORWARD_BYTES = "queries, keys and values that are attended to + bias + output"
 BACKWARD_BYTES = "as forward + the output and its gradient + logarithms + the three gradients"

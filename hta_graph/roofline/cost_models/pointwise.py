@@ -171,7 +171,7 @@ POINTWISE_ROWS = (
     Pointwise("hardswish", 5, "x · min(max(x + 3, 0), 6) ÷ 6"),
     Pointwise("silu", 4, "x ÷ (1 + exp(−x))"),
     Pointwise("elu", 4, "x > 0 ? x : α·(exp(x) − 1)"),
-    Pointwise("gelu", 5, "½·x·(1 + erf(x·√½)), tanh's form has 9", is_least=True),
+    Pointwise("gelu", 5, "½·x·(1 + erf(x·√½)); the tanh form has 9", is_least=True),
     Pointwise("softplus", 5, "x·β > limit ? x : log1p(exp(x·β)) ÷ β"),
     Pointwise("mish", 4, "x · tanh(log1p(exp(x)))"),
     Pointwise("log_sigmoid_forward", 6, "min(x, 0) − log1p(exp(−|x|))"),
@@ -207,7 +207,7 @@ POINTWISE_ROWS = (
     Pointwise("silu_backward", 9, "g·s·(1 + x·(1 − s)), s = sigmoid(x)", TWO),
     Pointwise("mish_backward", 13, "g·(t + x·s·(1 − t·t)), s = sigmoid(x), t = tanh(log1p(exp(x)))", TWO),
     Pointwise(
-        "gelu_backward", 11, "g·(½·(1 + erf(x·√½)) + x·exp(−½·x·x)·c), tanh's form has more", TWO, is_least=True
+        "gelu_backward", 11, "g·(½·(1 + erf(x·√½)) + x·exp(−½·x·x)·c); the tanh form has more", TWO, is_least=True
     ),
     Pointwise("native_dropout_backward _masked_scale", 2, "g · mask · scale", TWO),
 )  # fmt: skip

@@ -49,7 +49,7 @@ def test_a_small_side_is_named(tmp_path: Path) -> None:
     found = advised(one_product(tmp_path, [8192, 3], [3, 8192], us=2_000))["far_from_limit"]
     assert found.text == (
         "aten::mm (half[8192×3, 3×8192]) takes 2.00 ms (>99%) of the path in 1 call and reaches 4% of the memory limit "
-        "of A100 SXM 40 GB: K = 3 leaves most of its matrix units empty."
+        "of A100 SXM 40 GB: K = 3 leaves most of the GPU's matrix units unused."
     )
     assert found.action == "Batch more of aten::mm, or merge the products"
     assert (found.saves_ns, found.saves_at_most_ns) == (1_892_029, 1_892_029)

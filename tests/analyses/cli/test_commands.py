@@ -82,9 +82,11 @@ def test_what_cannot_be_read_is_told_and_the_job_is_that_of_the_others(
 def test_an_event_of_a_job_is_named_with_its_rank(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     small_job(tmp_path)
     told = one_error(capsys, tmp_path, "render", tmp_path, "--around", 3, "-o", tmp_path / "x.dot")
-    assert told.endswith("are named by rank and number; give RANK:3, such as 0:3, or choose a rank with --rank N\n")
+    assert told.endswith(
+        "are identified by rank and number; give RANK:3, such as 0:3, or choose a rank with --rank N\n"
+    )
     told = one_error(capsys, tmp_path, "render", tmp_path, "--rank", 0, "--around", "0:3", "-o", tmp_path / "x.dot")
-    assert told.endswith("are named by their number alone; give 3, not 0:3\n")
+    assert told.endswith("are identified by number alone; give 3, not 0:3\n")
 
 
 # -- usage ------------------------------------------------------------------------------------------------------------

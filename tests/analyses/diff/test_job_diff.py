@@ -78,7 +78,7 @@ def test_the_delayed_rank_and_the_size_of_the_delay_are_named(job_of: Job, contr
     assert re.match(r"\d+\.\d% slower per iteration: ", said)
     assert f"\nLargest change on the critical path: {name}, +" in said
     assert f"\nThe critical path is longer on rank {injected['rank']} (host {host}): +" in said
-    assert f"\nRank {injected['rank']} (host {host}) now delays the others: waiting that it causes " in said
+    assert f"\nRank {injected['rank']} (host {host}) now delays the others: it causes " in said
     assert answer.tables["job_hosts"].iloc[0][["host", "control_host", "ranks"]].tolist() == [host, host, 4]
 
 

@@ -255,7 +255,9 @@ def test_json_has_every_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert list(found["tables"]) == ["roofline", "limits", "losses", "known_time", "collective_rates", "demands"]
     demand = found["tables"]["demands"][0]
     assert (demand["flops"], demand["bytes"], demand["unit"]) == (THIN, THIN_BYTES, "matrix")
-    assert "peaks" in one_error(capsys, tmp_path, "roofline", path, "--peaks", tmp_path / "no.json", status=2)
+    assert "give a device name" in one_error(
+        capsys, tmp_path, "roofline", path, "--peaks", tmp_path / "no.json", status=2
+    )
 
 
 def test_the_figure_has_a_roof_for_each_type_and_a_point_for_each_row(tmp_path: Path) -> None:

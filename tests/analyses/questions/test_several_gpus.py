@@ -16,7 +16,7 @@ from tests.support.make_samples import FOLDER
 from tests.support.trace_builder import TraceBuilder
 
 TWO_GPUS = FOLDER / "two_gpus.json.gz"
-SAYS = "rank 0: one process drives 2 GPUs (0, 1); the GPU counts as busy while any of them works"
+SAYS = "rank 0: one process drives 2 GPUs (0, 1); the GPU counts as busy while any of them is busy"
 
 
 @pytest.fixture(scope="module")

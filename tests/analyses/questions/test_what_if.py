@@ -206,7 +206,9 @@ def test_without_a_change_the_first_line_names_what_gains_most(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     lines = said(capsys, gpu_bound(tmp_path))
-    assert re.fullmatch(r"step 1: \w+ \S+ at 2x speed saves most, [\d.]+ µs \([\d.]+% of 104.0 µs\)(; .*)?", lines[0])
+    assert re.fullmatch(
+        r"step 1: \w+ \S+ at 2x speed saves the most, [\d.]+ µs \([\d.]+% of 104.0 µs\)(; .*)?", lines[0]
+    )
     assert "estimated savings (% of the window); they overlap, do not add them" in lines
     assert lines[-1].startswith("Use --scale KIND:NAME=FACTOR to predict one of them")
 
@@ -219,7 +221,7 @@ def test_a_class_is_named_where_it_gains_far_more_than_each_thing(
         trace.op(f"op {at}", 10 * at, 10 * at + 10)
         trace.launch(f"kernel {at}", (10 * at + 1, 10 * at + 2), (200 + 100 * at, 300 + 100 * at), at + 1)
     first = said(capsys, trace.write(tmp_path / "t.json"))[0]
-    assert re.match(r"whole trace: GPU compute at 2x speed saves most, [\d.]+ µs \([\d.]+% of 1.20 ms\); ", first)
+    assert re.match(r"whole trace: GPU compute at 2x speed saves the most, [\d.]+ µs \([\d.]+% of 1.20 ms\); ", first)
     assert "largest single item: operator op" in first
 
 
@@ -307,7 +309,7 @@ def test_a_rank_that_waits_for_nobody_gains_nothing_alone(capsys: pytest.Capture
 # -- refusals ----------------------------------------------------------------------------------------------------------
 
 REFUSED = [
-    (["--scenario", "nope"], 2, "there is no scenario 'nope'; there are: no_waiting"),
+    (["--scenario", "nope"], 2, "there is no scenario 'nope'; available: no_waiting"),
     (["--scenario", "launch_free"], 2, "did you mean launches_free? There are"),
     (["--scenario", "rank_like_others"], 2, "needs a rank"),
     (["--scenario", "cuda_graphs=1"], 2, "takes no argument"),
@@ -325,7 +327,7 @@ REFUSED = [
     (["--remove", "kernel:foo("], 2, "'foo(' is not a regular expression"),
     (["--remove", "class:gpu_compute"], 2, "did you mean gpu_compute_bound?"),
     (["--remove", "rank:x"], 2, "is not a rank"),
-    (["--remove", "rank:3"], 1, "there is no rank 3; did you mean 0? There are: 0"),
+    (["--remove", "rank:3"], 1, "there is no rank 3; did you mean 0? Available: 0"),
     (["--remove", "kernel:ampere_gemm_64x32"], 1, "did you mean 'ampere_sgemm_64x32_tn'"),
     (["--remove", "krnel:sgemm"], 1, "did you mean 'kernel:sgemm'?"),
     (["--remove", "kernel:aten::mm"], 1, "use operator:aten::mm"),

@@ -57,10 +57,10 @@ def graph(tmp_path: Path) -> hg.DependencyGraph:
 
 def test_a_conclusion_names_what_a_person_can_change(sample_gains: Gains, job_gains: Gains) -> None:
     assert sample_gains.conclusion == (
-        "Largest saving: aten::mm at 2x speed saves 220.0 µs (19%); removed, 440.0 µs (38%)."
+        "Largest saving: aten::mm at 2x speed saves 220.0 µs (19%); removing it saves 440.0 µs (38%)."
     )
     assert job_gains.conclusion == (
-        "Largest saving: aten::mm at 2x speed saves 220.0 µs (16%); removed, 341.0 µs (25%). "
+        "Largest saving: aten::mm at 2x speed saves 220.0 µs (16%); removing it saves 341.0 µs (25%). "
         "Below 45% of its time, further speedup saves less; next bottleneck: AllReduce_Sum_f32_RING_LL on rank 2."
     )
 
@@ -73,18 +73,18 @@ def test_without_curves_a_conclusion_tells_what_comes_next(job_gains: Gains) -> 
         job_gains.graph, window, (), length, length, length, 0.0, 0.0, nothing, nothing, is_unchanged=True
     )
     assert conclusion_without_curves(JobOpportunities(as_is, listed, {})) == (
-        "Largest saving: aten::mm at 2x speed saves 220.0 µs (16%); removed, 341.0 µs (25%); "
+        "Largest saving: aten::mm at 2x speed saves 220.0 µs (16%); removing it saves 341.0 µs (25%); "
         "next bottleneck: AllReduce_Sum_f32_RING_LL on rank 2."
     )
     assert conclusion_without_curves(JobOpportunities(as_is, [], {})) == ""
 
 
 OF_RANK_2 = (
-    "Largest saving: the work of rank 2 at 2x speed saves 200.0 µs (20%); removed, 200.0 µs (20%). "
+    "Largest saving: the work of rank 2 at 2x speed saves 200.0 µs (20%); removing it saves 200.0 µs (20%). "
     "Below 80% of its time, further speedup saves nothing; next bottleneck: gemm on rank 3."
 )
 OF_A_CLASS = (
-    "Largest saving: CPU work at 2x speed saves 230.0 µs (23%); removed, 280.0 µs (28%). "
+    "Largest saving: CPU work at 2x speed saves 230.0 µs (23%); removing it saves 280.0 µs (28%). "
     "Below 80% of its time, further speedup saves less; next bottleneck: gemm on rank 3."
 )
 
@@ -116,7 +116,7 @@ def test_a_corner_that_hardly_bends_or_comes_last_is_not_told(graph: hg.Dependen
         (0.01, 522_800, 0, "b"),
         (0.0, 522_800, 0, None),
     )
-    assert saying("kernel", "gemm", *corners, graph=graph).endswith("removed, 477.2 µs (48%).")
+    assert saying("kernel", "gemm", *corners, graph=graph).endswith("removing it saves 477.2 µs (48%).")
 
 
 def test_one_gain_under_several_names_is_drawn_once_by_what_can_be_changed(sample_gains: Gains) -> None:

@@ -219,6 +219,6 @@ def test_the_command_lists_schemas_and_prints_one(capsys: pytest.CaptureFixture[
 def test_an_unknown_schema_is_refused_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run_command(capsys, "schema", "path")
     assert (status, out) == (2, "")
-    assert err.startswith("hta-graph: there is no schema 'path'; there are: annotations, ")
+    assert err.startswith("hta-graph: there is no schema 'path'; available: annotations, ")
     with pytest.raises(UsageError, match=re.escape("no schema '../schemas/info'")):
         schema("../schemas/info")

@@ -125,7 +125,7 @@ def test_a_scheduler_that_is_lost_is_an_error_of_what_it_was_given(
     with ExitStack() as running, DaskWorkers(running.enter_context(cluster(tmp_path)), None, 2, 1, quiet) as there:
         Timer(1, running.close).start()
         found = answers(there, [reading(slow), reading(slow)])
-    assert all("the cluster gave no answer" in str(error) for error in found)
+    assert all("the cluster did not answer" in str(error) for error in found)
     assert capfd.readouterr() == ("", "")
 
 

@@ -45,7 +45,7 @@ def test_the_first_sentence_is_the_jobs(capsys: pytest.CaptureFixture[str], jobs
     assert re.match(r"\d+\.\d% slower per iteration: median .* over 4 and 4 steps \(noise ±", out)
     assert "\njob causes\n" in out
     assert "\nkernels in order" not in out
-    assert "\nCompared: 8 ranks before and 8 ranks after; 8 of them have the same number." in out
+    assert "\nCompared: 8 ranks before and 8 ranks after; 8 of them are in both jobs, by number." in out
     assert "; use --json to write them, or --rank N for another rank" in out
 
 
