@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 import numpy as np
 
@@ -47,6 +48,10 @@ class Scope:
     def is_open(self) -> bool:
         """Whether it includes everything before it, as the whole trace and HTA's window do; a step does not."""
         return self.cpu_start_ns == np.iinfo(np.int64).min
+
+    def __getitem__(self, place: object) -> NoReturn:
+        """Explain to a caller of an analysis of several scopes how to pass one."""
+        raise TypeError("expected a list of scopes, got one; pass [scope]")
 
     def holds(self, rows: Ids | Ints) -> Bools:
         """Mark the CPU events (canonical rows) that belong to the window."""

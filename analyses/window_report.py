@@ -15,6 +15,7 @@ import numpy as np
 
 from analyses.display.dataframe_text import RANKS_LISTED, more_ranks
 from analyses.display.labels import short_labels
+from analyses.display.screen_columns import LATENCY
 from analyses.display.sentence_format import and_more
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
 from analyses.messages import window as messages
@@ -175,7 +176,8 @@ def steps_in_columns(
     header = ["step", *numbers, *texts_shown]
     rows = list(zip(*(columns[name] for name in header), strict=True))
     texts = [at for at, name in enumerate(header) if name in ("bound by", "outlier")]
-    return table(rows, header, left=texts, words=texts[1:])
+    caption = LATENCY if "latency" in header else ""
+    return table(rows, header, left=texts, words=texts[1:], caption=caption)
 
 
 def _suggested_annotation(graph: DependencyGraph) -> tuple[int, str, str]:

@@ -94,6 +94,14 @@ _OF_GPU_TIME = dict.fromkeys(("gpu_self_share", "gpu_total_share"), "all GPU tim
 _OF_STREAM = {"idle_share": "the stream's idle time"}
 _OF_IDLE = {"idle_share": "all idle time"}
 
+_BY_SIZE = "sorted by |diff|"
+LATENCY = "latency: from the start of a step to the end of its last work"
+CAPTION: Mapping[str, str] = {
+    **{name: _BY_SIZE for name, columns in ORDER.items() if "diff_ns" in columns},
+    "steps": LATENCY,
+}
+"""What a reader must know about a table: its order, what a column is."""
+
 SHARE_OF: Mapping[str, Mapping[str, str]] = {
     "temporal_breakdown": _OF_WINDOW,
     "breakdown_by_gpu": _OF_WINDOW,

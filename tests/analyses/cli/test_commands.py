@@ -94,6 +94,7 @@ def test_an_event_of_a_job_is_named_with_its_rank(capsys: pytest.CaptureFixture[
 
 def test_version_is_the_package_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(capsys, "--version") == (0, f"hta-graph {hg.__version__}\n", "")
+    assert run_command(capsys, "info", "--version") == (0, f"hta-graph {hg.__version__}\n", "")
 
 
 def test_program_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:

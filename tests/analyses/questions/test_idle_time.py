@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -425,3 +426,9 @@ def test_of_a_gpu_that_is_never_idle_nothing_is_concluded(tmp_path: Path) -> Non
     trace = TraceBuilder()
     trace.launch("gemm", (0, 1), (3, 10), 1)
     assert answer([whole(0, trace.graph(tmp_path))]).conclusion == []
+
+
+def test_one_scope_instead_of_a_list_is_refused_with_the_way_to_pass_it(tmp_path: Path) -> None:
+    scope = whole(0, TraceBuilder().graph(tmp_path))
+    with pytest.raises(TypeError, match=re.escape("pass [scope]")):
+        longest_gaps(scope)  # type: ignore[arg-type]
