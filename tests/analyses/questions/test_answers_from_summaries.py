@@ -16,7 +16,7 @@ from analyses.display.text_layout import TextTable
 from analyses.matched_collectives import matched_collectives, matching_notes
 from analyses.questions import collectives as collectives_module
 from analyses.questions import stragglers as stragglers_module
-from analyses.questions.stragglers import ROWS, _headline, waiting_over_time
+from analyses.questions.stragglers import ROWS, _causes_on_screen, _headline, waiting_over_time
 from analyses.report.sections import job_section
 from analyses.scope import Scope, whole
 from tests.support.trace_builder import TraceBuilder
@@ -209,3 +209,12 @@ def test_a_report_lists_the_ranks_and_hosts_with_most_of_the_path(tmp_path: Path
             len(range(7 % hosts, MANY, hosts)),
         ]
         assert ("the 10 of 12 hosts" in by_host.title) == (hosts == 12)
+
+
+def test_causes_of_one_name_are_told_apart_and_what_repeats_is_left_out() -> None:
+    causes = pd.concat([causes_of({2: 9}), causes_of({2: 1})], ignore_index=True)
+    causes = causes.assign(call_path=["step / forward", "step / backward"], scope="all", direct_ns=causes["caused_ns"])
+    shown = _causes_on_screen(causes)
+    assert list(shown["name"]) == ["mm in forward", "mm in backward"]
+    assert not {"direct_ns", "propagated_ns"} & set(shown)
+    assert "direct_ns" in _causes_on_screen(causes.assign(propagated_ns=1))
