@@ -94,7 +94,7 @@ def _members_in_window(item: MatchedWindow, job: JobGraph) -> Bools:
 
 
 def _causes_on_screen(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the causes without columns that say nothing, and with rows of equal names told apart."""
+    """Return the causes without columns that say nothing, and with rows of one name distinguished."""
     if not len(frame):
         return frame
     shown = frame.assign(bound_by=frame["bound_by"].map(lambda key: SHORT_IN_JOBS.get(key, key)))

@@ -582,7 +582,7 @@ def _with_number(count: Callable[..., Demand], number: int) -> Callable[[Operato
     return partial(count, **{"indices" if count is _max_pool_backward else "dimensions": number})
 
 
-POOLING_BYTES = "what the windows touch of the data + result"
+POOLING_BYTES = "the part of the data that the windows read + result"
 POOLING_GRADIENT_BYTES = "gradient + data's gradient"
 
 POOLING = (
