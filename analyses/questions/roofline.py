@@ -609,8 +609,9 @@ def _on_screen(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     losses = tables["losses"]
     scope, is_used = losses.groupby(["rank", "scope"], sort=False).ngroup(), losses["part"] == "matrix_at_peak"
     ordered = losses.iloc[np.lexsort((-losses["time_ns"].to_numpy(np.int64), is_used, scope))]
-    labels = {**PARTS, "matrix_at_peak": messages.NO_LOSS}
-    return {**shown, "losses": ordered.assign(part=ordered["part"].map(labels))}
+    causes = [cause if isinstance(cause, str) else None for cause in ordered["cause"]]
+    parts = [messages.part(*of) for of in zip(ordered["part"], causes, strict=True)]
+    return {**shown, "losses": ordered.assign(part=parts).drop(columns="cause")}
 
 
 MEANINGS = {

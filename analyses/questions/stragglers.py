@@ -94,10 +94,12 @@ def _members_in_window(item: MatchedWindow, job: JobGraph) -> Bools:
 
 
 def _causes_on_screen(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the causes without columns that say nothing, and with rows of equal names told apart."""
+    """Return the causes without columns that say nothing, and with rows of one name distinguished."""
     if not len(frame):
         return frame
     shown = frame.assign(bound_by=frame["bound_by"].map(lambda key: SHORT_IN_JOBS.get(key, key)))
+    shares = frame["caused_ns"] / max(frame["caused_ns"].sum(), 1)
+    shown.insert(shown.columns.get_loc("caused_ns") + 1, "caused_share", shares)
     if frame["propagated_ns"].sum() < LEAST_PROPAGATED * frame["caused_ns"].sum():
         shown = shown.drop(columns=["direct_ns", "propagated_ns"])
     keys = ["rank", "scope", "name", "bound_by"]

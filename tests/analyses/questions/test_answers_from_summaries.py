@@ -16,7 +16,7 @@ from analyses.display.text_layout import TextTable
 from analyses.matched_collectives import matched_collectives, matching_notes
 from analyses.questions import collectives as collectives_module
 from analyses.questions import stragglers as stragglers_module
-from analyses.questions.stragglers import ROWS, _headline, waiting_over_time
+from analyses.questions.stragglers import ROWS, _causes_on_screen, _headline, waiting_over_time
 from analyses.report import sections as report_sections
 from analyses.report.sections import job_section
 from analyses.scope import Scope, whole
@@ -219,3 +219,12 @@ def test_a_report_lists_the_ranks_and_hosts_with_most_of_the_path(
     most = job_section(path).tables[1]
     assert most.frame["rank"].tolist() == [7]
     assert most.note == "1 further rank, with less of the path, is not listed."
+
+
+def test_causes_of_one_name_are_told_apart_and_what_repeats_is_left_out() -> None:
+    causes = pd.concat([causes_of({2: 9}), causes_of({2: 1})], ignore_index=True)
+    causes = causes.assign(call_path=["step / forward", "step / backward"], scope="all", direct_ns=causes["caused_ns"])
+    shown = _causes_on_screen(causes)
+    assert list(shown["name"]) == ["mm in forward", "mm in backward"]
+    assert not {"direct_ns", "propagated_ns"} & set(shown)
+    assert "direct_ns" in _causes_on_screen(causes.assign(propagated_ns=1))
