@@ -1122,7 +1122,7 @@ COLUMNS = (
     ),
     in_columns(
         "a report's shares of less than the path",
-        "analyses/report/report.py",
+        "analyses/report/sections.py",
         'frame["time_ns"] / max(path.length_ns, 1)',
         'frame["time_ns"] / min(path.length_ns, 1)',
     ),
