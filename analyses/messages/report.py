@@ -96,7 +96,7 @@ def percentages_of(length: str, value: str) -> str:
 
 
 def largest_saving_of_actions(sure: str, *, at_most: bool) -> str:
-    """Explain the largest saving of the next actions; a doubtful one is marked."""
+    """Explain the largest saving of the next actions, with its confidence if that is low."""
     parts = ["largest estimated saving", *["at most"] * at_most, *[sure] * (sure == confidence("low"))]
     return ", ".join(parts)
 

@@ -15,15 +15,17 @@ import hta_graph as hg
 from analyses.advice.verdict import verdict
 from analyses.cli.main import main
 from analyses.display.labels import SHORT
+from analyses.messages import report as words
 from analyses.report import sections
 from analyses.report.page_tables import Bar, BarPart, Section, SectionTable
 from analyses.report.report import page, report_page
 from analyses.report.sections import PARTS, job_section
-from analyses.report.summary import detailed_rank
+from analyses.report.summary import Figure, detailed_rank, summary_of
 from analyses.report.timeline import timeline_page
 from analyses.scope import in_window
 from hta_graph.colours import BOUND_COLOUR
 from hta_graph.paths.rank_crossings import straggler_index
+from hta_graph.what_if.opportunities import Opportunity
 from tests.support.html_tables import page_sections, page_tables
 from tests.support.page_summary import page_summary
 from tests.support.samples import FOUR_RANKS, ONE_RANK
@@ -63,7 +65,45 @@ def test_the_headline_comes_first_then_at_most_three_actions_then_the_picture(re
     cards = re.findall(r"<li>\s*<h2>(.*?)</h2>\s*<p class=\"saving\">(.*?)</p>", body)
     assert 1 <= len(cards) <= 3
     assert "Saves 267.4 µs (20%)" in [saving for _, saving in cards]
+    assert figures[-1] == ("largest estimated saving", "267.4 µs (20%)")
+    assert '<p class="quiet">Percentages are of the iteration (1.36 ms), unless a heading says otherwise.</p>' in body
     assert body.count("<h1>") == 1
+
+
+def test_an_assumption_reads_as_one_and_follows_advice(tmp_path: Path) -> None:
+    built = TraceBuilder()
+    built.launch("gemm", (0, 2), (3, 1000), 1)
+    path = hg.critical_path(built.graph(tmp_path), hg.whole())
+    gemm = Opportunity("kernel", "gemm", 900_000, 450_000, 900_000, None)
+    summary = summary_of(path, "run", [gemm])
+    cards = [(card.action, card.saving) for card in summary.cards]
+    assert cards[-1] == ("If gemm ran twice as fast", "Would save 450.0 µs (45%)")
+    (card,) = summary.cards[-1:]
+    counted = "900.0 µs (90%) of the path, counting what was launched in this window"
+    assert card.details == [f"{counted}; without it, 900.0 µs (90%) would be saved."]
+    assert summary.figures[-1] == Figure("450.0 µs (45%)", "estimated saving if gemm ran twice as fast")
+    assert not any("Unexplained: 0 ms" in finding for finding in summary.findings)
+    assert "Unexplained: 0 ms." in summary.notes
+
+
+def test_a_low_confidence_shows_next_to_the_saving() -> None:
+    assert words.largest_saving_of_actions("low confidence", at_most=True) == (
+        "largest estimated saving, at most, low confidence"
+    )
+    assert words.largest_saving_of_actions("high confidence", at_most=False) == "largest estimated saving"
+
+
+def test_headings_name_what_percentages_are_of(report: Path) -> None:
+    kernels = unescape(page_sections(report)["Kernels, rank 2"])
+    assert "time %: of the GPU's busy time in the window</span>" in kernels
+    assert "time %: of all GPU time launched in the window</span>" in kernels
+
+
+def test_a_section_of_all_ranks_begins_with_the_one_in_detail(report: Path) -> None:
+    notes = re.findall('<p class="note">(.*?)</p>', page_sections(report)["GPU time"])
+    assert notes[0].startswith("Rank 2: the GPU computes ")
+    assert notes[1].startswith("All ranks: the GPU computes ")
+    assert "(see " not in "".join(notes)
 
 
 def test_the_rank_in_detail_is_the_one_that_the_verdict_names(report: Path, tmp_path: Path) -> None:
