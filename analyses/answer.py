@@ -32,6 +32,7 @@ class Note:
 
     text: str
     remedy: Remedy
+    between: str = "; "
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,8 +45,8 @@ class Answer:
     table, over what its times are added up, and ``extents`` from where to where its window is; titles repeat both.
     ``keys`` are further keys of the JSON document. ``worst_by`` names the tables with a row per rank, and the column by
     which a terminal lists the worst of many; ``most_rows`` is the number of rows of each table there, if not the usual
-    one. ``captions`` explain tables, by name; ``only_with_all`` are those that a terminal shows only with all rows.
-    ``drawn`` is for figures only.
+    one. ``on_screen`` are tables as screens show them, where that is another form. ``captions`` explain tables, by
+    name; ``only_with_all`` are those that a terminal shows only with all rows. ``drawn`` is for figures only.
     """
 
     tables: Mapping[str, pd.DataFrame]
@@ -60,6 +61,7 @@ class Answer:
     worst_by: Mapping[str, str] = field(default_factory=dict)
     drawn: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     most_rows: int | None = None
+    on_screen: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     captions: Mapping[str, str] = field(default_factory=dict)
     only_with_all: Sequence[str] = ()
 
@@ -70,7 +72,8 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """Show in a notebook what a terminal shows: notes, and the first rows of each table."""
-        shown = {name: _without_unrecorded(frame) if self.notes else frame for name, frame in self.tables.items()}
+        every = {**self.tables, **self.on_screen}
+        shown = {name: _without_unrecorded(frame) if self.notes else frame for name, frame in every.items()}
         tables = [_html_of_table(self, name, frame) for name, frame in shown.items() if len(frame)]
         return "".join([*map(_paragraph, self.headline), *tables, *map(_paragraph, self.closing)])
 
@@ -95,7 +98,7 @@ class Answer:
     def closing(self) -> list[str]:
         """The notes after the tables."""
         return [
-            note if isinstance(note, str) else f"{note.text}; {self.wording(note.remedy)}"
+            note if isinstance(note, str) else f"{note.text}{note.between}{self.wording(note.remedy)}"
             for note in self.closing_notes
         ]
 
@@ -168,7 +171,7 @@ def answer_lines(answer: Answer, *, all_rows: bool = False) -> list[Line]:
     """Return an answer as lines for a terminal: the first rows of each table, or every row."""
     lines: list[Line] = [*answer.headline, ""] if answer.headline else []
     hidden = [] if all_rows else [name for name in answer.only_with_all if len(answer.tables[name])]
-    for name, frame in answer.tables.items():
+    for name, frame in {**answer.tables, **answer.on_screen}.items():
         shown = _without_unrecorded(frame) if answer.notes else frame
         if len(shown) and name not in hidden:
             lines += [*_lines_of_table(answer, name, shown, all_rows=all_rows), ""]

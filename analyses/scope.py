@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
@@ -83,6 +83,14 @@ class Scope:
         if len(activities(self.graph)):
             return messages.no_activity_in_window(self.rank, self.label)
         return messages.no_activity(self.rank)
+
+
+def naming_window(said: Sequence[str], scopes: Sequence[Scope]) -> list[str]:
+    """Put the window and its length in front of a headline, where all scopes have the same one."""
+    labels, lengths = {scope.label for scope in scopes}, {scope.window_ns for scope in scopes}
+    if not said or len(labels) != 1:
+        return list(said)
+    return [messages.of_window(*labels, max(lengths), said[0], is_most=len(lengths) > 1), *said[1:]]
 
 
 def several_gpus(scopes: Iterable[Scope]) -> list[str]:

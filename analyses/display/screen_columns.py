@@ -124,7 +124,7 @@ SHARE_OF: Mapping[str, Mapping[str, str]] = {
     "collective_rates": {"link_share": "the link's rate"},
     **{f"gpu_time_by_{owner}": _OF_GPU_TIME for owner in ("operator", "frame", "module", "annotation", "module_class")},
     "hardware_counters": {"value_share": "all operators"},
-    "stragglers": {"last_share": "its collectives", "wait_caused_share": "all waiting"},
+    "stragglers": {"last_share": "all collectives", "wait_caused_share": "all waiting"},
     "hosts": {"wait_caused_share": "all waiting"},
 }
 """Of what the percentages in a column are."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from analyses.display.labels import OF_JOBS, SHORT
+from analyses.display.labels import SHORT, SHORT_IN_JOBS
 from analyses.display.sentence_format import brief_duration, quoted
 from analyses.display.text_layout import clipped, duration_text
 from hta_graph.errors import Remedy
@@ -276,11 +276,7 @@ def waits_changed(where: str, caused_ns: tuple[int, int], cause: str, ns: int, *
 def cause(name: str, around: str, bound: str) -> str:
     """Describe what a rank did while the others waited."""
     inside = f" in {quoted(around)}" if around else ""
-    return f"{quoted(short_name(name))}{inside} ({JOB_LABELS[bound]})"
-
-
-JOB_LABELS: Mapping[str, str] = {**SHORT, **{key: short for key, (_, short) in OF_JOBS.items()}}
-"""The classes of a job's path, in two or three words."""
+    return f"{quoted(short_name(name))}{inside} ({SHORT_IN_JOBS[bound]})"
 
 
 def compared_ranks(ranks: Mapping[str, int]) -> str:

@@ -173,7 +173,8 @@ def _verdict_lines(path: CriticalPath) -> list[str]:
         *missing_lines(window),
         *rest,
         *rows_after_lines(window),
-        *(["", messages.ADVICE, *advice, *(f"  {note}" for note in found.notes)] if advice else []),
+        "",
+        *([messages.ADVICE, *advice, *(f"  {note}" for note in found.notes)] if advice else [messages.NO_ADVICE]),
     ]
 
 
@@ -191,7 +192,7 @@ def _event_lines(path: CriticalPath, limit: int | None) -> list[Line]:
     length = max(path.length_ns, 1)
     rows = [
         [
-            duration_text(int(ns)), percent(ns / length), f"{calls if name else 0:,}", *map(str, rank),
+            duration_text(int(ns)), percent(ns / length), f"{calls:,}" if name else "-", *map(str, rank),
             words[bound], name or NOT_RECORDED,
         ]
         for name, bound, ns, calls, *rank in list(zip(*totals.values(), strict=True))[:limit]

@@ -418,7 +418,7 @@ def test_it_concludes_how_long_the_gpu_is_idle_and_what_is_mostly_behind_that(tm
     # 83 of 94 µs: between the kernels, 10 to 93.
     first = found.tables["idle_time"].iloc[0]
     said = found.conclusion[0]
-    assert said.startswith("GPU idle 88% of the time; largest cause: CPU in operator (")
+    assert said.startswith("whole trace, 94.0 µs: GPU idle 88% of the time; largest cause: CPU in operator (")
     assert said.endswith(f"({first['idle_share']:.0%} of it, aten::linear)")
 
 
