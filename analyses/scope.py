@@ -90,7 +90,8 @@ def naming_window(said: Sequence[str], scopes: Sequence[Scope]) -> list[str]:
     labels, lengths = {scope.label for scope in scopes}, {scope.window_ns for scope in scopes}
     if not said or len(labels) != 1:
         return list(said)
-    return [messages.of_window(labels.pop(), max(lengths), said[0], is_most=len(lengths) > 1), *said[1:]]
+    (label,) = labels
+    return [messages.of_window(label, max(lengths), said[0], is_most=len(lengths) > 1), *said[1:]]
 
 
 def several_gpus(scopes: Iterable[Scope]) -> list[str]:

@@ -234,3 +234,13 @@ def test_per_step_takes_no_other_window(
     path = steps_of(100, 110).write(tmp_path / "trace.json")
     assert run_command(capsys, "critical-path", path, "--per-step", *extra)[0] == 2
     assert run_command(capsys, "critical-path", TraceBuilder().write(tmp_path / "no.json"), "--per-step")[0] == 1
+
+
+def test_all_lists_every_item_of_the_path(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.annotation("ProfilerStep#1", 0, 200)
+    for at in range(15):
+        trace.op(f"operator_{at}", 10 * at, 10 * at + 8 - at // 2)
+    path = trace.write(tmp_path / "trace.json")
+    listed = [run_command(capsys, "critical-path", path, *more)[1].count("operator_1") for more in ([], ["--all"])]
+    assert listed[0] < listed[1]
