@@ -239,7 +239,7 @@ def test_a_file_that_changes_meanwhile_is_one_line(
     # JSON takes the first two alone.
     where = ["-o" if after > 1 else "--json", tmp_path / "answer.html", "--skeletons", "always"]
     err = one_error(capsys, tmp_path / "nothing", "report", job, *where)
-    assert "has changed while it was asked about" in err
+    assert "has changed while it was read" in err
     assert not (tmp_path / "answer.html").exists()
 
 
