@@ -85,7 +85,7 @@ class Answer:
 
     @property
     def headline(self) -> list[str]:
-        """The sentences before the tables, each once."""
+        """The sentences before the tables, without duplicates."""
         return list(dict.fromkeys([*self.opening, *self.conclusion]))
 
     @property

@@ -434,11 +434,11 @@ class DependencyGraph:
         return self._edges_touching(event_index, self._edges.source, kinds)
 
     def ancestors(self, event_index: EventName) -> pd.DataFrame:
-        """Return the events that the end of this one depends on, directly or not."""
+        """Return the events that this event's end depends on, directly or indirectly."""
         return self._reachable_events(end_point(np.array([self.row_of(event_index)])), backward=True)
 
     def descendants(self, event_index: EventName) -> pd.DataFrame:
-        """Return the events that depend on the start of this one, directly or not."""
+        """Return the events that depend on this event's start, directly or indirectly."""
         return self._reachable_events(start_point(np.array([self.row_of(event_index)])), backward=False)
 
     def path_between(self, source_index: EventName, target_index: EventName) -> pd.DataFrame:
