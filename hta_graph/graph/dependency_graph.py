@@ -275,7 +275,7 @@ class DependencyGraph:
         return self._timeline.lookups(*kinds)
 
     def enclosing(self, rows: Ids | Ints, *kinds: EventKind) -> Ids:
-        """Return per CPU row the innermost event of some kinds that is open on its thread at its start; -1: none."""
+        """Return the innermost event of some kinds around the start of each CPU event, on its thread; -1: none."""
         events = self._trace.events
         return self.nesting(*kinds).open_at(take_or(events.lane, rows), events.start[rows])
 
