@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from analyses.display.dataframe_text import MANY_RANKS, display, table_lines, worst_and_typical
-from analyses.display.screen_columns import ORDER, SHARE_OF
+from analyses.display.screen_columns import CAPTION, ORDER, SHARE_OF
 from analyses.display.text_layout import Line
 from hta_graph.errors import Remedy
 from hta_graph.text.formatting import html_table
@@ -32,6 +32,7 @@ class Note:
 
     text: str
     remedy: Remedy
+    between: str = "; "
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,7 +45,8 @@ class Answer:
     table, over what its times are added up, and ``extents`` from where to where its window is; titles repeat both.
     ``keys`` are further keys of the JSON document. ``worst_by`` names the tables with a row per rank, and the column by
     which a terminal lists the worst of many; ``most_rows`` is the number of rows of each table there, if not the usual
-    one. ``drawn`` is for figures only.
+    one. ``on_screen`` are tables as screens show them, where that is another form. ``captions`` explain tables, by
+    name; ``only_with_all`` are those that a terminal shows only with all rows. ``drawn`` is for figures only.
     """
 
     tables: Mapping[str, pd.DataFrame]
@@ -59,6 +61,9 @@ class Answer:
     worst_by: Mapping[str, str] = field(default_factory=dict)
     drawn: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     most_rows: int | None = None
+    on_screen: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    captions: Mapping[str, str] = field(default_factory=dict)
+    only_with_all: Sequence[str] = ()
 
     def __repr__(self) -> str:
         """Return the tables, their sizes and the number of notes in one line."""
@@ -67,7 +72,8 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """Show in a notebook what a terminal shows: notes, and the first rows of each table."""
-        shown = {name: _without_unrecorded(frame) if self.notes else frame for name, frame in self.tables.items()}
+        every = {**self.tables, **self.on_screen}
+        shown = {name: _without_unrecorded(frame) if self.notes else frame for name, frame in every.items()}
         tables = [_html_of_table(self, name, frame) for name, frame in shown.items() if len(frame)]
         return "".join([*map(_paragraph, self.headline), *tables, *map(_paragraph, self.closing)])
 
@@ -92,7 +98,7 @@ class Answer:
     def closing(self) -> list[str]:
         """The notes after the tables."""
         return [
-            note if isinstance(note, str) else f"{note.text}; {self.wording(note.remedy)}"
+            note if isinstance(note, str) else f"{note.text}{note.between}{self.wording(note.remedy)}"
             for note in self.closing_notes
         ]
 
@@ -164,10 +170,13 @@ def _without_unrecorded(frame: pd.DataFrame) -> pd.DataFrame:
 def answer_lines(answer: Answer, *, all_rows: bool = False) -> list[Line]:
     """Return an answer as lines for a terminal: the first rows of each table, or every row."""
     lines: list[Line] = [*answer.headline, ""] if answer.headline else []
-    for name, frame in answer.tables.items():
+    hidden = [] if all_rows else [name for name in answer.only_with_all if len(answer.tables[name])]
+    for name, frame in {**answer.tables, **answer.on_screen}.items():
         shown = _without_unrecorded(frame) if answer.notes else frame
-        if len(shown):
+        if len(shown) and name not in hidden:
             lines += [*_lines_of_table(answer, name, shown, all_rows=all_rows), ""]
+    if hidden:
+        lines += [f"More tables with --all: {', '.join(map(answer.title_of, hidden))}.", ""]
     return [*lines, *answer.closing] if answer.closing else lines[:-1]
 
 
@@ -178,7 +187,10 @@ def _lines_of_table(answer: Answer, name: str, frame: pd.DataFrame, *, all_rows:
         frame, hidden = worst_and_typical(frame, answer.worst_by[name])
         limit, more = ROWS_SHOWN, [f"  … {hidden:,} more ranks with --all"] if hidden else []
     order, share_of = ORDER.get(name, ()), SHARE_OF.get(name, {})
-    return [*table_lines(answer.title_of(name), frame, limit, order=order, share_of=share_of), *more]
+    is_sorted = "diff_ns" not in frame or frame["diff_ns"].any()
+    captions = [said[name] for said in (CAPTION, answer.captions) if name in said and is_sorted]
+    title = answer.title_of(name)
+    return [*table_lines(title, frame, limit, order=order, share_of=share_of, captions=captions), *more]
 
 
 def _paragraph(text: str) -> str:

@@ -24,7 +24,7 @@ def whole_number(least: int = -GREATEST_INTEGER, most: int = GREATEST_INTEGER) -
     >>> whole_number(0, 99)("7"), whole_number()("-1")
     (7, -1)
     """
-    return _number(INTEGER, int, "a whole number", least, most)
+    return _number(INTEGER, int, f"a whole number from {least:,} to {most:,}", least, most)
 
 
 def real_number(least: float, most: float) -> Callable[[str], float]:
@@ -33,7 +33,7 @@ def real_number(least: float, most: float) -> Callable[[str], float]:
     >>> real_number(0, 10**6)("1.5"), real_number(0, 1)("1e-3")
     (1.5, 0.001)
     """
-    return _number(REAL, float, "a number", least, most)
+    return _number(REAL, float, f"a number from {least:,} to {most:,}", least, most)
 
 
 def _number(
@@ -42,13 +42,14 @@ def _number(
     def read(text: str) -> Number:
         value = made(text) if written.fullmatch(text) else None
         if value is None or not least <= value <= most:
-            raise expected(f"{what} from {least:,} to {most:,}", text)
+            raise expected(what, text)
         return value
 
     return read
 
 
 RANK = whole_number(0, 10**9 - 1)
+STEP = _number(INTEGER, int, "a step number, such as 11", -GREATEST_INTEGER, GREATEST_INTEGER)
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 import numpy as np
 
@@ -48,6 +49,10 @@ class Scope:
         """Whether the scope includes everything before it: true for the whole trace and HTA windows, not for a step."""
         return self.cpu_start_ns == np.iinfo(np.int64).min
 
+    def __getitem__(self, place: object) -> NoReturn:
+        """Explain to a caller of an analysis of several scopes how to pass one."""
+        raise TypeError("expected a list of scopes, got one; pass [scope]")
+
     def holds(self, rows: Ids | Ints) -> Bools:
         """Mark the CPU events (canonical rows) that belong to the window."""
         start = self.graph.event_table.start[rows]
@@ -78,6 +83,15 @@ class Scope:
         if len(activities(self.graph)):
             return messages.no_activity_in_window(self.rank, self.label)
         return messages.no_activity(self.rank)
+
+
+def naming_window(said: Sequence[str], scopes: Sequence[Scope]) -> list[str]:
+    """Put the window and its length in front of a headline, where all scopes have the same one."""
+    labels, lengths = {scope.label for scope in scopes}, {scope.window_ns for scope in scopes}
+    if not said or len(labels) != 1:
+        return list(said)
+    (label,) = labels
+    return [messages.of_window(label, max(lengths), said[0], is_most=len(lengths) > 1), *said[1:]]
 
 
 def several_gpus(scopes: Iterable[Scope]) -> list[str]:

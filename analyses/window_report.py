@@ -15,6 +15,7 @@ import numpy as np
 
 from analyses.display.dataframe_text import RANKS_LISTED, more_ranks
 from analyses.display.labels import short_labels
+from analyses.display.screen_columns import LATENCY
 from analyses.display.sentence_format import and_more
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
 from analyses.messages import window as messages
@@ -57,11 +58,13 @@ def window_lines(window: Window, graph: DependencyGraph) -> list[str]:
     if not window.is_named:
         # The recording may be longer on both sides: events without work before it, polls behind it.
         return [messages.part_of_trace(label, length, is_whole=window.label == "whole trace", has_gpu=has_gpu)]
-    if window.step is not None and window.form == "gpu" and len(graph.rank_graphs) > 1:
-        return [messages.job_iteration(label, length)]
+    is_first = is_first_step(window, graph)
+    if window.step is not None and window.form == "gpu" and (len(graph.rank_graphs) > 1 or is_first):
+        return [messages.job_iteration(label, length, is_first=is_first)]
     if not has_gpu:
         return [f"{label}: {on_cpu}; {messages.NO_GPU}"]
-    latency, iteration = messages.latency(length), messages.iteration(window.gpu_ns)
+    latency = messages.latency(length)
+    iteration = messages.NO_ITERATION if is_first else messages.iteration(window.gpu_ns)
     if window.step is None:
         return [f"{label}: {latency}; {on_cpu}" if window.form == "usual" else f"{label}: {on_cpu}"]
     if window.form == "usual":
@@ -90,6 +93,15 @@ def has_iteration(window: Window, graph: DependencyGraph) -> bool:
         return False
     length_ns = window.end_ns - window.start_ns
     return abs(window.gpu_ns - length_ns) > ALIKE * length_ns
+
+
+def is_first_step(window: Window, graph: DependencyGraph) -> bool:
+    """Return whether a window is the first step of the trace: its iteration begins before what is recorded."""
+    return window.step is not None and window.step == _first_step(graph)
+
+
+def _first_step(graph: DependencyGraph) -> int:
+    return next((one.number for one in step_lengths(graph)), -1)
 
 
 def rows_after_lines(window: Window) -> list[str]:
@@ -149,7 +161,9 @@ def steps_in_columns(
         # Of right-aligned numbers only the chosen one has a mark.
         "step": [f"{row.step}" + (" *" if row.step == chosen else "  " * (chosen is not None)) for row in steps],
         "rank": list(ranks),
-        "iteration": [duration_text(row.iteration_ns) for row in steps],
+        "iteration": [
+            "-" if row.step == _first_step(row.path.graph) else duration_text(row.iteration_ns) for row in steps
+        ],
         "latency": [duration_text(row.latency_ns) for row in steps],
         "on the CPU": [duration_text(row.latency_ns) for row in steps],
         "explained": [percent(row.coverage) for row in steps],
@@ -162,7 +176,8 @@ def steps_in_columns(
     header = ["step", *numbers, *texts_shown]
     rows = list(zip(*(columns[name] for name in header), strict=True))
     texts = [at for at, name in enumerate(header) if name in ("bound by", "outlier")]
-    return table(rows, header, left=texts, words=texts[1:])
+    caption = LATENCY if "latency" in header else ""
+    return table(rows, header, left=texts, words=texts[1:], caption=caption)
 
 
 def _suggested_annotation(graph: DependencyGraph) -> tuple[int, str, str]:
@@ -275,7 +290,7 @@ def rank_lines(path: CriticalPath) -> list[Line]:
     hidden = int(np.count_nonzero(total)) - len(shown)
     head = messages.path_by_rank(len(crossings(path)))
     listed = table(rows, ["time", "share", "others wait", "rank", "mostly"], left=[4])
-    return [head, *listed, *more_ranks(hidden), *_host_lines(path)]
+    return [head, f"  {messages.OTHERS_WAIT}", *listed, *more_ranks(hidden), *_host_lines(path)]
 
 
 def _host_lines(path: CriticalPath) -> list[Line]:

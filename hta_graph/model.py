@@ -146,6 +146,23 @@ class BoundBy(_Named):
     UNEXPLAINED = 9
 
 
+CLASS_LABELS: Mapping[str, str] = {
+    "cpu_bound": "CPU work",
+    "data_loading": "data loading",
+    "gpu_compute_bound": "GPU compute",
+    "gpu_communication_bound": "GPU communication",
+    "gpu_memory_bound": "GPU copies",
+    "gpu_kernel_kernel_overhead": "kernel gaps",
+    "gpu_kernel_launch_overhead": "launch latency",
+    "cpu_gap": "CPU, no operator",
+    "sync_overhead": "sync return",
+    "unexplained": "unexplained",
+}
+"""What people read for the key of each class."""
+CLASS_LABELS_IN_JOBS: Mapping[str, str] = {**CLASS_LABELS, "gpu_communication_bound": "communication"}
+"""The same on the path of a job, where communication may run on the CPU."""
+
+
 class Reason(_Named):
     """Why a part of a path is unexplained; anything but ``UNKNOWN`` has evidence in the trace."""
 

@@ -51,18 +51,20 @@ def mute_stages() -> Iterator[None]:
 
 
 def begin_stage(stage: str) -> None:
-    """Report that a stage begins, such as "building the graph"."""
+    """Report that a stage begins, such as "building the graph"; those within an inner stage bear its name."""
     for listener in _LISTENERS:
-        _RUNNING[-1:] = [stage]
-        listener.begin(stage, is_inner=len(_RUNNING) > 1)
+        is_inner = len(_RUNNING) > 1
+        if not is_inner:
+            _RUNNING[:] = [stage]
+        listener.begin(_RUNNING[-1], is_inner=is_inner)
 
 
 @contextmanager
-def inner_stage() -> Iterator[None]:
-    """Report stages within this block as part of the one that runs, which continues afterwards."""
+def inner_stage(stage: str) -> Iterator[None]:
+    """Report what happens within this block as one part of the stage that runs, which continues afterwards."""
     is_inner = bool(_LISTENERS and _RUNNING)
     if is_inner:
-        _RUNNING.append(_RUNNING[-1])
+        _RUNNING.append(stage)
     try:
         yield
     finally:

@@ -1122,7 +1122,7 @@ COLUMNS = (
     ),
     in_columns(
         "a report's shares of less than the path",
-        "analyses/report/report.py",
+        "analyses/report/sections.py",
         'frame["time_ns"] / max(path.length_ns, 1)',
         'frame["time_ns"] / min(path.length_ns, 1)',
     ),
@@ -1812,10 +1812,10 @@ COLUMNS = (
         ("tests/analyses/diff/test_run_diff.py",),
     ),
     Mutation(
-        "rows within their noise lead",
+        "runs that became faster come last",
         "analyses/diff/merge_tables.py",
-        "np.lexsort((-size, within))",
-        "np.lexsort((within, -size))",
+        'np.argsort(-frame["diff_ns"].abs().to_numpy(), kind="stable")',
+        'np.argsort(-frame["diff_ns"].to_numpy(), kind="stable")',
         ("tests/analyses/diff/test_run_diff.py",),
     ),
     Mutation(

@@ -62,7 +62,7 @@ def test_files_that_are_skipped_or_numbered_by_order_are_told(tmp_path: Path, he
     (tmp_path / "c.json").write_text('{"schema": "1.0", "nodes": []}')
     list(hg.read_graphs(tmp_path))
     skipped, by_order = heard()
-    assert skipped.startswith(f"WARNING skipped {tmp_path}/c.json: ")
+    assert skipped.startswith(f"WARNING skipped 1 file that is not a trace: {tmp_path}/c.json")
     assert by_order.startswith("WARNING 2 files name no rank in their header or file name; ranks assigned by order: ")
 
 

@@ -47,7 +47,7 @@ def test_without_a_listener_nothing_is_noted() -> None:
     advance_stage(1, 2)
     clear_stage()
     heard = Heard()
-    with listen_to_stages(heard), inner_stage():
+    with listen_to_stages(heard), inner_stage("part"):
         pass
     assert (heard.stages, heard.parts) == ([], [])
 
@@ -56,11 +56,11 @@ def test_an_outer_stage_continues_after_an_inner_one() -> None:
     heard = Heard()
     with listen_to_stages(heard):
         begin_stage("outer")
-        with inner_stage():
-            begin_stage("inner")
-        with inner_stage():
+        with inner_stage("part"):
+            begin_stage("decompressing")
+        with inner_stage("part"):
             pass
-    assert heard.stages == ["outer", "(inner)", "outer", "outer"]
+    assert heard.stages == ["outer", "(part)", "outer", "outer"]
 
 
 def test_parts_of_what_has_its_own_progress_are_muted() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping
 
-from analyses.arg_types import RANK, expected, share_of_one, size_in_bytes, whole_number
+from analyses.arg_types import RANK, STEP, expected, share_of_one, size_in_bytes, whole_number
 from analyses.cli.path_args import AnswerFile, CacheFolder, InputFile, InputTraces, OutputFile, OutputFileOrFolder
 from analyses.description import Flag, Reader
 
@@ -156,7 +156,7 @@ def add_window(parser: argparse.ArgumentParser) -> None:
     """Add the options that name a window."""
     options = heading(parser, WINDOW)
     window = options.add_mutually_exclusive_group()
-    window.add_argument("--step", type=whole_number(), metavar="N", help="step N (ProfilerStep#N)")
+    window.add_argument("--step", type=STEP, metavar="N", help="step N (ProfilerStep#N)")
     window.add_argument("--annotation", metavar="NAME", help="CPU annotation NAME (exact match)")
     window.add_argument("--window", metavar="START_NS:END_NS", help="absolute times in nanoseconds")
     window.add_argument("--whole", action="store_true", help="whole trace")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from analyses.cli.all_commands import COMMAND_GROUPS, COMMANDS
 from analyses.cli.command import Command, CommandGroup
 from analyses.cli.options import OUTPUT, RANKS, READING, WINDOW
+from analyses.display.stderr import say
 from hta_graph import __version__
 from hta_graph.errors import UsageError
 from hta_graph.text.sanitize import sanitize_lines
@@ -109,7 +110,7 @@ class OneLineParser(argparse.ArgumentParser):
         words = sys.argv[1:] if args is None else list(args)
         # Before anything else: an unknown option is the better explanation of an argument that is missing.
         if unknown := self._unknown_option(words):
-            self.error(f"unknown option {unknown}{self._did_you_mean(unknown, self._shown_options())}")
+            self.error(f"unknown option {unknown}{self._meant_option(unknown)}")
         found, extra = super().parse_known_args(words, namespace)
         if extra:
             self.error(f"unexpected argument {extra[0]!r}")
@@ -119,8 +120,13 @@ class OneLineParser(argparse.ArgumentParser):
         for word in takewhile(lambda word: word != "--", self._own_words(words)):
             name = word.partition("=")[0] if word.startswith("--") else word[:2]
             if re.match(r"--?[A-Za-z]", word) and " " not in word and name not in self._option_string_actions:
-                return name
+                return word if f"-{word}" in self._option_string_actions else name
         return None
+
+    def _meant_option(self, unknown: str) -> str:
+        # A long option with a single dash is no short one with a value.
+        is_long = f"-{unknown}" in self._option_string_actions
+        return f"; did you mean -{unknown}?" if is_long else self._did_you_mean(unknown, self._shown_options())
 
     def _own_words(self, words: Sequence[str]) -> Iterable[str]:
         """Return the words in which this parser's own options are."""
@@ -167,9 +173,11 @@ class OneLineParser(argparse.ArgumentParser):
         # A person who forgot an argument needs to see where it goes; one who mistyped it needs its name only.
         is_missing = message.startswith("missing ") or message.endswith(" is required")
         if is_missing and self.example:
-            self.exit(EXIT_USAGE, f"{self.prog}: {UsageError(message)}; for example: {self.example}\n")
-        hint = "" if message.endswith("?") else f"; see {self.prog} --help"
-        self.exit(EXIT_USAGE, f"{self.prog}: {UsageError(message)}{hint}\n")
+            hint = f"; for example: {self.example}"
+        else:
+            hint = "" if message.endswith("?") else f"; see {self.prog} --help"
+        say(f"{self.prog}: {UsageError(message)}{hint}")
+        self.exit(EXIT_USAGE)
 
     def _usage_line(self) -> str:
         """Return a usage that fits a line: required options and arguments by name, all others as OPTIONS."""
@@ -235,9 +243,7 @@ def command_parser(words: Sequence[str] | None) -> argparse.ArgumentParser:
     parser = ListingParser(prog="hta-graph", epilog=_program_epilog(), **_usual(DESCRIPTION))
     parser.listed = COMMAND_GROUPS
     _add_help(parser)
-    parser.add_argument(
-        "-V", "--version", action="version", version=f"hta-graph {__version__}", help="show the version and exit"
-    )
+    _add_version(parser, "-V", "--version", about="show the version and exit")
     parser.set_defaults(parser_of_all=lambda: command_parser(None))
     _add_commands(parser, COMMANDS, words)
     return parser
@@ -252,6 +258,10 @@ def _add_help(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-h", "--help", action="help", help="show this help and exit")
 
 
+def _add_version(parser: argparse.ArgumentParser, *names: str, about: str) -> None:
+    parser.add_argument(*names, action="version", version=f"hta-graph {__version__}", help=about)
+
+
 def _add_commands(
     parser: argparse.ArgumentParser,
     commands: Iterable[Command | CommandGroup],
@@ -263,6 +273,7 @@ def _add_commands(
     for command in named or commands:
         own = under.add_parser(command.name, help=command.help, **_usual(command.description))
         _add_help(own)
+        _add_version(own, "--version", about=argparse.SUPPRESS)
         if isinstance(command, CommandGroup):
             own.listed = {"commands": command.commands}
             _add_commands(own, command.commands, words and words[1:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
@@ -12,7 +13,7 @@ from analyses.diff.length_comparison import Comparison
 from analyses.diff.merge_tables import SIDES, SideRows, merge_medians, merge_sums
 from analyses.diff.sides import Side
 from analyses.scope import Scope
-from hta_graph.arrays import expand_ranges, take_or
+from hta_graph.arrays import distinct, expand_ranges, take_or
 from hta_graph.attribution.call_paths import CallPaths
 from hta_graph.graph.conversion import labels, texts_of_codes
 from hta_graph.model import BoundBy, EventKind, Ints, kind_mask
@@ -28,7 +29,7 @@ def path_class_diff(found: Comparison[Side]) -> pd.DataFrame:
 
     Returns:
         bound_by, control_ns, test_ns (medians over the windows of a side; those of a single window sum to its length),
-        diff_ns, noise_ns (the largest difference that noise explains); beyond noise first, then by size.
+        diff_ns, noise_ns (the largest difference that noise explains); largest difference first.
     """
     return _medians(found, lambda side: class_times(side.paths), ["bound_by"], ["ns"])
 
@@ -56,12 +57,12 @@ def event_times(paths: Sequence[CriticalPath]) -> pd.DataFrame:
     codes, place = np.unique(name, return_inverse=True)
     names = texts_of_codes(graph.names, codes, "(nothing recorded)")
     # All steps get one name: their lengths are compared as windows.
-    known = {text: at for at, text in enumerate(dict.fromkeys(map(_without_step_number, names)))}
+    known = {text: at for at, text in enumerate(dict.fromkeys(map(_comparable_name, names)))}
     keys = ["window", "name", "bound_by"]
     frame = pd.DataFrame(
         {
             "window": _window_numbers([len(path.segment_table) for path in paths]),
-            "name": np.array([known[_without_step_number(text)] for text in names], np.int64)[place.reshape(-1)],
+            "name": np.array([known[_comparable_name(text)] for text in names], np.int64)[place.reshape(-1)],
             "bound_by": pieces.bound,
             "event": pieces.event,
             "ns": pieces.length,
@@ -82,9 +83,7 @@ def call_path_diff(found: Comparison[Side]) -> pd.DataFrame:
     """
     # One table of paths for both sides: equal paths then have equal numbers.
     paths = CallPaths()
-    frame = _medians(found, lambda side: _times_by_path(paths, side), ["path"], ["count", "ns"])
-    frame.insert(0, "call_path", pd.Series([paths.label(path) for path in frame["path"]], dtype=object))
-    return changed_rows(frame.drop(columns="path"))
+    return changed_rows(_medians(found, lambda side: _times_by_path(paths, side), ["call_path"], ["count", "ns"]))
 
 
 def _times_by_path(paths: CallPaths, side: Side) -> pd.DataFrame:
@@ -93,7 +92,10 @@ def _times_by_path(paths: CallPaths, side: Side) -> pd.DataFrame:
     call, start, end = (np.concatenate([getattr(of, name) for of in work]) for name in ("call", "start", "end"))
     path = paths.around(side.graph, call)
     frame = pd.DataFrame({"window": _window_numbers(list(map(len, work))), "path": path, "ns": end - start})
-    return frame.groupby(["window", "path"])["ns"].agg(count="size", ns="sum").reset_index()
+    found = frame.groupby(["window", "path"])["ns"].agg(count="size", ns="sum").reset_index()
+    known = {path: _without_compiler_numbers(paths.label(path)) for path in distinct(found["path"].to_numpy()).tolist()}
+    found["call_path"] = found.pop("path").map(known).astype(object)
+    return found.groupby(["window", "call_path"], as_index=False).sum()
 
 
 def _window_numbers(counts: Sequence[int]) -> Ints:
@@ -107,8 +109,15 @@ def time_by_name_diff(found: Comparison[Side]) -> pd.DataFrame:
     Returns:
         name, control_count, test_count, control_ns, test_ns, diff_ns, noise_ns; as in the table of classes.
     """
-    frame = _medians(found, lambda side: _times_by_name(side.scopes), ["name"], ["count", "ns"])
-    return changed_rows(frame[frame["name"].map(_without_step_number) == frame["name"]])
+    frame = _medians(found, _times_by_comparable_name, ["name"], ["count", "ns"])
+    return changed_rows(frame[frame["name"] != STEPS])
+
+
+def _times_by_comparable_name(side: Side) -> pd.DataFrame:
+    """Count and add up the events of each scope by name, without what differs between runs of one program."""
+    found = _times_by_name(side.scopes)
+    known = {name: _comparable_name(name) for name in found["name"].unique()}
+    return found.assign(name=found["name"].map(known)).groupby(["window", "name"], as_index=False).sum()
 
 
 def name_diff(control: Sequence[Scope], test: Sequence[Scope], *, gpu: bool = True, cpu: bool = True) -> pd.DataFrame:
@@ -175,9 +184,28 @@ def _medians(
     return merge_medians(sides, keys, values, found.row_noise_share)
 
 
-def _without_step_number(name: str) -> str:
-    """Give the steps of both sides one name: their lengths are compared as windows."""
-    return "ProfilerStep" if STEP_NAME.fullmatch(name) else name
+STEPS = "ProfilerStep"
+"""The one name of all steps."""
+COMPILER_NUMBER = re.compile(r"(Torch-Compiled Region: )\d+/\d+|(## Call CompiledFxGraph )\w+(?= ##)")
+"""The number of a compiled region, the hash of a compiled graph: both differ between runs of one program."""
+
+
+def _comparable_name(name: str) -> str:
+    """Return what the name of an event is in every run.
+
+    >>> _comparable_name("ProfilerStep#12"), _comparable_name("Torch-Compiled Region: 5/2")
+    ('ProfilerStep', 'Torch-Compiled Region: #/#')
+    """
+    return STEPS if STEP_NAME.fullmatch(name) else _without_compiler_numbers(name)
+
+
+def _without_compiler_numbers(name: str) -> str:
+    """Leave out what the compiler numbers differently in each run.
+
+    >>> _without_compiler_numbers("Torch-Compiled Region: 5/2 / ## Call CompiledFxGraph fwdbx7 ##")
+    'Torch-Compiled Region: #/# / ## Call CompiledFxGraph # ##'
+    """
+    return COMPILER_NUMBER.sub(lambda found: f"{found[1]}#/#" if found[1] else f"{found[2]}#", name)
 
 
 def changed_rows(frame: pd.DataFrame) -> pd.DataFrame:

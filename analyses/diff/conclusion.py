@@ -105,20 +105,22 @@ def _cause_lines(found: Comparison[Lengths], by_class: pd.DataFrame, by_name: pd
     """Name what changed on the critical path beyond its own noise; within the noise of the whole only what is large."""
     if found.refused or (found.repeats is not None and not found.beyond_noise):
         return []
-    by_name = beyond_noise(by_name)
+    by_class, by_name = beyond_noise(by_class), beyond_noise(by_name)
     if not found.beyond_noise:
-        return _changed_rows_lines(by_name, LEAST_OF_STEPS * found.control.median_ns)
-    moved = beyond_noise(by_class).head(CLASSES_NAMED)
+        return _hidden_change_lines(by_class, by_name, LEAST_OF_STEPS * found.control.median_ns)
+    moved = by_class.head(CLASSES_NAMED)
     pairs = list(zip(moved["bound_by"], moved["diff_ns"].tolist(), strict=True))
     said = [messages.class_changes(pairs)] if pairs else []
-    return [*said, *(messages.largest_change(name, ns) for name, ns, _ in _first_row(by_name))]
+    return [*said, *(messages.largest_change(name, ns) for name, ns in _first_row(by_name))]
 
 
-def _changed_rows_lines(by_name: pd.DataFrame, least_ns: float) -> list[str]:
-    """Name what changed by as much as the whole would have to, although the whole did not."""
+def _hidden_change_lines(by_class: pd.DataFrame, by_name: pd.DataFrame, least_ns: float) -> list[str]:
+    """Count what changed, and name the largest, if a part changed by as much as the whole would have to."""
     size = by_name["diff_ns"].abs()
     large = by_name[(size > least_ns) & (size > CERTAIN_PART_SHARE * by_name["noise_ns"])]
-    return [messages.hidden_change(*row) for row in _first_row(large)]
+    largest = list(zip(by_class["bound_by"], by_class["diff_ns"].tolist(), strict=True))[:1]
+    counts = len(by_class), len(by_name)
+    return [messages.hidden_changes(counts, largest, _first_row(by_name)[0])] if len(large) else []
 
 
 def beyond_noise(frame: pd.DataFrame) -> pd.DataFrame:
@@ -126,8 +128,17 @@ def beyond_noise(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["diff_ns"].abs() > frame["noise_ns"]]
 
 
-def _first_row(by_name: pd.DataFrame) -> list[tuple[str, int, int]]:
-    """Return name, change and noise of the first row, if there is one."""
+def _first_row(by_name: pd.DataFrame) -> list[tuple[str, int]]:
+    """Return name and change of the first row, if there is one."""
     first = by_name.head(1)
-    columns = zip(first["name"], first["diff_ns"].tolist(), first["noise_ns"].tolist(), strict=True)
-    return [(str(name), int(ns), int(noise)) for name, ns, noise in columns]
+    return [(str(name), int(ns)) for name, ns in zip(first["name"], first["diff_ns"].tolist(), strict=True)]
+
+
+def without_difference(found: Comparison[Lengths]) -> bool:
+    """Return whether the verdict is that nothing differs, so that a terminal needs no details."""
+    return not found.refused and not found.beyond_noise
+
+
+def noise_lines(found: Comparison[Lengths]) -> list[str]:
+    """Explain what noise is."""
+    return [] if found.refused else [messages.NOISE]

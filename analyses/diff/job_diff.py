@@ -13,7 +13,7 @@ import pandas as pd
 from analyses import column_types
 from analyses.answer import Answer, Note, records
 from analyses.diff.change_tables import changed_rows
-from analyses.diff.conclusion import beyond_noise, conclusion_lines
+from analyses.diff.conclusion import beyond_noise, conclusion_lines, noise_lines, without_difference
 from analyses.diff.environment import caveats, environment, environment_lines
 from analyses.diff.job_side import CAUSE_KEYS, GROUP_KEYS, STEPS_LISTED, JobRows, JobSide
 from analyses.diff.length_comparison import Comparison, compare_lengths, repetition_noise
@@ -102,7 +102,7 @@ def job_classes(found: JobComparison) -> pd.DataFrame:
 
     Returns:
         bound_by, control_ns, test_ns (medians over the steps of a side), diff_ns, noise_ns (the largest difference that
-        noise explains); beyond noise first, then by size.
+        noise explains); largest difference first.
     """
     return _medians(found, lambda rows: rows.classes, ["bound_by"], ["ns"])
 
@@ -291,6 +291,8 @@ def _cause_lines(change_ns: int, tables: Mapping[str, pd.DataFrame], *, per_step
 
 
 ROWS_SHOWN = 10
+ONLY_WITH_ALL = ("job_names", "job_groups", "job_causes")
+"""The tables that a terminal omits where nothing differs."""
 
 
 def common_rank(control: JobSide, test: JobSide) -> int:
@@ -323,7 +325,7 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
 
     Returns:
         The tables ``job_classes``, ``job_names``, ``job_ranks``, ``job_hosts``, ``job_groups``, ``job_causes``, and
-        ``environment``. The notes begin with the differences in the environment and with the conclusion.
+        ``environment``. The notes begin with the conclusion and the differences in the environment.
     """
     tables = {name: table.explained_by(found) for name, table in TABLES.items()}
     of_one_rank = answer_of_comparison(ranks)
@@ -338,9 +340,9 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
         of_one_rank,
         tables=tables | more,
         series={name: frame for name, frame in of_one_rank.tables.items() if name != "environment"},
-        opening=[*environment_lines(around), *missing_rank_lines(*sides), *conclusion],
+        opening=[*conclusion[:1], *environment_lines(around), *missing_rank_lines(*sides), *conclusion[1:]],
         conclusion=conclusion,
-        closing_notes=[*_closing_lines(found), _rank_note(ranks)],
+        closing_notes=[*_closing_lines(found), _rank_note(ranks), *noise_lines(found)],
         keys={
             **of_one_rank.keys,
             "conclusion": " ".join(of_one_rank.conclusion),
@@ -348,6 +350,7 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
             "job": job,
         },
         worst_by={"job_ranks": "diff_ns"},
+        only_with_all=ONLY_WITH_ALL if without_difference(found) else (),
         most_rows=ROWS_SHOWN,
     )
 

@@ -47,7 +47,7 @@ def merge_medians(
         least_ns: the smallest noise.
 
     Returns:
-        the keys, both sides of each value, diff_ns, noise_ns; beyond noise first, then by size.
+        the keys, both sides of each value, diff_ns, noise_ns; largest difference first.
     """
     indexes = [pd.MultiIndex.from_frame(side.rows[keys]) for side in sides]
     rows = indexes[0].append(indexes[1]).unique().sort_values()
@@ -91,13 +91,10 @@ def _row_statistic(side: SideRows, place: Ints, value: str, rows: int, figure: C
 
 
 def largest_change_first(frame: pd.DataFrame, noise_ns: Floats | None = None) -> pd.DataFrame:
-    """Add the difference (and its noise) after the times and sort by its size, beyond noise first."""
+    """Add the difference (and its noise) after the times and sort by its size, whichever way it went."""
     at = list(frame.columns).index("test_ns") + 1
     frame.insert(at, "diff_ns", frame["test_ns"] - frame["control_ns"])
-    size, within = frame["diff_ns"].abs().to_numpy(), np.zeros(len(frame), np.bool_)
     if noise_ns is not None:
         frame.insert(at + 1, "noise_ns", noise_ns.astype(np.int64))
-        within = size <= noise_ns
-    # By the size of the change, whichever way it went.
-    order = np.lexsort((-size, within))
+    order = np.argsort(-frame["diff_ns"].abs().to_numpy(), kind="stable")
     return frame.iloc[order].reset_index(drop=True)

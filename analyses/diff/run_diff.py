@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from analyses import column_types
 from analyses.answer import Answer, records
 from analyses.diff.change_tables import call_path_diff, path_class_diff, path_event_diff, step_table, time_by_name_diff
-from analyses.diff.conclusion import conclusion_lines, label_without_form
+from analyses.diff.conclusion import conclusion_lines, label_without_form, noise_lines, without_difference
 from analyses.diff.environment import caveats, environment, environment_lines
 from analyses.diff.kernels_in_order import kernel_changes
 from analyses.diff.length_comparison import Comparison, compare
@@ -39,7 +39,7 @@ def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]
     Returns:
         The tables ``environment``, ``critical_path_by_class``, ``critical_path_by_name``, ``gpu_time_by_call_path``,
         ``kernels_in_order``, ``by_name`` and, where runs are compared by all of their steps, ``steps``; ``diff_ns`` is
-        test minus control. The notes begin with the differences in the environment and with the conclusion.
+        test minus control. The notes begin with the conclusion and the differences in the environment.
     """
     sides = [side_of_path(scope, path) for scope, path in zip((control, test), paths, strict=True)]
     return answer_of_comparison(compare(*sides))
@@ -91,8 +91,33 @@ def answer_of_comparison(found: Comparison[Side]) -> Answer:
         **comparison_keys(found),
         "steps": {name: _steps_of_side(side) for name, side in found.sides.items()},
     }
-    opening = [*environment_lines(around), *conclusion]
-    return Answer(tables, _closing_lines(found), opening=opening, conclusion=conclusion, keys=keys)
+    return Answer(
+        tables,
+        [*_closing_lines(found), *noise_lines(found)],
+        opening=[*conclusion[:1], *environment_lines(around), *conclusion[1:]],
+        conclusion=conclusion,
+        keys=keys,
+        captions=_captions(found),
+        only_with_all=ONLY_WITH_ALL if without_difference(found) else (),
+    )
+
+
+ONLY_WITH_ALL = ("critical_path_by_name", "gpu_time_by_call_path", "kernels_in_order", "by_name")
+"""The tables that a terminal omits where nothing differs."""
+
+
+def _captions(found: Comparison[Side]) -> dict[str, str]:
+    """Return what the table of steps cannot show: which of them are not compared."""
+    omitted = {
+        name: [row.step for row in side.steps if row.step not in _compared_steps(side)]
+        for name, side in found.sides.items()
+    }
+    if not any(omitted.values()):
+        return {}
+    are_first = all(
+        steps in ([], [side.steps[0].step]) for steps, side in zip(omitted.values(), found.sides.values(), strict=True)
+    )
+    return {"steps": messages.steps_not_compared(omitted, are_first=are_first)}
 
 
 def comparison_keys(found: Comparison[Lengths]) -> dict[str, Any]:
@@ -107,9 +132,13 @@ def comparison_keys(found: Comparison[Lengths]) -> dict[str, Any]:
     }
 
 
+def _compared_steps(side: Side) -> set[int | None]:
+    return {path.window.step for path in side.paths}
+
+
 def _steps_of_side(side: Side) -> list[dict[str, Any]]:
     """List the steps of a run, and which of them were compared."""
-    compared_steps = {path.window.step for path in side.paths}
+    compared_steps = _compared_steps(side)
     return [
         {
             "step": row.step,

@@ -159,12 +159,19 @@ def _value_text(name: str, value: Any) -> str:
 
 
 def table_lines(
-    title: str, frame: pd.DataFrame, limit: int, *, order: Sequence[str] = (), share_of: Mapping[str, str] | None = None
+    title: str,
+    frame: pd.DataFrame,
+    limit: int,
+    *,
+    order: Sequence[str] = (),
+    share_of: Mapping[str, str] | None = None,
+    captions: Sequence[str] = (),
 ) -> list[Line]:
     """Return the first rows of a table for a terminal: a title, the whole cells, how many rows are left out.
 
     ``order`` are the columns that matter, the most important first: where there is no room for all, a terminal shows as
-    many of these as fit. ``share_of`` says of what the percentages in some columns are.
+    many of these as fit. ``share_of`` says of what the percentages in some columns are,
+    ``captions`` what else a reader must know.
     """
     shown = _uncut_display(frame, limit, compact=True)
     names = [at for at in shown.texts if shown.columns[at] in NAMES]
@@ -173,9 +180,16 @@ def table_lines(
     more = f"{shown.left_out:,} more {'row' if shown.left_out == 1 else 'rows'} with --all" if shown.left_out else ""
     places = [shown.columns.index(name) for name in first]
     bases = {_short_heading(name): what for name, what in (share_of or {}).items() if name in shown.columns}
-    same = f"every row: {', '.join(shown.same)}" if shown.same else ""
+    same = [f"every row: {', '.join(shown.same)}"] if shown.same else []
     made = TextTable(
-        shown.headings, shown.cells, shown.texts, names, order=places, bases=bases, caption=same, more=more
+        shown.headings,
+        shown.cells,
+        shown.texts,
+        names,
+        order=places,
+        bases=bases,
+        caption="; ".join([*same, *captions]),
+        more=more,
     )
     return [f"{title}: {shown.shared}" if shown.shared else title, made]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.model import EDGE_MEANING
+from hta_graph.model import CLASS_LABELS, CLASS_LABELS_IN_JOBS, EDGE_MEANING
 
 MEANING: Mapping[str, str] = {
     "cpu_bound": "the CPU runs operators and runtime calls",
@@ -22,16 +22,7 @@ MEANING: Mapping[str, str] = {
 """What each class of a path means, in a few words."""
 
 SHORT: Mapping[str, str] = {
-    "cpu_bound": "CPU work",
-    "data_loading": "data loading",
-    "gpu_compute_bound": "GPU compute",
-    "gpu_communication_bound": "GPU communication",
-    "gpu_memory_bound": "GPU copies",
-    "gpu_kernel_kernel_overhead": "kernel gaps",
-    "gpu_kernel_launch_overhead": "launch latency",
-    "cpu_gap": "CPU, no operator",
-    "sync_overhead": "sync return",
-    "unexplained": "unexplained",
+    **CLASS_LABELS,
     "host_operator": "CPU in operator",
     "host_call": "CPU in runtime call",
     "host_blocked": "CPU waits for GPU",
@@ -53,7 +44,10 @@ SHORT: Mapping[str, str] = {
 """Classes of a path and causes of an idle GPU where only two or three words fit: cells of a table, legends."""
 
 OF_JOBS = {
-    "gpu_communication_bound": ("the ranks communicate; waiting counts as the late rank's work", "communication")
+    "gpu_communication_bound": (
+        "the ranks communicate; waiting counts as the late rank's work",
+        CLASS_LABELS_IN_JOBS["gpu_communication_bound"],
+    )
 }
 """What means something else where the path goes through all ranks: no waiting for others is in it."""
 
@@ -62,14 +56,27 @@ MEANING_IN_JOBS: Mapping[str, str] = {**MEANING, **{key: long for key, (long, _)
 """What each class means on the path of a job."""
 
 
+MEANING_ON_CPU: Mapping[str, str] = {
+    **MEANING,
+    "gpu_communication_bound": "the CPU communicates; may include waiting for other ranks",
+}
+"""What each class means on the path of a rank without GPU work."""
+
+
 def class_meanings(graph: DependencyGraph) -> Mapping[str, str]:
     """Return what each class means on a path of a graph, that of a rank or of a job."""
-    return MEANING if len(graph.rank_graphs) < 2 else MEANING_IN_JOBS
+    if len(graph.rank_graphs) > 1:
+        return MEANING_IN_JOBS
+    return MEANING if graph.is_gpu.any() else MEANING_ON_CPU
+
+
+SHORT_IN_JOBS: Mapping[str, str] = {**SHORT, **CLASS_LABELS_IN_JOBS}
+"""The short labels where communication may be on the CPU: in jobs, and where there is no GPU work."""
 
 
 def short_labels(graph: DependencyGraph) -> Mapping[str, str]:
     """Return the same in two or three words."""
-    return SHORT if len(graph.rank_graphs) < 2 else {**SHORT, **{key: short for key, (_, short) in OF_JOBS.items()}}
+    return SHORT if len(graph.rank_graphs) < 2 and graph.is_gpu.any() else SHORT_IN_JOBS
 
 
 CAUSE: Mapping[str, str] = {

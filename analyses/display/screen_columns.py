@@ -67,7 +67,17 @@ ORDER: Mapping[str, Sequence[str]] = {
     "hardware_counters": ("rank", "counter", "operator", "value", "value_share", "ranges"),
     "stragglers": ("rank", "wait_caused_ns", "wait_caused_share", "times_last", "last_share", "collectives"),
     "hosts": ("host", "wait_caused_ns", "wait_caused_share", "wait_ns", "ranks", "worst_rank", "times_last"),
-    "causes": ("rank", "name", "caused_ns", "direct_ns", "bound_by", "collectives", "call_path", "propagated_ns"),
+    "causes": (
+        "rank",
+        "name",
+        "caused_ns",
+        "caused_share",
+        "direct_ns",
+        "bound_by",
+        "collectives",
+        "call_path",
+        "propagated_ns",
+    ),
     "ranks": ("rank", "duration_ns", "wait_ns", "transfer_ns", "times_last", "wait_caused_ns", "kernels"),
     "group_kinds": ("kind", "waited_ns", "longest_wait_ns", "transfer_ns", "worst_group", "worst_rank", "groups"),
     "groups": ("group", "kind", "ranks", "waited_ns", "longest_wait_ns", "transfer_ns", "worst_rank"),
@@ -94,6 +104,14 @@ _OF_GPU_TIME = dict.fromkeys(("gpu_self_share", "gpu_total_share"), "all GPU tim
 _OF_STREAM = {"idle_share": "the stream's idle time"}
 _OF_IDLE = {"idle_share": "all idle time"}
 
+_BY_SIZE = "sorted by |diff|"
+LATENCY = "latency: from the start of a step to the end of its last work"
+CAPTION: Mapping[str, str] = {
+    **{name: _BY_SIZE for name, columns in ORDER.items() if "diff_ns" in columns},
+    "steps": LATENCY,
+}
+"""What a reader must know about a table: its order, what a column is."""
+
 SHARE_OF: Mapping[str, Mapping[str, str]] = {
     "temporal_breakdown": _OF_WINDOW,
     "breakdown_by_gpu": _OF_WINDOW,
@@ -116,7 +134,8 @@ SHARE_OF: Mapping[str, Mapping[str, str]] = {
     "collective_rates": {"link_share": "the link's rate"},
     **{f"gpu_time_by_{owner}": _OF_GPU_TIME for owner in ("operator", "frame", "module", "annotation", "module_class")},
     "hardware_counters": {"value_share": "all operators"},
-    "stragglers": {"last_share": "its collectives", "wait_caused_share": "all waiting"},
+    "stragglers": {"last_share": "all collectives", "wait_caused_share": "all waiting"},
+    "causes": {"caused_share": "all waiting"},
     "hosts": {"wait_caused_share": "all waiting"},
 }
 """Of what the percentages in a column are."""

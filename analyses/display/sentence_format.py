@@ -49,12 +49,16 @@ def counted(count: int, one: str, many: str = "") -> str:
 
 
 def as_sentence(text: str) -> str:
-    """Return a text with a capital in front and a period behind.
+    """Return a text with a capital in front and a period behind; a name in front keeps its case.
 
     >>> as_sentence("step 2: bound by CPU work"), as_sentence("Set num_workers > 0.")
     ('Step 2: bound by CPU work.', 'Set num_workers > 0.')
+    >>> as_sentence("aten::_softmax takes 5 ms")
+    'aten::_softmax takes 5 ms.'
     """
-    return f"{text[0].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}" if text else ""
+    first = text.split(" ", 1)[0].rstrip(",;:.")
+    front = text[:1].upper() if first.isalpha() and first.islower() else text[:1]
+    return f"{front}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}" if text else ""
 
 
 def and_more(hidden: int, one: str, many: str = "") -> list[str]:
@@ -70,6 +74,11 @@ def and_more(hidden: int, one: str, many: str = "") -> list[str]:
 def quoted(name: str) -> str:
     """Return a name of the trace as a sentence holds it."""
     return clipped(name, NAME_SIZE)
+
+
+def outside_operators(name: str) -> str:
+    """Name what the host does in an annotation or a frame while no operator is open."""
+    return f"Python or framework code in {quoted(name)}, outside operators"
 
 
 def window_name(window: Window) -> str:

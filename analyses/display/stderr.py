@@ -128,6 +128,7 @@ class StageLine:
 
     def _draw(self, now: float, done: int, total: int) -> None:
         if self._shown is not None and (self._drawn != self._stage or self._shown.tasks[0].total != total):
+            self._finish()
             self.clear()
         if self._shown is None:
             from hta_graph.text.shorten import shorten_middle
@@ -136,6 +137,11 @@ class StageLine:
             self._shown.start()
         self._next_draw, self._drawn = now + REDRAWN_AFTER_S, self._stage
         self._shown.update(self._shown.task_ids[0], completed=done, refresh=True)
+
+    def _finish(self) -> None:
+        """Fill the bar of a stage that has ended: its last part is reported by the stage that follows."""
+        if self._shown is not None and (total := self._shown.tasks[0].total):
+            self._shown.update(self._shown.task_ids[0], completed=total, refresh=True)
 
     def clear(self) -> None:
         """Remove the line until the next update."""

@@ -48,6 +48,7 @@ def table(
     names: Sequence[int] = (),
     words: Sequence[int] = (),
     order: Sequence[int] = (),
+    caption: str = "",
 ) -> list[Line]:
     r"""Return a table as one of the lines of an answer, none if it has no rows; its texts are put on one line each.
 
@@ -65,7 +66,13 @@ def table(
         return [places[at] for at in columns if at in places]
 
     made = TextTable(
-        [header[at] for at in kept] if header else (), clean, moved(left), moved(names), moved(words), moved(order)
+        [header[at] for at in kept] if header else (),
+        clean,
+        moved(left),
+        moved(names),
+        moved(words),
+        moved(order),
+        caption=caption,
     )
     return [made] if kept else []
 

@@ -28,8 +28,9 @@ def mostly_in(name: str | None) -> str:
 
 
 def saving(confidence: str, most: str | None, replayed: str | None) -> str:
-    """Say what advice saves, each amount with its share, and how sure that is."""
-    amounts = [*([f"{replayed} by replay"] if replayed else []), *([f"at most {most}"] if most else [])]
+    """Say what advice saves, each amount with its share, and how sure that is; a bound only where it says more."""
+    bound = [f"at most {most}"] if most and most != replayed else []
+    amounts = [*([f"{replayed} by replay"] if replayed else []), *bound]
     saves = f"saves {', '.join(amounts)}; " if amounts else ""
     return f"[{saves}{confidence} confidence]"
 
@@ -131,7 +132,7 @@ def pageable_copies(count: int, where: str, copying_ns: int, host_ns: int) -> Ad
 def data_loading_exposed(time: str, rank: int | None, name: str, *, in_process: bool) -> Advice:
     """The path waits for data."""
     workers = "Set num_workers > 0" if in_process else "Use more workers or prefetching (num_workers, prefetch_factor)"
-    where = " It runs in the training process." if in_process else ""
+    where = " It runs in the main process." if in_process else ""
     return Advice(
         f"{workers}, or make batch preparation cheaper",
         f"Data loading is on the path for {time}{on_rank(rank)}, mostly {quoted(name)}.{where}",

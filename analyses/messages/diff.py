@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from analyses.display.labels import OF_JOBS, SHORT
+from analyses.display.labels import SHORT, SHORT_IN_JOBS
 from analyses.display.sentence_format import brief_duration, quoted
 from analyses.display.text_layout import clipped, duration_text
 from hta_graph.errors import Remedy
@@ -52,6 +52,10 @@ VERSIONS = {
 }
 """Keys of a trace's header, as the table of the environment names them."""
 DTYPE = "dtype of most work"
+NOISE = (
+    "Noise: how far runs of the same program can differ by chance, estimated from the spread of their steps or of "
+    "repeated kernels and operators."
+)
 NOT_RECORDED, NO_GPU = "not recorded", "no GPU work"
 
 
@@ -69,12 +73,12 @@ def environment_line(facts: Sequence[tuple[str, str, str]]) -> str:
     """List what differs in the environment.
 
     >>> environment_line([("GPU", "A100", "V100")])
-    'The environment differs: GPU A100 → V100.'
+    'Also different: GPU A100 → V100.'
     """
     listed = [f"{what} {was} → {now}" for what, was, now in facts[:FACTS_LISTED]]
     hidden = len(facts) - FACTS_LISTED
     more = [f"{hidden} more in the environment table"] if hidden > 0 else []
-    return f"The environment differs: {'; '.join([*listed, *more])}."
+    return f"Also different: {'; '.join([*listed, *more])}."
 
 
 def percent(share: float, *, sign: bool = False) -> str:
@@ -171,6 +175,20 @@ def hidden_difference(noise: float) -> str:
     return f"A difference below {percent(noise)} would not be visible; record at least ten steps of each run."
 
 
+def steps_not_compared(omitted: Mapping[str, Sequence[int]], *, are_first: bool) -> str:
+    """List the steps that are left out of the medians.
+
+    >>> steps_not_compared({"control": [10], "test": []}, are_first=True)
+    'not compared: step 10 before (first step, warm-up)'
+    """
+    listed = [
+        f"step{'s' if len(steps) > 1 else ''} {', '.join(map(str, steps))} {BEFORE_AFTER[side]}"
+        for side, steps in omitted.items()
+        if steps
+    ]
+    return f"not compared: {' and '.join(listed)}{' (first step, warm-up)' if are_first else ''}"
+
+
 def class_changes(changes: Sequence[tuple[str, int]]) -> str:
     """List the classes of the critical path that changed most."""
     listed = "; ".join(f"{SHORT[bound]} {signed_milliseconds(ns)} ms" for bound, ns in changes)
@@ -182,10 +200,16 @@ def largest_change(name: str, ns: int) -> str:
     return f"Largest change on the critical path: {_change(name, ns)}."
 
 
-def hidden_change(name: str, ns: int, noise_ns: int) -> str:
-    """Name an event that changed although the whole did not."""
-    noise = f"noise ±{noise_ns / 1e6:,.3f} ms"
-    return f"One part of the critical path changed beyond its own noise: {_change(name, ns)} ({noise})."
+def hidden_changes(counts: tuple[int, int], of_class: Sequence[tuple[str, int]], of_name: tuple[str, int]) -> str:
+    """Count the classes and names that changed although the whole did not, and name the largest of each.
+
+    >>> hidden_changes((1, 3), [("cpu_bound", 7_000_000)], ("aten::mm", 5_000_000))
+    'On the critical path, 1 class and 3 names changed beyond noise; largest: CPU work +7.000 ms; aten::mm, +5.000 ms.'
+    """
+    kinds = zip(counts, (("class", "classes"), ("name", "names")), strict=True)
+    counted = [f"{count:,} {words[count != 1]}" for count, words in kinds if count]
+    largest = [f"{SHORT[bound]} {signed_milliseconds(ns)} ms" for bound, ns in of_class] + [_change(*of_name)]
+    return f"On the critical path, {enumerated(counted)} changed beyond noise; largest: {'; '.join(largest)}."
 
 
 def _change(name: str, ns: int) -> str:
@@ -252,11 +276,7 @@ def waits_changed(where: str, caused_ns: tuple[int, int], cause: str, ns: int, *
 def cause(name: str, around: str, bound: str) -> str:
     """Describe what a rank did while the others waited."""
     inside = f" in {quoted(around)}" if around else ""
-    return f"{quoted(short_name(name))}{inside} ({JOB_LABELS[bound]})"
-
-
-JOB_LABELS: Mapping[str, str] = {**SHORT, **{key: short for key, (_, short) in OF_JOBS.items()}}
-"""The classes of a job's path, in two or three words."""
+    return f"{quoted(short_name(name))}{inside} ({SHORT_IN_JOBS[bound]})"
 
 
 def compared_ranks(ranks: Mapping[str, int]) -> str:

@@ -15,9 +15,9 @@ HISTOGRAMS = {
     "launch_delay_outliers": "long launch delay, µs",
 }
 WAITED_FOR = {
-    "behind_stream_ns": "waiting for earlier work on the same stream: the CPU launches early enough",
-    "behind_event_ns": "waiting for other streams: the CPU launches early enough",
-    "overhead_ns": "launch overhead: no other work delays it",
+    "behind_stream_ns": "waiting for earlier work on the same stream",
+    "behind_event_ns": "waiting for other streams",
+    "overhead_ns": "launch overhead",
 }
 """What each part of a launch delay is."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted, window_name
@@ -11,9 +12,7 @@ if TYPE_CHECKING:
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.paths.windows import Window
 
-COMMUNICATION = "communication"
-COMMUNICATION_ON_CPU = "the CPU communicates; may include waiting for other ranks"
-"""The label and the meaning of communication where no GPU was recorded."""
+SEE_COMMAND = re.compile(r" \(see [a-z-]+\)")
 
 
 def share(value: float) -> str:
@@ -42,6 +41,15 @@ def sentence(text: str) -> str:
 def is_about_options(line: str) -> bool:
     """Return whether a line points to options of the command line, which a page does not have."""
     return "--json" in line or line.startswith("  ")
+
+
+def without_commands(line: str) -> str:
+    """Leave out hints to commands, which a page does not have.
+
+    >>> without_commands("the GPU computes 68% of the time; 27% is idle time (see idle-time)")
+    'the GPU computes 68% of the time; 27% is idle time'
+    """
+    return SEE_COMMAND.sub("", line)
 
 
 def page_title(headline: str, run: str) -> str:
@@ -79,8 +87,23 @@ def of_path(bound: str) -> str:
     return f"of the critical path is {bound}"
 
 
-FIRST_SAVING = "estimated saving, first action"
 ITERATION = "iteration"
+
+
+def percentages_of(length: str, value: str) -> str:
+    """Say once of what all percentages are."""
+    return f"Percentages are of the {length} ({value}), unless a heading says otherwise."
+
+
+def largest_saving_of_actions(sure: str, *, at_most: bool) -> str:
+    """Explain the largest saving of the next actions, with its confidence if that is low."""
+    parts = ["largest estimated saving", *["at most"] * at_most, *[sure] * (sure == confidence("low"))]
+    return ", ".join(parts)
+
+
+def saving_if_faster(name: str) -> str:
+    """Explain the largest saving where it is that of an assumption."""
+    return f"estimated saving if {name} ran twice as fast"
 
 
 def waiting_caused(rank: int) -> str:
@@ -120,25 +143,26 @@ def bring_rank_up(rank: int) -> str:
     return f"Bring rank {rank} up to the others' speed"
 
 
-def speed_up(name: str) -> str:
-    """Name the remedy for an operator, kernel, module or collective."""
-    return f"Speed up {name}"
+def if_twice_as_fast(name: str) -> str:
+    """Name the assumption that an operator, kernel, module, collective or class runs at twice its speed."""
+    return f"If {name} ran twice as fast"
 
 
-def reduce_class(label: str) -> str:
-    """Name the remedy for a class of time."""
-    return f"Reduce {label}"
+def would_save(saved: str) -> str:
+    """Say what an assumption would save."""
+    return f"Would save {saved}"
 
 
-def at_twice_the_speed(saved: str) -> str:
-    """Say what twice the speed saves."""
-    return f"Saves {saved} at 2x speed"
-
-
-def opportunity_details(on_path: str, removed: str, following: str | None) -> list[str]:
+def opportunity_details(
+    on_path: str, removed: str, following: str | None, *, calls_others: bool, of_step: bool
+) -> list[str]:
     """Explain what an operator, kernel or class would save."""
-    told = [f"It takes {on_path} of the critical path; without it, {removed} would be saved."]
-    return [*told, f"Next bottleneck: {following}."] if following else told
+    launched = "launched in this step" if of_step else "launched in this window"
+    counted_in = (
+        f"counting everything it calls that was {launched}" if calls_others else f"counting what was {launched}"
+    )
+    said = [f"{on_path} of the path, {counted_in}; without it, {removed} would be saved."]
+    return [*said, f"Next bottleneck: {following}."] if following else said
 
 
 def all_findings(count: int) -> str:
@@ -146,11 +170,14 @@ def all_findings(count: int) -> str:
     return f"Verdict and advice: all {count} findings" if count != 1 else "Verdict: 1 finding"
 
 
+NOTES = "Notes"
+
+
 # -- the picture -------------------------------------------------------------------------------------------------------
 
 WHOLE_PATH = "critical path"
 OTHER_WORK = "other work, not on the critical path"
-PICTURE_KEY = "Colored: on the critical path. Gray: other work. Percentages are of the critical path."
+PICTURE_KEY = "Colored: on the critical path. Gray: other work."
 OPEN_TIMELINE = "Open the timeline"
 
 
@@ -175,9 +202,12 @@ UNEXPLAINED, EXPORT, DETAIL_RANKS, WAITING = "Unexplained time", "Open in Perfet
 PATH_MEANING = "The chain of work that determines the length of the window. Its parts add up to the window exactly."
 
 
-def job_path_meaning(changes: int) -> str:
-    """Explain the path of a job."""
+def job_path_meaning(changes: int, rank: int | None = None, others_wait: str = "") -> str:
+    """Explain the path of a job; ``rank`` is the only one on it, for which the others wait."""
     often = {0: "It stays on one rank.", 1: "It changes rank once."}.get(changes, f"It changes rank {changes:,} times.")
+    if rank is not None:
+        often = f"All of it is on rank {rank}."
+        often += f" The other ranks wait {others_wait} for it." if others_wait else ""
     return (
         "The chain of work through all ranks that determines the length of the window. At a collective it continues on "
         f"the rank that arrives last, so it contains no waiting for other ranks. {often}"
@@ -197,7 +227,27 @@ LARGEST_ITEMS = "Largest items on the critical path"
 CRITICAL_PATHS_OF_RANKS = "Critical path of each rank"
 TIME_BY_RANK = "Time on the critical path by rank"
 TIME_BY_HOST = "Time on the critical path by host"
-WAIT_CAUSES = "Causes of waiting"
+WAIT_CAUSES = "Causes of waiting (sums over the ranks that waited)"
+
+
+def ranks_left_out(count: int) -> str:
+    """Say how many ranks a table leaves out.
+
+    >>> ranks_left_out(1_200)
+    '1,200 further ranks, with less of the path, are not listed.'
+    """
+    return _left_out("rank", count)
+
+
+def hosts_left_out(count: int) -> str:
+    """Say how many hosts a table leaves out."""
+    return _left_out("host", count)
+
+
+def _left_out(noun: str, count: int) -> str:
+    return f"{counted(count, f'further {noun}')}, with less of the path, {'is' if count == 1 else 'are'} not listed."
+
+
 NO_RECORD = "(nothing recorded)"
 
 
@@ -218,7 +268,28 @@ NO_GPU = (
 )
 ITERATION_MEANING = "Iteration: from the end of the previous step's work to the end of this step's work."
 LATENCY_MEANING = "Latency: from the start of the step to the end of its last work."
-ALL_STEPS = "Steps"
+ALL_STEPS = "Length of each step"
+OTHER_STEP = "for another, run hta-graph report INPUT --step N"
+
+
+def on_page(text: str, terminal_remedy: str) -> str:
+    """Word a sentence about the window for a page, where options need their command.
+
+    >>> on_page("No steps. Use --annotation x for one of 3.", "")
+    'No steps. Run hta-graph report INPUT --annotation x for one of 3.'
+    """
+    said = text.replace(terminal_remedy, OTHER_STEP) if terminal_remedy else text
+    return said.replace(" Use --", " Run hta-graph report INPUT --")
+
+
+def mostly_unexplained(steps: Sequence[str]) -> str:
+    """Explain bars that are largely red."""
+    many = f"Steps {', '.join(steps[:-1])} and {steps[-1]}" if len(steps) > 1 else f"Step {''.join(steps)}"
+    verb = "have" if len(steps) > 1 else "has"
+    return (
+        f"{many} {verb} much unexplained time (red): the trace records no cause for it, often because the work was "
+        "enqueued before the recording started."
+    )
 
 
 def steps_left_out(count: int) -> str:
@@ -239,6 +310,31 @@ def detail_ranks(count: int, reasons: Sequence[tuple[int, str]]) -> str:
     """Say which ranks of a large job are shown in detail, and why."""
     shown = "; ".join(f"rank {rank}, {reason}" for rank, reason in reasons)
     return f"Shown in detail, of {count:,} ranks: {shown}. For another rank, run hta-graph report INPUT --rank N."
+
+
+def about_rank(rank: int, text: str) -> str:
+    """Begin a conclusion with the rank that it is about.
+
+    >>> about_rank(1, "The GPU computes 68% of the time."), about_rank(1, "11% of communication is exposed.")
+    ('Rank 1: the GPU computes 68% of the time.', 'Rank 1: 11% of communication is exposed.')
+    """
+    return f"Rank {rank}: {text.replace('The ', 'the ', 1) if text.startswith('The ') else text}"
+
+
+def about_all_ranks(text: str) -> str:
+    """Begin a conclusion about all ranks."""
+    return f"All ranks: {text.replace('The ', 'the ', 1) if text.startswith('The ') else text}"
+
+
+def bases(share_of: Mapping[str, str]) -> str:
+    """Say of what the percentages in columns are, by heading.
+
+    >>> bases({"time %": "all GPU time"}), bases({"a %": "the window", "b %": "the window"})
+    ('time %: of all GPU time', 'percentages: of the window')
+    """
+    if len(share_of) > 1 and len(set(share_of.values())) == 1:
+        return f"percentages: of {next(iter(share_of.values()))}"
+    return "; ".join(f"{heading}: of {what}" for heading, what in share_of.items())
 
 
 def rows_left_out(shown: int, total: int) -> str:
@@ -314,6 +410,11 @@ def fixed_part(fixed: str, inferred: str) -> str:
     return f"{said} {inferred} of its time depends on inferred edges." if inferred else said
 
 
+def near_on_one_rank(rank: int, within: str) -> str:
+    """Say that one rank has all near-critical work."""
+    return f"Near-critical work (slack below {within} of the window) is on rank {rank} only."
+
+
 def near_by_rank(within: str) -> str:
     """Name the table of near-critical work."""
     return f"Near-critical work by rank (slack below {within} of the window)"
@@ -321,7 +422,7 @@ def near_by_rank(within: str) -> str:
 
 def near_paths(within: str) -> str:
     """Name the table of paths that are nearly as long."""
-    return f"Near-critical paths (slack below {within} of the window): the longest per rank and class"
+    return f"Longest near-critical paths per rank and class (slack below {within} of the window)"
 
 
 # -- waiting in a job of many ranks ------------------------------------------------------------------------------------

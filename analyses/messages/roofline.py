@@ -27,15 +27,25 @@ PARTS = {
     "idle": "GPU idle time",
 }
 """Part of a window → what it is."""
+NO_LOSS = "matrix work at the peak of its type (no loss)"
+
+
+def part(name: str, cause: str | None) -> str:
+    """Name a part of a window, of idle time with its cause."""
+    if name == "matrix_at_peak":
+        return NO_LOSS
+    return f"{PARTS[name]} ({SHORT.get(cause, cause)})" if cause else PARTS[name]
+
+
 LIMIT = {"compute": "compute limit", "memory": "memory bandwidth limit"}
 GIVE_PEAKS = Remedy("pass peaks=FILE or a device name", "use --peaks with a file or a device name")
 
 
 def use_of_peak(found: Outlier, part: str, cause: str | None, part_share: float, *, at_least: bool) -> str:
-    """State the share of the peak that matrix work reaches, and the largest loss."""
+    """State the MFU and the largest loss."""
     why = f" ({SHORT.get(cause, cause)})" if cause else ""
-    reached = f"{'at least ' if at_least else ''}{brief_share(found['mfu_share'])} of the peak of {found['device']}"
-    use = f"matrix work reaches {reached}{found.where}{found.typical}"
+    reached = f"{'at least ' if at_least else ''}{brief_share(found['mfu_share'])} over the window"
+    use = f"MFU {reached}{found.where}{found.typical} (peak of {found['device']})"
     return f"{use}; largest loss: {PARTS[part]}{why}, {brief_share(part_share)} of the window"
 
 

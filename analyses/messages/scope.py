@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analyses.display.sentence_format import brief_duration, quoted
 from hta_graph.paths.windows import WHOLE_TRACE
 
 
@@ -12,6 +13,15 @@ def window_named(label: str) -> str:
     ('the whole trace', 'step 2')
     """
     return f"the {label}" if label == WHOLE_TRACE else label
+
+
+def of_window(label: str, length_ns: int, said: str, *, is_most: bool) -> str:
+    """Put the window in front of a headline.
+
+    >>> of_window("whole trace", 1_078_000_000, "GPU idle 42% of the time", is_most=False)
+    'whole trace, 1.08 s: GPU idle 42% of the time'
+    """
+    return f"{quoted(label)}, {'up to ' if is_most else ''}{brief_duration(length_ns)}: {said}"
 
 
 def no_activity_in_window(rank: int, label: str) -> str:

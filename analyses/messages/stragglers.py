@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from analyses.display.sentence_format import brief_duration, brief_share, quoted
+from analyses.display.labels import SHORT
+from analyses.display.sentence_format import brief_duration, brief_share, outside_operators, quoted
+from hta_graph.errors import Remedy
 from hta_graph.text.sanitize import one_line
 
 TITLE = "Waiting that each rank causes, by what it does meanwhile"
 NO_WAITING = "No rank waits for another."
 CAUSED_AXIS = "ms, of all other ranks together"
 NO_CAUSE = "no recorded cause"
+COUNTED = "the other ranks and all collectives; without waits that are passed on, unlike the headline and causes"
+ESTIMATE = "Estimated saving at the others' speed"
+
+
+def estimate(rank: int) -> Remedy:
+    """Say how to estimate what the late rank costs."""
+    return Remedy(
+        f"hg.replay(job, hg.scenario('rank_like_others', '{rank}'))",
+        f"hta-graph what-if DIR --scenario rank_like_others={rank}",
+    )
 
 
 def delays_the_others(rank: int, host: str | None, caused_ns: int, waited_ns: int, cause: str) -> str:
@@ -69,7 +81,14 @@ def unknown(time_ns: int) -> str:
 
 def cause(name: str, around: str, what: str) -> str:
     """Name what a rank did, in what, and its class."""
+    if what == SHORT["cpu_gap"]:
+        return outside_operators(name)
     return f"{quoted(name)}{f' in {quoted(around)}' if around else ''} ({what})"
+
+
+def inside(name: str, around: str) -> str:
+    """Name what a rank did in one of several places."""
+    return f"{name} in {quoted(around)}" if around else name
 
 
 # -- figures -----------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from analyses.display.sentence_format import counted
+from analyses.display.sentence_format import brief_duration, counted, quoted
 
 LONGEST_WAITS = "longest waits"
 NO_DEPENDENCY = "not counted as dependencies, in the whole trace"
@@ -22,6 +22,20 @@ WITHOUT_DEPENDENCY: Mapping[str, str] = {
     "sync_records_without_call": "synchronization records without a CPU call in the file",
 }
 """Diagnostics key → what looks like a wait and is no dependency."""
+
+
+KINDS = (
+    "recorded: the trace records what is waited for; inferred: deduced from calls and times; binding: the work that "
+    "ended the wait"
+)
+
+
+def headline(calls: int, streams: int, waited_ns: int, longest_ns: int, longest: str) -> str:
+    """Say how long what waits."""
+    named = ((calls, "CPU call"), (streams, "stream"))
+    who = " and ".join(counted(count, one) for count, one in named if count)
+    time = f"{brief_duration(waited_ns)} in all; longest {brief_duration(longest_ns)}: {quoted(longest)}"
+    return f"{who} waited for the GPU, {time}"
 
 
 def dependencies(on_gpu: int, calls: int, between_streams: int) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
+from analyses.display.labels import SHORT
+from analyses.display.sentence_format import brief_duration, brief_share, counted, outside_operators, quoted
 from analyses.display.text_layout import clipped, duration_text, percent
 from analyses.messages.advice import on_rank
 
@@ -77,6 +78,8 @@ def delays_the_others(rank: int, window: str, time: str, meanwhile: str) -> str:
 
 def meanwhile(name: str | None, what: str) -> str:
     """Say what the late rank does while the others wait."""
+    if name and what == SHORT["cpu_gap"]:
+        return f"mostly in {outside_operators(name)}"
     return f"mostly in {quoted(name)} ({what})" if name else f"mostly in unrecorded work ({what})"
 
 

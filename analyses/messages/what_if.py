@@ -12,15 +12,18 @@ SCENARIO_COLUMNS: Sequence[str] = ("--scenario", "what changes", "assumption")
 PATH_BY_CLASS, PATH_BY_RANK, PATH_BY_HOST = (f"critical path by {what}" for what in ("class", "rank", "host"))
 TOTAL = "total"
 LARGEST_AFTER = "largest items on the critical path after the changes"
-SAVINGS = "estimated savings (% of the window); they overlap, do not add them"
+OVERLAP = "% of the window; savings overlap, do not add them"
+SAVINGS = f"estimated savings by operator, kernel, module, collective and rank ({OVERLAP})"
+CLASS_SAVINGS = f"estimated savings by class ({OVERLAP})"
 SAVING_COLUMNS: Sequence[str] = (
-    *("on path", "saved at 2x", "share", "if removed", "kind", "name"),
+    *("on path ms", "2x saves ms", "2x saves %", "removed saves %", "kind", "name"),
     *("next rank", "next bottleneck"),
 )
 ALL_CAN_CHANGE = "all of the path can change"
 NOTHING_CAN_CHANGE = "Nothing on the path can change."
-SCENARIO_SAVINGS = "savings of scenarios (% of the window); they overlap, do not add them"
-SCENARIO_SAVING_COLUMNS: Sequence[str] = ("saved", "share", "--scenario", "assumption")
+SCENARIO_SAVINGS = f"estimated savings by scenario ({OVERLAP})"
+ONLY_A_BOUND = "like_median is no action: it bounds what variation between equal steps costs."
+SCENARIO_SAVING_COLUMNS: Sequence[str] = ("saves ms", "saves %", "--scenario", "assumption")
 HOW_TO_ASK = (
     "Use --scale KIND:NAME=FACTOR to predict one of them, or --scenario NAME for a scenario (--scenarios lists all)."
 )
@@ -54,10 +57,10 @@ def predicted(window: str, after: str, before: str, change_text: str, next_one: 
     return f"{window}: {after} instead of {before} ({change_text}){behind}"
 
 
-def no_gain(window: str, length_ns: int, *, is_unchanged: bool) -> str:
-    """Say that the changes save nothing."""
+def no_gain(window: str, length_ns: int, *, is_unchanged: bool, means_less: bool) -> str:
+    """Say that the changes save nothing; ``means_less``: they affect less than they may seem to, as a note says."""
     why = "the changes affect nothing on its path" if is_unchanged else "other work is the bottleneck"
-    return f"{window}: {brief_duration(length_ns)} as before; {why}"
+    return f"{window}: {brief_duration(length_ns)} as before{'' if means_less else f'; {why}'}"
 
 
 def nothing_to_gain(window: str, length_ns: int) -> str:
@@ -65,26 +68,41 @@ def nothing_to_gain(window: str, length_ns: int) -> str:
     return f"{window}: speeding up any part of its path would not shorten it ({brief_duration(length_ns)})"
 
 
-def largest_saving(window: str, what: str, saved_ns: int, whole_ns: int, next_one: str | None) -> str:
-    """Name the item with the largest saving."""
+def headline(window: str, said: str) -> str:
+    """Say what saves most of all in a window."""
+    return f"{window}: largest saving: {said}"
+
+
+def also(group: str, said: str) -> str:
+    """Say what saves most of the others."""
+    return f"Largest saving {group}: {said}."
+
+
+AMONG_ITEMS = "among operators, kernels, modules, collectives and ranks"
+AMONG_OTHERS = "except communication, which may be waiting for other ranks"
+AMONG_CLASSES = "among classes"
+AMONG_SCENARIOS = "among scenarios"
+
+
+def at_double_speed(what: str, saved_ns: int, whole_ns: int, next_one: str | None) -> str:
+    """Say what an item saves."""
     behind = f"; next bottleneck: {next_one}" if next_one else ""
-    return f"{_largest(window, what, saved_ns, whole_ns)}{behind}"
+    return f"{what} at 2x speed, {_saving_of(saved_ns, whole_ns)}{behind}"
 
 
-def largest_class_saving(window: str, what: str, saved_ns: int, whole_ns: int, item: str | None, item_ns: int) -> str:
-    """Name the class with the largest saving, which none of its items comes near."""
+def class_at_double_speed(what: str, saved_ns: int, whole_ns: int, item: str | None, item_ns: int) -> str:
+    """Say what a class saves, which none of its items comes near."""
     single = f"; largest single item: {item}, {saving(item_ns, whole_ns)}" if item else ""
-    return f"{_largest(window, what, saved_ns, whole_ns)}{single}"
+    return f"{what} at 2x speed, {_saving_of(saved_ns, whole_ns)}{single}"
 
 
-def _largest(window: str, what: str, saved_ns: int, whole_ns: int) -> str:
-    amount = f"{brief_duration(saved_ns)} ({percent(saved_ns / max(whole_ns, 1))} of {brief_duration(whole_ns)})"
-    return f"{window}: {what} at 2x speed saves the most, {amount}"
+def by_scenario(name: str, saved_ns: int, whole_ns: int) -> str:
+    """Say what a scenario saves."""
+    return f"--scenario {name}, {_saving_of(saved_ns, whole_ns)}"
 
 
-def largest_scenario(name: str, saved_ns: int, whole_ns: int) -> str:
-    """Name the scenario that saves most."""
-    return f"Scenario {name} saves the most: {saving(saved_ns, whole_ns)}."
+def _saving_of(saved_ns: int, whole_ns: int) -> str:
+    return f"{brief_duration(saved_ns)} ({percent(saved_ns / max(whole_ns, 1))} of {brief_duration(whole_ns)})"
 
 
 def saving(saved_ns: int, whole_ns: int) -> str:
@@ -100,10 +118,18 @@ def on_rank(name: str, rank: str) -> str:
 # -- notes -------------------------------------------------------------------------------------------------------------
 
 
-def rests(fixed_share: float, inferred_share: float) -> str:
+def rests(earlier_share: float, fixed_share: float, inferred_share: float, *, is_step: bool) -> str:
     """Say how much of the path rests on what."""
-    why = "unexplained, or communication without a known partner"
-    fixed = f"{percent(fixed_share)} of the path is fixed in every scenario ({why})" if fixed_share else ALL_CAN_CHANGE
+    earlier = "earlier steps' work" if is_step else "work launched before the window"
+    parts = {
+        f"is {earlier}, which changes do not affect": earlier_share,
+        "is fixed in every scenario (unexplained, or communication without a known partner)": fixed_share,
+    }
+    said = [(percent(share), what) for what, share in parts.items() if share]
+    fixed = (
+        "; ".join(f"{share}{' of the path' if not at else ''} {what}" for at, (share, what) in enumerate(said))
+        or ALL_CAN_CHANGE
+    )
     inferred = f"; {percent(inferred_share)} depends on inferred edges" if inferred_share else ""
     return as_sentence(f"{fixed}{inferred}")
 

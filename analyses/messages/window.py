@@ -33,8 +33,10 @@ def part_of_trace(label: str, length_ns: int, *, is_whole: bool, has_gpu: bool) 
     return f"{label}: {duration_text(length_ns)}{extent}{'' if has_gpu else f'; {NO_GPU}'}"
 
 
-def job_iteration(label: str, length_ns: int) -> str:
-    """Name the iteration of a job."""
+def job_iteration(label: str, length_ns: int, *, is_first: bool) -> str:
+    """Name the iteration of a job; before the first step nothing is recorded."""
+    if is_first:
+        return f"{label}: {duration_text(length_ns)}, from its start (no previous step) to the end of its work"
     return (
         f"{label}: iteration {duration_text(length_ns)}, from the end of the previous step's work on all ranks to the "
         "end of this step's work"
@@ -49,6 +51,9 @@ def latency(length_ns: int) -> str:
 def iteration(gpu_ns: int) -> str:
     """Name an iteration."""
     return f"iteration {duration_text(gpu_ns)}, from the end of the previous step's work to the end of this step's work"
+
+
+NO_ITERATION = "iteration: not recorded (no previous step)"
 
 
 def events_after(count: int, after_ns: int) -> str:
@@ -80,6 +85,9 @@ def only_step(label: str) -> str:
     return f"{label} is the only step."
 
 
+OTHER_STEP = "use --step N for another"
+
+
 def median_step(label: str, candidates: int, steps: int, *, only_first: bool) -> str:
     """Say of how many steps one is the median, and which are excluded."""
     if candidates == steps:
@@ -87,7 +95,7 @@ def median_step(label: str, candidates: int, steps: int, *, only_first: bool) ->
     else:
         excluded = "the first is" if only_first else "the first, and steps without GPU work or on few ranks, are"
         of = f"{candidates} of {counted(steps, 'step')} ({excluded} excluded)"
-    return f"{label} is the median of {of}; use --step N for another."
+    return f"{label} is the median of {of}; {OTHER_STEP}."
 
 
 # -- ranks and hosts ---------------------------------------------------------------------------------------------------
@@ -96,6 +104,9 @@ def median_step(label: str, candidates: int, steps: int, *, only_first: bool) ->
 def path_by_rank(switches: int) -> str:
     """Title the list of ranks on a path."""
     return f"critical path by rank ({counted(switches, 'switch', 'switches')} between ranks)"
+
+
+OTHERS_WAIT = "others wait: the time that all other ranks wait for this rank alone"
 
 
 PATH_BY_HOST = "critical path by host"

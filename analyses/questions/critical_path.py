@@ -27,6 +27,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.step_table import StepRow
 from hta_graph.paths.windows import step_lengths
+from hta_graph.progress import begin_stage
 from hta_graph.storage.location import Location
 from hta_graph.text.json_text import Records
 from hta_graph.text.sanitize import encodable_path
@@ -142,9 +143,10 @@ def _by_step(ranks: Sequence[RankSteps]) -> list[tuple[RankSteps, StepRow]]:
     return sorted(((of, row) for of in ranks for row in of.rows), key=lambda pair: (pair[1].step, pair[0].rank or 0))
 
 
-def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[Line]:
-    """Render the path: what bounds the window, what to try, the steps with a default one, the largest items."""
+def path_lines(path: CriticalPath, steps: Sequence[StepRow] = (), *, all_rows: bool = False) -> list[Line]:
+    """Render the path: what bounds the window, what to try, the steps with a default one, the largest items or all."""
     chosen = default_lines(path.window, path.graph, steps)
+    begin_stage("replaying the advice")
     return [
         *_verdict_lines(path),
         *(["", *chosen] if chosen else []),
@@ -153,7 +155,7 @@ def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[Line]:
         *_class_lines(path),
         "",
         *(line for line in (*rank_lines(path), "") if len(path.graph.rank_graphs) > 1),
-        *_event_lines(path),
+        *_event_lines(path, None if all_rows else EVENTS_LISTED),
     ]
 
 
@@ -171,7 +173,8 @@ def _verdict_lines(path: CriticalPath) -> list[str]:
         *missing_lines(window),
         *rest,
         *rows_after_lines(window),
-        *(["", messages.ADVICE, *advice, *(f"  {note}" for note in found.notes)] if advice else []),
+        "",
+        *([messages.ADVICE, *advice, *(f"  {note}" for note in found.notes)] if advice else [messages.NO_ADVICE]),
     ]
 
 
@@ -183,16 +186,16 @@ def _class_lines(path: CriticalPath) -> list[Line]:
     return table(rows, left=[2, 3], words=[3])
 
 
-def _event_lines(path: CriticalPath) -> list[Line]:
+def _event_lines(path: CriticalPath, limit: int | None) -> list[Line]:
     """List what takes most of the path."""
     totals, words = path.event_totals(), short_labels(path.graph)
     length = max(path.length_ns, 1)
     rows = [
         [
-            duration_text(int(ns)), percent(ns / length), f"{calls if name else 0:,}", *map(str, rank),
+            duration_text(int(ns)), percent(ns / length), f"{calls:,}" if name else "-", *map(str, rank),
             words[bound], name or NOT_RECORDED,
         ]
-        for name, bound, ns, calls, *rank in list(zip(*totals.values(), strict=True))[:EVENTS_LISTED]
+        for name, bound, ns, calls, *rank in list(zip(*totals.values(), strict=True))[:limit]
     ]  # fmt: skip
     header = ["time", "share", "calls", *(["rank"] if "rank" in totals else []), "class", "name"]
     texts = [len(header) - 2, len(header) - 1]

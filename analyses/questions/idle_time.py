@@ -19,7 +19,7 @@ from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
 from analyses.display.headline import outlier, rows_at_outlier, sums_per_scope
 from analyses.display.labels import SHORT
 from analyses.messages import idle_time as messages
-from analyses.scope import Scope, several_gpus
+from analyses.scope import Scope, naming_window, several_gpus
 from analyses.tables import Table, event_indices, event_names, joined, table_of
 from hta_graph.arrays import find_sorted, percentiles_by, summed_by, take_or
 from hta_graph.errors import UsageError
@@ -551,7 +551,7 @@ def answer(
     series = {"waits_innermost": _waits_table(device, innermost=True)}
     summed = dict.fromkeys(("idle_time", "waits", "streams", "launch_gaps"), "gaps")
     said = _headline(tables["idle_time"], tables["waits"])
-    return Answer(tables, notes, series, summed=summed, conclusion=said)
+    return Answer(tables, notes, series, summed=summed, conclusion=naming_window(said, scopes))
 
 
 def _missing_notes(found: ExplainedGaps) -> Iterator[str]:

@@ -14,7 +14,7 @@ from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
 from analyses.display.headline import outlier, rows_at_outlier
 from analyses.messages import overlap as messages
-from analyses.scope import Scope, several_gpus
+from analyses.scope import Scope, naming_window, several_gpus
 from analyses.tables import Table, event_names, table_of
 from hta_graph.arrays import find_sorted, take_or
 from hta_graph.gpu_activity import Activities, WorkType, exposure
@@ -260,7 +260,7 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     }
     notes = [*(note for scope in scopes if (note := _missing_note(scope))), *several_gpus(scopes)]
     summed = {"collectives": "kernels", "copies": "copies"}
-    said = _conclusion(tables["overlap"], tables["collectives"])
+    said = naming_window(_conclusion(tables["overlap"], tables["collectives"]), scopes)
     return Answer(tables, notes, {"communication_kernels": kernels}, summed=summed, conclusion=said)
 
 

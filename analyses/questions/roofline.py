@@ -21,7 +21,7 @@ from analyses.display.headline import largest_item, outlier, rows_at_outlier
 from analyses.display.sentence_format import brief_share
 from analyses.messages import roofline as messages
 from analyses.messages.roofline import PARTS
-from analyses.scope import Scope, several_gpus
+from analyses.scope import Scope, naming_window, several_gpus
 from analyses.tables import Table, joined, labelled
 from hta_graph.arrays import summed_by, take_or
 from hta_graph.errors import TraceError
@@ -596,9 +596,22 @@ def answer(scopes: Sequence[Scope], peaks: str | None = None) -> Answer:
         tables,
         roofline_notes(scopes, looked),
         {"demands": operator_demands(looked)},
-        conclusion=_headline(tables),
+        conclusion=naming_window(_headline(tables), [limits.scope for limits in looked]),
+        on_screen=_on_screen(tables),
         drawn={"roofs": roofs(looked)},
     )
+
+
+def _on_screen(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Return the losses with labels, largest first and what is no loss last; leave savings out that are all zero."""
+    found = {name: frame for name in ("roofline", "limits") if not (frame := tables[name])["saves_ns"].fillna(0).any()}
+    shown = {name: frame.drop(columns="saves_ns") for name, frame in found.items()}
+    losses = tables["losses"]
+    scope, is_used = losses.groupby(["rank", "scope"], sort=False).ngroup(), losses["part"] == "matrix_at_peak"
+    ordered = losses.iloc[np.lexsort((-losses["time_ns"].to_numpy(np.int64), is_used, scope))]
+    causes = [cause if isinstance(cause, str) else None for cause in ordered["cause"]]
+    parts = [messages.part(*of) for of in zip(ordered["part"], causes, strict=True)]
+    return {**shown, "losses": ordered.assign(part=parts).drop(columns="cause")}
 
 
 MEANINGS = {

@@ -10,10 +10,10 @@ import pandas as pd
 
 from analyses import column_types
 from analyses.analysis import Analysis
-from analyses.answer import Answer
+from analyses.answer import Answer, Note
 from analyses.display.charts import GRID, empty_figure, new_figure
 from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED
-from analyses.display.labels import OF_JOBS, SHORT
+from analyses.display.labels import SHORT_IN_JOBS
 from analyses.matched_collectives import MatchedWindow, matched_collectives, matching_notes
 from analyses.messages import stragglers as messages
 from analyses.scope import Scope
@@ -34,14 +34,14 @@ __all__ = ["TABLES", "answer", "figure", "stragglers"]
 NOTABLE = 0.1
 """The least share of a rank's waiting that is reported."""
 
+LEAST_PROPAGATED = 0.01
+"""A screen shows what was passed on apart from this share of all waiting on."""
+
 CAUSE_COLUMNS = ("call_path", "name", "bound_by")
 """The columns that say what a rank did."""
 
 BETWEEN = " / "
 """The separator of the names of a call path."""
-
-JOB_WORDS = {**SHORT, **{key: short for key, (_, short) in OF_JOBS.items()}}
-"""The words for classes where waiting for others is attributed to its cause."""
 
 CAUSES = [
     *("rank", "scope", "name", "call_path", "bound_by"),
@@ -93,7 +93,37 @@ def _members_in_window(item: MatchedWindow, job: JobGraph) -> Bools:
     return np.isin(job.members.row, first + item.rows(every))
 
 
-def _headline(frame: pd.DataFrame, hosts: Mapping[int, str]) -> tuple[list[str], list[str]]:
+def _causes_on_screen(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the causes without columns that say nothing, and with rows of one name distinguished."""
+    if not len(frame):
+        return frame
+    shown = frame.assign(bound_by=frame["bound_by"].map(lambda key: SHORT_IN_JOBS.get(key, key)))
+    shares = frame["caused_ns"] / max(frame["caused_ns"].sum(), 1)
+    shown.insert(shown.columns.get_loc("caused_ns") + 1, "caused_share", shares)
+    if frame["propagated_ns"].sum() < LEAST_PROPAGATED * frame["caused_ns"].sum():
+        shown = shown.drop(columns=["direct_ns", "propagated_ns"])
+    keys = ["rank", "scope", "name", "bound_by"]
+    named = shown[shown["name"].notna()]
+    for _, rows in named[named.duplicated(keys, keep=False)].groupby(keys, sort=False):
+        for at, place in zip(rows.index, _distinct_ends(rows["call_path"].tolist()), strict=True):
+            shown.loc[at, "name"] = messages.inside(short_name(str(shown.loc[at, "name"])), place)
+    return shown
+
+
+def _distinct_ends(call_paths: Sequence[str]) -> list[str]:
+    """Return of each call path the last name that not all have; without any its last one.
+
+    >>> _distinct_ends(["a / b / x", "a / c / x", ""])
+    ['x', 'x', '']
+    >>> _distinct_ends(["a / b / x", "a / c / x"])
+    ['b', 'c']
+    """
+    parts = [one.split(BETWEEN) for one in call_paths]
+    common = set.intersection(*map(set, parts))
+    return [next((name for name in reversed(own) if name not in common), own[-1]) for own in parts]
+
+
+def _headline(frame: pd.DataFrame, hosts: Mapping[int, str]) -> tuple[list[str], list[str | Note]]:
     """Say which rank delays the others and by what, if one does so more than all others together; notes say more."""
     waited = int(frame["caused_ns"].sum())
     if not waited:
@@ -104,7 +134,8 @@ def _headline(frame: pd.DataFrame, hosts: Mapping[int, str]) -> tuple[list[str],
         own = frame[frame["rank"] == rank]
         cause, notes = _main_cause(own, caused)
         said = messages.delays_the_others(rank, hosts.get(rank), caused, waited, cause)
-        return [said], [*notes, *_propagated_notes(own, caused), *_unknown_notes(own, caused)]
+        estimate = Note(messages.ESTIMATE, messages.estimate(rank), between=": ")
+        return [said], [*notes, *_propagated_notes(own, caused), *_unknown_notes(own, caused), estimate]
     named = frame[frame["name"].notna()]
     largest = _largest_cause(named, waited) if len(named) else []
     said = messages.no_rank_stands_out(rank, caused / waited, waited, _main_host(by_rank, hosts, waited))
@@ -145,7 +176,8 @@ def _main_cause(own: pd.DataFrame, caused: int) -> tuple[str, list[str]]:
     if 2 * most >= caused or not where:
         return messages.by_cause(most / caused, _cause_text(what)), []
     there, _ = _largest_sum(named[named["outermost"] == where], CAUSE_COLUMNS)
-    largest = [] if there == what else [messages.largest_cause(_cause_text(what), most / caused)]
+    # The same name elsewhere would read as a repetition.
+    largest = [] if there[1:] == what[1:] else [messages.largest_cause(_cause_text(what), most / caused)]
     return messages.by_place(inside / caused, where, _cause_text(there, where)), largest
 
 
@@ -164,7 +196,7 @@ def _cause_text(what: Sequence[str], said: str = "") -> str:
     """Say what was done, and in what if that is not said already."""
     call_path, name, bound = what
     around = call_path.rpartition(BETWEEN)[2]
-    return messages.cause(short_name(name), "" if around == said else around, JOB_WORDS[bound])
+    return messages.cause(short_name(name), "" if around == said else around, SHORT_IN_JOBS[bound])
 
 
 HOSTS = [
@@ -307,7 +339,7 @@ def add_class_bars(made: Figure, attributed: pd.DataFrame, **place: Any) -> None
         sums = own.groupby("rank")["caused_ns"].sum()
         if len(own):
             made.add_bar(
-                name=SHORT[bound],
+                name=SHORT_IN_JOBS[bound],
                 x=[f"rank {rank}" for rank in sums.index],
                 y=sums / 1e6,
                 marker_color=colour,
@@ -364,7 +396,7 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     matched = matched_collectives(scopes)
     caused, attributed = stragglers(matched), causes(matched)
     tables = {"stragglers": caused, "hosts": hosts(caused, attributed, matched), "causes": attributed}
-    summed = dict.fromkeys(("stragglers", "hosts"), "the other ranks and all collectives")
+    summed = dict.fromkeys(("stragglers", "hosts"), messages.COUNTED)
     said, notes = _headline(attributed, host_names(matched))
     return Answer(
         tables,
@@ -373,6 +405,7 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         conclusion=said,
         summed=summed | {"causes": "the ranks that waited"},
         worst_by={"stragglers": "wait_caused_ns"},
+        on_screen={"causes": _causes_on_screen(attributed)},
         drawn={"waiting": waiting_over_time(matched)} if caused["rank"].nunique() > MANY_RANKS else {},
     )
 
@@ -395,7 +428,7 @@ def figure(found: Answer) -> Figure:
 
 MEANINGS = {
     "collectives": column_types.integer("Collectives that it took part in."),
-    "last_share": column_types.share("times_last as a share of the collectives that it took part in", null=True),
+    "last_share": column_types.share("times_last as a share of all matched collectives in the window", null=True),
     "wait_caused_share": column_types.share("wait_caused_ns as a share of the waiting of all ranks", null=True),
     "ranks": column_types.integer("Number of ranks."),
     "caused_ns": column_types.ns("Waiting of others that it causes"),

@@ -14,6 +14,7 @@ from hta_graph.export.sync_dependencies import ExternalIds, SyncDependencies, Sy
 from hta_graph.model import EdgeKind, Ints
 from hta_graph.text.json_text import Records
 from hta_graph.text.sanitize import encodable_path
+from hta_graph.text.shorten import short_name
 
 WAITS_LISTED = 10
 
@@ -52,12 +53,34 @@ def sync_lines(found: SyncDependencies) -> list[Line]:
     graph = found.graph
     label = short_label(found.window.label)
     of = whose(graph.rank, len(graph.rank_graphs))
-    lines: list[Line] = [f"{graph.path.name}{of}", f"{label}: {_counted_dependencies(found)}"]
+    lines: list[Line] = [*_headline(found), f"{graph.path.name}{of}", f"{label}: {_counted_dependencies(found)}"]
     if len(found.to_cpu) or len(found.to_gpu):
-        lines += ["", *_kind_lines(found), *_longest_waits(found)]
+        lines += ["", messages.KINDS, *_kind_lines(found), *_longest_waits(found)]
     counts = {text: found.graph.diagnostics[key] for key, text in messages.WITHOUT_DEPENDENCY.items()}
     others = [[f"{count:,}", text] for text, count in counts.items() if count]
     return [*lines, "", messages.NO_DEPENDENCY, *table(others, left=[1], words=[1])] if others else lines
+
+
+def _headline(found: SyncDependencies) -> list[str]:
+    """Say how many calls and streams waited for how long, and which call made the longest wait."""
+    both, waited, of_calls = _binding_waits(found)
+    has_waited, on_stream = waited > 0, np.arange(len(both)) >= of_calls
+    if not has_waited.any():
+        return []
+    at, events = int(np.argmax(waited)), found.graph.event_table
+    call = int(both.call[at])
+    longest = short_name(found.graph.name_of(call)) if call >= 0 else messages.NO_OPERATOR
+    calls = len(np.unique(both.call[~on_stream]))
+    streams = len(np.unique(events.lane[both.target[on_stream & has_waited]]))
+    return [messages.headline(calls, streams, int(waited[has_waited].sum()), int(waited[at]), longest), ""]
+
+
+def _binding_waits(found: SyncDependencies) -> tuple[SyncPairs, Ints, int]:
+    """Return the dependencies that ended waits, how long each wait took (ns), and how many of them are of calls."""
+    # Of a device synchronization only the last stream's edge held the call: the others would list it again.
+    parts = [part.take(part.binding) for part in (found.to_cpu, found.to_gpu)]
+    waited = np.concatenate([_waited_ns(found, parts[0]), found.waited_ns(parts[1])])
+    return SyncPairs.join(parts), waited, len(parts[0])
 
 
 def _counted_dependencies(found: SyncDependencies) -> str:
@@ -83,16 +106,13 @@ def _kind_lines(found: SyncDependencies) -> list[Line]:
 
 def _longest_waits(found: SyncDependencies) -> list[Line]:
     """List the calls and streams that waited longest, with the activity that ended their wait."""
-    # Of a device synchronization only the last stream's edge held the call: the others would list it again.
-    parts = [part.take(part.binding) for part in (found.to_cpu, found.to_gpu)]
-    waited = np.concatenate([_waited_ns(found, parts[0]), found.waited_ns(parts[1])])
+    both, waited, of_calls = _binding_waits(found)
     longest = np.argsort(-waited, kind="stable")[:WAITS_LISTED]
     # A stream is listed where it waited; each call that waits is.
-    longest = longest[(longest < len(parts[0])) | (waited[longest] > 0)]
+    longest = longest[(longest < of_calls) | (waited[longest] > 0)]
     if not len(longest):
         return []
-    both = SyncPairs.join(parts)
-    streams = np.arange(len(both)) >= len(parts[0])
+    streams = np.arange(len(both)) >= of_calls
     rows = [_wait_row(found, both, int(at), int(waited[at]), on_stream=bool(streams[at])) for at in longest]
     header = [name for name in messages.WAIT_COLUMNS if name != "rank"]
     if len(found.graph.rank_graphs) > 1:

@@ -31,6 +31,7 @@ from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import require_all_rows
 from hta_graph.paths.step_table import StepRow, step_rows
 from hta_graph.paths.windows import WindowQuery
+from hta_graph.text.formatting import milliseconds
 from hta_graph.text.sanitize import encodable_path
 from hta_graph.text.shorten import short_name, shorten_middle
 from hta_graph.what_if.changes import Change, remove, scale
@@ -282,6 +283,7 @@ def what_if_lines(found: WhatIf) -> list[Line]:
     body = _change_lines(found) if found.asked else _opportunity_lines(found)
     return [
         *_headline(found),
+        *(f"{remark}." for remark in found.replayed.remarks),
         "",
         *_window_lines(found),
         *_assumption_lines(found),
@@ -297,9 +299,10 @@ def what_if_lines(found: WhatIf) -> list[Line]:
 def _headline(found: WhatIf) -> list[str]:
     name, replayed = headline_name(found.replayed.window), found.replayed
     if not found.asked:
-        return [_best_opportunity(found), *_best_scenario(found)]
+        return _largest_savings(found)
     if not replayed.saved_ns:
-        return [messages.no_gain(name, replayed.measured_ns, is_unchanged=replayed.is_unchanged)]
+        less = bool(replayed.remarks)
+        return [messages.no_gain(name, replayed.measured_ns, is_unchanged=replayed.is_unchanged, means_less=less)]
     change = -replayed.saved_ns / max(replayed.measured_ns, 1)
     after, before = _distinct_durations(replayed.predicted_ns, replayed.measured_ns)
     return [messages.predicted(name, after, before, _signed_percent(change), *_next_or_largest(found))]
@@ -315,27 +318,43 @@ def _next_or_largest(found: WhatIf) -> tuple[str | None, str | None]:
     return None, _short_next(most[0]) if most else None
 
 
-def _best_opportunity(found: WhatIf) -> str:
-    """Name what would save most: an item, or a class that would save far more than each of its items."""
+def _largest_savings(found: WhatIf) -> list[str]:
+    """Name what saves most of all, an item at twice its speed or a scenario, then what saves most of the other kind."""
     name, measured = headline_name(found.replayed.window), found.replayed.measured_ns
+    ranked = sorted((*_best_opportunity(found), *_best_scenario(found)), key=lambda one: -one[0])
+    if not ranked:
+        return [messages.nothing_to_gain(name, measured)]
+    (_, _, first), *rest = ranked
+    return [messages.headline(name, first), *(messages.also(group, said) for _, group, said in rest)]
+
+
+def _best_opportunity(found: WhatIf) -> list[tuple[int, str, str]]:
+    """Return what would save most: an item, or a class that would save far more than each of its items.
+
+    That is how much (ns), of what it is the largest, and what to say.
+    """
+    measured = found.replayed.measured_ns
     # Communication of a single rank may be waiting: it leads only where there is nothing else.
     works = [one for one in found.opportunities if not one.may_be_waiting] or found.opportunities
     every = sorted(_without_duplicates(works), key=lambda one: -one.saved_half_ns)
     things, classes = [one for one in every if one.kind != "class"], [one for one in every if one.kind == "class"]
     if not every or not every[0].saved_free_ns:
-        return messages.nothing_to_gain(name, measured)
+        return []
     first = things[0] if things else None
+    left_out = max((one.saved_half_ns for one in found.opportunities if one not in works), default=0)
     if first and first.saved_half_ns * FAR_MORE >= every[0].saved_half_ns:
-        following = _short_next(first.next) if first.next else None
-        return messages.largest_saving(name, _short_selector(first), first.saved_half_ns, measured, following)
+        following, saved = _short_next(first.next) if first.next else None, first.saved_half_ns
+        group = messages.AMONG_OTHERS if left_out > saved else messages.AMONG_ITEMS
+        return [(saved, group, messages.at_double_speed(_short_selector(first), saved, measured, following))]
     most = classes[0]
     what, single = short_labels(found.graph)[most.name], _short_selector(first) if first else None
-    alone_ns = first.saved_half_ns if first else 0
-    return messages.largest_class_saving(name, what, most.saved_half_ns, measured, single, alone_ns)
+    alone_ns, group = first.saved_half_ns if first else 0, messages.AMONG_CLASSES
+    said = messages.class_at_double_speed(what, most.saved_half_ns, measured, single, alone_ns)
+    return [(most.saved_half_ns, messages.AMONG_OTHERS if left_out > most.saved_half_ns else group, said)]
 
 
-def _best_scenario(found: WhatIf) -> list[str]:
-    """Name the scenario that saves most, if that is notable."""
+def _best_scenario(found: WhatIf) -> list[tuple[int, str, str]]:
+    """Return the scenario that saves most, if that is notable."""
     measured = found.replayed.measured_ns
     is_alone = any(one.may_be_waiting for one in found.opportunities)
     every = [
@@ -346,7 +365,7 @@ def _best_scenario(found: WhatIf) -> list[str]:
     if not every or every[0][1] < LEAST_NAMED_SHARE * measured:
         return []
     change, saved = every[0]
-    return [messages.largest_scenario(change.asked, saved, measured)]
+    return [(saved, messages.AMONG_SCENARIOS, messages.by_scenario(change.asked, saved, measured))]
 
 
 def _distinct_durations(after_ns: int, before_ns: int) -> tuple[str, str]:
@@ -403,7 +422,11 @@ def _assumption_lines(found: WhatIf) -> list[Line]:
     """Say what was changed, what that assumes, and how much of the path rests on what."""
     changed = [messages.change(one.says, one.assumes) for one in found.asked]
     replayed = found.replayed
-    return [*changed, messages.rests(replayed.frozen_share, replayed.inferred_share), *_new_silence(found)]
+    rests = messages.rests(
+        replayed.earlier_share, replayed.frozen_share, replayed.inferred_share,
+        is_step=replayed.window.step is not None,
+    )  # fmt: skip
+    return [*changed, rests, *_new_silence(found)]
 
 
 def _new_silence(found: WhatIf) -> list[str]:
@@ -470,38 +493,56 @@ def _event_lines(found: WhatIf) -> list[Line]:
 
 
 def _opportunity_lines(found: WhatIf) -> list[Line]:
-    """List what would save most, an item with multiple names once."""
-    shown = _without_duplicates(found.opportunities)
-    rows = [_opportunity_row(one, found) for one in shown[:ROWS_LISTED]]
-    several = len(found.graph.rank_graphs) > 1
-    header = [name for name in messages.SAVING_COLUMNS if several or name != "next rank"]
-    texts = [4, 5, len(header) - 1]
-    hidden = len(found.opportunities) - len(rows)
+    """List what would save most, an item with multiple names once, and the classes apart."""
+    every = _without_duplicates(found.opportunities)
+    items = [one for one in every if one.kind != "class"][:ROWS_LISTED]
+    classes = [one for one in every if one.kind == "class"]
+    hidden = len(found.opportunities) - len(items) - len(classes)
     more = [messages.more_savings(hidden)] if hidden > 0 else []
-    listed = table(rows, header, left=texts, names=[5, texts[-1]], order=[1, 2, 5, 4, 3, texts[-1]])
-    titled = [messages.SAVINGS, *listed] if listed else [messages.NOTHING_CAN_CHANGE]
-    return ["", *titled, *more, *_scenario_lines(found), "", messages.HOW_TO_ASK]
+    listed = _savings_table(items, found)
+    by_class = _savings_table(classes, found)
+    titled = [messages.SAVINGS, *listed, *more] if listed else [] if by_class else [messages.NOTHING_CAN_CHANGE]
+    apart = ["", messages.CLASS_SAVINGS, *by_class] if by_class else []
+    return ["", *titled, *(apart if titled else apart[1:]), *_scenario_lines(found), "", messages.HOW_TO_ASK]
+
+
+def _savings_table(shown: Sequence[Opportunity], found: WhatIf) -> list[Line]:
+    several, is_class = len(found.graph.rank_graphs) > 1, all(one.kind == "class" for one in shown)
+    header = [name for name in messages.SAVING_COLUMNS if several or name != "next rank"]
+    rows = [_opportunity_row(one, found) for one in shown]
+    if is_class:
+        header[4:6], rows = ["class"], [[*row[:4], *row[5:]] for row in rows]
+    names = [header.index("class" if is_class else "name"), len(header) - 1]
+    kind = [] if is_class else [4]
+    order = [1, 2, names[0], *kind, 3, names[1]]
+    return table(rows, header, left=[*kind, *names], names=names[is_class:], order=order)
 
 
 def _scenario_lines(found: WhatIf) -> list[Line]:
     """List the scenarios that would save something, with what they assume."""
     measured = max(found.replayed.measured_ns, 1)
     rows = [
-        [duration_text(saved), percent(saved / measured), one.asked, one.assumes or ""]
+        [milliseconds(saved), _bare_percent(saved / measured), one.asked, one.assumes or ""]
         for one, saved in found.scenarios
         if saved >= MIN_SHARE * measured
     ]
     listed = table(rows, messages.SCENARIO_SAVING_COLUMNS, left=[2, 3], words=[3])
-    return ["", messages.SCENARIO_SAVINGS, *listed] if listed else []
+    bound = [messages.ONLY_A_BOUND] if any(row[2] == IS_A_BOUND for row in rows) else []
+    return ["", messages.SCENARIO_SAVINGS, *listed, *bound] if listed else []
 
 
 def _opportunity_row(one: Opportunity, found: WhatIf) -> list[str]:
     measured, (rank, following) = max(found.replayed.measured_ns, 1), _split_rank(one.next)
     return [
-        duration_text(one.on_path_ns), duration_text(one.saved_half_ns), percent(one.saved_half_ns / measured),
-        percent(one.saved_free_ns / measured), one.kind, one.name,
+        milliseconds(one.on_path_ns), milliseconds(one.saved_half_ns), _bare_percent(one.saved_half_ns / measured),
+        _bare_percent(one.saved_free_ns / measured), one.kind,
+        short_labels(found.graph)[one.name] if one.kind == "class" else one.name,
         *([rank] if len(found.graph.rank_graphs) > 1 else []), following,
     ]  # fmt: skip
+
+
+def _bare_percent(share: float) -> str:
+    return percent(share).removesuffix("%")
 
 
 def _without_duplicates(every: Sequence[Opportunity]) -> list[Opportunity]:

@@ -96,7 +96,7 @@ def large_job_page(
     of_ranks, timeline = rank_sections(path, scopes, paths, own_steps, first)
     outlook, gains = opportunities_of_summaries(many.replayed) if many.replayed else (None, [])
     sections = [
-        job_section(path, causes, [*paths.values(), *(row.path for row in (*steps, *own_steps))]),
+        job_section(path, causes, paths[first], timeline),
         wait_section(many.waiting, many.together),
         *steps_section(path, steps, None),
         *gains,

@@ -200,7 +200,7 @@ def gain_sections(path: CriticalPath, gains: Gains | None, failure: str = "") ->
     if not gains.drawn:
         return []
     try:
-        near = [] if len(path.graph.rank_graphs) < 2 else _near_tables(path)
+        near, notes = ([], []) if len(path.graph.rank_graphs) < 2 else _near_tables(path)
         assumed = _assumptions(replay(path.graph, window=resolved_window(path.window)))
     except HtaGraphError as error:
         return [Section(words.SAVINGS, "", notes=[words.sentence(str(error))])]
@@ -209,7 +209,7 @@ def gain_sections(path: CriticalPath, gains: Gains | None, failure: str = "") ->
             words.SAVINGS,
             "",
             [_opportunity_table(path.graph, gains.table, path.length_ns, gains.drawn), *near],
-            [gains.conclusion],
+            [gains.conclusion, *notes],
             template="gain_part.html",
             labels=page_labels(path.graph),
             figure=gain_figure(gains.drawn),
@@ -273,8 +273,8 @@ def _saved_bar(half: int, free: int, length: int) -> Bar:
     return time_bar([("saved at 2x speed", half, HALF), ("more if removed", free - half, FREE)], length)
 
 
-def _near_tables(path: CriticalPath) -> list[SectionTable]:
-    """List the near-critical work of each rank, and the paths that are nearly as long."""
+def _near_tables(path: CriticalPath) -> tuple[list[SectionTable], list[str]]:
+    """List the near-critical work of each rank, or name the only one, and the paths that are nearly as long."""
     length = path.window.end_ns - path.window.start_ns
     near = near_critical(path.graph, resolved_window(path.window), share=NEAR)
     ranks: pd.DataFrame = near.by_rank.rename(columns={"near_ns": "near_critical_ns", "share": "window_share"})
@@ -282,7 +282,10 @@ def _near_tables(path: CriticalPath) -> list[SectionTable]:
     ranks = ranks[ranks["near_critical_ns"] > 0]
     bars = [time_bar([("near-critical", ns, HALF)], length) for ns in ranks["near_critical_ns"].tolist()]
     within = brief_share(NEAR)
-    return [SectionTable(words.near_by_rank(within), ranks, bars), SectionTable(words.near_paths(within), others)]
+    paths = SectionTable(words.near_paths(within), others)
+    if len(ranks) == 1:
+        return [paths], [words.near_on_one_rank(int(ranks["rank"].iloc[0]), within)]
+    return [SectionTable(words.near_by_rank(within), ranks, bars), paths], []
 
 
 def _assumptions(as_is: Replayed | JobPrediction) -> list[str]:

@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from analyses.display.labels import SHORT, class_meanings, short_labels
-from analyses.messages.report import COMMUNICATION, COMMUNICATION_ON_CPU
 from hta_graph.colours import BOUND_COLOUR, CAUSE_CLASS
 from hta_graph.graph.dependency_graph import DependencyGraph
 
-COMMUNICATION_CLASS = "gpu_communication_bound"
-
 
 def page_labels(graph: DependencyGraph, *, meanings: bool = False) -> Mapping[str, str]:
-    """Return the label, or the meaning, of each class; a graph without a GPU has no GPU communication."""
-    known = class_meanings(graph) if meanings else short_labels(graph)
-    if len(graph.rank_graphs) > 1 or graph.is_gpu.any():
-        return known
-    return {**known, COMMUNICATION_CLASS: COMMUNICATION_ON_CPU if meanings else COMMUNICATION}
+    """Return the label, or the meaning, of each class."""
+    return class_meanings(graph) if meanings else short_labels(graph)
 
 
 def colour_of(key: str) -> str:

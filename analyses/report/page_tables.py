@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from analyses.display.dataframe_text import KEYS, display
-from analyses.display.labels import SHORT
+from analyses.display.dataframe_text import KEYS, display, heading_of
+from analyses.display.labels import REASON, SHORT
 from analyses.display.text_layout import SHORT_TEXT, duration_text, percent
 from analyses.messages import report as words
 from analyses.messages.report import capitalized
+from analyses.messages.roofline import PARTS
 from analyses.report.page_labels import colour_of, label_of
 from hta_graph.colours import BOUND_COLOUR
+from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS
 from hta_graph.text.shorten import shorten_middle
+from hta_graph.trace.table import READING_DIAGNOSTICS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,15 +70,36 @@ LONGEST_HOVER, LONGEST_NAME = 120, 600
 """The most characters of a full text and of a full name, which the search finds; kernels have names of thousands."""
 HEADINGS = {"next": "next bottleneck"}
 """Headings that need more words on a page."""
-NAMES = ("name", "kernel", "kernel type", "call", "cause", "while in", "diagnostic")
+NAMES = ("name", "kernel", "kernel type", "call", "part", "cause", "while in", "diagnostic")
 """Headings of columns that name a row, the best name first."""
+
+
+def _in_words(meanings: Mapping[str, str]) -> Callable[[object], str]:
+    """Return what replaces a key by its meaning, and an unknown one by its words."""
+    return lambda key: meanings.get(str(key), str(key).replace("_", " "))
+
+
+WORDS = (
+    ("diagnostic", _in_words({**READING_DIAGNOSTICS, **BUILD_DIAGNOSTICS})),
+    ("reason", _in_words(REASON)),
+    ("part", _in_words(PARTS)),
+    ("edge", _in_words({})),
+)
+"""Columns of other keys, and how they become words."""
+
+
+def class_legend(by_bounds: Iterable[Mapping[str, int]], labels: Mapping[str, str] = SHORT) -> dict[str, str]:
+    """Return the labels and colors of the classes that any of some bars show."""
+    shown = {bound for by_bound_ns in by_bounds for bound, ns in by_bound_ns.items() if ns}
+    return {labels[bound]: colour for bound, colour in BOUND_COLOUR.items() if bound in shown}
 
 
 @dataclass(frozen=True)
 class SectionTable:
     """A table to show: its title, its rows, and for each row a bar, a link and a color, where there are any.
 
-    ``keys`` are colors by heading, which explain the parts of the bars.
+    ``keys`` are colors by heading, which explain the parts of the bars; ``legend`` are those by label of bars whose
+    parts no heading names. ``share_of`` says of what the percentages in some columns are. ``note`` follows the table.
     """
 
     title: str
@@ -84,6 +108,9 @@ class SectionTable:
     links: Sequence[str] = ()
     colours: Sequence[str] = ()
     keys: Mapping[str, str] = field(default_factory=dict)
+    legend: Mapping[str, str] = field(default_factory=dict)
+    share_of: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,19 +158,21 @@ class PageRow:
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table as a page shows it; ``left_out`` says that rows are left out."""
+    """A table as a page shows it: ``base`` says of what percentages are, ``notes`` that rows are left out."""
 
     title: str
     headings: Sequence[PageCell]
     rows: Sequence[PageRow]
-    left_out: str = ""
+    notes: Sequence[str] = ()
+    base: str = ""
+    legend: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: SectionTable, most_rows: int = MOST_ROWS, labels: Mapping[str, str] = SHORT) -> PageTable:
-        """Print a table: the name of a row comes first, where a narrow screen begins, then the bar."""
+        """Print a table: the name of a row comes first, where a narrow screen begins, then the bar and the numbers."""
         frame, colours = _with_labels(_without_zero_columns(table.frame), labels)
         shown = display(frame, most_rows)
-        order = _name_first(shown.headings)
+        order = _name_first(shown.headings, shown.texts)
         texts = {at for at, place in enumerate(order) if place in shown.texts}
         own: list[Sequence[str]] = [colours.get(shown.columns[place], ()) for place in order]
         # The color of a row is that of its name.
@@ -163,13 +192,15 @@ class PageTable:
             )
             for number, row in enumerate(shown.cells)
         ]  # fmt: skip
-        title = f"{table.title}: {shown.shared}" if shown.shared else table.title
+        title = f"{table.title}{', ' if ': ' in table.title else ': '}{shown.shared}" if shown.shared else table.title
         headings = [
             _cell_of(HEADINGS.get(text, text), text, is_text=at in texts, colour=table.keys.get(text, ""))
             for at, text in enumerate(shown.headings[place] for place in order)
         ]
         left_out = words.rows_left_out(len(rows), len(rows) + shown.left_out) if shown.left_out else ""
-        return cls(capitalized(title), headings, rows, left_out)
+        base = words.bases({heading_of(name): of for name, of in table.share_of.items() if name in shown.columns})
+        notes = [note for note in (table.note, left_out) if note]
+        return cls(capitalized(title), headings, rows, notes, base, table.legend)
 
     @property
     def has_bars(self) -> bool:
@@ -185,18 +216,19 @@ def _without_zero_columns(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_labels(frame: pd.DataFrame, labels: Mapping[str, str]) -> tuple[pd.DataFrame, dict[str, list[str]]]:
-    """Replace keys of classes and causes by their labels; return also the colors of each such column."""
+    """Replace keys by words; return also the colors of each column of classes or causes."""
+    frame = frame.assign(**{name: frame[name].map(word, na_action="ignore") for name, word in WORDS if name in frame})
     columns = [name for name in KEYS if name in frame]
     colours = {name: [colour_of(str(key)) for key in frame[name]] for name in columns}
     replaced = {name: frame[name].map(lambda key: label_of(key, labels), na_action="ignore") for name in columns}
     return frame.assign(**replaced), {name: found for name, found in colours.items() if any(found)}
 
 
-def _name_first(headings: Sequence[str]) -> list[int]:
-    """Return the order of columns: what names a row comes first."""
-    columns = list(range(len(headings)))
+def _name_first(headings: Sequence[str], texts: Collection[int]) -> list[int]:
+    """Return the order of columns: what names a row, numbers, other texts, so that narrow screens show numbers."""
     name = next((headings.index(text) for text in NAMES if text in headings), 0)
-    return [name, *(at for at in columns if at != name)]
+    others = [at for at in range(len(headings)) if at != name]
+    return [name, *sorted(others, key=lambda at: at in texts)]
 
 
 def _cell_of(text: str, whole: str, *, is_text: bool, colour: str = "", most: int = LONGEST_HOVER) -> PageCell:

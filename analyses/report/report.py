@@ -9,13 +9,14 @@ import pandas as pd
 
 from analyses.display.page import page_of
 from analyses.messages import report as words
+from analyses.messages.window import OTHER_STEP
 from analyses.report import sections
 from analyses.report.gain_curves import worth_a_card
 from analyses.report.job_window import is_shared, rank_windows, steps_on_rank
 from analyses.report.opportunities import gain_sections, gains_of
 from analyses.report.page_labels import page_labels
-from analyses.report.page_tables import MOST_ROWS, Section, SectionTable, class_bar
-from analyses.report.sections import PARTS, ReportPart, class_table, job_section, part_section
+from analyses.report.page_tables import MOST_ROWS, Section, SectionTable, class_bar, class_legend
+from analyses.report.sections import PARTS, ReportPart, class_table, is_of_rank, job_section, linked_items, part_section
 from analyses.report.summary import Summary, detailed_rank, summary_of
 from analyses.report.timeline import SCRIPTS, TimelinePage, steps_on_page, timeline_page
 from analyses.scope import Scope, in_window
@@ -43,6 +44,7 @@ def page(
             most_rows=rows,
             sections=sections,
             timeline=timeline,
+            timeline_classes=True,
             overlay=overlay,
         )
         if len(made) <= MOST_BYTES or rows < 2:
@@ -52,6 +54,8 @@ def page(
 
 UNEXPLAINED_LISTED = 3
 """How many intervals without a cause are listed per rank."""
+MUCH_UNEXPLAINED, MOST_NAMED_STEPS = 0.2, 10
+"""From which unexplained share on steps are named, and how many of them."""
 STEPS = 500
 """How many steps are listed one by one."""
 
@@ -83,10 +87,9 @@ def report_page(
     path, own_steps = job or paths[rank], timeline_steps(job, paths[rank], rank, steps, data_load)
     timeline = timeline_page(paths[rank], own_steps)
     gains, failure = gains_of(path)
-    drawn = [row.path for row in own_steps]
     sections = [
-        *([job_section(job, causes, [*paths.values(), *drawn])] if job else []),
-        _path_section(paths, drawn, timeline, rank, job, same_window=is_shared(job)),
+        *([job_section(job, causes, paths[rank], timeline)] if job else []),
+        _path_section(paths, timeline, rank, job, same_window=is_shared(job)),
         *gain_sections(path, gains, failure),
         _timeline_section(paths, rank),
         *steps_section(path, steps, None if job or len(paths) == 1 else rank, None if job else timeline),
@@ -136,7 +139,7 @@ def rank_sections(
     timeline = timeline_page(paths[first], steps)
     parts = [part for part in PARTS if not part.takes_all]
     sections = [
-        _path_section(paths, [row.path for row in steps], timeline, first, job, same_window=is_shared(job)),
+        _path_section(paths, timeline, first, job, same_window=is_shared(job)),
         _timeline_section(paths, first),
         *_further_sections(scopes, paths, timeline, first, parts),
     ]
@@ -176,7 +179,6 @@ def _name_of_run(paths: Mapping[int, CriticalPath]) -> str:
 
 def _path_section(
     paths: Mapping[int, CriticalPath],
-    drawn: Sequence[CriticalPath],
     timeline: TimelinePage,
     rank: int,
     job: CriticalPath | None = None,
@@ -187,12 +189,10 @@ def _path_section(
     path, several = paths[rank], len(paths) > 1
     of_rank = rank if several else None
     tables = [_rank_table(paths)] if several else []
-    # The path of a job may be that of one rank: its classes are listed once.
-    if job is None or job.by_bound_ns != path.by_bound_ns:
-        tables.append(class_table(path, words.of_rank(words.TIME_BY_CLASS, of_rank), [*paths.values(), *drawn]))
-    totals = path.event_totals()
-    links = sections.longest_segments(path, totals, timeline)
-    tables.append(SectionTable(words.of_rank(words.LARGEST_ITEMS, of_rank), _path_events(path, totals), links=links))
+    # The path of a job may be that of one rank: it is listed once.
+    if job is None or not is_of_rank(job, path):
+        tables.append(class_table(path, words.of_rank(words.TIME_BY_CLASS, of_rank)))
+        tables.append(linked_items(path, words.of_rank(words.LARGEST_ITEMS, of_rank), timeline))
     meaning = words.PATH_MEANING
     if several:
         meaning = words.ranks_meaning(path.window, path.length_ns, same_window=same_window)
@@ -213,15 +213,11 @@ def _rank_table(paths: Mapping[int, CriticalPath]) -> SectionTable:
     bars = [class_bar(path.by_bound_ns, max(lengths), page_labels(path.graph)) for path in paths.values()]
     # One length for all is said above the table.
     return SectionTable(
-        words.CRITICAL_PATHS_OF_RANKS, frame.drop(columns="window_ns") if len(lengths) == 1 else frame, bars
+        words.CRITICAL_PATHS_OF_RANKS,
+        frame.drop(columns="window_ns") if len(lengths) == 1 else frame,
+        bars,
+        legend=class_legend(path.by_bound_ns for path in paths.values()),
     )
-
-
-def _path_events(path: CriticalPath, totals: Mapping[str, Any]) -> pd.DataFrame:
-    """List what takes most of a path."""
-    frame = pd.DataFrame(totals).fillna({"name": words.NO_RECORD})
-    frame["path_share"] = frame["time_ns"] / max(path.length_ns, 1)
-    return frame[["time_ns", "path_share", "calls", "bound_by", "name"]]
 
 
 def _timeline_section(paths: Mapping[int, CriticalPath], rank: int) -> Section:
@@ -237,7 +233,8 @@ def steps_section(
     """Return the table of steps, where the window was chosen by default; rows link to the timeline that has them."""
     if not path.window.is_default:
         return []
-    chosen = words.sentence(str(default_lines(path.window, path.graph, steps)[0]))
+    chosen = str(default_lines(path.window, path.graph, steps)[0])
+    chosen = words.sentence(words.on_page(chosen, OTHER_STEP))
     if not steps:
         return [Section(words.STEPS, chosen)]
     rows = [
@@ -255,8 +252,11 @@ def steps_section(
     links = [timeline.link(row.path.window.start_ns, row.path.window.end_ns) for row in steps] if timeline else []
     hidden = len(step_lengths(path.graph)) - len(rows)
     notes = [words.steps_left_out(hidden)] if hidden else []
-    table = SectionTable(words.of_rank(words.ALL_STEPS, rank), frame, bars, links)
     labels = page_labels(path.graph)
+    legend = class_legend((row.path.by_bound_ns for row in steps), labels)
+    table = SectionTable(words.of_rank(words.ALL_STEPS, rank), frame, bars, links, legend=legend)
+    red = [f"{row.step}" for row in steps if row.path.coverage < 1 - MUCH_UNEXPLAINED]
+    notes += [words.mostly_unexplained(red)] if 0 < len(red) <= MOST_NAMED_STEPS else []
     meaning = f"{chosen} {words.ITERATION_MEANING}"
     meaning = meaning if is_job else f"{meaning} {words.LATENCY_MEANING}"
     return [Section(words.STEPS, meaning, [table], notes, labels=labels)]

@@ -15,6 +15,8 @@ import pandas as pd
 from analyses import catalogue
 from analyses.answer import Answer
 from analyses.display.charts import COLOUR
+from analyses.display.screen_columns import SHARE_OF
+from analyses.display.sentence_format import brief_duration
 from analyses.messages import report as words
 from analyses.report.page_labels import colour_of, page_labels
 from analyses.report.page_tables import MOST_ROWS, Bar, Section, SectionTable, class_bar, time_bar
@@ -119,7 +121,8 @@ class ReportTable:
 
     ``parts`` are the columns of times that make a row's bar, each with its heading and color; ``whole`` is the column
     that they are parts of; without one all bars are compared with the largest. Where ``coloured_by`` names a column,
-    a bar has the color of the type of work, class or cause in it.
+    a bar has the color of the type of work, class or cause in it. ``share_of`` says of what percentages are, where the
+    page must be more exact than a terminal.
     """
 
     name: str
@@ -127,6 +130,7 @@ class ReportTable:
     whole: str = ""
     coloured_by: str = ""
     links: Links | None = None
+    share_of: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -169,9 +173,18 @@ PARTS = (
         "kernel-breakdown",
         "GPU time by type of work, and the longest kernels. A name links to its longest run.",
         (
-            ReportTable("kernel_types", {"time_ns": ("time", NEUTRAL_COLOUR)}, coloured_by="kernel_type"),
             ReportTable(
-                "kernels", {"sum_ns": ("sum", NEUTRAL_COLOUR)}, coloured_by="kernel_type", links=longest_run_links
+                "kernel_types",
+                {"time_ns": ("time", NEUTRAL_COLOUR)},
+                coloured_by="kernel_type",
+                share_of={"time_share": "the GPU's busy time in the window"},
+            ),
+            ReportTable(
+                "kernels",
+                {"sum_ns": ("sum", NEUTRAL_COLOUR)},
+                coloured_by="kernel_type",
+                links=longest_run_links,
+                share_of={"time_share": "all GPU time launched in the window"},
             ),
         ),
         options={"duration_ratio": 1.0, "num_kernels": MOST_ROWS},
@@ -246,8 +259,21 @@ def part_section(scopes: Sequence[Scope], part: ReportPart, timeline: TimelinePa
     except HtaGraphError as error:
         return Section(title, part.meaning, notes=[words.sentence(str(error))])
     tables = [_section_table(shown, found, scope, timeline) for shown in part.tables if len(found.tables[shown.name])]
-    notes = [words.sentence(line) for line in (*found.headline, *found.closing) if not words.is_about_options(line)]
+    lines = [line for line in (*found.headline, *found.closing) if not words.is_about_options(line)]
+    notes = [words.sentence(words.without_commands(line)) for line in lines]
+    if len(chosen) > 1 and not part.takes_all:
+        notes = _detailed_rank_first(part, scope, notes)
     return Section(title, part.meaning, tables, notes, labels=page_labels(scope.graph))
+
+
+def _detailed_rank_first(part: ReportPart, scope: Scope, notes: Sequence[str]) -> list[str]:
+    """Begin with the conclusion about the rank in detail; the first one about all ranks names another."""
+    own = catalogue.analysis(part.analysis).answer([scope], **part.options).on_command_line()
+    if not own.conclusion or not notes:
+        return list(notes)
+    first, *others = notes
+    said = words.sentence(words.without_commands(own.conclusion[0]))
+    return [words.about_rank(scope.rank, said), words.about_all_ranks(first), *others]
 
 
 def _section_table(shown: ReportTable, found: Answer, scope: Scope, timeline: TimelinePage) -> SectionTable:
@@ -259,7 +285,8 @@ def _section_table(shown: ReportTable, found: Answer, scope: Scope, timeline: Ti
         order = np.argsort(-frame[next(iter(shown.parts))].to_numpy(), kind="stable")
         frame, links = frame.iloc[order].reset_index(drop=True), [links[at] for at in order] if links else []
     keys = {f"{label} ms": colour for label, colour in shown.parts.values()} if len(shown.parts) > 1 else {}
-    return SectionTable(words.capitalized(found.title_of(shown.name)), frame, _row_bars(shown, frame), links, keys=keys)
+    title, share_of = words.capitalized(found.title_of(shown.name)), shown.share_of or SHARE_OF.get(shown.name, {})
+    return SectionTable(title, frame, _row_bars(shown, frame), links, keys=keys, share_of=share_of)
 
 
 def _row_bars(shown: ReportTable, frame: pd.DataFrame) -> list[Bar]:
@@ -281,72 +308,124 @@ def _row_bars(shown: ReportTable, frame: pd.DataFrame) -> list[Bar]:
     ]
 
 
-def job_section(path: CriticalPath, causes: pd.DataFrame | None = None, drawn: Sequence[CriticalPath] = ()) -> Section:
+MOST_RANKS = 200
+"""How many ranks and hosts are listed with the path of a job."""
+
+
+def is_of_rank(job: CriticalPath, path: CriticalPath) -> bool:
+    """Return whether the path of a job is that of one rank, so that a page lists it once."""
+    return job.by_bound_ns == path.by_bound_ns
+
+
+def job_section(
+    path: CriticalPath,
+    causes: pd.DataFrame | None = None,
+    detailed: CriticalPath | None = None,
+    timeline: TimelinePage | None = None,
+) -> Section:
     """Return the section on the path of a job through its ranks.
 
     Args:
         path: the job's.
         causes: the table of the causes of waiting, the largest first.
-        drawn: paths whose colors the page explains, too.
+        detailed: the path of the rank that is shown in detail.
+        timeline: that rank's; the items of the path link to it if the path is that rank's.
     """
-    tables = [class_table(path, words.TIME_BY_CLASS, [path, *drawn]), *_rank_tables(path), _event_table(path)]
+    ranks = _ranks_on_path(path)
+    items = (
+        linked_items(detailed, words.LARGEST_ITEMS, timeline)
+        if detailed and timeline and is_of_rank(path, detailed)
+        else _item_table(path)
+    )
+    tables = [class_table(path, words.TIME_BY_CLASS), *_rank_tables(path, ranks), items]
     if causes is not None:
         tables.append(SectionTable(words.WAIT_CAUSES, causes))
     notes = [words.sentence(line) for line in missing_lines(path.window)]
     meaning = words.job_path_meaning(len(crossings(path)))
+    if len(ranks) == 1:
+        only = ranks.iloc[0]
+        waited = brief_duration(int(only["others_wait_ns"])) if only["others_wait_ns"] else ""
+        meaning = words.job_path_meaning(0, int(only["rank"]), waited)
     return Section(words.JOB_PATH, meaning, tables, notes, labels=page_labels(path.graph))
 
 
-def class_table(path: CriticalPath, title: str, drawn: Sequence[CriticalPath]) -> SectionTable:
-    """List the classes of all paths that are drawn, with the times of one, longest first: the legend of the page."""
+def class_table(path: CriticalPath, title: str) -> SectionTable:
+    """List the classes of a path, the longest first, with their meanings."""
     meanings, length = page_labels(path.graph, meanings=True), max(path.length_ns, 1)
-    found = [(bound, ns) for bound, ns in path.by_bound_ns.items() if any(other.by_bound_ns[bound] for other in drawn)]
     rows = [
         {"class": bound, "time_ns": ns, "path_share": ns / length, "meaning": meanings[bound]}
-        for bound, ns in sorted(found, key=lambda item: -item[1])
+        for bound, ns in sorted(path.by_bound_ns.items(), key=lambda item: -item[1])
+        if ns
     ]
     return SectionTable(title, pd.DataFrame(rows))
 
 
-def _rank_tables(path: CriticalPath) -> list[SectionTable]:
-    """List the ranks: the time of the path on each, and how long the job waited for it alone; and the hosts."""
-    parts, classes, pieces = path.graph.rank_graphs, len(BoundBy), path.segment_table
-    sums = summed_by(pieces.part.astype("int64") * classes + pieces.bound, pieces.length, len(parts) * classes)
-    by_class = sums.reshape(-1, classes)
+def _ranks_on_path(path: CriticalPath) -> pd.DataFrame:
+    """Return the ranks on the path of a job or waited for: the time of the path on each, how long the job waits for it.
+
+    Ranks with most of the path come first; the index is their place in the job.
+    """
+    parts = path.graph.rank_graphs
     hosts = path.graph.hosts if isinstance(path.graph, JobGraph) else {}
     rows = pd.DataFrame({
         "rank": [part.rank for part in parts],
         "host": [hosts.get(part.rank) for part in parts],
-        "time_ns": by_class.sum(axis=1),
+        "time_ns": [path.by_rank_ns[part.rank] for part in path.graph.rank_graphs],
         "others_wait_ns": [held.total for held in held_up_by(path)],
     })  # fmt: skip
-    passed = rows[(rows["time_ns"] > 0) | (rows["others_wait_ns"] > 0)]
-    most = passed.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable")
-    table = most if hosts else most.drop(columns="host")
-    tables = [_with_bars(words.TIME_BY_RANK, table, by_class[most.index], page_labels(path.graph))]
-    return [*tables, _host_table(rows)] if len(set(hosts.values())) > 1 else tables
+    found = rows[(rows["time_ns"] > 0) | (rows["others_wait_ns"] > 0)]
+    return found.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable")
 
 
-def _with_bars(
-    title: str, rows: pd.DataFrame, by_class: np.ndarray[Any, Any], labels: Mapping[str, str]
-) -> SectionTable:
-    """Draw the classes of each row's time; all bars have one scale."""
-    longest = int(rows["time_ns"].max())
-    times = [{bound.label: int(ns) for bound, ns in zip(BoundBy, own, strict=True)} for own in by_class]
-    return SectionTable(title, rows, [class_bar(own, longest, labels) for own in times])
+def _rank_tables(path: CriticalPath, ranks: pd.DataFrame) -> list[SectionTable]:
+    """List the ranks with most of the path, and the hosts; a single rank needs no table."""
+    hosts = path.graph.hosts if isinstance(path.graph, JobGraph) else {}
+    tables = [] if len(ranks) == 1 else [_rank_table(path, ranks if hosts else ranks.drop(columns="host"))]
+    return [*tables, _host_table(path, hosts)] if len(set(hosts.values())) > 1 else tables
 
 
-def _host_table(rows: pd.DataFrame) -> SectionTable:
-    """Add up ranks by host."""
+def _rank_table(path: CriticalPath, ranks: pd.DataFrame) -> SectionTable:
+    """List ranks with the classes of the time on each as bars of one scale."""
+    classes, pieces, labels = len(BoundBy), path.segment_table, page_labels(path.graph)
+    keys = pieces.part.astype("int64") * classes + pieces.bound
+    sums = summed_by(keys, pieces.length, len(path.graph.rank_graphs) * classes).reshape(-1, classes)
+    listed, longest = ranks.head(MOST_RANKS), int(ranks["time_ns"].max())
+    times = [{bound.label: int(ns) for bound, ns in zip(BoundBy, own, strict=True)} for own in sums[listed.index]]
+    note = words.ranks_left_out(len(ranks) - len(listed)) if len(listed) < len(ranks) else ""
+    bars = [class_bar(own, longest, labels) for own in times]
+    return SectionTable(words.TIME_BY_RANK, listed, bars, note=note)
+
+
+def _host_table(path: CriticalPath, hosts: Mapping[int, str]) -> SectionTable:
+    """Add up ranks by host, and list the hosts with most of the path."""
+    parts = [part.rank for part in path.graph.rank_graphs]
+    rows = pd.DataFrame({
+        "host": [hosts.get(rank) for rank in parts],
+        "time_ns": [path.by_rank_ns[part.rank] for part in path.graph.rank_graphs],
+        "others_wait_ns": [held.total for held in held_up_by(path)],
+    })  # fmt: skip
     by_host = rows.groupby("host", sort=False)
     sums = by_host[["time_ns", "others_wait_ns"]].sum().assign(ranks=by_host.size())
+    sums = sums[(sums["time_ns"] > 0) | (sums["others_wait_ns"] > 0)]
     most = sums.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable")
-    return SectionTable(words.TIME_BY_HOST, most.reset_index()[["host", "ranks", "time_ns", "others_wait_ns"]])
+    listed = most.reset_index()[["host", "ranks", "time_ns", "others_wait_ns"]].head(MOST_RANKS)
+    note = words.hosts_left_out(len(most) - len(listed)) if len(listed) < len(most) else ""
+    return SectionTable(words.TIME_BY_HOST, listed, note=note)
 
 
-def _event_table(path: CriticalPath) -> SectionTable:
-    """List what takes most of the path."""
-    frame = pd.DataFrame(path.event_totals()).fillna({"name": words.NO_RECORD})
+def linked_items(path: CriticalPath, title: str, timeline: TimelinePage) -> SectionTable:
+    """List what takes most of the path of a rank, linked to its timeline."""
+    totals = path.event_totals()
+    return SectionTable(title, _items(path, totals), links=longest_segments(path, totals, timeline))
+
+
+def _item_table(path: CriticalPath) -> SectionTable:
+    """List what takes most of the path of a job."""
+    return SectionTable(words.LARGEST_ITEMS, _items(path, path.event_totals()))
+
+
+def _items(path: CriticalPath, totals: Mapping[str, Any]) -> pd.DataFrame:
+    frame = pd.DataFrame(totals).fillna({"name": words.NO_RECORD})
     frame["path_share"] = frame["time_ns"] / max(path.length_ns, 1)
     columns = ["time_ns", "path_share", "calls", "rank", "bound_by", "name"]
-    return SectionTable(words.LARGEST_ITEMS, frame[columns])
+    return frame[[name for name in columns if name in frame]]

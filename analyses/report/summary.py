@@ -24,6 +24,10 @@ from hta_graph.what_if.opportunities import Opportunity
 
 MOST_CARDS = 3
 ADVICE = {rule.name for rule in ADVICE_RULES}
+CALLS_OTHERS = ("operator", "module")
+"""Kinds of opportunities that include what they call."""
+NOTES = ("ranks_matched", "clocks_unsure", "clock_fault")
+"""Rules whose findings are notes."""
 LONGEST_ACTION = 90
 """Longer actions would take more than two lines of a card."""
 
@@ -38,18 +42,22 @@ class Figure:
 
 @dataclass(frozen=True)
 class Card:
-    """A next action: what to do, what it saves, why; ``saved_ns`` is 0 where that is unknown."""
+    """A next action: what to do, what it saves, why.
+
+    ``saved_ns`` is 0 where that is unknown; ``saved_as`` explains it next to the headline.
+    """
 
     action: str
     saving: str
     sure: str
     details: Sequence[str]
     saved_ns: int = 0
+    saved_as: str = ""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The first screen of a page."""
+    """The first screen of a page; ``base`` says of what its percentages are."""
 
     run: str
     headline: str
@@ -57,6 +65,8 @@ class Summary:
     cards: Sequence[Card]
     findings: Sequence[str]
     picture: PathPicture | None
+    notes: Sequence[str] = ()
+    base: str = ""
 
     @property
     def title(self) -> str:
@@ -105,9 +115,22 @@ def summary_of(path: CriticalPath, run: str, opportunities: Sequence[Opportunity
         _headline(facts),
         _figures(facts, cards),
         cards,
-        [_finding_text(finding, path) for finding in found],
+        [_finding_text(finding, path) for finding in found if not _is_note(finding)],
         path_picture(path, link),
+        [_finding_text(finding, path) for finding in found if _is_note(finding)],
+        _base(path),
     )
+
+
+def _base(path: CriticalPath) -> str:
+    if not path.length_ns:
+        return ""
+    return words.percentages_of(words.length_name(path.window, path.graph), brief_duration(path.length_ns))
+
+
+def _is_note(finding: PathFinding) -> bool:
+    """Return whether a finding is about the recording and its reading, not about the run."""
+    return finding.rule in NOTES or finding.evidence.get("unexplained_ns") == 0
 
 
 def _headline(facts: PathFacts) -> str:
@@ -137,17 +160,18 @@ def _figures(facts: PathFacts, cards: Sequence[Card]) -> list[Figure]:
         found.append(Figure(words.timed(waited, path.length_ns), words.waiting_caused(rank)))
     if has_iteration(window, path.graph):
         found.append(Figure(brief_duration(window.gpu_ns), words.ITERATION))
-    if cards and cards[0].saved_ns:
-        found.append(Figure(words.timed(cards[0].saved_ns, path.length_ns), words.FIRST_SAVING))
+    largest_card = max(cards, key=lambda card: card.saved_ns, default=None)
+    if largest_card and largest_card.saved_ns:
+        found.append(Figure(words.timed(largest_card.saved_ns, path.length_ns), largest_card.saved_as))
     return found
 
 
 def _cards(facts: PathFacts, found: Sequence[PathFinding], opportunities: Sequence[Opportunity]) -> list[Card]:
-    """Choose the next actions: advice by its savings, then speedups, then what the next trace should record."""
+    """Choose the next actions: advice by its savings, what the next trace should record, what speedups would save."""
     advice = [_card(facts, finding) for finding in found if _is_advice(finding)]
     saving = sorted((card for card in advice if card.saved_ns), key=lambda card: -card.saved_ns)
     rest = [card for card in advice if not card.saved_ns]
-    return [*saving, *(_opportunity_card(facts, one) for one in opportunities), *rest][:MOST_CARDS]
+    return [*saving, *rest, *(_opportunity_card(facts, one) for one in opportunities)][:MOST_CARDS]
 
 
 def _is_advice(finding: PathFinding) -> bool:
@@ -162,7 +186,9 @@ def _card(facts: PathFacts, finding: PathFinding) -> Card:
     if finding.saves_ns is not None and finding.saves_at_most_ns is not None:
         details.append(words.at_most(facts.timed(finding.saves_at_most_ns)))
     saving = words.saves(facts.timed(saved), at_most=finding.saves_ns is None) if saved else words.NO_SAVING
-    return Card(action, saving, words.confidence(finding.confidence), details, saved or 0)
+    sure = words.confidence(finding.confidence)
+    saved_as = words.largest_saving_of_actions(sure, at_most=finding.saves_ns is None)
+    return Card(action, saving, sure, details, saved or 0, saved_as)
 
 
 def _action(finding: PathFinding) -> tuple[str, str]:
@@ -177,11 +203,16 @@ def _action(finding: PathFinding) -> tuple[str, str]:
 
 def _opportunity_card(facts: PathFacts, one: Opportunity) -> Card:
     """Make a card of something on the path whose speed would help."""
-    labels = page_labels(facts.graph)
-    action = words.reduce_class(labels[one.name]) if one.kind == "class" else words.speed_up(gain_name(one))
-    details = words.opportunity_details(facts.timed(one.on_path_ns), facts.timed(one.saved_free_ns), one.next)
-    saving = words.at_twice_the_speed(facts.timed(one.saved_half_ns))
-    return Card(action, saving, "", details, one.saved_half_ns)
+    name = page_labels(facts.graph)[one.name] if one.kind == "class" else gain_name(one)
+    details = words.opportunity_details(
+        facts.timed(one.on_path_ns),
+        facts.timed(one.saved_free_ns),
+        one.next,
+        calls_others=one.kind in CALLS_OTHERS,
+        of_step=facts.path.window.step is not None,
+    )
+    saving = words.would_save(facts.timed(one.saved_half_ns))
+    return Card(words.if_twice_as_fast(name), saving, "", details, one.saved_half_ns, words.saving_if_faster(name))
 
 
 def _finding_text(finding: PathFinding, path: CriticalPath) -> str:

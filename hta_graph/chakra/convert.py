@@ -50,6 +50,7 @@ from hta_graph.chakra.rank_workload import RankInput, RankWorkload, ScheduledRan
 from hta_graph.errors import HtaGraphError, Remedy, TraceError
 from hta_graph.multi_rank.matching.job_clocks import JobClocks
 from hta_graph.multi_rank.matching.match_ranks import missing_ranks
+from hta_graph.progress import begin_stage
 from hta_graph.storage.location import Location, resolve_location
 from hta_graph.storage.output_paths import check_new_folder
 from hta_graph.text.formatting import join_first, milliseconds
@@ -112,7 +113,8 @@ def overlap_notes(ranks: Sequence[ScheduledRank], overlap: str) -> list[str]:
     if not listed:
         return []
     done = "was subtracted from durations" if overlap == "share" else "runs afterwards in the simulator"
-    return [f"work that overlapped other work on its slot {done}: {listed}"]
+    slots = "slots: CPU, compute, communication; each runs one node at a time"
+    return [f"work that overlapped other work on its slot {done} ({slots}): {listed}"]
 
 
 SCHEMA = "hta-graph/chakra-et/1"
@@ -179,6 +181,7 @@ def convert(inputs: Iterable[RankInput], target: str | Location, options: Conver
     check_prefix(options.prefix)
     listed = sorted(inputs, key=lambda item: item.rank)
     check_new_folder(target, [item.graph.path for item in listed])
+    begin_stage("writing the workload")
     ranks = [item.rank for item in listed]
     if not ranks or len(set(ranks)) < len(ranks):
         raise ConversionError("pass each rank once" if ranks else "pass at least one rank")

@@ -420,6 +420,10 @@ class DependencyGraph:
     def predecessors(self, event_index: EventName, kinds: OneOrMoreKinds | None = None) -> pd.DataFrame:
         """Return the edges from other events into an event's start and end, optionally of some kinds only.
 
+        Args:
+            event_index: the event.
+            kinds: a kind of edge or several, as :class:`EdgeKind` or by name, such as ``"launch"``.
+
         Raises:
             QueryError: there is no such event or kind.
         """
@@ -427,6 +431,10 @@ class DependencyGraph:
 
     def successors(self, event_index: EventName, kinds: OneOrMoreKinds | None = None) -> pd.DataFrame:
         """Return the edges from an event's start and end to other events, optionally of some kinds only.
+
+        Args:
+            event_index: the event.
+            kinds: a kind of edge or several, as :class:`EdgeKind` or by name, such as ``"launch"``.
 
         Raises:
             QueryError: there is no such event or kind.

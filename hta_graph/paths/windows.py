@@ -204,15 +204,15 @@ def step(number: int, *, cpu_window: bool = False, gpu_window: bool = False) -> 
 
 
 def annotation(
-    name: str, *, regex: bool = False, first: int = 0, last: int | None = None, cpu_window: bool = False
+    name: str, first: int = 0, last: int | None = None, *, regex: bool = False, cpu_window: bool = False
 ) -> WindowQuery:
     """Analyze instances of a CPU annotation, counted from 0 in order of time.
 
     Args:
         name: the exact name, or a regular expression that must match all of it.
-        regex: take ``name`` as a regular expression.
         first: the first instance.
         last: the last instance, included; the first one if not given.
+        regex: take ``name`` as a regular expression.
         cpu_window: stop at the annotation's end.
 
     Raises:
@@ -373,21 +373,30 @@ def _annotation_instances(graph: DependencyGraph, name: str, *, regex: bool) -> 
     said = f"{graph.path}: there is no annotation {name!r}"
     if not known:
         raise QueryError(f"{said}: the trace has no annotations", WITHOUT_ANNOTATIONS)
-    listed = _list_names([f"{text!r} ×{count}" if count > 1 else repr(text) for text, count in known.most_common()])
     close = [] if regex else _annotations_like(name, known)
+    every = dict.fromkeys([*close, *(text for text, _ in known.most_common())])
+    listed = _list_names([f"{text!r} ×{known[text]}" if known[text] > 1 else repr(text) for text in every], 5)
     meant = f"did you mean {shorten_middle(close[0], LONGEST_SHOWN)!r}? Available" if close else "available"
     raise QueryError(f"{said}; {meant}: {listed}")
 
 
 def _annotations_like(name: str, known: Iterable[str]) -> list[str]:
-    """Return the annotations that someone who gave another name may have meant: those that contain it, else similar.
+    """Return the annotations that someone who gave another name may have meant, the closest first.
+
+    These contain the name, are similar to it, or begin with something similar.
 
     >>> _annotations_like("step", ["Optimizer.step#SGD.step", "forward"]), _annotations_like("foward", ["forward"])
     (['Optimizer.step#SGD.step'], ['forward'])
+    >>> _annotations_like("Optimzer", ["Optimizer.step#SGD.step", "forward"])
+    ['Optimizer.step#SGD.step']
     """
-    every = list(known)
-    longer = [text for text in every if name and name.lower() in text.lower()]
-    return longer[:1] or closest_names(name, every, 1)
+    every, wanted = list(known), name.lower()
+    longer = [text for text in every if wanted and wanted in text.lower()]
+    beginnings: dict[str, str] = {}
+    for text in every:
+        beginnings.setdefault(text[: len(name) + 1], text)
+    similar = [*closest_names(name, every), *(beginnings[text] for text in closest_names(name, beginnings))]
+    return list(dict.fromkeys([*longer, *similar]))
 
 
 def _list_names(names: list[str], limit: int = 12) -> str:

@@ -102,7 +102,7 @@ def reread_rows(
         TraceError: the file is gone or has changed.
     """
     index = trace.events.index if events is None else trace.events.index[events]
-    with inner_stage():
+    with inner_stage(f"reading details of {trace.path.name}"):
         found, header = _reread(trace, shape, distinct(index))
     # Rows are named by their place in the file; a shorter file is another one.
     if found.keys() < set(index.tolist()):
@@ -112,7 +112,7 @@ def reread_rows(
 
 def _reread(trace: Trace, shape: RowShape[Any], wanted: Ids) -> tuple[dict[int, Any], Header]:
     content = read_bytes(trace.path)
-    begin_stage(f"reading details of {trace.path.name}")
+    begin_stage("decoding events")
     with paused_gc():
         if len(wanted) < len(trace.events) // FEW:
             found, header = _decode_wanted_rows(content, shape, wanted)

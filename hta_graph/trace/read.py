@@ -112,11 +112,10 @@ def _peeked(path: Location) -> Header | TooLargeError | None:
 
 
 def _skipped_line(errors: Mapping[Location, NotATraceError]) -> str:
-    """Say which files were skipped: of one why, of many the first names."""
-    if len(errors) == 1:
-        return f"skipped {next(iter(errors.values()))}"
+    """Say which files were skipped."""
     names = _first_of(next(iter(errors)).parent, [path.name for path in errors])
-    return f"{len(errors)} files skipped because they hold no trace events: {names}; pass Kineto traces"
+    what = "1 file that is not a trace" if len(errors) == 1 else f"{len(errors)} files that are not traces"
+    return f"skipped {what}: {names}"
 
 
 def _order_line(files: Sequence[RankFile]) -> str:

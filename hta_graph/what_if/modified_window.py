@@ -346,11 +346,22 @@ def frozen_share(base: ReplayGraph) -> float:
     return frozen_time(path) / max(end - base.window.start_ns, 1)
 
 
+def earlier_share(base: ReplayGraph) -> float:
+    """Return the share of the recorded path that is work launched before the window; what is frozen is not counted."""
+    path, end = recorded_path_totals(base)
+    earlier = ~base.may_change[path.rows] & ~_frozen_parts(path)
+    return int(path.length[earlier].sum()) / max(end - base.window.start_ns, 1)
+
+
 def frozen_time(path: PathTotals) -> int:
     """Return how much (ns) of a path no change moves."""
+    return path.unowned_ns + int(path.length[_frozen_parts(path)].sum())
+
+
+def _frozen_parts(path: PathTotals) -> Bools:
     parts, alone = path.base.parts.take(path.rows), communicates_without_partner(path.base.graph)
-    frozen = (parts.bound == BoundBy.UNEXPLAINED) | take_or(alone, parts.owner, otherwise=False)
-    return path.unowned_ns + int(path.length[frozen].sum())
+    frozen: Bools = (parts.bound == BoundBy.UNEXPLAINED) | take_or(alone, parts.owner, otherwise=False)
+    return frozen
 
 
 def communicates_without_partner(graph: DependencyGraph) -> Bools:

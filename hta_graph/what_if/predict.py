@@ -93,6 +93,16 @@ class JobPrediction:
     next: str | None = None
 
     @property
+    def remarks(self) -> list[str]:
+        """As :class:`Replayed` has it; empty, since no events are at hand."""
+        return []
+
+    @property
+    def earlier_share(self) -> float:
+        """As :class:`Replayed` has it; 0, since no events are at hand."""
+        return 0.0
+
+    @property
     def saved_ns(self) -> int:
         """The estimated saving (ns); negative if the window becomes longer."""
         return self.measured_ns - self.predicted_ns

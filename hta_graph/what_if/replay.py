@@ -15,17 +15,19 @@ from hta_graph.model import Ints
 from hta_graph.paths.critical_path import require_all_rows
 from hta_graph.paths.windows import WindowQuery, median_step
 from hta_graph.text.formatting import milliseconds
-from hta_graph.what_if.changes import Change
+from hta_graph.what_if.changes import Change, Removal, Scaling
 from hta_graph.what_if.modified_window import (
     ModifiedWindow,
     PathTotals,
     check_added_time,
+    earlier_share,
     frozen_share,
     inferred_share,
     modified_path_totals,
     recorded_path_totals,
 )
 from hta_graph.what_if.replay_graph import ReplayGraph
+from hta_graph.what_if.selectors import own_cpu_time_only
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +45,9 @@ class Replayed:
 
     def __repr__(self) -> str:
         said = f"{milliseconds(self.measured_ns)} → {milliseconds(self.predicted_ns)} ms"
-        return f"<Replayed {self.window.label}: {said}, {self.frozen_share:.1%} frozen>"
+        return (
+            f"<Replayed {self.window.label}: {'; '.join([f'{said}, {self.frozen_share:.1%} frozen', *self.remarks])}>"
+        )
 
     @property
     def graph(self) -> DependencyGraph:
@@ -98,6 +102,17 @@ class Replayed:
     def is_unchanged(self) -> bool:
         """Whether the changes leave every duration as it was."""
         return self.draft.is_unchanged
+
+    @cached_property
+    def remarks(self) -> list[str]:
+        """What changes leave out that they may seem to mean."""
+        named = (one.what for one in self.changes if isinstance(one, Scaling | Removal))
+        return [said for what in named if (said := own_cpu_time_only(self.draft.base, what))]
+
+    @property
+    def earlier_share(self) -> float:
+        """The share of the recorded path that is work launched before the window, which keeps its times."""
+        return earlier_share(self.draft.base)
 
     @property
     def frozen_share(self) -> float:

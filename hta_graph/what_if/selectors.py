@@ -14,7 +14,7 @@ from hta_graph.errors import QueryError, Remedy, UsageError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
-from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
+from hta_graph.model import CLASS_LABELS, CLASS_LABELS_IN_JOBS, Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.time_accounting import TimePart
 from hta_graph.safe_regex import names_matching
 from hta_graph.text.shorten import closest_names, short_name, shorten_middle, suggest_known
@@ -51,6 +51,11 @@ class Selector:
         >>> [(what.kind, what.pattern) for what in map(Selector.of, ("kernel:gemm", "aten::mm"))]
         [('kernel', 'gemm'), ('', 'aten::mm')]
 
+        A class is given by its key or its label:
+
+        >>> Selector.of("class:GPU compute").pattern
+        'gpu_compute_bound'
+
         Raises:
             UsageError: the pattern is missing, or is not a regular expression, class or rank.
         """
@@ -60,8 +65,10 @@ class Selector:
             raise UsageError(
                 f"{text!r} has no pattern; give KIND:PATTERN, where KIND is one of {', '.join(filter(None, SELECTORS))}"
             )
-        if found.kind == "class" and found.pattern not in CLASS_OF_LABEL:
-            raise UsageError(f"there is no class {found.pattern!r}; {suggest_known(found.pattern, CLASS_OF_LABEL)}")
+        if found.kind == "class":
+            found = cls(kind, KEY_OF_CLASS.get(pattern.strip().casefold(), pattern))
+            if found.pattern not in CLASS_OF_LABEL:
+                raise UsageError(f"there is no class {pattern!r}; {suggest_known(pattern, CLASS_OF_LABEL)}")
         if found.kind == "rank" and not is_rank_number(found.pattern):
             raise UsageError(f"{shorten_middle(found.pattern, 60)!r} is not a rank; give a number, such as rank:3")
         return found
@@ -106,6 +113,12 @@ def is_rank_number(text: str) -> bool:
 
 
 CLASS_OF_LABEL = {bound.label: bound for bound in BoundBy}
+KEY_OF_CLASS = {
+    words.casefold(): key
+    for labels in ({key: key for key in CLASS_LABELS}, CLASS_LABELS, CLASS_LABELS_IN_JOBS)
+    for key, words in labels.items()
+}
+"""What a class may be called, its key or a label, in lower case, and its key."""
 
 
 def selected_parts(base: ReplayGraph, what: Selector) -> Bools:
@@ -118,6 +131,21 @@ def selected_parts(base: ReplayGraph, what: Selector) -> Bools:
     if not found.any():
         raise _no_match_error(base, what)
     return found
+
+
+def own_cpu_time_only(base: ReplayGraph, what: Selector) -> str:
+    """Say that a bare pattern means the own time of operators, where these launch work; empty where it does not."""
+    if what.kind:
+        return ""
+    owner = base.parts.owner[selected_parts(base, what)]
+    events = distinct(owner[owner >= 0])
+    operators = replace(what, kind="operator", reading="").read_in(base)
+    launched = SELECTORS["operator"](base, operators) & (base.parts.part == TimePart.ACTIVITY)
+    if base.graph.is_activity[events].any() or not launched.any():
+        return ""
+    matched = "1 event's" if len(events) == 1 else f"{len(events):,} events'"
+    name = shorten_middle(what.pattern, LONGEST_SHOWN_NAME)
+    return f"{name!r} matched {matched} own CPU time only; use operator:{name} to include the kernels they launch"
 
 
 def pattern_reading(base: ReplayGraph, what: Selector) -> str:

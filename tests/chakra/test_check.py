@@ -405,8 +405,8 @@ def test_the_command_prints_a_line_per_finding_and_exits_with_1(work: Path, caps
     assert [finding["rule"] for finding in document["findings"]] == ["self-dependency"]
     assert main(["chakra", "check", str(work)]) == 1
     out, err = capsys.readouterr()
-    assert out == f"{check(read_folder(work)).findings[0]}\n"
-    assert "ASTRA-sim cannot run this workload; problems: 1" in err
+    assert out == f"{work}: 1 problem\n{check(read_folder(work)).findings[0]}\n"
+    assert "ASTRA-sim cannot run this workload; 1 problem" in err
 
 
 def test_what_breaks_a_rule_is_not_simulated(work: Path) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -511,10 +512,12 @@ def test_table_counts_and_names_the_longest_waits(
 ) -> None:
     status, out, err = run_command(capsys, "sync-deps", trace_file)
     assert (status, err) == (0, "")
+    assert out.startswith("1 CPU call waited for the GPU, 45.0 µs in all; longest 45.0 µs: cudaStreamSynchronize\n")
     assert "whole trace: 1 dependency of 1 CPU call on GPU work, 0 between streams" in out
     assert "0.045 ms      7  cudaStreamSynchronize  aten::inner" in out
     status, out, err = run_command(capsys, "sync-deps", two_waits().write(tmp_path / "waits.json"))
     assert (status, err) == (0, "")
+    assert re.match(r"\d streams? waited for the GPU, [\d.]+ µs in all; longest 177.0 µs: cudaStreamWaitEvent\n", out)
     assert "0 dependencies of 0 CPU calls on GPU work, 2 between streams" in out
     assert "1  event queries, which do not wait" in out
     assert "0.177 ms     17  cudaStreamWaitEvent  D     S2" in out

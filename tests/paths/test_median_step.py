@@ -188,7 +188,8 @@ def test_per_step_lists_every_step(capsys: pytest.CaptureFixture[str], tmp_path:
         (1, 400_000, 1.0), (2, 100_000, 1.0), (3, 110_000, 1.0),
     ]  # fmt: skip
     status, out, _ = run_command(capsys, "critical-path", path, "--per-step")
-    assert (status, len(out.splitlines())) == (0, 5)
+    assert (status, len(out.splitlines())) == (0, 6)
+    assert out.splitlines()[1] == "  latency: from the start of a step to the end of its last work"
     assert "cudaMalloc 0.250 ms: warm-up" in out
 
 
@@ -215,7 +216,7 @@ def test_per_step_lists_the_steps_of_every_rank(capsys: pytest.CaptureFixture[st
     assert status == 0
     of_job, _, of_ranks = out.partition("\n\n")
     assert of_job.splitlines()[0] == "job"
-    assert (of_ranks.splitlines()[0], len(of_ranks.splitlines())) == ("3 ranks; no steps on rank 1", 7)
+    assert (of_ranks.splitlines()[0], len(of_ranks.splitlines())) == ("3 ranks; no steps on rank 1", 8)
 
 
 def test_per_step_of_one_rank_is_as_it_was(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -233,3 +234,13 @@ def test_per_step_takes_no_other_window(
     path = steps_of(100, 110).write(tmp_path / "trace.json")
     assert run_command(capsys, "critical-path", path, "--per-step", *extra)[0] == 2
     assert run_command(capsys, "critical-path", TraceBuilder().write(tmp_path / "no.json"), "--per-step")[0] == 1
+
+
+def test_all_lists_every_item_of_the_path(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.annotation("ProfilerStep#1", 0, 200)
+    for at in range(15):
+        trace.op(f"operator_{at}", 10 * at, 10 * at + 8 - at // 2)
+    path = trace.write(tmp_path / "trace.json")
+    listed = [run_command(capsys, "critical-path", path, *more)[1].count("operator_1") for more in ([], ["--all"])]
+    assert listed[0] < listed[1]

@@ -9,6 +9,13 @@ from pathlib import Path
 __all__ = ["page_sections", "page_tables"]
 
 
+TABLE = re.compile(
+    r'<h3>([^<]*?)(?: <span class="base">[^<]*</span>)?</h3>\s*(?:<ul.*?</ul>\s*)?'
+    r'<div class="scroll"[^>]*><table[^>]*>(.*?)</table>',
+    re.DOTALL,
+)
+
+
 def page_sections(page: Path) -> dict[str, str]:
     """Return the markup of each section by its title."""
     found = re.findall(r"<section>\s*<h2[^>]*>(.*?)</h2>(.*?)</section>", page.read_text(), re.DOTALL)
@@ -17,7 +24,7 @@ def page_sections(page: Path) -> dict[str, str]:
 
 def page_tables(section: str) -> dict[str, list[list[str]]]:
     """Return the texts of each table of a section, row by row with the headings first, by the table's title."""
-    found = re.findall(r'<h3>([^<]*)</h3>\s*<div class="scroll"[^>]*><table[^>]*>(.*?)</table>', section, re.DOTALL)
+    found = TABLE.findall(section)
     return {unescape(title): [_cells(row) for row in text.split("<tr>")[1:]] for title, text in found}
 
 

@@ -11,7 +11,7 @@ __all__ = ["Recipe", "Step", "StepError", "follow", "recipes"]
 
 FENCED = re.compile(r"^(````?)[^`\n]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
 SECTION = re.compile(r"^# (.+?)\n(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
-BLOCK = re.compile(r"^([^\n]+)\n\n(````?)(\w*)\n(.*?)^\2$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^((?:[^\n]+\n)+)\n(````?)(\w*)\n(.*?)^\2$", re.MULTILINE | re.DOTALL)
 INTRODUCED = re.compile(
     r"(?:.*\. )?(?:New file (?P<new>`.+`)|At the end of (?P<end>`.+`)"
     r"|In (?P<file>`.+?`),(?P<how> after| before| instead of) (?P<line>`.+`)):"
@@ -83,7 +83,8 @@ def recipes(page: str) -> list[Recipe]:
 def _recipe(name: str, text: str) -> Recipe:
     if "```" in BLOCK.sub("", text):
         raise StepError(f"{name}: a block stands without a line that introduces it")
-    blocks = [(words, language, block) for words, _, language, block in BLOCK.findall(text)]
+    # The paragraph before a block may be wrapped.
+    blocks = [(" ".join(words.split()), language, block) for words, _, language, block in BLOCK.findall(text)]
     steps = tuple(_step(name, words, block) for words, language, block in blocks if language != "sh")
     checks = [line for _, language, block in blocks if language == "sh" for line in block.splitlines()]
     return Recipe(name, steps, tuple(checks))

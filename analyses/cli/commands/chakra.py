@@ -170,14 +170,14 @@ def _run_convert(options: argparse.Namespace) -> None:
         options.overlap,
         force=options.force,
     )
-    begin_stage("writing the workload")
     conversion = write_workload(_rank_inputs(options), target, asked)
-    for note in conversion.notes:
-        say(f"{target}: {note}")
     if options.json:
         write_json(options.json, conversion_document(conversion), options.left_out)
     else:
-        print_lines(_conversion_lines(conversion), wide=options.wide)
+        lines = [_conversion_verdict(conversion, target), "", *_conversion_lines(conversion)]
+        print_lines(lines, wide=options.wide)
+    for note in conversion.notes:
+        say(f"{target}: {note}")
 
 
 CONVERT = Command(
@@ -204,17 +204,19 @@ def _run_check(options: argparse.Namespace) -> None:
     from hta_graph.chakra.et_files import read_folder
 
     result = look_at(read_folder(options.folder))
+    count = len(result.findings)
+    problems = f"{count:,} problem{'s' if count > 1 else ''}"
     if options.json:
         write_json(options.json, check_document(result), options.left_out)
-    for note in result.notes:
-        say(f"{options.folder}: note: {note}")
-    if result.findings and not options.json:
-        print_lines([str(finding) for finding in result.findings])
-    if result.findings:
-        raise HtaGraphError(f"{options.folder}: ASTRA-sim cannot run this workload; problems: {len(result.findings):,}")
-    if not options.json:
+    elif count:
+        print_lines([f"{options.folder}: {problems}", *map(str, result.findings)])
+    else:
         nodes = sum(len(program) for program in result.programs.values())
         print_lines([f"{options.folder}: no problems; ranks: {len(result.programs)}, nodes: {nodes:,}"])
+    for note in result.notes:
+        say(f"{options.folder}: note: {note}")
+    if count:
+        raise HtaGraphError(f"{options.folder}: ASTRA-sim cannot run this workload; {problems}")
 
 
 CHECK = Command(
@@ -250,7 +252,8 @@ def _run_simulate(options: argparse.Namespace) -> None:
     if options.nodes:
         write_file(options.nodes, nodes_csv(result))
     if not options.json and options.nodes != "-":
-        print_lines([*_simulation_lines(result), *result.stalls], wide=options.wide)
+        lines = [_simulation_verdict(result), "", *_simulation_lines(result), *result.stalls]
+        print_lines(lines, wide=options.wide)
     if result.stalls:
         raise HtaGraphError(f"{options.folder}: stalls: {result.stalls[0]}")
 
@@ -446,6 +449,22 @@ def _host_traces_by_rank(given: Sequence[str], ranks: Sequence[int], only: int |
     return named
 
 
+NPU = "npu: number of the rank in the simulator"
+DELAYS = "delays: idle time of the CPU or GPU without a recorded cause"
+"""Meanings of columns."""
+
+
+def _conversion_verdict(conversion: Conversion, target: Location) -> str:
+    """State what was written, and how close a simulation comes to the recording."""
+    ranks, nodes = len(conversion.ranks), sum(found.nodes for found in conversion.ranks)
+    written = f"wrote {ranks:,} rank{'s' if ranks > 1 else ''}, {nodes:,} nodes to {target}"
+    times = [(found.simulated_ns, found.measured_ns) for found in conversion.ranks if found.measured_ns]
+    if not times:
+        return written
+    most = max(abs(simulated / measured - 1) for simulated, measured in times)
+    return f"{written}; simulated times are within {most:.2%} of the measured times"
+
+
 def _conversion_lines(conversion: Conversion) -> list[Line]:
     """Compare the measured and simulated time of each rank."""
     from analyses.display.text_layout import duration_text, table
@@ -459,7 +478,22 @@ def _conversion_lines(conversion: Conversion) -> list[Line]:
         ]
         for found in conversion.ranks
     ]  # fmt: skip
-    return table(rows, ("npu", "rank", "nodes", "measured", "simulated", "difference", "CPU delays", "GPU delays"))
+    header = ("npu", "rank", "nodes", "measured", "simulated", "difference", "CPU delays", "GPU delays")
+    return table(rows, header, caption=f"{NPU}; {DELAYS}")
+
+
+def _simulation_verdict(result: Simulation) -> str:
+    """Name the rank that finishes last, or state that the simulation hangs."""
+    executed, nodes = (sum(getattr(found, name) for found in result.ranks) for name in ("executed", "nodes"))
+    if result.stalls:
+        return f"The simulation hangs after {executed:,} of {nodes:,} nodes."
+    from analyses.display.text_layout import duration_text
+
+    last = max(result.ranks, key=lambda found: found.simulated_ns)
+    who = f"npu {last.npu}" if last.rank is None else f"rank {last.rank}"
+    difference = _relative_difference(last.simulated_ns, last.measured_ns)
+    than = f" ({difference} against the measured {duration_text(last.measured_ns)})" if last.measured_ns else ""
+    return f"{who} finishes last, after {duration_text(last.simulated_ns)}{than}"
 
 
 def _simulation_lines(result: Simulation) -> list[Line]:
@@ -474,7 +508,8 @@ def _simulation_lines(result: Simulation) -> list[Line]:
         ]
         for found in result.ranks
     ]  # fmt: skip
-    return table(rows, ("npu", "rank", "executed", "measured", "simulated", "difference"))
+    header = ("npu", "rank", "executed", "measured", "simulated", "difference")
+    return table(rows, header, caption=NPU)
 
 
 def _statistics_lines(found: LogStatistics) -> list[Line]:
@@ -495,7 +530,7 @@ def _statistics_lines(found: LogStatistics) -> list[Line]:
         for rank in found.ranks
     ]  # fmt: skip
     times = ("end", "GPU", "memory", "comm", "overlap", "exposed", "idle", "CPU", "delays")
-    return table(rows, ("npu", "rank", "nodes", *(f"{name} ms" for name in times)))
+    return table(rows, ("npu", "rank", "nodes", *(f"{name} ms" for name in times)), caption=NPU)
 
 
 def _relative_difference(simulated: int, measured: int | None) -> str:

@@ -37,6 +37,7 @@ def _add_path_outputs(parser: argparse.ArgumentParser) -> None:
     """Add the forms in which a path is printed and written."""
     parser.add_argument("--per-step", action="store_true", help="print one row per step: lengths, class and coverage")
     output = heading(parser, OUTPUT)
+    output.add_argument("--all", action="store_true", dest="all_rows", help="list every item of the critical path")
     output.add_argument(
         "--overlay",
         type=OutputFile,
@@ -72,7 +73,8 @@ def _run_critical_path(options: argparse.Namespace) -> None:
     if options.dot:
         _write_path_dot(path, options.dot)
     if not options.json:
-        print_lines([*path_lines(path, steps), *(["", *near[1]] if near else [])], wide=options.wide)
+        lines = path_lines(path, steps, all_rows=options.all_rows)
+        print_lines([*lines, *(["", *near[1]] if near else [])], wide=options.wide)
 
 
 def path_of_window(options: argparse.Namespace) -> CriticalPath:

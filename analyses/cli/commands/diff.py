@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from analyses.arg_types import RANK, share_of_one, whole_number
+from analyses.arg_types import RANK, STEP, share_of_one
 from analyses.cli.command import Command
 from analyses.cli.options import (
     READING,
@@ -62,9 +62,7 @@ def _add_pair(parser: argparse.ArgumentParser) -> None:
 
 def _add_test_step(parser: argparse.ArgumentParser) -> None:
     """Add the step of the test where it has another number."""
-    heading(parser, WINDOW).add_argument(
-        "--test-step", type=whole_number(), metavar="N", help="step of AFTER (default: --step)"
-    )
+    heading(parser, WINDOW).add_argument("--test-step", type=STEP, metavar="N", help="step of AFTER (default: --step)")
 
 
 def _run_diff(options: argparse.Namespace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -76,8 +77,8 @@ def _run_strip(options: argparse.Namespace) -> None:
     else:
         _write_folder(found, files, resolve_location(options.output), asked, input_files(options))
     is_piped = options.output == "-"  # messages must not be mixed with the trace
-    lines = [*_strip_lines(found, options.output, is_listed=options.list), *(_name_list(found) if options.list else ())]
-    print_lines(lines, to=sys.stderr if is_piped else None)
+    listed = _name_list(found) if options.list else [_review_hint(options, len(files))]
+    print_lines([*_strip_lines(found, options.output), *listed], to=sys.stderr if is_piped else None)
 
 
 def _write_single_rank(found: TraceAnonymizer, file: RankFile, target: str, asked: RankInputs) -> None:
@@ -132,7 +133,18 @@ def _read_with_repairs(file: RankFile, asked: RankInputs) -> Trace:
     return trace
 
 
-def _strip_lines(found: TraceAnonymizer, target: str, *, is_listed: bool) -> list[Line]:
+def _review_hint(options: argparse.Namespace, ranks: int) -> str:
+    """Return the command that lists the names that are kept; several ranks need another new folder."""
+    words = ["hta-graph", "strip", *map(str, options.inputs)]
+    words += [] if options.rank is None else ["--rank", str(options.rank)]
+    words += ["--salvage"] if options.salvage else []
+    words += ["--keep", ",".join(options.keep)] if options.keep else []
+    words += ["--keep-times"] if options.keep_times else []
+    words += ["-o", options.output if ranks == 1 else f"{options.output.rstrip('/')}_review", "--list"]
+    return f"review kept names: {shlex.join(words)} {'>/dev/null' if options.output == '-' else '| less'}"
+
+
+def _strip_lines(found: TraceAnonymizer, target: str) -> list[Line]:
     """Describe the names that were kept and replaced, what was removed, and what remains."""
     names = found.names
     categories = sorted({*names.kept, *names.replaced})
@@ -148,7 +160,7 @@ def _strip_lines(found: TraceAnonymizer, target: str, *, is_listed: bool) -> lis
     if not found.keep_times:
         lines.append("times: shifted to a fixed origin, the same for all ranks; the date is removed")
     lines.append("kept: all durations, sizes of copies and messages, public names")
-    return lines if is_listed else [*lines, "Review the names that are kept: add --list"]
+    return lines
 
 
 def _most_frequent(counts: Counter[str]) -> str:

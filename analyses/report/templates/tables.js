@@ -96,6 +96,32 @@ function showAll(state) {
   return button;
 }
 
+/** Names break after punctuation, not within a word. */
+function breakNames() {
+  for (const cell of document.querySelectorAll("td.long")) {
+    for (const text of [...(cell.querySelector("a") || cell).childNodes].filter((node) => node.nodeType === Node.TEXT_NODE)) {
+      const parts = text.data.split(/(?<=[_:,.<>()/=#-])(?![_:,.<>()/=#-])/);
+      if (parts.length > 1) text.replaceWith(...parts.flatMap((part, at) => (at ? [document.createElement("wbr"), part] : [part])));
+    }
+  }
+}
+
+/** A box that scrolls fades where more columns follow. */
+function fadeEdges() {
+  const boxes = [...document.querySelectorAll(".scroll")];
+  const fade = (box) => {
+    const hidden = box.scrollWidth - box.clientWidth;
+    box.classList.toggle("scrolls", hidden > 1);
+    box.classList.toggle("more", hidden - box.scrollLeft > 1);
+  };
+  const watcher = new ResizeObserver((seen) => seen.forEach(({ target }) => fade(target.closest(".scroll"))));
+  for (const box of boxes) {
+    watcher.observe(box);
+    if (box.firstElementChild) watcher.observe(box.firstElementChild);
+    box.addEventListener("scroll", () => fade(box), { passive: true });
+  }
+}
+
 let wordsOfPage = "";
 
 /** Show the rows that match, the first ones only unless all are wanted; return how many match. */
@@ -136,3 +162,5 @@ function searchPage() {
 
 document.querySelectorAll("table.data").forEach(startTable);
 searchPage();
+breakNames();
+fadeEdges();

@@ -42,6 +42,14 @@ from tests.support.command_line import one_error, two_steps
             "critical-path T --step 1 --whole",
             "hta-graph critical-path: --whole: cannot be used with --step; see hta-graph critical-path --help",
         ),
+        (
+            "critical-path T --step eleven",
+            (
+                "hta-graph critical-path: --step: expected a step number, such as 11, got 'eleven'; "
+                "see hta-graph critical-path --help"
+            ),
+        ),
+        ("info -version", "hta-graph info: unknown option -version; did you mean --version?"),
         ("schema info more", "hta-graph schema: unexpected argument 'more'; see hta-graph schema --help"),
     ],
     ids=lambda text: text.partition(";")[0][:40],

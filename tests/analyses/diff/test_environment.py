@@ -113,9 +113,7 @@ def test_the_line_names_the_first_differences_and_counts_the_rest(tmp_path: Path
     test = {"distributedInfo": {"rank": 1, "world_size": 8}, "with_stack": 1, "with_flops": 1, "device": 1}
     sides = recorded(tmp_path / "control"), recorded(tmp_path / "test", **test)
     (line,) = environment_lines(environment(*sides))
-    assert line.startswith(
-        "The environment differs: GPU A100 → V100; world size 2 → 8; rank 0 → 1; profiler option with"
-    )
+    assert line.startswith("Also different: GPU A100 → V100; world size 2 → 8; rank 0 → 1; profiler option with")
     assert line.endswith("with_stack off → on; 1 more in the environment table.")
 
 

@@ -117,11 +117,11 @@ def test_of_ranks_that_one_job_lacks_nothing_is_concluded(job_of: Job) -> None:
     late = read_truth(job_of("gpu"))["injected"]["rank"]
     found = compared_jobs(files(job_of("gpu"), late), files(job_of("control")))
     answer = answer_of(found)
-    assert answer.opening[:2] == [
-        f"The environment differs: ranks 7 of 8 → 8, including {late}.",
+    assert answer.opening[1:3] == [
+        f"Also different: ranks 7 of 8 → 8, including {late}.",
         "Before: 1 of 8 ranks is missing; waiting for it has no recorded cause.",
     ]
-    assert ", but with different ranks recorded: " in answer.opening[2]
+    assert ", but with different ranks recorded: " in answer.opening[0]
     assert answer.keys["job"]["caveats"] == ["with different ranks recorded"]
     for name in ("job_ranks", "job_causes"):
         assert late not in set(answer.tables[name]["rank"])
@@ -132,7 +132,7 @@ def test_of_ranks_that_one_job_lacks_nothing_is_concluded(job_of: Job) -> None:
 @pytest.mark.slow
 def test_a_job_of_another_size_is_another_job(job_of: Job) -> None:
     answer = answer_of(compared_jobs(files(job_of("control")), files(job_of("larger"))))
-    assert answer.opening[0].startswith("The environment differs: ranks 8 → 16; process groups 1 × shard of 8, ")
+    assert answer.opening[1].startswith("Also different: ranks 8 → 16; process groups 1 × shard of 8, ")
     assert answer.keys["job"]["caveats"] == ["with 16 ranks instead of 8"]
     assert len(answer.tables["job_ranks"]) == 8
 

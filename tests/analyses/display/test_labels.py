@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from analyses.display.labels import CAUSE, EDGE, MEANING, REASON, SHORT
+from analyses.display.labels import CAUSE, EDGE, MEANING, REASON, SHORT, class_meanings, short_labels
 from analyses.questions.idle_time import LaunchGap
 from hta_graph.model import BoundBy, EdgeKind, GapCause, Reason
+from tests.support.trace_builder import TraceBuilder
 
 WORDS = [(MEANING, BoundBy), (CAUSE, [*GapCause, *list(LaunchGap)[:3]]), (REASON, Reason), (EDGE, EdgeKind)]
 
@@ -26,6 +27,14 @@ def test_short_words_of_each_class_and_cause_fit_a_cell() -> None:
     shared = {"CPU, no operator": 2, "unexplained": 2}
     assert {words: count for words, count in Counter(SHORT.values()).items() if count > 1} == shared
     assert max(map(len, SHORT.values())) <= 19
+
+
+def test_without_a_gpu_communication_is_not_the_gpus(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.op("aten::add", 0, 1)
+    graph = trace.graph(tmp_path)
+    assert short_labels(graph)["gpu_communication_bound"] == "communication"
+    assert class_meanings(graph)["gpu_communication_bound"].startswith("the CPU communicates")
 
 
 def test_the_page_of_words_has_them_all() -> None:

@@ -164,7 +164,7 @@ def test_each_cause_of_waiting_is_a_line_with_both_numbers(printed: list[list[Li
     (lines,) = printed
     causes = [line for line in lines if isinstance(line, TextTable)][1]
     shown = fitted(causes, 80).table
-    assert set(shown.header) >= {"rank", "bound by", "caused ms", "direct ms", "name"}
+    assert set(shown.header) >= {"rank", "bound by", "caused ms", "caused %", "name"}
     assert sum("CompiledFunctionBackward" in line for line in text_of([causes], 80).splitlines()) == 1
 
 

@@ -16,7 +16,8 @@ from analyses.display.text_layout import TextTable
 from analyses.matched_collectives import matched_collectives, matching_notes
 from analyses.questions import collectives as collectives_module
 from analyses.questions import stragglers as stragglers_module
-from analyses.questions.stragglers import ROWS, _headline, waiting_over_time
+from analyses.questions.stragglers import ROWS, _causes_on_screen, _headline, waiting_over_time
+from analyses.report import sections as report_sections
 from analyses.report.sections import job_section
 from analyses.scope import Scope, whole
 from tests.support.trace_builder import TraceBuilder
@@ -193,14 +194,19 @@ def test_waiting_of_nobody_is_an_empty_map() -> None:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("hosts", "tables"), [(0, 3), (4, 4), (12, 4)])
-def test_a_report_lists_the_ranks_and_hosts_with_most_of_the_path(tmp_path: Path, hosts: int, tables: int) -> None:
+def test_a_report_lists_the_ranks_and_hosts_with_most_of_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hosts: int, tables: int
+) -> None:
     job = hg.build_job([scope.graph for scope in many_scopes(tmp_path, hosts)])
-    section = job_section(hg.critical_path(job, hg.whole()))
+    path = hg.critical_path(job, hg.whole())
+    section = job_section(path)
     assert len(section.tables) == tables
     ranks = section.tables[1]
-    assert ranks.title.endswith("; the 10 of 40 ranks with most of it")
+    on_path = {rank: ns for rank, ns in path.by_rank_ns.items() if ns}
+    assert dict(zip(ranks.frame["rank"], ranks.frame["time_ns"], strict=True)) == on_path
     assert ranks.frame["rank"].iloc[0] == 7
-    assert len(ranks.frame) == len(ranks.bars or ()) == 10
+    assert len(ranks.bars) == len(on_path) == 2
+    assert not ranks.note
     assert ("host" in ranks.frame) == bool(hosts)
     if hosts:
         by_host = section.tables[2]
@@ -208,4 +214,17 @@ def test_a_report_lists_the_ranks_and_hosts_with_most_of_the_path(tmp_path: Path
             f"node{7 % hosts}",
             len(range(7 % hosts, MANY, hosts)),
         ]
-        assert ("the 10 of 12 hosts" in by_host.title) == (hosts == 12)
+        assert by_host.frame["time_ns"].sum() == path.length_ns
+    monkeypatch.setattr(report_sections, "MOST_RANKS", 1)
+    most = job_section(path).tables[1]
+    assert most.frame["rank"].tolist() == [7]
+    assert most.note == "1 further rank, with less of the path, is not listed."
+
+
+def test_causes_of_one_name_are_told_apart_and_what_repeats_is_left_out() -> None:
+    causes = pd.concat([causes_of({2: 9}), causes_of({2: 1})], ignore_index=True)
+    causes = causes.assign(call_path=["step / forward", "step / backward"], scope="all", direct_ns=causes["caused_ns"])
+    shown = _causes_on_screen(causes)
+    assert list(shown["name"]) == ["mm in forward", "mm in backward"]
+    assert not {"direct_ns", "propagated_ns"} & set(shown)
+    assert "direct_ns" in _causes_on_screen(causes.assign(propagated_ns=1))

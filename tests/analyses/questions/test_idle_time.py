@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -417,7 +418,7 @@ def test_it_concludes_how_long_the_gpu_is_idle_and_what_is_mostly_behind_that(tm
     # 83 of 94 µs: between the kernels, 10 to 93.
     first = found.tables["idle_time"].iloc[0]
     said = found.conclusion[0]
-    assert said.startswith("GPU idle 88% of the time; largest cause: CPU in operator (")
+    assert said.startswith("whole trace, 94.0 µs: GPU idle 88% of the time; largest cause: CPU in operator (")
     assert said.endswith(f"({first['idle_share']:.0%} of it, aten::linear)")
 
 
@@ -425,3 +426,9 @@ def test_of_a_gpu_that_is_never_idle_nothing_is_concluded(tmp_path: Path) -> Non
     trace = TraceBuilder()
     trace.launch("gemm", (0, 1), (3, 10), 1)
     assert answer([whole(0, trace.graph(tmp_path))]).conclusion == []
+
+
+def test_one_scope_instead_of_a_list_is_refused_with_the_way_to_pass_it(tmp_path: Path) -> None:
+    scope = whole(0, TraceBuilder().graph(tmp_path))
+    with pytest.raises(TypeError, match=re.escape("pass [scope]")):
+        longest_gaps(scope)  # type: ignore[arg-type]

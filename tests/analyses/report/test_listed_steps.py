@@ -70,4 +70,4 @@ def test_a_report_says_how_many_steps_it_leaves_out(
     assert run_command(capsys, "report", steps_with_a_slow_one(tmp_path), "-o", page)[0] == 0
     text = page.read_text(encoding="utf-8")
     assert "typical steps not listed" in text
-    assert page_tables(page_sections(page)["Steps"])["Steps"][1:]
+    assert page_tables(page_sections(page)["Steps"])["Length of each step"][1:]

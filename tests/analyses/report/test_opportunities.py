@@ -166,4 +166,4 @@ def test_a_real_job_is_told_what_its_slow_rank_costs() -> None:
     path = hg.critical_path(hg.read_job(SHARED / "traces" / "nanogpt_ddp_8xh100"))
     (section,) = sections_of(path)
     assert "rank 1" in section.notes[0]
-    assert sum(section.tables[1].frame["window_share"] > 0.9) == 1
+    assert section.notes[1] == "Near-critical work (slack below 1% of the window) is on rank 1 only."

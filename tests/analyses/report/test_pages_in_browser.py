@@ -233,8 +233,16 @@ def test_on_a_phone_nothing_overlaps_or_leaves_the_screen(pages: Path, browser: 
     tab, _ = opened(browser, pages / f"{name}.html", viewport={"width": 400, "height": 900})
     assert tab.evaluate("document.documentElement.scrollWidth") <= 400
     outside = tab.evaluate("""() => [...document.querySelectorAll('body *')].filter((one) =>
-        !one.closest('.scroll, .ticks, details:not([open])') && one.getBoundingClientRect().right > 401).length""")
+        !one.closest('.scroll, .ticks, .curves svg, details:not([open])')
+        && one.getBoundingClientRect().right > 401).length""")
     assert outside == 0
+    # The chart is cut behind its curves, where the labels of a wide screen are.
+    cut = """() => [...document.querySelectorAll('.curves text, .curves circle')].filter((one) => {
+        const box = one.getBoundingClientRect();
+        return box.width && (box.left < 0 || box.right > 401);
+    }).length"""
+    assert tab.evaluate(cut) == 0
+    assert bool(tab.locator(".curve-legend li:visible").count()) == (name in ("ranks", "steps"))
     overlapping = tab.evaluate("""() => {
         const lines = [...document.querySelectorAll('h1, h2, h3, p, nav a, .figures dd, .figures dt, .legend li')]
             .filter((one) => one.offsetParent && !one.closest('.scroll, details:not([open]) > :not(summary)'))
@@ -243,6 +251,19 @@ def test_on_a_phone_nothing_overlaps_or_leaves_the_screen(pages: Path, browser: 
             && a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1)).length;
     }""")
     assert overlapping == 0
+    tab.context.close()
+
+
+def test_a_box_fades_where_more_columns_follow(pages: Path, browser: Any) -> None:
+    tab, _ = opened(browser, pages / "ranks.html", viewport={"width": 400, "height": 900})
+    box = tab.locator(".scroll.more").first
+    assert "gradient" in box.evaluate("(one) => getComputedStyle(one).maskImage")
+    box.evaluate("(one) => { window.box = one; one.scrollLeft = one.scrollWidth; }")
+    tab.wait_for_function("!window.box.classList.contains('more')")
+    hidden = """() => [...document.querySelectorAll('.scroll')].filter((one) =>
+        (one.scrollWidth - one.clientWidth - one.scrollLeft > 1) !== one.classList.contains('more')).length"""
+    assert tab.evaluate(hidden) == 0
+    assert not tab.locator("td.bar-cell:visible").count()
     tab.context.close()
 
 

@@ -15,15 +15,17 @@ import hta_graph as hg
 from analyses.advice.verdict import verdict
 from analyses.cli.main import main
 from analyses.display.labels import SHORT
+from analyses.messages import report as words
 from analyses.report import sections
 from analyses.report.page_tables import Bar, BarPart, Section, SectionTable
 from analyses.report.report import page, report_page
 from analyses.report.sections import PARTS, job_section
-from analyses.report.summary import detailed_rank
+from analyses.report.summary import Figure, detailed_rank, summary_of
 from analyses.report.timeline import timeline_page
 from analyses.scope import in_window
 from hta_graph.colours import BOUND_COLOUR
 from hta_graph.paths.rank_crossings import straggler_index
+from hta_graph.what_if.opportunities import Opportunity
 from tests.support.html_tables import page_sections, page_tables
 from tests.support.page_summary import page_summary
 from tests.support.samples import FOUR_RANKS, ONE_RANK
@@ -63,7 +65,45 @@ def test_the_headline_comes_first_then_at_most_three_actions_then_the_picture(re
     cards = re.findall(r"<li>\s*<h2>(.*?)</h2>\s*<p class=\"saving\">(.*?)</p>", body)
     assert 1 <= len(cards) <= 3
     assert "Saves 267.4 µs (20%)" in [saving for _, saving in cards]
+    assert figures[-1] == ("largest estimated saving", "267.4 µs (20%)")
+    assert '<p class="quiet">Percentages are of the iteration (1.36 ms), unless a heading says otherwise.</p>' in body
     assert body.count("<h1>") == 1
+
+
+def test_an_assumption_reads_as_one_and_follows_advice(tmp_path: Path) -> None:
+    built = TraceBuilder()
+    built.launch("gemm", (0, 2), (3, 1000), 1)
+    path = hg.critical_path(built.graph(tmp_path), hg.whole())
+    gemm = Opportunity("kernel", "gemm", 900_000, 450_000, 900_000, None)
+    summary = summary_of(path, "run", [gemm])
+    cards = [(card.action, card.saving) for card in summary.cards]
+    assert cards[-1] == ("If gemm ran twice as fast", "Would save 450.0 µs (45%)")
+    (card,) = summary.cards[-1:]
+    counted = "900.0 µs (90%) of the path, counting what was launched in this window"
+    assert card.details == [f"{counted}; without it, 900.0 µs (90%) would be saved."]
+    assert summary.figures[-1] == Figure("450.0 µs (45%)", "estimated saving if gemm ran twice as fast")
+    assert not any("Unexplained: 0 ms" in finding for finding in summary.findings)
+    assert "Unexplained: 0 ms." in summary.notes
+
+
+def test_a_low_confidence_shows_next_to_the_saving() -> None:
+    assert words.largest_saving_of_actions("low confidence", at_most=True) == (
+        "largest estimated saving, at most, low confidence"
+    )
+    assert words.largest_saving_of_actions("high confidence", at_most=False) == "largest estimated saving"
+
+
+def test_headings_name_what_percentages_are_of(report: Path) -> None:
+    kernels = unescape(page_sections(report)["Kernels, rank 2"])
+    assert "time %: of the GPU's busy time in the window</span>" in kernels
+    assert "time %: of all GPU time launched in the window</span>" in kernels
+
+
+def test_a_section_of_all_ranks_begins_with_the_one_in_detail(report: Path) -> None:
+    notes = re.findall('<p class="note">(.*?)</p>', page_sections(report)["GPU time"])
+    assert notes[0].startswith("Rank 2: the GPU computes ")
+    assert notes[1].startswith("All ranks: the GPU computes ")
+    assert "(see " not in "".join(notes)
 
 
 def test_the_rank_in_detail_is_the_one_that_the_verdict_names(report: Path, tmp_path: Path) -> None:
@@ -87,7 +127,7 @@ def test_all_parts_of_a_page_have_one_step_length(report: Path) -> None:
     (breakdown,) = (rows for title, rows in page_tables(sections["GPU time"]).items() if title.startswith("Temporal"))
     assert {row[breakdown[0].index("window ms")] for row in breakdown[1:]} == {"1.358"}
     assert "Step 2: iteration 1.358 ms" in report.read_text()
-    steps = page_tables(sections["Steps"])["Steps"]
+    steps = page_tables(sections["Steps"])["Length of each step"]
     assert "latency ms" not in steps[0]
     assert "Every rank is analyzed over step 2 of the job (1.36 ms)." in sections["Ranks"]
 
@@ -121,7 +161,12 @@ def test_what_others_wait_for_stands_beside_the_path_of_the_job(tmp_path: Path) 
     causes = pd.DataFrame({"rank": range(12), "name": [f"cause {at}" for at in range(12)], "caused_ns": 5})
     section = job_section(job, causes)
     assert [len(table.frame) for table in section.tables][-1] == 12
-    assert len(job_section(job).tables) == 3
+    # All of the path is on one rank: a sentence says so, instead of a table of one row.
+    assert [table.title for table in job_section(job).tables] == [
+        "Time on the critical path by class",
+        "Largest items on the critical path",
+    ]
+    assert "All of it is on rank " in section.meaning
 
 
 def test_it_needs_no_network(report: Path) -> None:
@@ -309,7 +354,7 @@ def test_each_class_has_one_colour_and_one_legend(report: Path) -> None:
 def test_the_legend_explains_the_colours_of_every_step(tmp_path: Path) -> None:
     assert main(["report", str(ONE_RANK), "--step", "2", "-o", str(tmp_path / "r.html")]) == 0
     text = (tmp_path / "r.html").read_text()
-    legend = text.split("<h3>Time on the critical path by class")[1].split("</table>")[0]
+    legend = text.split('<ul class="legend" aria-label="Classes of the critical path">')[2].split("</ul>")[0]
     bars = re.findall(r'<div class="step"[^>]*>(.*?)</div>', text, re.DOTALL)
     assert len(bars) == 3
     assert {colour for bar in bars for colour in re.findall(r"background:(#\w+)", bar)} == set(
@@ -324,7 +369,7 @@ def test_bars_say_in_words_what_they_show(report: Path) -> None:
 
 
 def test_a_colour_of_a_bar_is_explained_by_a_heading(report: Path) -> None:
-    table = report.read_text().split("<h3>Temporal breakdown")[1].split("</thead>")[0]
+    table = report.read_text().split("<h3>Temporal breakdown")[1].split("</thead>")[0].replace("</span>", "")
     explained = dict(re.findall(r'background:(#\w+)"></i>([\w ]+) ms', table))
     parts = next(shown.parts for part in PARTS for shown in part.tables if shown.name == "temporal_breakdown")
     # Columns that are zero in every row are left out.

@@ -36,6 +36,19 @@ def test_the_conclusion_is_the_first_line(capsys: pytest.CaptureFixture[str], co
     assert "Compared: rank 0 (before) and rank 0 (after)." in out
 
 
+def test_without_a_difference_details_need_all(capsys: pytest.CaptureFixture[str], control: Path) -> None:
+    other = recorded(control.parent / "rank1.json", [900, 101, 101, 101], rank=1)
+    out = run_command(capsys, "diff", control, other)[1]
+    titles = ("\ncritical path by class\n", "\nsteps\n", "\nenvironment\n")
+    assert [title in out for title in (*titles, "\nby name\n")] == [True, True, True, False]
+    assert "\nMore tables with --all: " in out
+    assert "; not compared: step 1 before and step 1 after (first step, warm-up)\n" in out
+    assert "\nNoise: how far runs of the same program can differ by chance" in out
+    all_of_it = run_command(capsys, "diff", control, other, "--all")[1]
+    assert "\nby name\n  sorted by |diff|\n" in all_of_it
+    assert "More tables" not in all_of_it
+
+
 @pytest.mark.slow
 def test_json_has_keys_beside_the_tables(capsys: pytest.CaptureFixture[str], control: Path, slower: Path) -> None:
     found = command_json(capsys, "diff", control, slower)
@@ -62,7 +75,8 @@ def test_one_step_is_compared_with_one_on_request(
 def test_other_ranks_are_said_first(capsys: pytest.CaptureFixture[str], tmp_path: Path, control: Path) -> None:
     other = recorded(tmp_path / "rank1.json", [900, 100, 100, 100], rank=1)
     out = run_command(capsys, "diff", control, other)[1]
-    assert out.startswith("The environment differs: rank 0 → 1.\nNo difference in iteration time beyond noise")
+    assert out.startswith("No difference in iteration time beyond noise")
+    assert out.splitlines()[1] == "Also different: rank 0 → 1."
     assert "Compared: rank 0 (before) and rank 1 (after)." in out
     assert "\nRanks of a job wait for each other; run hta-graph stragglers" in out
     assert command_json(capsys, "diff", control, other)["caveats"] == ["on a different rank"]

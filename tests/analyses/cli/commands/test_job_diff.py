@@ -124,7 +124,7 @@ def test_a_broken_rank_is_told_and_left_out(
     assert (status, err.count("\n")) == (1, 1)
     assert err.startswith(f"hta-graph: {sides[side] / 'rank_0.json.gz'}: ")
     texts = ("7 of 8", "8, including 0")
-    assert out.startswith(f"The environment differs: ranks {texts[side]} → {texts[1 - side]}.\n")
+    assert out.splitlines()[1] == f"Also different: ranks {texts[side]} → {texts[1 - side]}."
     assert "rank 1 (before) and rank 1 (after)" in out
 
 

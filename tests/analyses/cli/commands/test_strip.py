@@ -33,6 +33,8 @@ def test_a_file_becomes_a_file_and_what_went_is_said(tmp_path: Path, capsys: pyt
     assert out.startswith(f"{tmp_path / 'out.json'}: 3 events, same dependency graph\n")
     assert "  kernel       0         1" in out
     assert "removed arguments: Input Dims (1), secret (1)" in out
+    again = f"hta-graph strip {tmp_path / 'acme.json'} -o {tmp_path / 'out.json'} --list | less"
+    assert out.splitlines()[-1] == f"review kept names: {again}"
     assert "acme" not in (tmp_path / "out.json").read_text()
 
 
