@@ -91,7 +91,7 @@ class Answer:
 
     @property
     def headline(self) -> list[str]:
-        """The sentences before the tables, each once."""
+        """The sentences before the tables, without duplicates."""
         return list(dict.fromkeys([*self.opening, *self.conclusion]))
 
     @property
@@ -111,7 +111,7 @@ class Answer:
         return replace(self, for_command_line=True)
 
     def title_of(self, name: str) -> str:
-        """Return a table's title: its name, over what its times are added up, the extent of its window."""
+        """Return a table's title: its name, what its times are summed over, and the extent of its window."""
         said = [f"sums over {self.summed[name]}"] if name in self.summed else []
         said += [self.extents[name]] if name in self.extents else []
         title = " ".join({"cpu": "CPU", "gpu": "GPU"}.get(word, word) for word in name.split("_"))

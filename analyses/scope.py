@@ -46,7 +46,7 @@ class Scope:
 
     @property
     def is_open(self) -> bool:
-        """Whether it includes everything before it, as the whole trace and HTA's window do; a step does not."""
+        """Whether the scope includes everything before it: true for the whole trace and HTA windows, not for a step."""
         return self.cpu_start_ns == np.iinfo(np.int64).min
 
     def __getitem__(self, place: object) -> NoReturn:
@@ -77,7 +77,7 @@ class Scope:
         return self.graph.lanes.device[every.lane]
 
     def missing(self) -> str:
-        """Return a note where the window has no GPU activity; empty if it has some."""
+        """Return a note if the window has no GPU activity, or an empty text."""
         if len(self.running):
             return ""
         if len(activities(self.graph)):
@@ -114,13 +114,13 @@ def ranks_with_several_gpus(working: Iterable[tuple[int, Iterable[int]]]) -> Ite
 
 
 def whole(rank: int, graph: DependencyGraph) -> Scope:
-    """Look at the whole trace: from the first GPU activity's start to the last one's end, and at every CPU row."""
+    """Select the whole trace: every CPU event, and the time from the first GPU activity to the end of the last."""
     work = activities(graph)
     return spanning(rank, graph, WHOLE_TRACE, work, np.iinfo(np.int64).max)
 
 
 def in_window(rank: int, graph: DependencyGraph, window: WindowQuery) -> Scope:
-    """Look at a window such as a step; at the whole trace as :func:`whole` does.
+    """Select a window such as a step; for the whole trace, the same scope as :func:`whole`.
 
     Raises:
         QueryError: the trace has no such window.
@@ -184,7 +184,7 @@ def _launched_inside(order: _WorkInOrder, found: Window) -> Ints:
 
 
 def per_step(rank: int, graph: DependencyGraph, *, cpu_window: bool = False, gpu_window: bool = False) -> list[Scope]:
-    """Look at each profiler step, as ``--step N`` does, to its end on the CPU, or from end to end on the GPU.
+    """Select each profiler step, as ``--step N`` does; or its CPU window, or its GPU window.
 
     Raises:
         QueryError: the trace has no steps.

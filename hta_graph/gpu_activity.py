@@ -217,7 +217,7 @@ class QueueSteps(Columns):
         return QueueSteps(kept.lane, kept.time.clip(min=start_ns), kept.length, kept.row)
 
     def lasting(self, end_ns: int | None = None) -> Ints:
-        """Return how long each entry lasts (ns): until the stream's next, the last one until ``end_ns``, else 0."""
+        """Return how long each entry lasts (ns): until the stream's next entry; the last one until ``end_ns``, or 0."""
         following = np.append(self.time[1:], 0)
         last = last_of_runs(self.lane)
         following[last] = self.time[last] if end_ns is None else end_ns

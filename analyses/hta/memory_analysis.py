@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class MemoryAnalysis:
-    """HTA's class over a raw export: change the import."""
+    """HTA's class for a raw memory export; only the import changes."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = path

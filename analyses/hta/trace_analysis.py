@@ -98,7 +98,7 @@ class TraceAnalysis:
         visualize: bool = False,
         straggler_identification_impl: StragglerRule | None = None,
     ) -> list[int]:
-        """Return the ranks that cause the most waiting, the worst first; or those that your own rule counts.
+        """Return the ranks that cause the most waiting, worst first; or those that your own rule finds.
 
         HTA's answer is based on the one kernel name whose durations vary most, knows the ``ncclKernel`` prefix only,
         needs steps and equal stream numbers, and orders equal ranks by chance. Here a rank that no other rank waits for

@@ -97,7 +97,7 @@ def _times_by_label(scope: Scope, found: Any, labels: Ids, texts: list[str]) -> 
 
 
 def activity_owners(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """Name for every GPU activity its launch call and the operator, frame, module and annotation around that.
+    """List every GPU activity with its launch call, and the operator, frame, module and annotation around that call.
 
     Returns:
         rank, scope, event_index, name, gpu_ns, then names and event indices (missing where unknown): call, call_index,

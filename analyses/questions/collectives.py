@@ -234,7 +234,7 @@ def _members_in_window(item: MatchedWindow) -> pd.DataFrame:
 
 
 def waits_by_rank(members: pd.DataFrame) -> pd.DataFrame:
-    """Add up :func:`collective_members` per rank, those that have partners.
+    """Add up the :func:`collective_members` that have partners, per rank.
 
     Returns:
         rank, scope, kernels, duration_ns = wait_ns + transfer_ns, median_wait_ns and p95_wait_ns (of one kernel: half

@@ -151,7 +151,7 @@ def _missing_note(scope: Scope, ranges: pd.DataFrame) -> str:
 
 
 def figure(found: Answer) -> Figure:
-    """Draw how each counter is shared between the operators."""
+    """Draw each operator's share of each counter."""
     frame = found.main[found.main["value_share"].notna()]
     if frame.empty:
         return empty_figure(messages.TITLE, messages.NO_COUNTERS)

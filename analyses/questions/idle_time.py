@@ -269,7 +269,7 @@ class ExplainedGaps:
 
 
 def idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """Divide the time in which no stream runs anything by what kept the next activity from starting.
+    """Divide the time in which no stream runs anything by what delayed the next activity.
 
     From the start of the activity that ends a gap, the edges that bound it are followed back as far as the gap's start;
     what is on that way is the cause. The rows of a scope sum to the temporal breakdown's idle time, to the

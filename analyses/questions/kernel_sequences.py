@@ -103,7 +103,7 @@ def pattern_times(graph: DependencyGraph, found: SequencePatterns) -> tuple[Ints
 
 
 def answer(scopes: Sequence[Scope], operator: str, min_pattern_len: int = MIN_PATTERN_LEN) -> Answer:
-    """Return the table ``kernel_sequences``: what events of some names launch, and how often.
+    """Return the table ``kernel_sequences``: the sequences that matching events launch, and their counts.
 
     Args:
         scopes: where to look.
@@ -154,7 +154,7 @@ def write_sequence_overlay(
     min_pattern_len: int = MIN_PATTERN_LEN,
     top_k: int = TOP_K,
 ) -> int:
-    """Write the trace with its most frequent sequences marked in a process of their own; return how many marks.
+    """Write the trace with its most frequent sequences marked in a separate process, and return the number of marks.
 
     Raises:
         TraceError: the trace's file is gone or has changed.

@@ -243,7 +243,7 @@ def _missing_note(scope: Scope) -> str:
 
 
 def figure(found: Answer) -> Figure:
-    """Draw what HTA draws: the calls of short kernels, long calls, and long delays, as histograms."""
+    """Draw HTA's histograms: launch calls of short kernels, long launch calls, and long delays."""
     frame = found.series["launches"]
     if frame.empty:
         return empty_figure(messages.TITLE, messages.NO_LAUNCH)

@@ -111,7 +111,7 @@ def _operators_around(graph: DependencyGraph, calls: Ids, prefix: str) -> Ids:
 
 
 def launch_delays(scope: Scope, found: SequencePatterns) -> tuple[Ints, Ints]:
-    """Return for each operator how long it took to the first launch, and from that to the start of its kernel (ns)."""
+    """Return, for each operator, the time to its first launch, and from there to the start of the kernel (ns)."""
     start = scope.graph.event_table.start
     first = found.members[found.first[:-1]]
     called = start[

@@ -345,7 +345,7 @@ def _roofs_of_scope(limits: ScopeLimits, device: Device) -> Iterable[tuple[str, 
 
 
 def figure(found: Answer) -> Figure:
-    """Draw operators as points, as large as their GPU time, under the roofs that their types have."""
+    """Draw operators as points under the rooflines of their types; a larger point has more GPU time."""
     frame = _points(found.main)
     if frame.empty:
         return empty_figure(messages.TITLE, messages.NOTHING_TO_DRAW)
@@ -523,7 +523,7 @@ def _limits_row(limits: ScopeLimits) -> dict[str, Any]:
 
 
 def losses(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
-    """Divide each window into matrix work at the peak and what it is lost to; the rows of a scope add up to it.
+    """Divide each window into matrix work at peak and its losses; the rows of a scope add up to the window.
 
     While several activities run, the time belongs to matrix work before other work, to work of known demand before
     other computation, then to communication, then to copies from and to the host.
@@ -541,7 +541,7 @@ def _loss_rows(limits: ScopeLimits) -> list[dict[str, Any]]:
 
 
 def known_time(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
-    """Divide the time of all activities by whether their demand is known; the rows of a scope add up to it.
+    """Divide the time of all activities by whether their demand is known; the rows of a scope add up to this time.
 
     Returns:
         rank, scope, known (``yes``, or why not: ``no model`` for the operator, ``not recorded``: shapes or values that

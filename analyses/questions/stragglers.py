@@ -353,7 +353,7 @@ COLUMNS = ["rank", "scope", "collectives", "times_last", "last_share", "wait_cau
 
 
 def stragglers(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
-    """Rank the ranks by the waiting that they cause in the collectives in which they arrive last.
+    """Sort ranks by the waiting that they cause in the collectives where they arrive last.
 
     HTA compares the starts of one kernel by its name and stream number; here every collective counts, by how long the
     others waited in it.
@@ -388,7 +388,7 @@ def _waiting_caused(item: MatchedWindow) -> pd.DataFrame:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Return the tables ``stragglers`` and ``hosts``, how much waiting each caused, and ``causes``, by what.
+    """Return the tables ``stragglers`` and ``hosts`` (the waiting that each caused) and ``causes`` (by which work).
 
     Args:
         scopes: one for each rank, or the steps of each.
@@ -411,7 +411,7 @@ def answer(scopes: Sequence[Scope]) -> Answer:
 
 
 def figure(found: Answer) -> Figure:
-    """Draw how much waiting each rank caused, by the class of what it did meanwhile; of many, also when they wait."""
+    """Draw the waiting that each rank caused, by the class of its work meanwhile; of many, also when they wait."""
     frame = found.tables["causes"]
     if not len(frame):
         return empty_figure(messages.TITLE, messages.NO_WAITING)

@@ -240,7 +240,7 @@ LONGEST_LINE_NAME = 60
 
 
 def gain_curves(*curves: Curve) -> Figure:
-    """Draw the length of a window over the share of its time that each thing takes, one line each.
+    """Draw the length of a window as the time of each item falls, one line per item.
 
     Args:
         curves: what :func:`hta_graph.sensitivity` returns, of one window.

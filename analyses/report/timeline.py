@@ -210,7 +210,7 @@ class LegendEntry:
 
 
 class TimelinePage:
-    """The timeline of a path; of one that is a step it holds the steps around that fit, too."""
+    """The timeline of a path; for a step, the page also holds as many neighboring steps as fit."""
 
     def __init__(self, path: CriticalPath, steps: Sequence[StepRow] = (), limit: int = ROWS) -> None:
         self._path = path

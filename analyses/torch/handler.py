@@ -206,7 +206,7 @@ def trace_handler(
 
 @dataclass(eq=False)
 class TraceHandler:
-    """Write a trace when it is ready, and print its verdict; never raises into training.
+    """Write a trace when it is ready, and print its verdict; errors never reach the training code.
 
     ``files`` are the traces that were written. Failures are warnings of the logger ``analyses.torch.handler``.
     """

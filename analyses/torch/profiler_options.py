@@ -1,4 +1,4 @@
-"""Options of ``torch.profiler`` for a trace that shows why things wait."""
+"""Options of ``torch.profiler`` for a trace that shows causes of waiting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hta_graph.errors import HtaGraphError
 
 
 def options(*, stacks: bool = False, shapes: bool = True, memory: bool = False) -> dict[str, Any]:
-    """Return the keyword arguments of ``torch.profiler.profile`` for a trace that shows why things wait.
+    """Return keyword arguments of ``torch.profiler.profile`` for a trace that shows causes of waiting.
 
     Args:
         stacks: record Python frames too, which slows the program down.

@@ -213,13 +213,13 @@ class HostTrace:
 
     @cached_property
     def is_operator(self) -> Bools:
-        """Mark the nodes that stand for operators and annotations, not for the process or a thread."""
+        """Mark the nodes that are operators and annotations, not the process or a thread."""
         roots = np.array([name.startswith(ROOT_NODE) for name in self.names] or [False], np.bool_)
         return freeze(~roots[self.name])
 
     @cached_property
     def is_thread(self) -> Bools:
-        """Mark the nodes that stand for a thread: the roots of its operators."""
+        """Mark the nodes that are threads: the roots of their operators."""
         threads = np.array([name.endswith(THREAD_NODE) for name in self.names] or [False], np.bool_)
         return freeze(threads[self.name] & ~self.is_operator)
 
@@ -235,11 +235,11 @@ class HostTrace:
         return self.nodes[row].name
 
     def inputs(self, row: int) -> HostValues:
-        """Return what went into an operator."""
+        """Return the inputs of an operator."""
         return self._decoded_values(row, self.nodes[row].inputs)
 
     def outputs(self, row: int) -> HostValues:
-        """Return what came out of an operator."""
+        """Return the outputs of an operator."""
         return self._decoded_values(row, self.nodes[row].outputs)
 
     def attributes(self, row: int) -> dict[str, Any]:

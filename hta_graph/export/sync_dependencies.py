@@ -202,7 +202,7 @@ class SyncDependencies:
 
 
 def sync_dependencies(graph: DependencyGraph, window: WindowQuery | None = None) -> pd.DataFrame:
-    """List who waited for GPU work: CPU calls, and streams at events, whether or not the wait was needed.
+    """List the CPU calls and the streams that waited for GPU work, whether or not the wait was needed.
 
     Columns: direction (gpu_to_cpu or gpu_to_gpu), kind, evidence, source_index, source_name, source_external_id (the
     activity waited for; the id of the innermost operator around its launch call), sync_index, sync_name (the CPU call

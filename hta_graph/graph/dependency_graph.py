@@ -275,7 +275,7 @@ class DependencyGraph:
         return self._timeline.lookups(*kinds)
 
     def enclosing(self, rows: Ids | Ints, *kinds: EventKind) -> Ids:
-        """Return per CPU row the innermost event of some kinds that is open on its thread at its start; -1: none."""
+        """Return the innermost event of some kinds around the start of each CPU event, on its thread; -1: none."""
         events = self._trace.events
         return self.nesting(*kinds).open_at(take_or(events.lane, rows), events.start[rows])
 
@@ -442,11 +442,11 @@ class DependencyGraph:
         return self._edges_touching(event_index, self._edges.source, kinds)
 
     def ancestors(self, event_index: EventName) -> pd.DataFrame:
-        """Return the events that the end of this one depends on, directly or not."""
+        """Return the events that this event's end depends on, directly or indirectly."""
         return self._reachable_events(end_point(np.array([self.row_of(event_index)])), backward=True)
 
     def descendants(self, event_index: EventName) -> pd.DataFrame:
-        """Return the events that depend on the start of this one, directly or not."""
+        """Return the events that depend on this event's start, directly or indirectly."""
         return self._reachable_events(start_point(np.array([self.row_of(event_index)])), backward=False)
 
     def path_between(self, source_index: EventName, target_index: EventName) -> pd.DataFrame:

@@ -113,7 +113,7 @@ class CriticalPath:
 
     @cached_property
     def runs(self) -> SegmentRuns:
-        """The segments, with long runs of equal class and stack merged; they tile the window, too."""
+        """The segments, with long runs of equal class and stack merged; they cover the same window."""
         return merge_runs(self.graph, self.segment_table, self.length_ns)
 
     def run_columns(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ Say = Callable[[str], None]
 
 
 def read_trace(path: str | Location, *, salvage: bool = False) -> Trace:
-    """Read one Kineto trace: ``.json``, ``.json.gz`` or zstd, whatever the dialect.
+    """Read one Kineto trace of any dialect: ``.json``, ``.json.gz`` or zstd.
 
     Args:
         path: the file.

@@ -160,7 +160,7 @@ class Trace:
 
     @property
     def repairs(self) -> list[str]:
-        """What of the file was salvaged or dropped, a line each."""
+        """What was recovered or dropped from the file, one line each."""
         lines = [f"{self.path}: {self.salvaged}"] if self.salvaged else []
         found = {key: count for key, count in self.diagnostics.items() if count and key.startswith("rows_")}
         if found:
@@ -175,7 +175,7 @@ class Trace:
 
     @cached_property
     def is_activity(self) -> Bools:
-        """Mark what runs next to the threads: GPU activities, and of a job what workers did with other ranks."""
+        """Mark what runs outside threads: GPU activities, and in a job the work with other ranks."""
         return freeze(activity_mask(self.events, self.lanes))
 
     def select(self, rows: Ids | Ints) -> Trace:
@@ -197,7 +197,7 @@ class Trace:
         return self.names[int(self.events.name[event])]
 
     def matching_names(self, pattern: re.Pattern[str]) -> Bools:
-        """Mark the name codes in which a compiled pattern finds something; index it with ``events.name``."""
+        """Mark the name codes in which a compiled pattern finds a match; index the result with ``events.name``."""
         return self._names_marked(pattern.search)
 
     def names_starting_with(self, pattern: re.Pattern[str]) -> Bools:
@@ -216,7 +216,7 @@ class Trace:
         return {}
 
     def steps(self) -> list[Step]:
-        """List the profiler steps on the CPU in time order; of equal numbers the first."""
+        """List the profiler steps on the CPU in time order; if a number repeats, the first one."""
         return list(self._find_steps)
 
     @cached_property

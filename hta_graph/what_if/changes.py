@@ -48,7 +48,7 @@ class Scaling:
 
 
 def scale(what: str, factor: float) -> Change:
-    """Multiply the time that something takes in the window by a factor: 0.5 is twice the speed, 0 takes no time.
+    """Multiply the time that something takes in the window by a factor: 0.5 is 2x speed, 0 is no time.
 
     Args:
         what: ``KIND:PATTERN``, where KIND is kernel, operator, module, annotation (the last three with all that they
@@ -273,7 +273,7 @@ class _ReplaceWeights:
 
 
 def weigh(edge_rows: Any, weight_ns: Any) -> Change:
-    """Replace the measured weights (ns) of edges by your own; factors of other changes apply to these.
+    """Replace the measured weights (ns) of edges by your own; factors of other changes apply to your weights.
 
     Args:
         edge_rows: rows of ``graph.edges``.

@@ -70,7 +70,7 @@ class Opportunity:
 
 
 def opportunities(graph: DependencyGraph, window: WindowQuery | None = None) -> pd.DataFrame:
-    """List what is on a window's path, with the estimated saving of each: what to look at first.
+    """List the items on a window's path with the estimated saving of each.
 
     Args:
         graph: one rank's or a job's.

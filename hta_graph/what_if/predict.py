@@ -73,7 +73,7 @@ class RankPathTotals:
 
 @dataclass(frozen=True)
 class JobPrediction:
-    """A window of a job after changes, from its ranks' answers.
+    """A window of a job after changes, computed from the longest paths of its ranks.
 
     ``next`` is what most time would be spent with after the changes that is not on the path today. ``is_unchanged``: as
     :class:`Replayed` has it.
@@ -104,7 +104,7 @@ class JobPrediction:
 
     @property
     def saved_ns(self) -> int:
-        """By how much the window becomes shorter; below 0 it becomes longer."""
+        """The estimated saving (ns); negative if the window becomes longer."""
         return self.measured_ns - self.predicted_ns
 
 

@@ -90,12 +90,12 @@ class Replayed:
 
     @property
     def path_before(self) -> PathTotals:
-        """The contents of the window's path as recorded."""
+        """The time on the window's path as recorded, by class and event."""
         return recorded_path_totals(self.draft.base)[0]
 
     @cached_property
     def path_after(self) -> PathTotals:
-        """The contents of the window's path after the changes."""
+        """The time on the window's path after the changes, by class and event."""
         return modified_path_totals(self.draft, self._values, self._weight, self.draft.tails)
 
     @property
@@ -156,7 +156,7 @@ def replay_graph(graph: DependencyGraph, window: WindowQuery | None = None) -> R
 def replay(
     graph: DependencyGraph, changes: Sequence[Change] | Change = (), window: WindowQuery | None = None
 ) -> Replayed:
-    """Predict a window after changes: every point gets the latest (source + weight) over its edges.
+    """Predict a window after changes: each point moves to the latest (source + weight) over its edges.
 
     Args:
         graph: the graph of one rank or of a job; a job's ranks wait for each other as the changes require.

@@ -52,7 +52,7 @@ class _Line:
 
 @dataclass(frozen=True)
 class Curve:
-    """A window's predicted length for every factor of one thing from 1 to 0.
+    """A window's predicted length for every factor of one item, from 1 to 0.
 
     ``corners`` are (factor, predicted_ns, on_path_ns, next), from factor 1 down to 0: between two of them the length is
     a straight line whose slope is on_path_ns; ``next`` is what joins the path at a corner.
@@ -89,7 +89,7 @@ class Curve:
 def sensitivity(
     graph: DependencyGraph, what: str, window: WindowQuery | None = None, *, within_ns: int = TOLERANCE_NS
 ) -> Curve:
-    """Return the window's exact length as a curve, while the time of something falls from all to nothing.
+    """Return the window's predicted length as a curve while the time of something falls from all to none.
 
     Args:
         graph: one rank's or a job's.

@@ -18,9 +18,10 @@ def speed_section(beside: Sequence[Measured], repeated: Sequence[Measured], roun
     """Return the section's lines: what was measured and where, a column per trace, and what repeated traces took."""
     return [
         "The critical path of a whole trace, from a cold process to the written JSON. It is compared with HTA",
-        f"{_hta(beside)}, which loads the trace and runs its `critical_path_analysis`, and with a process that",
-        "only runs `json.loads(gzip.open(FILE).read())`. Cold processes in turn in one run, medians of",
-        f"{rounds} rounds, {day.isoformat()}, on {machine()} (`python -m tests.benchmarks.hta_comparison`):",
+        f"{_hta(beside)}, which loads the trace and runs its `critical_path_analysis`. It is also compared with a",
+        "process that only runs `json.loads(gzip.open(FILE).read())`. The processes start cold and run in turn; the",
+        f"table shows medians of {rounds} rounds, {day.isoformat()}, on {machine()}",
+        "(`python -m tests.benchmarks.hta_comparison`):",
         "",
         f"| | {' | '.join(_trace(measured) for measured in beside)} |",
         "|---" * (1 + len(beside)) + "|",

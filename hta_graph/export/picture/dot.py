@@ -57,7 +57,7 @@ VISIBLE_LAG_NS = 1_000
 
 @dataclass(frozen=True, repr=False)
 class Picture:
-    """The text for ``dot`` or that of an SVG (``form``), and a line about what was left out."""
+    """A picture as text for ``dot`` or as SVG (``form``), and a line about what was left out."""
 
     source: str
     left_out: str | None

@@ -106,7 +106,7 @@ def render(
     depth: int = 2,
     lanes: bool = False,
 ) -> Picture:
-    """Draw a critical path; or of a graph an event's surroundings, or the path from one event to another.
+    """Draw a critical path, the neighborhood of an event, or the path from one event to another.
 
     A notebook displays the picture, where graphviz' ``dot`` is installed; one of lanes needs no other program.
 

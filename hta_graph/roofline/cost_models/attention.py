@@ -309,9 +309,9 @@ def _efficient(call: OperatorCall) -> Demand:
     return attention(call, replace(arguments, causal=chance + 1, max_seqlens=max_seqlens, unknown=after))
 
 
-FORWARD_FLOPS = "2·B·H·pairs·(D of keys + D of values); pairs: the exact number of query-key pairs that attend"
+FORWARD_FLOPS = "2·B·H·pairs·(D of keys + D of values); pairs: the exact number of query-key pairs that are not masked"
 BACKWARD_FLOPS = "2·B·H·pairs·(3·D of keys + 2·D of values): the scores are computed again"
-FORWARD_BYTES = "queries, keys and values that are attended to + bias + output"
+FORWARD_BYTES = "the queries, keys and values that are used + bias + output"
 BACKWARD_BYTES = "as forward + the output and its gradient + logarithms + the three gradients"
 
 

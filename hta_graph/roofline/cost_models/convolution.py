@@ -286,14 +286,14 @@ def _transposed_model(arguments: ConvolutionArgs, *operators: str) -> CostModel:
     )
 
 
-CONVOLUTION_FLOPS = "2·N·|weight|·places of the output, rim included"
-TRANSPOSED_FLOPS = "2·N·|weight|·places of the input"
-CONVOLUTION_BYTES = "input as far as windows lie on it + weight + bias + output"
+CONVOLUTION_FLOPS = "2·N·|weight|·output positions (products with padding count)"
+TRANSPOSED_FLOPS = "2·N·|weight|·input positions"
+CONVOLUTION_BYTES = "the part of the input that windows cover + weight + bias + output"
 ATEN_CONVOLUTION = ConvolutionArgs(stride=3, padding=4, dilation=5, bias=2, output_padding=7, groups=8)
 CONVOLUTIONS = (
     CostModel(
         ("aten::convolution", "aten::_convolution", "aten::convolution_overrideable"),
-        f"{CONVOLUTION_FLOPS}; transposed: of the input", CONVOLUTION_BYTES, _forward_or_transposed,
+        f"{CONVOLUTION_FLOPS}; transposed: input positions", CONVOLUTION_BYTES, _forward_or_transposed,
     ),
     _forward_model(ConvolutionArgs(padding=2, stride=3, dilation=4), "aten::cudnn_convolution"),
     _forward_model(
@@ -438,7 +438,7 @@ def _backward_model(at: BackwardArgs, operator: str) -> CostModel:
 CONVOLUTION_GRADIENT_FLOPS = (
     "the forward's, for each requested gradient of input and weight; for a bias alone: additions"
 )
-CONVOLUTION_GRADIENT_BYTES = "gradient of the output + what each requested one reads and writes"
+CONVOLUTION_GRADIENT_BYTES = "gradient of the output + the data that each requested gradient reads and writes"
 CONVOLUTIONS_BACKWARD = (
     _backward_model(
         BackwardArgs(output_mask=10, arguments=ConvolutionArgs(stride=4, padding=5, dilation=6), transposed=7),
@@ -465,7 +465,7 @@ CONVOLUTIONS_BACKWARD = (
     ),
     CostModel(
         ("aten::cudnn_convolution_backward_weight", "aten::miopen_convolution_backward_weight"),
-        CONVOLUTION_FLOPS, "gradient of the output + input as far as windows lie on it + that of the weight",
+        CONVOLUTION_FLOPS, "gradient of the output + the part of the input that windows cover + that of the weight",
         _weight_gradient,
     ),
 )  # fmt: skip
@@ -635,5 +635,5 @@ POOLING = (
         POOLING_GRADIENT_BYTES + " + indices", _with_number(_max_pool_backward, 2),
     ),
     CostModel(("aten::im2col",), "0", POOLING_BYTES, _im2col),
-    CostModel(("aten::col2im",), "elements of the windows", "what lies inside of the images + result", _col2im),
+    CostModel(("aten::col2im",), "elements of the windows", "elements inside the images + result", _col2im),
 )  # fmt: skip

@@ -67,7 +67,7 @@ def _model(names: tuple[str, ...], text: str, demand: Callable[[OperatorCall], D
 FILLS_AND_COPIES = (
     _model(FILL_OPERATORS, "what is written", _fill),
     _model(("aten::bernoulli_",), "what is written + probabilities", _bernoulli),
-    _model(("aten::copy_",), "source + target; of a copy from or to the host what is on the GPU", _copy),
+    _model(("aten::copy_",), "source + target; for a copy from or to the host, only the side on the GPU", _copy),
     _model(("aten::clone", "aten::contiguous"), "input + result", _clone),
     _model(("aten::_to_copy",), "input + result in the requested type", _convert),
 )
@@ -111,7 +111,7 @@ def _split_copy(call: OperatorCall) -> Demand:
 CONCAT = (
     CostModel(
         ("aten::cat", "aten::_cat", "aten::stack"), "0",
-        "members + result; their type is that of the result if recorded, otherwise from the kernel's name", _cat,
+        "members + result; their type is the result's if recorded, otherwise it comes from the kernel's name", _cat,
     ),
     CostModel(("aten::split_with_sizes_copy",), "0", "data + parts", _split_copy),
 )  # fmt: skip

@@ -130,8 +130,8 @@ def _sampled_backward(call: OperatorCall) -> Demand:
     return memory_bound_demand(grad.dtype, flops, (grad, grid), (Tensor(grid.shape, grid.dtype),), is_least=True)
 
 
-INTERPOLATION_BYTES = "the data, as many along each side as the result has at most + result"
-GRADIENT_BYTES = "gradient + the data's gradient, as many along each side as the gradient has at most"
+INTERPOLATION_BYTES = "the data, at most as many elements along each side as the result has, + result"
+GRADIENT_BYTES = "gradient + the data's gradient, at most as many elements along each side as the gradient has"
 
 
 def _models(names: Sequence[str], kind: str, dimensions: int, *, is_least: bool = False) -> tuple[CostModel, CostModel]:
@@ -175,12 +175,13 @@ INTERPOLATION = (
     ),
     CostModel(
         ("aten::grid_sampler_2d", "aten::grid_sampler_3d"), "as interpolation at as many results",
-        "places + result; what is read of the data is not recorded", _sampled,
+        "sampling positions + result; the part of the data that is read is not recorded", _sampled,
     ),
-    CostModel(("aten::cudnn_grid_sampler",), "9 · results", "places + result", _linearly_sampled),
+    CostModel(("aten::cudnn_grid_sampler",), "9 · results", "sampling positions + result", _linearly_sampled),
     CostModel(
         ("aten::grid_sampler_2d_backward", "aten::grid_sampler_3d_backward"),
-        "as interpolation's gradient at least; that of the places is not counted",
-        "gradient + places + the places' gradient; what is written of the data's is not recorded", _sampled_backward,
+        "at least as interpolation's gradient; the gradient of the sampling positions is not counted",
+        "gradient + sampling positions + their gradient; the written part of the data's gradient is not recorded",
+        _sampled_backward,
     ),
 )  # fmt: skip

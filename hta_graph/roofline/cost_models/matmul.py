@@ -270,7 +270,7 @@ MATMUL = (
     CostModel(("aten::_scaled_mm_v2",), "2·M·N·K; scaling is part of the product", "A + B + C + bias", _scaled_mm_v2),
     CostModel(
         ("aten::_grouped_mm",),
-        "2·M·N·K, all rows (or columns, or inner elements) that are given taken as in a group",
+        "2·M·N·K, assuming that all given rows (or columns, or inner elements) are in a group",
         "A + B + C, of matrices for each group one",
         _grouped_mm,
     ),
@@ -282,6 +282,6 @@ MATMUL = (
     ),
     CostModel(("aten::_weight_int8pack_mm",), "2·M·N·K", "A + weight + scales + C", _int8_weights),
     CostModel(
-        ("aten::_weight_int4pack_mm",), "2·M·N·K, N: that of the scales", "A + weight + scales + C", _int4_weights,
+        ("aten::_weight_int4pack_mm",), "2·M·N·K, N from the scales", "A + weight + scales + C", _int4_weights,
     ),
 )  # fmt: skip

@@ -343,11 +343,11 @@ LOSSES = (
     CostModel(
         ("aten::binary_cross_entropy",),
         "9 · elements: two logarithms, two bounds, two complements, two products, a sum",
-        "both tensors + result; a weight is another operator's", _with_flops(_loss, 9, reduction=3),
+        "both tensors + result; a weight belongs to another operator", _with_flops(_loss, 9, reduction=3),
     ),
     CostModel(
         ("aten::binary_cross_entropy_backward",), "6 · elements",
-        "gradient + both tensors + result; a weight is another operator's",
+        "gradient + both tensors + result; a weight belongs to another operator",
         _with_flops(_loss_backward, 6),
     ),
     CostModel(

@@ -211,8 +211,8 @@ ORDERING = (
     CostModel(
         ("aten::_cummax_helper", "aten::_cummin_helper"), "1 per element", "input + results", _cumulative_extreme,
     ),
-    CostModel(("aten::sort",), "none: depends on the method", "input + values + places", _sort),
-    CostModel(("aten::topk",), "none: depends on the method", "input + values + places", _topk),
+    CostModel(("aten::sort",), "none: depends on the method", "input + values + indices", _sort),
+    CostModel(("aten::topk",), "none: depends on the method", "input + values + indices", _topk),
     CostModel(("aten::nonzero",), "1 per element: a comparison", "input; the amount written is not recorded", _nonzero),
     CostModel(
         ("aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::_unique"),
