@@ -33,7 +33,7 @@ LONGEST_ACTION = 90
 
 
 @dataclass(frozen=True)
-class Figure:
+class KeyFigure:
     """A number of the first screen and what it is."""
 
     number: str
@@ -61,7 +61,7 @@ class Summary:
 
     run: str
     headline: str
-    figures: Sequence[Figure]
+    figures: Sequence[KeyFigure]
     cards: Sequence[Card]
     findings: Sequence[str]
     picture: PathPicture | None
@@ -143,7 +143,7 @@ def _headline(facts: PathFacts) -> str:
     return words.headline(path.window, page_labels(path.graph)[largest], rank, delaying)
 
 
-def _figures(facts: PathFacts, cards: Sequence[Card]) -> list[Figure]:
+def _figures(facts: PathFacts, cards: Sequence[Card]) -> list[KeyFigure]:
     """Return the numbers that belong to the headline."""
     path, window = facts.path, facts.path.window
     if not path.length_ns:
@@ -151,18 +151,18 @@ def _figures(facts: PathFacts, cards: Sequence[Card]) -> list[Figure]:
     largest = _largest_class(path)
     share = brief_share(facts.share(path.by_bound_ns[largest]))
     found = [
-        Figure(share, words.of_path(page_labels(path.graph)[largest])),
-        Figure(brief_duration(path.length_ns), words.length_name(window, path.graph)),
+        KeyFigure(share, words.of_path(page_labels(path.graph)[largest])),
+        KeyFigure(brief_duration(path.length_ns), words.length_name(window, path.graph)),
     ]
     place = straggler_index(path)
     if place >= 0:
         rank, waited = path.graph.rank_graphs[place].rank, held_up_by(path)[place].total
-        found.append(Figure(words.timed(waited, path.length_ns), words.waiting_caused(rank)))
+        found.append(KeyFigure(words.timed(waited, path.length_ns), words.waiting_caused(rank)))
     if has_iteration(window, path.graph):
-        found.append(Figure(brief_duration(window.gpu_ns), words.ITERATION))
+        found.append(KeyFigure(brief_duration(window.gpu_ns), words.ITERATION))
     largest_card = max(cards, key=lambda card: card.saved_ns, default=None)
     if largest_card and largest_card.saved_ns:
-        found.append(Figure(words.timed(largest_card.saved_ns, path.length_ns), largest_card.saved_as))
+        found.append(KeyFigure(words.timed(largest_card.saved_ns, path.length_ns), largest_card.saved_as))
     return found
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from analyses.report.summary import Card, Figure, Summary
+from analyses.report.summary import Card, KeyFigure, Summary
 
 __all__ = ["page_summary"]
 
 
 def page_summary(text: str = "t") -> Summary:
     """Return a first screen, every text of which is the same one."""
-    return Summary(text, text, [Figure(text, text)], [Card(text, text, text, [text])], [text], None)
+    return Summary(text, text, [KeyFigure(text, text)], [Card(text, text, text, [text])], [text], None)

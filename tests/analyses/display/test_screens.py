@@ -159,6 +159,7 @@ def test_two_ranks_are_compared_on_two_screens(printed: list[list[Line]]) -> Non
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_each_cause_of_waiting_is_a_line_with_both_numbers(printed: list[list[Line]]) -> None:
     run(["stragglers", *files_of("nanogpt_ddp_8xh100")])
     (lines,) = printed
