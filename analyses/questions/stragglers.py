@@ -98,8 +98,7 @@ def _causes_on_screen(frame: pd.DataFrame) -> pd.DataFrame:
     if not len(frame):
         return frame
     shown = frame.assign(bound_by=frame["bound_by"].map(lambda key: SHORT_IN_JOBS.get(key, key)))
-    shares = frame["caused_ns"] / max(frame["caused_ns"].sum(), 1)
-    shown.insert(shown.columns.get_loc("caused_ns") + 1, "caused_share", shares)
+    shown.insert(list(shown).index("caused_ns") + 1, "caused_share", frame["caused_ns"] / frame["caused_ns"].sum())
     if frame["propagated_ns"].sum() < LEAST_PROPAGATED * frame["caused_ns"].sum():
         shown = shown.drop(columns=["direct_ns", "propagated_ns"])
     keys = ["rank", "scope", "name", "bound_by"]
