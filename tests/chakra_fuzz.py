@@ -22,14 +22,14 @@ from tests.support.invariants import require
 from tests.trace_fuzz import make_case
 
 OF_FILES = (
-    "is not JSON", "breaks off", "is corrupt", "nests JSON values too deeply", "has traceEvents of type",
+    "is not JSON", "is truncated", "is corrupt", "nests JSON values too deeply", "has traceEvents of type",
     "is JSON without traceEvents", "is a list without event objects", "holds nothing to simulate",
     "holds no GPU activity",
 )  # fmt: skip
 """Why a trace can be refused by itself."""
 OF_JOBS = (
-    "claims rank", "trace among these files", "recorded nothing", "the ranks disagree", "the one order in which",
-    "ASTRA-sim cannot run this workload", "communicates on the CPU with ranks that are missing",
+    "claims rank", "trace among these files", "recorded nothing", "the ranks disagree", "the common order of collectives",
+    "ASTRA-sim cannot run this workload", "communicates on the CPU with missing ranks",
 )  # fmt: skip
 """Why ranks can be refused that do not fit together, or copies of one."""
 

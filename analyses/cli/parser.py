@@ -119,7 +119,11 @@ class OneLineParser(argparse.ArgumentParser):
     def _unknown_option(self, words: Sequence[str]) -> str | None:
         for word in takewhile(lambda word: word != "--", self._own_words(words)):
             name = word.partition("=")[0] if word.startswith("--") else word[:2]
-            if re.match(r"--?[A-Za-z]", word) and " " not in word and name not in self._option_string_actions:
+            if (
+                re.match(r"--?(?!(?:inf|nan)$)[A-Za-z]", word)
+                and " " not in word
+                and name not in self._option_string_actions
+            ):
                 return word if f"-{word}" in self._option_string_actions else name
         return None
 

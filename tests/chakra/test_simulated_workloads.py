@@ -60,6 +60,6 @@ def test_so_does_one_whose_sizes_nobody_recorded(tmp_path: Path, job: str) -> No
         path.write_text(json.dumps(document))
     conversion = converted_files(files, tmp_path / "work")
     check_spans(conversion)
-    assert sum("are as recorded" in note for note in conversion.notes) == len(files)
+    assert sum("synchronize their ranks" in note for note in conversion.notes) == len(files)
     # Only what is of a group of one rank has nobody to meet.
     assert any("no partner" in note for note in conversion.notes) == (job == "tensor")

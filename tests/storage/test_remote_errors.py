@@ -263,7 +263,7 @@ def test_errors_of_a_list_name_its_line(tmp_path: Path, bucket: Bucket) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(LocationError, match="is not a list of files"):
         list(hg.read_traces(f"@{path}"))
-    with pytest.raises(LocationError, match=r"none: the list of files does not exist; a file of that name is \./@none"):
+    with pytest.raises(LocationError, match=r"none: the list of files does not exist; to name a file, write \./@none"):
         list(hg.read_traces("@none"))
     for at, line in enumerate((b"/etc/passwd", b"file:///etc/passwd")):
         with pytest.raises(LocationError, match="line 1: names a file on this machine"):

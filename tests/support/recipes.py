@@ -84,7 +84,9 @@ def _recipe(name: str, text: str) -> Recipe:
     if "```" in BLOCK.sub("", text):
         raise StepError(f"{name}: a block stands without a line that introduces it")
     # The paragraph before a block may be wrapped.
-    blocks = [(" ".join(words.split()), language, block) for words, _, language, block in BLOCK.findall(text)]
+    blocks = [
+        (" ".join(words.splitlines()).strip(), language, block) for words, _, language, block in BLOCK.findall(text)
+    ]
     steps = tuple(_step(name, words, block) for words, language, block in blocks if language != "sh")
     checks = [line for _, language, block in blocks if language == "sh" for line in block.splitlines()]
     return Recipe(name, steps, tuple(checks))

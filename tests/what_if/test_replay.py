@@ -202,7 +202,7 @@ def test_what_cannot_be_meant_is_refused_at_once(change: Callable[[], object], s
         (hg.insert("conv", 5), "nothing in the whole trace matches 'conv'"),
         (hg.reroute(drop=["host_poll"]), "no edge of kind host_poll"),
         (hg.reroute(drop=["thread_order"]), "nothing precedes"),
-        (hg.scenario("no_waiting"), "asks about several ranks"),
+        (hg.scenario("no_waiting"), "compares ranks"),
         (hg.scenario("data_loading_free"), "contains no data_loading"),
         (hg.scenario("fused", "aten::mm"), "that launch several kernels"),
     ],

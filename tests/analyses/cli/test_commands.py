@@ -349,11 +349,11 @@ def test_what_begins_after_the_work_is_counted_and_said(capsys: pytest.CaptureFi
     written = trace.write(tmp_path / "trace.json")
     window = command_json(capsys, "critical-path", written, "--whole")["window"]
     assert (window["start_ns"], window["end_ns"], window["rows_after"]) == (0, 100_000, 2)
-    said = "the window ends where the work ends; 2 rows begin later, up to 0.205 ms after it"
+    said = "The window ends with its last work; 2 events begin later, up to 0.205 ms after it."
     assert said in run_command(capsys, "critical-path", written, "--whole")[1].splitlines()
     page = tmp_path / "report.html"
     assert run_command(capsys, "report", written, "--whole", "-o", page)[0] == 0
-    assert f"Rank 0: {said}." in page.read_text(encoding="utf-8")
+    assert f"Rank 0: {said}" in page.read_text(encoding="utf-8")
     assert f"test: {said}." in run_command(capsys, "diff", written, written, "--whole")[1].splitlines()
 
 

@@ -169,8 +169,8 @@ def test_near_critical_work_is_the_same_beside_a_path(capsys: pytest.CaptureFixt
     assert "near" not in command_json(capsys, "critical-path", JOB)
     lines = run_command(capsys, "critical-path", JOB, *asked_for)[1]
     assert re.search(r"near-critical work \(slack below .*\), by rank", lines)
-    assert "no other rank or class of work comes that close" in lines
-    assert "other ways to the end of the window" in run_command(capsys, "critical-path", JOB, "--near", "50%")[1]
+    assert "No other rank or class of work is near-critical." in lines
+    assert "alternative paths to the end of the window" in run_command(capsys, "critical-path", JOB, "--near", "50%")[1]
 
 
 def test_an_annotation_and_explicit_times_are_asked_as_a_path_is(
@@ -334,7 +334,7 @@ def test_a_rank_that_waits_for_nobody_gains_nothing_alone(capsys: pytest.Capture
 
 REFUSED = [
     (["--scenario", "nope"], 2, "there is no scenario 'nope'; available: no_waiting"),
-    (["--scenario", "launch_free"], 2, "did you mean launches_free? There are"),
+    (["--scenario", "launch_free"], 2, "did you mean launches_free? Available: "),
     (["--scenario", "rank_like_others"], 2, "needs a rank"),
     (["--scenario", "cuda_graphs=1"], 2, "takes no argument"),
     (["--scenario", "communication=x"], 2, "'x' is not a factor"),

@@ -219,7 +219,7 @@ def test_an_error_on_the_way_ends_the_cluster(tmp_path: Path, capsys: pytest.Cap
     for rank in range(3):
         (tmp_path / f"rank{rank}.json").write_text(BROKEN)
     status, _, err = run_command(capsys, "info", tmp_path, "--cluster", "local", "--jobs", "1")
-    assert (status, err.count("breaks off")) == (1, 3)
+    assert (status, err.count("is truncated")) == (1, 3)
     assert "none of these files is a readable trace" in err
     assert working_children() == set()
     assert "Connection refused" in one_error(capsys, tmp_path, "info", tmp_path, "--cluster", "tcp://127.0.0.1:1")
