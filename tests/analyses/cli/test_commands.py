@@ -354,7 +354,7 @@ def test_what_begins_after_the_work_is_counted_and_said(capsys: pytest.CaptureFi
     page = tmp_path / "report.html"
     assert run_command(capsys, "report", written, "--whole", "-o", page)[0] == 0
     assert f"Rank 0: {said}" in page.read_text(encoding="utf-8")
-    assert f"test: {said}." in run_command(capsys, "diff", written, written, "--whole")[1].splitlines()
+    assert f"After: {said}" in run_command(capsys, "diff", written, written, "--whole")[1].splitlines()
 
 
 def test_work_from_before_the_window_is_carried_over(capsys: pytest.CaptureFixture[str], trace_file: Path) -> None:
