@@ -29,7 +29,7 @@ OF_FILES = (
 """Why a trace can be refused by itself."""
 OF_JOBS = (
     "claims rank", "trace among these files", "recorded nothing", "the ranks disagree",
-    "the common order of collectives", "ASTRA-sim cannot run this workload",
+    "the common order of collectives", "ASTRA-sim cannot run this",
     "communicates on the CPU with missing ranks",
 )  # fmt: skip
 """Why ranks can be refused that do not fit together, or copies of one."""

@@ -85,7 +85,7 @@ def ask_as_with_hta(folder: Path) -> None:
 def mistype(file: Path) -> None:
     """Ask wrongly, never at run time: strict mypy would call these comments unused if it did not notice."""
     hg.critcal_path(hg.build_graph(hg.read_trace(file)))  # type: ignore[attr-defined]
-    hg.critical_path(file)  # type: ignore[arg-type]
+    hg.critical_path(5)  # type: ignore[arg-type]
     analyses.straglers.answer([])  # type: ignore[attr-defined]
     analyses.stragglers.answer([], 5)  # type: ignore[call-arg]
 

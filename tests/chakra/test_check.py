@@ -137,7 +137,7 @@ CASES: list[tuple[str, int, Callable[[list[Any]], None], str]] = [
     ("absent-dependency", 0, lambda nodes: nodes[2].data_deps.append(999), "it waits for id 999"),
     ("absent-dependency", 0, lambda nodes: nodes[2].ctrl_deps.append(999), "it waits for id 999"),
     ("self-dependency", 0, wait_for_itself, "it waits for itself"),
-    ("cycle", 1, wait_in_a_circle, r"through others: (\d+ \(aten::mm\)) waits for \d+ .*, which waits for \1"),
+    ("cycle", 1, wait_in_a_circle, r"through other nodes: (\d+ \(aten::mm\)) waits for \d+ .*, which waits for \1"),
     ("communication-on-cpu", 0, set_attribute(COLL, "is_cpu_op", bool_val=True), "is_cpu_op is true"),
     ("comm-type", 0, drop_attribute(COLL, "comm_type"), "comm_type is absent"),
     ("comm-type", 0, set_attribute(COLL, "comm_type", int64_val=9), "BARRIER"),
