@@ -245,7 +245,7 @@ HALFWAY = """sys.stdout.buffer.write(b'{"trace": {"path": "x"'), sys.stdout.flus
 
 FAULTS = {
     1: (KILLED, r"the process that read it was killed \(signal 9\), possibly for lack of memory; read fewer"),
-    2: (HALFWAY, r"the process that read it ended early \(status 3\); jobs=1 reads without"),
+    2: (HALFWAY, r"the process that read it ended early \(status 3\); pass jobs=1 to read without"),
     4: ("[][7]", r"reading it failed, IndexError: list index out of range; pass jobs=1 to see where"),
     5: ("exec('raise MemoryError')", "not enough memory to read it"),
     6: ("print('noise') or read(path, salvage=False)", ""),
@@ -275,7 +275,7 @@ def test_a_process_that_fails_costs_one_file(
     for error, (path, cause) in zip(errors, causes.items(), strict=True):
         with pytest.raises(TraceError, match=f"^{path}: {cause}"):
             raise error
-        on_command_line = f"{path}: {cause}".replace("jobs=1", "--jobs 1")
+        on_command_line = f"{path}: {cause}".replace("pass jobs=1", "use --jobs 1")
         assert re.match(on_command_line, error.on_command_line)
     assert "Traceback" not in capfd.readouterr().err
 

@@ -112,7 +112,7 @@ def test_a_task_that_costs_worker_after_worker_is_an_error(tmp_path: Path, capfd
         (second,) = answers(workers, [reading(rank_file(tmp_path, 1), 1)])
     killer.join()
     assert type(first) is TooLargeError
-    assert str(first).startswith(f"{slow}: the workers that read it were killed one after the other, perhaps for lack")
+    assert str(first).startswith(f"{slow}: the workers that read it were killed one after the other, possibly for lack")
     assert isinstance(second, bytes)
     assert capfd.readouterr() == ("", "")
 

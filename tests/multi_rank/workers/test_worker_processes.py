@@ -206,7 +206,7 @@ def test_a_task_whose_process_is_killed_twice_is_an_error(tmp_path: Path) -> Non
         first, second = answers(processes, [reading(slow), reading(rank_file(tmp_path, 1), 1)])
     killer.join()
     assert type(first) is TooLargeError
-    assert str(first).startswith(f"{slow}: the process that read it was killed (signal 9), perhaps for lack of m")
+    assert str(first).startswith(f"{slow}: the process that read it was killed (signal 9), possibly for lack of m")
     assert isinstance(second, bytes)
 
 
