@@ -31,7 +31,7 @@ def build_graph(trace: Trace | str | Location, rules: Iterable[DependencyRule] =
     Args:
         trace: what :func:`read_trace` returns, or the name of a trace file, which is read first.
         rules: the reasons to wait; :data:`DEFAULT_RULES`, and rules of your own
-            (:meth:`hta_graph.dependencies.context.RuleContext.custom_edges` gives their edges).
+            (``RuleContext.custom_edges`` gives their edges).
 
     Returns:
         an immutable graph; ``graph.diagnostics`` counts what was repaired or left out.
