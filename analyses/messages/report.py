@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted, window_name
+from analyses.messages import advice
 
 if TYPE_CHECKING:
     from hta_graph.graph.dependency_graph import DependencyGraph
@@ -111,20 +112,15 @@ def waiting_caused(rank: int) -> str:
     return f"the other ranks wait for rank {rank}"
 
 
-def timed(ns: int, length_ns: int) -> str:
-    """Print a time and its share of the window."""
-    return f"{brief_duration(ns)} ({brief_share(ns / max(length_ns, 1))})"
-
-
 def saves(text: str, *, at_most: bool) -> str:
     """Say what an action saves."""
     return f"Saves at most {text}" if at_most else f"Saves {text}"
 
 
 NO_SAVING = "No direct saving; the next trace explains more"
+SAVINGS_OVERLAP = advice.OVERLAP
 NEXT_ACTIONS = "Next actions"
 DETAILS = "Details"
-SAVINGS_OVERLAP = "These savings overlap; do not add them."
 SAVINGS_BY_REPLAY = "Savings are predicted by replaying the dependency graph with the change."
 
 

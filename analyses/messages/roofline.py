@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from analyses.display.headline import Outlier
 from analyses.display.labels import SHORT
-from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
+from analyses.display.sentence_format import brief_share, counted, quoted, time_and_share
 from hta_graph.errors import Remedy
 
 TITLE = "Roofline: operator throughput and the device's limits"
@@ -53,7 +53,7 @@ def largest_opportunity(found: Outlier, attainable: float, window_ns: int) -> st
     """Name the operator whose limit would save most, and how much."""
     what = f"{quoted(found['operator'])} ({quoted(str(found['inputs']))})"
     reach = f"reaches {brief_share(found['peak_share'])} of its {LIMIT[found['bound']]}"
-    saved = f"{brief_duration(int(found['saves_ns']))} ({brief_share(found['saves_ns'] / max(window_ns, 1))})"
+    saved = time_and_share(int(found["saves_ns"]), window_ns)
     return f"largest saving{found.where}: {what} {reach}; at {brief_share(attainable)} it would save {saved}"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.labels import SHORT
-from analyses.display.sentence_format import brief_duration, brief_share
+from analyses.display.sentence_format import brief_duration, brief_share, time_and_share
 from analyses.messages import report as words
 from analyses.report.page_labels import page_labels
 from hta_graph.arrays import summed_by
@@ -163,7 +163,7 @@ def _conclusion(one: Opportunity, graph: DependencyGraph, window: Window) -> str
     name = page_labels(graph)[one.name] if one.kind == "class" else gain_name(one)
     name = words.work_of(name) if one.kind == "rank" else name
     length = window.end_ns - window.start_ns
-    half, free = (saved_text(saved, length) for saved in (one.saved_half_ns, one.saved_free_ns))
+    half, free = (time_and_share(saved, length) for saved in (one.saved_half_ns, one.saved_free_ns))
     return words.largest_saving(name, half, free)
 
 
@@ -199,15 +199,10 @@ def _next_text(following: str) -> str:
 def corner_text(curve: Curve, corner: Corner) -> str:
     """Describe a corner of a curve: its place, and what comes onto the path there."""
     factor, predicted, _, following = corner
-    saved = saved_text(curve.measured_ns - predicted, curve.measured_ns)
+    saved = time_and_share(curve.measured_ns - predicted, curve.measured_ns)
     return words.corner(
         brief_share(factor), brief_duration(predicted), saved, _next_text(following) if following else ""
     )
-
-
-def saved_text(saved_ns: int, measured_ns: int) -> str:
-    """Print what is saved, also as a share of the window."""
-    return f"{brief_duration(saved_ns)} ({brief_share(saved_ns / max(measured_ns, 1))})"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.rules import ADVICE_RULES, advice_of, verdict_of
 from analyses.advice.savings import with_savings
-from analyses.display.sentence_format import brief_duration, brief_share
+from analyses.display.sentence_format import brief_duration, brief_share, time_and_share
 from analyses.display.text_layout import clipped
 from analyses.messages import report as words
 from analyses.report.gain_curves import gain_name
@@ -157,12 +157,12 @@ def _figures(facts: PathFacts, cards: Sequence[Card]) -> list[KeyFigure]:
     place = straggler_index(path)
     if place >= 0:
         rank, waited = path.graph.rank_graphs[place].rank, held_up_by(path)[place].total
-        found.append(KeyFigure(words.timed(waited, path.length_ns), words.waiting_caused(rank)))
+        found.append(KeyFigure(time_and_share(waited, path.length_ns), words.waiting_caused(rank)))
     if has_iteration(window, path.graph):
         found.append(KeyFigure(brief_duration(window.gpu_ns), words.ITERATION))
     largest_card = max(cards, key=lambda card: card.saved_ns, default=None)
     if largest_card and largest_card.saved_ns:
-        found.append(KeyFigure(words.timed(largest_card.saved_ns, path.length_ns), largest_card.saved_as))
+        found.append(KeyFigure(time_and_share(largest_card.saved_ns, path.length_ns), largest_card.saved_as))
     return found
 
 
@@ -221,5 +221,5 @@ def _finding_text(finding: PathFinding, path: CriticalPath) -> str:
     saved = finding.saves_at_most_ns if finding.saves_ns is None else finding.saves_ns
     if not saved:
         return said
-    saving = words.saves(words.timed(saved, path.length_ns), at_most=finding.saves_ns is None)
+    saving = words.saves(time_and_share(saved, path.length_ns), at_most=finding.saves_ns is None)
     return f"{said} {saving}; {words.confidence(finding.confidence)}."

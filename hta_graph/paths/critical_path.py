@@ -345,17 +345,7 @@ def require_all_rows(graph: DependencyGraph, what: str) -> None:
 def critical_path(
     graph: DependencyGraph, window: WindowQuery | None = None, *, data_load: Sequence[str] = ()
 ) -> CriticalPath:
-    """Extract the critical path of a window.
-
-    Args:
-        graph: a dependency graph.
-        window: :func:`step`, :func:`annotation`, :func:`between` or :func:`whole`; without one the median step, else
-            the whole trace.
-        data_load: regular expressions of operator and annotation names that mean data loading; if none are given, those
-            of PyTorch's loaders.
-
-    Returns:
-        segments that tile the window; time that no edge explains is ``unexplained``.
+    """Extract the critical path of a window; ``hta_graph.critical_path`` adds files and explains the arguments.
 
     Raises:
         QueryError: the window is not in the trace, or a pattern is not a regular expression.
