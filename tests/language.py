@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("hta_graph", "analyses", "docs", "examples", "README.md", "CONTRIBUTING.md")
+ROOMS = ("hta_graph", "analyses", "tests/generate", "docs", "examples", "README.md", "CONTRIBUTING.md")
 
 BANNED: dict[str, str] = {
     r"\d\s%": "72%, without a space",

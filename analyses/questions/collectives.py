@@ -341,11 +341,11 @@ MEANINGS = {
     "waited_ns": column_types.ns("Waiting of all other ranks, in total"),
     "median_wait_ns": column_types.ns("Median wait of the other ranks"),
     "longest_wait_ns": column_types.ns("The longest wait"),
-    "transfer_ns": column_types.ns("From the last arrival to the end; null: no partner", null=True),
-    "bytes": column_types.byte_count("The larger of input and output; null: not recorded", null=True),
-    "algorithm_gbps": column_types.rate("Bytes divided by the transfer time; null: not recorded", null=True),
-    "missing": column_types.integer("Ranks of the group without a trace; null: unknown.", null=True),
-    "elements": column_types.integer("Elements, as recorded; null: not recorded.", null=True),
+    "transfer_ns": column_types.ns("From the last arrival to the end; null without a partner", null=True),
+    "bytes": column_types.byte_count("The larger of input and output; null if not recorded", null=True),
+    "algorithm_gbps": column_types.rate("Bytes divided by the transfer time; null if not recorded", null=True),
+    "missing": column_types.integer("Ranks of the group without a trace; null if unknown.", null=True),
+    "elements": column_types.integer("Elements, as recorded; null if not recorded.", null=True),
     "matched_by": column_types.one_of(["comms id", "sequence number", "order"], "How its members were matched."),
     "kernels": column_types.integer("Matched collectives that it took part in."),
     "wait_ns": column_types.ns("Waiting in them"),
@@ -391,8 +391,10 @@ TABLES = {
         {
             **MEANINGS,
             "duration_ns": column_types.ns("Duration of its event"),
-            "wait_ns": column_types.ns("Waiting; null: no partner", null=True),
-            "number": column_types.integer("The collective's number in order of time; null: no partner.", null=True),
+            "wait_ns": column_types.ns("Waiting; null without a partner", null=True),
+            "number": column_types.integer(
+                "The collective's number in order of time; null without a partner.", null=True
+            ),
         },
     ),
 }

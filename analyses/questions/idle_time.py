@@ -580,17 +580,17 @@ MEANINGS = {
     "p95_gap_ns": column_types.ns("95th percentile of its time per gap"),
     "evidence": column_types.one_of(
         [found.label for found in Evidence],
-        "Whether the edge is recorded or inferred; null: no edge.",
+        "Whether the edge is recorded or inferred; null without an edge.",
         null=True,
     ),
-    "lane": column_types.text("The thread or stream of the named event; null: none.", null=True),
+    "lane": column_types.text("The thread or stream of the named event; null if none.", null=True),
     "offset_ns": column_types.ns("Start of the gap, from the start of the window"),
     "cause_share": column_types.share("Time of the largest cause as a share of the gap"),
     "edge": column_types.one_of(
-        [kind.label for kind in EdgeKind], "The edge that delays the next activity; null: none.", null=True
+        [kind.label for kind in EdgeKind], "The edge that delays the next activity; null if none.", null=True
     ),
-    "event_index": column_types.integer("The next activity; null: none follows.", null=True),
-    "kernel": column_types.text("The next activity's name; null: none follows.", null=True),
+    "event_index": column_types.integer("The next activity; null if none follows.", null=True),
+    "kernel": column_types.text("The next activity's name; null if none follows.", null=True),
 }
 TABLES = {
     "idle_time": Table(idle_time, CAUSE_COLUMNS, MEANINGS),

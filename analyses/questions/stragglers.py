@@ -432,7 +432,7 @@ MEANINGS = {
     "ranks": column_types.integer("Number of ranks."),
     "caused_ns": column_types.ns("Waiting of others that it causes"),
     "wait_ns": column_types.ns("Waiting of its own ranks"),
-    "name": column_types.text("What it did more of; null: no recorded cause.", null=True),
+    "name": column_types.text("What it did more of; null without a recorded cause.", null=True),
     "direct_ns": column_types.ns("Waiting for this rank itself"),
     "propagated_ns": column_types.ns("Waiting for ranks that had waited for it"),
 }

@@ -28,10 +28,10 @@ from tests.generate.properties import (
 from tests.generate.shared_parts import EXTENT, FILE, HELD_UP_BY, NOTES, STEP_LENGTHS, UNREAD
 
 SCOPES = list_of(
-    record({"file": FILE, "rank": integer("The rank."), "window": EXTENT}, "A stretch of one rank."),
-    "Where the answer looked: each rank, or each step of each rank.",
+    record({"file": FILE, "rank": integer("The rank."), "window": EXTENT}, "A window of one rank."),
+    "Analyzed windows: each rank, or each step of each rank.",
 )
-CONCLUSION = text("What the tables come to, in a sentence or two; empty where nothing is sure.")
+CONCLUSION = text("Conclusion in one or two sentences; empty if nothing is certain.")
 NOT_ALWAYS = {
     "temporal-breakdown": ["breakdown_by_gpu"],
     "attribution": ["gpu_time_by_operator", "gpu_time_by_frame", "gpu_time_by_module", "gpu_time_by_annotation",
@@ -39,7 +39,7 @@ NOT_ALWAYS = {
     "memory-timeline": ["memory", "alive_at_the_peak", "events", *raw_memory_timeline.TABLES],
     "diff": ["environment", "steps", *job_diff.TABLES],
 }  # fmt: skip
-"""Tables that depend on what is asked: how many GPUs a process drives, which owner, kind of file, runs or jobs."""
+"""Tables that depend on the command line: how many GPUs a process drives, which owner, kind of file, runs or jobs."""
 
 
 def all_answers() -> dict[str, Schema]:
@@ -61,7 +61,7 @@ def _answer(analysis: Analysis) -> Schema:
 
 def _tables(name: str, tables: Mapping[str, Table]) -> Schema:
     listed_tables = {of: list_of(_row(table), f"The table {of.replace('_', ' ')}.") for of, table in tables.items()}
-    return record(listed_tables, "The tables, each a list of rows.", NOT_ALWAYS.get(name, ()))
+    return record(listed_tables, "Tables, each a list of rows.", NOT_ALWAYS.get(name, ()))
 
 
 def _row(table: Table) -> Schema:
@@ -69,7 +69,7 @@ def _row(table: Table) -> Schema:
     return {**found, "additionalProperties": MORE_COLUMNS} if MORE in table.columns else found
 
 
-MORE_COLUMNS = number("What the counter that the column is named after counted; null: nothing.", null=True)
+MORE_COLUMNS = number("Value of the counter that the column is named after; null if none.", null=True)
 
 
 def diff() -> Schema:
@@ -77,45 +77,41 @@ def diff() -> Schema:
     of_run = {**STEP_LENGTHS, "compared": boolean("Whether it was compared.")}
     of_job = {
         **{name: of_run[name] for name in ("step", "iteration_ns", "latency_ns")},
-        "bound_by": bound_by("The class that most of its path belongs to; null where the path is not told.", null=True),
+        "bound_by": bound_by("Class with the most time on its path; null if the path is not given.", null=True),
         "held_up_by": HELD_UP_BY,
         "compared": of_run["compared"],
     }
     lengths = _lengths()
     job = {
         **lengths,
-        "ranks": _both(list_of(integer("A rank."), "The ranks."), "The ranks of each side."),
-        "missing_ranks": _both(
-            list_of(integer("A rank."), "Ranks."), "The ranks that lack a stretch that is compared."
-        ),
-        "stretches_told": _both(integer("How many."), "Of how many stretches the tables are."),
-        "steps": _both(_steps(of_job), "The steps of each job."),
+        "ranks": _both(list_of(integer("A rank."), "The ranks."), "Ranks of each side."),
+        "missing_ranks": _both(list_of(integer("A rank."), "Ranks."), "Ranks without one of the compared windows."),
+        "stretches_told": _both(integer("How many."), "Number of windows that the tables cover."),
+        "steps": _both(_steps(of_job), "Steps of each job."),
     }
     properties = {
         "scopes": SCOPES,
-        "environment": list_of(_row(run_diff.TABLES["environment"]), "What differs around the runs."),
+        "environment": list_of(_row(run_diff.TABLES["environment"]), "Differences in the environment of the runs."),
         **lengths,
-        "steps": _both(_steps(of_run), "The steps of each run; empty for named windows."),
-        "job": record(
-            job, "Of two jobs: the same of all their ranks, while what stands beside it is of one rank each."
-        ),
+        "steps": _both(_steps(of_run), "Steps of each run; empty for named windows."),
+        "job": record(job, "For two jobs: the same for all ranks; the keys next to it cover one rank of each."),
         "tables": _tables("diff", {**run_diff.TABLES, **job_diff.TABLES}),
         "notes": NOTES,
         "unread": UNREAD,
     }
-    return document("diff", "What changed between two runs or jobs.", properties, ["job", "unread"])
+    return document("diff", "Differences between two runs or jobs.", properties, ["job", "unread"])
 
 
 def _lengths() -> dict[str, Schema]:
     return {
         "conclusion": CONCLUSION,
-        "caveats": list_of(text("A sentence."), "What speaks against it."),
-        "measure": one_of(get_args(Measure), "What was compared."),
-        "control_ns": ns("The control's median"),
-        "test_ns": ns("The test's median"),
-        "difference_share": share("The difference, of the control; null where nothing is concluded", null=True),
-        "noise_share": share("How much of that chance may do; null where it cannot be told", null=True),
-        "beyond_noise": boolean("Whether the difference is larger than that."),
+        "caveats": list_of(text("A sentence."), "Reasons against the comparison."),
+        "measure": one_of(get_args(Measure), "Compared length."),
+        "control_ns": ns("Median of the control"),
+        "test_ns": ns("Median of the test"),
+        "difference_share": share("Difference as a share of the control; null without a conclusion", null=True),
+        "noise_share": share("Largest share that noise explains; null if unknown", null=True),
+        "beyond_noise": boolean("Whether the difference exceeds the noise."),
     }
 
 

@@ -28,7 +28,7 @@ TABLE = re.compile(r"^(\|.*\n)+", re.MULTILINE)
 
 
 def _commands(page: str) -> str:
-    """Renew the rows of the commands: of one rank behind ``what-if``, of several ranks in a table of their own."""
+    """Renew the rows of the commands: for each rank after ``what-if``, for multiple ranks in a table of their own."""
     analyses = list(every_analysis().values())
     names = {one.name for one in analyses}
     page = ROW_OF_COMMAND.sub(lambda row: "" if row[1] in names else row[0], page)

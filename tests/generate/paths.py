@@ -45,40 +45,42 @@ OF_A_JOB = {"ranks": ["clocks", "by_rank_ns", "held_up_ns", "crossings"]}
 
 SEGMENT = record(
     {
-        "start_ns": ns("Where it begins, absolute (of a job: in job time)"),
-        "end_ns": ns("Where it ends; the next one begins there"),
+        "start_ns": ns("Start time, absolute (for a job: in job time)"),
+        "end_ns": ns("End time, where the next one starts"),
         "edge": one_of(
-            [kind.label for kind in EdgeKind], "The edge that the path takes here; null where none is known.", null=True
+            [kind.label for kind in EdgeKind], "Edge that the path takes here; null if unknown.", null=True
         ),
         "evidence": one_of(
-            [found.label for found in Evidence], "Whether the trace says so or a rule deduced it; null: no edge.",
+            [found.label for found in Evidence], "Whether the edge is recorded or inferred; null without an edge.",
             null=True,
         ),
-        "bound_by": bound_by("The class of the time."),
-        "event_index": integer("The event whose time it is, by its place in traceEvents; null: nobody's.", null=True),
-        "name": text("That event's name; null: nobody's.", null=True),
-        "lane": text("Its thread (thread PID:TID) or stream (stream DEVICE:CONTEXT:STREAM); null: none.", null=True),
-        "carried_over": boolean("Whether it is work of before the window."),
-        "rank": integer("Its rank; null where the file does not tell it.", null=True),
-        "reason": reason("Why it is unexplained; null in all other segments.", null=True),
-        "segments": integer("With --merge-runs: how many segments were merged into this one."),
-        "inside": text("With --merge-runs: the call around them; null where none is open.", null=True),
+        "bound_by": bound_by("Class of the time."),
+        "event_index": integer("Event that the time belongs to, by its index in traceEvents; null if none.", null=True),
+        "name": text("That event's name; null if none.", null=True),
+        "lane": text("Its thread (thread PID:TID) or stream (stream DEVICE:CONTEXT:STREAM); null if none.", null=True),
+        "carried_over": boolean("Whether it is work from before the window."),
+        "rank": integer("Its rank; null if not recorded.", null=True),
+        "reason": reason("Reason for being unexplained; null in all other segments.", null=True),
+        "segments": integer("With --merge-runs: number of segments merged into this one."),
+        "inside": text("With --merge-runs: the call around them; null if none is open.", null=True),
     },
-    "A stretch of the path: segments are in time order, contiguous, and cover the window.",
+    "A segment of the path: segments are in time order, contiguous, and cover the window.",
     ["segments", "inside"],
 )  # fmt: skip
 UNEXPLAINED = record(
     {
-        "segment": integer("Its place in segments, from 0."),
-        "start_ns": ns("Where it begins, absolute"),
-        "end_ns": ns("Where it ends, absolute"),
-        "reason": reason("Why it is unexplained."),
-        "while_in": text("The operator or call that the host stood in; null: none.", null=True),
-        "before": text("What the path comes to next; null: nothing.", null=True),
-        "replays": integer("Of a graph's node without a row: how many replays the graph has; else null.", null=True),
-        "replays_with_hole": integer("And in how many of them the row is missing; else null.", null=True),
+        "segment": integer("Index in segments, from 0."),
+        "start_ns": ns("Start time, absolute"),
+        "end_ns": ns("End time, absolute"),
+        "reason": reason("Reason for being unexplained."),
+        "while_in": text("Operator or call that the host was in; null if none.", null=True),
+        "before": text("Next event on the path; null if none.", null=True),
+        "replays": integer(
+            "For a graph node without an event: number of replays of the graph; otherwise null.", null=True
+        ),
+        "replays_with_hole": integer("Number of replays without that event; otherwise null.", null=True),
     },
-    "An unexplained segment, and what stood open.",
+    "An unexplained segment, and what was open then.",
 )
 
 
@@ -91,18 +93,18 @@ def critical_path() -> Schema:
         "window": WINDOW,
         **JOB_PARTS,
         "steps": STEPS,
-        "coverage": share("How much of the window has a known cause"),
+        "coverage": share("Share of the window with a known cause"),
         "by_bound_ns": BY_BOUND,
-        "segments_merged": integer("With --merge-runs: how many segments there were in all."),
+        "segments_merged": integer("With --merge-runs: number of segments before merging."),
         "segments": list_of(SEGMENT, "The path, in time order."),
-        "unexplained": list_of(UNEXPLAINED, "The unexplained segments again, with what stood open."),
+        "unexplained": list_of(UNEXPLAINED, "The unexplained segments again, with what was open then."),
         "diagnostics": DIAGNOSTICS_PART,
         "near": NEAR,
         "unread": UNREAD,
     }
     return document(
         "critical-path",
-        "The critical path of a window: the chain of work that decided how long it took.",
+        "The critical path of a window: the chain of work that determines its length.",
         properties,
         [*JOB_PARTS, "steps", "segments_merged", "near", "unread"],
         definitions={"finding": FINDING, "step": STEP, "clock": CLOCK},
@@ -112,26 +114,26 @@ def critical_path() -> Schema:
 
 def per_step() -> Schema:
     """Return the schema of the table of all steps."""
-    coverage = share("How much of the step's path has a known cause")
-    rank_of_file = record({"file": FILE, "rank": RANK, "diagnostics": DIAGNOSTICS_PART}, "One rank of several.")
+    coverage = share("Share of the step's path with a known cause")
+    rank_of_file = record({"file": FILE, "rank": RANK, "diagnostics": DIAGNOSTICS_PART}, "One of multiple ranks.")
     properties = {
-        "file": text("The trace, as it was named; null of several ranks.", null=True),
+        "file": text("The trace, as named in the command; null for multiple ranks.", null=True),
         "rank": RANK,
-        "ranks": list_of(rank_of_file, "Of several ranks: their files."),
+        "ranks": list_of(rank_of_file, "For multiple ranks: their files."),
         "diagnostics": DIAGNOSTICS_PART,
         "job_steps": list_of(
             record({**STEP_LENGTHS, "held_up_by": HELD_UP_BY, "coverage": coverage}, "An iteration of all ranks."),
-            "Of several ranks: the iterations of all together.",
+            "For multiple ranks: the iterations of the job.",
         ),
         "steps": list_of(
             record({**STEP_LENGTHS, "coverage": coverage, "rank": RANK}, "A step of one rank."),
-            "Every step of every rank, by number, then rank; of many ranks empty.",
+            "Every step of every rank, by number, then rank; empty with many ranks.",
         ),
         "unread": UNREAD,
     }
     return document(
         "critical-path-per-step",
-        "What bounds every step: critical-path --per-step.",
+        "The bound of every step: critical-path --per-step.",
         properties,
         ["ranks", "job_steps", "unread"],
     )
@@ -139,14 +141,14 @@ def per_step() -> Schema:
 
 def report() -> Schema:
     """Return the schema of the verdicts of a report."""
-    shown = one_of(WHY_REPRESENTATIVE, "Of many ranks: why this one is among the few that are shown.")
+    shown = one_of(WHY_REPRESENTATIVE, "With many ranks: why this one is among the few that are shown.")
     rank = record(
         {"file": FILE, "rank": integer("The rank."), "shown_as": shown, "window": EXTENT, "verdict": VERDICT},
         "One rank's verdict.",
         ["shown_as"],
     )
     job = record(
-        {"file": FILE, "window": EXTENT, **JOB_PARTS}, "Of a job: its window, ranks and clocks.", ["by_host_ns"]
+        {"file": FILE, "window": EXTENT, **JOB_PARTS}, "For a job: its window, ranks and clocks.", ["by_host_ns"]
     )
     return document(
         "report",
@@ -158,44 +160,46 @@ def report() -> Schema:
 
 
 CHANGE = {
-    "change": one_of(["scale", "remove", "scenario"], "What kind of change it is."),
-    "what": text("Of scale and remove: what is meant, as KIND:PATTERN."),
-    "factor": number("Of scale: what its time is multiplied with."),
-    "name": text("Of scenario: its name."),
-    "argument": text("Of scenario: what it was given; null: nothing.", null=True),
-    "says": text("The change in words."),
-    "assumes": text("What it assumes; null where that is plain.", null=True),
+    "change": one_of(["scale", "remove", "scenario"], "Kind of the change."),
+    "what": text("For scale and remove: the selection, as KIND:PATTERN."),
+    "factor": number("For scale: factor of its time."),
+    "name": text("For scenario: its name."),
+    "argument": text("For scenario: its argument; null if none.", null=True),
+    "says": text("Description of the change."),
+    "assumes": text("Assumption; null if there is none to state.", null=True),
 }
 BY_KIND_OF_CHANGE = ["what", "factor", "name", "argument"]
-NEXT = text("What comes onto the path then (of a job rank N: NAME); null: nothing.", null=True)
+NEXT = text("Next bottleneck (for a job rank N: NAME); null if none.", null=True)
 OPPORTUNITY = record(
     {
-        "kind": text("What kind of thing it is, such as class, kernel, operator, collective or rank."),
+        "kind": text("Kind of the item, such as class, kernel, operator, collective or rank."),
         "name": text("Its name."),
         "on_path_ns": ns("Its time on the path"),
-        "saved_half_ns": ns("What the window would gain if it took half its time"),
-        "saved_free_ns": ns("What the window would gain if it took none"),
+        "saved_half_ns": ns("Saving if the item ran at twice the speed"),
+        "saved_free_ns": ns("Saving if the item were removed"),
         "next": NEXT,
-        "alone_ns": ns("Of its time on the path, communication whose partners are in no file, which may be waiting"),
+        "alone_ns": ns(
+            "Its time on the path in communication whose partners are in no file, which can include waiting"
+        ),
     },
-    "Something on the path, and what it is worth.",
+    "An item on the path, and its estimated savings.",
 )
 PATH_TOTALS = record(
     {
         "by_bound_ns": BY_BOUND,
-        "by_rank_ns": by_rank("Of a job: the path's time on each rank."),
+        "by_rank_ns": by_rank("For a job: the path's time on each rank."),
         "by_host_ns": BY_HOST,
         "events": list_of(
             record(
                 {
-                    "name": text("Whose the time is; null: nobody's.", null=True),
+                    "name": text("Owner of the time; null if none.", null=True),
                     "bound_by": bound_by("Its class."),
                     "rank": integer("The rank.", null=True),
                     "time_ns": ns("Its time on the path"),
                 },
-                "What the path consists of.",
+                "Items of the path.",
             ),
-            "What the path consists of, longest first.",
+            "Items of the path, longest first.",
         ),
     },
     "A path, added up.",
@@ -203,9 +207,9 @@ PATH_TOTALS = record(
 )
 CORNER = record(
     {
-        "factor": number("What the time of the thing is multiplied with, from 1 down to 0."),
-        "predicted_ns": ns("How long the window would be"),
-        "saved_ns": ns("And how much shorter that is"),
+        "factor": number("Factor of the item's time, from 1 to 0."),
+        "predicted_ns": ns("Predicted length of the window"),
+        "saved_ns": ns("Saving"),
         "on_path_ns": ns("Its time on the path below this corner, for a factor of one"),
         "next": NEXT,
     },
@@ -216,31 +220,31 @@ CORNER = record(
 def what_if() -> Schema:
     """Return the schema of predictions."""
     of_scenario = {name: CHANGE[name] for name in ("change", "name", "argument", "says", "assumes")}
-    scenario = record({**of_scenario, "saved_ns": ns("What it would save")}, "A named change that applies.")
+    scenario = record({**of_scenario, "saved_ns": ns("Saving")}, "A named change that applies.")
     properties = {
         "file": FILE,
         "rank": RANK,
         "ranks": RANKS,
         "window": WINDOW,
         "steps": STEPS,
-        "measured_ns": ns("The window as recorded"),
-        "identity_ns": ns("The window replayed without a change, which is the same"),
-        "predicted_ns": ns("The window after the changes"),
-        "saved_ns": ns("How much shorter that is"),
-        "frozen_share": share("How much of the recorded path stays as it is whatever else changes"),
-        "inferred_share": share("How much of the recorded path lies on inferred edges"),
+        "measured_ns": ns("Length of the window as recorded"),
+        "identity_ns": ns("Length of the window replayed without changes (equal)"),
+        "predicted_ns": ns("Predicted length of the window after the changes"),
+        "saved_ns": ns("Saving"),
+        "frozen_share": share("Share of the recorded path that is fixed in every scenario"),
+        "inferred_share": share("Share of the recorded path that depends on inferred edges"),
         "changes": list_of(
-            record(CHANGE, "A change that was asked for.", BY_KIND_OF_CHANGE),
-            "The changes that were asked for, in order.",
+            record(CHANGE, "A requested change.", BY_KIND_OF_CHANGE),
+            "Requested changes, in order.",
         ),
         "next": NEXT,
-        "opportunities": list_of(OPPORTUNITY, "Without a change: what would gain most, the largest first."),
-        "scenarios": list_of(scenario, "Without a change: what the named changes that apply would save."),
+        "opportunities": list_of(OPPORTUNITY, "Without a change: estimated savings, largest first."),
+        "scenarios": list_of(scenario, "Without a change: savings of the scenarios that apply."),
         "path_before": PATH_TOTALS,
         "path_after": PATH_TOTALS,
         "curve": record(
             {"what": text("What is scaled."), "corners": list_of(CORNER, "From factor 1 to 0.")},
-            "Where asked: the window's length for every factor of one thing.",
+            "With --curve: the length of the window for every factor of one item.",
         ),
         "near": NEAR,
         "diagnostics": DIAGNOSTICS_PART,
@@ -248,7 +252,7 @@ def what_if() -> Schema:
     }
     return document(
         "what-if",
-        "How long a window would be after changes; without any, which would gain most.",
+        "Length of a window after changes; without changes, the largest savings.",
         properties,
         ["ranks", "steps", "curve", "near", "unread"],
         definitions={"step": STEP},

@@ -6,41 +6,41 @@ from hta_graph.chakra.check import RULES
 from tests.generate.properties import OF_NUMBERS, Schema, by_key, document, integer, list_of, ns, one_of, record, text
 from tests.generate.shared_parts import NOTES
 
-NPU = integer("Its number in the simulation, from 0.")
-OWN_RANK = integer("Its own number; null where the workload does not tell.", null=True)
-NODES = integer("How many nodes its file has.")
-SIMULATED = ns("When its last node ended, by ASTRA-sim's rules")
+NPU = integer("Rank number in the simulation, from 0.")
+OWN_RANK = integer("Original rank number; null if the workload does not record it.", null=True)
+NODES = integer("Number of nodes in its file.")
+SIMULATED = ns("End time of its last node, by ASTRA-sim's rules")
 
 
 def chakra_convert() -> Schema:
     """Return the schema of what became of traces."""
     rank = {
         "npu": NPU,
-        "rank": integer("Its own number."),
+        "rank": integer("Original rank number."),
         "nodes": NODES,
         "measured_ns": ns(
-            "From the first recording's beginning to the end of its own; null of a copied rank", null=True
+            "From the start of the first recording to the end of this rank's; null for a copied rank", null=True
         ),
         "simulated_ns": SIMULATED,
-        "cpu_delay_ns": ns("How long the CPU's slot idles for no recorded reason"),
-        "gpu_delay_ns": ns("How long the compute slot idles for no recorded reason"),
+        "cpu_delay_ns": ns("Time that the CPU slot idles without a recorded reason"),
+        "gpu_delay_ns": ns("Time that the compute slot idles without a recorded reason"),
     }
-    properties = {"ranks": list_of(record(rank, "A rank's file."), "The files that were written."), "notes": NOTES}
-    return document("chakra-convert", "What chakra convert made of the traces.", properties)
+    properties = {"ranks": list_of(record(rank, "A rank's file."), "Files written."), "notes": NOTES}
+    return document("chakra-convert", "Result of chakra convert.", properties)
 
 
 def chakra_check() -> Schema:
     """Return the schema of the linter's findings."""
     finding = {
         "file": text("The file."),
-        "node": integer("The node's id; null where the file as a whole is meant.", null=True),
+        "node": integer("Id of the node; null if the finding is about the whole file.", null=True),
         "rule": one_of(RULES, "The rule."),
         "what": text("What is there."),
-        "happens": text("What ASTRA-sim does then."),
+        "happens": text("Effect in ASTRA-sim."),
         "remedy": text("What to do."),
     }
-    found = list_of(record(finding, "One thing that ASTRA-sim would stumble over."), "Empty where it would run.")
-    return document("chakra-check", "What ASTRA-sim would not run: chakra check.", {"findings": found, "notes": NOTES})
+    found = list_of(record(finding, "A finding."), "Empty if it would run.")
+    return document("chakra-check", "What ASTRA-sim cannot run: chakra check.", {"findings": found, "notes": NOTES})
 
 
 def chakra_simulate() -> Schema:
@@ -49,13 +49,13 @@ def chakra_simulate() -> Schema:
         "npu": NPU,
         "rank": OWN_RANK,
         "nodes": NODES,
-        "executed": integer("How many of them ended."),
+        "executed": integer("Number of them that ended."),
         "simulated_ns": SIMULATED,
-        "measured_ns": ns("How long the recording took; null where the workload does not tell", null=True),
+        "measured_ns": ns("Measured length of the recording; null if the workload does not record it", null=True),
     }
     properties = {
         "ranks": list_of(record(rank, "A rank of the run."), "The ranks."),
-        "stalls": list_of(text("A sentence."), "Which nodes wait for each other for ever; empty where all end."),
+        "stalls": list_of(text("A sentence."), "Nodes that wait for each other forever; empty if all end."),
     }
     return document("chakra-simulate", "A workload executed by ASTRA-sim's rules: chakra simulate.", properties)
 
@@ -63,43 +63,43 @@ def chakra_simulate() -> Schema:
 def chakra_statistics() -> Schema:
     """Return the schema of what a log of ASTRA-sim says."""
     times = {
-        "gpu_ns": "How long kernels, copies or sets ran",
-        "memory_ns": "How long copies and sets ran",
-        "communication_ns": "How long any communication ran, waiting for other ranks included",
-        "overlap_ns": "How long both communication and a kernel ran",
-        "exposed_communication_ns": "How long communication ran and no kernel did",
-        "idle_ns": "How long neither communication nor the GPU's work ran",
-        "cpu_ns": "How long any operator of the CPU ran",
-        "delay_ns": "How long any delay ran",
+        "gpu_ns": "Time with kernels, copies or memsets running",
+        "memory_ns": "Time with copies or memsets running",
+        "communication_ns": "Time with communication running, including waiting for other ranks",
+        "overlap_ns": "Time with both communication and a kernel running",
+        "exposed_communication_ns": "Time with communication but no kernel running",
+        "idle_ns": "Time with neither communication nor GPU work running",
+        "cpu_ns": "Time with CPU operators running",
+        "delay_ns": "Time with delays running",
     }
     rank = {
         "npu": NPU,
         "rank": OWN_RANK,
-        "end_ns": ns("When it ended; null where the log does not tell", null=True),
-        "nodes": integer("How many nodes its file has; null without --workload.", null=True),
-        "issued": integer("How many nodes began."),
-        "called_back": integer("How many nodes ended."),
-        "unanswered": integer("How many began and did not end."),
-        **{name: ns(f"{says}; null: not known", null=True) for name, says in times.items()},
+        "end_ns": ns("End time; null if the log does not show it", null=True),
+        "nodes": integer("Number of nodes in its file; null without --workload.", null=True),
+        "issued": integer("Number of nodes that started."),
+        "called_back": integer("Number of nodes that ended."),
+        "unanswered": integer("Number of nodes that started and did not end."),
+        **{name: ns(f"{says}; null if unknown", null=True) for name, says in times.items()},
     }
     properties = {"ranks": list_of(record(rank, "A rank of the run."), "The ranks."), "notes": NOTES}
-    return document("chakra-statistics", "What a log of ASTRA-sim says of each rank: chakra statistics.", properties)
+    return document("chakra-statistics", "An ASTRA-sim log by rank: chakra statistics.", properties)
 
 
 def chakra_groups() -> Schema:
     """Return the schema of the names of communicator groups."""
     group = {
         "name": text("Its name in the traces."),
-        "ranks": list_of(integer("A rank."), "Its ranks, by their own numbers."),
+        "ranks": list_of(integer("A rank."), "Its ranks, by original rank number."),
     }
     properties = {
         "groups": by_key(
-            record(group, "A communicator group."), "The groups by the number that stands in the .et files.", OF_NUMBERS
+            record(group, "A communicator group."), "Groups by their number in the .et files.", OF_NUMBERS
         ),
         "rank_of_npu": by_key(
-            integer("A rank's own number."), "The ranks by their numbers in the simulation.", OF_NUMBERS
+            integer("Original rank number."), "Ranks by their numbers in the simulation.", OF_NUMBERS
         ),
     }
     return document(
-        "chakra-groups", "Names of communicator groups, beside the .et files of chakra convert.", properties
+        "chakra-groups", "Names of communicator groups, next to the .et files of chakra convert.", properties
     )
