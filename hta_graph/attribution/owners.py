@@ -4,71 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from hta_graph.arrays import expand_ranges, find_sorted, freeze, summed_by, take_or
 from hta_graph.errors import UsageError
 from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.handoffs import autograd_bursts
 from hta_graph.graph.timeline import Nesting, nearest_around
 from hta_graph.model import CPU_KINDS, EdgeKind, EventKind, Ids, Ints, kind_mask
 from hta_graph.text.shorten import suggest_known
-
-EARLIEST, LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-
-
-class AutogradBursts:
-    """The times in which a thread works for a waiting one; one may begin before the recording or outlast it."""
-
-    def __init__(self, graph: DependencyGraph) -> None:
-        self._graph = graph
-        handoffs, lane = graph.edges_of(EdgeKind.THREAD_HANDOFF), graph.event_table.lane
-        source, target = lane[handoffs.source], lane[handoffs.target]
-        # A hand-off edge leads to the engine's thread or back from it; the engine's is the one that ran more autograd.
-        there = self._autograd_count[target] > self._autograd_count[source]
-        self._begin = (target[there], handoffs.target_ns[there], source[there])
-        self._finish = (source[~there], handoffs.source_ns[~there], target[~there])
-
-    @cached_property
-    def _autograd_count(self) -> Ints:
-        """How many autograd operators each lane ran: of two threads the engine's has more."""
-        lanes = self._graph.event_table.lane[self._graph.event_flags.autograd]
-        return np.bincount(lanes, minlength=len(self._graph.lanes.labels))
-
-    def waiting_lane(self, rows: Ids) -> Ids:
-        """Return the lane that waits for the burst in which each CPU row starts; -1 where none does."""
-        events = self._graph.event_table
-        found = np.full(len(rows), -1, np.int32)
-        for lane in np.unique(np.concatenate([self._begin[0], self._finish[0]])).tolist():
-            here = np.flatnonzero((rows >= 0) & (events.lane[rows] == lane))
-            found[here] = self._within_bursts_of(lane, events.start[rows[here]])
-        return found
-
-    def _within_bursts_of(self, lane: int, time: Ints) -> Ids:
-        """A row is in a burst if the last thing before it was a burst's begin, or the next thing is a burst's end."""
-        begin, begun_for = self._of_lane(self._begin, lane)
-        finish, ended_for = self._of_lane(self._finish, lane)
-        last = np.searchsorted(begin, time, side="right") - 1
-        coming = np.searchsorted(finish, time, side="right")
-        began, ended_before = _take_or_else(begin, last, EARLIEST), _take_or_else(finish, coming - 1, EARLIEST)
-        ends, begins_after = _take_or_else(finish, coming, LATEST), _take_or_else(begin, last + 1, LATEST)
-        # A burst's end without its begin: the profiler was switched on in the middle of it.
-        before_recording = np.where(ends <= begins_after, _take_or_else(ended_for, coming, -1), -1)
-        inside = (last >= 0) & (began >= ended_before)
-        return np.where(inside, _take_or_else(begun_for, last, -1), before_recording).astype(np.int32)
-
-    @staticmethod
-    def _of_lane(side: tuple[Ids, Ints, Ids], lane: int) -> tuple[Ints, Ids]:
-        here = np.flatnonzero(side[0] == lane)
-        order = here[np.argsort(side[1][here], kind="stable")]
-        return side[1][order], side[2][order]
-
-
-def _take_or_else(values: Ids | Ints, at: Ints, otherwise: int) -> Ints:
-    """Take values; another one where the place is outside."""
-    known = (at >= 0) & (at < len(values))
-    return np.append(values.astype(np.int64), otherwise)[np.where(known, at, len(values))]
 
 
 @dataclass(frozen=True)
@@ -227,15 +172,11 @@ class _EnclosingRows:
         self._graph = graph
         self._nesting = nesting
 
-    @cached_property
-    def _autograd_bursts(self) -> AutogradBursts:
-        return AutogradBursts(self._graph)
-
     def on_own_thread(self, rows: Ids) -> Ids:
         return self._open_at(rows, take_or(self._graph.event_table.lane, rows))
 
     def on_waiting_thread(self, rows: Ids) -> Ids:
-        return self._open_at(rows, self._autograd_bursts.waiting_lane(rows))
+        return self._open_at(rows, autograd_bursts(self._graph).waiting_lane(rows))
 
     def on_some_thread(self, rows: Ids) -> Ids:
         found = self.on_own_thread(rows)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hta_graph.arrays import freeze
+from hta_graph.arrays import freeze, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EventEdges
+from hta_graph.graph.handoffs import EARLIEST, autograd_bursts
 from hta_graph.graph.memo import memoized
-from hta_graph.graph.points import end_point
+from hta_graph.graph.points import end_point, event_of
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import CPU_KINDS, Bools, EdgeKind, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.table import Step
@@ -44,8 +46,8 @@ class Sink:
     """Where the walk begins: a point (-1: none) no later than ``time_ns``.
 
     What lies between the point and the window's end belongs to ``lane`` (its open row, else a gap) or, without a lane,
-    is unexplained. ``ends`` are all points that the window waits for, of which this is the last, and ``tails`` how long
-    (ns) it continues after each: where anything changes another one may be the last.
+    is unexplained. ``ends`` are all points that the window waits for, of which this is the last, ``tails`` how long
+    (ns) it continues after each, ``lanes`` on which thread (-1: none): after a change another one may be the last.
     """
 
     point: int
@@ -53,6 +55,7 @@ class Sink:
     lane: int = -1
     ends: Ids = field(default_factory=lambda: NO_POINTS, compare=False, repr=False)
     tails: Ints = field(default_factory=lambda: NO_TAILS, compare=False, repr=False)
+    lanes: Ids = field(default_factory=lambda: NO_POINTS, compare=False, repr=False)
 
 
 def step_sink(graph: DependencyGraph, item: Step) -> Sink:
@@ -109,19 +112,52 @@ def earlier_work_ends(graph: DependencyGraph) -> Ints:
 
 def later_sink(cpu: Sink, gpu: Sink | None) -> Sink:
     """Return the later one; of equals the CPU's."""
-    if gpu is None:
-        return cpu
-    later = gpu if gpu.time_ns > cpu.time_ns else cpu
-    return replace(later, ends=np.append(cpu.ends, gpu.ends), tails=np.append(cpu.tails, gpu.tails))
+    return cpu if gpu is None else latest_sink([cpu, gpu])
+
+
+def latest_sink(sinks: Sequence[Sink]) -> Sink:
+    """Return the latest one, of equals the first; it waits for the ends of all."""
+    return replace(
+        max(sinks, key=lambda sink: sink.time_ns),
+        ends=np.concatenate([sink.ends for sink in sinks]),
+        tails=np.concatenate([sink.tails for sink in sinks]),
+        lanes=np.concatenate([sink.lanes for sink in sinks]),
+    )
 
 
 def sink_on_thread(graph: DependencyGraph, lane: int, time_ns: int) -> Sink:
-    """End at an instant on a thread: the last point there no later than that."""
-    calls = graph.calls
-    part = calls.lane_slice(lane)
-    before = np.searchsorted(calls.time[part], time_ns, side="right")
-    last = calls.points[part][before - 1 : before]
-    return Sink(int(last[0]) if before else -1, time_ns, lane, last, time_ns - graph.timeline.times[last])
+    """End at an instant on a thread: the last point there no later than that, or of threads that worked for it since.
+
+    An instant inside a hand-off waits for what was handed over; then, where nothing of that is open, the waiting
+    thread goes on.
+
+        launching thread   [op]_______________________________|____[op]
+        autograd thread         [backward op][backward op]
+                                                         ^ sink
+    """
+    times, position = graph.timeline.times, graph.timeline.position
+    ends = _last_point(graph, lane, time_ns)
+    since = int(times[ends].max(initial=EARLIEST))
+    workers = autograd_bursts(graph).workers(lane, since, time_ns).tolist()
+    theirs = np.concatenate([ends[:0], *(_last_point(graph, worker, time_ns) for worker in workers)])
+    theirs = theirs[position[theirs] > position[ends].max(initial=-1)]
+    if len(theirs):
+        ends = theirs
+    if not len(ends):
+        return Sink(-1, time_ns, lane)
+    point = int(ends[np.argmax(position[ends])])
+    is_open = take_or(graph.calls.owner, graph.timeline.position_on_thread(ends)) >= 0
+    lanes = np.where(is_open, graph.event_table.lane[event_of(ends)], lane).astype(np.int32)
+    # Whichever ends last, the waiting thread goes on as long after it.
+    tails = np.full(len(ends), time_ns - times[point])
+    return Sink(point, time_ns, int(lanes[ends == point][0]), ends, tails, lanes)
+
+
+def _last_point(graph: DependencyGraph, lane: int, time_ns: int) -> Ids:
+    """Return the last point on a thread no later than an instant, if there is one."""
+    part = graph.calls.lane_slice(lane)
+    before = np.searchsorted(graph.calls.time[part], time_ns, side="right")
+    return graph.calls.points[part][before - 1 : before]
 
 
 def sink_on_gpu(graph: DependencyGraph, activities: Ids) -> Sink | None:
@@ -131,10 +167,12 @@ def sink_on_gpu(graph: DependencyGraph, activities: Ids) -> Sink | None:
     ends = graph.event_table.end[activities]
     # argmax finds the first of equals, so it looks from the back.
     last = activities[len(ends) - 1 - int(np.argmax(ends[::-1]))]
-    points = end_point(activities)
-    return Sink(
-        int(end_point(last)), int(graph.event_table.end[last]), ends=points, tails=np.zeros(len(points), np.int64)
-    )
+    return sink_without_tails(int(end_point(last)), int(graph.event_table.end[last]), end_point(activities))
+
+
+def sink_without_tails(point: int, time_ns: int, ends: Ids, lane: int = -1) -> Sink:
+    """End with a point, the last of some, at once."""
+    return Sink(point, time_ns, lane, ends, np.zeros(len(ends), np.int64), np.full(len(ends), lane, np.int32))
 
 
 def launched_in(graph: DependencyGraph, start_ns: int, end_ns: int, lanes: Ids | None = None) -> Ids:
@@ -155,10 +193,8 @@ def _launches_by_time(graph: DependencyGraph) -> EventEdges:
 
 
 def launched_from(graph: DependencyGraph, lane: int, span: tuple[int, int]) -> Ids:
-    """Return what a thread, and those it handed work to meanwhile, launched in a time range."""
-    lane_of, handed = graph.event_table.lane, graph.edges_of(EdgeKind.THREAD_HANDOFF)
-    here = (lane_of[handed.source] == lane) & (handed.source_ns >= span[0]) & (handed.source_ns < span[1])
-    return launched_in(graph, *span, np.append(lane_of[handed.target[here]], lane))
+    """Return what a thread, and those that worked for it meanwhile, launched in a time range."""
+    return launched_in(graph, *span, np.append(autograd_bursts(graph).workers(lane, *span), lane))
 
 
 def sink_at(graph: DependencyGraph, end_ns: int) -> Sink:
@@ -183,8 +219,8 @@ def sink_at(graph: DependencyGraph, end_ns: int) -> Sink:
 
 def _with_single_end(graph: DependencyGraph, sink: Sink) -> Sink:
     """Let a window wait for nothing but its sink."""
-    point = np.array([sink.point], np.int32)
-    return replace(sink, ends=point, tails=sink.time_ns - graph.timeline.times[point])
+    point, lane = (np.array([value], np.int32) for value in (sink.point, sink.lane))
+    return replace(sink, ends=point, tails=sink.time_ns - graph.timeline.times[point], lanes=lane)
 
 
 def program_end(graph: DependencyGraph) -> Sink:
@@ -202,4 +238,4 @@ def program_end(graph: DependencyGraph) -> Sink:
     last = end_point(candidates[events.end[candidates] == events.end[candidates].max()])
     # Of several that end in the same nanosecond the last in the global order depends on all the others.
     point, every = last[np.argmax(graph.timeline.position[last])], end_point(candidates)
-    return Sink(int(point), int(graph.timeline.times[point]), ends=every, tails=np.zeros(len(every), np.int64))
+    return sink_without_tails(int(point), int(graph.timeline.times[point]), every)

@@ -30,11 +30,13 @@ from hta_graph.paths.window_ends import (
     Sink,
     earlier_work_ends,
     later_sink,
+    latest_sink,
     launched_from,
     program_end,
     sink_at,
     sink_on_gpu,
     sink_on_thread,
+    sink_without_tails,
     step_sink,
     step_work_ends,
     steps_by_number,
@@ -169,8 +171,7 @@ def _restored(record: WindowRecord) -> Window | QueryError:
         error.on_command_line = record["error"][1]
         return error
     point, time_ns, lane = record["sink"]
-    ends = np.array([point] if point >= 0 else [], np.int32)
-    sink = Sink(point, time_ns, lane, ends, np.zeros(len(ends), np.int64))
+    sink = sink_without_tails(point, time_ns, np.array([point] if point >= 0 else [], np.int32), lane)
     return Window(sink=sink, **{key: value for key, value in record.items() if key not in ("asked", "sink")})
 
 
@@ -468,11 +469,7 @@ def _latest_sink(job: JobGraph, found: Sequence[tuple[RankGraph, Window]]) -> Si
     sinks = [_with_host_communication(job, part, _sink_in_job(part, own.sink), own.cpu_span) for part, own in found]
     sinks = [_at_awaited_communication(job, sink) for sink in sinks]
     # Of equal ends the lowest rank's, whatever the order of the files.
-    return replace(
-        max(sinks, key=lambda sink: sink.time_ns),
-        ends=np.concatenate([sink.ends for sink in sinks]),
-        tails=np.concatenate([sink.tails for sink in sinks]),
-    )
+    return latest_sink(sinks)
 
 
 def _at_awaited_communication(job: JobGraph, sink: Sink) -> Sink:
@@ -494,11 +491,12 @@ def _at_awaited_communication(job: JobGraph, sink: Sink) -> Sink:
     if not len(ended):
         return sink
     point, others = int(ended[np.argmax(times[ended])]), sink.ends != sink.point
-    ends, tails = (
+    ends, tails, lanes = (
         np.append(sink.ends[others], np.int32(point)),
         np.append(sink.tails[others], sink.time_ns - times[point]),
+        np.append(sink.lanes[others], np.int32(sink.lane)),
     )
-    return replace(sink, point=point, ends=ends, tails=tails)
+    return replace(sink, point=point, ends=ends, tails=tails, lanes=lanes)
 
 
 def _sink_in_job(part: RankGraph, sink: Sink) -> Sink:
@@ -508,6 +506,7 @@ def _sink_in_job(part: RankGraph, sink: Sink) -> Sink:
         sink.lane + part.first_lane if sink.lane >= 0 else -1,
         sink.ends + np.int32(2 * part.first_row),
         sink.tails,
+        np.where(sink.lanes >= 0, sink.lanes + np.int32(part.first_lane), sink.lanes),
     )
 
 

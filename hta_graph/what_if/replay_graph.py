@@ -397,7 +397,7 @@ class ReplayGraph:
             walk=0, start=self.times[source], end=self.times[source] + sink.tails[last],
             source=np.where(on_thread, source, -1), target=-1, edge=-1,
             kind=np.where(on_thread, EdgeKind.THREAD_ORDER, -1),
-            lane=np.where(on_thread, lanes[event_of(source)], -1), pending=False,
+            lane=np.where(on_thread, sink.lanes[last], -1), pending=False,
         )  # fmt: skip
         number = np.append(self._heads, len(self.edges.row) + last)
         return divide_into_parts(self.graph, WalkSpans.join([heads, tails]), number)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from hta_graph.attribution.owners import OWNERS_BY_KIND, AutogradBursts, owners, rows_by_label, totals_by_label
+from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, rows_by_label, totals_by_label
 from hta_graph.errors import UsageError
 from hta_graph.gpu_activity import activities
+from hta_graph.graph.handoffs import autograd_bursts
 from hta_graph.model import EventKind
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.deep_tests import deep
@@ -99,8 +100,7 @@ def test_a_burst_ends_where_its_thread_gives_back_and_may_begin_before_the_recor
     graph = trace.graph(tmp_path)
     row = {int(index): at for at, index in enumerate(graph.trace.events.index)}
     main = graph.trace.lanes.labels.index(f"thread {PID}:1")
-    bursts = AutogradBursts(graph)
-    waiting = bursts.waiting_lane(np.array([row[index] for index in inside + beside], np.int32))
+    waiting = autograd_bursts(graph).waiting_lane(np.array([row[index] for index in inside + beside], np.int32))
     assert waiting.tolist() == [main] * 4 + [-1] * 2
 
 
