@@ -128,8 +128,8 @@ def latest_sink(sinks: Sequence[Sink]) -> Sink:
 def sink_on_thread(graph: DependencyGraph, lane: int, time_ns: int) -> Sink:
     """End at an instant on a thread: the last point there no later than that, or of threads that worked for it since.
 
-    An instant inside a hand-off waits for what was handed over; then, where nothing of that is open, the waiting
-    thread goes on.
+    An instant inside a hand-off waits for what was handed over; where nothing of that is open, the rest of the time
+    is the waiting thread's.
 
         launching thread   [op]_______________________________|____[op]
         autograd thread         [backward op][backward op]
@@ -148,7 +148,7 @@ def sink_on_thread(graph: DependencyGraph, lane: int, time_ns: int) -> Sink:
     point = int(ends[np.argmax(position[ends])])
     is_open = take_or(graph.calls.owner, graph.timeline.position_on_thread(ends)) >= 0
     lanes = np.where(is_open, graph.event_table.lane[event_of(ends)], lane).astype(np.int32)
-    # Whichever ends last, the waiting thread goes on as long after it.
+    # Whichever ends last, the waiting thread takes as long after it.
     tails = np.full(len(ends), time_ns - times[point])
     return Sink(point, time_ns, int(lanes[ends == point][0]), ends, tails, lanes)
 

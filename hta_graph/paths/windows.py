@@ -209,6 +209,9 @@ def annotation(
 ) -> WindowQuery:
     """Analyze instances of a CPU annotation, counted from 0 in order of time.
 
+    The window ends with the later of the annotation and the last GPU activity that its thread launched inside it, or
+    that a thread launched on its behalf, such as autograd's in a backward pass.
+
     Args:
         name: the exact name, or a regular expression that must match all of it.
         first: the first instance.

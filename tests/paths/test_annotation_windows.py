@@ -133,7 +133,7 @@ def test_a_pass_that_the_recording_cuts_is_followed_too(tmp_path: Path, cut: str
 
 
 def test_what_the_other_thread_does_can_be_gained(tmp_path: Path) -> None:
-    """The waiting thread goes on as long after the engine as it did: of 85 µs remain 15 + 2 + 10."""
+    """The waiting thread takes as long after the engine as it did: of 85 µs remain 15 + 2 + 10."""
     graph, window = backward_pass().graph(tmp_path), hg.annotation("bwd")
     check_replay(hg.critical_path(graph, window), window)
     free = hg.replay(graph, hg.scale(ENGINE, 0), window)
@@ -173,7 +173,7 @@ def test_of_threads_without_autograd_the_one_that_gets_work_first_works_for_the_
 
 
 def cpu_bound_training(seed: int) -> Program:
-    """Steps whose backward pass the host binds: short kernels, hooks between operators, a watchdog beside them."""
+    """Steps whose backward pass the host binds: short kernels, hooks between operators, and a watchdog."""
     rng = random.Random(seed)
     layers = rng.randint(1, 6)
 
