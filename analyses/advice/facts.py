@@ -14,8 +14,9 @@ from analyses.messages.advice import Advice
 from hta_graph.arrays import distinct, first_of_runs, last_of_runs, run_numbers, split_intervals, summed_by
 from hta_graph.gpu_activity import Activities, WorkType, activities
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.model import PAUSE_NS, Bools, BoundBy, EventKind, Ids, Ints
+from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.host_pauses import PAUSE_NS, device_launches, time_in_pauses
 from hta_graph.paths.intervals import Intervals, union
 
 NOTABLE_SHARE = 0.05
@@ -90,9 +91,23 @@ class PathFacts:
         return self.path.segment_table.length
 
     @cached_property
-    def pauses(self) -> Bools:
-        """Mark the pieces in which the host is in no operator for so long that it is no rhythm of launching."""
-        return self.segments_in_classes(BoundBy.CPU_GAP) & (self.lengths > PAUSE_NS)
+    def pause_times(self) -> Ints:
+        """How long each piece is work of the host, in operators or in none, in a pause between launching calls (ns)."""
+        pieces, found = self.path.segment_table, np.zeros(len(self.lengths), np.int64)
+        rows = np.flatnonzero(self.segments_in_classes(BoundBy.CPU_BOUND, BoundBy.CPU_GAP))
+        own = pieces.take(rows)
+        found[rows] = time_in_pauses(self.graph, own.lane, own.start, own.end)
+        return found
+
+    @cached_property
+    def pauses_on_path(self) -> Ints:
+        """How long the path is on the host in each pause in which it is there for more than 1 ms (ns)."""
+        found = []
+        for of in device_launches(self.graph):
+            when = self.intervals_of((self.pause_times > 0) & (self.path.segment_table.part == of.part))
+            inside = when.covered_until(of.pauses.end) - when.covered_until(of.pauses.start)
+            found.append(inside[inside > PAUSE_NS])
+        return np.concatenate([np.zeros(0, np.int64), *found])
 
     def time_of(self, chosen: Bools) -> int:
         """Add up some pieces (ns)."""

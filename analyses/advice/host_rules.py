@@ -237,9 +237,10 @@ FEWEST_TINY = 100
 def launch_bound(facts: PathFacts) -> PathFinding | None:
     """The host launches work more slowly than the GPU does it: CUDA graphs, torch.compile, larger batches."""
     pieces, graph = facts.path.segment_table, facts.graph
-    on_host = facts.segments_in_classes(BoundBy.CPU_BOUND, BoundBy.CPU_GAP) & ~facts.pauses
+    on_host = facts.segments_in_classes(BoundBy.CPU_BOUND, BoundBy.CPU_GAP) & (facts.pause_times < facts.lengths)
+    launching_ns = facts.time_of(on_host) - int(facts.pause_times[on_host].sum())
     # After a wait the GPU is idle for another reason, which other rules report.
-    host_ns = facts.time_of(on_host) - int(host_waits(facts).idle.sum())
+    host_ns = launching_ns - int(host_waits(facts).idle.sum())
     saved = min(host_ns, facts.busiest_stream_idle_ns)
     if not facts.is_notable(host_ns, LAUNCHING_SHARE) or not facts.is_notable(saved) or may_be_polling(facts):
         return None
@@ -258,26 +259,27 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
     }  # fmt: skip
     said = advice.launch_bound(facts.main_rank(on_host), per_launch, calls, typical, len(host_waits(facts)))
     # A relieved host is faster after waits, too, and launches that wait for nothing have no lag.
-    most = facts.time_of(on_host) + facts.class_ns(BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
+    most = launching_ns + facts.class_ns(BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
     confidence: Confidence = "low" if gpu_busy_meanwhile(facts) else "medium" if facts.has_stacks else "high"
     return PathFinding.of_advice(said, evidence, confidence, min(most, facts.busiest_stream_idle_ns))
 
 
 def host_pauses(facts: PathFacts) -> PathFinding | None:
-    """The host is in no operator for long while the GPU is idle: CUDA graphs do not help."""
-    pauses = facts.pauses
-    saved = min(facts.time_of(pauses), facts.busiest_stream_idle_ns)
+    """The host launches nothing for long while the GPU is idle: CUDA graphs do not help."""
+    times = facts.pauses_on_path
+    time_ns = int(times.sum())
+    saved = min(time_ns, facts.busiest_stream_idle_ns)
     if not facts.is_notable(saved) or may_be_polling(facts):
         return None
-    lengths = facts.lengths[pauses]
+    pausing = facts.pause_times > 0
     evidence = {
-        "pauses": len(lengths), "time_ns": int(lengths.sum()), "longest_ns": int(lengths.max()),
-        "largest": facts.largest_records(pauses),
+        "pauses": len(times), "time_ns": time_ns, "longest_ns": int(times.max()),
+        "largest": facts.largest_records(pausing),
     }  # fmt: skip
-    named = facts.largest_names(pauses, 1)
+    named = facts.largest_names(pausing, 1)
     said = advice.host_pauses(
-        facts.timed(int(lengths.sum())), len(lengths), int(lengths.min()), int(lengths.max()),
-        named[0][0] if named and 2 * named[0][1] > lengths.sum() else None, stacks=facts.has_stacks,
+        facts.timed(time_ns), len(times), int(times.min()), int(times.max()),
+        named[0][0] if named and 2 * named[0][1] > time_ns else None, stacks=facts.has_stacks,
     )  # fmt: skip
     confidence: Confidence = "low" if gpu_busy_meanwhile(facts) else "medium"
     return PathFinding.of_advice(said, evidence, confidence, saved)

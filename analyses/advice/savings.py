@@ -22,7 +22,7 @@ from hta_graph.what_if.changes import Change, scale_activities
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
 from hta_graph.what_if.replay import Replayed, replay
 from hta_graph.what_if.replay_graph import ReplayGraph
-from hta_graph.what_if.scenarios import pauses, scenario
+from hta_graph.what_if.scenarios import pause_shares, scenario
 
 Remedy = Callable[[PathFacts, PathFinding], Change]
 
@@ -123,7 +123,10 @@ def _without_python(facts: PathFacts, _: PathFinding) -> Change:
 
 
 def _without_pauses(_: PathFacts, __: PathFinding) -> Change:
-    return _with_factor(pauses)
+    def change(draft: ModifiedWindow) -> None:
+        draft.factor[draft.base.may_change] *= 1.0 - pause_shares(draft.base)[draft.base.may_change]
+
+    return change
 
 
 def _without_reads(facts: PathFacts, _: PathFinding) -> Change:

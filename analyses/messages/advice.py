@@ -55,12 +55,12 @@ def launch_bound(rank: int | None, per_launch_ns: int, launches: int, median_ns:
 
 
 def host_pauses(time: str, count: int, shortest_ns: int, longest_ns: int, name: str | None, *, stacks: bool) -> Advice:
-    """The host is in no operator for long while the GPU is idle."""
+    """The host launches nothing for long while the GPU is idle."""
     least = f"{brief_duration(shortest_ns)} to " if count > 1 else ""
     record = "" if stacks else "; record with_stack=True to see what Python does there"
     return Advice(
         f"Shorten the host's {counted(count, 'pause')}{mostly_in(name)}",
-        f"For {time} the host is in no operator and launches nothing: {counted(count, 'pause')} of {least}"
+        f"For {time} the host works without a launch: {counted(count, 'pause')} of {least}"
         f"{brief_duration(longest_ns)}. CUDA graphs and faster launches do not remove pauses. hta-graph "
         f"idle-time lists them{record}.",
     )
