@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import ceil
 
 import numpy as np
 
@@ -61,9 +62,9 @@ class Bounds:
     """What changes save at most of the time [start, end) (ns) of one rank's graph or of a job's.
 
     Times of the window: ``gpu_idle_ns``, ``between_launches_ns``, ``pauses_ns``, ``launching_ns``. Bounds of claims, by
-    what changes: ``host_ns`` (anything the host does), ``running_ahead_ns`` (no waits), ``faster_launches_ns``, ``shorter_pauses_ns``,
-    ``communication_ns``, ``copies_ns``, :meth:`data_loading_ns`, :meth:`of_host_rows`, :meth:`of_work`,
-    :meth:`of_rank`, :meth:`of_draft`. Every one is at most ``length_ns``.
+    what changes: ``host_ns`` (anything the host does), ``running_ahead_ns`` (no waits), ``faster_launches_ns``,
+    ``shorter_pauses_ns``, ``communication_ns``, ``copies_ns``, :meth:`data_loading_ns`, :meth:`of_host_rows`,
+    :meth:`of_work`, :meth:`of_rank`, :meth:`of_draft`. Every one is at most ``length_ns``.
     """
 
     graph: DependencyGraph
@@ -183,7 +184,7 @@ class Bounds:
 
     def of_host_rows(self, rows: Bools, share: float = 1.0) -> int:
         """Return what some rows of threads save at most if they take less time, by this share of it."""
-        return int(min(self.gpu_idle_ns, self._time_of_rows(rows) * share))
+        return min(self.gpu_idle_ns, ceil(self._time_of_rows(rows) * share))
 
     def of_work(self, rows: Ids | Ints, share: Floats | float = 1.0) -> int:
         """Return what faster GPU activities save at most: their time that other work of their kind does not overlap.
@@ -204,7 +205,7 @@ class Bounds:
                 others = work.take(~chosen & np.isin(work.type, OVERLAPPING[WorkType(kind)]))
                 alone = exposure(work.take(chosen), others.busy()).exposed
                 found += float((alone * shares[work.row[chosen]]).sum())
-        return int(min(found, self.length_ns))
+        return min(ceil(found), self.length_ns)
 
     def of_rank(self, part: int) -> int:
         """Return what one rank of a job (its place) saves at most if others stay: what each of them waits, or is over.

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from analyses.advice.claims import with_replayed_saving
 from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
 from analyses.advice.gpu_rules import tf32_factors, work_limits
 from analyses.advice.host_rules import blocks_on_upload, classify_waits
@@ -28,7 +29,7 @@ Remedy = Callable[[PathFacts, PathFinding], Change]
 
 
 def with_savings(facts: PathFacts, findings: Iterable[PathFinding]) -> list[PathFinding]:
-    """Replay the path's window with each finding's remedy; findings without one stay as they are.
+    """Replay the priced window with each finding's remedy; findings without one stay as they are.
 
     So do all where the graph holds few rows of its ranks: what a change would gain takes all of them.
     """
@@ -42,11 +43,11 @@ def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
     if remedy is None:
         return finding
     try:
-        found = replay(facts.graph, remedy(facts, finding), resolved_window(facts.path.window))
+        found = replay(facts.graph, remedy(facts, finding), resolved_window(facts.priced_window))
+        saving = with_replayed_saving(finding, found.saved_ns)
         if finding.rule != "held_up_by_rank":
-            return replace(finding, saves_ns=found.saved_ns)
-        longer = _takes_longer(found, facts.graph.index_of_rank(finding.evidence["rank"]))
-        return replace(finding, saves_ns=found.saved_ns, takes_longer=longer)
+            return saving
+        return replace(saving, takes_longer=_takes_longer(found, facts.graph.index_of_rank(finding.evidence["rank"])))
     except QueryError:
         # A remedy that leaves something without a cause, or finds nothing to change, predicts nothing.
         return finding
