@@ -17,9 +17,10 @@ stays, so that of all ranks the least idle one bounds what hosts save. What is e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,20 +34,25 @@ from hta_graph.paths.host_pauses import device_launches
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.time_accounting import TimePart
 from hta_graph.paths.windows import Window, step
-from hta_graph.what_if.modified_window import ModifiedWindow
+
+if TYPE_CHECKING:
+    from hta_graph.what_if.modified_window import ModifiedWindow
 
 
 def priced_window(graph: DependencyGraph, window: Window) -> Window:
     """Return the window that savings are of: of a step the iteration, which the run consists of; else the window.
 
-    An iteration is empty where an earlier step's work ends later: then savings are of the window, too.
+    Without rows of a GPU that is the step itself. An iteration is empty where an earlier step's work ends later: then
+    savings are of the window, too.
     """
-    if window.step is None or window.form == "gpu":
+    if window.step is None or window.form == "gpu" or not graph.is_gpu.any():
         return window
     try:
-        return step(window.step, gpu_window=True)(graph)
+        found = step(window.step, gpu_window=True)(graph)
     except QueryError:
         return window
+    is_same = (found.start_ns, found.end_ns) == (window.start_ns, window.end_ns)
+    return window if is_same else replace(found, is_default=window.is_default)
 
 
 OVERLAPPING: Mapping[WorkType, Sequence[WorkType]] = {
@@ -189,7 +195,9 @@ class Bounds:
     def of_work(self, rows: Ids | Ints, share: Floats | float = 1.0) -> int:
         """Return what faster GPU activities save at most: their time that other work of their kind does not overlap.
 
-        Communication is also overlapped by computation, and copies by both: those can run next to something else.
+        Communication is also overlapped by computation, and copies by both: those can run next to something else. What
+        is shorter by no more than its overlapped part saves no less for that: of each activity its time alone counts,
+        at most what it is shorter by.
 
         Args:
             rows: the activities.
@@ -204,7 +212,8 @@ class Bounds:
                 chosen = faster & (work.type == kind)
                 others = work.take(~chosen & np.isin(work.type, OVERLAPPING[WorkType(kind)]))
                 alone = exposure(work.take(chosen), others.busy()).exposed
-                found += float((alone * shares[work.row[chosen]]).sum())
+                length = work.end[chosen] - work.start[chosen]
+                found += float(np.minimum(alone, length * shares[work.row[chosen]]).sum())
         return min(ceil(found), self.length_ns)
 
     def of_rank(self, part: int) -> int:
@@ -234,9 +243,10 @@ class Bounds:
     def of_draft(self, draft: ModifiedWindow) -> int:
         """Return what the changes of a draft save at most, whatever they are: its activities' own time, else idle time.
 
-        Waits that are left out let the host go on: no more than the GPU is idle, and the copies that it waited for.
+        Waits that are left out let the host go on: no more than the GPU is idle, and the copies that it waited for. Of
+        edges that get other weights nothing is known.
         """
-        base, parts = draft.base, draft.base.parts
+        parts = draft.base.parts
         faster = draft.factor < 1.0
         owner = parts.owner[faster]
         runs = take_or(self.graph.is_gpu, owner, otherwise=False) & (parts.part[faster] == TimePart.ACTIVITY)
@@ -244,6 +254,8 @@ class Bounds:
         np.maximum.at(shares, owner[runs], 1.0 - draft.factor[faster][runs])
         rows = np.flatnonzero(shares)
         found = self.of_work(rows, shares[rows])
-        if not runs.all() or draft.is_reshaped or draft.weighed.any() or draft.extra.any():
-            found += self.gpu_idle_ns
-        return min(found, base.length_ns)
+        if draft.weighed.any() or draft.extra.any():
+            return self.length_ns
+        if not runs.all() or draft.is_reshaped:
+            found += self.gpu_idle_ns + self.copies_ns * draft.is_reshaped
+        return min(found, self.length_ns)
