@@ -64,8 +64,8 @@ def predicted(
 def beyond_rows(predicted_ns: int) -> str:
     """Say what replay predicts where rows allow less."""
     return (
-        f"Replay predicts {brief_duration(predicted_ns)}, but then GPU work overlaps that does not overlap in the trace; "
-        "the bound assumes that it cannot."
+        f"Replay predicts {brief_duration(predicted_ns)}, but then GPU work overlaps that does not overlap in the "
+        "trace; the bound assumes that it cannot."
     )
 
 
