@@ -15,18 +15,20 @@ from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.gpu_rules import tf32_factors, work_limits
 from analyses.advice.host_rules import tiny_kernels_of
 from hta_graph.gpu_activity import WorkType, activities
+from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import EventKind
 from hta_graph.paths.critical_path import has_partial_rows
 
 Bound = Callable[[PathFacts, PathFinding], int]
 
 
-def within_bounds(facts: PathFacts, findings: Iterable[PathFinding]) -> list[PathFinding]:
+def within_bounds(facts: PathFacts, findings: Iterable[PathFinding], *, of_job: bool = False) -> list[PathFinding]:
     """Give each finding its bound, and leave out those that cannot save a notable share of what savings are of.
 
-    A graph that holds few rows of its ranks has no bounds: findings stay as they are.
+    Bounds take all rows, which a job of rank summaries does not hold: so that it answers as a job of whole graphs, only
+    what is replayed has bounds ``of_job``.
     """
-    if has_partial_rows(facts.graph):
+    if has_partial_rows(facts.graph) or isinstance(facts.graph, JobGraph) != of_job:
         return list(findings)
     return [found for finding in findings if (found := _within_bound(facts, finding)) is not None]
 
@@ -46,7 +48,7 @@ def _within_bound(facts: PathFacts, finding: PathFinding) -> PathFinding | None:
 def with_replayed_saving(finding: PathFinding, saved_ns: int) -> PathFinding:
     """Return a finding with what replay of the priced window predicts, as far as the rows allow it.
 
-    What holds for the path of a latency need not hold for an iteration: the bound beside it is no less than replay.
+    What holds for the path of a latency need not hold for an iteration: the bound next to it is no less than replay.
     """
     is_cut = finding.bound_ns is not None and saved_ns > finding.bound_ns
     saved = finding.bound_ns if finding.bound_ns is not None and is_cut else saved_ns

@@ -95,7 +95,7 @@ class PathFacts:
 
     @cached_property
     def bounds(self) -> Bounds:
-        """What the rows of the path's own window allow: sentences tell its times."""
+        """What the rows of the path's own window allow, whose times sentences report."""
         return Bounds.of(self.graph, self.path.window) if self.prices_iteration else self.priced
 
     def is_worth(self, ns: int) -> bool:

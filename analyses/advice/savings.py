@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from analyses.advice.claims import with_replayed_saving
+from analyses.advice.claims import with_replayed_saving, within_bounds
 from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
 from analyses.advice.gpu_rules import tf32_factors, work_limits
 from analyses.advice.host_rules import blocks_on_upload, classify_waits
@@ -35,7 +35,7 @@ def with_savings(facts: PathFacts, findings: Iterable[PathFinding]) -> list[Path
     """
     if has_partial_rows(facts.graph):
         return list(findings)
-    return [_with_saving(facts, finding) for finding in findings]
+    return [_with_saving(facts, finding) for finding in within_bounds(facts, findings, of_job=True)]
 
 
 def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
