@@ -25,9 +25,6 @@ Floats = NDArray[np.float64]
 CLOCK_FAULT_LIMIT_NS = 1_000_000
 """How far GPU and CPU clocks may disagree before an edge is left out: 1 ms (real traces reach 0.1 ms)."""
 
-PAUSE_NS = 1_000_000
-"""Between launches PyTorch and Python take 5 to 250 µs; a host that opens no operator for longer does other things."""
-
 LONGEST_NS = 366 * 24 * 3600 * 10**9
 """Times of one trace, and what is added to them, lie within a year: more is a mistake of units or clocks."""
 

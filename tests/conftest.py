@@ -16,6 +16,7 @@ from _pytest.doctest import DoctestModule
 
 import analyses
 import hta_graph
+from analyses.advice import facts
 from tests.support.deep_tests import deep, slice_of, wanted_slice
 from tests.support.shared_traces import SHARED, is_further_rank, is_large_trace, shared_traces
 
@@ -64,6 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Begin with nothing left out, and let what tests start hear an interrupt."""
     if INSTALLED:
         check_what_is_tested(Path(INSTALLED))
+    facts.RAISES = True  # a sentence that says more than rows allow is an error
     gc.disable()  # until all tests are collected: what they import stays
     config.stash[LEFT_OUT] = []
     config.pluginmanager.register(OnlyFilesWithExamples())

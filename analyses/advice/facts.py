@@ -10,13 +10,17 @@ from typing import Any, Literal
 import numpy as np
 
 from analyses.display.sentence_format import as_sentence, time_and_share
-from analyses.messages.advice import Advice
+from analyses.messages.advice import Advice, saving_and_share
 from hta_graph.arrays import distinct, first_of_runs, last_of_runs, run_numbers, split_intervals, summed_by
-from hta_graph.gpu_activity import Activities, WorkType, activities
+from hta_graph.bounds import Bounds, priced_window
+from hta_graph.errors import DefectError
+from hta_graph.gpu_activity import Activities, activities
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.model import PAUSE_NS, Bools, BoundBy, EventKind, Ids, Ints
+from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.host_pauses import PAUSE_NS, device_launches, time_in_pauses
 from hta_graph.paths.intervals import Intervals, union
+from hta_graph.paths.windows import Window
 
 NOTABLE_SHARE = 0.05
 """Advice about less than this share of a window is not given: steps of one program differ by as much."""
@@ -26,6 +30,9 @@ TINY_KERNEL_NS = 10_000
 
 DOMINANT_SHARE = 0.8
 """A rank is named where at least this share of a time is its."""
+
+RAISES = False
+"""Whether a sentence that says more than rows allow is an error: tests set this; else it says "at most"."""
 
 HOST_CLASSES = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.DATA_LOADING)
 """The classes of time in which the path is on a CPU thread, in recorded work or in none."""
@@ -69,6 +76,46 @@ class PathFacts:
         """Return whether a time is a notable share of the window."""
         return ns >= least * self.length_ns and ns > 0
 
+    # -- what savings are of, and what rows allow ----------------------------------------------------------------------
+
+    @cached_property
+    def priced(self) -> Bounds:
+        """What changes save at most of what the user pays for: of a step its iteration, else the path's window."""
+        return Bounds.of(self.graph, self.priced_window)
+
+    @cached_property
+    def priced_window(self) -> Window:
+        """The window that savings are of."""
+        return priced_window(self.graph, self.path.window)
+
+    @property
+    def prices_iteration(self) -> bool:
+        """Whether savings are of an iteration while the path is of another window, such as a latency."""
+        return self.priced_window is not self.path.window
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """What the rows of the path's own window allow, whose times sentences report."""
+        return Bounds.of(self.graph, self.path.window) if self.prices_iteration else self.priced
+
+    def is_worth(self, ns: int) -> bool:
+        """Return whether a saving is a notable share of what savings are of."""
+        return ns >= NOTABLE_SHARE * self.priced.length_ns and ns > 0
+
+    def saving(self, ns: int) -> str:
+        """Print a saving with its share of what savings are of."""
+        return saving_and_share(ns, self.priced.length_ns, of_iteration=self.prices_iteration)
+
+    def lost(self, ns: int, bound_ns: int) -> str:
+        """Print a time that is lost and its share of the window: as "at most" its bound, where rows allow no more.
+
+        Raises:
+            DefectError: it exceeds its bound, and :data:`RAISES` asks for that.
+        """
+        if ns > bound_ns and RAISES:
+            raise DefectError(f"{self.graph.path}: a sentence says {ns} ns, and rows allow {bound_ns} ns")
+        return self.timed(ns) if ns <= bound_ns else f"at most {self.timed(bound_ns)}"
+
     # -- the path's pieces ---------------------------------------------------------------------------------------------
 
     def segments_in_classes(self, *classes: BoundBy) -> Bools:
@@ -90,9 +137,23 @@ class PathFacts:
         return self.path.segment_table.length
 
     @cached_property
-    def pauses(self) -> Bools:
-        """Mark the pieces in which the host is in no operator for so long that it is no rhythm of launching."""
-        return self.segments_in_classes(BoundBy.CPU_GAP) & (self.lengths > PAUSE_NS)
+    def pause_times(self) -> Ints:
+        """How long each piece is work of the host, in operators or in none, in a pause between launching calls (ns)."""
+        pieces, found = self.path.segment_table, np.zeros(len(self.lengths), np.int64)
+        rows = np.flatnonzero(self.segments_in_classes(BoundBy.CPU_BOUND, BoundBy.CPU_GAP))
+        own = pieces.take(rows)
+        found[rows] = time_in_pauses(self.graph, own.lane, own.start, own.end)
+        return found
+
+    @cached_property
+    def pauses_on_path(self) -> Ints:
+        """How long the path is on the host in each pause in which it is there for more than 1 ms (ns)."""
+        found = []
+        for of in device_launches(self.graph):
+            when = self.intervals_of((self.pause_times > 0) & (self.path.segment_table.part == of.part))
+            inside = when.covered_until(of.pauses.end) - when.covered_until(of.pauses.start)
+            found.append(inside[inside > PAUSE_NS])
+        return np.concatenate([np.zeros(0, np.int64), *found])
 
     def time_of(self, chosen: Bools) -> int:
         """Add up some pieces (ns)."""
@@ -202,18 +263,7 @@ class PathFacts:
 
         Communication counts as work: that it waits for other ranks would not change.
         """
-        return self._busiest_stream_idle(self.work)
-
-    def work_ns(self, kind: WorkType) -> int:
-        """Add up the GPU's work of a type (ns), whether it is on the path or not."""
-        chosen = self.work.type == kind
-        return int((self.work.end[chosen] - self.work.start[chosen]).sum())
-
-    def busiest_stream_idle_without(self, left_out: WorkType) -> int:
-        """Return how long the busiest stream has nothing to do but work of some type (ns)."""
-        return self._busiest_stream_idle(self.work.take(self.work.type != left_out))
-
-    def _busiest_stream_idle(self, work: Activities) -> int:
+        work = self.work
         totals = np.zeros(len(self.graph.rank_graphs), np.int64)
         for lane in distinct(work.lane).tolist():
             own = work.lane == lane
@@ -297,7 +347,8 @@ class PathFinding:
     imperative line without a period, and ``text`` is why. ``saves_at_most_ns`` is ``None`` where nothing is to be
     saved: of the verdict, and of how to record. ``saves_ns`` is what replay predicts; ``None`` where no change of the
     graph stands for the remedy, or without replay; ``takes_longer`` may name an item that takes a rank longer than the
-    others, and its class.
+    others, and its class. ``bound_ns`` is what the rows of the priced window allow at most;
+    ``is_cut``: replay promises more, and ``saves_ns`` is that bound.
     """
 
     text: str
@@ -309,6 +360,8 @@ class PathFinding:
     takes_longer: tuple[str | None, str] | None = None
     action: str = ""
     detail: str = ""
+    bound_ns: int | None = None
+    is_cut: bool = False
 
     @classmethod
     def of_advice(
@@ -320,6 +373,13 @@ class PathFinding:
     ) -> PathFinding:
         """Return a finding that says what to do and why."""
         return cls(said.why, evidence, confidence, saves_at_most_ns, action=said.action)
+
+    @property
+    def saving(self) -> tuple[int, bool]:
+        """What following it saves (ns; 0: nothing), and whether that is "at most"."""
+        if self.saves_ns is None:
+            return self.saves_at_most_ns or 0, True
+        return self.saves_ns, self.is_cut
 
     @property
     def sentences(self) -> str:
@@ -335,6 +395,7 @@ class PathFinding:
             "evidence": dict(self.evidence),
             "saves_at_most_ns": self.saves_at_most_ns,
             "saves_ns": self.saves_ns,
+            "bound_ns": self.bound_ns,
             "confidence": self.confidence,
         }
 

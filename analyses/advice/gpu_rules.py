@@ -42,21 +42,14 @@ def exposed_communication(facts: PathFacts) -> PathFinding | None:
     }  # fmt: skip
     # Without a cause of most of the time none is named; Gloo's communication has no launch.
     is_main = 2 * cause_ns > on_path_ns and facts.has_gpu_rows
-    saved = _saved_without_communication(facts, on_path_ns)
+    # Without communication on the path other communication is on it.
+    saved = on_path_ns if isinstance(facts.graph, JobGraph) else facts.priced.communication_ns
     said = advice.exposed_communication(
         facts.timed(on_path_ns), exposed_ns, largest[0][0], largest[0][2], facts.main_rank(talks),
         cause if is_main else None, is_exposed=exposed_ns == on_path_ns, in_job=isinstance(facts.graph, JobGraph),
         counts_more=saved > on_path_ns,
     )  # fmt: skip
     return PathFinding.of_advice(said, evidence, "medium", saved)
-
-
-def _saved_without_communication(facts: PathFacts, on_path_ns: int) -> int:
-    """Return what removing all communication would save at most (ns)."""
-    if isinstance(facts.graph, JobGraph):
-        return on_path_ns
-    # All communication counts, also off the path; all else stays, and its busiest stream is serial.
-    return min(facts.work_ns(WorkType.COMMUNICATION), facts.busiest_stream_idle_without(WorkType.COMMUNICATION))
 
 
 def gloo_communication(facts: PathFacts) -> PathFinding | None:

@@ -24,8 +24,10 @@ import numpy as np
 from analyses.advice.facts import HOST_CLASSES, TINY_KERNEL_NS, Confidence, PathFacts, PathFinding
 from analyses.messages import advice, verdict
 from hta_graph.arrays import Columns, distinct, first_of_runs, last_of_runs, take_or
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import RETURNS, ROLE, Bools, BoundBy, EdgeRole, EventKind, Ids, Ints
+from hta_graph.paths.intervals import Intervals
 from hta_graph.paths.window_ends import step_work_ends
 
 SHORTEST_SILENCE_NS = 100_000
@@ -108,9 +110,10 @@ WAIT_LAGS = (BoundBy.SYNC_OVERHEAD, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
 class HostWaits(Columns):
     """Waits of the host that the path passes, in order of time: the call, whether a rule inferred it.
 
-    ``begin`` is when the work ended that was waited for; ``idle`` is how long the GPU is then idle and ``host``
-    how long the path stays on the host (ns). ``reads`` marks those with which the host gets values from the GPU,
-    ``copies`` the other ones that hold a copy; the rest are explicit synchronization.
+    ``begin`` is when the work ended that was waited for; ``host`` is how long the path then stays on the host and
+    ``idle`` for how much of that no stream runs anything (ns): an instant counts for one wait. ``reads`` marks those
+    with which the host gets values from the GPU, ``copies`` the other ones that hold a copy; the rest are explicit
+    synchronization.
     """
 
     call: Ids
@@ -136,9 +139,16 @@ def host_waits(facts: PathFacts) -> HostWaits:
     launched = facts.graph.edges_at(chain.edges[ROLE[kinds] == EdgeRole.LAUNCH]).target_ns
     back_on_gpu = _first_after(waits.target_ns, launched, window.end_ns)
     resumed = np.minimum(_first_after(waits.target_ns, facts.work.start, window.end_ns), back_on_gpu)
-    before = works.covered_until(begin)
-    idle, host = works.covered_until(resumed) - before, works.covered_until(back_on_gpu) - before
+    idle, host = _time_after(works.subtract(facts.busy), begin, resumed), _time_after(works, begin, back_on_gpu)
     return HostWaits(waits.target, waits.inferred, begin, idle, host, *classify_waits(facts, waits.target))
+
+
+def _time_after(when: Intervals, begin: Ints, end: Ints) -> Ints:
+    """Return how much of some times lies in each span (ns) and in no earlier one; spans are in order of begin."""
+    reached = np.maximum.accumulate(end)
+    since = np.maximum(begin, np.append(begin[:1], reached[:-1]))
+    found: Ints = np.maximum(when.covered_until(end) - when.covered_until(since), 0)
+    return found
 
 
 def saved_by_running_ahead(facts: PathFacts, removed: Bools) -> int:
@@ -237,9 +247,10 @@ FEWEST_TINY = 100
 def launch_bound(facts: PathFacts) -> PathFinding | None:
     """The host launches work more slowly than the GPU does it: CUDA graphs, torch.compile, larger batches."""
     pieces, graph = facts.path.segment_table, facts.graph
-    on_host = facts.segments_in_classes(BoundBy.CPU_BOUND, BoundBy.CPU_GAP) & ~facts.pauses
+    on_host = facts.segments_in_classes(BoundBy.CPU_BOUND, BoundBy.CPU_GAP) & (facts.pause_times < facts.lengths)
+    launching_ns = facts.time_of(on_host) - int(facts.pause_times[on_host].sum())
     # After a wait the GPU is idle for another reason, which other rules report.
-    host_ns = facts.time_of(on_host) - int(host_waits(facts).idle.sum())
+    host_ns = launching_ns - int(host_waits(facts).idle.sum())
     saved = min(host_ns, facts.busiest_stream_idle_ns)
     if not facts.is_notable(host_ns, LAUNCHING_SHARE) or not facts.is_notable(saved) or may_be_polling(facts):
         return None
@@ -258,26 +269,27 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
     }  # fmt: skip
     said = advice.launch_bound(facts.main_rank(on_host), per_launch, calls, typical, len(host_waits(facts)))
     # A relieved host is faster after waits, too, and launches that wait for nothing have no lag.
-    most = facts.time_of(on_host) + facts.class_ns(BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
+    most = launching_ns + facts.class_ns(BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
     confidence: Confidence = "low" if gpu_busy_meanwhile(facts) else "medium" if facts.has_stacks else "high"
     return PathFinding.of_advice(said, evidence, confidence, min(most, facts.busiest_stream_idle_ns))
 
 
 def host_pauses(facts: PathFacts) -> PathFinding | None:
-    """The host is in no operator for long while the GPU is idle: CUDA graphs do not help."""
-    pauses = facts.pauses
-    saved = min(facts.time_of(pauses), facts.busiest_stream_idle_ns)
+    """The host launches nothing for long while the GPU is idle: CUDA graphs do not help."""
+    times = facts.pauses_on_path
+    time_ns = int(times.sum())
+    saved = min(time_ns, facts.busiest_stream_idle_ns)
     if not facts.is_notable(saved) or may_be_polling(facts):
         return None
-    lengths = facts.lengths[pauses]
+    pausing = facts.pause_times > 0
     evidence = {
-        "pauses": len(lengths), "time_ns": int(lengths.sum()), "longest_ns": int(lengths.max()),
-        "largest": facts.largest_records(pauses),
+        "pauses": len(times), "time_ns": time_ns, "longest_ns": int(times.max()),
+        "largest": facts.largest_records(pausing),
     }  # fmt: skip
-    named = facts.largest_names(pauses, 1)
+    named = facts.largest_names(pausing, 1)
     said = advice.host_pauses(
-        facts.timed(int(lengths.sum())), len(lengths), int(lengths.min()), int(lengths.max()),
-        named[0][0] if named and 2 * named[0][1] > lengths.sum() else None, stacks=facts.has_stacks,
+        facts.lost(time_ns, facts.bounds.pauses_ns), len(times), int(times.min()), int(times.max()),
+        named[0][0] if named and 2 * named[0][1] > time_ns else None, stacks=facts.has_stacks,
     )  # fmt: skip
     confidence: Confidence = "low" if gpu_busy_meanwhile(facts) else "medium"
     return PathFinding.of_advice(said, evidence, confidence, saved)
@@ -300,15 +312,18 @@ def python_bound(facts: PathFacts) -> PathFinding | None:
     return PathFinding.of_advice(said, evidence, "low" if gpu_busy_meanwhile(facts) else "medium", saved)
 
 
+def tiny_kernels_of(graph: DependencyGraph) -> Bools:
+    """Mark the kernels below 10 µs that do not communicate."""
+    events, flags = graph.event_table, graph.event_flags
+    found: Bools = (events.kind == EventKind.KERNEL) & ~flags.communicates
+    return found & (events.end - events.start < TINY_KERNEL_NS)
+
+
 def tiny_kernels(facts: PathFacts) -> PathFinding | None:
     """Many kernels of a few µs follow each other on the path: fuse them (torch.compile, foreach optimizers)."""
     events, pieces = facts.graph.event_table, facts.path.segment_table
-    chosen = facts.segments_in_classes(BoundBy.GPU_COMPUTE_BOUND, BoundBy.GPU_KERNEL_KERNEL_OVERHEAD) & (
-        pieces.event >= 0
-    )
-    owner = pieces.event[chosen]
-    tiny = (events.kind[owner] == EventKind.KERNEL) & ~facts.graph.event_flags.communicates[owner]
-    chosen[chosen] = tiny & (events.end[owner] - events.start[owner] < TINY_KERNEL_NS)
+    chosen = facts.segments_in_classes(BoundBy.GPU_COMPUTE_BOUND, BoundBy.GPU_KERNEL_KERNEL_OVERHEAD)
+    chosen &= facts.owned_by(tiny_kernels_of(facts.graph))
     time_ns = facts.time_of(chosen)
     owners = distinct(pieces.event[chosen])
     count = len(owners)
@@ -359,15 +374,17 @@ def pageable_copies(facts: PathFacts) -> PathFinding | None:
     worth = min(copying_ns + saved_by_running_ahead(facts, held), facts.busiest_stream_idle_ns)
     if not facts.is_notable(worth) or may_be_polling(facts):
         return None
-    host_ns = int(waits.host.sum())
+    idle_ns = int(waits.idle.sum())
     # A copy and its call are one copy; calls that are not in the file are -1.
     passed = distinct(pieces.event[copying])
     count = max(int(np.count_nonzero(np.isin(copies, passed) | np.isin(calls, passed[passed >= 0]))), len(waits))
     evidence = {
-        "copies": count, "copying_ns": copying_ns, "waits": len(waits), "host_ns": host_ns,
+        "copies": count, "copying_ns": copying_ns, "waits": len(waits), "host_ns": int(waits.host.sum()),
+        "gpu_idle_ns": idle_ns,
         "largest": facts.largest_records(copying), "sites": facts.sites(waits.call, waits.host),
     }  # fmt: skip
-    said = advice.pageable_copies(count, _site_text(evidence), copying_ns, host_ns)
+    lost = facts.lost(idle_ns, facts.gpu_idle_ns)
+    said = advice.pageable_copies(count, _site_text(evidence), facts.timed(copying_ns), lost)
     saved = min(copying_ns + saved_without_waits(facts, held), facts.busiest_stream_idle_ns)
     return PathFinding.of_advice(said, evidence, _confidence(waits), saved)
 
@@ -377,12 +394,12 @@ def _waiting_finding(facts: PathFacts, every: HostWaits, chosen: Bools, kind: ad
     if not facts.is_notable(saved_by_running_ahead(facts, chosen)) or may_be_polling(facts):
         return None
     waits = every.take(chosen)
-    host_ns = int(waits.host.sum())
+    idle_ns = int(waits.idle.sum())
     evidence = {
-        "waits": len(waits), "host_ns": host_ns, "gpu_idle_ns": int(waits.idle.sum()),
+        "waits": len(waits), "host_ns": int(waits.host.sum()), "gpu_idle_ns": idle_ns,
         "sites": facts.sites(waits.call, waits.host),
     }  # fmt: skip
-    said = advice.waiting(kind, len(waits), _site_text(evidence), facts.timed(host_ns))
+    said = advice.waiting(kind, len(waits), _site_text(evidence), facts.lost(idle_ns, facts.gpu_idle_ns))
     return PathFinding.of_advice(said, evidence, _confidence(waits), saved_without_waits(facts, chosen))
 
 

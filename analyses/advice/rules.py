@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analyses.advice.claims import within_bounds
 from analyses.advice.facts import AdviceRule, PathFacts, PathFinding
 from analyses.advice.gpu_rules import exposed_communication, far_from_limit, float32_products, gloo_communication
 from analyses.advice.host_rules import (
@@ -75,10 +76,13 @@ def verdict_of(facts: PathFacts) -> list[PathFinding]:
 
 
 def advice_of(facts: PathFacts) -> list[PathFinding]:
-    """Say what could be done, what saves most first; advice about the recording comes last."""
+    """Say what could be done, what saves most first; advice about the recording comes last.
+
+    What rows show to save no notable share of an iteration is left out.
+    """
     found = _findings_of(ADVICE_RULES, facts)
     return sorted(found, key=lambda finding: -(finding.saves_at_most_ns or 0))
 
 
 def _findings_of(rules: tuple[AdviceRule, ...], facts: PathFacts) -> list[PathFinding]:
-    return [finding for rule in rules if (finding := rule(facts))]
+    return within_bounds(facts, (finding for rule in rules if (finding := rule(facts))))

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from analyses.advice.claims import with_replayed_saving, within_bounds
 from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
 from analyses.advice.gpu_rules import tf32_factors, work_limits
 from analyses.advice.host_rules import blocks_on_upload, classify_waits
@@ -22,19 +23,19 @@ from hta_graph.what_if.changes import Change, scale_activities
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
 from hta_graph.what_if.replay import Replayed, replay
 from hta_graph.what_if.replay_graph import ReplayGraph
-from hta_graph.what_if.scenarios import pauses, scenario
+from hta_graph.what_if.scenarios import pause_shares, scenario
 
 Remedy = Callable[[PathFacts, PathFinding], Change]
 
 
 def with_savings(facts: PathFacts, findings: Iterable[PathFinding]) -> list[PathFinding]:
-    """Replay the path's window with each finding's remedy; findings without one stay as they are.
+    """Replay the priced window with each finding's remedy; findings without one stay as they are.
 
     So do all where the graph holds few rows of its ranks: what a change would gain takes all of them.
     """
     if has_partial_rows(facts.graph):
         return list(findings)
-    return [_with_saving(facts, finding) for finding in findings]
+    return [_with_saving(facts, finding) for finding in within_bounds(facts, findings, of_job=True)]
 
 
 def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
@@ -42,11 +43,11 @@ def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
     if remedy is None:
         return finding
     try:
-        found = replay(facts.graph, remedy(facts, finding), resolved_window(facts.path.window))
+        found = replay(facts.graph, remedy(facts, finding), resolved_window(facts.priced_window))
+        saving = with_replayed_saving(finding, found.saved_ns)
         if finding.rule != "held_up_by_rank":
-            return replace(finding, saves_ns=found.saved_ns)
-        longer = _takes_longer(found, facts.graph.index_of_rank(finding.evidence["rank"]))
-        return replace(finding, saves_ns=found.saved_ns, takes_longer=longer)
+            return saving
+        return replace(saving, takes_longer=_takes_longer(found, facts.graph.index_of_rank(finding.evidence["rank"])))
     except QueryError:
         # A remedy that leaves something without a cause, or finds nothing to change, predicts nothing.
         return finding
@@ -123,7 +124,10 @@ def _without_python(facts: PathFacts, _: PathFinding) -> Change:
 
 
 def _without_pauses(_: PathFacts, __: PathFinding) -> Change:
-    return _with_factor(pauses)
+    def change(draft: ModifiedWindow) -> None:
+        draft.factor[draft.base.may_change] *= 1.0 - pause_shares(draft.base)[draft.base.may_change]
+
+    return change
 
 
 def _without_reads(facts: PathFacts, _: PathFinding) -> Change:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.rules import advice_of, verdict_of
 from analyses.display.labels import short_labels
-from analyses.display.sentence_format import as_sentence, quoted, time_and_share, window_name
+from analyses.display.sentence_format import as_sentence, quoted, window_name
 from analyses.messages import advice
 from analyses.messages import verdict as messages
 from analyses.window_report import job_record
@@ -39,7 +39,7 @@ def verdict_records(path: CriticalPath, *, replayed: bool = True) -> list[dict[s
     facts = PathFacts(path)
     if not replayed:
         return [finding.as_record() for finding in (*verdict_of(facts), *advice_of(facts))]
-    return [finding.as_record() for finding in (*_replayed_verdict(facts), *_replayed_advice(facts))]
+    return [finding.as_record() for finding in (*_replayed_verdict(facts), *replayed_advice(facts))]
 
 
 def _replayed_verdict(facts: PathFacts) -> list[PathFinding]:
@@ -50,10 +50,10 @@ def _replayed_verdict(facts: PathFacts) -> list[PathFinding]:
 
 
 def _with_gain(finding: PathFinding, facts: PathFacts) -> PathFinding:
-    if not finding.saves_ns or not facts.is_notable(finding.saves_ns):
+    if not finding.saves_ns or not facts.is_worth(finding.saves_ns):
         return finding
-    window = window_name(facts.path.window)
-    gain = messages.like_the_others(window, facts.timed(finding.saves_ns), takes_longer_text(finding, facts))
+    window, saved = window_name(facts.path.window), facts.saving(finding.saves_ns)
+    gain = messages.like_the_others(window, saved, takes_longer_text(finding, facts))
     return replace(finding, detail=f"{finding.detail} {gain}")
 
 
@@ -71,12 +71,16 @@ def takes_longer_text(finding: PathFinding, facts: PathFacts) -> str:
     return f"{quoted(name)} ({short_labels(facts.graph)[bound]})"
 
 
-def _replayed_advice(facts: PathFacts) -> list[PathFinding]:
-    """Return the advice with what each piece would save by replay, what saves most first."""
+def replayed_advice(facts: PathFacts) -> list[PathFinding]:
+    """Return the advice with what each piece would save by replay, what saves most first, and none that saves little.
+
+    Steps of one program differ by as much.
+    """
     from analyses.advice.savings import with_savings
 
-    found = with_savings(facts, advice_of(facts))
-    return sorted(found, key=lambda one: -((one.saves_at_most_ns or 0) if one.saves_ns is None else one.saves_ns))
+    every = with_savings(facts, advice_of(facts))
+    found = (one for one in every if one.saves_ns is None or facts.is_worth(one.saves_ns))
+    return sorted(found, key=lambda one: -one.saving[0])
 
 
 def verdict_document(
@@ -147,19 +151,19 @@ class ListedAdvice:
 
 def listed_advice(path: CriticalPath) -> ListedAdvice:
     """Return what an expert would do, at most three pieces."""
-    every = _replayed_advice(PathFacts(path))
+    facts = PathFacts(path)
+    every = replayed_advice(facts)
     shown = every[:ADVICE_LISTED]
-    lines = [AdviceLine(finding.action, finding.text, _saving_text(finding, path)) for finding in shown]
+    lines = [AdviceLine(finding.action, finding.text, _saving_text(finding, facts)) for finding in shown]
     return ListedAdvice(lines, sum(bool(one.saves_ns) for one in shown) > 1, len(every) - len(shown))
 
 
-def _saving_text(finding: PathFinding, path: CriticalPath) -> str:
-    """Say what following a piece of advice would save, by replay and at most, and how sure it is."""
-    most, replayed = (
-        None if ns is None else time_and_share(ns, path.length_ns)
-        for ns in (finding.saves_at_most_ns, finding.saves_ns)
-    )
-    return advice.saving(finding.confidence, most, replayed)
+def _saving_text(finding: PathFinding, facts: PathFacts) -> str:
+    """Say what following a piece of advice would save of an iteration, by replay and at most, and how sure it is."""
+    most = finding.saves_at_most_ns
+    saved, is_bound = finding.saving
+    replayed = None if is_bound or finding.saves_ns is None else facts.saving(saved)
+    return advice.saving(finding.confidence, None if most is None else facts.saving(most), replayed)
 
 
 def verdict(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> list[str]:

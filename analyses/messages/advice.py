@@ -35,6 +35,16 @@ def saving(confidence: str, most: str | None, replayed: str | None) -> str:
     return f"[{saves}{confidence} confidence]"
 
 
+def saving_and_share(ns: int, whole_ns: int, *, of_iteration: bool) -> str:
+    """Print a saving with its share of what savings are of; of what, where that is not the window in the headline.
+
+    >>> saving_and_share(120_000, 1_000_000, of_iteration=True)
+    '120.0 µs (12% of the iteration)'
+    """
+    of = " of the iteration" if of_iteration else ""
+    return f"{brief_duration(ns)} ({brief_share(ns / max(whole_ns, 1))}{of})"
+
+
 def more_advice(hidden: int) -> str:
     """Count the advice that is left out."""
     return f"--json FILE lists {counted(hidden, 'more finding')}."
@@ -55,12 +65,12 @@ def launch_bound(rank: int | None, per_launch_ns: int, launches: int, median_ns:
 
 
 def host_pauses(time: str, count: int, shortest_ns: int, longest_ns: int, name: str | None, *, stacks: bool) -> Advice:
-    """The host is in no operator for long while the GPU is idle."""
+    """The host launches nothing for long while the GPU is idle."""
     least = f"{brief_duration(shortest_ns)} to " if count > 1 else ""
     record = "" if stacks else "; record with_stack=True to see what Python does there"
     return Advice(
         f"Shorten the host's {counted(count, 'pause')}{mostly_in(name)}",
-        f"For {time} the host is in no operator and launches nothing: {counted(count, 'pause')} of {least}"
+        f"For {time} the host works without a launch: {counted(count, 'pause')} of {least}"
         f"{brief_duration(longest_ns)}. CUDA graphs and faster launches do not remove pauses. hta-graph "
         f"idle-time lists them{record}.",
     )
@@ -120,12 +130,12 @@ def site(sites: int, name: str, calls: int) -> str:
     return f"{', mostly' if sites > 1 else ''} in {quoted(name)} ({counted(calls, 'call')})"
 
 
-def pageable_copies(count: int, where: str, copying_ns: int, host_ns: int) -> Advice:
+def pageable_copies(count: int, where: str, copying: str, idle: str) -> Advice:
     """Copies from pageable memory block the host."""
     return Advice(
         "Pin the memory and copy with non_blocking=True, or keep the data on the GPU",
-        f"{counted(count, 'copy', 'copies')} to the GPU from pageable memory{where}: {brief_duration(copying_ns)} of "
-        f"copying, and {brief_duration(host_ns)} in which the GPU waits for the host after the copy blocked it.",
+        f"{counted(count, 'copy', 'copies')} to the GPU from pageable memory{where}: {copying} of copying. The host is "
+        f"blocked meanwhile and cannot launch ahead: afterwards the GPU waits {idle} for the host.",
     )
 
 

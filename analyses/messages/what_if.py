@@ -51,10 +51,27 @@ def change(says: str, assumes: str | None) -> str:
 # -- headlines ---------------------------------------------------------------------------------------------------------
 
 
-def predicted(window: str, after: str, before: str, change_text: str, next_one: str | None, largest: str | None) -> str:
-    """Say how long the window would be, and what limits it then."""
+def predicted(
+    window: str, after: str, before: str, change_text: str, next_one: str | None, largest: str | None, *,
+    at_least: bool = False,
+) -> str:  # fmt: skip
+    """Say how long the window would be, or at least would be, and what limits it then."""
+    least = "at least " if at_least else ""
     behind = f"; next bottleneck: {next_one}" if next_one else f"; largest item: {largest}" if largest else ""
-    return f"{window}: {after} instead of {before} ({change_text}){behind}"
+    return f"{window}: {least}{after} instead of {before} ({change_text}){behind}"
+
+
+def beyond_rows(predicted_ns: int) -> str:
+    """Say what replay predicts where rows allow less."""
+    return (
+        f"Replay predicts {brief_duration(predicted_ns)}, but then GPU work overlaps that does not overlap in the "
+        "trace; the bound assumes that it cannot."
+    )
+
+
+def latency(after: str, before: str, change_text: str) -> str:
+    """Say how long the latency of a step would be, next to its iteration."""
+    return f"Latency: {after} instead of {before} ({change_text})."
 
 
 def no_gain(window: str, length_ns: int, *, is_unchanged: bool, means_less: bool) -> str:
@@ -84,30 +101,32 @@ AMONG_CLASSES = "among classes"
 AMONG_SCENARIOS = "among scenarios"
 
 
-def at_double_speed(what: str, saved_ns: int, whole_ns: int, next_one: str | None) -> str:
+def at_double_speed(what: str, saved: str, next_one: str | None) -> str:
     """Say what an item saves."""
     behind = f"; next bottleneck: {next_one}" if next_one else ""
-    return f"{what} at 2x speed, {_saving_of(saved_ns, whole_ns)}{behind}"
+    return f"{what} at 2x speed, {saved}{behind}"
 
 
-def class_at_double_speed(what: str, saved_ns: int, whole_ns: int, item: str | None, item_ns: int) -> str:
-    """Say what a class saves, which none of its items comes near."""
-    single = f"; largest single item: {item}, {saving(item_ns, whole_ns)}" if item else ""
-    return f"{what} at 2x speed, {_saving_of(saved_ns, whole_ns)}{single}"
+def class_at_double_speed(what: str, saved: str, item: tuple[str, str] | None) -> str:
+    """Say what a class saves, which none of its items comes near; ``item``: the largest one, and what it saves."""
+    single = f"; largest single item: {item[0]}, {item[1]}" if item else ""
+    return f"{what} at 2x speed, {saved}{single}"
 
 
-def by_scenario(name: str, saved_ns: int, whole_ns: int) -> str:
+def by_scenario(name: str, saved: str) -> str:
     """Say what a scenario saves."""
-    return f"--scenario {name}, {_saving_of(saved_ns, whole_ns)}"
+    return f"--scenario {name}, {saved}"
 
 
-def _saving_of(saved_ns: int, whole_ns: int) -> str:
-    return f"{brief_duration(saved_ns)} ({percent(saved_ns / max(whole_ns, 1))} of {brief_duration(whole_ns)})"
+def saving_of(saved_ns: int, whole_ns: int, *, at_most: bool) -> str:
+    """Print a saving with its share of the window, and that; ``at_most``: rows allow no more."""
+    share = f"({percent(saved_ns / max(whole_ns, 1))} of {brief_duration(whole_ns)})"
+    return f"{'at most ' * at_most}{brief_duration(saved_ns)} {share}"
 
 
-def saving(saved_ns: int, whole_ns: int) -> str:
-    """Print a saving with its share of the window."""
-    return f"{brief_duration(saved_ns)} ({percent(saved_ns / max(whole_ns, 1))})"
+def saving(saved_ns: int, whole_ns: int, *, at_most: bool) -> str:
+    """Print a saving with its share of the window; ``at_most``: rows allow no more."""
+    return f"{'at most ' * at_most}{brief_duration(saved_ns)} ({percent(saved_ns / max(whole_ns, 1))})"
 
 
 def on_rank(name: str, rank: str) -> str:

@@ -17,6 +17,7 @@ from analyses.messages import what_if as messages
 from analyses.messages.window import NOT_RECORDED, whose
 from analyses.window_report import (
     default_lines,
+    has_iteration,
     missing_lines,
     slack_lines,
     slack_record,
@@ -25,17 +26,18 @@ from analyses.window_report import (
     window_lines,
     window_record,
 )
+from hta_graph.bounds import Bounds, priced_window
 from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import require_all_rows
 from hta_graph.paths.step_table import StepRow, step_rows
-from hta_graph.paths.windows import WindowQuery
+from hta_graph.paths.windows import Window, WindowQuery
 from hta_graph.text.formatting import milliseconds
 from hta_graph.text.sanitize import encodable_path
 from hta_graph.text.shorten import short_name, shorten_middle
 from hta_graph.what_if.changes import Change, remove, scale
-from hta_graph.what_if.modified_window import PathTotals
+from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
 from hta_graph.what_if.opportunities import MIN_SHARE, Opportunity, opportunity_rows
 from hta_graph.what_if.predict import JobPrediction, RankPathTotals, WindowReplay, summary_replay
 from hta_graph.what_if.replay import Replayed, replay
@@ -107,11 +109,20 @@ VISIBLE_BEND = 0.001
 
 
 @dataclass(frozen=True)
+class Saving:
+    """What is saved (ns); ``is_cut``: replay promises more, and this is what rows allow at most."""
+
+    ns: int
+    is_cut: bool = False
+
+
+@dataclass(frozen=True)
 class WhatIf:
     """A window after changes; without any, what changes would save.
 
     ``next`` takes most time on the path after the changes of all that is not on the path today; None if nothing does.
-    ``scenarios`` are named changes with what each would save (ns).
+    ``scenarios`` are named changes with what each would save (ns). ``latency`` is the same of a step's latency, where
+    that is another window than the iteration.
     """
 
     replayed: Replayed | JobPrediction
@@ -121,6 +132,7 @@ class WhatIf:
     scenarios: Sequence[tuple[NamedChange, int]]
     curve: Curve | None = None
     near: NearCritical | None = None
+    latency: Replayed | None = None
 
     @property
     def graph(self) -> DependencyGraph:
@@ -132,6 +144,17 @@ class WhatIf:
         """The table of steps with a default window."""
         return step_rows(self.graph) if self.replayed.window.is_default else []
 
+    def within_rows(self, change: Change | None, saved_ns: int) -> Saving:
+        """Return a saving by a change (None: the changes that were asked for), cut to what the window's rows allow."""
+        if not isinstance(self.replayed, Replayed):
+            return Saving(saved_ns)
+        draft = self.replayed.draft
+        if change is not None:
+            draft = ModifiedWindow(draft.base)
+            change(draft)
+        bound = Bounds.of(self.graph, self.replayed.window).of_draft(draft)
+        return Saving(min(saved_ns, bound), is_cut=saved_ns > bound)
+
 
 def what_if(
     graph: DependencyGraph,
@@ -141,7 +164,7 @@ def what_if(
     curve: str | None = None,
     near: float | None = None,
 ) -> WhatIf:
-    """Replay a window after changes; without any, list its opportunities.
+    """Replay a window after changes; without any, list its opportunities. Of a step that is its iteration.
 
     Args:
         graph: one rank's or a job's.
@@ -162,6 +185,8 @@ def what_if(
             if value is not None:
                 require_all_rows(graph, option)
         return _what_if_of_ranks(elsewhere(window(graph), window.asked), asked)
+    latency = _latency(graph, window, asked)
+    window = _iteration_of(window)
     replayed = replay(graph, [one.change for one in asked], window)
     base = replayed.draft.base
     within_ns = TOLERANCE_NS
@@ -177,7 +202,28 @@ def what_if(
         [] if asked else _named_changes(graph, window, listed),
         None if curve is None else sensitivity(graph, curve, window, within_ns=within_ns),
         None if near is None else near_critical(graph, window, share=near),
+        latency,
     )
+
+
+def _iteration_of(window: WindowQuery) -> WindowQuery:
+    """Ask for the iteration of a step, which the run consists of, unless its time on the CPU was asked for."""
+
+    def resolve(graph: DependencyGraph) -> Window:
+        found = window(graph)
+        return found if found.form == "cpu" else priced_window(graph, found)
+
+    return WindowQuery(window.asked, resolve, by_rows=False)
+
+
+def _latency(graph: DependencyGraph, window: WindowQuery, asked: Sequence[NamedChange]) -> Replayed | None:
+    """Replay the latency of a step after changes, where the iteration is of another length."""
+    if not asked or not has_iteration(window(graph), graph):
+        return None
+    # A change may name what only the iteration holds.
+    with suppress(QueryError):
+        return replay(graph, [one.change for one in asked], window)
+    return None
 
 
 def _what_if_of_ranks(elsewhere: WindowReplay, asked: Sequence[NamedChange]) -> WhatIf:
@@ -224,6 +270,7 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
         "identity_ns": replayed.identity_ns,
         "predicted_ns": replayed.predicted_ns,
         "saved_ns": replayed.saved_ns,
+        **({"latency": _latency_record(found.latency)} if found.latency else {}),
         "frozen_share": replayed.frozen_share,
         "inferred_share": replayed.inferred_share,
         "changes": [one.as_record() for one in found.asked],
@@ -236,6 +283,11 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
         **({"near": slack_record(found.near)} if found.near else {}),
         "diagnostics": graph.diagnostics,
     }
+
+
+def _latency_record(latency: Replayed) -> dict[str, int]:
+    lengths = {"measured_ns": latency.measured_ns, "predicted_ns": latency.predicted_ns}
+    return {**lengths, "saved_ns": latency.saved_ns}
 
 
 def _path_record(path: PathTotals | RankPathTotals, graph: DependencyGraph) -> dict[str, Any]:
@@ -303,9 +355,27 @@ def _headline(found: WhatIf) -> list[str]:
     if not replayed.saved_ns:
         less = bool(replayed.remarks)
         return [messages.no_gain(name, replayed.measured_ns, is_unchanged=replayed.is_unchanged, means_less=less)]
-    change = -replayed.saved_ns / max(replayed.measured_ns, 1)
-    after, before = _distinct_durations(replayed.predicted_ns, replayed.measured_ns)
-    return [messages.predicted(name, after, before, _signed_percent(change), *_next_or_largest(found))]
+    saving = found.within_rows(None, replayed.saved_ns)
+    return [
+        messages.predicted(
+            name, *_lengths(replayed.measured_ns - saving.ns, replayed.measured_ns), *_next_or_largest(found),
+            at_least=saving.is_cut,
+        ),
+        *([messages.beyond_rows(replayed.predicted_ns)] if saving.is_cut else []),
+        *_latency_lines(found),
+    ]  # fmt: skip
+
+
+def _latency_lines(found: WhatIf) -> list[str]:
+    if found.latency is None:
+        return []
+    return [messages.latency(*_lengths(found.latency.predicted_ns, found.latency.measured_ns))]
+
+
+def _lengths(after_ns: int, before_ns: int) -> tuple[str, str, str]:
+    """Print a length after changes, the one before, and the change."""
+    change = (after_ns - before_ns) / max(before_ns, 1)
+    return (*_distinct_durations(after_ns, before_ns), _signed_percent(change))
 
 
 def _next_or_largest(found: WhatIf) -> tuple[str | None, str | None]:
@@ -343,14 +413,23 @@ def _best_opportunity(found: WhatIf) -> list[tuple[int, str, str]]:
     first = things[0] if things else None
     left_out = max((one.saved_half_ns for one in found.opportunities if one not in works), default=0)
     if first and first.saved_half_ns * FAR_MORE >= every[0].saved_half_ns:
-        following, saved = _short_next(first.next) if first.next else None, first.saved_half_ns
-        group = messages.AMONG_OTHERS if left_out > saved else messages.AMONG_ITEMS
-        return [(saved, group, messages.at_double_speed(_short_selector(first), saved, measured, following))]
-    most = classes[0]
-    what, single = short_labels(found.graph)[most.name], _short_selector(first) if first else None
-    alone_ns, group = first.saved_half_ns if first else 0, messages.AMONG_CLASSES
-    said = messages.class_at_double_speed(what, most.saved_half_ns, measured, single, alone_ns)
-    return [(most.saved_half_ns, messages.AMONG_OTHERS if left_out > most.saved_half_ns else group, said)]
+        following, saved = _short_next(first.next) if first.next else None, _at_double_speed(found, first)
+        group = messages.AMONG_OTHERS if left_out > saved.ns else messages.AMONG_ITEMS
+        of = messages.saving_of(saved.ns, measured, at_most=saved.is_cut)
+        return [(saved.ns, group, messages.at_double_speed(_short_selector(first), of, following))]
+    most, group = classes[0], messages.AMONG_CLASSES
+    what, saved = short_labels(found.graph)[most.name], _at_double_speed(found, most)
+    alone = None
+    if first:
+        single = _at_double_speed(found, first)
+        alone = (_short_selector(first), messages.saving(single.ns, measured, at_most=single.is_cut))
+    said = messages.class_at_double_speed(what, messages.saving_of(saved.ns, measured, at_most=saved.is_cut), alone)
+    return [(saved.ns, messages.AMONG_OTHERS if left_out > saved.ns else group, said)]
+
+
+def _at_double_speed(found: WhatIf, one: Opportunity) -> Saving:
+    """Return what an item saves at twice its speed, as far as rows allow it."""
+    return found.within_rows(scale(one.what, 0.5), one.saved_half_ns)
 
 
 def _best_scenario(found: WhatIf) -> list[tuple[int, str, str]]:
@@ -364,8 +443,10 @@ def _best_scenario(found: WhatIf) -> list[tuple[int, str, str]]:
     ]
     if not every or every[0][1] < LEAST_NAMED_SHARE * measured:
         return []
-    change, saved = every[0]
-    return [(saved, messages.AMONG_SCENARIOS, messages.by_scenario(change.asked, saved, measured))]
+    change, replayed_ns = every[0]
+    saved = found.within_rows(change.change, replayed_ns)
+    of = messages.saving_of(saved.ns, measured, at_most=saved.is_cut)
+    return [(saved.ns, messages.AMONG_SCENARIOS, messages.by_scenario(change.asked, of))]
 
 
 def _distinct_durations(after_ns: int, before_ns: int) -> tuple[str, str]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from analyses.advice.facts import PathFacts, PathFinding
-from analyses.advice.rules import ADVICE_RULES, advice_of, verdict_of
+from analyses.advice.rules import ADVICE_RULES, verdict_of
 from analyses.advice.savings import with_savings
+from analyses.advice.verdict import replayed_advice
 from analyses.display.sentence_format import brief_duration, brief_share, time_and_share
 from analyses.display.text_layout import clipped
 from analyses.messages import report as words
@@ -108,16 +109,16 @@ def summary_of(path: CriticalPath, run: str, opportunities: Sequence[Opportunity
         link: the address of the window in the timeline.
     """
     facts = PathFacts(path)
-    found = [*with_savings(facts, verdict_of(facts)), *with_savings(facts, advice_of(facts))]
+    found = [*with_savings(facts, verdict_of(facts)), *replayed_advice(facts)]
     cards = _cards(facts, found, opportunities)
     return Summary(
         run,
         _headline(facts),
         _figures(facts, cards),
         cards,
-        [_finding_text(finding, path) for finding in found if not _is_note(finding)],
+        [_finding_text(finding, facts) for finding in found if not _is_note(finding)],
         path_picture(path, link),
-        [_finding_text(finding, path) for finding in found if _is_note(finding)],
+        [_finding_text(finding, facts) for finding in found if _is_note(finding)],
         _base(path),
     )
 
@@ -180,15 +181,15 @@ def _is_advice(finding: PathFinding) -> bool:
 
 
 def _card(facts: PathFacts, finding: PathFinding) -> Card:
-    saved = finding.saves_at_most_ns if finding.saves_ns is None else finding.saves_ns
+    (saved, is_bound), most = finding.saving, finding.saves_at_most_ns
     action, rest = _action(finding)
     details = [words.sentence(text) for text in (rest, finding.text, finding.detail) if text]
-    if finding.saves_ns is not None and finding.saves_at_most_ns is not None:
-        details.append(words.at_most(facts.timed(finding.saves_at_most_ns)))
-    saving = words.saves(facts.timed(saved), at_most=finding.saves_ns is None) if saved else words.NO_SAVING
+    if most is not None and not is_bound:
+        details.append(words.at_most(facts.saving(most)))
+    saving = words.saves(facts.saving(saved), at_most=is_bound) if saved else words.NO_SAVING
     sure = words.confidence(finding.confidence)
-    saved_as = words.largest_saving_of_actions(sure, at_most=finding.saves_ns is None)
-    return Card(action, saving, sure, details, saved or 0, saved_as)
+    saved_as = words.largest_saving_of_actions(sure, at_most=is_bound)
+    return Card(action, saving, sure, details, saved, saved_as)
 
 
 def _action(finding: PathFinding) -> tuple[str, str]:
@@ -215,11 +216,11 @@ def _opportunity_card(facts: PathFacts, one: Opportunity) -> Card:
     return Card(words.if_twice_as_fast(name), saving, "", details, one.saved_half_ns, words.saving_if_faster(name))
 
 
-def _finding_text(finding: PathFinding, path: CriticalPath) -> str:
+def _finding_text(finding: PathFinding, facts: PathFacts) -> str:
     """Return a finding as a sentence, with what it saves."""
     said = words.sentence(finding.sentences)
-    saved = finding.saves_at_most_ns if finding.saves_ns is None else finding.saves_ns
+    saved, is_bound = finding.saving
     if not saved:
         return said
-    saving = words.saves(time_and_share(saved, path.length_ns), at_most=finding.saves_ns is None)
+    saving = words.saves(facts.saving(saved), at_most=is_bound)
     return f"{said} {saving}; {words.confidence(finding.confidence)}."

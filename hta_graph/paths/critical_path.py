@@ -37,9 +37,18 @@ TOP_EVENTS = 10
 class CriticalPath:
     """The critical path of one window: contiguous segments, each with one owner and one class."""
 
-    def __init__(self, graph: DependencyGraph, window: Window, chain: Chain, segment_table: SegmentTable) -> None:
+    def __init__(
+        self,
+        graph: DependencyGraph,
+        window: Window,
+        chain: Chain,
+        segment_table: SegmentTable,
+        data_load: Sequence[str] = (),
+    ) -> None:
         self.graph = graph
         self.window = window
+        self.data_load = data_load
+        """Expressions of what loads data; PyTorch's loaders if there are none."""
         self.chain = chain
         """The walk back from the window's sink."""
         self.segment_table = segment_table
@@ -375,7 +384,7 @@ def critical_paths(
     accounting = TimeAccounting(graph, data_load)
     chains = [walk_back(graph, window.sink.point, window.start_ns) for window in resolved]
     segment_table = segments_of_paths(graph, chains, resolved, accounting)
-    return [CriticalPath(graph, *of) for of in zip(resolved, chains, segment_table, strict=True)]
+    return [CriticalPath(graph, *of, data_load) for of in zip(resolved, chains, segment_table, strict=True)]
 
 
 def _suggest_window(window: object) -> str:

@@ -11,7 +11,8 @@ from hta_graph.arrays import take_or
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.points import is_end
-from hta_graph.model import PAUSE_NS, Bools, BoundBy, EdgeKind, EdgeRole, edge_kinds
+from hta_graph.model import Bools, BoundBy, EdgeKind, EdgeRole, Floats, edge_kinds
+from hta_graph.paths.host_pauses import time_in_pauses
 from hta_graph.paths.time_accounting import TimePart
 from hta_graph.text.shorten import shorten_middle, suggest_known
 from hta_graph.what_if.changes import Change, reroute, scale, weigh
@@ -154,13 +155,21 @@ def _launches_free(draft: ModifiedWindow, _: str) -> None:
     draft.factor[meant] = 0.0
 
 
-def pauses(base: ReplayGraph) -> Bools:
-    """Mark the parts in which the host is in no operator for so long that it is no rhythm of launching."""
-    found: Bools = (base.parts.bound == BoundBy.CPU_GAP) & (base.parts.length > PAUSE_NS)
-    return found
+HOST_WORK = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP)
+"""Time of the host that is neither loading nor waiting."""
 
 
-LAUNCHING_CLASSES = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
+def pause_shares(base: ReplayGraph) -> Floats:
+    """Return of each part the share that is work of the host in a pause between launching calls."""
+    shares = np.zeros(len(base.parts))
+    rows = np.flatnonzero(np.isin(base.parts.bound, HOST_WORK))
+    own = base.parts.take(rows)
+    inside = time_in_pauses(base.graph, own.lane, own.start, own.start + own.length)
+    shares[rows] = inside / np.maximum(own.length, 1)
+    return shares
+
+
+LAUNCHING_CLASSES = (*HOST_WORK, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
 """Time that goes where the host only replays graphs."""
 
 
@@ -169,9 +178,10 @@ def _cuda_graphs(draft: ModifiedWindow, _: str) -> None:
     if not len(draft.base.graph.edges_of(EdgeKind.LAUNCH)):
         _refuse_empty(draft, np.zeros(0, np.bool_), "launches")
     # Whatever the host does in a pause, it does it beside a graph, too.
-    meant = np.isin(draft.base.parts.bound, LAUNCHING_CLASSES) & ~pauses(draft.base) & draft.base.may_change
+    kept = pause_shares(draft.base)
+    meant = np.isin(draft.base.parts.bound, LAUNCHING_CLASSES) & (kept < 1.0) & draft.base.may_change
     _refuse_empty(draft, meant, ", ".join(kind.label for kind in LAUNCHING_CLASSES))
-    draft.factor[meant] = 0.0
+    draft.factor[meant] *= kept[meant]
 
 
 def _no_host_syncs(draft: ModifiedWindow, _: str) -> None:
@@ -232,7 +242,8 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "cuda_graphs": Scenario(
         "the host only replays CUDA graphs",
-        "operators, Python and launches take no time; kernels, host waits, data loading and pauses over 1 ms stay",
+        "operators, Python and launches take no time; kernels, host waits, data loading and what the host does in over "
+        "1 ms without a launch stay",
         _cuda_graphs,
     ),
     "no_host_syncs": Scenario(

@@ -231,6 +231,14 @@ def what_if() -> Schema:
         "identity_ns": ns("Length of the window replayed without changes (equal)"),
         "predicted_ns": ns("Predicted length of the window after the changes"),
         "saved_ns": ns("Saving"),
+        "latency": record(
+            {
+                "measured_ns": ns("Latency as recorded"),
+                "predicted_ns": ns("Predicted latency after the changes"),
+                "saved_ns": ns("Saving"),
+            },
+            "Of a step whose latency differs from its iteration, after changes: the same of its latency.",
+        ),
         "frozen_share": share("Share of the recorded path that is fixed in every scenario"),
         "inferred_share": share("Share of the recorded path that depends on inferred edges"),
         "changes": list_of(
@@ -254,6 +262,6 @@ def what_if() -> Schema:
         "what-if",
         "Length of a window after changes; without changes, the largest savings.",
         properties,
-        ["ranks", "steps", "curve", "near", "unread"],
+        ["ranks", "steps", "latency", "curve", "near", "unread"],
         definitions={"step": STEP},
     )

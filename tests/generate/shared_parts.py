@@ -80,6 +80,9 @@ FINDING = record(
         },
         "saves_at_most_ns": ns("Upper bound of the saving; null without a saving", null=True),
         "saves_ns": ns("Saving by replay; null where no replay stands for it, or none was made", null=True),
+        "bound_ns": ns(
+            "What the events of the window that savings are of allow at most; null without a saving", null=True
+        ),
         "confidence": one_of(["high", "medium", "low"], "Confidence: measured, inferred, or one of several readings."),
     },
     "A finding of a rule about the path.",

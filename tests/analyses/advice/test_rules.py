@@ -298,8 +298,8 @@ def test_a_pause_of_the_host_is_no_launching_and_no_graph_removes_it(tmp_path: P
     assert found["host_pauses"].evidence["pauses"] == 1
     pause_ns = found["host_pauses"].evidence["time_ns"]
     assert 4_900_000 < pause_ns < 5_100_000
-    # One launch more, and not the pause before it.
-    assert 0 <= found["launch_bound"].evidence["host_ns"] - before < 10_000
+    # One launch more, and of the last operator what follows its launch is the pause's.
+    assert abs(found["launch_bound"].evidence["host_ns"] - before) < 20_000
     graph = hg.build_graph(hg.read_trace(tmp_path / "trace.json"))
     replayed = hg.replay(graph, [hg.scenario("cuda_graphs")])
     assert 0 <= replayed.predicted_ns - pause_ns < 10_000
@@ -319,8 +319,8 @@ def test_communication_beside_the_path_would_be_next(tmp_path: Path) -> None:
     trace = communicating(beside=False)
     trace.launch(ALL_REDUCE, (9, 12), (112, 200), 3, stream=30)
     found = findings(trace, tmp_path)["exposed_communication"]
-    # 188 µs of collectives, but the kernel's 100 µs of 212 µs stay.
-    assert found.saves_at_most_ns == 112_000
+    # 188 µs of collectives, of which 100 µs are exposed: two of them run at once.
+    assert found.saves_at_most_ns == found.bound_ns == 100_000
 
 
 def renamed(name: str, rank: int) -> TraceBuilder:

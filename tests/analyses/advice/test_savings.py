@@ -38,9 +38,9 @@ def test_no_remedy_saves_more_than_its_bound(name: str) -> None:
         for rule, one in replayed(graph, window).items():
             assert (one.saves_ns is not None) == (rule in REMEDIES)
             if one.saves_ns is not None and one.saves_at_most_ns is not None:
-                assert 0 < one.saves_ns <= one.saves_at_most_ns
+                assert 0 < one.saves_ns <= one.saves_at_most_ns <= (one.bound_ns or 0)
                 told += 1
-    assert told >= 6
+    assert told >= 3
 
 
 @pytest.mark.shared
@@ -135,7 +135,18 @@ def test_a_rank_is_not_said_to_take_longer_in_what_another_one_does_not_do(
 
 def test_the_table_tells_both_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     out = run_command(capsys, "critical-path", FOLDER / "sample_trace.json.gz")[1]
-    assert "[saves 80.6 µs (7%) by replay; high confidence]" in out
+    share = "of the iteration)"
+    assert f"[saves 95.3 µs (9% {share} by replay, at most 120.0 µs (12% {share}; medium confidence]" in out
+
+
+def test_advice_saves_what_the_iteration_saves(capsys: pytest.CaptureFixture[str]) -> None:
+    """Loading is on the path of the latency, and no iteration is shorter without it."""
+    asked = (FOLDER / "sample_trace.json.gz", "--step", "2")
+    advised = {
+        one["rule"]: one["saves_ns"] for one in command_json(capsys, "report", *asked)["verdict"] if one["saves_ns"]
+    }
+    what_if = command_json(capsys, "what-if", *asked, "--gpu-window", "--scenario", "communication_free")
+    assert advised == {"exposed_communication": what_if["saved_ns"]}
 
 
 def test_a_step_whose_latency_is_not_its_iteration_says_what_shares_are_of(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,261 @@
+"""Bounds: what a change of each kind saves of a window at most, straight from its rows and never from a path.
+
+A path is one way to explain a window; rows are what was recorded. So no claim about a saving exceeds its bound:
+
+    saves_ns <= saves_at_most_ns <= bound_ns
+
+stream 7    [gemm ====]......[gemm ===========]..........[gemm ===]
+stream 20        [all-reduce ======]
+idle                                           |--------|              the host saves no more than this
+exposed                 |---|                                          communication saves no more than this
+
+A GPU that works on one thing is taken to have no room for another: what would run on two streams at once, where only
+one of them runs now, is not promised. Of a job, where ranks wait in communication they are idle; each rank's own work
+stays, so that of all ranks the least idle one bounds what hosts save. What is exposed on any rank is exposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hta_graph.arrays import distinct, take_or
+from hta_graph.errors import QueryError
+from hta_graph.gpu_activity import Activities, WorkType, activities, exposure
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.job_graph import JobGraph
+from hta_graph.model import CPU_KINDS, Bools, EventKind, Floats, Ids, Ints, kind_mask
+from hta_graph.paths.host_pauses import device_launches
+from hta_graph.paths.intervals import Intervals, union
+from hta_graph.paths.time_accounting import TimePart
+from hta_graph.paths.windows import Window, step
+
+if TYPE_CHECKING:
+    from hta_graph.what_if.modified_window import ModifiedWindow
+
+
+def priced_window(graph: DependencyGraph, window: Window) -> Window:
+    """Return the window that savings are of: of a step the iteration, which the run consists of; else the window.
+
+    Without rows of a GPU that is the step itself. An iteration is empty where an earlier step's work ends later: then
+    savings are of the window, too.
+    """
+    if window.step is None or window.form == "gpu" or not graph.is_gpu.any():
+        return window
+    try:
+        found = step(window.step, gpu_window=True)(graph)
+    except QueryError:
+        return window
+    is_same = (found.start_ns, found.end_ns) == (window.start_ns, window.end_ns)
+    return window if is_same else replace(found, is_default=window.is_default)
+
+
+OVERLAPPING: Mapping[WorkType, Sequence[WorkType]] = {
+    WorkType.COMPUTATION: (WorkType.COMPUTATION,),
+    WorkType.COMMUNICATION: (WorkType.COMMUNICATION, WorkType.COMPUTATION),
+    WorkType.MEMORY: (WorkType.MEMORY, WorkType.COMMUNICATION, WorkType.COMPUTATION),
+}
+"""What work of a kind is hidden by: what runs at the same time anyway, and would take its place."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What changes save at most of the time [start, end) (ns) of one rank's graph or of a job's.
+
+    Times of the window: ``gpu_idle_ns``, ``between_launches_ns``, ``pauses_ns``, ``launching_ns``. Bounds of claims, by
+    what changes: ``host_ns`` (anything the host does), ``running_ahead_ns`` (no waits), ``faster_launches_ns``,
+    ``shorter_pauses_ns``, ``communication_ns``, ``copies_ns``, :meth:`data_loading_ns`, :meth:`of_host_rows`,
+    :meth:`of_work`, :meth:`of_rank`, :meth:`of_draft`. Every one is at most ``length_ns``.
+    """
+
+    graph: DependencyGraph
+    start_ns: int
+    end_ns: int
+
+    @classmethod
+    def of(cls, graph: DependencyGraph, window: Window) -> Bounds:
+        """Return the bounds of a window."""
+        return cls(graph, window.start_ns, window.end_ns)
+
+    @property
+    def length_ns(self) -> int:
+        """The length of the window."""
+        return self.end_ns - self.start_ns
+
+    # -- what the rows show --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _work(self) -> list[Activities]:
+        """The GPU activities of each rank, cut to the window; of communication only what follows its waiting."""
+        every, graph = activities(self.graph), self.graph
+        begins = graph.waited_until(every.row) if isinstance(graph, JobGraph) else every.start
+        start = np.maximum(every.start, begins).clip(self.start_ns, self.end_ns)
+        end = every.end.clip(self.start_ns, self.end_ns)
+        part, kept = graph.rank_index_of(every.row), end > start
+        cut = Activities(every.row, start, end, every.lane, every.type, every.call)
+        return [cut.take(kept & (part == one.index)) for one in graph.rank_graphs]
+
+    @property
+    def has_gpu_rows(self) -> bool:
+        """Whether anything that a GPU did was recorded, in the window or not."""
+        return bool(self.graph.is_gpu.any())
+
+    @cached_property
+    def gpu_idle_ns(self) -> int:
+        """How long no stream runs anything, waiting for other ranks aside; without rows of a GPU all of the window."""
+        return min((self.length_ns - work.busy().total for work in self._work if len(work)), default=self.length_ns)
+
+    @cached_property
+    def between_launches_ns(self) -> int:
+        """How long the host is in no launching call; without rows of a GPU how long anything runs on threads."""
+        if not self.has_gpu_rows:
+            return self._time_of_rows(kind_mask(self.graph.event_table.kind, (*CPU_KINDS, EventKind.PYTHON_FUNCTION)))
+        calls = (of.calls.clip(self.start_ns, self.end_ns).total for of in device_launches(self.graph))
+        return self.length_ns - min(calls, default=0)
+
+    @cached_property
+    def pauses_ns(self) -> int:
+        """How long the host pauses: more than 1 ms between two launching calls, other than by waiting for the GPU."""
+        return self._union_ns([of.pauses for of in device_launches(self.graph)])
+
+    @property
+    def launching_ns(self) -> int:
+        """How long the host launches: in launching calls and between them, but for pauses."""
+        pauses = (of.pauses.clip(self.start_ns, self.end_ns).total for of in device_launches(self.graph))
+        return self.length_ns - min(pauses, default=0)
+
+    def _union_ns(self, every: Sequence[Intervals]) -> int:
+        """Return how long (ns) in the window any of several sets lasts."""
+        if not every:
+            return 0
+        start, end = (np.concatenate(of) for of in ([one.start for one in every], [one.end for one in every]))
+        return union(start, end).clip(self.start_ns, self.end_ns).total
+
+    def _time_of_rows(self, rows: Bools) -> int:
+        events = self.graph.event_table
+        return union(events.start[rows], events.end[rows]).clip(self.start_ns, self.end_ns).total
+
+    # -- what claims may not exceed ------------------------------------------------------------------------------------
+
+    @property
+    def host_ns(self) -> int:
+        """What a faster host saves at most: the GPU works through the rest, or the host launches."""
+        return min(self.gpu_idle_ns, self.between_launches_ns)
+
+    @property
+    def running_ahead_ns(self) -> int:
+        """What the host saves at most by not waiting: its own work, and the copies that it waited for."""
+        return min(self.host_ns + self.copies_ns, self.length_ns)
+
+    @property
+    def faster_launches_ns(self) -> int:
+        """What cheaper launches save at most, as CUDA graphs make them: no work of the host in pauses."""
+        return min(self.gpu_idle_ns, self.launching_ns)
+
+    @property
+    def shorter_pauses_ns(self) -> int:
+        """What shorter pauses save at most."""
+        return min(self.gpu_idle_ns, self.pauses_ns)
+
+    @cached_property
+    def communication_ns(self) -> int:
+        """Exposed communication: it runs and nothing computes; without rows of a GPU all of it that was recorded."""
+        found = [self._exposed(work, WorkType.COMMUNICATION, WorkType.COMPUTATION) for work in self._work]
+        flags, events = self.graph.event_flags, self.graph.event_table
+        rows = flags.gloo_collective
+        if isinstance(self.graph, JobGraph):
+            rows = rows.copy()
+            rows[self.graph.members.row] = True
+            rows &= ~self.graph.is_gpu
+        return self._union_ns([*found, union(events.start[rows], events.end[rows])])
+
+    @cached_property
+    def copies_ns(self) -> int:
+        """Exposed copies and sets: they run, and neither computation nor communication does."""
+        others = (WorkType.COMPUTATION, WorkType.COMMUNICATION)
+        return self._union_ns([self._exposed(work, WorkType.MEMORY, *others) for work in self._work])
+
+    @staticmethod
+    def _exposed(work: Activities, kind: WorkType, *hiding: WorkType) -> Intervals:
+        return work.busy(kind).subtract(work.busy(*hiding))
+
+    def data_loading_ns(self, expressions: Sequence[str] = ()) -> int:
+        """Return what data loading that takes no time saves at most: rows that load, by PyTorch's names or others."""
+        return self.of_host_rows(self.graph.event_flags.loads_data(expressions))
+
+    def of_host_rows(self, rows: Bools, share: float = 1.0) -> int:
+        """Return what some rows of threads save at most if they take less time, by this share of it."""
+        return min(self.gpu_idle_ns, ceil(self._time_of_rows(rows) * share))
+
+    def of_work(self, rows: Ids | Ints, share: Floats | float = 1.0) -> int:
+        """Return what faster GPU activities save at most: their time that other work of their kind does not overlap.
+
+        Communication is also overlapped by computation, and copies by both: those can run next to something else. What
+        is shorter by no more than its overlapped part saves no less for that: of each activity its time alone counts,
+        at most what it is shorter by.
+
+        Args:
+            rows: the activities.
+            share: by how much of its time each is shorter: 1 − 1/speedup, of each or of all.
+        """
+        shares = np.zeros(len(self.graph.event_table))
+        shares[rows] = share
+        found = 0.0
+        for work in self._work:
+            faster = shares[work.row] > 0
+            for kind in distinct(work.type[faster]).tolist():
+                chosen = faster & (work.type == kind)
+                others = work.take(~chosen & np.isin(work.type, OVERLAPPING[WorkType(kind)]))
+                alone = exposure(work.take(chosen), others.busy()).exposed
+                length = work.end[chosen] - work.start[chosen]
+                found += float(np.minimum(alone, length * shares[work.row[chosen]]).sum())
+        return min(ceil(found), self.length_ns)
+
+    def of_rank(self, part: int) -> int:
+        """Return what one rank of a job (its place) saves at most if others stay: what each of them waits, or is over.
+
+        Each other rank's own time stays, so that the one that waits least bounds it.
+        """
+        if not isinstance(self.graph, JobGraph):
+            return 0
+        members, found = self.graph.members, self.length_ns
+        for one in self.graph.rank_graphs:
+            own = members.take((members.part == one.index) & (members.wait > 0))
+            last = self._last_work_ns(one.index)
+            if one.index != part and last >= 0:
+                start, end = np.append(own.arrival, last), np.append(own.arrival + own.wait, self.end_ns)
+                found = min(found, union(start, end).clip(self.start_ns, self.end_ns).total)
+        return found
+
+    def _last_work_ns(self, part: int) -> int:
+        """Return when a rank's last row in the window ends; -1 if it has none there."""
+        events = self.graph.event_table
+        inside = (events.start < self.end_ns) & (events.end > self.start_ns)
+        inside &= self.graph.rank_index_of(np.arange(len(events))) == part
+        inside &= kind_mask(events.kind, CPU_KINDS) | self.graph.is_activity
+        return int(events.end[inside].max(initial=-1).clip(max=self.end_ns))
+
+    def of_draft(self, draft: ModifiedWindow) -> int:
+        """Return what the changes of a draft save at most, whatever they are: its activities' own time, else idle time.
+
+        Waits that are left out let the host go on: no more than the GPU is idle, and the copies that it waited for. Of
+        edges that get other weights nothing is known.
+        """
+        parts = draft.base.parts
+        faster = draft.factor < 1.0
+        owner = parts.owner[faster]
+        runs = take_or(self.graph.is_gpu, owner, otherwise=False) & (parts.part[faster] == TimePart.ACTIVITY)
+        shares = np.zeros(len(self.graph.event_table))
+        np.maximum.at(shares, owner[runs], 1.0 - draft.factor[faster][runs])
+        rows = np.flatnonzero(shares)
+        found = self.of_work(rows, shares[rows])
+        if draft.weighed.any() or draft.extra.any():
+            return self.length_ns
+        if not runs.all() or draft.is_reshaped:
+            found += self.gpu_idle_ns + self.copies_ns * draft.is_reshaped
+        return min(found, self.length_ns)

@@ -1,0 +1,96 @@
+"""No claim exceeds what rows allow, and no share exceeds the whole: on samples, simulated programs and recordings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hta_graph as hg
+from analyses.advice import facts as advice_facts
+from analyses.advice.claims import BOUNDS
+from analyses.advice.facts import PathFacts, PathFinding
+from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES, verdict_of
+from analyses.advice.savings import REMEDIES, with_savings
+from analyses.advice.verdict import replayed_advice
+from analyses.questions.critical_path import path_lines
+from analyses.questions.what_if import what_if, what_if_lines
+from hta_graph.errors import DefectError
+from hta_graph.paths.windows import WindowQuery, median_step
+from tests.simulator import Dialect, random_program, simulate, write
+from tests.simulator.programs import Family
+from tests.support.deep_tests import deep
+from tests.support.samples import SAMPLES
+from tests.support.shared_traces import shared_traces
+from tests.unexplained_reason_accuracy import graph_of
+
+SHARE = re.compile(r"([\d.,]+)%")
+OF_A_CHANGE = re.compile(r"\+[\d.,]+%")
+"""What gets longer may do so by more than the whole."""
+PROGRAMS = [
+    (family, seed) if seed < 3 else deep((family, seed))
+    for family in ("pytorch", "experts", "arbitrary")
+    for seed in range(30)
+]
+
+
+def claims_of(path: hg.CriticalPath) -> Iterator[tuple[PathFinding, int]]:
+    """Yield the findings about a path that claim a saving, and the length that it is of."""
+    facts = PathFacts(path)
+    for finding in (*with_savings(facts, verdict_of(facts)), *replayed_advice(facts)):
+        if finding.saves_ns is not None or finding.saves_at_most_ns is not None:
+            yield finding, facts.priced.length_ns
+
+
+def hold_claims(graph: hg.DependencyGraph) -> int:
+    """Hold every claim about the default window and the whole trace against its bound; return how many there are."""
+    count = 0
+    for window in (None, hg.whole()):
+        path = hg.critical_path(graph, window)
+        for finding, whole_ns in claims_of(path):
+            assert finding.bound_ns is not None, finding.rule
+            most = finding.bound_ns if finding.saves_at_most_ns is None else finding.saves_at_most_ns
+            saved = most if finding.saves_ns is None else finding.saves_ns
+            assert saved <= most <= finding.bound_ns <= whole_ns, finding.rule
+            count += 1
+        hold_shares(path, window or median_step())
+    return count
+
+
+def hold_shares(path: hg.CriticalPath, window: WindowQuery) -> None:
+    """Hold every share that answers print against the whole."""
+    for line in (*path_lines(path), *what_if_lines(what_if(path.graph, window))):
+        shares = [float(share.replace(",", "")) for share in SHARE.findall(OF_A_CHANGE.sub("", str(line)))]
+        assert all(share <= 100 for share in shares), line
+
+
+@pytest.mark.parametrize("name", ["sample_trace.json.gz", "slower_trace.json.gz", "two_gpus.json.gz", "four_ranks"])
+def test_no_claim_about_a_sample_exceeds_its_bound(name: str) -> None:
+    path = SAMPLES / name
+    assert hold_claims(hg.read_job(path) if path.is_dir() else hg.build_graph(hg.read_trace(path)))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_no_claim_about_a_simulated_program_exceeds_its_bound(program: tuple[Family, int]) -> None:
+    family, seed = program
+    hold_claims(graph_of(write(simulate(random_program(seed, family, 300)), Dialect(sync_rows="none")).document))
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("file", shared_traces(), ids=lambda file: f"{file.parent.name}-{file.name}")
+def test_no_claim_about_a_recording_exceeds_its_bound(file: Path) -> None:
+    hold_claims(hg.build_graph(hg.read_trace(file)))
+
+
+def test_every_rule_with_a_remedy_has_a_bound() -> None:
+    assert set(REMEDIES) <= set(BOUNDS) <= {rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES)}
+
+
+def test_a_sentence_that_says_more_than_rows_allow_is_an_error_in_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = PathFacts(hg.critical_path(hg.build_graph(hg.read_trace(SAMPLES / "sample_trace.json.gz")), hg.step(2)))
+    with pytest.raises(DefectError, match="rows allow 500000 ns"):
+        facts.lost(600_000, 500_000)
+    monkeypatch.setattr(advice_facts, "RAISES", False)
+    assert facts.lost(600_000, 500_000) == f"at most {facts.timed(500_000)}"
