@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from analyses.advice.facts import PathFacts, PathFinding
-from analyses.advice.gpu_rules import tf32_factors, work_limits
+from analyses.advice.gpu_rules import fusible_chains, tf32_factors, unfused_kernels_of, work_limits
 from analyses.advice.host_rules import tiny_kernels_of
 from hta_graph.gpu_activity import WorkType, activities
 from hta_graph.graph.job_graph import JobGraph
@@ -98,6 +98,15 @@ def _of_float32_products(facts: PathFacts, _: PathFinding) -> int:
     return 0 if limited is None else facts.priced.of_work(limited.groups.work.row, 1 - tf32_factors(limited))
 
 
+def _of_fusible_work(facts: PathFacts, _: PathFinding) -> int:
+    """Fusing shortens kernels, and removes the time between them, in which the GPU may be idle."""
+    chains = fusible_chains(facts)
+    if chains is None:
+        return facts.priced.of_work(unfused_kernels_of(facts)[0])
+    of_kernels = facts.priced.of_work(activities(facts.graph).row, 1 - chains.least_factor)
+    return min(of_kernels + facts.priced.gpu_idle_ns, facts.priced.length_ns)
+
+
 BOUNDS: Mapping[str, Bound] = {
     "held_up_by_rank": _of_rank,
     "slow_gpu": _of_slow_gpu,
@@ -116,6 +125,7 @@ BOUNDS: Mapping[str, Bound] = {
     "idle_between_steps": lambda facts, _: facts.priced.host_ns,
     "far_from_limit": _of_operator,
     "float32_products": _of_float32_products,
+    "unfused_chains": _of_fusible_work,
     "python_bound": _of_python,
 }
 """By rule what bounds its claim; rules without one claim no saving."""

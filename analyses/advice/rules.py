@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from analyses.advice.claims import within_bounds
 from analyses.advice.facts import AdviceRule, PathFacts, PathFinding
-from analyses.advice.gpu_rules import exposed_communication, far_from_limit, float32_products, gloo_communication
+from analyses.advice.gpu_rules import (
+    exposed_communication,
+    far_from_limit,
+    float32_products,
+    gloo_communication,
+    unfused_chains,
+)
 from analyses.advice.host_rules import (
     data_loading_exposed,
     driver_allocations,
@@ -60,6 +66,7 @@ ADVICE_RULES = (
     AdviceRule("idle_between_steps", idle_between_steps),
     AdviceRule("far_from_limit", far_from_limit),
     AdviceRule("float32_products", float32_products),
+    AdviceRule("unfused_chains", unfused_chains),
     AdviceRule("python_bound", python_bound),
     AdviceRule("no_python_stacks", no_python_stacks),
     AdviceRule("no_sync_records", no_sync_records),

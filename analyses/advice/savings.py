@@ -12,10 +12,11 @@ import numpy as np
 
 from analyses.advice.claims import with_replayed_saving, within_bounds
 from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
-from analyses.advice.gpu_rules import tf32_factors, work_limits
+from analyses.advice.gpu_rules import fusible_chains, tf32_factors, work_limits
 from analyses.advice.host_rules import blocks_on_upload, classify_waits
 from hta_graph.arrays import take_or
 from hta_graph.errors import QueryError
+from hta_graph.gpu_activity import activities
 from hta_graph.model import RETURNS, Bools, BoundBy, EventKind, Ids
 from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.windows import resolved_window
@@ -164,6 +165,26 @@ def _in_tf32(facts: PathFacts, _: PathFinding) -> Change:
     return scale_activities(limited.groups.work.row, tf32_factors(limited))
 
 
+def _fused(facts: PathFacts, _: PathFinding) -> Change:
+    """Let chains move what one kernel moves for sure, without the time between their kernels; launches stay."""
+    chains, rows = fusible_chains(facts), activities(facts.graph).row
+    if chains is None:
+        raise QueryError("shapes are not recorded")
+    inner = facts.event_mask(rows[(chains.chain >= 0) & ~chains.is_first])
+    between = _with_factor(
+        lambda base: (
+            take_or(inner, base.parts.owner, otherwise=False) & (base.parts.bound == BoundBy.GPU_KERNEL_KERNEL_OVERHEAD)
+        )
+    )
+    shorter = scale_activities(rows, chains.factor)
+
+    def change(draft: ModifiedWindow) -> None:
+        shorter(draft)
+        between(draft)
+
+    return change
+
+
 REMEDIES: Mapping[str, Remedy] = {
     "held_up_by_rank": _rank_like_others,
     "slow_gpu": _rank_as_fast(BoundBy.GPU_COMPUTE_BOUND),
@@ -180,5 +201,6 @@ REMEDIES: Mapping[str, Remedy] = {
     "python_bound": _without_python,
     "far_from_limit": _near_limit,
     "float32_products": _in_tf32,
+    "unfused_chains": _fused,
 }
 """By rule the change that stands for its remedy; docs/reading/advice.md says which."""

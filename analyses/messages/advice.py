@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
@@ -235,6 +235,42 @@ def far_by_odd_side(name: str, why: str, side: str, size: int, multiple: int) ->
 def far_without_reason(name: str, why: str) -> Advice:
     """The shape explains nothing."""
     return Advice(f"Try another shape or another kernel for {quoted(name)}", f"{why}.")
+
+
+def unfused_chains(
+    chains: int, kernels: int, time: str, moved: int, least: int, operators: Sequence[str], times: int
+) -> Advice:
+    """Operators of a chain each read and write memory."""
+    names = [name.removeprefix("aten::") for name in operators]
+    shown = " > ".join(names if len(names) <= MOST_OPERATORS else [*names[:MOST_OPERATORS], "…"])
+    return Advice(
+        "Fuse chains of elementwise and normalization operators (torch.compile, or fused kernels)",
+        f"{counted(kernels, 'kernel')} in {counted(chains, 'chain')} take {time} of the path and move "
+        f"{gigabytes(moved)}; fused, they need to move {gigabytes(least)}. Largest chain: {quoted(shown)} "
+        f"({counted(times, 'time')}). Which tensors are shared is inferred from shapes.",
+    )
+
+
+MOST_OPERATORS = 8
+"""How many operators of a chain are named."""
+
+
+def gigabytes(count: int) -> str:
+    """Print a number of bytes.
+
+    >>> gigabytes(77_910_000_000), gigabytes(3_300_000)
+    ('77.9 GB', '3.3 MB')
+    """
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
+
+
+def unfused_kernels(kernels: int, time: str) -> Advice:
+    """Kernels of single operators follow each other, and no shapes are recorded."""
+    return Advice(
+        "Fuse elementwise and normalization operators (torch.compile, or fused kernels)",
+        f"{counted(kernels, 'kernel')} of single operators directly follow each other and take {time} of the path. "
+        "Record with record_shapes=True to see how much fusing them saves.",
+    )
 
 
 def float32_products(time: str, device: str, times: float) -> Advice:

@@ -24,6 +24,7 @@ from hta_graph.trace.profiler_names import (
     DATA_LOADING,
     DEVICE_COPY,
     DEVICE_WAIT,
+    EAGER_KERNEL,
     ENQUEUEING_CALL,
     GLOO_COLLECTIVE,
     GRAPH_LAUNCH_CALL,
@@ -145,6 +146,11 @@ class EventFlags:
         events = self._trace.events
         talks = events.collective | self._trace.matching_names(COMMUNICATION_KERNEL)[events.name]
         return freeze(talks & (events.kind == EventKind.KERNEL))
+
+    @cached_property
+    def eager_kernel(self) -> Bools:
+        """Kernels of single operators of PyTorch that compilers fuse with their neighbors."""
+        return self._kind_with_name(EAGER_KERNEL, EventKind.KERNEL)
 
     @cached_property
     def gloo_collective(self) -> Bools:

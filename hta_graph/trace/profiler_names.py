@@ -166,6 +166,13 @@ COMMUNICATION_KERNEL = re.compile(
 """Kernels that talk to other ranks where no ``Collective name`` is recorded: NCCL, RCCL, MSCCL, HCCL, oneCCL, DeepEP,
 NVSHMEM, rocSHMEM, and the all-reduce kernels of vLLM, SGLang, TensorRT-LLM and PyTorch's symmetric memory."""
 
+EAGER_KERNEL = re.compile(
+    r".*at::native::.*(?<!index_)((elementwise|reduce)_kernel|(?i:softmax|layer_?norm|CatArray|batch_norm))"
+    r"|.*kernelPointwiseApply"
+)
+"""Kernels of PyTorch's own operators element by element, of its reductions, normalizations and concatenations: what
+compilers fuse with its neighbors. Kernels over lists of tensors (``multi_tensor_apply``) do not count."""
+
 DEVICE_COPY = re.compile(r"dma_request$")
 """Rows of MTIA's device that move memory; they stand among its kernels."""
 

@@ -203,6 +203,16 @@ def multiplying(rows: int, us: float, kernel: str = "gemm", kind: str = "c10::Ha
     return trace
 
 
+def chained(between: str) -> TraceBuilder:
+    """X · sigmoid(x), with the same operators next to each other or with a product between them."""
+    trace, shape = TraceBuilder(), [4096, 4096]
+    for at, (name, inputs) in enumerate((("aten::sigmoid", 1), (between, 2), ("aten::mul", 2))):
+        given = {"Input Dims": [shape] * inputs, "Input type": ["float"] * inputs}
+        trace.op(name, 10 * at, 10 * at + 8, **given)
+        trace.launch("kernel", (10 * at + 1, 10 * at + 5), (40 + 100 * at, 140 + 100 * at), at + 1)
+    return trace
+
+
 CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] = {
     "launch_bound": (lambda: launching(20, 4), lambda: launching(20, 60)),
     "values_read": (lambda: reading("aten::item", 200, 200), lambda: reading("aten::item", 5, 400)),
@@ -219,6 +229,7 @@ CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] 
         lambda: multiplying(4096, 8_000, "ampere_sgemm_128x64_tn", "float"),
         lambda: multiplying(4096, 1_000, "ampere_s1688gemm_tf32_128x64_tn", "float"),
     ),
+    "unfused_chains": (lambda: chained("aten::sub"), lambda: chained("aten::mm")),
     "python_bound": (lambda: in_python(500), lambda: in_python(20)),
     "host_pauses": (lambda: silent(3000), lambda: silent(900)),
     "no_python_stacks": (lambda: silent(3000), lambda: silent(3000, stacks=True)),
