@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 import hta_graph as hg
-from analyses.advice.facts import PathFacts
+from analyses.advice.facts import NOTABLE_SHARE, PathFacts
 from analyses.advice.rules import verdict_of
 from analyses.advice.verdict import replayed_advice
 from hta_graph.dependencies.synchronization import host_poll
@@ -32,12 +32,18 @@ from tests.simulator.program import (
     Launch,
     Op,
     Poll,
+    Record,
     Statement,
     Stream,
+    SyncDevice,
     SyncStream,
+    Wait,
 )
-from tests.simulator.pytorch_idioms import ALL_REDUCE, DISPATCH, LOADER
+from tests.simulator.pytorch_idioms import ALL_REDUCE, COLLECTIVES, COMPUTE, DISPATCH, LOADER
 from tests.unexplained_reason_accuracy import graph_of
+
+OwnProgram = Callable[..., Program]
+"""Makes a program of a seed, with ``followed`` the one that follows the advice."""
 
 Change = Callable[[Statement, tuple[str, ...]], Statement | None]
 """What becomes of a statement under scopes of these names; ``None`` removes it."""
@@ -138,6 +144,51 @@ def rates(family: str, seeds: Iterable[int], size: int, *, of_steps: bool = Fals
     return counts
 
 
+def serial_communication(seed: int, *, followed: bool) -> Program:
+    """Layers with a collective each, for which the next layer waits; as advised only what follows the last one does."""
+    rng = random.Random(f"serial {seed}")
+    layers, shares_stream = rng.randint(12, 40), rng.random() < 0.5
+    kernel_ns, talk_ns = rng.choice((20_000, 100_000, 500_000)), rng.choice((20_000, 100_000, 500_000))
+    body: list[Statement] = []
+    for layer in range(layers):
+        body.append(Op("aten::mm", (Launch(COMPUTE, int(kernel_ns * rng.lognormvariate(0, 0.3)), "gemm"),)))
+        talk = Launch(COMPUTE, int(talk_ns * rng.lognormvariate(0, 0.3)), ALL_REDUCE)
+        if shares_stream and not followed:
+            body.append(Op("c10d::allreduce_", (talk,)))
+            continue
+        ready, done = 2 * layer, 2 * layer + 1
+        own = Record(ready, COMPUTE), Wait(COLLECTIVES, ready), replace(talk, stream=COLLECTIVES)
+        body.append(Op("c10d::allreduce_", (*own, Record(done, COLLECTIVES))))
+        if not followed or layer == layers - 1:
+            body.append(Wait(COMPUTE, done))
+    return Program.of(*body, Op("aten::add", (Launch(COMPUTE, kernel_ns, "add"),)), SyncDevice())
+
+
+OWN_PROGRAMS: dict[str, OwnProgram] = {
+    "serial_communication": serial_communication,
+}
+"""Programs that give a rule a reason to speak, as they are and as it advises."""
+
+
+def own_rates(rule: str, seeds: Iterable[int]) -> Counter[str]:
+    """Count for a rule of :data:`OWN_PROGRAMS` what :func:`rates` counts, and programs with a reason but no finding."""
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        before, after = (graph_of_run(OWN_PROGRAMS[rule](seed, followed=followed)) for followed in (False, True))
+        facts = PathFacts(hg.critical_path(before, hg.whole()))
+        saved, whole = facts.priced.length_ns - hg.critical_path(after, hg.whole()).length_ns, facts.priced.length_ns
+        found = next((one for one in replayed_advice(facts) if one.rule == rule), None)
+        counts["fired" if found else "silent"] += 1
+        if found:
+            counts["wrong"] += saved < WORTH * whole
+            counts["above"] += saved > (found.saves_at_most_ns or 0)
+            counts["above rows"] += saved > (found.bound_ns or 0)
+            counts["kept"] += abs(saved - (found.saves_ns or 0)) <= CLOSE * whole
+        else:
+            counts["wrongly silent"] += saved >= 2 * NOTABLE_SHARE * whole
+    return counts
+
+
 FEWEST_STEPS = 3
 """The first step is unlike the others, and the last one may be."""
 
@@ -201,6 +252,9 @@ def main() -> None:
             said = "".join(f" {key} {counts[rule, key]:3}" for key in ("fired", "wrong", "above", "above rows", "kept"))
             sys.stdout.write(f"{family:8} {window:9} {rule:22}{said}\n")
             sys.stdout.flush()
+    for rule in OWN_PROGRAMS:
+        sys.stdout.write(f"{rule:24} {dict(sorted(own_rates(rule, seeds).items()))}\n")
+        sys.stdout.flush()
     for kind in (*families, "arbitrary", "spinning"):
         sys.stdout.write(f"{kind:10} host_may_poll {dict(sorted(guard_rates(kind, seeds, options.size).items()))}\n")
         sys.stdout.flush()

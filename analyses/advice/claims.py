@@ -119,6 +119,7 @@ BOUNDS: Mapping[str, Bound] = {
     "waits_of_all_kinds": lambda facts, _: facts.priced.running_ahead_ns,
     "data_loading_exposed": lambda facts, _: facts.priced.data_loading_ns(facts.path.data_load),
     "exposed_communication": lambda facts, _: facts.priced.communication_ns,
+    "serial_communication": lambda facts, _: facts.priced.overlap_ns,
     "gloo_communication": lambda facts, _: facts.priced.communication_ns,
     "pageable_copies": lambda facts, _: facts.priced.running_ahead_ns,
     "tiny_kernels": _of_tiny_kernels,

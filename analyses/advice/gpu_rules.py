@@ -53,6 +53,43 @@ def exposed_communication(facts: PathFacts) -> PathFinding | None:
     return PathFinding.of_advice(said, evidence, "medium", saved)
 
 
+OVERLAPPED_SHARE = 0.1
+"""Communication with less of it next to computation was not meant to overlap: buckets of DDP reach 50% and more."""
+FEWEST_COLLECTIVES = 10
+"""One or two collectives of a step stand at its end, where nothing is left to overlap with."""
+SMALL_COLLECTIVE_NS = 100_000
+"""A shorter collective takes about as long whatever its size: its start, and one way around the ranks."""
+
+
+def serial_communication(facts: PathFacts) -> PathFinding | None:
+    """Collectives between computation that never overlap with it: bucket them, start them early, wait for them late."""
+    if isinstance(facts.graph, JobGraph):
+        return None
+    talks, computes = facts.work.busy(WorkType.COMMUNICATION), facts.work.busy(WorkType.COMPUTATION)
+    lengths = (facts.work.end - facts.work.start)[facts.work.type == WorkType.COMMUNICATION]
+    exposed = talks.subtract(computes)
+    saved = min(exposed.total, computes.subtract(talks).total)
+    hidden_ns = talks.total - exposed.total
+    if (
+        len(lengths) < FEWEST_COLLECTIVES
+        or hidden_ns >= OVERLAPPED_SHARE * talks.total
+        or not facts.is_notable(saved)
+        or not facts.is_notable(facts.time_of(facts.segments_in_classes(BoundBy.GPU_COMMUNICATION_BOUND)))
+    ):
+        return None
+    median_ns = int(np.median(lengths))
+    evidence = {
+        "collectives": len(lengths), "time_ns": talks.total, "overlapped_ns": hidden_ns, "median_ns": median_ns,
+        "computation_ns": computes.total,
+    }  # fmt: skip
+    said = advice.serial_communication(
+        len(lengths), facts.timed(talks.total), hidden_ns, median_ns, are_small=median_ns < SMALL_COLLECTIVE_NS
+    )
+    # The lags between one and the other go, too.
+    saved += facts.time_of(facts.segments_in_classes(BoundBy.GPU_KERNEL_KERNEL_OVERHEAD))
+    return PathFinding.of_advice(said, evidence, "medium", saved)
+
+
 def gloo_communication(facts: PathFacts) -> PathFinding | None:
     """The path's thread is silent while a collective of Gloo runs on another one: communication through the CPU."""
     silent, rows = facts.segments_in_classes(BoundBy.CPU_GAP), facts.graph.event_flags.gloo_collective

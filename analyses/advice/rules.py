@@ -9,6 +9,7 @@ from analyses.advice.gpu_rules import (
     far_from_limit,
     float32_products,
     gloo_communication,
+    serial_communication,
     unfused_chains,
 )
 from analyses.advice.host_rules import (
@@ -60,6 +61,7 @@ ADVICE_RULES = (
     AdviceRule("waits_of_all_kinds", waits_of_all_kinds),
     AdviceRule("data_loading_exposed", data_loading_exposed),
     AdviceRule("exposed_communication", exposed_communication),
+    AdviceRule("serial_communication", serial_communication),
     AdviceRule("gloo_communication", gloo_communication),
     AdviceRule("pageable_copies", pageable_copies),
     AdviceRule("tiny_kernels", tiny_kernels),

@@ -16,11 +16,11 @@ from analyses.advice.gpu_rules import fusible_chains, tf32_factors, work_limits
 from analyses.advice.host_rules import blocks_on_upload, classify_waits
 from hta_graph.arrays import take_or
 from hta_graph.errors import QueryError
-from hta_graph.gpu_activity import activities
+from hta_graph.gpu_activity import WorkType, activities
 from hta_graph.model import RETURNS, Bools, BoundBy, EventKind, Ids
 from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.windows import resolved_window
-from hta_graph.what_if.changes import Change, scale_activities
+from hta_graph.what_if.changes import Change, overlap_activities, scale_activities
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
 from hta_graph.what_if.replay import Replayed, replay
 from hta_graph.what_if.replay_graph import ReplayGraph
@@ -165,6 +165,11 @@ def _in_tf32(facts: PathFacts, _: PathFinding) -> Change:
     return scale_activities(limited.groups.work.row, tf32_factors(limited))
 
 
+def _overlapped(facts: PathFacts, _: PathFinding) -> Change:
+    every = activities(facts.graph)
+    return overlap_activities(every.row[every.type == WorkType.COMMUNICATION])
+
+
 def _fused(facts: PathFacts, _: PathFinding) -> Change:
     """Let chains move what one kernel moves for sure, without the time between their kernels; launches stay."""
     chains, rows = fusible_chains(facts), activities(facts.graph).row
@@ -202,5 +207,6 @@ REMEDIES: Mapping[str, Remedy] = {
     "far_from_limit": _near_limit,
     "float32_products": _in_tf32,
     "unfused_chains": _fused,
+    "serial_communication": _overlapped,
 }
 """By rule the change that stands for its remedy; docs/reading/advice.md says which."""

@@ -197,6 +197,18 @@ def exposed_communication(
     return Advice("Start communication earlier, or make it smaller", " ".join(said))
 
 
+def serial_communication(count: int, time: str, hidden_ns: int, median_ns: int, *, are_small: bool) -> Advice:
+    """Collectives and computation take turns."""
+    hidden = f"only {brief_duration(hidden_ns)} of them overlap" if hidden_ns else "none of them overlaps"
+    small = " Merge small ones into buckets: each costs the same time to start." if are_small else ""
+    return Advice(
+        "Overlap collectives with computation: start them with async_op=True or in DDP or FSDP buckets, and wait late",
+        f"{counted(count, 'collective')} of {brief_duration(median_ns)} (median) take {time}, and {hidden} with "
+        f"computation: the GPU does one or the other.{small} Collectives whose result the next operator needs (tensor "
+        "parallelism) overlap only with another micro-batch, or in fused kernels.",
+    )
+
+
 def gloo_communication(time: str, name: str) -> Advice:
     """A thread is silent while a Gloo collective runs."""
     return Advice(

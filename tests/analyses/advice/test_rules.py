@@ -11,7 +11,7 @@ import pytest
 import hta_graph as hg
 from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES, advice_of, verdict_of
-from tests.advice_accuracy import guard_rates, rates
+from tests.advice_accuracy import OWN_PROGRAMS, guard_rates, own_rates, rates
 from tests.support.cuda_graph_replay import replayed_graph
 from tests.support.trace_builder import TraceBuilder
 from tests.support.work_before_recording import long_queued
@@ -99,6 +99,18 @@ def communicating(beside: bool) -> TraceBuilder:
     trace.launch(ALL_REDUCE, (6, 9), (112, 212), 2)
     if beside:
         trace.launch("gemm", (9, 12), (112, 211), 3, stream=20)
+    return trace
+
+
+def in_turns(beside: bool) -> TraceBuilder:
+    """Collectives between kernels, or next to other kernels."""
+    trace = TraceBuilder()
+    for number in range(12):
+        at = 200.0 * number
+        trace.launch("gemm", (10 * number, 10 * number + 2), (200 + at, 300 + at), 10 * number + 1)
+        trace.launch(ALL_REDUCE, (10 * number + 3, 10 * number + 5), (301 + at, 399 + at), 10 * number + 2)
+        if beside:
+            trace.launch("gemm", (10 * number + 6, 10 * number + 8), (301 + at, 399 + at), 10 * number + 3, stream=20)
     return trace
 
 
@@ -221,6 +233,7 @@ CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] 
     "pageable_copies": (lambda: uploading("Pageable"), lambda: uploading("Pinned")),
     "data_loading_exposed": (lambda: loading(500), lambda: loading(20)),
     "exposed_communication": (lambda: communicating(beside=False), lambda: communicating(beside=True)),
+    "serial_communication": (lambda: in_turns(beside=False), lambda: in_turns(beside=True)),
     "tiny_kernels": (lambda: tiny(5), lambda: tiny(20)),
     "driver_allocations": (lambda: stepping(100), lambda: stepping(0)),
     "idle_between_steps": (lambda: stepping(0, 300), lambda: stepping(0)),
@@ -455,6 +468,14 @@ def test_the_guard_lowers_the_confidence_of_the_verdict_and_silences_advice_abou
 @pytest.mark.slow
 def test_the_guard_is_silent_on_programs_that_do_not_spin(family: str) -> None:
     assert guard_rates(family, range(8), 300)["others, warned"] == 0
+
+
+@pytest.mark.parametrize("rule", OWN_PROGRAMS)
+def test_a_program_that_follows_advice_saves_what_is_promised(rule: str) -> None:
+    counts = own_rates(rule, range(4))
+    assert counts["fired"]
+    assert (counts["wrong"], counts["above rows"], counts["wrongly silent"]) == (0, 0, 0)
+    assert counts["kept"] == counts["fired"]
 
 
 @pytest.mark.slow
