@@ -26,6 +26,7 @@ from tests.simulator import Dialect, Program, random_program, simulate, write
 from tests.simulator.program import (
     Annotation,
     Backward,
+    Call,
     Copy,
     Frame,
     Gap,
@@ -37,6 +38,7 @@ from tests.simulator.program import (
     Stream,
     SyncDevice,
     SyncStream,
+    ThreadProgram,
     Wait,
 )
 from tests.simulator.pytorch_idioms import ALL_REDUCE, COLLECTIVES, COMPUTE, DISPATCH, LOADER
@@ -164,7 +166,22 @@ def serial_communication(seed: int, *, followed: bool) -> Program:
     return Program.of(*body, Op("aten::add", (Launch(COMPUTE, kernel_ns, "add"),)), SyncDevice())
 
 
+def code_loading(seed: int, *, followed: bool) -> Program:
+    """Kernels that are launched again and again, and whose code is loaded before the first launch, or was before."""
+    rng = random.Random(f"loading {seed}")
+    names = [f"kernel_{number}" for number in range(rng.randint(2, 12))]
+    first_ns = {name: int(rng.lognormvariate(0, 1) * 1_000_000) for name in names}
+    body: list[Statement] = []
+    for _ in range(rng.randint(5, 20)):
+        for name in names:
+            ns = first_ns.pop(name, 0)
+            load = (Call("cuLibraryLoadData", ns),) if ns and not followed else ()
+            body.append(Op("aten::mm", (*load, Launch(COMPUTE, rng.choice((20_000, 200_000)), name))))
+    return Program((ThreadProgram((*body, SyncDevice())),), launch_queue_depth=rng.choice((32, 1_024)))
+
+
 OWN_PROGRAMS: dict[str, OwnProgram] = {
+    "code_loading": code_loading,
     "serial_communication": serial_communication,
 }
 """Programs that give a rule a reason to speak, as they are and as it advises."""

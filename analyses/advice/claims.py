@@ -14,6 +14,7 @@ import numpy as np
 from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.gpu_rules import fusible_chains, tf32_factors, unfused_kernels_of, work_limits
 from analyses.advice.host_rules import tiny_kernels_of
+from analyses.advice.runtime_rules import code_loading_calls
 from hta_graph.gpu_activity import WorkType, activities
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import EventKind
@@ -78,6 +79,10 @@ def _of_allocations(facts: PathFacts, _: PathFinding) -> int:
     return facts.priced.of_host_rows(facts.graph.event_flags.allocation_call)
 
 
+def _of_code_loading(facts: PathFacts, _: PathFinding) -> int:
+    return facts.priced.of_host_rows(facts.event_mask(code_loading_calls(facts.graph)))
+
+
 def _of_tiny_kernels(facts: PathFacts, _: PathFinding) -> int:
     """Fusing removes kernels, and the gaps between them."""
     rows = np.flatnonzero(tiny_kernels_of(facts.graph))
@@ -113,6 +118,7 @@ BOUNDS: Mapping[str, Bound] = {
     "slow_host": _of_slow_host,
     "host_pauses": lambda facts, _: facts.priced.shorter_pauses_ns,
     "launch_bound": lambda facts, _: facts.priced.faster_launches_ns,
+    "code_loading": _of_code_loading,
     "driver_allocations": _of_allocations,
     "values_read": lambda facts, _: facts.priced.running_ahead_ns,
     "explicit_synchronisation": lambda facts, _: facts.priced.running_ahead_ns,

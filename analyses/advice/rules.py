@@ -35,6 +35,7 @@ from analyses.advice.recording_rules import (
     no_sync_records,
     start_up_recorded,
 )
+from analyses.advice.runtime_rules import code_loading
 from analyses.advice.verdict_rules import bound_by, clock_fault, largest_item, unexplained
 
 VERDICT_RULES = (
@@ -55,6 +56,7 @@ ADVICE_RULES = (
     AdviceRule("slow_host", slow_host),
     AdviceRule("host_pauses", host_pauses),
     AdviceRule("launch_bound", launch_bound),
+    AdviceRule("code_loading", code_loading),
     AdviceRule("driver_allocations", driver_allocations),
     AdviceRule("values_read", values_read),
     AdviceRule("explicit_synchronisation", explicit_synchronisation),

@@ -14,6 +14,7 @@ from analyses.advice.claims import with_replayed_saving, within_bounds
 from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
 from analyses.advice.gpu_rules import fusible_chains, tf32_factors, work_limits
 from analyses.advice.host_rules import blocks_on_upload, classify_waits
+from analyses.advice.runtime_rules import code_loading_calls, usual_launch_ns
 from hta_graph.arrays import take_or
 from hta_graph.errors import QueryError
 from hta_graph.gpu_activity import WorkType, activities
@@ -117,6 +118,20 @@ def _without_allocations(facts: PathFacts, _: PathFinding) -> Change:
     )
 
 
+def _without_loading(facts: PathFacts, _: PathFinding) -> Change:
+    """Let calls that load code take as long as a launch usually takes."""
+    graph, calls = facts.graph, code_loading_calls(facts.graph)
+    factor = np.ones(len(graph.event_table))
+    length = np.maximum(graph.event_table.end[calls] - graph.event_table.start[calls], 1)
+    factor[calls] = np.minimum(usual_launch_ns(graph) / length, 1.0)
+
+    def change(draft: ModifiedWindow) -> None:
+        factors = take_or(factor, draft.base.parts.owner, otherwise=1.0)
+        draft.factor[draft.base.may_change] *= factors[draft.base.may_change]
+
+    return change
+
+
 def _without_python(facts: PathFacts, _: PathFinding) -> Change:
     is_frame = facts.graph.event_table.kind == EventKind.PYTHON_FUNCTION
     return _with_factor(
@@ -196,6 +211,7 @@ REMEDIES: Mapping[str, Remedy] = {
     "slow_host": _rank_as_fast(*HOST_CLASSES),
     "host_pauses": _without_pauses,
     "launch_bound": _named_scenario("cuda_graphs"),
+    "code_loading": _without_loading,
     "driver_allocations": _without_allocations,
     "values_read": _without_reads,
     "explicit_synchronisation": _without_synchronisation,

@@ -158,6 +158,21 @@ def driver_allocations(time: str, rank: int | None, calls: int, name: str) -> Ad
     )
 
 
+def code_loading(
+    time: str, calls: int, name: str, longest_ns: int, work: str | None, usual_ns: int, *, on_amd: bool
+) -> Advice:
+    """The first launches of kernels load their code."""
+    eager = "" if on_amd else ", or load code at the start (CUDA_MODULE_LOADING=EAGER)"
+    launched = f" for {quoted(work)}" if work else ""
+    usual = f"; a launch usually takes {brief_duration(usual_ns)}" if usual_ns else ""
+    return Advice(
+        f"Run the same work once before measuring or serving{eager}",
+        f"Loading code takes {time} in {counted(calls, 'call')}, mostly first launches of kernels while the GPU is "
+        f"idle. The longest is {quoted(name)}{launched} ({brief_duration(longest_ns)}{usual}). This happens once in a "
+        "process.",
+    )
+
+
 def idle_between_steps(time: str, name: str) -> Advice:
     """The GPU is idle before a step's first work."""
     return Advice(

@@ -17,6 +17,7 @@ from hta_graph.trace.profiler_names import (
     AMD_CALL,
     AUTOGRAD_OPERATOR,
     BLOCKING_CALL,
+    CODE_LOADING_CALL,
     COMMUNICATION_KERNEL,
     COPY_KIND,
     COPY_TO_HOST,
@@ -134,6 +135,11 @@ class EventFlags:
     def allocation_call(self) -> Bools:
         """Calls that take memory from the driver or give it back."""
         return self._kind_with_name(ALLOCATION_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def code_loading_call(self) -> Bools:
+        """Calls that load code."""
+        return self._kind_with_name(CODE_LOADING_CALL, EventKind.RUNTIME)
 
     @cached_property
     def amd_call(self) -> Bools:

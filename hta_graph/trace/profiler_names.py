@@ -111,6 +111,9 @@ WARM_UP = re.compile(
 )
 """What programs do once: memory from the driver, code that is loaded or compiled. Matched from the name's start."""
 
+CODE_LOADING_CALL = re.compile(r"(cuda|hip|cu)(Module|Library)(Load|Get)|hiprtc|nvrtc")
+"""Calls that load code, and look kernels up in it or compile it."""
+
 AUTOGRAD_OPERATOR = re.compile(r"autograd::engine::|.*Backward\d*$")
 """Operators of PyTorch's autograd engine and of its nodes."""
 

@@ -157,6 +157,16 @@ def silent(time_us: float, stacks: bool = False) -> TraceBuilder:
     return trace
 
 
+def loading_code(at: int) -> TraceBuilder:
+    """Ten launches of one kernel, one of which takes 5 ms."""
+    trace = TraceBuilder()
+    for number in range(10):
+        begin = 5_100.0 * number
+        length = 5_000 if number == at else 5
+        trace.launch("gemm", (begin, begin + length), (begin + length + 5, begin + length + 90), number + 1)
+    return trace
+
+
 def with_gloo(runs: bool) -> TraceBuilder:
     trace = TraceBuilder()
     trace.op("aten::first", 0, 10)
@@ -235,6 +245,7 @@ CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] 
     "exposed_communication": (lambda: communicating(beside=False), lambda: communicating(beside=True)),
     "serial_communication": (lambda: in_turns(beside=False), lambda: in_turns(beside=True)),
     "tiny_kernels": (lambda: tiny(5), lambda: tiny(20)),
+    "code_loading": (lambda: loading_code(0), lambda: loading_code(4)),
     "driver_allocations": (lambda: stepping(100), lambda: stepping(0)),
     "idle_between_steps": (lambda: stepping(0, 300), lambda: stepping(0)),
     "far_from_limit": (lambda: multiplying(4096, 2_000), lambda: multiplying(4096, 600)),
