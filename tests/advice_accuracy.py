@@ -14,7 +14,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import hta_graph as hg
@@ -28,6 +28,7 @@ from tests.simulator.program import (
     Backward,
     Call,
     Copy,
+    CustomStatement,
     Frame,
     Gap,
     Launch,
@@ -42,6 +43,7 @@ from tests.simulator.program import (
     Wait,
 )
 from tests.simulator.pytorch_idioms import ALL_REDUCE, COLLECTIVES, COMPUTE, DISPATCH, LOADER
+from tests.simulator.streams import Work
 from tests.unexplained_reason_accuracy import graph_of
 
 OwnProgram = Callable[..., Program]
@@ -180,7 +182,35 @@ def code_loading(seed: int, *, followed: bool) -> Program:
     return Program((ThreadProgram((*body, SyncDevice())),), launch_queue_depth=rng.choice((32, 1_024)))
 
 
+@dataclass(frozen=True, repr=False)
+class BlockingLaunch(CustomStatement):
+    """A launch that returns when its kernel has ended, as CUDA_LAUNCH_BLOCKING makes each."""
+
+    ns: int
+
+    def execute(self, driver: Any, thread: Any) -> None:
+        """Launch, and hold the caller."""
+        call = driver._begin(thread, "cudaLaunchKernel")
+        work = driver._enqueue(thread, call, COMPUTE, Work("kernel", "gemm", self.ns, 0))
+        driver._end(thread, call, 4_000, driver._returns("blocking_copy", [work]))
+
+
+def synchronous_launches(seed: int, *, followed: bool) -> Program:
+    """Operators whose launches block, or that are each followed by a synchronization, or none of both."""
+    rng = random.Random(f"synchronous {seed}")
+    typical_ns, host_ns, by_setting = rng.choice((20_000, 100_000)), rng.choice((5_000, 30_000)), rng.random() < 0.5
+    body: list[Statement] = []
+    for _ in range(rng.randint(30, 100)):
+        ns = int(typical_ns * rng.lognormvariate(0, 0.3)) + 10_000
+        launch = BlockingLaunch(ns) if by_setting and not followed else Launch(COMPUTE, ns, "gemm")
+        body += [Op("aten::mm", (launch,)), Gap(int(host_ns * rng.lognormvariate(0, 0.3)))]
+        if not by_setting:
+            body.append(Gap(2_000) if followed else SyncDevice())
+    return Program.of(*body, SyncDevice())
+
+
 OWN_PROGRAMS: dict[str, OwnProgram] = {
+    "synchronous_launches": synchronous_launches,
     "code_loading": code_loading,
     "serial_communication": serial_communication,
 }

@@ -120,6 +120,7 @@ BOUNDS: Mapping[str, Bound] = {
     "launch_bound": lambda facts, _: facts.priced.faster_launches_ns,
     "code_loading": _of_code_loading,
     "driver_allocations": _of_allocations,
+    "synchronous_launches": lambda facts, _: facts.priced.gpu_idle_ns,
     "values_read": lambda facts, _: facts.priced.running_ahead_ns,
     "explicit_synchronisation": lambda facts, _: facts.priced.running_ahead_ns,
     "waits_of_all_kinds": lambda facts, _: facts.priced.running_ahead_ns,

@@ -13,12 +13,12 @@ import numpy as np
 from analyses.advice.claims import with_replayed_saving, within_bounds
 from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
 from analyses.advice.gpu_rules import fusible_chains, tf32_factors, work_limits
-from analyses.advice.host_rules import blocks_on_upload, classify_waits
+from analyses.advice.host_rules import blocked_launches, blocks_on_upload, classify_waits
 from analyses.advice.runtime_rules import code_loading_calls, usual_launch_ns
 from hta_graph.arrays import take_or
 from hta_graph.errors import QueryError
 from hta_graph.gpu_activity import WorkType, activities
-from hta_graph.model import RETURNS, Bools, BoundBy, EventKind, Ids
+from hta_graph.model import RETURNS, Bools, BoundBy, EdgeKind, EventKind, Floats, Ids
 from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.windows import resolved_window
 from hta_graph.what_if.changes import Change, overlap_activities, scale_activities
@@ -78,6 +78,16 @@ def _with_factor(chosen: Callable[[ReplayGraph], Bools], factor: float = 0.0) ->
     return change
 
 
+def _with_own_factors(factor: Floats) -> Change:
+    """Multiply what each event owns by a factor of its own."""
+
+    def change(draft: ModifiedWindow) -> None:
+        may_change = draft.base.may_change
+        draft.factor[may_change] *= take_or(factor, draft.base.parts.owner[may_change], otherwise=1.0)
+
+    return change
+
+
 def _without_waits(facts: PathFacts, chosen: Callable[[Ids], Bools]) -> Change:
     """Let some calls return without waiting for GPU work."""
 
@@ -125,11 +135,7 @@ def _without_loading(facts: PathFacts, _: PathFinding) -> Change:
     length = np.maximum(graph.event_table.end[calls] - graph.event_table.start[calls], 1)
     factor[calls] = np.minimum(usual_launch_ns(graph) / length, 1.0)
 
-    def change(draft: ModifiedWindow) -> None:
-        factors = take_or(factor, draft.base.parts.owner, otherwise=1.0)
-        draft.factor[draft.base.may_change] *= factors[draft.base.may_change]
-
-    return change
+    return _with_own_factors(factor)
 
 
 def _without_python(facts: PathFacts, _: PathFinding) -> Change:
@@ -156,6 +162,36 @@ def _without_synchronisation(facts: PathFacts, _: PathFinding) -> Change:
         return ~reads & ~copies
 
     return _without_waits(facts, synchronises)
+
+
+BACK_TO_BACK_NS = 1_000
+"""Between kernels of one stream that are launched ahead pass about 1 µs."""
+
+
+def _without_blocking(facts: PathFacts, _: PathFinding) -> Change:
+    """Let launching calls return when their kernels begin, and synchronizing calls behind them at once."""
+    blocked, events = blocked_launches(facts), facts.graph.event_table
+    if blocked is None:
+        raise QueryError("no launch is waited for")
+    launches = facts.graph.edges_of(EdgeKind.LAUNCH)
+    begins = np.zeros(len(events), np.int64)
+    begins[launches.source] = events.start[launches.target] - events.start[launches.source]
+    length = np.maximum(events.end[blocked.calls] - events.start[blocked.calls], 1)
+    factor = np.ones(len(events))
+    factor[blocked.calls] = np.clip(begins[blocked.calls] / length, 0, 1)
+    waits = _without_waits(facts, lambda calls: np.isin(calls, blocked.syncs))
+
+    faster = _with_own_factors(factor)
+
+    def change(draft: ModifiedWindow) -> None:
+        faster(draft)
+        waits(draft)
+        # Where no kernel follows another at once, the trace does not tell what a stream needs between two.
+        edges = draft.base.edges
+        at = np.flatnonzero(take_or(facts.graph.edge_table.kind, edges.row) == EdgeKind.STREAM_ORDER)
+        draft.weighed[at] = np.minimum(BACK_TO_BACK_NS - edges.weight[at], 0)
+
+    return change
 
 
 def _without_blocking_uploads(facts: PathFacts, _: PathFinding) -> Change:
@@ -213,6 +249,7 @@ REMEDIES: Mapping[str, Remedy] = {
     "launch_bound": _named_scenario("cuda_graphs"),
     "code_loading": _without_loading,
     "driver_allocations": _without_allocations,
+    "synchronous_launches": _without_blocking,
     "values_read": _without_reads,
     "explicit_synchronisation": _without_synchronisation,
     "waits_of_all_kinds": _named_scenario("no_host_syncs"),

@@ -125,6 +125,22 @@ def waiting(kind: Waiting, times: int, site: str, time: str) -> Advice:
     )
 
 
+def synchronous_launches(blocked: int, launches: int, idle: str, *, is_setting: bool, on_amd: bool) -> Advice:
+    """The host waits for each kernel."""
+    setting = "HIP_LAUNCH_BLOCKING and AMD_SERIALIZE_KERNEL" if on_amd else "CUDA_LAUNCH_BLOCKING"
+    if is_setting:
+        return Advice(
+            f"Unset {setting}",
+            f"{blocked:,} of {counted(launches, 'launch call')} return only after their kernel has ended, so the host "
+            f"cannot launch ahead: the GPU is idle for {idle}. A setting for debugging does this.",
+        )
+    return Advice(
+        f"Do not synchronize after each launch (timers, debug hooks, {setting})",
+        f"{blocked:,} of {counted(launches, 'launch call')} are followed by a synchronization before the next launch, "
+        f"so the host cannot launch ahead: the GPU is idle for {idle}.",
+    )
+
+
 def site(sites: int, name: str, calls: int) -> str:
     """Name the place in the program with most of the time, as the end of a clause."""
     return f"{', mostly' if sites > 1 else ''} in {quoted(name)} ({counted(calls, 'call')})"

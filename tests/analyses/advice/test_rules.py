@@ -167,6 +167,17 @@ def loading_code(at: int) -> TraceBuilder:
     return trace
 
 
+def blocking(by: str) -> TraceBuilder:
+    """Launches that return behind their kernels, or a synchronization behind each or behind every other one."""
+    trace = TraceBuilder()
+    for number in range(30):
+        at = 100.0 * number
+        trace.launch("gemm", (at, at + 50 if by == "setting" else at + 5), (at + 8, at + 45), 2 * number + 1)
+        if by == "syncs" or (by == "some syncs" and number % 2):
+            trace.call("cudaDeviceSynchronize", at + 10, at + 50, 2 * number + 2)
+    return trace
+
+
 def with_gloo(runs: bool) -> TraceBuilder:
     trace = TraceBuilder()
     trace.op("aten::first", 0, 10)
@@ -240,6 +251,7 @@ CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] 
     "values_read": (lambda: reading("aten::item", 200, 200), lambda: reading("aten::item", 5, 400)),
     "explicit_synchronisation": (lambda: synchronising(200), lambda: synchronising(5, 2000)),
     "waits_of_all_kinds": (lambda: mixed_waits(200), lambda: reading("aten::item", 200, 200)),
+    "synchronous_launches": (lambda: blocking("setting"), lambda: blocking("some syncs")),
     "pageable_copies": (lambda: uploading("Pageable"), lambda: uploading("Pinned")),
     "data_loading_exposed": (lambda: loading(500), lambda: loading(20)),
     "exposed_communication": (lambda: communicating(beside=False), lambda: communicating(beside=True)),
@@ -306,6 +318,12 @@ def test_a_copy_and_its_call_on_the_path_are_one_copy(tmp_path: Path) -> None:
         trace.launch("gemm", (at + 151, at + 155), (at + 160, at + 400), number + 2)
         at += 160
     assert findings(trace, tmp_path)["pageable_copies"].evidence["copies"] == 5
+
+
+def test_a_synchronization_behind_each_launch_is_no_setting(tmp_path: Path) -> None:
+    found = findings(blocking("syncs"), tmp_path)
+    assert found["synchronous_launches"].action.startswith("Do not synchronize after each launch")
+    assert "explicit_synchronisation" not in found
 
 
 def test_every_rule_of_advice_has_both_traces() -> None:
