@@ -42,7 +42,7 @@ from tests.simulator.program import (
     ThreadProgram,
     Wait,
 )
-from tests.simulator.pytorch_idioms import ALL_REDUCE, COLLECTIVES, COMPUTE, DISPATCH, LOADER
+from tests.simulator.pytorch_idioms import ALL_REDUCE, COLLECTIVES, COMPUTE, DISPATCH, LOADER, step
 from tests.simulator.streams import Work
 from tests.unexplained_reason_accuracy import graph_of
 
@@ -209,7 +209,26 @@ def synchronous_launches(seed: int, *, followed: bool) -> Program:
     return Program.of(*body, SyncDevice())
 
 
+def driver_allocations(seed: int, *, followed: bool) -> Program:
+    """Steps that take memory from the driver again and again, or only the first one does."""
+    rng = random.Random(f"allocations {seed}")
+    call = rng.choice(("cudaMalloc", "cuMemMap", "cudaFree"))
+    kernel_ns, typical_ns = rng.choice((5_000, 60_000)), rng.choice((30_000, 300_000))
+    steps: list[Statement] = []
+    for number in range(rng.randint(3, 8)):
+        body: list[Statement] = []
+        for _ in range(10):
+            if rng.random() < 0.6:
+                ns = int(typical_ns * rng.lognormvariate(0, 0.5))
+                allocation = Call(call, ns, locked=True) if number == 0 or not followed else Gap(0)
+                body.append(Op("aten::empty", (allocation,)))
+            body.append(Op("aten::mm", (Launch(COMPUTE, kernel_ns, "gemm"),)))
+        steps.append(step(number, tuple(body)))
+    return Program.of(*steps, SyncDevice())
+
+
 OWN_PROGRAMS: dict[str, OwnProgram] = {
+    "driver_allocations": driver_allocations,
     "synchronous_launches": synchronous_launches,
     "code_loading": code_loading,
     "serial_communication": serial_communication,

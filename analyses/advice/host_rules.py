@@ -528,11 +528,15 @@ def driver_allocations(facts: PathFacts) -> PathFinding | None:
         return None
     largest = facts.largest_names(chosen)
     rows = distinct(pieces.event[chosen])
+    flags = facts.graph.event_flags
+    releases, expands = int(flags.release_call[rows].sum()), bool(flags.segment_call[rows].any())
     evidence = {
-        "time_ns": time_ns, "calls": len(rows), "sites": facts.sites(rows, events.end[rows] - events.start[rows]),
-        "largest": facts.largest_records(chosen),
+        "time_ns": time_ns, "calls": len(rows), "releases": releases, "expandable_segments": expands,
+        "sites": facts.sites(rows, events.end[rows] - events.start[rows]), "largest": facts.largest_records(chosen),
     }  # fmt: skip
-    said = advice.driver_allocations(facts.timed(time_ns), facts.main_rank(chosen), len(rows), largest[0][0])
+    said = advice.driver_allocations(
+        facts.timed(time_ns), facts.main_rank(chosen), len(rows), largest[0][0], releases, expands=expands
+    )
     return PathFinding.of_advice(said, evidence, "high", saved)
 
 

@@ -165,12 +165,19 @@ def data_loading_exposed(time: str, rank: int | None, name: str, *, in_process: 
     )
 
 
-def driver_allocations(time: str, rank: int | None, calls: int, name: str) -> Advice:
+def driver_allocations(time: str, rank: int | None, calls: int, name: str, releases: int, *, expands: bool) -> Advice:
     """The allocator still calls the driver."""
+    why = (
+        f"Memory is allocated from the driver, or returned to it, after warm-up: {time}{on_rank(rank)} in "
+        f"{counted(calls, 'call')}, mostly {quoted(name)}. "
+    )
+    returned = f"{releases:,} of them {'returns' if releases == 1 else 'return'} memory. " if releases else ""
+    if expands:
+        action = "Run the largest shapes first, pad shapes to a few sizes, and do not call torch.cuda.empty_cache()"
+        return Advice(action, f"{why}{returned}Expandable segments are in use: they still grow for each larger shape.")
     return Advice(
         "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad shapes to a few sizes",
-        f"Memory is allocated from the driver, or returned to it, after warm-up: {time}{on_rank(rank)} in "
-        f"{counted(calls, 'call')}, mostly {quoted(name)}. Varying shapes or fragmented memory cause this.",
+        f"{why}{returned}Varying shapes or fragmented memory cause this.",
     )
 
 

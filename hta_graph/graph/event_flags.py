@@ -33,6 +33,8 @@ from hta_graph.trace.profiler_names import (
     MODULE_FRAME,
     OWN_FRAME,
     PAGEABLE_UPLOAD,
+    RELEASE_CALL,
+    SEGMENT_CALL,
     STEP_NAME,
     SYNCHRONOUS_COPY_CALL,
     VALUE_READING_OPERATOR,
@@ -135,6 +137,16 @@ class EventFlags:
     def allocation_call(self) -> Bools:
         """Calls that take memory from the driver or give it back."""
         return self._kind_with_name(ALLOCATION_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def segment_call(self) -> Bools:
+        """Calls that map memory into expandable segments, or out of them."""
+        return self._kind_with_name(SEGMENT_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def release_call(self) -> Bools:
+        """Calls that give memory back to the driver."""
+        return self._kind_with_name(RELEASE_CALL, EventKind.RUNTIME)
 
     @cached_property
     def code_loading_call(self) -> Bools:

@@ -193,6 +193,12 @@ ALLOCATION_CALL = re.compile(
 )
 """Calls that take memory from the driver or give it back: a caching allocator makes them while it warms up."""
 
+SEGMENT_CALL = re.compile(r"cuMem(Create|Map|Unmap|SetAccess|Release|AddressReserve)")
+"""Calls with which expandable segments of PyTorch's allocator grow and shrink."""
+
+RELEASE_CALL = re.compile(r"(cuda|hip|cu)(Mem|Host)?Free(?!.*Async)|cuMem(Unmap|Release)")
+"""Calls that give memory back to the driver."""
+
 PAGEABLE_UPLOAD = re.compile(r"Memcpy HtoD \(Pageable")
 """Copies to a device from host memory that is not pinned."""
 

@@ -122,7 +122,7 @@ def tiny(kernel_us: float) -> TraceBuilder:
     return trace
 
 
-def stepping(allocated_us: float, between_us: float = 0.0, steps: int = 3) -> TraceBuilder:
+def stepping(allocated_us: float, between_us: float = 0.0, steps: int = 3, call: str = "cudaMalloc") -> TraceBuilder:
     """Steps that ask the driver for memory, and work before their first launch."""
     trace, at = TraceBuilder(), 0.0
     for number in range(steps):
@@ -131,7 +131,7 @@ def stepping(allocated_us: float, between_us: float = 0.0, steps: int = 3) -> Tr
             trace.op("log", at + 1, at + 1 + between_us)
             at += between_us + 2
         if allocated_us:
-            trace.call("cudaMalloc", at, at + allocated_us)
+            trace.call(call, at, at + allocated_us)
             at += allocated_us + 1
         for kernel in range(4):
             trace.launch("gemm", (at, at + 3), (at + 6 + kernel * 50, at + 55 + kernel * 50), 10 * number + kernel + 1)
@@ -459,6 +459,23 @@ def test_a_value_read_once_at_the_end_of_a_launch_bound_loop_is_no_reason(tmp_pa
     found = findings(trace, tmp_path)
     assert "launch_bound" in found
     assert "values_read" not in found
+
+
+@pytest.mark.parametrize(
+    ("call", "action", "said"),
+    [
+        ("cudaMalloc", "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "Varying shapes"),
+        ("cudaFree", "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "1 of them returns memory"),
+        ("cuMemMap", "Run the largest shapes first", "Expandable segments are in use"),
+        ("cuMemUnmap", "Run the largest shapes first", "Expandable segments are in use"),
+    ],
+)
+def test_expandable_segments_are_not_advised_where_they_are_used(
+    call: str, action: str, said: str, tmp_path: Path
+) -> None:
+    found = findings(stepping(100, call=call), tmp_path, hg.step(1))["driver_allocations"]
+    assert found.action.startswith(action)
+    assert said in found.text
 
 
 def test_allocations_of_the_first_step_are_warm_up(tmp_path: Path) -> None:
