@@ -227,7 +227,24 @@ def driver_allocations(seed: int, *, followed: bool) -> Program:
     return Program.of(*steps, SyncDevice())
 
 
+def garbage_collection(seed: int, *, followed: bool) -> Program:
+    """Layers between which, and inside of whose operators, Python now and then collects garbage, or never does."""
+    rng = random.Random(f"garbage {seed}")
+    kernel_ns = rng.choice((20_000, 200_000))
+    body: list[Statement] = []
+    for _ in range(rng.randint(20, 60)):
+        pause = Frame("Python GC", (Gap(int(rng.lognormvariate(0, 0.7) * 2_000_000)),), scope_ns=0)
+        collects: tuple[Statement, ...] = (pause,) if rng.random() < 0.2 and not followed else ()
+        launch = Launch(COMPUTE, kernel_ns, "gemm")
+        if rng.random() < 0.5:
+            body += [Op("aten::mm", (*collects, launch)), Gap(10_000)]
+        else:
+            body += [*collects, Op("aten::mm", (launch,)), Gap(10_000)]
+    return Program.of(Frame("train.py(3): step", tuple(body)), SyncDevice())
+
+
 OWN_PROGRAMS: dict[str, OwnProgram] = {
+    "garbage_collection": garbage_collection,
     "driver_allocations": driver_allocations,
     "synchronous_launches": synchronous_launches,
     "code_loading": code_loading,

@@ -1,4 +1,4 @@
-"""Rules about the process around a loop: code that is loaded, garbage that is collected, launches that wait.
+"""Rules about the process around a loop: code that is loaded, garbage that is collected.
 
 The first launch of a kernel loads its code, and the GPU is idle meanwhile:
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from analyses.advice.facts import PathFacts, PathFinding
+from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
 from analyses.messages import advice
 from hta_graph.arrays import distinct
 from hta_graph.gpu_activity import activities
@@ -77,3 +77,19 @@ def _launched_by(graph: DependencyGraph, call: int) -> str | None:
     """Name the work that a call launches."""
     rows = np.flatnonzero(graph.launching_call == call)
     return graph.name_of(int(rows[0])) if len(rows) else None
+
+
+def garbage_collection(facts: PathFacts) -> PathFinding | None:
+    """Python collects garbage while the GPU has nothing to do: all threads that run Python stand still."""
+    rows, flags = facts.graph.event_flags.collects_garbage, facts.graph.event_flags
+    time_ns = facts.time_during(facts.segments_in_classes(*HOST_CLASSES), rows) if rows.any() else 0
+    saved = min(time_ns, facts.busiest_stream_idle_ns)
+    if not facts.is_notable(saved):
+        return None
+    events, window = facts.graph.event_table, facts.path.window
+    inside = np.flatnonzero(rows & (events.start < window.end_ns) & (events.end > window.start_ns))
+    longest_ns = int((events.end - events.start)[inside].max())
+    asked = int(flags.asks_to_collect[inside].sum())
+    evidence = {"time_ns": time_ns, "collections": len(inside), "asked_for": asked, "longest_ns": longest_ns}
+    said = advice.garbage_collection(facts.timed(time_ns), len(inside), longest_ns, is_asked=2 * asked > len(inside))
+    return PathFinding.of_advice(said, evidence, "high", saved)

@@ -20,6 +20,7 @@ from hta_graph.errors import QueryError
 from hta_graph.gpu_activity import WorkType, activities
 from hta_graph.model import RETURNS, Bools, BoundBy, EdgeKind, EventKind, Floats, Ids
 from hta_graph.paths.critical_path import has_partial_rows
+from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import resolved_window
 from hta_graph.what_if.changes import Change, overlap_activities, scale_activities
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
@@ -138,6 +139,19 @@ def _without_loading(facts: PathFacts, _: PathFinding) -> Change:
     return _with_own_factors(factor)
 
 
+def _without_garbage(facts: PathFacts, _: PathFinding) -> Change:
+    """Let the host's work take no time while Python collects garbage: no thread runs Python then."""
+    rows, events = np.flatnonzero(facts.graph.event_flags.collects_garbage), facts.graph.event_table
+
+    def change(draft: ModifiedWindow) -> None:
+        parts, collects = draft.base.parts, union(events.start[rows], events.end[rows])
+        beside = collects.covered_until(parts.start + parts.length) - collects.covered_until(parts.start)
+        on_host = draft.base.may_change & np.isin(parts.bound, HOST_CLASSES)
+        draft.factor[on_host] *= 1 - (beside / np.maximum(parts.length, 1))[on_host]
+
+    return change
+
+
 def _without_python(facts: PathFacts, _: PathFinding) -> Change:
     is_frame = facts.graph.event_table.kind == EventKind.PYTHON_FUNCTION
     return _with_factor(
@@ -248,6 +262,7 @@ REMEDIES: Mapping[str, Remedy] = {
     "host_pauses": _without_pauses,
     "launch_bound": _named_scenario("cuda_graphs"),
     "code_loading": _without_loading,
+    "garbage_collection": _without_garbage,
     "driver_allocations": _without_allocations,
     "synchronous_launches": _without_blocking,
     "values_read": _without_reads,

@@ -196,6 +196,20 @@ def code_loading(
     )
 
 
+def garbage_collection(time: str, count: int, longest_ns: int, *, is_asked: bool) -> Advice:
+    """Python collects garbage in the loop."""
+    action = (
+        "Call gc.collect() less often, and outside of steps"
+        if is_asked
+        else "Collect garbage by hand: gc.freeze() and gc.disable() before the loop, gc.collect(1) every hundredth step"
+    )
+    return Advice(
+        action,
+        f"Python collects garbage for {time}: {counted(count, 'collection')}, the longest of "
+        f"{brief_duration(longest_ns)}. No Python thread runs meanwhile. Let all ranks collect in the same step.",
+    )
+
+
 def idle_between_steps(time: str, name: str) -> Advice:
     """The GPU is idle before a step's first work."""
     return Advice(

@@ -18,6 +18,7 @@ from hta_graph.trace.profiler_names import (
     AUTOGRAD_OPERATOR,
     BLOCKING_CALL,
     CODE_LOADING_CALL,
+    COLLECT_CALL,
     COMMUNICATION_KERNEL,
     COPY_KIND,
     COPY_TO_HOST,
@@ -27,6 +28,7 @@ from hta_graph.trace.profiler_names import (
     DEVICE_WAIT,
     EAGER_KERNEL,
     ENQUEUEING_CALL,
+    GARBAGE_COLLECTION,
     GLOO_COLLECTIVE,
     GRAPH_LAUNCH_CALL,
     IN_PROCESS_LOADING,
@@ -117,6 +119,18 @@ class EventFlags:
     def own_frame(self) -> Bools:
         """Python frames of the program's own files and of libraries, not of PyTorch."""
         return self._kind_with_name(OWN_FRAME, EventKind.PYTHON_FUNCTION)
+
+    @cached_property
+    def collects_garbage(self) -> Bools:
+        """Python frames and annotations of garbage collection."""
+        kinds = (EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)
+        found = [self._kind_with_name(GARBAGE_COLLECTION, kind) for kind in kinds]
+        return freeze(found[0] | found[1])
+
+    @cached_property
+    def asks_to_collect(self) -> Bools:
+        """Those of them that the program asked for itself."""
+        return freeze(self.collects_garbage & self._trace.names_starting_with(COLLECT_CALL)[self._trace.events.name])
 
     @cached_property
     def reads_values(self) -> Bools:

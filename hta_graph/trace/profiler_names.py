@@ -210,6 +210,13 @@ VALUE_READING_OPERATOR = re.compile(
 )
 """Operators whose result the host needs before it can go on: a number, or how many elements there are."""
 
+GARBAGE_COLLECTION = re.compile(r"(Python GC|<built-in function collect>|gc[._]collect|garbage[ _]collection)$")
+"""Python frames and annotations while Python collects garbage: ``Python GC`` is written with
+``record_python_gc_info`` (PyTorch 2.9), the second by the stack tracer for a call of ``gc.collect()``."""
+
+COLLECT_CALL = re.compile(r"<built-in function collect>|gc[._]collect")
+"""Those of them that the program asked for itself."""
+
 OWN_FRAME = re.compile(r"(?!torch/|<)[^<]*\.py\(\d+\): ")
 """Python frames of a program's own files and of libraries, not of PyTorch: ``train.py(12): step``."""
 

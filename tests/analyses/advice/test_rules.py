@@ -178,6 +178,16 @@ def blocking(by: str) -> TraceBuilder:
     return trace
 
 
+def collecting(name: str) -> TraceBuilder:
+    """A launch, a frame of 3 ms, and a launch."""
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 5), (10, 500), 1)
+    trace.frame("train.py(3): step", 0, 3_200)
+    trace.frame(name, 100, 3_100)
+    trace.launch("gemm", (3_200, 3_205), (3_210, 3_700), 2)
+    return trace
+
+
 def with_gloo(runs: bool) -> TraceBuilder:
     trace = TraceBuilder()
     trace.op("aten::first", 0, 10)
@@ -258,6 +268,7 @@ CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] 
     "serial_communication": (lambda: in_turns(beside=False), lambda: in_turns(beside=True)),
     "tiny_kernels": (lambda: tiny(5), lambda: tiny(20)),
     "code_loading": (lambda: loading_code(0), lambda: loading_code(4)),
+    "garbage_collection": (lambda: collecting("Python GC"), lambda: collecting("torch/optim/sgd.py(1): collect")),
     "driver_allocations": (lambda: stepping(100), lambda: stepping(0)),
     "idle_between_steps": (lambda: stepping(0, 300), lambda: stepping(0)),
     "far_from_limit": (lambda: multiplying(4096, 2_000), lambda: multiplying(4096, 600)),
@@ -459,6 +470,17 @@ def test_a_value_read_once_at_the_end_of_a_launch_bound_loop_is_no_reason(tmp_pa
     found = findings(trace, tmp_path)
     assert "launch_bound" in found
     assert "values_read" not in found
+
+
+@pytest.mark.parametrize(
+    ("frame", "action"),
+    [
+        ("Python GC", "Collect garbage by hand: gc.freeze()"),
+        ("<built-in function collect>", "Call gc.collect() less often"),
+    ],
+)
+def test_a_collection_that_the_program_asks_for_is_told_from_others(frame: str, action: str, tmp_path: Path) -> None:
+    assert findings(collecting(frame), tmp_path)["garbage_collection"].action.startswith(action)
 
 
 @pytest.mark.parametrize(
