@@ -243,7 +243,24 @@ def garbage_collection(seed: int, *, followed: bool) -> Program:
     return Program.of(Frame("train.py(3): step", tuple(body)), SyncDevice())
 
 
+def blocking_uploads(seed: int, *, followed: bool) -> Program:
+    """Batches that are copied from pinned memory, with a wait or without."""
+    rng = random.Random(f"uploads {seed}")
+    kernel_ns, host_ns, copy_ns = (
+        rng.choice((50_000, 300_000)),
+        rng.choice((20_000, 200_000)),
+        rng.randint(2, 80) * 1_000,
+    )
+    body: list[Statement] = []
+    for _ in range(rng.randint(10, 40)):
+        wait = Gap(2_000) if followed else SyncStream(COMPUTE)
+        body.append(Op("aten::to", (Op("aten::copy_", (Copy(COMPUTE, copy_ns), wait)),)))
+        body += [Op("aten::work", (Gap(host_ns),)), Op("aten::mm", (Launch(COMPUTE, kernel_ns, "gemm"),))]
+    return Program.of(*body, SyncDevice())
+
+
 OWN_PROGRAMS: dict[str, OwnProgram] = {
+    "blocking_uploads": blocking_uploads,
     "garbage_collection": garbage_collection,
     "driver_allocations": driver_allocations,
     "synchronous_launches": synchronous_launches,

@@ -129,6 +129,7 @@ BOUNDS: Mapping[str, Bound] = {
     "exposed_communication": lambda facts, _: facts.priced.communication_ns,
     "serial_communication": lambda facts, _: facts.priced.overlap_ns,
     "gloo_communication": lambda facts, _: facts.priced.communication_ns,
+    "blocking_uploads": lambda facts, _: facts.priced.running_ahead_ns,
     "pageable_copies": lambda facts, _: facts.priced.running_ahead_ns,
     "tiny_kernels": _of_tiny_kernels,
     "idle_between_steps": lambda facts, _: facts.priced.host_ns,

@@ -224,8 +224,19 @@ def _copies_to_host(facts: PathFacts, calls: Ids) -> Bools:
 
 def blocks_on_upload(facts: PathFacts, calls: Ids) -> Bools:
     """Mark the calls that copy to a GPU from pageable memory, or whose operator made such a copy before."""
+    return _blocks_on(facts, calls, facts.graph.event_flags.pageable_upload)
+
+
+def waits_for_pinned_upload(facts: PathFacts, calls: Ids) -> Bools:
+    """Mark those that do so from pinned memory, or from memory that is not told to be pageable."""
+    flags = facts.graph.event_flags
+    return _blocks_on(facts, calls, flags.upload & ~flags.pageable_upload) & ~blocks_on_upload(facts, calls)
+
+
+def _blocks_on(facts: PathFacts, calls: Ids, copies: Bools) -> Bools:
+    """Mark the calls that launch one of some copies, or whose operator made such a copy before."""
     around = facts.graph.operator_around
-    copying = facts.graph.launching_call[facts.graph.event_flags.pageable_upload]
+    copying = facts.graph.launching_call[copies]
     copying = copying[copying >= 0]
     operators = around[calls]
     return facts.event_mask(copying)[calls] | (facts.event_mask(around[copying])[operators] & (operators >= 0))
@@ -467,6 +478,12 @@ def pageable_copies(facts: PathFacts) -> PathFinding | None:
     return PathFinding.of_advice(said, evidence, _confidence(waits), saved)
 
 
+def blocking_uploads(facts: PathFacts) -> PathFinding | None:
+    """The host waits for copies from memory that is pinned, or may be: without ``non_blocking=True`` it does."""
+    every = host_waits(facts)
+    return _waiting_finding(facts, every, every.copies & waits_for_pinned_upload(facts, every.call), advice.UPLOADS)
+
+
 def _waiting_finding(facts: PathFacts, every: HostWaits, chosen: Bools, kind: advice.Waiting) -> PathFinding | None:
     """Report waits without which the host could launch ahead, where that would hide enough of its work."""
     if not facts.is_notable(saved_by_running_ahead(facts, chosen)) or may_be_polling(facts):
@@ -530,12 +547,20 @@ def driver_allocations(facts: PathFacts) -> PathFinding | None:
     rows = distinct(pieces.event[chosen])
     flags = facts.graph.event_flags
     releases, expands = int(flags.release_call[rows].sum()), bool(flags.segment_call[rows].any())
+    pinning_ns = facts.time_of(chosen & facts.owned_by(flags.host_allocation_call))
     evidence = {
         "time_ns": time_ns, "calls": len(rows), "releases": releases, "expandable_segments": expands,
+        "pinning_ns": pinning_ns,
         "sites": facts.sites(rows, events.end[rows] - events.start[rows]), "largest": facts.largest_records(chosen),
     }  # fmt: skip
     said = advice.driver_allocations(
-        facts.timed(time_ns), facts.main_rank(chosen), len(rows), largest[0][0], releases, expands=expands
+        facts.timed(time_ns),
+        facts.main_rank(chosen),
+        len(rows),
+        largest[0][0],
+        releases,
+        expands=expands,
+        pins=2 * pinning_ns > time_ns,
     )
     return PathFinding.of_advice(said, evidence, "high", saved)
 

@@ -13,6 +13,7 @@ from analyses.advice.gpu_rules import (
     unfused_chains,
 )
 from analyses.advice.host_rules import (
+    blocking_uploads,
     data_loading_exposed,
     driver_allocations,
     explicit_synchronisation,
@@ -69,6 +70,7 @@ ADVICE_RULES = (
     AdviceRule("serial_communication", serial_communication),
     AdviceRule("gloo_communication", gloo_communication),
     AdviceRule("pageable_copies", pageable_copies),
+    AdviceRule("blocking_uploads", blocking_uploads),
     AdviceRule("tiny_kernels", tiny_kernels),
     AdviceRule("idle_between_steps", idle_between_steps),
     AdviceRule("far_from_limit", far_from_limit),

@@ -80,7 +80,7 @@ def _launched_by(graph: DependencyGraph, call: int) -> str | None:
 
 
 def garbage_collection(facts: PathFacts) -> PathFinding | None:
-    """Python collects garbage while the GPU has nothing to do: all threads that run Python stand still."""
+    """Python collects garbage while the GPU has nothing to do: no thread runs Python."""
     rows, flags = facts.graph.event_flags.collects_garbage, facts.graph.event_flags
     time_ns = facts.time_during(facts.segments_in_classes(*HOST_CLASSES), rows) if rows.any() else 0
     saved = min(time_ns, facts.busiest_stream_idle_ns)

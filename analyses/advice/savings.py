@@ -13,7 +13,7 @@ import numpy as np
 from analyses.advice.claims import with_replayed_saving, within_bounds
 from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
 from analyses.advice.gpu_rules import fusible_chains, tf32_factors, work_limits
-from analyses.advice.host_rules import blocked_launches, blocks_on_upload, classify_waits
+from analyses.advice.host_rules import blocked_launches, blocks_on_upload, classify_waits, waits_for_pinned_upload
 from analyses.advice.runtime_rules import code_loading_calls, usual_launch_ns
 from hta_graph.arrays import take_or
 from hta_graph.errors import QueryError
@@ -213,6 +213,10 @@ def _without_blocking_uploads(facts: PathFacts, _: PathFinding) -> Change:
     return _without_waits(facts, lambda calls: classify_waits(facts, calls)[1] & blocks_on_upload(facts, calls))
 
 
+def _without_pinned_waits(facts: PathFacts, _: PathFinding) -> Change:
+    return _without_waits(facts, lambda calls: classify_waits(facts, calls)[1] & waits_for_pinned_upload(facts, calls))
+
+
 def _near_limit(facts: PathFacts, finding: PathFinding) -> Change:
     """Let the calls of the finding's operator and shape reach what is possible."""
     limited = work_limits(facts)
@@ -270,6 +274,7 @@ REMEDIES: Mapping[str, Remedy] = {
     "waits_of_all_kinds": _named_scenario("no_host_syncs"),
     "data_loading_exposed": _named_scenario("data_loading_free"),
     "exposed_communication": _named_scenario("communication_free"),
+    "blocking_uploads": _without_pinned_waits,
     "pageable_copies": _without_blocking_uploads,
     "python_bound": _without_python,
     "far_from_limit": _near_limit,

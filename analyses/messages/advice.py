@@ -110,6 +110,10 @@ SYNCHRONIZES = Waiting(
     "Remove synchronization where no host code needs the result, or let streams wait for events",
     "synchronizes with the GPU",
 )
+UPLOADS = Waiting(
+    "Copy to the GPU with non_blocking=True from pinned memory (pin_memory=True), before the data is needed",
+    "waits for copies to the GPU",
+)
 WAITS = Waiting(
     "Read values less often, copy from pinned memory with non_blocking=True, and remove synchronization",
     "waits for the GPU",
@@ -165,12 +169,17 @@ def data_loading_exposed(time: str, rank: int | None, name: str, *, in_process: 
     )
 
 
-def driver_allocations(time: str, rank: int | None, calls: int, name: str, releases: int, *, expands: bool) -> Advice:
+def driver_allocations(
+    time: str, rank: int | None, calls: int, name: str, releases: int, *, expands: bool, pins: bool
+) -> Advice:
     """The allocator still calls the driver."""
     why = (
         f"Memory is allocated from the driver, or returned to it, after warm-up: {time}{on_rank(rank)} in "
         f"{counted(calls, 'call')}, mostly {quoted(name)}. "
     )
+    if pins:
+        action = "Pin host memory once and reuse it: keep buffers, and let the data loader pin (pin_memory=True)"
+        return Advice(action, f"{why}Most of these calls pin memory of the host, or release it.")
     returned = f"{releases:,} of them {'returns' if releases == 1 else 'return'} memory. " if releases else ""
     if expands:
         action = "Run the largest shapes first, pad shapes to a few sizes, and do not call torch.cuda.empty_cache()"

@@ -31,6 +31,7 @@ from hta_graph.trace.profiler_names import (
     GARBAGE_COLLECTION,
     GLOO_COLLECTIVE,
     GRAPH_LAUNCH_CALL,
+    HOST_ALLOCATION_CALL,
     IN_PROCESS_LOADING,
     MODULE_FRAME,
     OWN_FRAME,
@@ -39,6 +40,7 @@ from hta_graph.trace.profiler_names import (
     SEGMENT_CALL,
     STEP_NAME,
     SYNCHRONOUS_COPY_CALL,
+    UPLOAD,
     VALUE_READING_OPERATOR,
     WARM_UP,
 )
@@ -143,6 +145,11 @@ class EventFlags:
         return self._kind_with_name(PAGEABLE_UPLOAD, EventKind.MEMCPY)
 
     @cached_property
+    def upload(self) -> Bools:
+        """Copies to a device from the host."""
+        return self._kind_with_name(UPLOAD, EventKind.MEMCPY)
+
+    @cached_property
     def copies_to_host(self) -> Bools:
         """Copies from a device to the host."""
         return self._kind_with_name(COPY_TO_HOST, EventKind.MEMCPY)
@@ -156,6 +163,11 @@ class EventFlags:
     def segment_call(self) -> Bools:
         """Calls that map memory into expandable segments, or out of them."""
         return self._kind_with_name(SEGMENT_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def host_allocation_call(self) -> Bools:
+        """Calls that pin memory of the host, or release it."""
+        return self._kind_with_name(HOST_ALLOCATION_CALL, EventKind.RUNTIME)
 
     @cached_property
     def release_call(self) -> Bools:

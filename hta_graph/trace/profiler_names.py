@@ -202,6 +202,12 @@ RELEASE_CALL = re.compile(r"(cuda|hip|cu)(Mem|Host)?Free(?!.*Async)|cuMem(Unmap|
 PAGEABLE_UPLOAD = re.compile(r"Memcpy HtoD \(Pageable")
 """Copies to a device from host memory that is not pinned."""
 
+UPLOAD = re.compile(r"Memcpy (HtoD|H2D)", re.IGNORECASE)
+"""Copies to a device from any host memory; AMD writes ``Host`` for memory that is pinned and that is not."""
+
+HOST_ALLOCATION_CALL = re.compile(r"(cuda|hip|cu)(Host(Malloc|Alloc|Free|Register)|(Mem)?(Malloc|Alloc|Free)Host)")
+"""Calls that pin memory of the host, and release it."""
+
 COPY_TO_HOST = re.compile(r"Memcpy (DtoH|D2H)", re.IGNORECASE)
 """Copies from a device to the host."""
 

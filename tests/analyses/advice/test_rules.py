@@ -263,6 +263,7 @@ CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] 
     "waits_of_all_kinds": (lambda: mixed_waits(200), lambda: reading("aten::item", 200, 200)),
     "synchronous_launches": (lambda: blocking("setting"), lambda: blocking("some syncs")),
     "pageable_copies": (lambda: uploading("Pageable"), lambda: uploading("Pinned")),
+    "blocking_uploads": (lambda: uploading("Pinned"), lambda: uploading("Pageable")),
     "data_loading_exposed": (lambda: loading(500), lambda: loading(20)),
     "exposed_communication": (lambda: communicating(beside=False), lambda: communicating(beside=True)),
     "serial_communication": (lambda: in_turns(beside=False), lambda: in_turns(beside=True)),
@@ -316,6 +317,10 @@ def test_a_graph_node_that_was_not_recorded_is_said_with_its_replays(
     assert finding.detail == said
     if said:
         assert (finding.evidence["replays"], finding.evidence["replays_with_hole"]) == (6, 6)
+
+
+def test_memory_that_may_be_pinned_counts_as_pinned(tmp_path: Path) -> None:
+    assert "blocking_uploads" in findings(uploading("Host"), tmp_path)
 
 
 def test_a_copy_and_its_call_on_the_path_are_one_copy(tmp_path: Path) -> None:
@@ -489,6 +494,7 @@ def test_a_collection_that_the_program_asks_for_is_told_from_others(frame: str, 
         ("cudaMalloc", "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "Varying shapes"),
         ("cudaFree", "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "1 of them returns memory"),
         ("cuMemMap", "Run the largest shapes first", "Expandable segments are in use"),
+        ("cudaHostAlloc", "Pin host memory once", "Most of these calls pin memory"),
         ("cuMemUnmap", "Run the largest shapes first", "Expandable segments are in use"),
     ],
 )
