@@ -176,9 +176,16 @@ class Bounds:
 
     @cached_property
     def overlap_ns(self) -> int:
-        """What communication next to computation saves at most: the less of both alone, and idle time between them."""
+        """What communication next to computation saves at most: the less of both alone, and idle time next to it."""
         alone = [self._exposed(work, WorkType.COMPUTATION, WorkType.COMMUNICATION) for work in self._work]
-        return min(min(self.communication_ns, self._union_ns(alone)) + self.gpu_idle_ns, self.length_ns)
+        idle = self._union_ns([self._idle_next_to(work, WorkType.COMMUNICATION) for work in self._work])
+        return min(min(self.communication_ns, self._union_ns(alone)) + idle, self.length_ns)
+
+    def _idle_next_to(self, work: Activities, kind: WorkType) -> Intervals:
+        """Return when no stream runs anything right before or behind work of a kind."""
+        idle, own = work.busy().gaps(self.start_ns, self.end_ns), work.busy(kind)
+        touches = np.isin(idle.start, own.end) | np.isin(idle.end, own.start)
+        return Intervals(idle.start[touches], idle.end[touches])
 
     @cached_property
     def copies_ns(self) -> int:

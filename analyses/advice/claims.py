@@ -104,7 +104,7 @@ def _of_float32_products(facts: PathFacts, _: PathFinding) -> int:
 
 
 def _of_fusible_work(facts: PathFacts, _: PathFinding) -> int:
-    """Fusing shortens kernels, and removes the time between them, in which the GPU may be idle."""
+    """Fusing shortens kernels, and removes launches and time between them, in which the GPU may be idle."""
     chains = fusible_chains(facts)
     if chains is None:
         return facts.priced.of_work(unfused_kernels_of(facts)[0])

@@ -228,7 +228,7 @@ def blocks_on_upload(facts: PathFacts, calls: Ids) -> Bools:
 
 
 def waits_for_pinned_upload(facts: PathFacts, calls: Ids) -> Bools:
-    """Mark those that do so from pinned memory, or from memory that is not told to be pageable."""
+    """Mark those that do so from pinned memory, or from memory whose kind is not recorded."""
     flags = facts.graph.event_flags
     return _blocks_on(facts, calls, flags.upload & ~flags.pageable_upload) & ~blocks_on_upload(facts, calls)
 
