@@ -70,17 +70,19 @@ class Bounds:
     Times of the window: ``gpu_idle_ns``, ``between_launches_ns``, ``pauses_ns``, ``launching_ns``. Bounds of claims, by
     what changes: ``host_ns`` (anything the host does), ``running_ahead_ns`` (no waits), ``faster_launches_ns``,
     ``shorter_pauses_ns``, ``communication_ns``, ``overlap_ns``, ``copies_ns``, :meth:`data_loading_ns`,
-    :meth:`of_host_rows`, :meth:`of_work`, :meth:`of_rank`, :meth:`of_draft`. Every one is at most ``length_ns``.
+    :meth:`of_host_rows`, :meth:`of_work`, :meth:`of_rank`, :meth:`of_draft`. Every bound is at most ``length_ns``.
     """
 
     graph: DependencyGraph
     start_ns: int
     end_ns: int
+    host_start_ns: int
+    """From when on what the host does is the window's: of an iteration since its step begins, as the host is ahead."""
 
     @classmethod
     def of(cls, graph: DependencyGraph, window: Window) -> Bounds:
         """Return the bounds of a window."""
-        return cls(graph, window.start_ns, window.end_ns)
+        return cls(graph, window.start_ns, window.end_ns, min(window.start_ns, window.cpu_span[0]))
 
     @property
     def length_ns(self) -> int:
@@ -115,30 +117,30 @@ class Bounds:
         """How long the host is in no launching call; without rows of a GPU how long anything runs on threads."""
         if not self.has_gpu_rows:
             return self._time_of_rows(kind_mask(self.graph.event_table.kind, (*CPU_KINDS, EventKind.PYTHON_FUNCTION)))
-        calls = (of.calls.clip(self.start_ns, self.end_ns).total for of in device_launches(self.graph))
-        return self.length_ns - min(calls, default=0)
+        calls = (of.calls.clip(self.host_start_ns, self.end_ns).total for of in device_launches(self.graph))
+        return self.end_ns - self.host_start_ns - min(calls, default=0)
 
     @cached_property
     def pauses_ns(self) -> int:
         """How long the host pauses: more than 1 ms between two launching calls, other than by waiting for the GPU."""
-        return self._union_ns([of.pauses for of in device_launches(self.graph)])
+        return self._union_ns([of.pauses for of in device_launches(self.graph)], self.host_start_ns)
 
     @property
     def launching_ns(self) -> int:
         """How long the host launches: in launching calls and between them, but for pauses."""
-        pauses = (of.pauses.clip(self.start_ns, self.end_ns).total for of in device_launches(self.graph))
-        return self.length_ns - min(pauses, default=0)
+        pauses = (of.pauses.clip(self.host_start_ns, self.end_ns).total for of in device_launches(self.graph))
+        return self.end_ns - self.host_start_ns - min(pauses, default=0)
 
-    def _union_ns(self, every: Sequence[Intervals]) -> int:
-        """Return how long (ns) in the window any of several sets lasts."""
+    def _union_ns(self, every: Sequence[Intervals], since_ns: int | None = None) -> int:
+        """Return how long (ns) in the window, or since earlier, any of several sets lasts."""
         if not every:
             return 0
         start, end = (np.concatenate(of) for of in ([one.start for one in every], [one.end for one in every]))
-        return union(start, end).clip(self.start_ns, self.end_ns).total
+        return union(start, end).clip(self.start_ns if since_ns is None else since_ns, self.end_ns).total
 
     def _time_of_rows(self, rows: Bools) -> int:
         events = self.graph.event_table
-        return union(events.start[rows], events.end[rows]).clip(self.start_ns, self.end_ns).total
+        return union(events.start[rows], events.end[rows]).clip(self.host_start_ns, self.end_ns).total
 
     # -- what claims may not exceed ------------------------------------------------------------------------------------
 

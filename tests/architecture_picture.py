@@ -35,6 +35,7 @@ SAYS = {
     "roofline": "FLOPs and bytes\nof operators",
     "build": "trace + rules = graph",
     "dataframe_import": "graphs from\nDataFrames",
+    "bounds": "what rows let\na change save",
     "gpu_activity": "kinds of GPU work,\nqueues, overlap",
     "what_if": "replay with changes:\nscenarios, slack",
     "attribution": "owners of\nGPU work",

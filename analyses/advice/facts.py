@@ -145,12 +145,11 @@ class PathFacts:
         found[rows] = time_in_pauses(self.graph, own.lane, own.start, own.end)
         return found
 
-    @cached_property
-    def pauses_on_path(self) -> Ints:
-        """How long the path is on the host in each pause in which it is there for more than 1 ms (ns)."""
-        found = []
+    def pauses_of(self, chosen: Bools) -> Ints:
+        """Return how long some pieces are in each pause in which they are for more than 1 ms (ns)."""
+        found, chosen = [], chosen & (self.pause_times > 0)
         for of in device_launches(self.graph):
-            when = self.intervals_of((self.pause_times > 0) & (self.path.segment_table.part == of.part))
+            when = self.intervals_of(chosen & (self.path.segment_table.part == of.part))
             inside = when.covered_until(of.pauses.end) - when.covered_until(of.pauses.start)
             found.append(inside[inside > PAUSE_NS])
         return np.concatenate([np.zeros(0, np.int64), *found])

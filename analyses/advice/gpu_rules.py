@@ -303,7 +303,7 @@ def unfused_kernels_of(facts: PathFacts) -> tuple[Ids, Ints, Ints]:
 
 
 def _unfused_kernels(facts: PathFacts) -> PathFinding | None:
-    """Say the same by names of kernels, where no shapes tell what fusing saves: at most all but the longest."""
+    """Say the same by names of kernels, where no shapes show what fusing saves: at most all but the longest."""
     if not _reads_shapes(facts):
         return None
     rows, on_path, run = unfused_kernels_of(facts)

@@ -287,20 +287,22 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
 
 def host_pauses(facts: PathFacts) -> PathFinding | None:
     """The host launches nothing for long while the GPU is idle: CUDA graphs do not help."""
-    times = facts.pauses_on_path
+    # What the driver does once, or to get memory, other rules report.
+    pausing = (facts.pause_times > 0) & ~facts.owned_by(facts.graph.event_table.kind == EventKind.RUNTIME)
+    times = facts.pauses_of(pausing)
     time_ns = int(times.sum())
     saved = min(time_ns, facts.busiest_stream_idle_ns)
     if not facts.is_notable(saved) or may_be_polling(facts):
         return None
-    pausing = facts.pause_times > 0
     evidence = {
         "pauses": len(times), "time_ns": time_ns, "longest_ns": int(times.max()),
         "largest": facts.largest_records(pausing),
     }  # fmt: skip
-    named = facts.largest_names(pausing, 1)
+    named, silent = facts.largest_names(pausing, 1), facts.segments_in_classes(BoundBy.CPU_GAP)
+    is_silent = 2 * int(facts.pause_times[silent].sum()) > time_ns
     said = advice.host_pauses(
         facts.lost(time_ns, facts.bounds.pauses_ns), len(times), int(times.min()), int(times.max()),
-        named[0][0] if named and 2 * named[0][1] > time_ns else None, stacks=facts.has_stacks,
+        named[0][0] if named and 2 * named[0][1] > time_ns else None, stacks=facts.has_stacks or not is_silent,
     )  # fmt: skip
     confidence: Confidence = "low" if gpu_busy_meanwhile(facts) else "medium"
     return PathFinding.of_advice(said, evidence, confidence, saved)

@@ -159,9 +159,12 @@ def _without_python(facts: PathFacts, _: PathFinding) -> Change:
     )
 
 
-def _without_pauses(_: PathFacts, __: PathFinding) -> Change:
+def _without_pauses(facts: PathFacts, _: PathFinding) -> Change:
+    in_driver = facts.graph.event_table.kind == EventKind.RUNTIME
+
     def change(draft: ModifiedWindow) -> None:
-        draft.factor[draft.base.may_change] *= 1.0 - pause_shares(draft.base)[draft.base.may_change]
+        meant = draft.base.may_change & ~take_or(in_driver, draft.base.parts.owner, otherwise=False)
+        draft.factor[meant] *= 1.0 - pause_shares(draft.base)[meant]
 
     return change
 

@@ -53,6 +53,7 @@ def _with_gain(finding: PathFinding, facts: PathFacts) -> PathFinding:
     if not finding.saves_ns or not facts.is_worth(finding.saves_ns):
         return finding
     window, saved = window_name(facts.path.window), facts.saving(finding.saves_ns)
+    saved = f"at most {saved}" if finding.is_cut else saved
     gain = messages.like_the_others(window, saved, takes_longer_text(finding, facts))
     return replace(finding, detail=f"{finding.detail} {gain}")
 

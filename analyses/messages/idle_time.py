@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyses.display.sentence_format import brief_share, quoted
+from analyses.display.sentence_format import brief_share, counted, quoted, time_and_share
 
 TITLE = "GPU idle time by cause"
 NO_IDLE_TIME = "No idle time: no GPU activity was recorded, or there are no gaps."
@@ -21,6 +21,14 @@ def largest_cause(cause: str, share: float, behind: str) -> str:
 def behind(name: str, *, is_all: bool) -> str:
     """Name what is behind a cause, or behind most of it."""
     return f", {'' if is_all else 'mostly '}{quoted(name)}"
+
+
+def in_pauses(rank: int, time_ns: int, whole_ns: int, count: int) -> str:
+    """Say how much of the idle time is in pauses of the host."""
+    return (
+        f"Rank {rank}: {time_and_share(time_ns, whole_ns)} of the idle time is in {counted(count, 'pause')} of the "
+        "host, longer than 1 ms between launches. CUDA graphs do not remove pauses."
+    )
 
 
 def never_idle(rank: int, label: str) -> str:

@@ -28,7 +28,9 @@ from hta_graph.graph.conversion import texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Codes, EdgeKind, Evidence, GapCause, Ids, Ints
 from hta_graph.multi_rank.matching.collectives import RankWaits, waits_by_rank
+from hta_graph.paths.host_pauses import device_launches
 from hta_graph.paths.idle_gap_causes import GapExplainer, Gaps, GapSegments
+from hta_graph.paths.intervals import union
 from hta_graph.text.shorten import short_name
 from hta_graph.trace.event_args import Objects
 
@@ -123,6 +125,9 @@ def _sums_and_counts(found: StreamIntervals, cause: Codes, counted: Any) -> tupl
     sums, counts = summed_by(cell, found.length[counted], size), np.bincount(cell, minlength=size)
     return sums.reshape(shape), counts.reshape(shape)
 
+
+NOTABLE_PAUSES = 0.05
+"""Pauses of the host are reported from this share of the idle time on."""
 
 WAITING = (GapCause.EVENT_WAIT, GapCause.HOST_BLOCKED, GapCause.STREAM_ORDER, GapCause.GRAPH_ORDER)
 """Causes that mean that something waited for GPU work."""
@@ -547,7 +552,8 @@ def answer(
         "streams": _stream_table(explainer.streams(scopes)),
         "launch_gaps": launch_gaps(scopes, launch_gap_us=launch_gap_us),
     }
-    notes = [*(note for found in device for note in _missing_notes(found)), *several_gpus(scopes)]
+    notes = [*(note for found in device for note in (*_missing_notes(found), *_pause_notes(found)))]
+    notes += several_gpus(scopes)
     series = {"waits_innermost": _waits_table(device, innermost=True)}
     summed = dict.fromkeys(("idle_time", "waits", "streams", "launch_gaps"), "gaps")
     said = _headline(tables["idle_time"], tables["waits"])
@@ -562,6 +568,20 @@ def _missing_notes(found: ExplainedGaps) -> Iterator[str]:
             yield missing
         elif not ns:
             yield messages.never_idle(scope.rank, scope.label)
+
+
+def _pause_notes(found: ExplainedGaps) -> Iterator[str]:
+    """Say how much of a rank's idle time is in pauses of its host, where that is notable: no launch is late there."""
+    start, end = found.gaps.start, found.gaps.end
+    inside, touched = np.zeros(len(start), np.int64), 0
+    for launches in device_launches(found.graph):
+        pauses, idle = launches.pauses, union(start, end)
+        in_pause = pauses.covered_until(end) - pauses.covered_until(start)
+        inside = np.maximum(inside, in_pause)
+        touched += int(np.count_nonzero(idle.covered_until(pauses.end) > idle.covered_until(pauses.start)))
+    time_ns, idle_ns = int(inside.sum()), int((end - start).sum())
+    if time_ns and time_ns >= NOTABLE_PAUSES * idle_ns:
+        yield messages.in_pauses(found.scopes[0].rank, time_ns, idle_ns, touched)
 
 
 def figure(found: Answer) -> Figure:

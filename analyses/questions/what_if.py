@@ -354,7 +354,8 @@ def _headline(found: WhatIf) -> list[str]:
         return _largest_savings(found)
     if not replayed.saved_ns:
         less = bool(replayed.remarks)
-        return [messages.no_gain(name, replayed.measured_ns, is_unchanged=replayed.is_unchanged, means_less=less)]
+        said = messages.no_gain(name, replayed.measured_ns, is_unchanged=replayed.is_unchanged, means_less=less)
+        return [said, *_latency_lines(found)]
     saving = found.within_rows(None, replayed.saved_ns)
     return [
         messages.predicted(

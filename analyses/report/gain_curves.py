@@ -85,6 +85,11 @@ class Gains:
     drawn: Sequence[Gain]
 
     @property
+    def length_ns(self) -> int:
+        """The window's length (ns)."""
+        return self.window.end_ns - self.window.start_ns
+
+    @property
     def conclusion(self) -> str:
         """What the largest one would save that is neither too broad nor mere waiting, and the next bottleneck."""
         one = _first_actionable([gain.chosen for gain in self.drawn])

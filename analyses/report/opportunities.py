@@ -27,6 +27,7 @@ from analyses.report.gain_curves import (
 )
 from analyses.report.page_labels import page_labels
 from analyses.report.page_tables import Bar, Section, SectionTable, time_bar
+from hta_graph.bounds import priced_window
 from hta_graph.colours import BOUND_COLOUR, NEUTRAL_COLOUR
 from hta_graph.errors import HtaGraphError, QueryError
 from hta_graph.paths.windows import resolved_window
@@ -185,9 +186,9 @@ class GainSection(Section):
 
 
 def gains_of(path: CriticalPath) -> tuple[Gains | None, str]:
-    """Find what the window of a path could save; of one that cannot be replayed, return why."""
+    """Find what the window of a path could save, of a step its iteration; where it cannot be replayed, return why."""
     try:
-        return find_gains(path.graph, path.window), ""
+        return find_gains(path.graph, priced_window(path.graph, path.window)), ""
     # A window that cannot be replayed must not cost the reader all the rest.
     except HtaGraphError as error:
         return None, str(error)
@@ -199,17 +200,18 @@ def gain_sections(path: CriticalPath, gains: Gains | None, failure: str = "") ->
         return [Section(words.SAVINGS, "", notes=[words.sentence(failure)])]
     if not gains.drawn:
         return []
+    of_iteration = [words.savings_of_iteration(gains.length_ns)] if gains.window is not path.window else []
     try:
         near, notes = ([], []) if len(path.graph.rank_graphs) < 2 else _near_tables(path)
-        assumed = _assumptions(replay(path.graph, window=resolved_window(path.window)))
+        assumed = _assumptions(replay(path.graph, window=resolved_window(gains.window)))
     except HtaGraphError as error:
         return [Section(words.SAVINGS, "", notes=[words.sentence(str(error))])]
     return [
         GainSection(
             words.SAVINGS,
             "",
-            [_opportunity_table(path.graph, gains.table, path.length_ns, gains.drawn), *near],
-            [gains.conclusion, *notes],
+            [_opportunity_table(path.graph, gains.table, gains.length_ns, gains.drawn), *near],
+            [gains.conclusion, *notes, *of_iteration],
             template="gain_part.html",
             labels=page_labels(path.graph),
             figure=gain_figure(gains.drawn),

@@ -163,7 +163,7 @@ def _figures(facts: PathFacts, cards: Sequence[Card]) -> list[KeyFigure]:
         found.append(KeyFigure(brief_duration(window.gpu_ns), words.ITERATION))
     largest_card = max(cards, key=lambda card: card.saved_ns, default=None)
     if largest_card and largest_card.saved_ns:
-        found.append(KeyFigure(time_and_share(largest_card.saved_ns, path.length_ns), largest_card.saved_as))
+        found.append(KeyFigure(facts.saving(largest_card.saved_ns), largest_card.saved_as))
     return found
 
 
@@ -206,13 +206,13 @@ def _opportunity_card(facts: PathFacts, one: Opportunity) -> Card:
     """Make a card of something on the path whose speed would help."""
     name = page_labels(facts.graph)[one.name] if one.kind == "class" else gain_name(one)
     details = words.opportunity_details(
-        facts.timed(one.on_path_ns),
-        facts.timed(one.saved_free_ns),
+        facts.saving(one.on_path_ns),
+        facts.saving(one.saved_free_ns),
         one.next,
         calls_others=one.kind in CALLS_OTHERS,
         of_step=facts.path.window.step is not None,
     )
-    saving = words.would_save(facts.timed(one.saved_half_ns))
+    saving = words.would_save(facts.saving(one.saved_half_ns))
     return Card(words.if_twice_as_fast(name), saving, "", details, one.saved_half_ns, words.saving_if_faster(name))
 
 

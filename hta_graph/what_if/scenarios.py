@@ -242,8 +242,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "cuda_graphs": Scenario(
         "the host only replays CUDA graphs",
-        "operators, Python and launches take no time; kernels, host waits, data loading and what the host does in over "
-        "1 ms without a launch stay",
+        "operators, Python and launches take no time; kernels, host waits, data loading and pauses over 1 ms stay",
         _cuda_graphs,
     ),
     "no_host_syncs": Scenario(

@@ -432,3 +432,16 @@ def test_one_scope_instead_of_a_list_is_refused_with_the_way_to_pass_it(tmp_path
     scope = whole(0, TraceBuilder().graph(tmp_path))
     with pytest.raises(TypeError, match=re.escape("pass [scope]")):
         longest_gaps(scope)  # type: ignore[arg-type]
+
+
+def test_idle_time_in_pauses_of_the_host_is_reported_once_whatever_divides_it(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 5), (10, 30), 1)
+    for piece in range(4):
+        trace.frame(f"decode.py({piece}): part", 40 + 500 * piece, 540 + 500 * piece)
+    trace.launch("gemm", (2040, 2045), (2050, 2060), 2)
+    notes = [str(note) for note in answer([whole(0, trace.graph(tmp_path))]).closing_notes]
+    said = "of the idle time is in 1 pause of the host, longer than 1 ms between launches."
+    assert [note for note in notes if said in note] == [
+        f"Rank 0: 2.01 ms (>99%) {said} CUDA graphs do not remove pauses."
+    ]
