@@ -19,6 +19,7 @@ from typing import Any
 
 import hta_graph as hg
 from analyses.advice.facts import NOTABLE_SHARE, PathFacts
+from analyses.advice.gpu_rules import BUCKETS
 from analyses.advice.rules import verdict_of
 from analyses.advice.verdict import replayed_advice
 from hta_graph.dependencies.synchronization import host_poll
@@ -259,7 +260,23 @@ def blocking_uploads(seed: int, *, followed: bool) -> Program:
     return Program.of(*body, SyncDevice())
 
 
+def unbucketed_collectives(seed: int, *, followed: bool) -> Program:
+    """Backward operators that each reduce their gradients, or every so many of them for all."""
+    rng = random.Random(f"buckets {seed}")
+    count, host_ns, kernel_ns = rng.randint(6, 40) * BUCKETS, rng.choice((20_000, 80_000)), rng.choice((5_000, 20_000))
+    works = (Op("aten::mm", (Gap(rng.choice((10_000, 30_000))), Launch(COMPUTE, kernel_ns, "gemm"))),) * rng.randint(
+        2, 6
+    )
+    reduces = Op("c10d::allreduce_", (Gap(host_ns), Launch(COLLECTIVES, 8_000, ALL_REDUCE)))
+    body: list[Statement] = []
+    for layer in range(count):
+        is_last = (layer + 1) % (count // BUCKETS) == 0
+        body.append(Op("AddmmBackward0", (*works, reduces) if is_last or not followed else works))
+    return Program.of(*body, SyncDevice())
+
+
 OWN_PROGRAMS: dict[str, OwnProgram] = {
+    "unbucketed_collectives": unbucketed_collectives,
     "blocking_uploads": blocking_uploads,
     "garbage_collection": garbage_collection,
     "driver_allocations": driver_allocations,

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from analyses.advice.facts import PathFacts, PathFinding
-from analyses.advice.gpu_rules import fusible_chains, tf32_factors, unfused_kernels_of, work_limits
+from analyses.advice.gpu_rules import fusible_chains, tf32_factors, unbucketed, unfused_kernels_of, work_limits
 from analyses.advice.host_rules import tiny_kernels_of
 from analyses.advice.runtime_rules import code_loading_calls
 from hta_graph.gpu_activity import WorkType, activities
@@ -103,6 +103,14 @@ def _of_float32_products(facts: PathFacts, _: PathFinding) -> int:
     return 0 if limited is None else facts.priced.of_work(limited.groups.work.row, 1 - tf32_factors(limited))
 
 
+def _of_unbucketed(facts: PathFacts, _: PathFinding) -> int:
+    found = unbucketed(facts)
+    if found is None:
+        return 0
+    on_host = facts.priced.of_host_rows(found.operators, found.share)
+    return min(on_host + facts.priced.of_work(found.rows, found.less), facts.priced.length_ns)
+
+
 def _of_fusible_work(facts: PathFacts, _: PathFinding) -> int:
     """Fusing shortens kernels, and removes launches and time between them, in which the GPU may be idle."""
     chains = fusible_chains(facts)
@@ -128,6 +136,7 @@ BOUNDS: Mapping[str, Bound] = {
     "data_loading_exposed": lambda facts, _: facts.priced.data_loading_ns(facts.path.data_load),
     "exposed_communication": lambda facts, _: facts.priced.communication_ns,
     "serial_communication": lambda facts, _: facts.priced.overlap_ns,
+    "unbucketed_collectives": _of_unbucketed,
     "gloo_communication": lambda facts, _: facts.priced.communication_ns,
     "blocking_uploads": lambda facts, _: facts.priced.running_ahead_ns,
     "pageable_copies": lambda facts, _: facts.priced.running_ahead_ns,

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analyses.advice.facts import TINY_KERNEL_NS, PathFacts, PathFinding
+from analyses.advice.facts import HOST_CLASSES, TINY_KERNEL_NS, PathFacts, PathFinding
 from analyses.messages import advice
 from hta_graph.arrays import distinct, first_of_runs
 from hta_graph.gpu_activity import WorkType, activities
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
-from hta_graph.model import BoundBy, Floats, Ids, Ints
+from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
 from hta_graph.roofline.demand import Unit
 from hta_graph.roofline.devices import find_device, gpu_name, is_tf32
 
@@ -87,6 +88,74 @@ def serial_communication(facts: PathFacts) -> PathFinding | None:
     )
     # The lags between one and the other go, too.
     saved += facts.time_of(facts.segments_in_classes(BoundBy.GPU_KERNEL_KERNEL_OVERHEAD))
+    return PathFinding.of_advice(said, evidence, "medium", saved)
+
+
+FEWEST_UNBUCKETED = 50
+BUCKETS = 10
+"""So many collectives stay: DDP reduces a model of 60 million parameters in ten buckets of 25 MB."""
+
+
+@dataclass(frozen=True)
+class Unbucketed:
+    """Collectives in a window that nothing waits for at once, and the operators that start and await collectives.
+
+    ``rows`` are the collectives; ``share`` is how much goes with buckets of what each costs whatever its size: the
+    host's time in the operators, and on the GPU the time of the shortest.
+    """
+
+    rows: Ids
+    lengths: Ints
+    operators: Bools
+    share: float
+
+    @property
+    def less(self) -> Floats:
+        """By which share of its time each is shorter in buckets, on the whole."""
+        found: Floats = self.share * self.lengths.min() / np.maximum(self.lengths, 1)
+        return found
+
+
+@memoized
+def unbucketed(facts: PathFacts) -> Unbucketed | None:
+    """Find many short collectives that backward operators start: of gradients, which the optimizer needs and no layer.
+
+    What tensor parallelism reduces is needed by the next operator; there are few of them, and they are longer.
+    """
+    if isinstance(facts.graph, JobGraph):
+        return None
+    talks = facts.work.take((facts.work.type == WorkType.COMMUNICATION) & (facts.work.call >= 0))
+    in_backward = np.zeros(len(talks), np.bool_)
+    for level in facts.operators_around(talks.call) if len(talks) else ():
+        in_backward |= (level >= 0) & facts.graph.event_flags.autograd[level]
+    own = talks.take(in_backward)
+    if len(own) < FEWEST_UNBUCKETED:
+        return None
+    lengths = own.end - own.start
+    if np.median(lengths) >= SMALL_COLLECTIVE_NS:
+        return None
+    window = facts.path.window
+    steps = sum(item.start_ns < window.end_ns and item.end_ns > window.start_ns for item in facts.graph.steps())
+    share = max(1 - BUCKETS * max(steps, 1) / len(own), 0.0)
+    return Unbucketed(own.row, lengths, facts.graph.event_flags.collective_operator, share)
+
+
+def unbucketed_collectives(facts: PathFacts) -> PathFinding | None:
+    """The host starts many short collectives one by one: buckets cost it as much each, and are few."""
+    found = unbucketed(facts)
+    if found is None:
+        return None
+    time_ns = facts.time_during(facts.segments_in_classes(*HOST_CLASSES), found.operators)
+    on_gpu = ceil((facts.on_path(found.rows) * found.less).sum())
+    saved = min(ceil(time_ns * found.share), facts.busiest_stream_idle_ns) + on_gpu
+    if not facts.is_notable(saved):
+        return None
+    median_ns = int(np.median(found.lengths))
+    evidence = {
+        "collectives": len(found.rows), "median_ns": median_ns, "host_ns": time_ns,
+        "shortest_ns": int(found.lengths.min()), "buckets": BUCKETS,
+    }  # fmt: skip
+    said = advice.unbucketed_collectives(len(found.rows), median_ns, facts.timed(time_ns), BUCKETS)
     return PathFinding.of_advice(said, evidence, "medium", saved)
 
 

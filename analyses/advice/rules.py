@@ -10,6 +10,7 @@ from analyses.advice.gpu_rules import (
     float32_products,
     gloo_communication,
     serial_communication,
+    unbucketed_collectives,
     unfused_chains,
 )
 from analyses.advice.host_rules import (
@@ -68,6 +69,7 @@ ADVICE_RULES = (
     AdviceRule("data_loading_exposed", data_loading_exposed),
     AdviceRule("exposed_communication", exposed_communication),
     AdviceRule("serial_communication", serial_communication),
+    AdviceRule("unbucketed_collectives", unbucketed_collectives),
     AdviceRule("gloo_communication", gloo_communication),
     AdviceRule("pageable_copies", pageable_copies),
     AdviceRule("blocking_uploads", blocking_uploads),

@@ -12,7 +12,7 @@ import numpy as np
 
 from analyses.advice.claims import with_replayed_saving, within_bounds
 from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
-from analyses.advice.gpu_rules import fusible_chains, tf32_factors, work_limits
+from analyses.advice.gpu_rules import fusible_chains, tf32_factors, unbucketed, work_limits
 from analyses.advice.host_rules import blocked_launches, blocks_on_upload, classify_waits, waits_for_pinned_upload
 from analyses.advice.runtime_rules import code_loading_calls, usual_launch_ns
 from hta_graph.arrays import take_or
@@ -141,13 +141,33 @@ def _without_loading(facts: PathFacts, _: PathFinding) -> Change:
 
 def _without_garbage(facts: PathFacts, _: PathFinding) -> Change:
     """Let the host's work take no time while Python collects garbage: no thread runs Python then."""
-    rows, events = np.flatnonzero(facts.graph.event_flags.collects_garbage), facts.graph.event_table
+    return _shorter_during(facts, facts.graph.event_flags.collects_garbage, 1.0)
+
+
+def _in_buckets(facts: PathFacts, _: PathFinding) -> Change:
+    """Let collectives cost as little as a few of them, on the host and, but for what their sizes cost, on the GPU."""
+    found = unbucketed(facts)
+    if found is None:
+        raise QueryError("collectives are few, or not started by backward operators")
+    on_host = _shorter_during(facts, found.operators, found.share)
+    on_gpu = scale_activities(found.rows, 1 - found.less)
 
     def change(draft: ModifiedWindow) -> None:
-        parts, collects = draft.base.parts, union(events.start[rows], events.end[rows])
-        beside = collects.covered_until(parts.start + parts.length) - collects.covered_until(parts.start)
+        on_host(draft)
+        on_gpu(draft)
+
+    return change
+
+
+def _shorter_during(facts: PathFacts, rows: Bools, share: float) -> Change:
+    """Let the host's work be shorter by a share of its time in which any of some events is open."""
+    events = facts.graph.event_table
+
+    def change(draft: ModifiedWindow) -> None:
+        parts, open_ = draft.base.parts, union(events.start[rows], events.end[rows])
+        beside = open_.covered_until(parts.start + parts.length) - open_.covered_until(parts.start)
         on_host = draft.base.may_change & np.isin(parts.bound, HOST_CLASSES)
-        draft.factor[on_host] *= 1 - (beside / np.maximum(parts.length, 1))[on_host]
+        draft.factor[on_host] *= 1 - share * (beside / np.maximum(parts.length, 1))[on_host]
 
     return change
 
@@ -283,6 +303,7 @@ REMEDIES: Mapping[str, Remedy] = {
     "far_from_limit": _near_limit,
     "float32_products": _in_tf32,
     "unfused_chains": _fused,
+    "unbucketed_collectives": _in_buckets,
     "serial_communication": _overlapped,
 }
 """By rule the change that stands for its remedy; docs/reading/advice.md says which."""

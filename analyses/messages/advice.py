@@ -270,6 +270,15 @@ def serial_communication(count: int, time: str, hidden_ns: int, median_ns: int, 
     )
 
 
+def unbucketed_collectives(count: int, median_ns: int, time: str, buckets: int) -> Advice:
+    """Gradients are reduced one by one."""
+    return Advice(
+        "Reduce gradients in buckets (DDP, FSDP, or one flat tensor), not one by one",
+        f"The backward pass starts {counted(count, 'collective')} of {brief_duration(median_ns)} (median). Starting "
+        f"and awaiting them takes the host {time} of the path. The saving assumes {buckets} buckets a step.",
+    )
+
+
 def gloo_communication(time: str, name: str) -> Advice:
     """A thread is silent while a Gloo collective runs."""
     return Advice(

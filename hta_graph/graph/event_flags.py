@@ -19,6 +19,7 @@ from hta_graph.trace.profiler_names import (
     BLOCKING_CALL,
     CODE_LOADING_CALL,
     COLLECT_CALL,
+    COLLECTIVE_OPERATOR,
     COMMUNICATION_KERNEL,
     COPY_KIND,
     COPY_TO_HOST,
@@ -195,6 +196,11 @@ class EventFlags:
     def eager_kernel(self) -> Bools:
         """Kernels of single operators of PyTorch that compilers fuse with their neighbors."""
         return self._kind_with_name(EAGER_KERNEL, EventKind.KERNEL)
+
+    @cached_property
+    def collective_operator(self) -> Bools:
+        """Operators that start collectives, and wait for them."""
+        return self._kind_with_name(COLLECTIVE_OPERATOR, EventKind.CPU_OP)
 
     @cached_property
     def gloo_collective(self) -> Bools:

@@ -117,6 +117,9 @@ CODE_LOADING_CALL = re.compile(r"(cuda|hip|cu)(Module|Library)(Load|Get)|hiprtc|
 AUTOGRAD_OPERATOR = re.compile(r"autograd::engine::|.*Backward\d*$")
 """Operators of PyTorch's autograd engine and of its nodes."""
 
+COLLECTIVE_OPERATOR = re.compile(r"_?c10d(_functional)?::|record_param_comms$")
+"""Operators with which PyTorch starts collectives and waits for them."""
+
 GLOO_COLLECTIVE = re.compile("gloo:")
 """How the annotations of Gloo's collectives begin."""
 

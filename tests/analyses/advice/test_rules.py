@@ -114,6 +114,18 @@ def in_turns(beside: bool) -> TraceBuilder:
     return trace
 
 
+def reducing(around: str) -> TraceBuilder:
+    """Sixty short collectives, each started by an operator of its own in some other one."""
+    trace = TraceBuilder()
+    for number in range(60):
+        at = 100.0 * number
+        trace.op(around, at, at + 95)
+        trace.launch("gemm", (at + 1, at + 5), (at + 10, at + 20), 10 * number + 1)
+        trace.op("c10d::allreduce_", at + 10, at + 90)
+        trace.launch(ALL_REDUCE, (at + 80, at + 85), (at + 88, at + 96), 10 * number + 2, stream=20)
+    return trace
+
+
 def tiny(kernel_us: float) -> TraceBuilder:
     trace = TraceBuilder()
     for number in range(150):
@@ -267,6 +279,7 @@ CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] 
     "data_loading_exposed": (lambda: loading(500), lambda: loading(20)),
     "exposed_communication": (lambda: communicating(beside=False), lambda: communicating(beside=True)),
     "serial_communication": (lambda: in_turns(beside=False), lambda: in_turns(beside=True)),
+    "unbucketed_collectives": (lambda: reducing("AddmmBackward0"), lambda: reducing("aten::linear")),
     "tiny_kernels": (lambda: tiny(5), lambda: tiny(20)),
     "code_loading": (lambda: loading_code(0), lambda: loading_code(4)),
     "garbage_collection": (lambda: collecting("Python GC"), lambda: collecting("torch/optim/sgd.py(1): collect")),
