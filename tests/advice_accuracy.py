@@ -228,6 +228,20 @@ def driver_allocations(seed: int, *, followed: bool) -> Program:
     return Program.of(*steps, SyncDevice())
 
 
+def compilation(seed: int, *, followed: bool) -> Program:
+    """Layers of which some are compiled before they run, or were before."""
+    rng = random.Random(f"compilation {seed}")
+    kernel_ns = rng.choice((20_000, 200_000))
+    body: list[Statement] = []
+    for _ in range(rng.randint(20, 60)):
+        ns = int(rng.lognormvariate(0, 0.7) * 3_000_000)
+        part = Op("aten::empty", (Gap(ns // 4),)), Gap(3 * ns // 4)
+        if rng.random() < 0.15 and not followed:
+            body.append(Annotation("compile_fx_inner (dynamo_timed)", part, scope_ns=0))
+        body += [Op("aten::mm", (Launch(COMPUTE, kernel_ns, "gemm"),)), Gap(10_000)]
+    return Program.of(*body, SyncDevice())
+
+
 def garbage_collection(seed: int, *, followed: bool) -> Program:
     """Layers between which, and inside of whose operators, Python now and then collects garbage, or never does."""
     rng = random.Random(f"garbage {seed}")
@@ -278,6 +292,7 @@ def unbucketed_collectives(seed: int, *, followed: bool) -> Program:
 OWN_PROGRAMS: dict[str, OwnProgram] = {
     "unbucketed_collectives": unbucketed_collectives,
     "blocking_uploads": blocking_uploads,
+    "compilation": compilation,
     "garbage_collection": garbage_collection,
     "driver_allocations": driver_allocations,
     "synchronous_launches": synchronous_launches,

@@ -127,6 +127,7 @@ BOUNDS: Mapping[str, Bound] = {
     "host_pauses": lambda facts, _: facts.priced.shorter_pauses_ns,
     "launch_bound": lambda facts, _: facts.priced.faster_launches_ns,
     "code_loading": _of_code_loading,
+    "compilation": lambda facts, _: facts.priced.of_host_rows(facts.graph.event_flags.compiles),
     "garbage_collection": lambda facts, _: facts.priced.of_host_rows(facts.graph.event_flags.collects_garbage),
     "driver_allocations": _of_allocations,
     "synchronous_launches": lambda facts, _: facts.priced.gpu_idle_ns,

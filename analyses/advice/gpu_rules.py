@@ -93,7 +93,7 @@ def serial_communication(facts: PathFacts) -> PathFinding | None:
 
 FEWEST_UNBUCKETED = 50
 BUCKETS = 10
-"""So many collectives stay: DDP reduces a model of 60 million parameters in ten buckets of 25 MB."""
+"""The number of collectives that stay: DDP reduces a model of 60 million parameters in ten buckets of 25 MB."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from analyses.advice.recording_rules import (
     no_sync_records,
     start_up_recorded,
 )
-from analyses.advice.runtime_rules import code_loading, garbage_collection
+from analyses.advice.runtime_rules import code_loading, compilation, garbage_collection
 from analyses.advice.verdict_rules import bound_by, clock_fault, largest_item, unexplained
 
 VERDICT_RULES = (
@@ -60,6 +60,7 @@ ADVICE_RULES = (
     AdviceRule("host_pauses", host_pauses),
     AdviceRule("launch_bound", launch_bound),
     AdviceRule("code_loading", code_loading),
+    AdviceRule("compilation", compilation),
     AdviceRule("garbage_collection", garbage_collection),
     AdviceRule("driver_allocations", driver_allocations),
     AdviceRule("synchronous_launches", synchronous_launches),

@@ -1,4 +1,4 @@
-"""Rules about the process around a loop: code that is loaded, garbage that is collected.
+"""Rules about the process around a loop: code that is compiled or loaded, garbage.
 
 The first launch of a kernel loads its code, and the GPU is idle meanwhile:
 
@@ -77,6 +77,21 @@ def _launched_by(graph: DependencyGraph, call: int) -> str | None:
     """Name the work that a call launches."""
     rows = np.flatnonzero(graph.launching_call == call)
     return graph.name_of(int(rows[0])) if len(rows) else None
+
+
+def compilation(facts: PathFacts) -> PathFinding | None:
+    """PyTorch compiles in the window: for the first time, or again for another shape."""
+    rows = facts.graph.event_flags.compiles
+    time_ns = facts.time_during(facts.segments_in_classes(*HOST_CLASSES), rows) if rows.any() else 0
+    saved = min(time_ns, facts.busiest_stream_idle_ns)
+    if not facts.is_notable(saved):
+        return None
+    events, window = facts.graph.event_table, facts.path.window
+    inside = np.flatnonzero(rows & (events.start < window.end_ns) & (events.end > window.start_ns))
+    longest = int(inside[np.argmax((events.end - events.start)[inside])])
+    evidence = {"time_ns": time_ns, "rows": len(inside), "longest": facts.graph.name_of(longest)}
+    said = advice.compilation(facts.timed(time_ns), facts.graph.name_of(longest))
+    return PathFinding.of_advice(said, evidence, "high", saved)
 
 
 def garbage_collection(facts: PathFacts) -> PathFinding | None:

@@ -139,6 +139,10 @@ def _without_loading(facts: PathFacts, _: PathFinding) -> Change:
     return _with_own_factors(factor)
 
 
+def _without_compilation(facts: PathFacts, _: PathFinding) -> Change:
+    return _shorter_during(facts, facts.graph.event_flags.compiles, 1.0)
+
+
 def _without_garbage(facts: PathFacts, _: PathFinding) -> Change:
     """Let the host's work take no time while Python collects garbage: no thread runs Python then."""
     return _shorter_during(facts, facts.graph.event_flags.collects_garbage, 1.0)
@@ -289,6 +293,7 @@ REMEDIES: Mapping[str, Remedy] = {
     "host_pauses": _without_pauses,
     "launch_bound": _named_scenario("cuda_graphs"),
     "code_loading": _without_loading,
+    "compilation": _without_compilation,
     "garbage_collection": _without_garbage,
     "driver_allocations": _without_allocations,
     "synchronous_launches": _without_blocking,

@@ -205,6 +205,15 @@ def code_loading(
     )
 
 
+def compilation(time: str, name: str) -> Advice:
+    """Code is compiled in the window."""
+    return Advice(
+        "Run all shapes once before measuring or serving, or compile with dynamic=True",
+        f"PyTorch compiles, tunes kernels or captures graphs for {time}, mostly in {quoted(name)}. Compiled code is "
+        "reused until a shape or a guard changes; TORCH_LOGS=recompiles shows why it is compiled again.",
+    )
+
+
 def garbage_collection(time: str, count: int, longest_ns: int, *, is_asked: bool) -> Advice:
     """Python collects garbage in the loop."""
     action = (

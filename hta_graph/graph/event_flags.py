@@ -21,6 +21,7 @@ from hta_graph.trace.profiler_names import (
     COLLECT_CALL,
     COLLECTIVE_OPERATOR,
     COMMUNICATION_KERNEL,
+    COMPILATION,
     COPY_KIND,
     COPY_TO_HOST,
     DATA_LOADER,
@@ -122,6 +123,13 @@ class EventFlags:
     def own_frame(self) -> Bools:
         """Python frames of the program's own files and of libraries, not of PyTorch."""
         return self._kind_with_name(OWN_FRAME, EventKind.PYTHON_FUNCTION)
+
+    @cached_property
+    def compiles(self) -> Bools:
+        """Operators, annotations and Python frames while PyTorch or Triton compiles."""
+        kinds = (EventKind.CPU_OP, EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION)
+        found = [self._kind_with_name(COMPILATION, kind) for kind in kinds]
+        return freeze(found[0] | found[1] | found[2])
 
     @cached_property
     def collects_garbage(self) -> Bools:

@@ -219,6 +219,15 @@ VALUE_READING_OPERATOR = re.compile(
 )
 """Operators whose result the host needs before it can go on: a number, or how many elements there are."""
 
+COMPILATION = re.compile(
+    r".*\(dynamo_timed\)$|entire_frame_compile$|torch/_dynamo/convert_frame\.py\(\d+\): _?compile"
+    r"|torch/_inductor/compile_fx\.py\(\d+\): (compile_fx_inner|fx_codegen_and_compile)"
+    r"|torch/_inductor/runtime/triton_heuristics\.py\(\d+\): (autotune_to_one|benchmark_all|precompile)"
+    r"|triton/compiler/compiler\.py\(\d+\): compile$"
+)
+"""Annotations (``compile_fx_inner (dynamo_timed)``) and frames while PyTorch or Triton compiles, tunes kernels or
+captures a graph; what runs the result later has other names."""
+
 GARBAGE_COLLECTION = re.compile(r"(Python GC|<built-in function collect>|gc[._]collect|garbage[ _]collection)$")
 """Python frames and annotations while Python collects garbage: ``Python GC`` is written with
 ``record_python_gc_info`` (PyTorch 2.9), the second by the stack tracer for a call of ``gc.collect()``."""

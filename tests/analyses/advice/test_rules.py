@@ -282,6 +282,10 @@ CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] 
     "unbucketed_collectives": (lambda: reducing("AddmmBackward0"), lambda: reducing("aten::linear")),
     "tiny_kernels": (lambda: tiny(5), lambda: tiny(20)),
     "code_loading": (lambda: loading_code(0), lambda: loading_code(4)),
+    "compilation": (
+        lambda: collecting("torch/_dynamo/convert_frame.py(1100): _compile"),
+        lambda: collecting("torch/_dynamo/eval_frame.py(655): _fn"),
+    ),
     "garbage_collection": (lambda: collecting("Python GC"), lambda: collecting("torch/optim/sgd.py(1): collect")),
     "driver_allocations": (lambda: stepping(100), lambda: stepping(0)),
     "idle_between_steps": (lambda: stepping(0, 300), lambda: stepping(0)),
@@ -488,6 +492,14 @@ def test_a_value_read_once_at_the_end_of_a_launch_bound_loop_is_no_reason(tmp_pa
     found = findings(trace, tmp_path)
     assert "launch_bound" in found
     assert "values_read" not in found
+
+
+def test_annotations_of_compilation_need_no_stacks(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 5), (10, 500), 1)
+    trace.annotation("compile_fx_inner (dynamo_timed)", 100, 3_100)
+    trace.launch("gemm", (3_200, 3_205), (3_210, 3_700), 2)
+    assert findings(trace, tmp_path)["compilation"].evidence["longest"] == "compile_fx_inner (dynamo_timed)"
 
 
 @pytest.mark.parametrize(
