@@ -135,14 +135,13 @@ def near_critical_by_rank(threshold_ns: int) -> str:
 def gpu_clock(offsets_ns: Sequence[int], drift_ppm: float, noise_ns: int) -> str:
     """Say how far a GPU clock is ahead of the host clock, in each part of the trace, and that this is corrected."""
     if noise_ns:
-        apart = f", {_ahead_or_behind(offsets_ns[0])}," if offsets_ns[0] else ""
-        noise = duration_text(noise_ns)
-        return f"The GPU clock{apart} contradicts the host clock by up to {noise}; short waits are uncertain."
+        return f"The GPU and host clocks contradict each other by up to {duration_text(noise_ns)}."
     if len(offsets_ns) > 1:
+        jumps = counted(len(offsets_ns) - 1, "time")
         low, high = _ahead_or_behind(min(offsets_ns)), _ahead_or_behind(max(offsets_ns))
-        return f"The GPU clock jumps {len(offsets_ns) - 1}x, from {low} to {high} of the host clock; corrected."
+        return f"The GPU clock jumps {jumps} ({low} to {high} the host clock); GPU times are corrected."
     drift = f" and drifts by {drift_ppm:.0f} ppm" if drift_ppm else ""
-    return f"The GPU clock is {_ahead_or_behind(offsets_ns[0])} of the host clock{drift}; GPU times are corrected."
+    return f"The GPU clock is {_ahead_or_behind(offsets_ns[0])} the host clock{drift}; GPU times are corrected."
 
 
 def several_gpu_clocks(first: str, count: int) -> str:
@@ -151,7 +150,7 @@ def several_gpu_clocks(first: str, count: int) -> str:
 
 
 def _ahead_or_behind(offset_ns: int) -> str:
-    return f"{duration_text(abs(offset_ns))} {'ahead' if offset_ns > 0 else 'behind'}"
+    return f"{duration_text(abs(offset_ns))} {'ahead of' if offset_ns > 0 else 'behind'}"
 
 
 def on_rank(rank: int, line: str) -> str:

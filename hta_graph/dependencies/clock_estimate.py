@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 
 from hta_graph.dependencies.clock_bounds import BoundFinder, ClockBounds
-from hta_graph.model import Bools, Floats, Ints
+from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Bools, Floats, Ints
 from hta_graph.trace.gpu_clock import PARTS_PER_MILLION, ClockModel, ClockPiece, GpuClock
 
 LATENCY_NS = 4_000
@@ -43,6 +43,9 @@ MOST_WRONG_LAUNCHES, MOST_WRONG_RETURNS = 0.01, 0.05
 MOST_FAULTS = 200
 """More are not looked at one by one."""
 
+FAULT_GAP_NS = 20_000
+"""So far from all others a bound is a fault of its own: of real ones the nearest are within a few µs."""
+
 LARGEST_DRIFT = 1e-3
 """No clock of a computer drifts by more."""
 
@@ -67,6 +70,7 @@ def estimate_clock(device: int, bounds: ClockBounds) -> GpuClock:
     >>> estimate_clock(0, late.take(np.argsort(late.time))).pieces[0].offset_ns
     20500
     """
+    bounds = _without_faults(bounds)
     if not len(bounds):
         return GpuClock(device, "unknown", 0, (ClockPiece(0, None, None, None),))
     whole = _piece(bounds)
@@ -81,6 +85,26 @@ def estimate_clock(device: int, bounds: ClockBounds) -> GpuClock:
     if whole.high_ns >= whole.low_ns:
         return GpuClock(device, "constant", 0, (whole,))
     return _noisy(device, bounds)
+
+
+def _without_faults(bounds: ClockBounds) -> ClockBounds:
+    """Leave out the few bounds that exclude equal clocks and stand far from all others of their side: faults."""
+    # Seen from equal clocks, both sides are bounds from above: a fault is far below 0.
+    room = np.where(bounds.is_lower, -bounds.value, bounds.value)
+    faults = np.zeros(len(bounds), np.bool_)
+    for side, share in ((~bounds.is_lower, MOST_WRONG_LAUNCHES), (bounds.is_lower, MOST_WRONG_RETURNS)):
+        rows = np.flatnonzero(side)
+        if not (room[rows] < 0).any():
+            continue
+        ordered = rows[np.argsort(room[rows], kind="stable")]
+        gaps = np.diff(room[ordered])
+        # What stands so far apart, up to the last such gap among the few.
+        few = int(share * len(rows)) if len(rows) >= ENOUGH_LAUNCHES else 0
+        apart = np.flatnonzero((gaps[:few] > FAULT_GAP_NS) & (room[ordered[:few]] < 0))
+        far = np.count_nonzero(room[rows] < -CLOCK_FAULT_LIMIT_NS)
+        count = max(int(apart[-1]) + 1 if len(apart) else 0, far if 2 * far <= len(rows) else 0)
+        faults[ordered[:count]] = True
+    return bounds.take(~faults)
 
 
 def _piece(bounds: ClockBounds, *, keep_zero: bool = True) -> ClockPiece:
