@@ -636,7 +636,7 @@ MISTAKES = (
     Mutation(
         "blocking copies without timing",
         "hta_graph/dependencies/context.py",
-        "may_block & (trace.events.end[copies] <= trace.events.end[calls])",
+        "may_block & context.ended_by(copies, trace.events.end[calls])",
         "may_block & (trace.events.end[copies] >= 0)",
     ),
     Mutation("every copy may block", "hta_graph/dependencies/context.py", "blocks = may_block &", "blocks ="),

@@ -155,7 +155,7 @@ def _ahead_or_behind(offset_ns: int) -> str:
 
 def on_rank(rank: int, line: str) -> str:
     """Say of which rank a line is."""
-    return f"Rank {rank}: {line}"
+    return f"Rank {rank}: {line[0].lower()}{line[1:]}"
 
 
 def whose(rank: int | None, ranks: int) -> str:

@@ -37,14 +37,14 @@ CONTRADICTS_NS = 20_000
 """A record whose activity ended so much later than launches allow is wrong, not the clock."""
 
 QUEUE_DEPTHS = range(1_000, 1_031)
-"""So many launches a stream holds before the next one waits: 1,013 to 1,024 in public NVIDIA traces."""
+"""Launches that a stream holds before the next one waits: 1,013 to 1,024 in public NVIDIA traces."""
 
 FEWEST_QUEUED, QUEUE_SPREAD_NS = 20, 5_000
-"""So many slow launches whose middle half returns within this time after a slot was freed show how deep a queue is, if
-those of no other depth do."""
+"""The depth of a queue shows in at least 20 slow launches, if the middle half of them returns within this time of each
+other after their slots were freed, and at no other depth."""
 
 SAMPLED = 1_000
-"""About so many launches of a stream are looked at for that."""
+"""About this number of a stream's launches is looked at for that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class ClockBounds(Columns):
 
 @dataclass(frozen=True, eq=False)
 class _Ends(Columns):
-    """Activities that had ended, or started, when calls returned, and how much later (ns) their clock says so."""
+    """Activities that had ended, or started, when calls returned, and how much later (ns) it was by their clock."""
 
     work: Ids
     late: Ints

@@ -24,7 +24,7 @@ LATENCY_NS = 4_000
 """A launch and a return take at least 2 µs each (public traces: 3 µs and 4 µs): so wide is what is possible."""
 
 USUAL_LAUNCH_NS, MANY_LAUNCHES = 12_000, 100
-"""Of so many launches the quickest takes 4 to 11 µs where clocks agree."""
+"""Of 100 launches the quickest takes 4 to 11 µs where clocks agree."""
 
 UNINFORMATIVE_NS = 40_000
 """A bound this far from the other says little: the GPU never waited for a launch, or the host never for the GPU."""
@@ -35,7 +35,7 @@ TYPICAL_LAUNCH_NS, TYPICAL_RETURN_NS = 6_000, 4_000
 FEW_RETURNS = 3
 
 ENOUGH_LAUNCHES, ENOUGH_RETURNS, FEWEST_RETURNS, FEW_PIECES = 20, 3, 2, 3
-"""So many bounds make a piece believable: fewer returns where there are few pieces."""
+"""A piece is believed with at least 20 launches and 3 returns; with 2 returns where there are at most 3 pieces."""
 
 MOST_WRONG_LAUNCHES, MOST_WRONG_RETURNS = 0.01, 0.05
 """Up to this share of bounds may be faults of their own."""
@@ -292,9 +292,9 @@ def _widest(bounds: ClockBounds, origin: int) -> tuple[float, float]:
 
 
 def _noisy(device: int, bounds: ClockBounds) -> GpuClock:
-    """Take the offset that violates fewest bounds, in the middle of the widest stretch of those that violate as few."""
+    """Take the offset that violates fewest bounds, in the middle of the widest part that violates as few."""
     upper, lower = np.sort(bounds.value[~bounds.is_lower]), np.sort(bounds.value[bounds.is_lower])
-    # One offset from each stretch between neighbouring bounds, and 0, which stays where none violates fewer.
+    # One offset between each two neighbouring bounds, and 0, which stays where none violates fewer.
     values = np.unique(bounds.value)
     tried = np.append(0, (values[1:] + values[:-1]) // 2)
     violated = np.searchsorted(upper, tried) + len(lower) - np.searchsorted(lower, tried, side="right")

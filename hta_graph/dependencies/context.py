@@ -161,7 +161,7 @@ class RuleContext:
         return noise
 
     def ended_by(self, activities: Ids, times: Ints) -> Bools:
-        """Mark the activities that had ended at a time of the host (ns), as far as the clocks can tell."""
+        """Mark the activities that had ended at a time of the host (ns), as far as the clocks show."""
         events = self.trace.events
         ended: Bools = events.end[activities] - self.clock_noise[events.lane[activities]] <= times
         return ended

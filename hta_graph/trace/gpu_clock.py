@@ -35,7 +35,7 @@ class ClockPiece:
 
 @dataclass(frozen=True)
 class GpuClock:
-    """The clock of one device beside the host's; ``noise_ns`` is by how much its own bounds contradict each other."""
+    """The clock of one device relative to the host's; ``noise_ns`` is how much its own bounds contradict each other."""
 
     device: int
     how: ClockModel

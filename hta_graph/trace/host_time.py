@@ -1,6 +1,6 @@
 """One time for a trace: GPU events moved by what their device's clock is ahead of the host's.
 
-Host and GPU events come from two clocks (:mod:`hta_graph.dependencies.clock_estimate` tells how far they are apart).
+Host and GPU events come from two clocks (:mod:`hta_graph.dependencies.clock_estimate` finds how far they are apart).
 The columns of a graph are in host time; what the file says of an event stays with its trace.
 """
 
@@ -29,7 +29,7 @@ def in_host_time(trace: Trace, clocks: Sequence[GpuClock]) -> Trace:
     """Return a trace whose GPU events are in host time; lengths stay, but for what a drift makes of them.
 
     Where a clock jumps ahead, its events are moved back by more from there on. No event begins before the one before it
-    on its stream has ended, unless the file says so: it is then moved by less, and so are those right behind it.
+    on its stream has ended, unless it does in the file: it is then moved by less, and so are those right behind it.
     """
     if all(clock.is_host_time for clock in clocks):
         return replace(trace, gpu_clock=tuple(clocks))

@@ -114,7 +114,7 @@ def training(schema: str = "1.1.0-chakra.0.0.4") -> tuple[TraceBuilder, HostBuil
     trace.launch("gemm", (12, 15), (20, 50), 1)
     trace.op("aten::item", 40, 80, **{"Record function id": 13})
     trace.call("cudaMemcpyAsync", 42, 44, 2)
-    trace.copy("Memcpy DtoH (Device -> Pageable)", 51, 53, 2, bytes=8)
+    trace.copy("Memcpy DtoH (Device -> Pinned)", 51, 53, 2, bytes=8)
     trace.call("cudaStreamSynchronize", 45, 60, 3)
     trace.sync_row("Stream Sync", 46, 53, 3, stream=7)
     trace.op("aten::add", 85, 90, **{"Record function id": 14})
@@ -132,7 +132,7 @@ def test_the_fields_of_a_linked_trace(tmp_path: Path) -> None:
     assert_sound(found)
     names = [node["name"] for node in found["nodes"]]
     assert names[2:] == [
-        "## step ##", "aten::mm", "gemm", "aten::item", "Memcpy DtoH (Device -> Pageable)", "aten::add",
+        "## step ##", "aten::mm", "gemm", "aten::item", "Memcpy DtoH (Device -> Pinned)", "aten::add",
     ]  # fmt: skip
     assert {key: found[key] for key in ("schema", "pid", "time", "start_ts", "finish_ts", "rank")} == {
         "schema": "1.1.0-chakra.0.0.4", "pid": 100, "time": "2024-08-19 11:25:30", "start_ts": 7, "finish_ts": 9,

@@ -117,6 +117,7 @@ def test_two_changed_edges_that_close_a_cycle_are_refused(saved: Path) -> None:
 def test_steps_back_are_as_many_and_as_long_as_was_counted(tmp_path: Path) -> None:
     trace = two_steps()
     trace.launch("early", (80, 82), (79, 99), 8, stream=9)
+    trace.agree(120)
     graph = trace.graph(tmp_path)
     hg.save_graph(graph, tmp_path / "g")
     assert hg.load_graph(tmp_path / "g").edges.equals(graph.edges)
