@@ -25,7 +25,7 @@ from hta_graph.arrays import Columns, distinct, first_of_runs, last_at_most, run
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.launches import launched_before_recording
 from hta_graph.graph.memo import memoized
-from hta_graph.graph.points import event_of, start_point
+from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.significance import RELEASED_WITHIN_NS, is_improbable
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, ROLE, Bools, Codes, EdgeRole, Ids, Ints, Reason
 from hta_graph.paths.binding_edges import binding_edges
@@ -68,8 +68,9 @@ def _positions_in_launches(graph: DependencyGraph) -> tuple[Ids, Ints, Ints]:
     ordinal = np.arange(len(work)) - begins[launch]
     source = take_or(edges.source, binding_edges(graph)[start_point(work)])
     inside = take_or(graph.launching_call, np.where(source >= 0, event_of(source), -1)) == call
-    since = np.where(inside, take_or(times, source), np.maximum(take_or(times, source), events.end[call]))
-    lag = np.where(inside | new, events.start[work] - since, 0)
+    free = take_or(times, source)
+    since = np.where(inside, free, np.maximum(free, times[end_point(call)]))
+    lag = np.where(inside | new, times[start_point(work)] - since, 0)
     # A graph is known by the names of all its nodes; a sum, as branches may begin in another order in each replay.
     names = np.add.reduceat(hash_rows(events.name[work]), begins)[launch]
     columns = events.name[work], ordinal, names
@@ -281,20 +282,17 @@ def _recurs_in_graph_replays(graph: DependencyGraph, holes: UnexplainedTimes) ->
 
 
 def _may_lack_first_node(graph: DependencyGraph, holes: UnexplainedTimes) -> Bools:
-    """Mark holes before a graph's first recorded node that only its own launch, long returned, can have filled."""
+    """Mark holes before a graph's work that nothing else can have filled."""
     events, flags, call = graph.event_table, graph.event_flags, graph.launching_call
-    work, source = holes.work, event_of(holes.source)
-    launch, nodes = call[work], np.flatnonzero(call >= 0)[::-1]
-    first = np.full(len(call), -1, np.int32)
-    first[call[nodes]] = nodes
+    launch = call[holes.work]
     # What left no row may have run in the hole, or have waited for something.
     unseen = flags.enqueueing_call | flags.stream_wait_call
-    unseen[call[nodes]] = False
+    unseen[call[call >= 0]] = False
     unseen_at = np.sort(events.start[unseen])
-    enqueued = take_or(events.start, call[source], otherwise=events.start.min())
+    # That of the work before; where it is older than the file, all counts.
+    enqueued = take_or(events.start, call[event_of(holes.source)], otherwise=events.start.min())
     nothing_else = np.searchsorted(unseen_at, enqueued) == np.searchsorted(unseen_at, events.start[launch])
-    queued = flags.graph_launch_call[launch] & (events.end[launch] <= holes.start)
-    found: Bools = queued & (first[launch] == work) & nothing_else & _device_was_idle(graph, work)
+    found: Bools = flags.graph_launch_call[launch] & nothing_else & _device_was_idle(graph, holes.work)
     return found
 
 

@@ -116,14 +116,22 @@ def test_a_graph_that_starts_when_another_stream_is_done_may_have_waited(
     assert {found for found, *_ in reasons(trace.graph(tmp_path))} == {reason}
 
 
-def test_a_graph_that_is_launched_late_starts_late(tmp_path: Path) -> None:
+def test_before_what_is_no_graph_no_node_is_missing(tmp_path: Path) -> None:
+    trace = queued_replays([("memset", [400.0, 2.0])] * 3)
+    for row in trace.rows:
+        row["name"] = "cudaMemcpyAsync" if row["name"] == "cudaGraphLaunch" else row["name"]
+    assert {reason for reason, *_ in reasons(trace.graph(tmp_path))} == {"unknown"}
+
+
+@pytest.mark.parametrize(("returned", "stream_free"), [(425, 100), (30, 20)], ids=["still launched", "launched late"])
+def test_what_a_launch_takes_is_no_missing_node(tmp_path: Path, returned: float, stream_free: float) -> None:
     trace = TraceBuilder()
     for at in (0, 1_000, 2_000):
-        trace.launch("fill", (at, at + 5), (at + 10, at + 20), at + 1)
-        trace.call("cudaGraphLaunch", at + 22, at + 30, at + 2)
+        trace.launch("fill", (at, at + 5), (at + 10, at + stream_free), at + 1)
+        trace.call("cudaGraphLaunch", at + 22, at + returned, at + 2)
         trace.kernel("memset", at + 430, at + 440, at + 2)
         trace.kernel("gemm", at + 442, at + 450, at + 2)
-        trace.call("cudaDeviceSynchronize", at + 32, at + 453, at + 3)
+        trace.call("cudaDeviceSynchronize", at + returned + 2, at + 453, at + 3)
     assert "missing_graph_node" not in {reason for reason, *_ in reasons(trace.graph(tmp_path))}
 
 
