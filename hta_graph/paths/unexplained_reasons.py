@@ -171,7 +171,7 @@ def _before_any_launch(graph: DependencyGraph, calls: Ids) -> Bools:
 
 
 def _first_work_long_queued(graph: DependencyGraph, holes: UnexplainedTimes) -> Bools:
-    """Mark a stream's first work that waited longer than the recording had lasted, while its device did nothing."""
+    """Mark a stream's first work that waited longer than the recording had lasted, though its device was idle."""
     events, work = graph.event_table, holes.work
     rows = np.flatnonzero(graph.is_gpu)[::-1]
     first = np.full(len(graph.lanes.labels), -1, np.int32)
