@@ -33,7 +33,6 @@ from hta_graph.chakra.rank_workload import RankInput
 from hta_graph.errors import TraceError
 from hta_graph.export.anonymize.anonymize_trace import TraceAnonymizer
 from hta_graph.export.graph_json import graph_document
-from hta_graph.export.perfetto.append_events import write_counters
 from hta_graph.export.perfetto.path_overlay import overlay_bytes
 from hta_graph.export.sync_dependencies import SyncDependencies
 from hta_graph.gpu_activity import copies_of
@@ -290,7 +289,7 @@ def test_clocks_that_are_none_are_refused(clocks: Any, moved: Recorded, tmp_path
     hg.save_graph(moved.graph, tmp_path / "saved")
     header = tmp_path / "saved" / "graph.json"
     header.write_text(json.dumps(json.loads(header.read_text()) | {"gpu_clock": clocks}))
-    with pytest.raises(TraceError, match="'gpu_clock' is .*, not a list of the clocks of GPUs"):
+    with pytest.raises(TraceError, match=r"'gpu_clock' is .*, not a list of the clocks of GPUs"):
         hg.load_graph(tmp_path / "saved")
 
 
