@@ -7,7 +7,7 @@ from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS
 from hta_graph.model import EdgeKind, EventKind, Evidence, edge_kinds
 from hta_graph.trace.table import READING_DIAGNOSTICS
 from tests.generate.properties import Schema, boolean, by_key, document, integer, list_of, ns, one_of, record, text
-from tests.generate.shared_parts import DIAGNOSTICS_PART, EXTENT, FILE, RANK, RANKS, UNREAD
+from tests.generate.shared_parts import DIAGNOSTICS_PART, EXTENT, FILE, GPU_CLOCK, RANK, RANKS, UNREAD
 
 KINDS = [kind.label for kind in EventKind if kind != EventKind.RENDEZVOUS]
 """A rendezvous is not an event of a trace."""
@@ -197,7 +197,7 @@ def parquet() -> Schema:
         "building": building,
         "clock_fault_ns": ns("Largest time that edges can lead back"),
         "custom_rules": list_of(text("A label."), "The labels of custom rules: the n-th (from 0) has code 127 - n."),
+        "gpu_clock": list_of(GPU_CLOCK, "Clock offsets of the devices, where they were estimated."),
     }
-    return document(
-        "parquet", "graph.json with the tables of graph --parquet DIR.", properties, ["ranks", "custom_rules"]
-    )
+    absent = ["ranks", "custom_rules", "gpu_clock"]
+    return document("parquet", "graph.json with the tables of graph --parquet DIR.", properties, absent)

@@ -316,6 +316,8 @@ def test_an_overlay_is_in_host_time_and_its_arrows_end_at_rows_of_the_file(true:
     texts = [overlay_bytes(hg.critical_path(one.graph)) for one in (true, moved)]
     added = [added_rows(text, one) for text, one in zip(texts, (true, moved), strict=True)]
     assert slices(added[0]) == slices(added[1])
+    names = [[row["args"]["name"] for row in rows if row.get("name") == "thread_name"] for rows in added]
+    assert [[name.endswith("(host time)") for name in own] for own in names] == [[False], [True]]
     for one, rows in zip((true, moved), added, strict=True):
         of_path = {row["pid"] for row in rows if row["ph"] == "B"}
         on_rows = {end for end in ends_of_arrows(rows) if end[0] not in of_path}

@@ -146,6 +146,8 @@ def is_visible(start: Ints, end: Ints, base_ns: int) -> Bools:
 NAME_LIMIT = 60
 PROCESS_NAME = "Critical path"
 TRACK_PREFIX = "Path of "
+HOST_TIME = " (host time)"
+"""What a track's name ends with where rows of the file are by another clock: slices and rows are apart by as much."""
 CATEGORY = "critical_path"
 LAG_KINDS = [kind.label for kind in edge_kinds(lambda meaning: meaning.lag is not None)]
 """Edges on which time is a lag, so that a slice is called by the edge too."""
@@ -276,7 +278,9 @@ class PathEvents:
     def _track_name(self, part: int) -> str:
         graph = self.path.graph
         rank = graph.rank_graphs[part].rank if len(graph.rank_graphs) > 1 else graph.rank
-        return TRACK_PREFIX + _shortened_name(self.path.window.label) + ("" if rank is None else f", rank {rank}")
+        of_rank = "" if rank is None else f", rank {rank}"
+        is_apart = not np.array_equal(self.drawn_at.start, graph.event_table.start)
+        return TRACK_PREFIX + _shortened_name(self.path.window.label) + of_rank + HOST_TIME * is_apart
 
     def _arrow_records(self, run: int) -> Iterator[str]:
         """Yield an arrow between a run and its event, from the earlier start to the later one.
