@@ -18,6 +18,7 @@ from hta_graph.graph.conversion import (
     edges_frame,
     event_columns,
     events_frame,
+    host_time_columns,
     to_networkx,
     to_rustworkx,
 )
@@ -396,7 +397,8 @@ class DependencyGraph:
     def events(self) -> pd.DataFrame:
         """All events as a DataFrame (a copy).
 
-        Columns: event_index, kind, name, lane, start_ns, end_ns, duration_ns, correlation, external_id.
+        Columns: event_index, kind, name, lane, start_ns, end_ns, duration_ns, correlation, external_id. Times are the
+        file's; where GPU events were moved into host time also host_start_ns, host_end_ns (a job's are in job time).
         """
         return self._all_events.copy()
 
@@ -535,8 +537,8 @@ class DependencyGraph:
             name: a regular expression found in the name.
             lane: one or more lanes, as in output; in a job those of that name on every rank.
             rank: one or more ranks.
-            start_ns: keep events that end at or after this time.
-            end_ns: keep events that start at or before this time.
+            start_ns: keep events that end at or after this time (host time).
+            end_ns: keep events that start at or before this time (host time).
 
         Raises:
             QueryError: an unknown kind, lane or rank, or an invalid regular expression.
@@ -567,7 +569,10 @@ class DependencyGraph:
         return self._induced_subgraph(np.unique(np.array([self.row_of(index) for index in event_indices], np.int64)))
 
     def to_networkx(self) -> networkx.MultiDiGraph[Any]:
-        """Return a networkx multigraph whose nodes are (event_index, "start" | "end"); edge keys are edge kinds."""
+        """Return a networkx multigraph whose nodes are (event_index, "start" | "end"); edge keys are edge kinds.
+
+        A node's start_ns and end_ns are the file's, its ``time_ns`` is in host time, as edges count their lags.
+        """
         points = self._walkable_points()
         return to_networkx(self._trace, points, self._edges, self._timeline.times, self._node_names(points))
 
@@ -603,7 +608,7 @@ class DependencyGraph:
 
     def event_columns(self, rows: Ids | Ints) -> dict[str, Any]:
         """Return the output columns of canonical rows, for files; in a job with ``rank``."""
-        return event_columns(self._trace, rows)
+        return {**event_columns(self._trace, rows), **host_time_columns(self._trace, rows)}
 
     def edge_columns(self, edges: EdgeTable) -> dict[str, Any]:
         """Return the output columns of edges, for files; in a job with source_rank, target_rank and rendezvous."""

@@ -86,7 +86,7 @@ def _describe_table(table: Any, columns: list[Column]) -> TableDescription:
             columns.append(value)
             found["columns"][f.name] = [value.dtype.str, len(value)]
         elif isinstance(value, tuple) and value and isinstance(value[0], GpuClock):
-            found["values"][f.name] = [clock.as_json() for clock in value]
+            found["values"][f.name] = [clock.exact_json() for clock in value]
         elif is_dataclass(value):
             found["tables"][f.name] = _describe_table(value, columns)
         else:

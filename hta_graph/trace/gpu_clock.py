@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from hta_graph.arrays import Columns
 from hta_graph.model import Ints
 
 ClockModel = Literal["constant", "steps", "noisy", "one_sided", "unknown"]
+CLOCK_MODELS = get_args(ClockModel)
 PARTS_PER_MILLION = 1e6
 
 
@@ -68,13 +69,17 @@ class GpuClock:
 
     @classmethod
     def of_json(cls, record: Mapping[str, Any]) -> GpuClock:
-        """Return the clock that JSON has the fields of."""
+        """Return the clock of :meth:`exact_json`."""
         return cls(**{**record, "pieces": tuple(ClockPiece(**piece) for piece in record["pieces"])})
 
     def as_json(self) -> dict[str, Any]:
         """Return the clock as ``diagnostics.gpu_clock`` has it."""
         pieces = [vars(piece) | {"drift_ppm": round(piece.drift_ppm, 3)} for piece in self.pieces]
-        return {"device": self.device, "how": self.how, "noise_ns": self.noise_ns, "pieces": pieces}
+        return {**vars(self), "pieces": pieces}
+
+    def exact_json(self) -> dict[str, Any]:
+        """Return the clock as JSON from which :meth:`of_json` makes an equal one."""
+        return {**vars(self), "pieces": [vars(piece) for piece in self.pieces]}
 
 
 @dataclass(frozen=True, eq=False)

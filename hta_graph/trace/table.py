@@ -11,11 +11,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze
+from hta_graph.arrays import Columns, freeze, take_or
 from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Floats, Ids, Ints, kind_mask
 from hta_graph.storage.location import Location
 from hta_graph.text.formatting import html_table
@@ -177,6 +177,14 @@ class Trace:
     def file_times(self) -> FileTimes:
         """When each event begins and ends by the file: in host time a GPU's events may stand elsewhere."""
         return self.moved_from or FileTimes(self.events.start, self.events.end)
+
+    def in_file_time(self, rows: Ids | Ints, times: Ints, side: Literal["start", "end"] = "start") -> Ints:
+        """Return times (ns) near the starts or ends of events as the clocks of their file show them; row -1: as is."""
+        if self.moved_from is None:
+            return times
+        ahead = getattr(self.moved_from, side) - getattr(self.events, side)
+        found: Ints = times + take_or(ahead, rows, otherwise=0)
+        return found
 
     @cached_property
     def is_gpu(self) -> Bools:
