@@ -38,6 +38,12 @@ def clock_lines(diagnostics: Mapping[str, int]) -> list[str]:
     return [messages.gpu_clock_behind(behind)] if behind else []
 
 
+def sync_record_lines(diagnostics: Mapping[str, int]) -> list[str]:
+    """Warn where the file's synchronization records contradict its times and are set aside."""
+    contradicted = diagnostics["sync_records_contradicted"]
+    return [messages.sync_records_contradicted(contradicted)] if contradicted else []
+
+
 def clock_notes(diagnostics_of: Mapping[int, Mapping[str, int]]) -> list[str]:
     """Name the ranks whose GPU clock is behind: delays from launch to start are then too short, or negative."""
     found = ((rank, diagnostics["gpu_clock_behind_ns"]) for rank, diagnostics in diagnostics_of.items())

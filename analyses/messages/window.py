@@ -146,6 +146,14 @@ def _clock_behind(behind_ns: int) -> str:
     return f"GPU clock is at least {duration_text(behind_ns)} behind the host clock (work starts before its launch)"
 
 
+def sync_records_contradicted(records: int) -> str:
+    """Warn of synchronization records that were set aside."""
+    return (
+        f"Synchronization records were not used: {counted(records, 'record')} name work that ended after the call "
+        "returned. Waits are inferred instead."
+    )
+
+
 def whose(rank: int | None, ranks: int) -> str:
     """Name the rank, or count the ranks of a job, behind the name of a file."""
     if ranks > 1:
