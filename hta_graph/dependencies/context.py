@@ -173,7 +173,7 @@ class RuleContext:
     def _lanes_meant(self) -> Ids:
         """The lane that a record of each lane means: where that has no work, the one of its context that has.
 
-        Nsight Systems writes device 0 into the records of every process. A context belongs to one device, so it tells
+        Nsight Systems writes device 0 into the records of every process. A context belongs to one device, so it shows
         which; records without a context mean the only device with work.
 
             record    device 0, context 2, stream 7          no work has this lane

@@ -185,14 +185,14 @@ def runs(family: Family, programs: int) -> list[Run]:
 def test_records_of_another_device_change_no_edge(family: Family, programs: int) -> None:
     moved = 0
     for run in runs(family, programs):
-        graphs = [read(write(run, DIALECTS[name])) for name in ("recorded", "records of another device")]
+        graphs = [read(write(run, DIALECTS[name])) for name in ("recorded", "wrong device")]
         assert graph_edges(graphs[0]) == graph_edges(graphs[1])
         moved += graphs[1].diagnostics["sync_records_moved"]
     assert moved > 2 * programs
 
 
 @pytest.mark.parametrize("programs", [8, deep(60)])
-@pytest.mark.parametrize("dialect", ["records of another stream", "half of the records"])
+@pytest.mark.parametrize("dialect", ["wrong stream", "half the records"])
 def test_faulty_records_lose_no_long_wait_and_make_no_false_one(dialect: str, programs: int) -> None:
     for run in runs("pytorch", programs):
         written = write(run, DIALECTS[dialect])
@@ -207,7 +207,7 @@ def test_faulty_records_lose_no_long_wait_and_make_no_false_one(dialect: str, pr
 
 
 @pytest.mark.parametrize("programs", [8, deep(60)])
-@pytest.mark.parametrize("dialect", ["records of another stream", "half of the records"])
+@pytest.mark.parametrize("dialect", ["wrong stream", "half the records"])
 def test_waits_are_inferred_where_records_are_faulty(dialect: str, programs: int) -> None:
     graphs = [read(write(run, DIALECTS[dialect])) for run in runs("arbitrary", programs)]
     inferred = [edge for graph in graphs for edge in graph_edges(graph, "inferred") if edge[0] in CALLS]
