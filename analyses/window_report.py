@@ -42,6 +42,12 @@ def clock_lines(clocks: Sequence[Mapping[str, Any]]) -> list[str]:
     return told if len(told) < 2 else [messages.several_gpu_clocks(told[0], len(told))]
 
 
+def sync_record_lines(diagnostics: Mapping[str, int]) -> list[str]:
+    """Warn where the file's synchronization records contradict its times and are set aside."""
+    contradicted = diagnostics["sync_records_contradicted"]
+    return [messages.sync_records_contradicted(contradicted)] if contradicted else []
+
+
 def clock_notes(clocks_of: Mapping[int, Sequence[Mapping[str, Any]]]) -> list[str]:
     """Name the ranks whose GPU clock is not the host's."""
     return [messages.on_rank(rank, line) for rank, clocks in clocks_of.items() for line in clock_lines(clocks)]

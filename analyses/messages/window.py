@@ -158,6 +158,14 @@ def on_rank(rank: int, line: str) -> str:
     return f"Rank {rank}: {line[0].lower()}{line[1:]}"
 
 
+def sync_records_contradicted(records: int) -> str:
+    """Warn of synchronization records that were set aside."""
+    return (
+        f"Synchronization records were not used: {counted(records, 'record')} name work that ended after the call "
+        "returned. Waits are inferred instead."
+    )
+
+
 def whose(rank: int | None, ranks: int) -> str:
     """Name the rank, or count the ranks of a job, behind the name of a file."""
     if ranks > 1:

@@ -12,7 +12,7 @@ import numpy as np
 from analyses.display.labels import EDGE
 from analyses.display.text_layout import Line, table
 from analyses.messages import info as messages
-from analyses.window_report import clock_lines
+from analyses.window_report import clock_lines, sync_record_lines
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind
 from hta_graph.text.sanitize import encodable_path
@@ -57,6 +57,7 @@ def info_lines(info: dict[str, Any]) -> list[Line]:
         *_driven_line(info["lanes"]),
         messages.steps([step["step"] for step in steps], [step["end_ns"] - step["start_ns"] for step in steps]),
         *clock_lines(diagnostics["gpu_clock"]),
+        *sync_record_lines(diagnostics),
         "",
     ]
     lines += [messages.EVENTS, *table([[f"{n:,}", kind] for kind, n in info["kinds"].items() if n], left=[1]), ""]

@@ -6,7 +6,7 @@ import numpy as np
 
 from hta_graph.arrays import distinct, first_of_runs
 from hta_graph.dependencies.clock_bounds import queue_depth
-from hta_graph.dependencies.context import RuleContext, slow_calls
+from hta_graph.dependencies.context import QUICK, RuleContext, slow_calls
 from hta_graph.dependencies.inferred_waits import inferred_waits
 from hta_graph.dependencies.wait_resolution import stream_waits
 from hta_graph.graph.edges import EdgeTable, WaitCalls
@@ -115,8 +115,6 @@ MIN_OUTSTANDING = 1_000
 
 RETURNED_AT_ONCE_NS = 10_000
 NEARLY_FULL = 0.97
-QUICK = 0.1
-"""Where the GPU is the bottleneck nearly every launch waits; the quickest tenth shows what a launch takes."""
 
 
 def queue_full(context: RuleContext) -> EdgeTable:

@@ -55,7 +55,11 @@ BUILD_DIAGNOSTICS: dict[str, str] = {
     "stream_syncs_unresolved": "unresolved stream synchronizations: the stream is unknown",
     "event_syncs_unresolved": "unresolved event synchronizations: the event record or its stream is unknown",
     "event_queries": "event queries, which do not wait",
+    "sync_records": "the profiler's synchronization records",
     "sync_records_without_call": "synchronization records whose CPU call is not in the file",
+    "sync_records_moved": "synchronization records moved to the device of their context, where their own has no work",
+    "sync_records_without_work": "synchronization records of slow calls whose stream has no work; inferred instead",
+    "sync_records_contradicted": "synchronization records set aside: most name work that ended after their call",
     "forward_backward_unresolved": "forward-backward pairs without two operators that follow each other",
 }
 """The counts of building a graph: key → meaning."""

@@ -97,6 +97,9 @@ NON_BLOCKING_QUERY = re.compile(r"(cuda|hip|cu)(Event|Stream)Query")
 COPY_KIND = re.compile(r"Memset|Memcpy [A-Z]to[A-Z]\b")
 """Which way a copy goes: ``Memcpy HtoD``, ``DtoH``, ``DtoD``, ``PtoP``; followed by the kinds of memory."""
 
+COPY_CALL = re.compile(r"(cuda|hip|cu)Memcpy")
+"""Calls that copy memory, blocking or not."""
+
 SYNCHRONOUS_COPY_CALL = re.compile(r"(cuda|hip|cu)Memcpy(?!.*Async)")
 """Copy calls without ``Async`` (``cudaMemcpy``, ``hipMemcpyWithStream``): they may block in any direction."""
 

@@ -23,7 +23,14 @@ class Dialect:
     """What differs between Kineto files of one execution; HIP files never hold sync rows, whatever `sync_rows` says."""
 
     time: Literal["us_int", "us_float_base", "epoch_us_3dec"] = "us_float_base"
-    sync_rows: Literal["resolved", "none", "unresolved", "virtual_tid"] = "resolved"
+    sync_rows: Literal["resolved", "none", "unresolved", "virtual_tid", "other_device", "other_stream", "half_lost"] = (
+        "resolved"
+    )
+    """``other_device``: all rows name a device without work, with the right context (as Nsight Systems does).
+
+    ``other_stream``: what the host waits for is said to be a stream without work; ``half_lost``: every other row of a
+    host's wait is missing.
+    """
     record_rows: bool = True
     external_ids: Literal["op", "correlation", "old_lowercase"] = "op"
     vendor: Literal["cuda", "rocm"] = "cuda"

@@ -174,10 +174,30 @@ def test_constraints_close_over_missing_record_rows(program: Program) -> None:
         assert run.source_ns(constraint) + constraint.latency_ns <= run.target_ns(constraint)
 
 
+def sync_rows(run: Run, kind: Any) -> list[dict[str, Any]]:
+    rows = write(run, Dialect(sync_rows=kind)).document["traceEvents"]
+    return [row for row in rows if row.get("cat") == "cuda_sync"]
+
+
+def test_faulty_sync_rows_differ_from_right_ones_in_what_their_dialect_says() -> None:
+    run = simulate(random_program(3, "arbitrary", 2_000))
+    right, device, stream, half = (
+        sync_rows(run, kind) for kind in ("resolved", "other_device", "other_stream", "half_lost")
+    )
+    shown = {row["pid"] for row in device}
+    assert shown.isdisjoint(row["pid"] for row in right)
+    assert [row["args"]["context"] for row in device] == [row["args"]["context"] for row in right]
+    changed = {row["name"] for row, other in zip(right, stream, strict=True) if row != other}
+    assert changed == {"Stream Sync", "Event Sync"}
+    assert all(row in right for row in half)
+    waits = [row["name"] == "Stream Wait Event" for row in right]
+    assert sum(waits) < len(half) < len(right)
+
+
 @pytest.mark.parametrize("kind", ["none", "resolved", "unresolved", "virtual_tid"])
 def test_sync_rows_follow_their_dialect(kind: Any) -> None:
     run = simulate(random_program(3, "arbitrary", 2_000))
-    rows = [row for row in write(run, Dialect(sync_rows=kind)).document["traceEvents"] if row.get("cat") == "cuda_sync"]
+    rows = sync_rows(run, kind)
     assert len(rows) == (0 if kind == "none" else len(run.sync_rows))
     waits = [row["args"]["wait_on_cuda_event_record_corr_id"] for row in rows if row["name"] == "Stream Wait Event"]
     assert kind != "unresolved" or set(waits) == {-1, 4_294_967_295}
