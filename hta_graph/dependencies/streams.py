@@ -164,7 +164,11 @@ def _full_queue_pairs(context: RuleContext, rows: Ints) -> Ids:
         waited = slow & (outstanding >= NEARLY_FULL * deepest) & (started > 0)
     lag = returned - events.start[freed]
     # The slot became free while the launch stood there, not before it began.
-    waited &= (lag >= 0) & (lag <= RETURNED_AT_ONCE_NS) & (events.start[freed] > events.start[call])
+    waited &= (
+        (lag >= -context.clock_noise[events.lane[freed]])
+        & (lag <= RETURNED_AT_ONCE_NS)
+        & (events.start[freed] > events.start[call])
+    )
     return np.stack([start_point(freed[waited]), end_point(call[waited])])
 
 

@@ -48,7 +48,7 @@ QUICK_SYNC_NS = 10_000
 """A synchronization that finds nothing to wait for takes about as long (public traces: 3 to 30 µs)."""
 
 
-def ends_too_late(end: Ints, returned: Ints, noise_ns: int = 0) -> Bools:
+def ends_too_late(end: Ints, returned: Ints, noise_ns: Ints | int = 0) -> Bools:
     """Return whether work ended too long after a call's return to be what it waited for, beyond the clock's noise."""
     late: Bools = end > returned + CONTRADICTED_NS + noise_ns
     return late
@@ -89,7 +89,8 @@ def _records(context: RuleContext) -> dict[SyncKind, _Records]:
         # Of work without a call the latest that had ended by then is meant: it contradicts nothing.
         activity = context.queues.not_after(held.activity, returned)
         some = activity >= 0
-        too_late = ends_too_late(context.trace.events.end[activity[some]], returned[some])
+        noise = context.clock_noise[context.trace.events.lane[activity[some]]]
+        too_late = ends_too_late(context.trace.events.end[activity[some]], returned[some], noise)
         asked += len(distinct(held.query[some]))
         late += len(distinct(held.query[some][too_late]))
     if 2 * late <= asked:
@@ -214,14 +215,17 @@ def infer_synced_streams(
 
 def _synced_streams(context: RuleContext, call: Ids, place: Ints, hint: Ids, copied: Ids) -> SyncScopes:
     streams, events = context.queues.enqueue_streams(), context.trace.events
-    ends = ends_before(context, streams, place)
+    ends, returned = ends_before(context, streams, place), events.end[call][:, None]
+    # Where the clock contradicts itself by so much, what seems to end later may have ended in time.
+    in_time = (ends > returned) & (ends <= returned + context.clock_noise[streams])
+    ends = np.where(in_time, returned, ends)
     # By the program's order first, then by timing; then where only one stream has work at all; then where the thread
     # launched last.
     at = find_sorted(copied, streams)
     by_copy = (at >= 0) & ~ends_too_late(ends[np.arange(len(at)), at], events.end[call])
     chosen, rule = nearest_stream(ends, events.end[call], events.start[call], RETURN_LATENCY_NS)
     chosen, rule = np.where(by_copy, at, chosen), np.where(by_copy, Rule.STREAM_OF_COPY, rule)
-    possible = (ends > NO_WORK) & (ends <= events.end[call][:, None])
+    possible = (ends > NO_WORK) & (ends <= returned)
     single = (chosen < 0) & ((ends > NO_WORK).sum(axis=1) == 1) & (possible.sum(axis=1) == 1)
     chosen, rule = np.where(single, possible.argmax(axis=1), chosen), np.where(single, Rule.ONLY_OTHER_STREAM, rule)
     at = find_sorted(hint, streams)

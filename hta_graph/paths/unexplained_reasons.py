@@ -137,6 +137,7 @@ def unexplained_reasons(graph: DependencyGraph, holes: UnexplainedTimes) -> Code
     if len(waits):
         early = _before_any_launch(graph, holes.caller[waits])
         reasons[waits] = np.where(early, Reason.BEFORE_RECORDING, Reason.WAIT_WITHOUT_RECORD)
+        reasons[waits[~early & _returns_before_work_ends(graph, holes.caller[waits])]] = Reason.CLOCK_FAULT
     on_gpu = np.flatnonzero(take_or(graph.is_gpu, holes.work, otherwise=False))
     # The strongest evidence last: it overrules.
     for find, reason in EVIDENCE if len(on_gpu) else ():
@@ -168,6 +169,22 @@ def _before_any_launch(graph: DependencyGraph, calls: Ids) -> Bools:
     first = enqueues.min() if len(enqueues) else np.iinfo(np.int64).min
     early: Bools = take_or(graph.event_table.start, calls, otherwise=np.iinfo(np.int64).max) < first
     return early
+
+
+NEAR_RETURN_NS = 100_000
+"""A blocking call returns within this time after what it waited for, and by a wrong clock as long before it."""
+
+
+def _returns_before_work_ends(graph: DependencyGraph, calls: Ids) -> Bools:
+    """Mark calls right after whose return work ends by a clock that contradicts itself: they may have waited for it."""
+    events = graph.event_table
+    noisy = [clock.device for clock in graph.trace.gpu_clock if clock.noise_ns]
+    if not noisy:
+        return np.zeros(len(calls), np.bool_)
+    ends = np.sort(events.end[graph.is_gpu & np.isin(graph.lanes.device[events.lane], noisy)])
+    after = np.searchsorted(ends, events.end[calls], side="right")
+    near: Bools = np.append(ends, np.iinfo(np.int64).max)[after] - events.end[calls] <= NEAR_RETURN_NS
+    return near
 
 
 def _first_work_long_queued(graph: DependencyGraph, holes: UnexplainedTimes) -> Bools:

@@ -17,6 +17,7 @@ from tests.simulator import Dialect, random_program, simulate, write
 from tests.simulator.program import Gap, Launch, Op, Program, Stream, SyncStream
 from tests.support.deep_tests import deep
 from tests.support.shared_traces import SHARED, graph_of_file, shared_traces
+from tests.support.trace_builder import TraceBuilder
 from tests.unexplained_reason_accuracy import graph_of
 
 S = Stream(7)
@@ -91,3 +92,21 @@ def test_the_one_real_offset_is_found(rank: int, found: int) -> None:
     if not file.exists():
         pytest.skip("the recording is not there")
     assert behind(graph_of_file(file)) == found
+
+
+def test_where_no_clock_fits_a_wait_without_a_source_is_a_clock_fault(tmp_path: Path) -> None:
+    """Of the copies every other one ends 20 µs after its call returned; the last call waits on one of two streams."""
+    trace = TraceBuilder()
+    for at in range(40):
+        begin = 1_000 * at
+        trace.call("cudaMemcpyAsync", begin, begin + 200, at + 1)
+        late = 20 * (at % 2)
+        trace.copy("Memcpy DtoH (Device -> Pageable)", begin + 3 + late, begin + 198 + late, at + 1)
+    for number, stream in ((100, 8), (101, 9)):
+        trace.launch("gemm", (50_000, 50_005), (50_010, 52_060), number, stream=stream)
+    trace.call("cudaEventSynchronize", 50_020, 52_000, 103)
+    graph = trace.graph(tmp_path)
+    (clock,) = graph.gpu_clock
+    assert (clock["how"], clock["noise_ns"] > 0) == ("noisy", True)
+    path = hg.critical_path(graph, hg.between(50_000_000, 52_000_000))
+    assert set(path.by_reason_ns) == {"clock_fault"}
