@@ -155,7 +155,7 @@ def test_written_times_and_names_read_back_exactly(program: Program, dialect: Di
     assert base in {0, BASE_NS}
     for uid, index in written.index_of.items():
         event, row = run.events[uid], rows[index]
-        start, end = (dialect.absolute_ns(ns, event.context is not None) for ns in (event.start_ns, event.end_ns))
+        start, end = (dialect.absolute_ns(ns, event.device) for ns in (event.start_ns, event.end_ns))
         assert (base + row["ts"] * 1_000, row["dur"] * 1_000) == (start, end - start)
         assert row["name"] == event.name or dialect.vendor == "rocm"
         assert row["args"].get("correlation") == event.correlation
