@@ -8,11 +8,12 @@ a file's synchronization records say, hidden; with ``--simulated`` it is what th
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -21,11 +22,11 @@ import numpy as np
 
 import hta_graph as hg
 from hta_graph.export.sync_dependencies import SyncDependencies
-from hta_graph.model import EdgeKind
+from hta_graph.model import EdgeKind, Ids
 from tests.edge_accuracy import DIALECTS, GPU_TO_CPU, Score, compare
 from tests.simulator import Dialect, GpuClock, Program, Run, random_program, simulate
 from tests.simulator.programs import Family
-from tests.support.raw_trace import RawTrace
+from tests.support.raw_trace import RawTrace, plus
 from tests.support.shared_traces import SHARED
 from tests.sync_dependency_accuracy import TRACES, Link, Recording, links_of, shared_file
 
@@ -35,6 +36,7 @@ FAMILIES: tuple[Family, ...] = ("pytorch", "arbitrary", "experts")
 LEAST_LAUNCHES, LEAST_RETURNS = 20, 3
 """So many bounds a clock needs on either side of a step (facts of real traces: fewer can be outliers)."""
 MOST_REPEATS = 12
+OUTLIERS_NS = 20_000, 800_000
 SAME_STEP_NS = 2_000_000
 """Between two bounds nothing tells when a clock stepped, so that two answers may differ in it by so much."""
 
@@ -199,6 +201,30 @@ def changes(trace: RawTrace, shifts_us: Iterable[int] = SHIFTS_US) -> Iterator[C
         yield Change(shift, before, after)
 
 
+def with_outliers(trace: RawTrace, seed: int, returns: float = 0.02, launches: float = 0.002) -> RawTrace:
+    """Let some of the calls return too early for what they waited for, and some work begin long before its launch."""
+    rng = random.Random(seed)
+    graph = trace.graph()
+    waits, launched = graph.edges_of(*GPU_TO_CPU), graph.edges_of("launch")
+    index, length = graph.event_table.index, graph.event_table.end - graph.event_table.start
+    changes: dict[int, Callable[[bytes], bytes]] = {}
+    for call in _some(rng, np.unique(waits.target), returns):
+        early = min(rng.randint(*OUTLIERS_NS), int(length[call]) - 1_000) // 1_000 * 1_000
+        changes[int(index[call])] = partial(plus, field="dur", ns=-max(early, 0))
+    for work in _some(rng, np.unique(launched.target), launches):
+        early = rng.randint(*OUTLIERS_NS) // 1_000 * 1_000
+        changes[int(index[work])] = partial(_begun_earlier, ns=early)
+    return trace.changed(changes)
+
+
+def _begun_earlier(row: bytes, ns: int) -> bytes:
+    return plus(plus(row, "ts", -ns), "dur", ns)
+
+
+def _some(rng: random.Random, rows: Ids, share: float) -> list[int]:
+    return rng.sample(rows.tolist(), round(share * len(rows)))
+
+
 # --- hidden records ---------------------------------------------------------------------------------------------------
 
 
@@ -273,18 +299,26 @@ class Found:
 # --- simulated programs -----------------------------------------------------------------------------------------------
 
 
-def _middle(run: Run) -> int:
-    """Return the time until which half of the GPU's work began."""
-    starts = sorted(event.start_ns for event in run.events if event.device is not None)
-    return starts[len(starts) // 2] if starts else 0
+def step_ns(run: Run) -> int:
+    """Return when the first device begins to stand still for longest, in the middle half of its work.
+
+    The one real step that is known fell into such a time; within a kernel no two readers would agree where it was.
+    """
+    rows = sorted((event.start_ns, event.end_ns) for event in run.events if event.device == 0)
+    if not rows:
+        return 0
+    starts, ends = np.array(rows).T
+    busy_until = np.maximum.accumulate(ends)[:-1]
+    idle = np.where(np.abs(np.arange(1, len(rows)) / len(rows) - 0.5) < 0.25, starts[1:] - busy_until, -1)
+    return int(busy_until[np.argmax(idle)]) if len(idle) else int(ends[0])
 
 
 CLOCKS: dict[str, Callable[[Run], tuple[GpuClock, ...]]] = {
     "one clock": lambda _: (),
     "+100 µs": lambda _: (GpuClock(100_000), GpuClock(-60_000)),
     "-100 µs": lambda _: (GpuClock(-100_000), GpuClock(30_000)),
-    "a step of -40 µs": lambda run: (GpuClock(8_000, ((_middle(run), -40_000),)), GpuClock()),
-    "a step of +60 µs": lambda run: (GpuClock(0, ((_middle(run), 60_000),)), GpuClock(5_000)),
+    "a step of -40 µs": lambda run: (GpuClock(8_000, ((step_ns(run), -40_000),)), GpuClock()),
+    "a step of +60 µs": lambda run: (GpuClock(0, ((step_ns(run), 60_000),)), GpuClock(5_000)),
     "+100 ppm": lambda _: (GpuClock(0, (), 100.0), GpuClock(20_000, (), 100.0)),
     "-100 ppm": lambda _: (GpuClock(0, (), -100.0), GpuClock(20_000, (), -100.0)),
 }
@@ -292,7 +326,7 @@ CLOCKS: dict[str, Callable[[Run], tuple[GpuClock, ...]]] = {
 
 
 def long_program(seed: int, family: Family, size: int) -> Program:
-    """Return a program that does the same again until a clock has enough bounds on either side of its middle."""
+    """Return a program that does the same again until a clock has enough bounds on either side of a step."""
     program = random_program(seed, family, size)
     for times in range(1, MOST_REPEATS + 1):
         longer = repeated(program, times)
@@ -308,13 +342,13 @@ def repeated(program: Program, times: int) -> Program:
 
 
 def _is_bounded(run: Run) -> bool:
-    middle = _middle(run)
+    step = step_ns(run)
     counts: dict[tuple[bool, Side, int], int] = defaultdict(int)
     for (uid, _), cause in run.binding.items():
         side: Side | None = "launch" if cause.kind == "launch" else "return" if cause.kind in GPU_TO_CPU else None
         if side:
             device = run.events[uid if side == "launch" else cause.source].pid
-            counts[run.target_ns(cause) > middle, side, device] += 1
+            counts[run.target_ns(cause) > step, side, device] += 1
     devices = {event.device for event in run.events if event.device is not None}
     return all(
         counts[half, "launch", device] >= LEAST_LAUNCHES and counts[half, "return", device] >= LEAST_RETURNS

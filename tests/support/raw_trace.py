@@ -20,6 +20,9 @@ GPU_CATEGORIES = frozenset({
 })  # fmt: skip
 SYNC_CATEGORIES = frozenset({"cuda_sync", "synchronization"})
 FLOW_PHASES = frozenset("stf")
+NUMBERED = rb'("(?:correlation|External id|id)"\s*:\s*)(\d+)'
+FAR = 1_000_000_000
+"""Added to the ids of a second trace, so that they are none of the first."""
 NUMBER = rb'"%s"\s*:\s*("?)([-+0-9.eE]+)'
 
 
@@ -133,15 +136,17 @@ class RawTrace:
     def _kept(self, hidden: Collection[str]) -> Iterator[int]:
         return (at for at, place in enumerate(self._places) if place.cat not in hidden)
 
-    def together_with(self, other: RawTrace, *, pid: int, first_id: int) -> RawTrace:
-        """Return a file of both traces' rows as of one process; the other's ids are counted from a number on."""
+    def together_with(self, other: RawTrace, *, device: int) -> RawTrace:
+        """Return a file of both traces' rows as of one process; the other's GPU rows are those of another device."""
+        pid = next(place.pid for place in self._places if place.cat == "cpu_op")
         on_gpu = {other._places[at].lane for at in other.gpu_rows}
 
         def renamed(row: bytes, place: _Place) -> bytes:
+            row = re.sub(NUMBERED, lambda found: found[1] + b"%d" % (int(found[2]) + FAR), row)
             if place.lane not in on_gpu:
-                row = re.sub(rb'("pid"\s*:\s*)\d+', rb"\g<1>%d" % pid, row, count=1)
-            row = re.sub(rb'("correlation"\s*:\s*)(\d+)', lambda m: m[1] + b"%d" % (int(m[2]) + first_id), row)
-            return re.sub(rb'("(?:External )?id"\s*:\s*)(\d+)', lambda m: m[1] + b"%d" % (int(m[2]) + first_id), row)
+                row = re.sub(rb'("pid"\s*:\s*)\d+', rb"\g<1>" + bytes(pid), row, count=1)
+                return re.sub(rb'("tid"\s*:\s*)(\d+)', lambda found: found[1] + b"%d" % (int(found[2]) + FAR), row)
+            return re.sub(rb'("(?:pid|device)"\s*:\s*)\d+', rb"\g<1>%d" % device, row)
 
         rows = (renamed(row, place) for row, place in zip(other.rows, other._places, strict=True))
         return RawTrace(self.header, (*self.rows, *rows))
