@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -26,6 +26,7 @@ from hta_graph.model import EdgeKind, Ids
 from tests.edge_accuracy import DIALECTS, GPU_TO_CPU, Score, compare
 from tests.simulator import Dialect, GpuClock, Program, Run, random_program, simulate
 from tests.simulator.programs import Family
+from tests.simulator.run import ACTIVITIES
 from tests.support.raw_trace import RawTrace, plus
 from tests.support.shared_traces import SHARED
 from tests.sync_dependency_accuracy import TRACES, Link, Recording, links_of, shared_file
@@ -33,12 +34,12 @@ from tests.sync_dependency_accuracy import TRACES, Link, Recording, links_of, sh
 SHIFTS_US = (-100, -20, -5, 0, 1, 5, 8, 12, 20, 100)
 WAIT_KINDS = (*GPU_TO_CPU, "queue_full", "host_poll", "event_wait")
 FAMILIES: tuple[Family, ...] = ("pytorch", "arbitrary", "experts")
-LEAST_LAUNCHES, LEAST_RETURNS = 20, 3
-"""So many bounds a clock needs on either side of a step (facts of real traces: fewer can be outliers)."""
+LEAST_LAUNCHES, LEAST_BINDING = 20, 3
+"""What a clock needs before and after a step (facts of real traces: fewer can be outliers)."""
 MOST_REPEATS = 12
 OUTLIERS_NS = 20_000, 800_000
 SAME_STEP_NS = 2_000_000
-"""Between two bounds nothing tells when a clock stepped, so that two answers may differ in it by so much."""
+"""Between two bounds a step has no time of its own, so two answers may differ in it by this."""
 
 Side = Literal["launch", "return"]
 Piece = dict[str, Any]
@@ -126,7 +127,7 @@ def back_in_time(graph: hg.DependencyGraph) -> int:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is asked of one graph."""
+    """What is compared of two graphs."""
 
     clocks: dict[int, DeviceClock]
     waits: frozenset[Wait]
@@ -155,7 +156,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Change:
-    """What a shift changed beside the unshifted answer."""
+    """What a shift changed from the unshifted answer."""
 
     shift_us: int
     before: Answer
@@ -300,7 +301,7 @@ class Found:
 
 
 def step_ns(run: Run) -> int:
-    """Return when the first device begins to stand still for longest, in the middle half of its work.
+    """Return when the first device becomes idle for longest, in the middle half of its work.
 
     The one real step that is known fell into such a time; within a kernel no two readers would agree where it was.
     """
@@ -336,24 +337,27 @@ def long_program(seed: int, family: Family, size: int) -> Program:
 
 
 def repeated(program: Program, times: int) -> Program:
-    """Return a program whose threads do all they do so many times."""
+    """Return a program whose threads repeat all that they do."""
     threads = tuple(replace(thread, body=thread.body * times) for thread in program.threads)
     return replace(program, threads=threads)
 
 
 def _is_bounded(run: Run) -> bool:
+    """Say whether each device has enough launches before and after a step, and a few launches and returns that bind."""
     step = step_ns(run)
-    counts: dict[tuple[bool, Side, int], int] = defaultdict(int)
+    work = Counter((event.device, event.start_ns > step) for event in run.events if event.kind in ACTIVITIES)
+    binding: Counter[tuple[Side, int | None, bool]] = Counter()
     for (uid, _), cause in run.binding.items():
-        side: Side | None = "launch" if cause.kind == "launch" else "return" if cause.kind in GPU_TO_CPU else None
-        if side:
-            device = run.events[uid if side == "launch" else cause.source].pid
-            counts[run.target_ns(cause) > step, side, device] += 1
-    devices = {event.device for event in run.events if event.device is not None}
+        if cause.kind == "launch":
+            binding["launch", run.events[uid].device, run.target_ns(cause) > step] += 1
+        elif cause.kind in GPU_TO_CPU:
+            binding["return", run.events[cause.source].device, run.target_ns(cause) > step] += 1
+    halves = [(device, later) for device in {device for device, _ in work} for later in (False, True)]
     return all(
-        counts[half, "launch", device] >= LEAST_LAUNCHES and counts[half, "return", device] >= LEAST_RETURNS
-        for half in (False, True)
-        for device in devices
+        work[half] >= LEAST_LAUNCHES
+        and binding["launch", *half] >= LEAST_BINDING
+        and binding["return", *half] >= LEAST_BINDING
+        for half in halves
     )
 
 
@@ -464,7 +468,7 @@ def main() -> None:
     parser.add_argument("--shifts", nargs="+", type=int, default=SHIFTS_US, metavar="MICROSECONDS")
     parser.add_argument("--each", action="store_true", help="print every shift")
     parser.add_argument("--truth", action="store_true", help="hide the synchronization records and look for them")
-    parser.add_argument("--simulated", type=int, default=0, metavar="PROGRAMS", help="simulate so many programs")
+    parser.add_argument("--simulated", type=int, default=0, metavar="PROGRAMS", help="simulate programs instead")
     parser.add_argument("--size", type=int, default=300)
     parser.add_argument("--family", action="append", choices=FAMILIES)
     parser.add_argument("--dialect", action="append", choices=tuple(DIALECTS))

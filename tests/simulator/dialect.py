@@ -22,7 +22,7 @@ Number = int | float | Exact
 class GpuClock:
     """How far a device's clock is ahead of the host's: at the run's start, by jumps (host ns, ns) and by drift.
 
-    Where it jumps back it stands still until the host has caught up, so that no two rows change their order.
+    Where it jumps back it stops until the host has caught up, so that no two rows change their order.
     """
 
     offset_ns: int = 0
