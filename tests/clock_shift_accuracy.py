@@ -78,19 +78,32 @@ class DeviceClock:
         starts = sorted({piece["from_ns"] for clock in (self, other) for piece in clock.pieces})
         inner = [(a + b) // 2 for a, b in pairwise(starts) if b - a > SAME_STEP_NS]
         times = (starts[0] - 1, *inner, starts[-1] + 1)
-        return all(lies_in(self.at(ns), other.at(ns)["offset_ns"] + moved_ns) for ns in times)
+        return all(self.allows(ns, None if (at := other.offset_at(ns)) is None else at + moved_ns) for ns in times)
+
+    def offset_at(self, ns: int) -> int | None:
+        """Return the offset at a time; None where none is stated."""
+        piece = self.at(ns)
+        return None if piece["offset_ns"] is None else piece["offset_ns"] + _drift(piece, ns)
+
+    def allows(self, ns: int, offset_ns: int | None) -> bool:
+        """Say whether an offset lies in the interval at a time; a missing bound bounds nothing."""
+        piece = self.at(ns)
+        if offset_ns is None:
+            return True
+        low, high = piece["low_ns"], piece["high_ns"]
+        level = offset_ns - _drift(piece, ns)
+        return (low is None or low <= level) and (high is None or level <= high)
 
     def __str__(self) -> str:
         return f"{self.how} " + " ".join(
             f"{_micros(piece['offset_ns'])} [{_micros(piece['low_ns'])}, {_micros(piece['high_ns'])}]"
+            + f" {piece['drift_ppm']:+} ppm" * bool(piece["drift_ppm"])
             for piece in self.pieces
         )
 
 
-def lies_in(piece: Piece, ns: int) -> bool:
-    """Say whether an offset lies in the interval of a piece; a missing bound bounds nothing."""
-    low, high = piece["low_ns"], piece["high_ns"]
-    return (low is None or low <= ns) and (high is None or ns <= high)
+def _drift(piece: Piece, ns: int) -> int:
+    return round(piece["drift_ppm"] * (ns - piece["from_ns"]) / 1e6)
 
 
 def _micros(ns: int | None) -> str:
@@ -301,7 +314,7 @@ class Found:
 
 
 def step_ns(run: Run) -> int:
-    """Return when the first device becomes idle for longest, in the middle half of its work.
+    """Return the middle of the longest time for which the first device is idle, in the middle half of its work.
 
     The one real step that is known fell into such a time; within a kernel no two readers would agree where it was.
     """
@@ -311,7 +324,8 @@ def step_ns(run: Run) -> int:
     starts, ends = np.array(rows).T
     busy_until = np.maximum.accumulate(ends)[:-1]
     idle = np.where(np.abs(np.arange(1, len(rows)) / len(rows) - 0.5) < 0.25, starts[1:] - busy_until, -1)
-    return int(busy_until[np.argmax(idle)]) if len(idle) else int(ends[0])
+    longest = int(np.argmax(idle)) if len(idle) else 0
+    return int(busy_until[longest] + starts[1:][longest]) // 2 if len(idle) else int(ends[0])
 
 
 CLOCKS: dict[str, Callable[[Run], tuple[GpuClock, ...]]] = {

@@ -120,7 +120,9 @@ def test_outliers_move_the_offset_by_little(seed: int) -> None:
 
 
 def test_devices_of_one_process_have_clocks_of_their_own() -> None:
-    check_devices_are_apart(training().together_with(training(), device=1), devices=(0, 1))
+    other = write(simulate(long_program(4, "pytorch", 300)), NO_ROWS)
+    both = training().together_with(RawTrace.of_bytes(to_bytes(other.document)), device=1)
+    check_devices_are_apart(both, devices=(0, 1))
 
 
 def check_devices_are_apart(both: RawTrace, devices: tuple[int, int]) -> None:
@@ -271,13 +273,14 @@ def truth_of(path: Path) -> Truth:
 
 @pytest.mark.shared
 def test_the_one_real_step_is_found() -> None:
-    """On one H100 the GPU's clock jumps by −14 µs within a launch call, 243 ms after the first row."""
+    """On one H100 the GPU's clock jumps by −14 µs within a launch call, 241 to 245 ms after the host's first row."""
     graph = hg.build_graph(hg.read_trace(_there(SHARED / "nsys/kineto_nosync/rank0.json.gz")))
+    on_host = graph.event_table.start[~graph.lanes.is_stream[graph.event_table.lane]]
     clock = only(graph)
     assert clock.how == "steps"
     before, after = clock.pieces
     assert abs(after["offset_ns"] - before["offset_ns"] + 14_000) <= 3_000
-    assert 243e6 <= after["from_ns"] - graph.event_table.start.min() <= 245e6
+    assert 241e6 <= after["from_ns"] - on_host.min() <= 245e6
 
 
 @pytest.mark.shared
