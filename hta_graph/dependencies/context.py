@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from hta_graph.arrays import Columns, find_sorted, first_of_runs, freeze, take_or
+from hta_graph.dependencies.clock_bounds import BoundFinder
+from hta_graph.dependencies.clock_estimate import estimate_clocks
 from hta_graph.dependencies.stream_queues import StreamQueues, enqueue_streams
 from hta_graph.errors import UsageError
 from hta_graph.graph.edges import EdgeTable, WaitCalls, custom_rule
@@ -21,6 +23,7 @@ from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import CUSTOM_KINDS, WALKABLE, Bools, EventKind, Ids, Ints, kind_mask
+from hta_graph.trace.gpu_clock import GpuClock
 from hta_graph.trace.profiler_names import COPY_BLOCKING_SYNCHRONOUS_CALL, COPY_TO_PAGEABLE, SYNCHRONOUS_COPY_CALL
 from hta_graph.trace.table import Trace
 
@@ -94,6 +97,32 @@ def _recorded_lanes(trace: Trace, rows: Ids, streams: list[int]) -> Ids:
     return np.array(found, np.int32)
 
 
+class Launches:
+    """The GPU activities of a trace and the calls that launched them."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    @cached_property
+    def activities(self) -> Ids:
+        """The GPU activities, in canonical order."""
+        return freeze(np.flatnonzero(self._trace.is_gpu).astype(np.int32))
+
+    @cached_property
+    def by_correlation(self) -> CallsByCorrelation:
+        """The calls by their correlation."""
+        return CallsByCorrelation(self._trace.events)
+
+    @cached_property
+    def call(self) -> Ids:
+        """The call that launched each activity; -1 for orphans."""
+        return freeze(self.by_correlation.of(self._trace.events.correlation[self.activities]))
+
+    def clocks(self) -> tuple[GpuClock, ...]:
+        """Estimate how far the clock of each device is ahead of the host's."""
+        return estimate_clocks(BoundFinder(self._trace, self.activities, self.call, self.by_correlation.of))
+
+
 class RuleContext:
     """A trace seen by the rules while a graph is built; everything here is computed once.
 
@@ -101,25 +130,41 @@ class RuleContext:
     the edges between streams.
     """
 
-    def __init__(self, trace: Trace, timeline: Timeline) -> None:
+    def __init__(self, trace: Trace, timeline: Timeline, launches: Launches | None = None) -> None:
         self.trace = trace
         self.timeline = timeline
+        self._joined = launches or Launches(trace)
         self.notes: Counter[str] = Counter()
         self.wait_calls = WaitCalls.empty()
         self.answers: dict[Callable[[Any], Any], Any] = {}
 
-    @cached_property
+    @property
     def activities(self) -> Ids:
         """The GPU activities, in canonical order."""
-        return freeze(np.flatnonzero(self.trace.is_gpu).astype(np.int32))
-
-    @cached_property
-    def _calls_by_correlation(self) -> CallsByCorrelation:
-        return CallsByCorrelation(self.trace.events)
+        return self._joined.activities
 
     def calls_of(self, correlations: Ints) -> Ids:
         """Return the call with each correlation; -1 where the file has none."""
-        return self._calls_by_correlation.of(correlations)
+        return self._joined.by_correlation.of(correlations)
+
+    @property
+    def launch_call(self) -> Ids:
+        """The call that launched each activity (aligned with :attr:`activities`); -1 for orphans."""
+        return self._joined.call
+
+    @cached_property
+    def clock_noise(self) -> Ints:
+        """How late (ns) an activity on each lane may seem to end, because its device's clock contradicts itself."""
+        noise = np.zeros(len(self.trace.lanes.labels), np.int64)
+        for clock in self.trace.gpu_clock:
+            noise[self.trace.lanes.device == clock.device] = clock.noise_ns
+        return noise
+
+    def ended_by(self, activities: Ids, times: Ints) -> Bools:
+        """Mark the activities that had ended at a time of the host (ns), as far as the clocks can tell."""
+        events = self.trace.events
+        ended: Bools = events.end[activities] - self.clock_noise[events.lane[activities]] <= times
+        return ended
 
     def calls_named(self, pattern: re.Pattern[str]) -> Ids:
         """Return the calls whose name a pattern matches from its start."""
@@ -130,11 +175,6 @@ class RuleContext:
     @cached_property
     def _runtime_calls(self) -> Ids:
         return freeze(np.flatnonzero(self.trace.events.kind == EventKind.RUNTIME).astype(np.int32))
-
-    @cached_property
-    def launch_call(self) -> Ids:
-        """The call that launched each activity (aligned with :attr:`activities`); -1 for orphans."""
-        return freeze(self.calls_of(self.trace.events.correlation[self.activities]))
 
     @cached_property
     def enqueue_stream(self) -> Ids:
@@ -291,7 +331,7 @@ def blocking_copies(context: RuleContext) -> tuple[Ids, Ids]:
     is_synchronous = trace.names_starting_with(SYNCHRONOUS_COPY_CALL)[call_name]
     may_block = trace.names_starting_with(COPY_TO_PAGEABLE)[name]
     may_block |= is_synchronous & trace.names_starting_with(COPY_BLOCKING_SYNCHRONOUS_CALL)[name]
-    blocks = may_block & (trace.events.end[copies] <= trace.events.end[calls])
+    blocks = may_block & context.ended_by(copies, trace.events.end[calls])
     return copies[blocks], calls[blocks]
 
 

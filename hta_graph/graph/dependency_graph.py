@@ -45,7 +45,7 @@ BUILD_DIAGNOSTICS: dict[str, str] = {
     "overlaps_on_a_stream": "activities that start before their stream has finished its earlier work",
     "nesting_violations": "operators and calls that end after the event around them",
     "edges_clamped": "edges whose target is up to 1 ms before its source (clock fault); kept with lag 0",
-    "gpu_clock_behind_ns": "minimum lag of the GPU clock (ns), if much work starts before its launch",
+    "gpu_clock_behind_ns": "how far the GPU clock is behind the host clock at most (ns), as estimated",
     "edges_dropped_back_in_time": "edges dropped because they go back in time by more than 1 ms",
     "edges_dropped_cycle": "edges dropped because they would close a cycle",
     "event_waits": "stream waits for events, with or without a profiler record",
@@ -244,6 +244,15 @@ class DependencyGraph:
     def is_activity(self) -> Bools:
         """Mark what runs outside threads: GPU activities, and in a job the work with other ranks."""
         return self._trace.is_activity
+
+    @property
+    def gpu_clock(self) -> list[dict[str, Any]]:
+        """How far each device's clock is ahead of the host's, as ``diagnostics.gpu_clock`` in JSON has it.
+
+        Keys: device, how (``constant``, ``steps``, ``noisy``, ``one_sided`` or ``unknown``), noise_ns, pieces
+        (from_ns, offset_ns, low_ns, high_ns, drift_ppm, launches, returns). Of a job each rank's graph has its own.
+        """
+        return [clock.as_json() for clock in self._trace.gpu_clock]
 
     def name_of(self, row: int) -> str:
         """Return the name of an event."""

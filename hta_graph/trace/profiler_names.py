@@ -97,8 +97,14 @@ SYNCHRONOUS_COPY_CALL = re.compile(r"(cuda|hip|cu)Memcpy(?!.*Async)")
 COPY_TO_PAGEABLE = re.compile(r"Memcpy (DtoH|D2H)(?! \(Device -> Pinned)", re.IGNORECASE)
 """Copies from a device to pageable host memory, or to a host kind that is not said: AMD writes ``Host`` for both."""
 
+TO_PAGEABLE_MEMORY = re.compile(r"Memcpy (DtoH|D2H) \(Device -> Pageable", re.IGNORECASE)
+"""Copies whose host memory is said to be pageable: AMD's ``Host`` may be pinned."""
+
 COPY_BLOCKING_SYNCHRONOUS_CALL = re.compile(r"Memcpy (DtoH|D2H|(HtoD|H2D) \((Pinned|Host))", re.IGNORECASE)
 """Copies for which a call without ``Async`` waits: to the host, and from pinned (or unnamed) host memory."""
+
+STREAM_SYNC_RECORD = re.compile(r"Stream Sync$")
+"""Kineto's record of a synchronized stream."""
 
 LOCK_TAKING_CALL = re.compile(
     r"(cuda|hip)(Launch|Ext(Module)?Launch|ModuleLaunch|Graph(Launch|Instantiate)|Malloc|Free|Host|Mem(cpy|set).*Async)"

@@ -1,0 +1,275 @@
+"""How far each GPU's clock is ahead of the host's, estimated from what physics allows (:mod:`.clock_bounds`).
+
+Clocks that agree are left alone: 0 stays wherever it is possible and plausible. Else one offset is tried first, then
+offsets that change at once (public traces: clocks jump, by 14 µs in one; none was seen to drift), then a drift; where no
+offsets satisfy the bounds the clock is noisy, and the one that violates fewest is taken.
+
+    bound (µs)   v   v    v v  v           upper: launches
+       10                          v v  v
+        0  ------^--------^------------    what lies between upper and lower bounds in [from, …) is possible there:
+       −5     ^       ^       ^    ^  ^    a piece ends where nothing is left between them
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from hta_graph.dependencies.clock_bounds import BoundFinder, ClockBounds
+from hta_graph.model import Bools, Floats, Ints
+from hta_graph.trace.gpu_clock import PARTS_PER_MILLION, ClockModel, ClockPiece, GpuClock
+
+LATENCY_NS = 4_000
+"""A launch and a return take at least 2 µs each (public traces: 3 µs and 4 µs): so wide is what is possible."""
+
+USUAL_LAUNCH_NS, MANY_LAUNCHES = 12_000, 100
+"""Of so many launches the quickest takes 4 to 11 µs where clocks agree."""
+
+UNINFORMATIVE_NS = 40_000
+"""A bound this far from the other says little: the GPU never waited for a launch, or the host never for the GPU."""
+
+TYPICAL_LAUNCH_NS, TYPICAL_RETURN_NS = 6_000, 4_000
+"""How long the quickest launch, and the quickest return, usually take."""
+
+FEW_RETURNS = 3
+
+ENOUGH_LAUNCHES, ENOUGH_RETURNS, FEWEST_RETURNS, FEW_PIECES = 20, 3, 2, 3
+"""So many bounds make a piece believable: fewer returns where there are few pieces."""
+
+MOST_WRONG_LAUNCHES, MOST_WRONG_RETURNS = 0.01, 0.05
+"""Up to this share of bounds may be faults of their own."""
+
+MOST_FAULTS = 200
+"""More are not looked at one by one."""
+
+LARGEST_DRIFT = 1e-3
+"""No clock of a computer drifts by more."""
+
+OUTLIERS = 0.02
+"""This share of the bounds is left out where noise is measured."""
+
+NO_BOUND = 1 << 62
+
+
+def estimate_clocks(finder: BoundFinder) -> tuple[GpuClock, ...]:
+    """Estimate the clock of each device on which work shows."""
+    return tuple(estimate_clock(device, finder.bounds(device)) for device in finder.devices())
+
+
+def estimate_clock(device: int, bounds: ClockBounds) -> GpuClock:
+    """Estimate one device's clock from its bounds.
+
+    >>> launches, returns = np.arange(0, 3_000, 100), np.arange(50, 3_050, 100)
+    >>> late = ClockBounds.of(
+    ...     time=[*launches, *returns], value=[26_000] * 30 + [15_000] * 30, is_lower=[False] * 30 + [True] * 30
+    ... )
+    >>> estimate_clock(0, late.take(np.argsort(late.time))).pieces[0].offset_ns
+    20500
+    """
+    if not len(bounds):
+        return GpuClock(device, "unknown", 0, (ClockPiece(0, None, None, None),))
+    whole = _piece(bounds)
+    if whole.low_ns is None or whole.high_ns is None:
+        return GpuClock(device, "one_sided", 0, (whole,))
+    if whole.high_ns - whole.low_ns >= LATENCY_NS:
+        is_wide = whole.high_ns - whole.low_ns > UNINFORMATIVE_NS
+        return GpuClock(device, "one_sided" if is_wide else "constant", 0, (whole,))
+    changing = _changing(device, bounds)
+    if changing is not None:
+        return changing
+    if whole.high_ns >= whole.low_ns:
+        return GpuClock(device, "constant", 0, (whole,))
+    return _noisy(device, bounds)
+
+
+def _piece(bounds: ClockBounds, *, keep_zero: bool = True) -> ClockPiece:
+    """Make a piece of bounds that leave an offset."""
+    upper, lower = bounds.value[~bounds.is_lower], bounds.value[bounds.is_lower]
+    low = int(lower.max()) if len(lower) else None
+    high = int(upper.min()) if len(upper) else None
+    offset = _offset(low, high, len(upper), len(lower), keep_zero=keep_zero)
+    return ClockPiece(int(bounds.time[0]), offset, low, high, 0.0, len(upper), len(lower))
+
+
+def _offset(low: int | None, high: int | None, launches: int, returns: int, *, keep_zero: bool = True) -> int:
+    """Choose an offset between bounds: 0 where it is possible and plausible, else where latencies are usual."""
+    if high is None:
+        return 0 if low is None or low <= 0 else low + TYPICAL_RETURN_NS
+    if low is None:
+        return 0 if high >= 0 else high - TYPICAL_LAUNCH_NS
+    # Were clocks equal, the quickest of many launches would have taken that long.
+    slow_launches = USUAL_LAUNCH_NS < high < UNINFORMATIVE_NS and launches >= MANY_LAUNCHES
+    if keep_zero and low <= 0 <= high and not slow_launches:
+        return 0
+    if high - low > UNINFORMATIVE_NS:
+        return low + TYPICAL_RETURN_NS
+    if returns < FEW_RETURNS:
+        return max(high - TYPICAL_LAUNCH_NS, low)
+    return (low + high) // 2
+
+
+# -- clocks that change ------------------------------------------------------------------------------------------------
+
+
+def _changing(device: int, bounds: ClockBounds) -> GpuClock | None:
+    """Find offsets that jump, or drift; None where neither leaves room for latencies."""
+    # Bounds that no other contradicts decide nothing.
+    upper, lower = bounds.value[~bounds.is_lower], bounds.value[bounds.is_lower]
+    decides = np.where(bounds.is_lower, bounds.value + LATENCY_NS > upper.min(), bounds.value - LATENCY_NS < lower.max())
+    search = _PieceSearch(bounds, decides)
+    parts = search.parts()
+    drift = _drifting(device, bounds) if parts is None or len(parts) > FEW_PIECES else None
+    if drift is not None or parts is None:
+        return drift
+    pieces = [_piece(part, keep_zero=len(parts) == 1) for part in parts]
+    how: ClockModel = "steps" if len(pieces) > 1 else "constant"
+    return GpuClock(device, how, 0, tuple(pieces))
+
+
+class _PieceSearch:
+    """Divides bounds into pieces in time, each with room for latencies between its bounds; drops single faults."""
+
+    def __init__(self, bounds: ClockBounds, decides: Bools) -> None:
+        self._all = bounds
+        self._place = np.flatnonzero(decides)
+        chosen = bounds.take(self._place)
+        self._lower = np.where(chosen.is_lower, chosen.value, -NO_BOUND)
+        self._upper = np.where(chosen.is_lower, NO_BOUND, chosen.value)
+        self._dropped: list[int] = []
+
+    def parts(self) -> list[ClockBounds] | None:
+        """Return the bounds of each piece; None where they cannot be believed."""
+        cuts = [0]
+        size = len(self._lower)
+        budget = MOST_FAULTS
+        while (cut := self._contradiction(cuts[-1])) < size:
+            after = self._contradiction(cut)
+            if self._is_piece(cut, after) and self._is_piece(cuts[-1], cut):
+                cuts.append(cut)
+                continue
+            budget -= 1
+            if not budget:
+                return None
+            self._drop(self._fault(cuts[-1], cut))
+        if self._too_many_faults() or not all(self._is_piece(one, other) for one, other in pairwise([*cuts, size])):
+            return None
+        if len(cuts) > FEW_PIECES and not all(
+            self._is_piece(one, other, ENOUGH_RETURNS) for one, other in pairwise([*cuts, size])
+        ):
+            return None
+        kept = np.ones(len(self._all), np.bool_)
+        kept[self._place[self._dropped]] = False
+        edges = [0, *self._place[cuts[1:]].tolist(), len(self._all)]
+        return [self._all.take(np.flatnonzero(kept[one:other]) + one) for one, other in pairwise(edges)]
+
+    def _contradiction(self, first: int) -> int:
+        """Return the first bound from a place on that leaves no room between all since; the size if none does."""
+        low, high, at, step = -NO_BOUND, NO_BOUND, first, 64
+        while at < len(self._lower):
+            lows = np.maximum.accumulate(np.maximum(self._lower[at : at + step], low))
+            highs = np.minimum.accumulate(np.minimum(self._upper[at : at + step], high))
+            none = lows + LATENCY_NS > highs
+            if none.any():
+                return at + int(np.argmax(none))
+            low, high, at, step = int(lows[-1]), int(highs[-1]), at + step, step * 2
+        return len(self._lower)
+
+    def _is_piece(self, first: int, past: int, returns: int = FEWEST_RETURNS) -> bool:
+        """Say whether there are enough bounds between two of those that decide something."""
+        begin = self._place[first] if first else 0
+        until = self._place[past] if past < len(self._place) else len(self._all)
+        lower = int(np.count_nonzero(self._all.is_lower[begin:until]))
+        return lower >= returns and until - begin - lower >= ENOUGH_LAUNCHES
+
+    def _fault(self, first: int, cut: int) -> int:
+        """Return which of two bounds that contradict each other is the fault: the one without which more fits."""
+        own = self._upper[cut] < NO_BOUND
+        against = self._lower[first:cut] if own else self._upper[first:cut]
+        other = first + int(np.argmax(against) if own else np.argmin(against))
+        return max((other, cut), key=lambda at: self._reach_without(first, at))
+
+    def _reach_without(self, first: int, at: int) -> int:
+        kept = self._lower[at], self._upper[at]
+        self._lower[at], self._upper[at] = -NO_BOUND, NO_BOUND
+        reach = self._contradiction(first)
+        self._lower[at], self._upper[at] = kept
+        return reach
+
+    def _drop(self, at: int) -> None:
+        self._dropped.append(at)
+        self._lower[at], self._upper[at] = -NO_BOUND, NO_BOUND
+
+    def _too_many_faults(self) -> bool:
+        wrong = self._all.is_lower[self._place[self._dropped]]
+        lower = int(np.count_nonzero(self._all.is_lower))
+        returns, launches = int(np.count_nonzero(wrong)), int(np.count_nonzero(~wrong))
+        return returns > max(MOST_WRONG_RETURNS * lower, 1) or launches > max(
+            MOST_WRONG_LAUNCHES * (len(self._all) - lower), 1
+        )
+
+
+def _drifting(device: int, bounds: ClockBounds) -> GpuClock | None:
+    """Find a drift that leaves room for latencies, found with one half of the bounds and confirmed by the other."""
+    origin = int(bounds.time[0])
+    half = np.arange(len(bounds)) % 2 == 0
+    if min(np.count_nonzero(bounds.is_lower & half), np.count_nonzero(bounds.is_lower & ~half)) < FEWEST_RETURNS:
+        return None
+    drift, room = _widest(bounds.take(half), origin)
+    if room < LATENCY_NS or _room(bounds.take(~half), origin, drift) < 0:
+        return None
+    drift, room = _widest(bounds, origin)
+    if room < LATENCY_NS:
+        return None
+    level = bounds.value - drift * (bounds.time - origin)
+    low, high = int(np.ceil(level[bounds.is_lower].max())), int(np.floor(level[~bounds.is_lower].min()))
+    lower = int(np.count_nonzero(bounds.is_lower))
+    piece = ClockPiece(
+        origin, (low + high) // 2, low, high, drift * PARTS_PER_MILLION, len(bounds) - lower, lower
+    )  # fmt: skip
+    return GpuClock(device, "constant", 0, (piece,))
+
+
+def _room(bounds: ClockBounds, origin: int, drift: float) -> float:
+    """Return how much (ns) lies between the bounds along a drift; negative where they contradict each other."""
+    level = bounds.value - drift * (bounds.time - origin)
+    return float(level[~bounds.is_lower].min(initial=NO_BOUND) - level[bounds.is_lower].max(initial=-NO_BOUND))
+
+
+def _widest(bounds: ClockBounds, origin: int) -> tuple[float, float]:
+    """Return the drift that leaves most room between the bounds, and how much (ns): it is concave in the drift."""
+    low, high = -LARGEST_DRIFT, LARGEST_DRIFT
+    for _ in range(60):
+        left, right = low + (high - low) / 3, high - (high - low) / 3
+        if _room(bounds, origin, left) < _room(bounds, origin, right):
+            low = left
+        else:
+            high = right
+    drift = (low + high) / 2
+    return drift, _room(bounds, origin, drift)
+
+
+# -- noisy clocks ------------------------------------------------------------------------------------------------------
+
+
+def _noisy(device: int, bounds: ClockBounds) -> GpuClock:
+    """Take the offset that violates fewest bounds, in the middle of all that violate as few."""
+    upper, lower = np.sort(bounds.value[~bounds.is_lower]), np.sort(bounds.value[bounds.is_lower])
+    values = np.unique(bounds.value)
+    # Between two neighbouring values: upper bounds up to the left one are violated, lower ones from the right one on.
+    violated = np.searchsorted(upper, values[:-1], side="right") + len(lower) - np.searchsorted(lower, values[1:])
+    best = np.flatnonzero(violated == violated.min())
+    widest = int(best[np.argmax(values[best + 1] - values[best])])
+    low, high = int(values[widest]), int(values[widest + 1])
+    offset = 0 if low <= 0 <= high else (low + high) // 2
+    noise = max(_noise(offset - upper), _noise(lower - offset))
+    piece = ClockPiece(
+        int(bounds.time[0]), offset, low - noise, high + noise, 0.0, len(upper), len(lower)
+    )  # fmt: skip
+    return GpuClock(device, "noisy" if noise else "constant", noise, (piece,))
+
+
+def _noise(violation: Ints | Floats) -> int:
+    """Return the largest violation of bounds of one side, but for single faults."""
+    ordered = np.sort(violation)
+    return max(int(ordered[len(ordered) - 1 - int(OUTLIERS * len(ordered))]), 0)

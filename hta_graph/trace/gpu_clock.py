@@ -1,0 +1,74 @@
+"""How far the clock of each GPU is ahead of the host's, and what the file says of events that were moved for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from hta_graph.arrays import Columns
+from hta_graph.model import Ints
+
+ClockModel = Literal["constant", "steps", "noisy", "one_sided", "unknown"]
+PARTS_PER_MILLION = 1e6
+
+
+@dataclass(frozen=True)
+class ClockPiece:
+    """By how much (ns) a GPU clock is ahead of the host's from a time of its own on, within an interval.
+
+    ``offset_ns`` holds at ``from_ns`` (that time of the file where the piece begins) and grows by ``drift_ppm``; a
+    bound that nothing shows is None, and so is an offset without any. ``launches`` and ``returns`` are how many bounds
+    it rests on.
+    """
+
+    from_ns: int
+    offset_ns: int | None
+    low_ns: int | None
+    high_ns: int | None
+    drift_ppm: float = 0.0
+    launches: int = 0
+    returns: int = 0
+
+
+@dataclass(frozen=True)
+class GpuClock:
+    """The clock of one device beside the host's; ``noise_ns`` is by how much its own bounds contradict each other."""
+
+    device: int
+    how: ClockModel
+    noise_ns: int
+    pieces: tuple[ClockPiece, ...]
+
+    @property
+    def is_host_time(self) -> bool:
+        """Whether its events are taken as recorded."""
+        return not any(piece.offset_ns or piece.drift_ppm for piece in self.pieces)
+
+    def ahead(self, times: Ints, piece: Ints) -> Ints:
+        """Return by how much the clock is ahead at times of its own (ns), by the piece in which each lies."""
+        origin = np.array([one.from_ns for one in self.pieces], np.int64)
+        offset = np.array([one.offset_ns or 0 for one in self.pieces], np.int64)
+        drift = np.array([one.drift_ppm for one in self.pieces]) / PARTS_PER_MILLION
+        found = offset[piece]
+        return found + np.rint((times - origin[piece]) * drift[piece]).astype(np.int64) if drift.any() else found
+
+    def piece_of(self, times: Ints) -> Ints:
+        """Return the piece in which each time of its own (ns) lies."""
+        begins = [piece.from_ns for piece in self.pieces[1:]]
+        found: Ints = np.searchsorted(np.array(begins, np.int64), times, side="right")
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the clock as ``diagnostics.gpu_clock`` has it."""
+        pieces = [vars(piece) | {"drift_ppm": round(piece.drift_ppm, 3)} for piece in self.pieces]
+        return {"device": self.device, "how": self.how, "noise_ns": self.noise_ns, "pieces": pieces}
+
+
+@dataclass(frozen=True, eq=False)
+class FileTimes(Columns):
+    """When each event begins and ends by its file (ns), where its trace is in host time."""
+
+    start: Ints
+    end: Ints
