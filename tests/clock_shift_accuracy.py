@@ -112,9 +112,7 @@ def _micros(ns: int | None) -> str:
 
 def clocks_of(graph: hg.DependencyGraph) -> dict[int, DeviceClock]:
     """Return what a graph states, by device."""
-    stated = (
-        DeviceClock(c["device"], c["how"], c["noise_ns"], tuple(c["pieces"])) for c in getattr(graph, "gpu_clock", [])
-    )
+    stated = (DeviceClock(c["device"], c["how"], c["noise_ns"], tuple(c["pieces"])) for c in graph.gpu_clock)
     return {clock.device: clock for clock in stated}
 
 
