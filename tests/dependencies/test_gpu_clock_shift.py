@@ -130,7 +130,8 @@ def check_devices_are_apart(both: RawTrace, devices: tuple[int, int]) -> None:
     unmoved, moved = both.graph(), both.moved(50_000, device=second).graph()
 
     def waits_for(graph: hg.DependencyGraph, device: int) -> set[tuple[str, int, int]]:
-        return {wait for wait in waits_of(graph) if both.device_of_row[wait[1]] == device}
+        ends = {device, None}
+        return {wait for wait in waits_of(graph) if {both.device_of_row.get(row) for row in wait[1:]} <= ends}
 
     assert waits_for(unmoved, first)
     assert waits_for(moved, first) == waits_for(unmoved, first)
@@ -150,7 +151,7 @@ def test_programs_keep_their_waits_under_any_clock(family: Family, clock: str) -
     for seed in seeds:
         run = simulate(long_program(seed, family, size))
         one, moved = (waits_score(run, replace(NO_ROWS, gpu_clocks=CLOCKS[name](run))) for name in ("one clock", clock))
-        assert one.truths > 10
+        assert one.truths >= 8
         assert (moved.edges, moved.wrong, moved.missed) == (one.edges, one.wrong, one.missed), moved.examples[:5]
 
 
@@ -297,7 +298,8 @@ def test_outliers_move_the_offset_of_real_traces_by_little(name: str, seed: int)
 @pytest.mark.shared
 @pytest.mark.slow
 def test_two_real_devices_in_one_process_have_clocks_of_their_own() -> None:
-    first, second = (RawTrace.of_file(_there(SHARED / f"nsys/kineto_nosync/rank{rank}.json.gz")) for rank in (0, 1))
+    files = (_there(SHARED / f"nsys/kineto/rank{rank}.json.gz") for rank in (0, 1))
+    first, second = (RawTrace.of_file(file).without_sync_rows()[0] for file in files)
     check_devices_are_apart(first.together_with(second, device=1), devices=(0, 1))
 
 

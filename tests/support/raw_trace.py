@@ -64,6 +64,8 @@ class RawTrace:
         rows = msgspec.Raw(text)
         if not text.lstrip().startswith(b"["):
             header = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+            if "traceEvents" not in header:
+                raise ValueError("no traceEvents")
             rows = header["traceEvents"]
         return cls(header, tuple(map(bytes, msgspec.json.decode(rows, type=list[msgspec.Raw]))))
 
