@@ -32,7 +32,8 @@ from tests.clock_shift_accuracy import (
 )
 from tests.edge_accuracy import DIALECTS, GPU_TO_CPU
 from tests.simulator import Dialect, GpuClock, Program, Stream, simulate, to_bytes, write
-from tests.simulator.program import Gap, Launch, Op, Record, SyncDevice, SyncEvent, SyncStream, Wait
+from tests.simulator.program import Gap, Launch, Op, Record, SyncDevice, SyncEvent, SyncStream
+from tests.simulator.program import Wait as StreamWait
 from tests.simulator.programs import Family
 from tests.simulator.pytorch_idioms import item, to_device
 from tests.support.deep_tests import cases, deep, some_of
@@ -45,7 +46,7 @@ WIDEST_NS = 20_000
 MOST_POINTS, LEAST_KEPT = 1.0, 0.99
 NO_ROWS = DIALECTS["no rows"]
 LAYER = (Op("aten::mm", (Launch(COMPUTE, 400_000),)), Gap(3_000), Op("aten::mul", (Launch(SIDE, 250_000),)))
-JOIN = (Record(1, SIDE), Wait(COMPUTE, 1), Op("aten::add", (Launch(COMPUTE, 9_000),)))
+JOIN = (Record(1, SIDE), StreamWait(COMPUTE, 1), Op("aten::add", (Launch(COMPUTE, 9_000),)))
 READS = (*item(2_000), Gap(70_000), *to_device(5_000), SyncStream(COMPUTE), Gap(30_000))
 TIMED = (Record(2, COMPUTE), SyncEvent(2), Gap(40_000), *LAYER, SyncDevice(), Gap(20_000))
 ITERATION = (*LAYER, *JOIN, *READS, *LAYER, *TIMED)
