@@ -41,7 +41,7 @@ def info_document(graph: DependencyGraph) -> dict[str, Any]:
         "start_ns": int(events.start.min()) if len(events) else None,
         "end_ns": int(events.end.max()) if len(events) else None,
         "edges": graph.edge_counts(),
-        "diagnostics": graph.diagnostics,
+        "diagnostics": graph.diagnostics_record,
     }
 
 
@@ -56,14 +56,14 @@ def info_lines(info: dict[str, Any]) -> list[Line]:
         messages.gpus(info["gpus"]),
         *_driven_line(info["lanes"]),
         messages.steps([step["step"] for step in steps], [step["end_ns"] - step["start_ns"] for step in steps]),
-        *clock_lines(diagnostics),
+        *clock_lines(diagnostics["gpu_clock"]),
         "",
     ]
     lines += [messages.EVENTS, *table([[f"{n:,}", kind] for kind, n in info["kinds"].items() if n], left=[1]), ""]
     lines += [messages.LANES, *_lane_lines(info["lanes"]), ""]
     edges = [[f"{n['recorded']:,}", f"{n['inferred']:,}", kind, EDGE[kind]] for kind, n in info["edges"].items()]
     lines += [messages.EDGES, *table(edges, messages.EDGE_COLUMNS, left=[2, 3], words=[3]), ""]
-    found = [[f"{n:,}", key] for key, n in diagnostics.items() if n]
+    found = [[f"{n:,}", key] for key, n in diagnostics.items() if n and isinstance(n, int)]
     return lines + ([messages.DIAGNOSTICS, *table(found, left=[1])] if found else [messages.NO_DIAGNOSTICS])
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from hta_graph.arrays import distinct, first_of_runs
+from hta_graph.dependencies.clock_bounds import queue_depth
 from hta_graph.dependencies.context import RuleContext, slow_calls
 from hta_graph.dependencies.inferred_waits import inferred_waits
 from hta_graph.dependencies.wait_resolution import stream_waits
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.points import end_point, start_point
 from hta_graph.model import EdgeKind, Ids, Ints, Rule
+
 
 def launch(context: RuleContext) -> EdgeTable:
     """Link the start of a call to the start of every activity with its correlation: one to many, whatever its name.
@@ -153,11 +155,18 @@ def _full_queue_pairs(context: RuleContext, rows: Ints) -> Ids:
     deepest = int(outstanding.max(initial=0))
     if deepest < MIN_OUTSTANDING:
         return np.empty((2, 0), np.int32)
-    freed = _last_started(activity, events.start[activity], started)
+    slow = np.isin(call, slow_calls(context, distinct(call), quantile=QUICK))
+    # Which launch freed the slot follows from the depth of the queue where that shows, else from the times.
+    depth = queue_depth(events.start[activity], returned, np.flatnonzero(slow))
+    if depth:
+        freed = activity[np.maximum(np.arange(len(activity)) - depth, 0)]
+        waited = slow & (np.arange(len(activity)) >= depth)
+    else:
+        freed = _last_started(activity, events.start[activity], started)
+        waited = slow & (outstanding >= NEARLY_FULL * deepest) & (started > 0)
     lag = returned - events.start[freed]
-    waited = np.isin(call, slow_calls(context, distinct(call), quantile=QUICK)) & (outstanding >= NEARLY_FULL * deepest)
     # The slot became free while the launch stood there, not before it began.
-    waited &= (lag >= 0) & (lag <= RETURNED_AT_ONCE_NS) & (events.start[freed] > events.start[call]) & (started > 0)
+    waited &= (lag >= 0) & (lag <= RETURNED_AT_ONCE_NS) & (events.start[freed] > events.start[call])
     return np.stack([start_point(freed[waited]), end_point(call[waited])])
 
 

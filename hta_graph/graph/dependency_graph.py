@@ -250,9 +250,13 @@ class DependencyGraph:
         """How far each device's clock is ahead of the host's, as ``diagnostics.gpu_clock`` in JSON has it.
 
         Keys: device, how (``constant``, ``steps``, ``noisy``, ``one_sided`` or ``unknown``), noise_ns, pieces
-        (from_ns, offset_ns, low_ns, high_ns, drift_ppm, launches, returns). Of a job each rank's graph has its own.
+        (from_ns, offset_ns, low_ns, high_ns, drift_ppm, launches, returns); of a job also rank.
         """
-        return [clock.as_json() for clock in self._trace.gpu_clock]
+        ranks = [(part.rank, part.graph.trace) for part in self.rank_graphs]
+        of_rank: list[dict[str, Any]] = [{"rank": rank} if len(ranks) > 1 else {} for rank, _ in ranks]
+        return [
+            own | clock.as_json() for own, (_, trace) in zip(of_rank, ranks, strict=True) for clock in trace.gpu_clock
+        ]
 
     def name_of(self, row: int) -> str:
         """Return the name of an event."""
@@ -382,6 +386,11 @@ class DependencyGraph:
     def diagnostics(self) -> dict[str, int]:
         """Counts of what was dropped, repaired or left unresolved; :data:`DIAGNOSTICS` explains the keys."""
         return {**self._trace.diagnostics, **self._notes}
+
+    @property
+    def diagnostics_record(self) -> dict[str, Any]:
+        """The diagnostics as JSON has them: the counts, and the clock of each device."""
+        return {**self.diagnostics, "gpu_clock": self.gpu_clock}
 
     @property
     def events(self) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -54,11 +55,21 @@ class GpuClock:
         found = offset[piece]
         return found + np.rint((times - origin[piece]) * drift[piece]).astype(np.int64) if drift.any() else found
 
+    def offset_at(self, time_ns: int) -> int:
+        """Return by how much the clock is ahead at one time of its own (ns)."""
+        time = np.array([time_ns], np.int64)
+        return int(self.ahead(time, self.piece_of(time))[0])
+
     def piece_of(self, times: Ints) -> Ints:
         """Return the piece in which each time of its own (ns) lies."""
         begins = [piece.from_ns for piece in self.pieces[1:]]
         found: Ints = np.searchsorted(np.array(begins, np.int64), times, side="right")
         return found
+
+    @classmethod
+    def of_json(cls, record: Mapping[str, Any]) -> GpuClock:
+        """Return the clock that JSON has the fields of."""
+        return cls(**{**record, "pieces": tuple(ClockPiece(**piece) for piece in record["pieces"])})
 
     def as_json(self) -> dict[str, Any]:
         """Return the clock as ``diagnostics.gpu_clock`` has it."""

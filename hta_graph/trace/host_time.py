@@ -50,10 +50,10 @@ def in_host_time(trace: Trace, clocks: Sequence[GpuClock]) -> Trace:
 def _keep_stream_order(trace: Trace, rows: Ints, start: Ints, end: Ints) -> None:
     """Move activities later that would overlap the one before them on their stream, only because their clock jumped.
 
-        file       [a       ][b     ][c  ]  [d  ]         b and later are moved back by more than a
-        host time  [a       ]                             b would overlap it: it follows at once, c too; d has room
-                   . [b     ][c  ]  [d  ]
-                   [a       ][b     ][c  ][d  ]
+    file       [a       ][b     ][c  ]  [d  ]         b and later are moved back by more than a
+    host time  [a       ]                             b would overlap it: it follows at once, c too; d has room
+               . [b     ][c  ]  [d  ]
+               [a       ][b     ][c  ][d  ]
     """
     events = trace.events
     activities = rows[trace.is_gpu[rows]]
