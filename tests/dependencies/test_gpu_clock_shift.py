@@ -147,6 +147,8 @@ def check_devices_are_apart(both: RawTrace, devices: tuple[int, int]) -> None:
 
 QUICK: dict[Family, tuple[range, int]] = {"pytorch": (range(1), 150), "experts": (range(1), 60)}
 DEEP: dict[Family, int] = {"pytorch": 40, "arbitrary": 40, "experts": 20}
+DECIDED: dict[Family, float] = {"pytorch": 0.5, "arbitrary": 0.0, "experts": 0.5}
+"""The least share of programs whose clocks are bounded on both sides: without records few arbitrary ones are."""
 
 
 @pytest.mark.parametrize("clock", [name for name in CLOCKS if name != "one clock"])
@@ -165,9 +167,11 @@ def test_programs_keep_their_waits_under_any_clock(family: Family, clock: str) -
 @pytest.mark.parametrize("family", DEEP)
 def test_many_programs_keep_their_waits_under_any_clock(family: Family, dialect: str) -> None:
     """Recall and precision are those of one clock, to half a point."""
-    total = scores(family, DIALECTS[dialect], range(cases(DEEP[family])), 300)
-    one = total.pop("one clock")
-    for name, score in total.items():
+    programs = cases(DEEP[family])
+    found = scores(family, DIALECTS[dialect], range(programs), 300)
+    assert programs - found.undecided >= DECIDED[family] * programs
+    one = found.by_clock.pop("one clock")
+    for name, score in found.by_clock.items():
         assert score.recall >= one.recall - 0.005, (name, score.examples[:5])
         assert score.precision >= one.precision - 0.005, (name, score.examples[:5])
 

@@ -20,7 +20,9 @@ from tests.support.shared_traces import SHARED, graph_of_file, shared_traces
 from tests.unexplained_reason_accuracy import graph_of
 
 S = Stream(7)
-BOUND_BY_LAUNCHES = Program.of(*(Op("aten::add", (Gap(20_000), Launch(S, 4_000))),) * 40, Launch(S, 40_000), SyncStream(S))
+BOUND_BY_LAUNCHES = Program.of(
+    *(Op("aten::add", (Gap(20_000), Launch(S, 4_000))),) * 40, Launch(S, 40_000), SyncStream(S)
+)
 
 
 def behind(graph: hg.DependencyGraph) -> int:
