@@ -36,6 +36,7 @@ WAIT_KINDS = (*GPU_TO_CPU, "queue_full", "host_poll", "event_wait")
 FAMILIES: tuple[Family, ...] = ("pytorch", "arbitrary", "experts")
 LEAST_LAUNCHES, LEAST_BINDING = 20, 3
 """What a clock needs before and after a step (facts of real traces: fewer can be outliers)."""
+SEVERAL = 5
 MOST_REPEATS = 12
 OUTLIERS_NS = 20_000, 800_000
 SAME_STEP_NS = 2_000_000
@@ -66,8 +67,12 @@ class DeviceClock:
 
     @property
     def width_ns(self) -> int:
-        """The width of the widest interval."""
-        return max(piece["high_ns"] - piece["low_ns"] for piece in self.pieces)
+        """The width of the widest interval that rests on several launches and returns; 0 if none does.
+
+        A single launch or return may have taken long of its own.
+        """
+        several = (piece for piece in self.pieces if min(piece["launches"], piece["returns"]) >= SEVERAL)
+        return max((piece["high_ns"] - piece["low_ns"] for piece in several), default=0)
 
     def at(self, ns: int) -> Piece:
         """Return the piece in which a host time lies."""
@@ -395,15 +400,16 @@ class ClockScores:
 
 
 def scores(family: Family, dialect: Dialect, seeds: Iterable[int], size: int) -> ClockScores:
-    """Score long programs together; those whose launches and returns do not bound each clock only count."""
+    """Score long programs together; those that no record and no other bound of each clock decides only count."""
     total = ClockScores({name: Score() for name in CLOCKS})
     for seed in seeds:
         run = simulate(long_program(seed, family, size))
-        if not all(clock.is_two_sided for clock in clocks_of(read(write(run, dialect))).values()):
+        clocks = clocks_of(read(write(run, dialect))).values() if dialect.sync_rows == "none" else ()
+        if not all(clock.is_two_sided for clock in clocks):
             total.undecided += 1
             continue
-        for name, clocks in CLOCKS.items():
-            score, sums = waits_score(run, replace(dialect, gpu_clocks=clocks(run))), total.by_clock[name]
+        for name, gpu_clocks in CLOCKS.items():
+            score, sums = waits_score(run, replace(dialect, gpu_clocks=gpu_clocks(run))), total.by_clock[name]
             sums.edges += score.edges
             sums.wrong += score.wrong
             sums.truths += score.truths
