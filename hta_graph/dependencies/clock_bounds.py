@@ -40,10 +40,8 @@ QUEUE_DEPTHS = range(1_000, 1_031)
 """So many launches a stream holds before the next one waits: 1,013 to 1,024 in public NVIDIA traces."""
 
 FEWEST_QUEUED, QUEUE_SPREAD_NS = 20, 5_000
-"""So many slow launches whose middle half returns within this time after a slot was freed show how deep a queue is."""
-
-PLAINLY = 2
-"""The spread at any other depth is so many times as large."""
+"""So many slow launches whose middle half returns within this time after a slot was freed show how deep a queue is, if
+those of no other depth do."""
 
 SAMPLED = 1_000
 """About so many launches of a stream are looked at for that."""
@@ -237,7 +235,7 @@ def queue_depth(start: Ints, returned: Ints, waited: Ints) -> int:
     spread = late[:, 3 * len(sample) // 4] - late[:, len(sample) // 4]
     best = int(np.argmin(spread))
     # Where activities alternate evenly, all depths look alike.
-    is_plain = spread[best] <= QUEUE_SPREAD_NS and np.delete(spread, best).min() >= PLAINLY * spread[best]
+    is_plain = spread[best] <= QUEUE_SPREAD_NS < np.delete(spread, best).min()
     return QUEUE_DEPTHS[best] if is_plain else 0
 
 

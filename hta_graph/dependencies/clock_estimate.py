@@ -52,6 +52,9 @@ LARGEST_DRIFT = 1e-3
 OUTLIERS = 0.02
 """This share of the bounds is left out where noise is measured."""
 
+MOST_NOISE_NS = 50_000
+"""What contradicts others by more is a fault of its own: noisy clocks (V100) contradict themselves by 4 to 23 µs."""
+
 NO_BOUND = 1 << 62
 
 
@@ -181,10 +184,23 @@ class _PieceSearch:
             self._is_piece(one, other, ENOUGH_RETURNS) for one, other in pairwise([*cuts, size])
         ):
             return None
+        jumps = [self._jump(*three) for three in zip(cuts, cuts[1:], [*cuts[2:], size], strict=False)]
         kept = np.ones(len(self._all), np.bool_)
         kept[self._place[self._dropped]] = False
-        edges = [0, *self._place[cuts[1:]].tolist(), len(self._all)]
+        edges = [0, *jumps, len(self._all)]
         return [self._all.take(np.flatnonzero(kept[one:other]) + one) for one, other in pairwise(edges)]
+
+    def _jump(self, first: int, cut: int, past: int) -> int:
+        """Return before which of all bounds the clock most likely jumped: launches are many, and show it at once.
+
+        A jump back shows with the next quick launch: there the piece ends. One ahead shows with the next quick return;
+        the last launch that the new offset does not allow is nearer to it.
+        """
+        if self._upper[cut] < NO_BOUND:
+            return int(self._place[cut])
+        low = self._lower[cut:past].max()
+        old = np.flatnonzero(self._upper[first:cut] < low + LATENCY_NS)
+        return int(self._place[first + old[-1]]) + 1 if len(old) else int(self._place[cut])
 
     def _contradiction(self, first: int) -> int:
         """Return the first bound from a place on that leaves no room between all since; the size if none does."""
@@ -276,15 +292,16 @@ def _widest(bounds: ClockBounds, origin: int) -> tuple[float, float]:
 
 
 def _noisy(device: int, bounds: ClockBounds) -> GpuClock:
-    """Take the offset that violates fewest bounds, in the middle of all that violate as few."""
+    """Take the offset that violates fewest bounds, in the middle of the widest stretch of those that violate as few."""
     upper, lower = np.sort(bounds.value[~bounds.is_lower]), np.sort(bounds.value[bounds.is_lower])
+    # One offset from each stretch between neighbouring bounds, and 0, which stays where none violates fewer.
     values = np.unique(bounds.value)
-    # Between two neighbouring values: upper bounds up to the left one are violated, lower ones from the right one on.
-    violated = np.searchsorted(upper, values[:-1], side="right") + len(lower) - np.searchsorted(lower, values[1:])
-    best = np.flatnonzero(violated == violated.min())
-    widest = int(best[np.argmax(values[best + 1] - values[best])])
-    low, high = int(values[widest]), int(values[widest + 1])
-    offset = 0 if low <= 0 <= high else (low + high) // 2
+    tried = np.append(0, (values[1:] + values[:-1]) // 2)
+    violated = np.searchsorted(upper, tried) + len(lower) - np.searchsorted(lower, tried, side="right")
+    width = np.append(NO_BOUND, np.diff(values))
+    offset = int(tried[np.lexsort((-width, violated))[0]])
+    place = int(np.searchsorted(values, offset, side="right"))
+    low, high = int(values[max(place - 1, 0)]), int(values[min(place, len(values) - 1)])
     noise = max(_noise(offset - upper), _noise(lower - offset))
     piece = ClockPiece(
         int(bounds.time[0]), offset, low - noise, high + noise, 0.0, len(upper), len(lower)
@@ -293,6 +310,6 @@ def _noisy(device: int, bounds: ClockBounds) -> GpuClock:
 
 
 def _noise(violation: Ints | Floats) -> int:
-    """Return the largest violation of bounds of one side, but for single faults."""
-    ordered = np.sort(violation)
-    return max(int(ordered[len(ordered) - 1 - int(OUTLIERS * len(ordered))]), 0)
+    """Return the largest violation of bounds of one side, but for faults."""
+    ordered = np.sort(violation[violation <= MOST_NOISE_NS])
+    return max(int(ordered[len(ordered) - 1 - int(OUTLIERS * len(violation))]), 0) if len(ordered) else 0
