@@ -166,14 +166,14 @@ def test_programs_keep_their_waits_under_any_clock(family: Family, clock: str) -
 @pytest.mark.parametrize("dialect", ["no rows", "no ids", "recorded", "µs, no rows", "ROCm"])
 @pytest.mark.parametrize("family", DEEP)
 def test_many_programs_keep_their_waits_under_any_clock(family: Family, dialect: str) -> None:
-    """Recall and precision are those of one clock, to half a point."""
+    """Recall and precision are those of one clock, to half a point (a single wait of few programs may be more)."""
     programs = cases(DEEP[family])
     found = scores(family, DIALECTS[dialect], range(programs), 300)
     assert programs - found.undecided >= DECIDED[family] * programs
     one = found.by_clock.pop("one clock")
     for name, score in found.by_clock.items():
-        assert score.recall >= one.recall - 0.005, (name, score.examples[:5])
-        assert score.precision >= one.precision - 0.005, (name, score.examples[:5])
+        assert score.missed <= one.missed + max(0.005 * one.truths, 1), (name, score.examples[:5])
+        assert score.wrong <= one.wrong + max(0.005 * one.edges, 1), (name, score.examples[:5])
 
 
 # --- small traces -----------------------------------------------------------------------------------------------------
