@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulator import Dialect, Program, Run, SimEvent, random_program, simulate, to_bytes, write
+from tests.simulator import Dialect, GpuClock, Program, Run, SimEvent, random_program, simulate, to_bytes, write
 from tests.simulator.dialect import BASE_NS
 from tests.simulator.program import Op
 from tests.simulator.reference_order import awaited_by_definition, order_by_definition, order_of_run
@@ -155,7 +155,7 @@ def test_written_times_and_names_read_back_exactly(program: Program, dialect: Di
     assert base in {0, BASE_NS}
     for uid, index in written.index_of.items():
         event, row = run.events[uid], rows[index]
-        start, end = (dialect.absolute_ns(ns, event.context is not None) for ns in (event.start_ns, event.end_ns))
+        start, end = (dialect.absolute_ns(ns, event.device) for ns in (event.start_ns, event.end_ns))
         assert (base + row["ts"] * 1_000, row["dur"] * 1_000) == (start, end - start)
         assert row["name"] == event.name or dialect.vendor == "rocm"
         assert row["args"].get("correlation") == event.correlation
@@ -211,6 +211,22 @@ def test_clock_error_moves_gpu_rows_alone() -> None:
     for uid, index in true.index_of.items():
         moved = (wrong.document["traceEvents"][index]["ts"] - true.document["traceEvents"][index]["ts"]) * 1_000
         assert round(moved) == (0 if run.events[uid].context is None else -9_000)
+
+
+def test_each_device_has_a_clock_of_its_own_that_keeps_the_order_of_its_rows() -> None:
+    run = simulate(random_program(2, "arbitrary", 600))
+    middle = run.events[-1].start_ns // 2
+    clocks = GpuClock(-70_000, ((middle, -40_000), (middle + 90_000, 60_000)), -100.0), GpuClock(30_000)
+    true, wrong = (write(run, Dialect(gpu_clocks=own)) for own in ((), clocks))
+    lanes: dict[str, list[Any]] = defaultdict(list)
+    for uid, index in true.index_of.items():
+        event = run.events[uid]
+        moved = (wrong.document["traceEvents"][index]["ts"] - true.document["traceEvents"][index]["ts"]) * 1_000
+        assert round(moved) == (0 if event.device is None else clocks[event.device].ahead_ns(event.start_ns))
+        if event.kind in ACTIVITIES:
+            lanes[event.lane].append(wrong.document["traceEvents"][index]["ts"])
+    assert len(lanes) >= 4
+    assert all(starts == sorted(starts) for starts in lanes.values())
 
 
 @pytest.mark.parametrize("size", [10_000, deep(200_000)])

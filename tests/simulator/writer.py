@@ -148,7 +148,7 @@ class _Writer:
 
     def _event_row(self, event: SimEvent) -> Row:
         on_gpu = event.context is not None
-        start, end = (self.dialect.absolute_ns(ns, on_gpu) for ns in (event.start_ns, event.end_ns))
+        start, end = (self.dialect.absolute_ns(ns, event.device) for ns in (event.start_ns, event.end_ns))
         return {
             "ph": "X",
             "cat": self.categories[event.kind],
@@ -232,7 +232,14 @@ class _Writer:
     def _arrow(self, phase: str, number: int | None, at: SimEvent, category: str, name: str) -> Row:
         on_gpu = at.context is not None
         place = {"pid": at.pid, "tid": self._stream(at.tid) if on_gpu else at.tid}
-        arrow = {"ph": phase, "id": number, **place, "ts": self._ts(at.start_ns, on_gpu), "cat": category, "name": name}
+        arrow = {
+            "ph": phase,
+            "id": number,
+            **place,
+            "ts": self._ts(at.start_ns, at.device),
+            "cat": category,
+            "name": name,
+        }
         return arrow | {"bp": "e"} if phase == "f" else arrow
 
     def _sync_rows(self) -> Iterator[Row]:
@@ -305,5 +312,5 @@ class _Writer:
         end: Row = {"name": "Record Window End", "ph": "i", "s": "g", "pid": "", "tid": ""}
         yield end | {"ts": self._ts(self.end_ns)}
 
-    def _ts(self, ns: int, on_gpu: bool = False) -> Number:
-        return self.dialect.timestamp(self.dialect.absolute_ns(ns, on_gpu))
+    def _ts(self, ns: int, device: int | None = None) -> Number:
+        return self.dialect.timestamp(self.dialect.absolute_ns(ns, device))
