@@ -32,12 +32,17 @@ if TYPE_CHECKING:
     from hta_graph.what_if.slack import NearCritical
 
 
+NOISE_SAID_NS = 5_000
+"""Where bounds contradict each other by less, no answer depends on it."""
+
+
 def clock_lines(clocks: Sequence[Mapping[str, Any]]) -> list[str]:
     """Say of the clocks (``graph.gpu_clock``) that are not the host's how far they are ahead or behind, in one line."""
     told = [
-        messages.gpu_clock(offsets, clock["pieces"][0]["drift_ppm"], clock["noise_ns"])
+        messages.gpu_clock(offsets, clock["pieces"][0]["drift_ppm"], noise)
         for clock in clocks
-        if any(offsets := [piece["offset_ns"] or 0 for piece in clock["pieces"]]) or clock["noise_ns"]
+        for noise in [clock["noise_ns"] if clock["noise_ns"] >= NOISE_SAID_NS else 0]
+        if any(offsets := [piece["offset_ns"] or 0 for piece in clock["pieces"]]) or noise
     ]
     return told if len(told) < 2 else [messages.several_gpu_clocks(told[0], len(told))]
 

@@ -23,6 +23,7 @@ from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.trace.profiler_names import (
     COPY_TO_HOST,
     DEVICE_SYNC_CALL,
+    DEVICE_SYNC_RECORD,
     STREAM_SYNC_CALL,
     STREAM_SYNC_RECORD,
     SYNCHRONOUS_COPY_CALL,
@@ -168,16 +169,19 @@ class BoundFinder:
 
     @cached_property
     def _recorded_syncs(self) -> _Ends:
-        """What ended last of all that was launched on a recorded stream before its synchronization."""
-        rows = np.flatnonzero(self._events.kind == EventKind.SYNC_RECORD)
-        rows = rows[self._named(rows.astype(np.int32), STREAM_SYNC_RECORD)]
-        call, lane = self._calls_of(self._events.correlation[rows]), self._events.lane[rows]
-        waited = (call >= 0) & (take_or(self._events.end - self._events.start, call, otherwise=0) >= WAITED_NS)
-        call, lane = call[waited], lane[waited]
-        own_lane = self._events.lane[self._work]
-        parts = (
-            self._last_launched(np.flatnonzero(own_lane == at), call[lane == at]) for at in distinct(lane).tolist()
-        )
+        """What ended last of all that was launched on a recorded stream or device before its synchronization."""
+        events, lanes = self._events, self._trace.lanes
+        rows = np.flatnonzero(events.kind == EventKind.SYNC_RECORD).astype(np.int32)
+        call = self._calls_of(events.correlation[rows])
+        waited = (call >= 0) & (take_or(events.end - events.start, call, otherwise=0) >= WAITED_NS)
+        rows, call = rows[waited], call[waited]
+        lane, own = events.lane[rows], events.lane[self._work]
+        of_stream, of_device = self._named(rows, STREAM_SYNC_RECORD), self._named(rows, DEVICE_SYNC_RECORD)
+        parts = [_Ends.empty()]
+        for at in distinct(lane[of_stream | of_device]).tolist():
+            parts.append(self._last_launched(np.flatnonzero(own == at), call[of_stream & (lane == at)]))
+            on_device = (lanes.device == lanes.device[at]) & (lanes.context == lanes.context[at])
+            parts.append(self._last_launched(np.flatnonzero(on_device[own]), call[of_device & (lane == at)]))
         return _Ends.join(parts)
 
     def _last_launched(self, among: Ints, sync: Ids) -> _Ends:

@@ -18,13 +18,16 @@ import numpy as np
 
 from hta_graph.dependencies.clock_bounds import BoundFinder, ClockBounds
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Bools, Floats, Ints
-from hta_graph.trace.gpu_clock import PARTS_PER_MILLION, ClockModel, ClockPiece, GpuClock
+from hta_graph.trace.gpu_clock import PARTS_PER_MILLION, ClockPiece, GpuClock
 
 LATENCY_NS = 4_000
 """A launch and a return take at least 2 µs each (public traces: 3 µs and 4 µs): so wide is what is possible."""
 
-USUAL_LAUNCH_NS, MANY_LAUNCHES = 12_000, 100
+LEAST_LAUNCH_NS, USUAL_LAUNCH_NS, MANY_LAUNCHES = 2_000, 12_000, 100
 """Of 100 launches the quickest takes 4 to 11 µs where clocks agree."""
+
+LEAST_RETURN_NS = 500
+"""No blocking call returns sooner: 4 µs after work ended, and 0.8 µs after a slot of a full queue was freed."""
 
 UNINFORMATIVE_NS = 40_000
 """A bound this far from the other says little: the GPU never waited for a launch, or the host never for the GPU."""
@@ -32,7 +35,9 @@ UNINFORMATIVE_NS = 40_000
 TYPICAL_LAUNCH_NS, TYPICAL_RETURN_NS = 6_000, 4_000
 """How long the quickest launch, and the quickest return, usually take."""
 
-FEW_RETURNS = 3
+NEAR_NS, NEAR_SHARE, FEW_RETURNS = 20_000, 0.01, 3
+"""An extreme bound is a usual latency if three, and this share of its side, lie so close: 1.6 to 80% do in public
+traces, and 0.1% where the GPU is milliseconds behind its queue."""
 
 ENOUGH_LAUNCHES, ENOUGH_RETURNS, FEWEST_RETURNS, FEW_PIECES = 20, 3, 2, 3
 """A piece is believed with at least 20 launches and 3 returns; with 2 returns where there are at most 3 pieces."""
@@ -111,29 +116,47 @@ def _without_faults(bounds: ClockBounds) -> ClockBounds:
 
 
 def _piece(bounds: ClockBounds, *, keep_zero: bool = True) -> ClockPiece:
-    """Make a piece of bounds that leave an offset."""
+    """Make a piece of bounds that leave an offset: 0 where it is possible and plausible, else by usual latencies."""
     upper, lower = bounds.value[~bounds.is_lower], bounds.value[bounds.is_lower]
     low = int(lower.max()) if len(lower) else None
     high = int(upper.min()) if len(upper) else None
-    offset = _offset(low, high, len(upper), len(lower), keep_zero=keep_zero)
+    if low is None or high is None:
+        offset = _offset_of_one_side(low, high)
+    elif keep_zero and low <= 0 <= high and _may_agree(low, high, upper, lower):
+        offset = 0
+    else:
+        offset = _offset_between(low, high, upper, lower)
     return ClockPiece(int(bounds.time[0]), offset, low, high, 0.0, len(upper), len(lower))
 
 
-def _offset(low: int | None, high: int | None, launches: int, returns: int, *, keep_zero: bool = True) -> int:
-    """Choose an offset between bounds: 0 where it is possible and plausible, else where latencies are usual."""
+def _offset_of_one_side(low: int | None, high: int | None) -> int:
     if high is None:
         return 0 if low is None or low <= 0 else low + TYPICAL_RETURN_NS
-    if low is None:
-        return 0 if high >= 0 else high - TYPICAL_LAUNCH_NS
-    # Were clocks equal, the quickest of many launches would have taken that long.
-    slow_launches = USUAL_LAUNCH_NS < high < UNINFORMATIVE_NS and launches >= MANY_LAUNCHES
-    if keep_zero and low <= 0 <= high and not slow_launches:
-        return 0
-    if high - low > UNINFORMATIVE_NS:
-        return low + TYPICAL_RETURN_NS
-    if returns < FEW_RETURNS:
+    return 0 if high >= 0 else high - TYPICAL_LAUNCH_NS
+
+
+def _is_informative(distance: Ints) -> bool:
+    """Return whether the extreme of one side is a usual latency: a share of the bounds lies close to it."""
+    near = int(np.count_nonzero(distance <= NEAR_NS))
+    return near >= FEW_RETURNS and near >= NEAR_SHARE * len(distance)
+
+
+def _may_agree(low: int, high: int, upper: Ints, lower: Ints) -> bool:
+    """Return whether the quickest launch and return would be plausible if clocks agreed."""
+    if len(upper) >= MANY_LAUNCHES:
+        is_usual = LEAST_LAUNCH_NS <= high <= USUAL_LAUNCH_NS
+        if not is_usual and (high < UNINFORMATIVE_NS or _is_informative(upper - high)):
+            return False
+    return low <= -LEAST_RETURN_NS or len(lower) < ENOUGH_LAUNCHES
+
+
+def _offset_between(low: int, high: int, upper: Ints, lower: Ints) -> int:
+    by_launches, by_returns = _is_informative(upper - high), _is_informative(low - lower)
+    if by_launches and not by_returns:
         return max(high - TYPICAL_LAUNCH_NS, low)
-    return (low + high) // 2
+    if high - low > UNINFORMATIVE_NS or (by_returns and not by_launches):
+        return min(low + TYPICAL_RETURN_NS, high)
+    return max(high - TYPICAL_LAUNCH_NS, low) if len(lower) < FEW_RETURNS else (low + high) // 2
 
 
 # -- clocks that change ------------------------------------------------------------------------------------------------
@@ -144,13 +167,16 @@ def _changing(device: int, bounds: ClockBounds) -> GpuClock | None:
     # Bounds that no other contradicts decide nothing.
     upper, lower = bounds.value[~bounds.is_lower], bounds.value[bounds.is_lower]
     least, most = upper.min() - LATENCY_NS, lower.max() + LATENCY_NS
-    parts = _PieceSearch(bounds, np.where(bounds.is_lower, bounds.value > least, bounds.value < most)).parts()
+    search = _PieceSearch(bounds, np.where(bounds.is_lower, bounds.value > least, bounds.value < most))
+    parts = search.parts()
     drift = _drifting(device, bounds) if parts is None or len(parts) > FEW_PIECES else None
     if drift is not None or parts is None:
         return drift
     pieces = [_piece(part, keep_zero=len(parts) == 1) for part in parts]
-    how: ClockModel = "steps" if len(pieces) > 1 else "constant"
-    return GpuClock(device, how, 0, tuple(pieces))
+    if len(pieces) > 1:
+        return GpuClock(device, "steps", 0, tuple(pieces))
+    noise = search.noise(pieces[0].offset_ns or 0)
+    return GpuClock(device, "noisy" if noise else "constant", noise, tuple(pieces))
 
 
 class _PieceSearch:
@@ -193,14 +219,24 @@ class _PieceSearch:
     def _jump(self, first: int, cut: int, past: int) -> int:
         """Return before which of all bounds the clock most likely jumped: launches are many, and show it at once.
 
-        A jump back shows with the next quick launch: there the piece ends. One ahead shows with the next quick return;
-        the last launch that the new offset does not allow is nearer to it.
+        A jump back shows with the next quick launch: there the piece ends. One ahead shows with the next quick return,
+        and lies behind the last launch that the new offset does not allow.
         """
         if self._upper[cut] < NO_BOUND:
             return int(self._place[cut])
-        low = self._lower[cut:past].max()
+        low = int(self._lower[cut:past].max())
         old = np.flatnonzero(self._upper[first:cut] < low + LATENCY_NS)
-        return int(self._place[first + old[-1]]) + 1 if len(old) else int(self._place[cut])
+        if not len(old):
+            return int(self._place[cut])
+        # Where the clock jumps ahead nothing is stamped for as long: most likely in the longest such time.
+        since, until = int(self._place[first + old[-1]]), int(self._place[cut])
+        return since + 1 + int(np.argmax(np.diff(self._all.time[since : until + 1])))
+
+    def noise(self, offset: int) -> int:
+        """Return by how much (ns) dropped bounds contradict an offset, but for those that are far off: faults."""
+        dropped = self._all.take(self._place[self._dropped])
+        violation = np.where(dropped.is_lower, dropped.value - offset, offset - dropped.value)
+        return int(violation[violation <= FAULT_GAP_NS].max(initial=0))
 
     def _contradiction(self, first: int) -> int:
         """Return the first bound from a place on that leaves no room between all since; the size if none does."""

@@ -101,6 +101,10 @@ def _recorded_lanes(trace: Trace, rows: Ids, streams: Ints, meant: Ids) -> Ids:
     return np.asarray(take_or(meant, found), np.int32)
 
 
+MOST_ERROR_NS = 20_000
+"""The interval of an offset counts up to this: wider ones say little."""
+
+
 class Launches:
     """The GPU activities of a trace and the calls that launched them."""
 
@@ -164,10 +168,20 @@ class RuleContext:
             noise[self.trace.lanes.device == clock.device] = clock.noise_ns
         return noise
 
+    @cached_property
+    def clock_error(self) -> Ints:
+        """How late and how early (ns) an activity on each lane may seem, as far as its clock is known; two rows."""
+        error = np.stack([self.clock_noise, self.clock_noise])
+        for clock in self.trace.gpu_clock:
+            lanes = self.trace.lanes.device == clock.device
+            late, early = clock.error_ns(MOST_ERROR_NS)
+            error[:, lanes] = np.maximum(error[:, lanes], [[late], [early]])
+        return error
+
     def ended_by(self, activities: Ids, times: Ints) -> Bools:
-        """Mark the activities that had ended at a time of the host (ns), as far as the clocks show."""
+        """Mark the activities that had ended at a time of the host (ns), as far as the clocks are known."""
         events = self.trace.events
-        ended: Bools = events.end[activities] - self.clock_noise[events.lane[activities]] <= times
+        ended: Bools = events.end[activities] - self.clock_error[0][events.lane[activities]] <= times
         return ended
 
     def calls_named(self, pattern: re.Pattern[str]) -> Ids:

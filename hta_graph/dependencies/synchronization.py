@@ -383,7 +383,8 @@ def host_poll(context: RuleContext) -> EdgeTable:
     goes_on, end = times[silences.after], events.end[kernel]
     spins = times[silences.before] - events.end[silences.call] <= SPIN_BEGINS_NS
     # After the kernel's end nothing of it can let the host go on: that would be a synchronization, or chance.
-    spins &= (goes_on > events.start[kernel]) & (goes_on > end - LAST_PART_NS) & (goes_on <= end)
+    early = context.clock_error[1][events.lane[kernel]]
+    spins &= (goes_on > events.start[kernel]) & (goes_on > end - LAST_PART_NS) & (goes_on <= end + early)
     # Of each kernel's launches by each thread: after how many does the thread spin?
     names, threads = events.name[kernels], events.lane[calls]
     group = np.unique(np.stack([names, threads]), axis=1, return_inverse=True)[1].reshape(-1)

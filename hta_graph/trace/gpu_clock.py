@@ -61,6 +61,14 @@ class GpuClock:
         time = np.array([time_ns], np.int64)
         return int(self.ahead(time, self.piece_of(time))[0])
 
+    def error_ns(self, most_ns: int) -> tuple[int, int]:
+        """Return by how much more, and less, than its offsets the clock may be ahead (ns), up to a limit."""
+        known = [one for one in self.pieces if one.offset_ns is not None]
+        more = [one.high_ns - one.offset_ns for one in known if one.high_ns is not None]  # type: ignore[operator]
+        less = [one.offset_ns - one.low_ns for one in known if one.low_ns is not None]  # type: ignore[operator]
+        most = [min(max(side), most_ns) if len(side) == len(self.pieces) else 0 for side in (more, less)]
+        return most[0], most[1]
+
     def piece_of(self, times: Ints) -> Ints:
         """Return the piece in which each time of its own (ns) lies."""
         begins = [piece.from_ns for piece in self.pieces[1:]]

@@ -115,6 +115,9 @@ COPY_BLOCKING_SYNCHRONOUS_CALL = re.compile(r"Memcpy (DtoH|D2H|(HtoD|H2D) \((Pin
 STREAM_SYNC_RECORD = re.compile(r"Stream Sync$")
 """Kineto's record of a synchronized stream."""
 
+DEVICE_SYNC_RECORD = re.compile(r"Context Sync$")
+"""Kineto's record of a synchronized device."""
+
 LOCK_TAKING_CALL = re.compile(
     r"(cuda|hip)(Launch|Ext(Module)?Launch|ModuleLaunch|Graph(Launch|Instantiate)|Malloc|Free|Host|Mem(cpy|set).*Async)"
     r"|cu(Launch|Mem(Alloc|Free|cpy.*Async|set.*Async))"

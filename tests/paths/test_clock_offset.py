@@ -105,8 +105,9 @@ def test_where_no_clock_fits_a_wait_without_a_source_is_a_clock_fault(tmp_path: 
     for number, stream in ((100, 8), (101, 9)):
         trace.launch("gemm", (50_000, 50_005), (50_010, 52_060), number, stream=stream)
     trace.call("cudaEventSynchronize", 50_020, 52_000, 103)
+    trace.op("aten::add", 52_100, 52_300)
     graph = trace.graph(tmp_path)
     (clock,) = graph.gpu_clock
     assert (clock["how"], clock["noise_ns"] > 0) == ("noisy", True)
-    path = hg.critical_path(graph, hg.between(50_000_000, 52_000_000))
-    assert set(path.by_reason_ns) == {"clock_fault"}
+    path = hg.critical_path(graph, hg.whole())
+    assert path.by_reason_ns["clock_fault"] > 1_900_000
