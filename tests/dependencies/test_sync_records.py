@@ -130,6 +130,7 @@ COPY = ("Memcpy DtoH (Device -> Pageable)", "stream_of_copy")
         pytest.param(copied(550, other_end=598), COPY, id="timing alone would choose the other stream"),
         pytest.param(copied(615, other_end=598), COPY, id="the clocks differ by a few µs"),
         pytest.param(copied(640, other_end=598), ("gemm", "stream_by_timing"), id="no clock differs as much"),
+        pytest.param(copied(540, other_end=598), ("gemm", "stream_by_timing"), id="long after the copy"),
         pytest.param(copied(550, other_end=598, between=True), ("gemm", "stream_by_timing"), id="not directly"),
         pytest.param(copied(550, other_end=598, is_recorded=True), COPY, id="the record is missing"),
     ],
