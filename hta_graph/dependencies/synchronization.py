@@ -53,7 +53,7 @@ CONTRADICTED_NS = 20_000
 """Work that ends so long after a call's return was not what it waited for: corrected clocks differ by less."""
 
 OUTLASTS_COPY_NS = 50_000
-"""A call that waits for a copy returns within this time after it, unless its thread is held up."""
+"""A call that waits for a copy returns within this time after it, unless its thread is delayed."""
 
 QUICK_SYNC_NS = 10_000
 """A synchronization that finds nothing to wait for takes about as long (public traces: 3 to 30 µs)."""

@@ -140,7 +140,8 @@ def test_a_stream_sync_behind_a_copy_waits_for_the_copy(
 ) -> None:
     graph = trace.graph(tmp_path)
     frame = graph.edges[(graph.edges.kind == "stream_sync") & (graph.edges.evidence == "inferred")]
-    assert [(graph.event(row.source_index)["name"], row.rule) for row in frame.itertuples()] == [expected]
+    found = zip(frame.source_index.tolist(), frame.rule.tolist(), strict=True)
+    assert [(graph.event(source)["name"], rule) for source, rule in found] == [expected]
 
 
 def contradicted(wrong: int, right: int, late: float) -> TraceBuilder:
