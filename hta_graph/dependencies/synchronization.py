@@ -11,7 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs
-from hta_graph.dependencies.context import QUICK, RuleContext, SyncKind, SyncRows, blocking_copies, slow_calls
+from hta_graph.dependencies.context import (
+    QUICK,
+    SHORTEST_SLOW_NS,
+    RuleContext,
+    SyncKind,
+    SyncRows,
+    blocking_copies,
+    slow_calls,
+)
 from hta_graph.dependencies.stream_queues import CapturedWork
 from hta_graph.dependencies.wait_resolution import NO_WORK, batches, ends_before, nearest_stream, stream_waits
 from hta_graph.graph.edges import EdgeTable
@@ -43,6 +51,9 @@ class SyncScopes(Columns):
 
 CONTRADICTED_NS = 20_000
 """Work that ends so long after a call's return was not what it waited for: corrected clocks differ by less."""
+
+OUTLASTS_COPY_NS = 50_000
+"""A call that waits for a copy returns within this time after it, unless its thread is delayed."""
 
 QUICK_SYNC_NS = 10_000
 """A synchronization that finds nothing to wait for takes about as long (public traces: 3 to 30 µs)."""
@@ -221,9 +232,11 @@ def _synced_streams(context: RuleContext, call: Ids, place: Ints, hint: Ids, cop
     ends = np.where(in_time, returned, ends)
     # By the program's order first, then by timing; then where only one stream has work at all; then where the thread
     # launched last.
-    at = find_sorted(copied, streams)
-    by_copy = (at >= 0) & ~ends_too_late(ends[np.arange(len(at)), at], events.end[call])
     chosen, rule = nearest_stream(ends, events.end[call], events.start[call], RETURN_LATENCY_NS)
+    at = find_sorted(copied, streams)
+    by_copy = (at >= 0) & _may_wait_for_copy(
+        context, call, ends[np.arange(len(at)), at], (chosen >= 0) & (chosen != at)
+    )
     chosen, rule = np.where(by_copy, at, chosen), np.where(by_copy, Rule.STREAM_OF_COPY, rule)
     possible = (ends > NO_WORK) & (ends <= returned)
     single = (chosen < 0) & ((ends > NO_WORK).sum(axis=1) == 1) & (possible.sum(axis=1) == 1)
@@ -233,6 +246,18 @@ def _synced_streams(context: RuleContext, call: Ids, place: Ints, hint: Ids, cop
     chosen, rule = np.where(by_hint, at, chosen), np.where(by_hint, Rule.STREAM_OF_LAST_LAUNCH, rule)
     found = np.flatnonzero(chosen >= 0)
     return SyncScopes(call[found], streams[chosen[found]], place[found], rule[found].astype(np.int8))
+
+
+def _may_wait_for_copy(context: RuleContext, call: Ids, end: Ints, other_ended: Bools) -> Bools:
+    """Return whether a call may have waited for the copy before it, whose stream's work ended at ``end``.
+
+    Not where the call was too short to wait, or continued long after the copy until another stream's work ended.
+    """
+    events = context.trace.events
+    returned = events.end[call]
+    waited = (end <= returned) | (returned - events.start[call] >= SHORTEST_SLOW_NS)
+    possible: Bools = waited & ~ends_too_late(end, returned) & ~(other_ended & (returned - end > OUTLASTS_COPY_NS))
+    return possible
 
 
 def streams_of_copies(context: RuleContext, calls: Ids) -> Ids:

@@ -130,6 +130,7 @@ COPY = ("Memcpy DtoH (Device -> Pageable)", "stream_of_copy")
         pytest.param(copied(550, other_end=598), COPY, id="timing alone would choose the other stream"),
         pytest.param(copied(615, other_end=598), COPY, id="the clocks differ by a few µs"),
         pytest.param(copied(640, other_end=598), ("gemm", "stream_by_timing"), id="no clock differs as much"),
+        pytest.param(copied(540, other_end=598), ("gemm", "stream_by_timing"), id="long after the copy"),
         pytest.param(copied(550, other_end=598, between=True), ("gemm", "stream_by_timing"), id="not directly"),
         pytest.param(copied(550, other_end=598, is_recorded=True), COPY, id="the record is missing"),
     ],
@@ -139,7 +140,8 @@ def test_a_stream_sync_behind_a_copy_waits_for_the_copy(
 ) -> None:
     graph = trace.graph(tmp_path)
     frame = graph.edges[(graph.edges.kind == "stream_sync") & (graph.edges.evidence == "inferred")]
-    assert [(graph.event(row.source_index)["name"], row.rule) for row in frame.itertuples()] == [expected]
+    found = zip(frame.source_index.tolist(), frame.rule.tolist(), strict=True)
+    assert [(graph.event(source)["name"], rule) for source, rule in found] == [expected]
 
 
 def contradicted(wrong: int, right: int, late: float) -> TraceBuilder:
