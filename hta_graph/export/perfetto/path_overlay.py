@@ -97,7 +97,7 @@ def runs_before_crossings(path: CriticalPath, base_ns: int) -> Ints:
 
 
 def _drawn_times(graph: DependencyGraph) -> FileTimes:
-    """Return when the events' rows are drawn: where their file has them; those of several ranks in job time."""
+    """Return when the events' rows are drawn: at the times of their file, with multiple ranks in job time."""
     parts = graph.rank_graphs
     alone = graph.graph(parts[0].rank) if isinstance(graph, JobGraph) and len(parts) == 1 else graph
     return alone.trace.file_times
