@@ -37,6 +37,7 @@ TESTS = (
 REPLAY_PROOF = ("tests/what_if/test_simulated_what_if.py",)
 CAUSES = ("tests/multi_rank/test_wait_causes.py", "tests/multi_rank/test_simulated_wait_causes.py")
 FRAMES = ("tests/test_dataframe_import.py",)
+FILE_TIMES = ("tests/whole/test_file_times.py",)
 LOADING = ("tests/export/test_parquet_checks.py",)
 SOUNDNESS = ("tests/graph/test_validate.py",)
 TIME_LIMIT_S = 400
@@ -740,6 +741,41 @@ MISTAKES = (
         "again[order] = ~first_of_runs(*(column[order] for column in columns))",
         "again[order] = False",
         FRAMES,
+    ),
+    Mutation(
+        "tables of events give host times",
+        "hta_graph/graph/conversion.py",
+        "    events, times = trace.events, trace.file_times",
+        "    events = times = trace.events",
+        FILE_TIMES,
+    ),
+    Mutation(
+        "arrows of an overlay end where no row of the file begins",
+        "hta_graph/export/perfetto/path_overlay.py",
+        "int(self.drawn_at.start[event])",
+        "int(self.path.graph.event_table.start[event])",
+        FILE_TIMES,
+    ),
+    Mutation(
+        "rows of a job's overlay stay in the time of their GPU",
+        "hta_graph/export/perfetto/rewrite_rows.py",
+        "moved.event_table.start - alone.trace.file_times.start",
+        "moved.event_table.start - events.start",
+        FILE_TIMES,
+    ),
+    Mutation(
+        "a saved graph may give host events other times in their file",
+        "hta_graph/export/parquet_checks.py",
+        "times.refuse_any((apart != 0) & ~moves, name,",
+        "times.refuse_any((apart != 0) & moves & ~moves, name,",
+        FILE_TIMES,
+    ),
+    Mutation(
+        "clocks lose their offset on their way to a file or process",
+        "hta_graph/trace/gpu_clock.py",
+        '"pieces": [vars(piece) for piece in self.pieces]}',
+        '"pieces": [vars(piece) | {"offset_ns": 0} for piece in self.pieces]}',
+        FILE_TIMES,
     ),
     Mutation(
         "saved graphs may hold cycles",
