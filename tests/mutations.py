@@ -441,8 +441,8 @@ MISTAKES = (
     of_advice(
         "sync records are asked for although they are there",
         "analyses/advice/recording_rules.py",
-        "or len(facts.graph.trace.syncs) or",
-        "or",
+        'has_records = facts.graph.diagnostics["sync_records"] > 0',
+        'has_records = facts.graph.diagnostics["sync_records"] > 1e9',
     ),
     of_advice(
         "any unknown time begun too late",
@@ -631,8 +631,8 @@ MISTAKES = (
     Mutation(
         "event queries wait",
         "hta_graph/dependencies/synchronization.py",
-        "resolved = ~is_query & rows",
-        "resolved = rows",
+        "named: Bools = ~_is_query(context, rows.call) & rows",
+        "named: Bools = rows",
     ),
     Mutation(
         "blocking copies without timing",
@@ -1374,8 +1374,8 @@ COLUMNS = (
     Mutation(
         "a number on another device is no stream",
         "hta_graph/dependencies/context.py",
-        "stream), only.get(stream, -1))",
-        "stream), -1)",
+        "only.get(stream, -1) for stream",
+        "-1 for stream",
         ("tests/dependencies/test_wait_order.py",),
     ),
     Mutation(

@@ -57,7 +57,7 @@ LARGEST_DRIFT = 1e-3
 OUTLIERS = 0.02
 """This share of the bounds is left out where noise is measured."""
 
-MOST_NOISE_NS = 50_000
+MOST_NOISE_NS = 25_000
 """What contradicts others by more is a fault of its own: noisy clocks (V100) contradict themselves by 4 to 23 µs."""
 
 NO_BOUND = 1 << 62

@@ -110,7 +110,7 @@ def copied(end: float, *, other_end: float, between: bool = False, is_recorded: 
     trace = TraceBuilder()
     trace.launch("gemm", (1, 5), (15, other_end), 1)
     trace.call("cudaMemcpyAsync", 10, 90, 2)
-    trace.copy("Memcpy DtoH (Device -> Pageable)", 95, end, 2, stream=20)
+    trace.copy("Memcpy HtoD (Pageable -> Device)", 95, end, 2, stream=20)
     if between:
         trace.call("cudaEventRecord", 92, 94, 3)
     trace.call("cudaStreamSynchronize", 100, 600, 4)
@@ -121,7 +121,7 @@ def copied(end: float, *, other_end: float, between: bool = False, is_recorded: 
     return trace
 
 
-COPY = ("Memcpy DtoH (Device -> Pageable)", "stream_of_copy")
+COPY = ("Memcpy HtoD (Pageable -> Device)", "stream_of_copy")
 
 
 @pytest.mark.parametrize(
