@@ -150,3 +150,11 @@ def test_where_a_clock_jumps_ahead_no_work_overlaps_that_did_not(tmp_path: Path)
     assert (start[1:] >= end[:-1]).all()
     assert (end - start == (recorded.events.end - recorded.events.start)[gpu]).all()
     assert (moved.file_times.start[rows] == recorded.events.start[gpu]).all()
+
+
+@pytest.mark.parametrize(("late", "high"), [(1, 10), (9, 10), (3, 40)])
+def test_two_bounds_of_each_side_are_enough(late: int, high: int) -> None:
+    value = np.array([high * US, late * US, high * US, late * US])
+    clock = estimate_clock(0, ClockBounds.of(time=np.arange(4), value=value, is_lower=[False, True] * 2))
+    assert late * US <= ahead_at(clock, np.array([0]))[0] <= high * US
+    assert clock.noise_ns == 0
