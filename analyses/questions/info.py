@@ -24,7 +24,7 @@ RANKS_LISTED = 64
 
 def info_document(graph: DependencyGraph) -> dict[str, Any]:
     """Return one rank's counts per kind, lanes, steps, GPUs, span (ns), edges per kind and evidence, diagnostics."""
-    events = graph.event_table
+    events, times = graph.event_table, graph.trace.file_times
     kinds = np.bincount(events.kind, minlength=len(EventKind))
     per_lane = np.bincount(events.lane, minlength=len(graph.lanes.labels))
     return {
@@ -38,8 +38,8 @@ def info_document(graph: DependencyGraph) -> dict[str, Any]:
         ],
         "steps": [{"step": s.number, "start_ns": s.start_ns, "end_ns": s.end_ns} for s in graph.steps()],
         "gpus": list(graph.trace.gpu_names),
-        "start_ns": int(events.start.min()) if len(events) else None,
-        "end_ns": int(events.end.max()) if len(events) else None,
+        "start_ns": int(times.start.min()) if len(events) else None,
+        "end_ns": int(times.end.max()) if len(events) else None,
         "edges": graph.edge_counts(),
         "diagnostics": graph.diagnostics_record,
     }
