@@ -135,9 +135,9 @@ def near_critical_by_rank(threshold_ns: int) -> str:
 def gpu_clock(offsets_ns: Sequence[int], drift_ppm: float, noise_ns: int) -> str:
     """Say how far a GPU clock is ahead of the host clock, in each part of the trace, and that this is corrected."""
     if noise_ns:
-        return f"The GPU and host clocks contradict each other by up to {duration_text(noise_ns)}."
+        return f"The GPU and host clocks contradict each other by up to {brief_duration(noise_ns)}."
     if len(offsets_ns) > 1:
-        jumps = counted(len(offsets_ns) - 1, "time")
+        jumps = "once" if len(offsets_ns) == 2 else f"{len(offsets_ns) - 1} times"
         low, high = _ahead_or_behind(min(offsets_ns)), _ahead_or_behind(max(offsets_ns))
         return f"The GPU clock jumps {jumps} ({low} to {high} the host clock); GPU times are corrected."
     drift = f" and drifts by {drift_ppm:.0f} ppm" if drift_ppm else ""
@@ -146,11 +146,11 @@ def gpu_clock(offsets_ns: Sequence[int], drift_ppm: float, noise_ns: int) -> str
 
 def several_gpu_clocks(first: str, count: int) -> str:
     """Say that more than one device has a clock of its own."""
-    return f"{first} So do {count - 1} more."
+    return f"{first} The clocks of {counted(count - 1, 'other device')} also differ."
 
 
 def _ahead_or_behind(offset_ns: int) -> str:
-    return f"{duration_text(abs(offset_ns))} {'ahead of' if offset_ns > 0 else 'behind'}"
+    return f"{brief_duration(abs(offset_ns))} {'ahead of' if offset_ns > 0 else 'behind'}"
 
 
 def on_rank(rank: int, line: str) -> str:
