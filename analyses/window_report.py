@@ -32,16 +32,30 @@ if TYPE_CHECKING:
     from hta_graph.what_if.slack import NearCritical
 
 
-def clock_lines(diagnostics: Mapping[str, int]) -> list[str]:
-    """Warn where the GPU clock is behind the host clock."""
-    behind = diagnostics["gpu_clock_behind_ns"]
-    return [messages.gpu_clock_behind(behind)] if behind else []
+NOISE_SAID_NS = 5_000
+"""Where bounds contradict each other by less, no answer depends on it."""
 
 
-def clock_notes(diagnostics_of: Mapping[int, Mapping[str, int]]) -> list[str]:
-    """Name the ranks whose GPU clock is behind: delays from launch to start are then too short, or negative."""
-    found = ((rank, diagnostics["gpu_clock_behind_ns"]) for rank, diagnostics in diagnostics_of.items())
-    return [messages.gpu_clock_behind_on_rank(rank, behind) for rank, behind in found if behind]
+def clock_lines(clocks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say of the clocks (``graph.gpu_clock``) that are not the host's how far they are ahead or behind, in one line."""
+    told = [
+        messages.gpu_clock(offsets, clock["pieces"][0]["drift_ppm"], noise)
+        for clock in clocks
+        for noise in [clock["noise_ns"] if clock["noise_ns"] >= NOISE_SAID_NS else 0]
+        if any(offsets := [piece["offset_ns"] or 0 for piece in clock["pieces"]]) or noise
+    ]
+    return told if len(told) < 2 else [messages.several_gpu_clocks(told[0], len(told))]
+
+
+def sync_record_lines(diagnostics: Mapping[str, int]) -> list[str]:
+    """Warn where the file's synchronization records contradict its times and are set aside."""
+    contradicted = diagnostics["sync_records_contradicted"]
+    return [messages.sync_records_contradicted(contradicted)] if contradicted else []
+
+
+def clock_notes(clocks_of: Mapping[int, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Name the ranks whose GPU clock is not the host's."""
+    return [messages.on_rank(rank, line) for rank, clocks in clocks_of.items() for line in clock_lines(clocks)]
 
 
 STEPS_LISTED = 24

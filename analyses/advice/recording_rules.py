@@ -42,7 +42,9 @@ def no_sync_records(facts: PathFacts) -> PathFinding | None:
         return None
     waits &= ~facts.owned_by(facts.graph.is_gpu)
     time_ns = facts.time_of(waits)
-    if not facts.is_notable(time_ns) or len(facts.graph.trace.syncs) or facts.graph.event_flags.amd_call.any():
+    # Counted, since a job's graph has no rows of records.
+    has_records = facts.graph.diagnostics["sync_records"] > 0
+    if not facts.is_notable(time_ns) or has_records or facts.graph.event_flags.amd_call.any():
         return None
     evidence = {"unexplained_ns": time_ns, "waits": int(waits.sum())}
     return PathFinding.of_advice(advice.no_sync_records(facts.timed(time_ns)), evidence)

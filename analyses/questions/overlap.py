@@ -172,7 +172,7 @@ def _exposed_kernels(scope: Scope, recorded: Mapping[int, tuple[Any, ...]]) -> d
         "event_index": scope.graph.event_table.index[work.row],
         **{name: pd.Series([one[at] for one in said], dtype=object) for at, name in enumerate(RECORDED)},
         "stream": np.array(scope.graph.lanes.labels, object)[work.lane],
-        "start_ns": work.start,
+        "start_ns": scope.graph.trace.in_file_time(work.row, work.start),
         **_exposed_times(scope, work, scope.running.busy(WorkType.COMPUTATION)),
     }
 

@@ -281,7 +281,7 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
         "path_after": _path_record(replayed.path_after, graph),
         **({"curve": _curve_record(found.curve)} if found.curve else {}),
         **({"near": slack_record(found.near)} if found.near else {}),
-        "diagnostics": graph.diagnostics,
+        "diagnostics": graph.diagnostics_record,
     }
 
 

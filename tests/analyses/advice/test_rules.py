@@ -243,6 +243,16 @@ def test_a_rule_speaks_where_it_must_and_is_silent_where_it_must(rule: str, tmp_
     assert rule not in findings(silent_there(), tmp_path / "silent", window)
 
 
+@pytest.mark.parametrize("records", [False, True])
+def test_records_silence_the_advice_to_record_them_in_a_job_too(records: bool, tmp_path: Path) -> None:
+    graphs = []
+    for rank in range(2):
+        (tmp_path / str(rank)).mkdir()
+        graphs.append(without_records(records=records).graph(tmp_path / str(rank)))
+    facts = PathFacts(hg.critical_path(hg.build_job(graphs), hg.whole()))
+    assert ("no_sync_records" in {finding.rule for finding in advice_of(facts)}) == (not records)
+
+
 @pytest.mark.parametrize(
     ("holes", "said"),
     [
