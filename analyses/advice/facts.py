@@ -158,6 +158,13 @@ class PathFacts:
         """Add up some pieces (ns)."""
         return int(self.lengths[chosen].sum())
 
+    def on_path(self, activities: Ids) -> Ints:
+        """Return how long the path is on each of some GPU activities while they run (ns)."""
+        pieces = self.path.segment_table
+        classes = (BoundBy.GPU_COMPUTE_BOUND, BoundBy.GPU_COMMUNICATION_BOUND, BoundBy.GPU_MEMORY_BOUND)
+        runs = self.segments_in_classes(*classes) & (pieces.event >= 0)
+        return summed_by(pieces.event[runs], self.lengths[runs], len(self.graph.event_table))[activities]
+
     def intervals_of(self, chosen: Bools) -> Intervals:
         """Return when some pieces are; they tile the window, and so neighbours touch."""
         pieces = self.path.segment_table

@@ -129,6 +129,9 @@ WARM_UP = re.compile(
 )
 """What programs do once: memory from the driver, code that is loaded or compiled. Matched from the name's start."""
 
+CODE_LOADING_CALL = re.compile(r"(cuda|hip|cu)(Module|Library)(Load|Get)|hiprtc|nvrtc")
+"""Calls that load code, and look kernels up in it or compile it."""
+
 AUTOGRAD_OPERATOR = re.compile(r"autograd::engine::|.*Backward\d*$")
 """Operators of PyTorch's autograd engine and of its nodes."""
 
@@ -184,6 +187,13 @@ COMMUNICATION_KERNEL = re.compile(
 """Kernels that talk to other ranks where no ``Collective name`` is recorded: NCCL, RCCL, MSCCL, HCCL, oneCCL, DeepEP,
 NVSHMEM, rocSHMEM, and the all-reduce kernels of vLLM, SGLang, TensorRT-LLM and PyTorch's symmetric memory."""
 
+EAGER_KERNEL = re.compile(
+    r".*at::native::.*(?<!index_)((elementwise|reduce)_kernel|(?i:softmax|layer_?norm|CatArray|batch_norm))"
+    r"|.*kernelPointwiseApply"
+)
+"""Kernels of PyTorch's own operators element by element, of its reductions, normalizations and concatenations: what
+compilers fuse with its neighbors. Kernels over lists of tensors (``multi_tensor_apply``) do not count."""
+
 DEVICE_COPY = re.compile(r"dma_request$")
 """Rows of MTIA's device that move memory; they stand among its kernels."""
 
@@ -201,8 +211,20 @@ ALLOCATION_CALL = re.compile(
 )
 """Calls that take memory from the driver or give it back: a caching allocator makes them while it warms up."""
 
+SEGMENT_CALL = re.compile(r"cuMem(Create|Map|Unmap|SetAccess|Release|AddressReserve)")
+"""Calls with which expandable segments of PyTorch's allocator grow and shrink."""
+
+RELEASE_CALL = re.compile(r"(cuda|hip|cu)(Mem|Host)?Free(?!.*Async)|cuMem(Unmap|Release)")
+"""Calls that give memory back to the driver."""
+
 PAGEABLE_UPLOAD = re.compile(r"Memcpy HtoD \(Pageable")
 """Copies to a device from host memory that is not pinned."""
+
+UPLOAD = re.compile(r"Memcpy (HtoD|H2D)", re.IGNORECASE)
+"""Copies to a device from any host memory; AMD writes ``Host`` for memory that is pinned and that is not."""
+
+HOST_ALLOCATION_CALL = re.compile(r"(cuda|hip|cu)(Host(Malloc|Alloc|Free|Register)|(Mem)?(Malloc|Alloc|Free)Host)")
+"""Calls that pin memory of the host, and release it."""
 
 COPY_TO_HOST = re.compile(r"Memcpy (DtoH|D2H)", re.IGNORECASE)
 """Copies from a device to the host."""
@@ -211,6 +233,13 @@ VALUE_READING_OPERATOR = re.compile(
     r"aten::(item|_local_scalar_dense|is_nonzero|nonzero(_numpy)?|_?unique\w*|masked_select|equal|allclose|bincount)$"
 )
 """Operators whose result the host needs before it can go on: a number, or how many elements there are."""
+
+GARBAGE_COLLECTION = re.compile(r"(Python GC|<built-in function collect>|gc[._]collect|garbage[ _]collection)$")
+"""Python frames and annotations while Python collects garbage: ``Python GC`` is written with
+``record_python_gc_info`` (PyTorch 2.9), the second by the stack tracer for a call of ``gc.collect()``."""
+
+COLLECT_CALL = re.compile(r"<built-in function collect>|gc[._]collect")
+"""Those of them that the program asked for itself."""
 
 OWN_FRAME = re.compile(r"(?!torch/|<)[^<]*\.py\(\d+\): ")
 """Python frames of a program's own files and of libraries, not of PyTorch: ``train.py(12): step``."""
