@@ -38,7 +38,7 @@ from hta_graph.text.sanitize import encodable_path
 from hta_graph.text.shorten import short_name, shorten_middle
 from hta_graph.what_if.changes import Change, remove, scale
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
-from hta_graph.what_if.opportunities import MIN_SHARE, Opportunity, opportunity_rows
+from hta_graph.what_if.opportunities import MIN_SHARE, Opportunity, opportunity_rows, without_duplicates
 from hta_graph.what_if.predict import JobPrediction, RankPathTotals, WindowReplay, summary_replay
 from hta_graph.what_if.replay import Replayed, replay
 from hta_graph.what_if.scenarios import COMPARES_RANKS, SCENARIOS, scenario
@@ -326,9 +326,6 @@ IS_A_BOUND = "like_median"
 """A scenario that no change achieves: it bounds what noise costs (docs/evidence/replay.md)."""
 OF_RANK = re.compile(r"rank (\d+): (.*)", re.DOTALL)
 
-MOST_SPECIFIC = ("collective", "operator", "kernel", "module", "rank", "class")
-"""Of rows about the same time the one is shown whose kind comes first here."""
-
 
 def what_if_lines(found: WhatIf) -> list[Line]:
     """Render the answer: the conclusion, the window, what it assumes, then tables."""
@@ -406,7 +403,7 @@ def _best_opportunity(found: WhatIf) -> list[tuple[int, str, str]]:
     measured = found.replayed.measured_ns
     # Communication of a single rank may be waiting: it leads only where there is nothing else.
     works = [one for one in found.opportunities if not one.may_be_waiting] or found.opportunities
-    every = sorted(_without_duplicates(works), key=lambda one: -one.saved_half_ns)
+    every = sorted(without_duplicates(works), key=lambda one: -one.saved_half_ns)
     things, classes = [one for one in every if one.kind != "class"], [one for one in every if one.kind == "class"]
     if not every or not every[0].saved_free_ns:
         return []
@@ -575,7 +572,7 @@ def _event_lines(found: WhatIf) -> list[Line]:
 
 def _opportunity_lines(found: WhatIf) -> list[Line]:
     """List what would save most, an item with multiple names once, and the classes apart."""
-    every = _without_duplicates(found.opportunities)
+    every = without_duplicates(found.opportunities)
     items = [one for one in every if one.kind != "class"][:ROWS_LISTED]
     classes = [one for one in every if one.kind == "class"]
     hidden = len(found.opportunities) - len(items) - len(classes)
@@ -624,15 +621,6 @@ def _opportunity_row(one: Opportunity, found: WhatIf) -> list[str]:
 
 def _bare_percent(share: float) -> str:
     return percent(share).removesuffix("%")
-
-
-def _without_duplicates(every: Sequence[Opportunity]) -> list[Opportunity]:
-    """Leave of rows about the same time the most specific one: an operator that only launches one kernel is that."""
-    best: dict[tuple[int, int, int], Opportunity] = {}
-    for one in sorted(every, key=lambda one: MOST_SPECIFIC.index(one.kind)):
-        best.setdefault((one.on_path_ns, one.saved_half_ns, one.saved_free_ns), one)
-    kept = {(one.kind, one.name) for one in best.values()}
-    return [one for one in every if (one.kind, one.name) in kept]
 
 
 def _curve_lines(curve: Curve) -> list[Line]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from analyses.display.sentence_format import brief_share
+from analyses.display.sentence_format import brief_duration, brief_share
 from analyses.messages import report as words
 from analyses.report.gain_curves import (
     Gain,
@@ -27,6 +27,7 @@ from analyses.report.gain_curves import (
 )
 from analyses.report.page_labels import page_labels
 from analyses.report.page_tables import Bar, Section, SectionTable, time_bar
+from hta_graph.bounds import priced_window
 from hta_graph.colours import BOUND_COLOUR, NEUTRAL_COLOUR
 from hta_graph.errors import HtaGraphError, QueryError
 from hta_graph.paths.windows import resolved_window
@@ -187,7 +188,7 @@ class GainSection(Section):
 def gains_of(path: CriticalPath) -> tuple[Gains | None, str]:
     """Find what the window of a path could save; of one that cannot be replayed, return why."""
     try:
-        return find_gains(path.graph, path.window), ""
+        return find_gains(path.graph, priced_window(path.graph, path.window)), ""
     # A window that cannot be replayed must not cost the reader all the rest.
     except HtaGraphError as error:
         return None, str(error)
@@ -201,21 +202,28 @@ def gain_sections(path: CriticalPath, gains: Gains | None, failure: str = "") ->
         return []
     try:
         near, notes = ([], []) if len(path.graph.rank_graphs) < 2 else _near_tables(path)
-        assumed = _assumptions(replay(path.graph, window=resolved_window(path.window)))
+        assumed = _assumptions(replay(path.graph, window=resolved_window(gains.window)))
     except HtaGraphError as error:
         return [Section(words.SAVINGS, "", notes=[words.sentence(str(error))])]
     return [
         GainSection(
             words.SAVINGS,
             "",
-            [_opportunity_table(path.graph, gains.table, path.length_ns, gains.drawn), *near],
-            [gains.conclusion, *notes],
+            [_opportunity_table(path.graph, gains.table, gains.length_ns, gains.drawn), *near],
+            [gains.conclusion, *_base_of_savings(path, gains), *notes],
             template="gain_part.html",
             labels=page_labels(path.graph),
             figure=gain_figure(gains.drawn),
             assumed=assumed,
         )
     ]
+
+
+def _base_of_savings(path: CriticalPath, gains: Gains) -> list[str]:
+    """Say of what savings are, where that is the iteration of a latency."""
+    if gains.window == path.window:
+        return []
+    return [words.savings_of(words.length_name(gains.window, path.graph), brief_duration(gains.length_ns))]
 
 
 def gain_sections_of_summaries(outlook: JobOpportunities) -> list[Section]:

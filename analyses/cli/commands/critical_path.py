@@ -66,7 +66,7 @@ def _run_critical_path(options: argparse.Namespace) -> None:
     near = None if options.near is None else _near_critical(path, options.near)
     if options.json:
         near_key = {"near": near[0]} if near else {}
-        document = path_document(path, steps, merge_runs=options.merge_runs, replayed=near is not None)
+        document = path_document(path, steps, merge_runs=options.merge_runs, replayed=True)
         write_json(options.json, {**document, **near_key}, options.left_out)
     if options.overlay:
         write_path_overlay(path, options.overlay)
