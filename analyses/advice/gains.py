@@ -32,14 +32,8 @@ from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import resolved_window
 from hta_graph.text.shorten import short_name, shorten_middle
 from hta_graph.what_if.changes import scale
-from hta_graph.what_if.modified_window import ModifiedWindow, inferred_share, recorded_path_totals
-from hta_graph.what_if.opportunities import (
-    Opportunity,
-    opportunity_rows,
-    savings_of,
-    time_without_partner,
-    without_duplicates,
-)
+from hta_graph.what_if.modified_window import ModifiedWindow, inferred_share
+from hta_graph.what_if.opportunities import Opportunity, opportunity_rows, savings_of, without_duplicates
 from hta_graph.what_if.reliability import DOUBTFUL_SHARE, Reliability, reliability
 from hta_graph.what_if.replay import replay_graph
 from hta_graph.what_if.replay_graph import ReplayGraph
@@ -55,6 +49,9 @@ CAUSES: Mapping[str, Sequence[BoundBy]] = {
 }
 """What can bound a window, by name: the classes of a path, those of the host's own time together; of silence also what
 passes while a collective of Gloo runs."""
+
+COMMUNICATION = (BoundBy.GPU_COMMUNICATION_BOUND.label, GLOO)
+"""Causes that may include waiting for other ranks."""
 
 SAME_SHARE = 0.01
 """Gains that differ by less than this share of the window are the same."""
@@ -173,11 +170,7 @@ class Gains:
     def trusted(self, cause: str | None) -> Reliability:
         """Return how far replay can be trusted while a cause changes: communication is fixed where others change."""
         found = reliability(self.base)
-        if cause is None:
-            return found
-        own = np.isin(self.base.parts.bound, CAUSES[cause]) & self.base.may_change
-        alone = time_without_partner(recorded_path_totals(self.base)[0], own) / max(self.base.length_ns, 1)
-        return replace(found, fixed_share=found.fixed_share - alone)
+        return found.of_communication if cause in COMMUNICATION else found
 
     @cached_property
     def candidates(self) -> list[tuple[Opportunity, Gain]]:
@@ -243,7 +236,7 @@ def with_gain(facts: PathFacts, finding: PathFinding) -> PathFinding:
 
 
 def cause_words(facts: PathFacts, cause: str) -> str:
-    """Name a cause in words."""
+    """Name a cause."""
     return {HOST_WORK: verdict.HOST_WORK, GLOO: verdict.GLOO}.get(cause) or short_labels(facts.graph)[cause]
 
 
@@ -256,7 +249,7 @@ def _headline(facts: PathFacts, gains: Gains, cause: str, gain: str) -> str:
 
 def _doubt(gains: Gains, cause: str) -> str:
     """Say what a prediction rests on where that is too much, and what may be in communication of a single rank."""
-    waiting = cause in (BoundBy.GPU_COMMUNICATION_BOUND.label, GLOO)
+    waiting = cause in COMMUNICATION
     fixed, inferred = gains.trusted(cause).fixed_share, inferred_share(gains.base)
     return verdict.doubt(fixed * (fixed >= DOUBTFUL_SHARE), inferred * (inferred >= INFERRED_SHARE), waiting=waiting)
 

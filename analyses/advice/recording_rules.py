@@ -63,7 +63,7 @@ UNRECORDED_SHARE = 0.1
 
 
 def is_largely_unexplained(facts: PathFacts) -> bool:
-    """Return whether the next recording matters more than anything that this one tells."""
+    """Return whether the next recording matters more than anything that this one shows."""
     return facts.is_notable(facts.path.by_bound_ns[BoundBy.UNEXPLAINED.label], UNRECORDED_SHARE)
 
 

@@ -19,9 +19,9 @@ from hta_graph.paths.windows import WindowQuery
 from hta_graph.what_if.modified_window import (
     ModifiedWindow,
     PathTotals,
-    communicates_without_partner,
     modified_path_totals,
     recorded_path_totals,
+    time_without_partner,
 )
 from hta_graph.what_if.replay import replay_graph
 from hta_graph.what_if.replay_graph import ReplayGraph
@@ -147,12 +147,6 @@ def opportunity_order(rows: Sequence[Opportunity]) -> list[int]:
     return sorted(range(len(rows)), key=lambda at: (-rows[at].saved_half_ns, -rows[at].on_path_ns, rows[at].what))
 
 
-def time_without_partner(path: PathTotals, meant: Bools) -> int:
-    """Return how much (ns) of some parts on a path is communication whose partners are not known."""
-    alone = take_or(communicates_without_partner(path.base.graph), path.base.parts.owner, otherwise=False)
-    return path.time_of(meant & alone)
-
-
 def _scaled_window(base: ReplayGraph, meant: Bools, factor: float) -> ModifiedWindow:
     draft = ModifiedWindow(base)
     draft.factor[meant] = factor
@@ -236,6 +230,9 @@ def _innermost_owners(base: ReplayGraph, kind: str, owner: Ids) -> Ids:
         innermost = take_or(OWNER_LOOKUPS[kind](part.graph)[0], own)
         if kind in OWNS_ITSELF:
             innermost = np.where(part.graph.event_table.kind[own] == OWNS_ITSELF[kind], own, innermost)
+        if kind == "frame":
+            is_module = take_or(part.graph.event_flags.module_frame, innermost, otherwise=False)
+            innermost = np.where(is_module, -1, innermost)
         found[here] = part.of_job(innermost)
     return found
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from hta_graph.graph.memo import memoized
 from hta_graph.paths.critical_path import critical_path
 from hta_graph.paths.windows import resolved_window
-from hta_graph.what_if.modified_window import earlier_share, frozen_share, recorded_path_totals
+from hta_graph.what_if.modified_window import earlier_share, frozen_share, recorded_path_totals, time_without_partner
 from hta_graph.what_if.replay_graph import ReplayGraph
 
 UNRELIABLE_SHARE = 0.5
@@ -31,7 +31,14 @@ class Reliability:
     """
 
     fixed_share: float
+    alone_share: float = 0.0
+    """Of the fixed share what is communication without a known partner: it is fixed only while other things change."""
     another_path_share: float = 0.0
+
+    @property
+    def of_communication(self) -> Reliability:
+        """The same where communication is what changes."""
+        return replace(self, fixed_share=self.fixed_share - self.alone_share, alone_share=0.0)
 
     @property
     def reason(self) -> Reason | None:
@@ -47,7 +54,9 @@ def reliability(base: ReplayGraph) -> Reliability:
     fixed = frozen_share(base) + earlier_share(base)
     if fixed < DOUBTFUL_SHARE:
         return Reliability(fixed)
+    path = recorded_path_totals(base)[0]
+    alone = time_without_partner(path) / max(base.length_ns, 1)
     measured = critical_path(base.graph, resolved_window(base.window)).by_bound_ns
-    replayed = recorded_path_totals(base)[0].by_bound_ns
+    replayed = path.by_bound_ns
     differs = sum(max(ns - replayed[bound], 0) for bound, ns in measured.items())
-    return Reliability(fixed, differs / max(base.length_ns, 1))
+    return Reliability(fixed, alone, differs / max(base.length_ns, 1))
