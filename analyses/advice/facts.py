@@ -112,7 +112,7 @@ class PathFacts:
 
     @property
     def priced_name(self) -> str:
-        """What savings are of, in words."""
+        """What savings are of."""
         window = self.priced_window
         if window.step is None:
             return "the window"

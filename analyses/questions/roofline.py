@@ -24,7 +24,6 @@ from analyses.messages.roofline import PARTS
 from analyses.scope import LEAST_SAID, MOSTLY_IDLE, Scope, naming_window, several_gpus
 from analyses.tables import Table, joined, labelled
 from hta_graph.arrays import summed_by, take_or
-from hta_graph.bounds import Bounds
 from hta_graph.errors import TraceError
 from hta_graph.gpu_activity import WorkType, activities, device_gaps, exposure
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -112,13 +111,8 @@ class ScopeLimits(AttainableWork):
             scale_activities(work.row[number == at], self.near_limit[number == at])(draft)
         scale_activities(work.row, self.near_limit)(drafts[-1])
         *each, together = savings_of(base, drafts).ravel().tolist()
-        bounds = Bounds(self.graph, self.scope.start_ns, self.scope.end_ns)
-        shares = 1 - self.near_limit
-        saved[chosen] = [
-            min(ns, bounds.of_work(work.row[number == at], shares[number == at]))
-            for ns, at in zip(each, chosen, strict=True)
-        ]
-        return saved, min(together, bounds.of_work(work.row, shares))
+        saved[chosen] = each
+        return saved, together
 
 
 class ActivityClass(IntEnum):
