@@ -181,15 +181,17 @@ def steps_in_columns(
         "latency": [duration_text(row.latency_ns) for row in steps],
         "on the CPU": [duration_text(row.latency_ns) for row in steps],
         "explained": [percent(row.coverage) for row in steps],
-        "bound by": [short_labels(row.path.graph)[row.bound_by] for row in steps],
+        "largest class": [short_labels(row.path.graph)[row.bound_by] for row in steps],
         "delayed by": ["" if row.held_up_by is None else f"rank {row.held_up_by}" for row in steps],
         "outlier": [row.outlier or "" for row in steps],
     }
     numbers = [*(["rank"] if ranks else []), *lengths, *(["explained"] if coverage else [])]
-    texts_shown = [name for name in ("delayed by", "bound by", "outlier") if name == "bound by" or any(columns[name])]
+    texts_shown = [
+        name for name in ("delayed by", "largest class", "outlier") if name == "largest class" or any(columns[name])
+    ]
     header = ["step", *numbers, *texts_shown]
     rows = list(zip(*(columns[name] for name in header), strict=True))
-    texts = [at for at, name in enumerate(header) if name in ("bound by", "outlier")]
+    texts = [at for at, name in enumerate(header) if name in ("largest class", "outlier")]
     caption = LATENCY if "latency" in header else ""
     return table(rows, header, left=texts, words=texts[1:], caption=caption)
 

@@ -113,6 +113,11 @@ class Bounds:
         return min((self.length_ns - work.busy().total for work in self._work if len(work)), default=self.length_ns)
 
     @cached_property
+    def computing_ns(self) -> int:
+        """How long any stream computes, of a job on the rank that computes longest."""
+        return max((work.busy(WorkType.COMPUTATION).total for work in self._work if len(work)), default=0)
+
+    @cached_property
     def between_launches_ns(self) -> int:
         """How long the host is in no launching call; without rows of a GPU how long anything runs on threads."""
         if not self.has_gpu_rows:

@@ -34,6 +34,7 @@ SAYS = {
     "multi_rank": "ranks read in parallel,\nmatched and joined; why they wait",
     "roofline": "FLOPs and bytes\nof operators",
     "build": "trace + rules = graph",
+    "bounds": "what changes\nsave at most",
     "dataframe_import": "graphs from\nDataFrames",
     "bounds": "what rows let\na change save",
     "gpu_activity": "kinds of GPU work,\nqueues, overlap",

@@ -174,7 +174,9 @@ def _verdict_lines(path: CriticalPath) -> list[str]:
         *rest,
         *rows_after_lines(window),
         "",
-        *([messages.ADVICE, *advice, *(f"  {note}" for note in found.notes)] if advice else [messages.NO_ADVICE]),
+        *([messages.ADVICE, *advice, *(f"  {note}" for note in found.notes)] if advice else []),
+        *([""] if advice and found.why_nothing else []),
+        *([messages.NO_ADVICE, f"  {found.why_nothing}"] if found.why_nothing else []),
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
+from analyses.advice.gains import NOTHING_SUGGESTED
 from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES
 from hta_graph.graph.dependency_graph import DIAGNOSTICS
 from hta_graph.model import BoundBy
@@ -101,7 +102,10 @@ STEP = record(
 STEPS = list_of(defined("step"), "For a default window: the steps that it is the median of.")
 FINDING = record(
     {
-        "rule": one_of([rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES)], "Rule of the finding."),
+        "rule": one_of(
+            [*(rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES)), NOTHING_SUGGESTED],
+            "Rule of the finding, or that no advice saves anything.",
+        ),
         "text": text("Text of the finding."),
         "evidence": {
             "type": "object",

@@ -285,6 +285,7 @@ CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] 
     "start_up_recorded": (lambda: starting_up(30_000), lambda: starting_up(3000)),
     "no_sync_records": (lambda: without_records(records=False), lambda: without_records(records=True)),
     "begun_too_late": (lambda: long_queued(100), lambda: long_queued(1500)),
+    "causes_not_recorded": (lambda: without_records(records=True), lambda: without_records(records=False)),
     "no_gpu_rows": (lambda: launches_only(gpu_rows=False), lambda: launches_only(gpu_rows=True)),
 }
 """For each rule a trace of which it speaks, and one that differs in what it asks for."""
