@@ -36,7 +36,6 @@ SAYS = {
     "build": "trace + rules = graph",
     "bounds": "what changes\nsave at most",
     "dataframe_import": "graphs from\nDataFrames",
-    "bounds": "what rows let\na change save",
     "gpu_activity": "kinds of GPU work,\nqueues, overlap",
     "what_if": "replay with changes:\nscenarios, slack",
     "attribution": "owners of\nGPU work",

@@ -200,7 +200,6 @@ def gain_sections(path: CriticalPath, gains: Gains | None, failure: str = "") ->
         return [Section(words.SAVINGS, "", notes=[words.sentence(failure)])]
     if not gains.drawn:
         return []
-    of_iteration = [words.savings_of_iteration(gains.length_ns)] if gains.window is not path.window else []
     try:
         near, notes = ([], []) if len(path.graph.rank_graphs) < 2 else _near_tables(path)
         assumed = _assumptions(replay(path.graph, window=resolved_window(gains.window)))
