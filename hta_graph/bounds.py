@@ -6,7 +6,7 @@ A path is one way to explain a window; rows are what was recorded. So no claim a
 
 stream 7    [gemm ====]......[gemm ===========]..........[gemm ===]
 stream 20        [all-reduce ======]
-idle                                           |--------|              the host saves no more than this
+no computation          |---|                  |--------|              the host saves no more than this
 exposed                 |---|                                          communication saves no more than this
 
 A GPU that works on one thing is taken to have no room for another: what would run on two streams at once, where only
@@ -67,10 +67,12 @@ OVERLAPPING: Mapping[WorkType, Sequence[WorkType]] = {
 class Bounds:
     """What changes save at most of the time [start, end) (ns) of one rank's graph or of a job's.
 
-    Times of the window: ``gpu_idle_ns``, ``between_launches_ns``, ``pauses_ns``, ``launching_ns``. Bounds of claims, by
-    what changes: ``host_ns`` (anything the host does), ``running_ahead_ns`` (no waits), ``faster_launches_ns``,
-    ``shorter_pauses_ns``, ``communication_ns``, ``overlap_ns``, ``copies_ns``, :meth:`data_loading_ns`,
-    :meth:`of_host_rows`, :meth:`of_work`, :meth:`of_rank`, :meth:`of_draft`. Every bound is at most ``length_ns``.
+    Times of the window: ``gpu_idle_ns``, ``not_computing_ns``, ``between_launches_ns``, ``pauses_ns``,
+    ``launching_ns``. Bounds of claims, by what changes: ``host_ns`` (anything the host does), ``running_ahead_ns`` (no
+    waits), ``faster_launches_ns``, ``shorter_pauses_ns``, ``communication_ns``, ``overlap_ns``,
+    ``copies_ns``,
+    :meth:`data_loading_ns`, :meth:`of_host_rows`, :meth:`of_work`, :meth:`of_rank`, :meth:`of_draft`. Every bound is at
+    most ``length_ns``.
     """
 
     graph: DependencyGraph
@@ -110,7 +112,23 @@ class Bounds:
     @cached_property
     def gpu_idle_ns(self) -> int:
         """How long no stream runs anything, waiting for other ranks aside; without rows of a GPU all of the window."""
-        return min((self.length_ns - work.busy().total for work in self._work if len(work)), default=self.length_ns)
+        return self._time_without()
+
+    @cached_property
+    def not_computing_ns(self) -> int:
+        """How long the GPU computes nothing: it is idle, or only communicates or copies."""
+        return self._time_without(WorkType.COMPUTATION)
+
+    def _time_without(self, *kinds: WorkType) -> int:
+        """Return how long (ns) no work of some kinds runs, or of any, on the rank where that is shortest."""
+        return min(
+            (self.length_ns - work.busy(*kinds).total for work in self._work if len(work)), default=self.length_ns
+        )
+
+    @cached_property
+    def computing_ns(self) -> int:
+        """How long any stream computes, of a job on the rank that computes longest."""
+        return max((work.busy(WorkType.COMPUTATION).total for work in self._work if len(work)), default=0)
 
     @cached_property
     def between_launches_ns(self) -> int:
@@ -146,23 +164,31 @@ class Bounds:
 
     @property
     def host_ns(self) -> int:
-        """What a faster host saves at most: the GPU works through the rest, or the host launches."""
-        return min(self.gpu_idle_ns, self.between_launches_ns)
+        """What a faster host saves at most: the GPU computes through the rest, or the host launches.
+
+        Idle time would be too little: what the GPU communicates or copies meanwhile, a host that launches sooner lets
+        it do next to computation.
+
+        host     [load ~~~~~~~~~][launch]      without loading:   [launch]
+        stream 7                     [gemm ]                          [gemm ]
+        stream 20  [all-reduce =====]                               [all-reduce =====]
+        """
+        return min(self.not_computing_ns, self.between_launches_ns)
 
     @property
     def running_ahead_ns(self) -> int:
         """What the host saves at most by not waiting: its own work, and the copies that it waited for."""
-        return min(self.host_ns + self.copies_ns, self.length_ns)
+        return min(self.not_computing_ns, self.between_launches_ns + self.copies_ns)
 
     @property
     def faster_launches_ns(self) -> int:
         """What cheaper launches save at most, as CUDA graphs make them: no work of the host in pauses."""
-        return min(self.gpu_idle_ns, self.launching_ns)
+        return min(self.not_computing_ns, self.launching_ns)
 
     @property
     def shorter_pauses_ns(self) -> int:
         """What shorter pauses save at most."""
-        return min(self.gpu_idle_ns, self.pauses_ns)
+        return min(self.not_computing_ns, self.pauses_ns)
 
     @cached_property
     def communication_ns(self) -> int:
@@ -205,7 +231,7 @@ class Bounds:
 
     def of_host_rows(self, rows: Bools, share: float = 1.0) -> int:
         """Return what some rows of threads save at most if they take less time, by this share of it."""
-        return min(self.gpu_idle_ns, ceil(self._time_of_rows(rows) * share))
+        return min(self.not_computing_ns, ceil(self._time_of_rows(rows) * share))
 
     def of_work(self, rows: Ids | Ints, share: Floats | float = 1.0) -> int:
         """Return what faster GPU activities save at most: their time that other work of their kind does not overlap.
@@ -256,10 +282,10 @@ class Bounds:
         return int(events.end[inside].max(initial=-1).clip(max=self.end_ns))
 
     def of_draft(self, draft: ModifiedWindow) -> int:
-        """Return what the changes of a draft save at most, whatever they are: its activities' own time, else idle time.
+        """Return what the changes of a draft save at most: its activities' own time, else time without computation.
 
-        Waits that are left out let the host go on: no more than the GPU is idle, and the copies that it waited for. Of
-        edges that get other weights nothing is known.
+        Waits that are left out let the host go on: no more than the GPU computes nothing. Of edges that get other
+        weights nothing is known.
         """
         parts = draft.base.parts
         faster = draft.factor < 1.0
@@ -272,5 +298,5 @@ class Bounds:
         if draft.weighed.any() or draft.extra.any():
             return self.length_ns
         if not runs.all() or draft.is_reshaped:
-            found += self.gpu_idle_ns + self.copies_ns * draft.is_reshaped
+            found += self.not_computing_ns
         return min(found, self.length_ns)

@@ -53,6 +53,7 @@ def test_times_of_the_gpu_are_those_of_a_count_of_microseconds(
     assert found.gpu_idle_ns == 1_000 * np.count_nonzero(~(computes | talks | copies)[:50])
     assert found.communication_ns == 1_000 * np.count_nonzero(talks & ~computes)
     assert found.copies_ns == 1_000 * np.count_nonzero(copies & ~computes & ~talks)
+    assert found.not_computing_ns == 1_000 * np.count_nonzero(~computes[:50])
     every = np.flatnonzero(graph.is_gpu)
     kernels = every[[graph.name_of(int(row)) == NAMES[0] for row in every]]
     alone, half = found.of_work(kernels), found.of_work(kernels, 0.5)
@@ -152,3 +153,25 @@ def test_what_the_host_does_ahead_of_an_iteration_is_of_its_step(tmp_path: Path)
     trace.launch("gemm", (100, 105), (130, 200), 2)
     found = bounds_of(trace.graph(tmp_path), hg.step(2, gpu_window=True))
     assert (found.length_ns, found.gpu_idle_ns, found.data_loading_ns()) == (100_000, 30_000, 30_000)
+
+
+def test_a_host_saves_more_than_idle_time_where_the_gpu_only_communicates(tmp_path: Path) -> None:
+    """The next kernel waits for the host and for nothing else: launched sooner, it runs next to the all-reduce.
+
+    µs          0         10           60        100  110 115       160
+    thread      [launches ][load ~~~~~~~~~~~~~~~~][launch]
+    stream 7         [gemm ]                             [gemm ~~~~~]
+    stream 20              [all-reduce ~~~~~~~~~~~~~~~~~~]
+    """
+    trace = TraceBuilder()
+    trace.annotation("ProfilerStep#1", 0, 160)
+    trace.launch("gemm", (0, 4), (6, 20), 1)
+    trace.launch(NAMES[1], (5, 9), (20, 115), 2, stream=20)
+    trace.op("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 10, 100)
+    trace.launch("gemm", (100, 110), (115, 160), 3)
+    graph = trace.graph(tmp_path)
+    found = bounds_of(graph, hg.step(1))
+    assert (found.gpu_idle_ns, found.not_computing_ns, found.host_ns) == (6_000, 101_000, 101_000)
+    assert (found.data_loading_ns(), found.copies_ns, found.communication_ns) == (90_000, 0, 95_000)
+    saved = hg.replay(graph, hg.scenario("data_loading_free"), hg.step(1)).saved_ns
+    assert found.gpu_idle_ns < saved <= found.data_loading_ns()

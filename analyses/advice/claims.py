@@ -86,7 +86,7 @@ def _of_code_loading(facts: PathFacts, _: PathFinding) -> int:
 def _of_tiny_kernels(facts: PathFacts, _: PathFinding) -> int:
     """Fusing removes kernels, and the gaps between them."""
     rows = np.flatnonzero(tiny_kernels_of(facts.graph))
-    return min(facts.priced.of_work(rows) + facts.priced.gpu_idle_ns, facts.priced.length_ns)
+    return min(facts.priced.of_work(rows) + facts.priced.not_computing_ns, facts.priced.length_ns)
 
 
 def _of_operator(facts: PathFacts, finding: PathFinding) -> int:

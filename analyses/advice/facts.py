@@ -106,6 +106,18 @@ class PathFacts:
         """Print a saving with its share of what savings are of."""
         return saving_and_share(ns, self.priced.length_ns, of_iteration=self.prices_iteration)
 
+    def saving_of(self, ns: int) -> str:
+        """Print a saving with its bare share of what savings are of, which the sentence names."""
+        return time_and_share(ns, self.priced.length_ns)
+
+    @property
+    def priced_name(self) -> str:
+        """What savings are of."""
+        window = self.priced_window
+        if window.step is None:
+            return "the window"
+        return "the iteration" if window.form == "gpu" else "the step"
+
     def lost(self, ns: int, bound_ns: int) -> str:
         """Print a time that is lost and its share of the window: as "at most" its bound, where rows allow no more.
 

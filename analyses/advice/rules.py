@@ -33,6 +33,7 @@ from analyses.advice.host_rules import (
 from analyses.advice.job_rules import clocks_unsure, held_up_by_rank, ranks_matched, slow_gpu, slow_host
 from analyses.advice.recording_rules import (
     begun_too_late,
+    causes_not_recorded,
     no_gpu_rows,
     no_python_stacks,
     no_sync_records,
@@ -83,6 +84,7 @@ ADVICE_RULES = (
     AdviceRule("no_python_stacks", no_python_stacks),
     AdviceRule("no_sync_records", no_sync_records),
     AdviceRule("begun_too_late", begun_too_late),
+    AdviceRule("causes_not_recorded", causes_not_recorded),
     AdviceRule("no_gpu_rows", no_gpu_rows),
     AdviceRule("start_up_recorded", start_up_recorded),
 )

@@ -24,7 +24,8 @@ from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import resolved_window
 from hta_graph.what_if.changes import Change, overlap_activities, scale_activities
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
-from hta_graph.what_if.replay import Replayed, replay
+from hta_graph.what_if.reliability import reliability
+from hta_graph.what_if.replay import Replayed, replay, replay_graph
 from hta_graph.what_if.replay_graph import ReplayGraph
 from hta_graph.what_if.scenarios import pause_shares, scenario
 
@@ -45,6 +46,10 @@ def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
     remedy = REMEDIES.get(finding.rule)
     if remedy is None:
         return finding
+    reason = reliability(replay_graph(facts.graph, resolved_window(facts.priced_window))).reason
+    if reason == "another_path" or (reason and finding.rule not in MOVES_WHAT_IS_FIXED):
+        # Replay cannot vouch for it: only the bound is claimed.
+        return finding
     try:
         found = replay(facts.graph, remedy(facts, finding), resolved_window(facts.priced_window))
         saving = with_replayed_saving(finding, found.saved_ns)
@@ -54,6 +59,10 @@ def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
     except QueryError:
         # A remedy that leaves something without a cause, or finds nothing to change, predicts nothing.
         return finding
+
+
+MOVES_WHAT_IS_FIXED = ("exposed_communication", "held_up_by_rank")
+"""Findings whose remedy is about communication, which is fixed only where other things change."""
 
 
 def _takes_longer(found: Replayed, place: int) -> tuple[str | None, str] | None:

@@ -50,6 +50,46 @@ def more_advice(hidden: int) -> str:
     return f"--json FILE lists {counted(hidden, 'more finding')}."
 
 
+# -- where nothing is suggested ----------------------------------------------------------------------------------------
+
+
+def only_faster(what: str, share: float, whole: str) -> str:
+    """Say that a window consists of work that only other kernels or operators make shorter."""
+    return f"{what} is {brief_share(share)} of {whole}; only faster kernels or less work help."
+
+
+ONLY_A_FASTER_HOST = "No GPU work is recorded; only less work of the host helps."
+
+
+def no_remedy(what: str, saved: str) -> str:
+    """Say that the largest cause is known and no rule has a remedy."""
+    return f"No rule has a remedy for {what}, without which {saved} would be saved."
+
+
+def too_little(least: float, whole: str) -> str:
+    """Say that nothing saves a notable share."""
+    return f"No change saves {brief_share(least)} of {whole}; steps of one program differ by as much."
+
+
+def unknown(why: str) -> str:
+    """Say that replay does not show what would be gained."""
+    return f"What changes would save is unknown, because {why}."
+
+
+POLLING = "The host may be polling, so nothing about its own work is suggested."
+NOT_REPLAYED = "No rule fires; run hta-graph what-if for estimated savings."
+
+
+def candidates(said: Sequence[str]) -> str:
+    """Name what saves most at twice its speed."""
+    return f"Largest savings at 2x speed: {'; '.join(said)}."
+
+
+def candidate(what: str, saved: str, *, at_most: bool) -> str:
+    """Name one of them."""
+    return f"{what}, {'at most ' * at_most}{saved}"
+
+
 # -- the host ----------------------------------------------------------------------------------------------------------
 
 
@@ -420,6 +460,25 @@ def begun_too_late(time: str) -> Advice:
     return Advice(
         "Start the profiler on an idle GPU (call torch.cuda.synchronize() first), or analyze a later window",
         f"Work that was enqueued before the recording started takes {time}.",
+    )
+
+
+HOW_TO_RECORD: Mapping[str, str] = {
+    "before_recording": "Start the profilers of all ranks before the same step",
+    "missing_graph_node": "Record again, for fewer steps: the profiler dropped nodes of CUDA graphs",
+    "wait_without_record": "Record with with_stack=True to see which code waits",
+    "other_rank": "Record all ranks and analyze them together",
+    "clock_fault": "Record again: timestamps contradict each other",
+    "unknown": "Record with with_stack=True and enable_cuda_sync_events=True (torch._C._profiler._ExperimentalConfig)",
+}
+"""By reason for being unexplained what the next trace should hold."""
+
+
+def causes_not_recorded(reason: str, time: str) -> Advice:
+    """Much time is unexplained."""
+    return Advice(
+        HOW_TO_RECORD[reason],
+        f"{time} of the path has no recorded cause, so any of the causes that are known could be the wrong one to fix.",
     )
 
 

@@ -41,6 +41,7 @@ from hta_graph.trace.profiler_names import (
     RELEASE_CALL,
     SEGMENT_CALL,
     STEP_NAME,
+    STREAM_WAIT_CALL,
     SYNCHRONOUS_COPY_CALL,
     UPLOAD,
     VALUE_READING_OPERATOR,
@@ -101,6 +102,11 @@ class EventFlags:
     def graph_launch_call(self) -> Bools:
         """Calls that launch a captured graph, however many of its nodes were recorded."""
         return self._kind_with_name(GRAPH_LAUNCH_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def stream_wait_call(self) -> Bools:
+        """Calls that let a stream wait for an event."""
+        return self._kind_with_name(STREAM_WAIT_CALL, EventKind.RUNTIME)
 
     @cached_property
     def autograd(self) -> Bools:

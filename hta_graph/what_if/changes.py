@@ -51,8 +51,8 @@ def scale(what: str, factor: float) -> Change:
     """Multiply the time that something takes in the window by a factor: 0.5 is 2x speed, 0 is no time.
 
     Args:
-        what: ``KIND:PATTERN``, where KIND is kernel, operator, module, annotation (the last three with all that they
-            enclose and launch), collective (its transfer), class or rank; a bare pattern means events of any kind.
+        what: ``KIND:PATTERN``, where KIND is kernel, operator, module, frame, annotation (the last four with all that
+            they enclose and launch), collective (its transfer), class or rank; a bare pattern means events of any kind.
         factor: finite and not negative.
 
     Raises:

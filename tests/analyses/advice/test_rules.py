@@ -302,6 +302,7 @@ CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] 
     "start_up_recorded": (lambda: starting_up(30_000), lambda: starting_up(3000)),
     "no_sync_records": (lambda: without_records(records=False), lambda: without_records(records=True)),
     "begun_too_late": (lambda: long_queued(100), lambda: long_queued(1500)),
+    "causes_not_recorded": (lambda: without_records(records=True), lambda: without_records(records=False)),
     "no_gpu_rows": (lambda: launches_only(gpu_rows=False), lambda: launches_only(gpu_rows=True)),
 }
 """For each rule a trace of which it speaks, and one that differs in what it asks for."""
@@ -317,6 +318,16 @@ def test_a_rule_speaks_where_it_must_and_is_silent_where_it_must(rule: str, tmp_
     (tmp_path / "silent").mkdir()
     assert rule in findings(speaks(), tmp_path, window)
     assert rule not in findings(silent_there(), tmp_path / "silent", window)
+
+
+@pytest.mark.parametrize("records", [False, True])
+def test_records_silence_the_advice_to_record_them_in_a_job_too(records: bool, tmp_path: Path) -> None:
+    graphs = []
+    for rank in range(2):
+        (tmp_path / str(rank)).mkdir()
+        graphs.append(without_records(records=records).graph(tmp_path / str(rank)))
+    facts = PathFacts(hg.critical_path(hg.build_job(graphs), hg.whole()))
+    assert ("no_sync_records" in {finding.rule for finding in advice_of(facts)}) == (not records)
 
 
 @pytest.mark.parametrize(

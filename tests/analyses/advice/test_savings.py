@@ -145,8 +145,14 @@ def test_advice_saves_what_the_iteration_saves(capsys: pytest.CaptureFixture[str
     advised = {
         one["rule"]: one["saves_ns"] for one in command_json(capsys, "report", *asked)["verdict"] if one["saves_ns"]
     }
-    what_if = command_json(capsys, "what-if", *asked, "--gpu-window", "--scenario", "communication_free")
-    assert advised == {"exposed_communication": what_if["saved_ns"]}
+    changes = {
+        "exposed_communication": ("--scenario", "communication_free"),
+        "bound_by": ("--scale", "class:gpu_compute_bound=0.5"),
+    }
+    assert advised == {
+        rule: command_json(capsys, "what-if", *asked, "--gpu-window", *change)["saved_ns"]
+        for rule, change in changes.items()
+    }
 
 
 def test_a_step_whose_latency_is_not_its_iteration_says_what_shares_are_of(capsys: pytest.CaptureFixture[str]) -> None:
