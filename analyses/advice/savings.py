@@ -61,7 +61,7 @@ def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
         return finding
 
 
-MOVES_WHAT_IS_FIXED = ("exposed_communication", "held_up_by_rank")
+MOVES_WHAT_IS_FIXED = ("exposed_communication", "held_up_by_rank", "serial_communication", "unbucketed_collectives")
 """Findings whose remedy is about communication, which is fixed only where other things change."""
 
 
