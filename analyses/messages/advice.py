@@ -239,8 +239,9 @@ def code_loading(
     usual = f"; a launch usually takes {brief_duration(usual_ns)}" if usual_ns else ""
     return Advice(
         f"Run the same work once before measuring or serving{eager}",
-        f"Loading code takes {time} in {counted(calls, 'call')}: first launches of kernels, or calls that load modules. "
-        f"The longest is {quoted(name)}{launched} ({brief_duration(longest_ns)}{usual}). This happens once in a process.",
+        f"Loading code takes {time} in {counted(calls, 'call')}: first launches of kernels, or calls that load code. "
+        f"The longest is {quoted(name)}{launched} ({brief_duration(longest_ns)}{usual}). This happens once in a "
+        "process.",
     )
 
 
