@@ -94,6 +94,21 @@ def naming_window(said: Sequence[str], scopes: Sequence[Scope]) -> list[str]:
     return [messages.of_window(label, max(lengths), said[0], is_most=len(lengths) > 1), *said[1:]]
 
 
+MOSTLY_IDLE = 0.5
+"""From this share of a window on that the GPU is idle, answers about its work begin with that."""
+
+LEAST_SAID = 0.01
+"""What takes, or would save, less than this share of a window is no headline."""
+
+
+def idle_first(said: Sequence[str], scopes: Sequence[Scope]) -> list[str]:
+    """Begin a headline about GPU work with the idle time, where the GPU of the only window is mostly idle."""
+    if len(scopes) != 1 or not said or not scopes[0].window_ns:
+        return list(said)
+    idle = 1 - scopes[0].running.busy().total / scopes[0].window_ns
+    return [messages.mostly_idle(idle, said[0]), *said[1:]] if idle >= MOSTLY_IDLE else list(said)
+
+
 def several_gpus(scopes: Iterable[Scope]) -> list[str]:
     """Return a note for each rank that drives several GPUs."""
     working = ((scope.rank, scope.gpus) for scope in scopes)

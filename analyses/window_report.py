@@ -32,16 +32,30 @@ if TYPE_CHECKING:
     from hta_graph.what_if.slack import NearCritical
 
 
-def clock_lines(diagnostics: Mapping[str, int]) -> list[str]:
-    """Warn where the GPU clock is behind the host clock."""
-    behind = diagnostics["gpu_clock_behind_ns"]
-    return [messages.gpu_clock_behind(behind)] if behind else []
+NOISE_SAID_NS = 5_000
+"""Where bounds contradict each other by less, no answer depends on it."""
 
 
-def clock_notes(diagnostics_of: Mapping[int, Mapping[str, int]]) -> list[str]:
-    """Name the ranks whose GPU clock is behind: delays from launch to start are then too short, or negative."""
-    found = ((rank, diagnostics["gpu_clock_behind_ns"]) for rank, diagnostics in diagnostics_of.items())
-    return [messages.gpu_clock_behind_on_rank(rank, behind) for rank, behind in found if behind]
+def clock_lines(clocks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say of the clocks (``graph.gpu_clock``) that are not the host's how far they are ahead or behind, in one line."""
+    told = [
+        messages.gpu_clock(offsets, clock["pieces"][0]["drift_ppm"], noise)
+        for clock in clocks
+        for noise in [clock["noise_ns"] if clock["noise_ns"] >= NOISE_SAID_NS else 0]
+        if any(offsets := [piece["offset_ns"] or 0 for piece in clock["pieces"]]) or noise
+    ]
+    return told if len(told) < 2 else [messages.several_gpu_clocks(told[0], len(told))]
+
+
+def sync_record_lines(diagnostics: Mapping[str, int]) -> list[str]:
+    """Warn where the file's synchronization records contradict its times and are set aside."""
+    contradicted = diagnostics["sync_records_contradicted"]
+    return [messages.sync_records_contradicted(contradicted)] if contradicted else []
+
+
+def clock_notes(clocks_of: Mapping[int, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Name the ranks whose GPU clock is not the host's."""
+    return [messages.on_rank(rank, line) for rank, clocks in clocks_of.items() for line in clock_lines(clocks)]
 
 
 STEPS_LISTED = 24
@@ -167,15 +181,17 @@ def steps_in_columns(
         "latency": [duration_text(row.latency_ns) for row in steps],
         "on the CPU": [duration_text(row.latency_ns) for row in steps],
         "explained": [percent(row.coverage) for row in steps],
-        "bound by": [short_labels(row.path.graph)[row.bound_by] for row in steps],
+        "largest class": [short_labels(row.path.graph)[row.bound_by] for row in steps],
         "delayed by": ["" if row.held_up_by is None else f"rank {row.held_up_by}" for row in steps],
         "outlier": [row.outlier or "" for row in steps],
     }
     numbers = [*(["rank"] if ranks else []), *lengths, *(["explained"] if coverage else [])]
-    texts_shown = [name for name in ("delayed by", "bound by", "outlier") if name == "bound by" or any(columns[name])]
+    texts_shown = [
+        name for name in ("delayed by", "largest class", "outlier") if name == "largest class" or any(columns[name])
+    ]
     header = ["step", *numbers, *texts_shown]
     rows = list(zip(*(columns[name] for name in header), strict=True))
-    texts = [at for at, name in enumerate(header) if name in ("bound by", "outlier")]
+    texts = [at for at, name in enumerate(header) if name in ("largest class", "outlier")]
     caption = LATENCY if "latency" in header else ""
     return table(rows, header, left=texts, words=texts[1:], caption=caption)
 

@@ -69,7 +69,8 @@ class Bounds:
 
     Times of the window: ``gpu_idle_ns``, ``not_computing_ns``, ``between_launches_ns``, ``pauses_ns``,
     ``launching_ns``. Bounds of claims, by what changes: ``host_ns`` (anything the host does), ``running_ahead_ns`` (no
-    waits), ``faster_launches_ns``, ``shorter_pauses_ns``, ``communication_ns``, ``copies_ns``,
+    waits), ``faster_launches_ns``, ``shorter_pauses_ns``, ``communication_ns``, ``overlap_ns``,
+    ``copies_ns``,
     :meth:`data_loading_ns`, :meth:`of_host_rows`, :meth:`of_work`, :meth:`of_rank`, :meth:`of_draft`. Every bound is at
     most ``length_ns``.
     """
@@ -123,6 +124,11 @@ class Bounds:
         return min(
             (self.length_ns - work.busy(*kinds).total for work in self._work if len(work)), default=self.length_ns
         )
+
+    @cached_property
+    def computing_ns(self) -> int:
+        """How long any stream computes, of a job on the rank that computes longest."""
+        return max((work.busy(WorkType.COMPUTATION).total for work in self._work if len(work)), default=0)
 
     @cached_property
     def between_launches_ns(self) -> int:
@@ -195,6 +201,19 @@ class Bounds:
             rows[self.graph.members.row] = True
             rows &= ~self.graph.is_gpu
         return self._union_ns([*found, union(events.start[rows], events.end[rows])])
+
+    @cached_property
+    def overlap_ns(self) -> int:
+        """What communication next to computation saves at most: the less of both alone, and idle time next to it."""
+        alone = [self._exposed(work, WorkType.COMPUTATION, WorkType.COMMUNICATION) for work in self._work]
+        idle = self._union_ns([self._idle_next_to(work, WorkType.COMMUNICATION) for work in self._work])
+        return min(min(self.communication_ns, self._union_ns(alone)) + idle, self.length_ns)
+
+    def _idle_next_to(self, work: Activities, kind: WorkType) -> Intervals:
+        """Return when no stream runs anything right before or behind work of a kind."""
+        idle, own = work.busy().gaps(self.start_ns, self.end_ns), work.busy(kind)
+        touches = np.isin(idle.start, own.end) | np.isin(idle.end, own.start)
+        return Intervals(idle.start[touches], idle.end[touches])
 
     @cached_property
     def copies_ns(self) -> int:

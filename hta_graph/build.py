@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hta_graph.dependencies.context import RuleContext
+from hta_graph.dependencies.context import Launches, RuleContext
 from hta_graph.dependencies.rules import DEFAULT_RULES, DependencyRule
 from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS, DependencyGraph
@@ -21,6 +21,7 @@ from hta_graph.paths.critical_path import critical_path as path_of_graph
 from hta_graph.paths.windows import WindowQuery
 from hta_graph.progress import begin_stage
 from hta_graph.storage.location import Location, resolve_location
+from hta_graph.trace.host_time import in_host_time
 from hta_graph.trace.read import read_trace
 from hta_graph.trace.table import Trace
 
@@ -105,8 +106,11 @@ def log_clock_faults(graph: DependencyGraph) -> None:
 def build_without_log(trace: Trace, rules: Iterable[DependencyRule] = DEFAULT_RULES) -> DependencyGraph:
     """Build a graph without logging its clock faults, which the caller does: this may be another process."""
     begin_stage("building the graph")
+    launches = Launches(trace)
+    in_file_time, trace = trace, in_host_time(trace, launches.clocks())
     timeline = Timeline(trace)
-    context = RuleContext(trace, timeline)
+    # Where events moved, their rows are others.
+    context = RuleContext(trace, timeline, launches if trace.events is in_file_time.events else None)
     edges = EdgeTable.join([rule(context) for rule in rules])
     notes = context.notes
     notes["nesting_violations"] = timeline.calls.violations

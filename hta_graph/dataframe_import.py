@@ -19,7 +19,7 @@ from hta_graph.dependencies.host import thread_order
 from hta_graph.dependencies.rules import DependencyRule
 from hta_graph.dependencies.streams import execution, stream_order
 from hta_graph.errors import QueryError
-from hta_graph.graph.conversion import POINT_NAMES
+from hta_graph.graph.conversion import HOST_TIMES, POINT_NAMES
 from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS, DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.points import event_of, start_point
@@ -47,6 +47,7 @@ from hta_graph.model import (
     Rule,
 )
 from hta_graph.text.sanitize import replace_surrogates
+from hta_graph.trace.gpu_clock import FileTimes
 from hta_graph.trace.profiler_names import STEP_NAME
 from hta_graph.trace.table import (
     READING_DIAGNOSTICS,
@@ -243,7 +244,7 @@ def trace_of_events(events: FrameColumns, name: str, rank: int | None = None) ->
 
     Args:
         events: the columns ``name``, ``lane``, ``start_ns`` and ``end_ns``; optional are ``event_index``, ``kind``,
-            ``correlation``, ``external_id`` and ``rank``.
+            ``correlation``, ``external_id``, ``rank``, ``host_start_ns`` and ``host_end_ns``.
         name: what the graph is called in errors and outputs.
         rank: whose they are; None: what the column says.
 
@@ -253,7 +254,9 @@ def trace_of_events(events: FrameColumns, name: str, rank: int | None = None) ->
     if rank is not None and (isinstance(rank, bool) or not isinstance(rank, int | np.integer) or rank < 0):
         raise QueryError(f"the rank is {rank!r}; give a whole number of at least 0, or omit it")
     known_rank = _only_rank(events)
-    start, end = _checked_times(events)
+    start, end = _checked_times(events, "start_ns", "end_ns")
+    moved = all(name in events for name in HOST_TIMES)
+    host_start, host_end = _checked_times(events, *HOST_TIMES) if moved else (start, end)
     index = _checked_index(events)
     names, code = events.texts("name")
     lanes, lane = events.texts("lane")
@@ -265,8 +268,8 @@ def trace_of_events(events: FrameColumns, name: str, rank: int | None = None) ->
         "kind": _event_kinds(kind, names, code, on_stream[lane]),
         "name": _renumbered(names, sorted(names), code),
         "lane": _renumbered(lanes, table.labels, lane),
-        "start": start,
-        "end": end,
+        "start": host_start,
+        "end": host_end,
         "correlation": events.whole_numbers("correlation", blank=-1),
         "external_id": events.whole_numbers("external_id", blank=-1),
         "sequence": np.full(len(events), -1),
@@ -286,14 +289,15 @@ def trace_of_events(events: FrameColumns, name: str, rank: int | None = None) ->
         world_size=None,
         gpu_names=(),
         diagnostics=dict.fromkeys(READING_DIAGNOSTICS, 0),
+        moved_from=FileTimes(freeze(start[order]), freeze(end[order])) if moved else None,
     )
 
 
-def _checked_times(events: FrameColumns) -> tuple[Ints, Ints]:
-    start, end = events.whole_numbers("start_ns"), events.whole_numbers("end_ns")
-    events.refuse_any(end < start, "end_ns", "{} is before the row's start_ns", "let it end at or after its start")
+def _checked_times(events: FrameColumns, begins: str, ends: str) -> tuple[Ints, Ints]:
+    start, end = events.whole_numbers(begins), events.whole_numbers(ends)
+    events.refuse_any(end < start, ends, f"{{}} is before the row's {begins}", "let it end at or after its start")
     apart = far_from_first(start, end, LONGEST_NS)
-    events.refuse_any(apart, "end_ns", "{} is more than a year after the first start", "give times in ns")
+    events.refuse_any(apart, ends, "{} is more than a year after the first start", "give times in ns")
     return start, end
 
 
@@ -461,7 +465,8 @@ def from_dataframes(
     Args:
         events: name, lane, start_ns, end_ns (whole ns); optional event_index (else the row's place), kind (else
             ``kernel`` on streams, ``annotation`` for ``ProfilerStep#N``, ``cpu_op`` otherwise), correlation,
-            external_id. A lane is a stream if its text begins with ``stream`` or GPU work is on it, else a thread.
+            external_id, host_start_ns and host_end_ns (the times that edges join, where a GPU's clock is another
+            one). A lane is a stream if its text begins with ``stream`` or GPU work is on it, else a thread.
         edges: source_index, target_index; optional source_point (else ``end``), target_point (else ``start``), kind
             (else by what it joins: thread_order, thread_handoff, launch, stream_sync, event_wait, execution),
             evidence and rule. The first edges of the graph are these, in this order.

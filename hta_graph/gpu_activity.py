@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Codes, Floats, Ids, Ints
 from hta_graph.paths.idle_gap_causes import Gaps
 from hta_graph.paths.intervals import Intervals, union
-from hta_graph.trace.table import FASTEST_GBPS, EventTable
+from hta_graph.trace.table import FASTEST_GBPS, EventTable, Trace
 
 
 class WorkType(IntEnum):
@@ -127,6 +127,11 @@ class Copies:
     kind: Ids
     bytes: Ints
     rate: Floats
+
+    def in_file_time(self, trace: Trace) -> Copies:
+        """Return the copies with their times as the file has them, to be drawn or listed with its rows."""
+        start, end = trace.in_file_time(self.row, self.start), trace.in_file_time(self.row, self.end, "end")
+        return replace(self, start=start, end=end)
 
     @property
     def drawn_end(self) -> Ints:

@@ -126,6 +126,8 @@ class Rule(_Named):
     """The calling thread stood still, in no operator of its own, while its collective ended."""
     OF_PRODUCER = 16
     """The program that supplied the edges as a table inferred it."""
+    STREAM_OF_COPY = 17
+    """The stream of the copy whose call directly precedes the synchronization on its thread."""
 
 
 class BoundBy(_Named):

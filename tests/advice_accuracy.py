@@ -14,11 +14,11 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import hta_graph as hg
-from analyses.advice.facts import PathFacts
+from analyses.advice.facts import NOTABLE_SHARE, PathFacts
 from analyses.advice.rules import verdict_of
 from analyses.advice.verdict import replayed_advice
 from hta_graph.dependencies.synchronization import host_poll
@@ -26,18 +26,28 @@ from tests.simulator import Dialect, Program, random_program, simulate, write
 from tests.simulator.program import (
     Annotation,
     Backward,
+    Call,
     Copy,
+    CustomStatement,
     Frame,
     Gap,
     Launch,
     Op,
     Poll,
+    Record,
     Statement,
     Stream,
+    SyncDevice,
     SyncStream,
+    ThreadProgram,
+    Wait,
 )
-from tests.simulator.pytorch_idioms import ALL_REDUCE, DISPATCH, LOADER
+from tests.simulator.pytorch_idioms import ALL_REDUCE, COLLECTIVES, COMPUTE, DISPATCH, LOADER, step
+from tests.simulator.streams import Work
 from tests.unexplained_reason_accuracy import graph_of
+
+OwnProgram = Callable[..., Program]
+"""Makes a program of a seed, with ``followed`` the one that follows the advice."""
 
 Change = Callable[[Statement, tuple[str, ...]], Statement | None]
 """What becomes of a statement under scopes of these names; ``None`` removes it."""
@@ -138,6 +148,147 @@ def rates(family: str, seeds: Iterable[int], size: int, *, of_steps: bool = Fals
     return counts
 
 
+def serial_communication(seed: int, *, followed: bool) -> Program:
+    """Layers with a collective each, for which the next layer waits; as advised only what follows the last one does."""
+    rng = random.Random(f"serial {seed}")
+    layers, shares_stream = rng.randint(12, 40), rng.random() < 0.5
+    kernel_ns, talk_ns = rng.choice((20_000, 100_000, 500_000)), rng.choice((20_000, 100_000, 500_000))
+    body: list[Statement] = []
+    for layer in range(layers):
+        body.append(Op("aten::mm", (Launch(COMPUTE, int(kernel_ns * rng.lognormvariate(0, 0.3)), "gemm"),)))
+        talk = Launch(COMPUTE, int(talk_ns * rng.lognormvariate(0, 0.3)), ALL_REDUCE)
+        if shares_stream and not followed:
+            body.append(Op("c10d::allreduce_", (talk,)))
+            continue
+        ready, done = 2 * layer, 2 * layer + 1
+        own = Record(ready, COMPUTE), Wait(COLLECTIVES, ready), replace(talk, stream=COLLECTIVES)
+        body.append(Op("c10d::allreduce_", (*own, Record(done, COLLECTIVES))))
+        if not followed or layer == layers - 1:
+            body.append(Wait(COMPUTE, done))
+    return Program.of(*body, Op("aten::add", (Launch(COMPUTE, kernel_ns, "add"),)), SyncDevice())
+
+
+def code_loading(seed: int, *, followed: bool) -> Program:
+    """Kernels that are launched again and again, and whose code is loaded before the first launch, or was before."""
+    rng = random.Random(f"loading {seed}")
+    names = [f"kernel_{number}" for number in range(rng.randint(2, 12))]
+    first_ns = {name: int(rng.lognormvariate(0, 1) * 1_000_000) for name in names}
+    body: list[Statement] = []
+    for _ in range(rng.randint(5, 20)):
+        for name in names:
+            ns = first_ns.pop(name, 0)
+            load = (Call("cuLibraryLoadData", ns),) if ns and not followed else ()
+            body.append(Op("aten::mm", (*load, Launch(COMPUTE, rng.choice((20_000, 200_000)), name))))
+    return Program((ThreadProgram((*body, SyncDevice())),), launch_queue_depth=rng.choice((32, 1_024)))
+
+
+@dataclass(frozen=True, repr=False)
+class BlockingLaunch(CustomStatement):
+    """A launch that returns when its kernel has ended, as CUDA_LAUNCH_BLOCKING makes each."""
+
+    ns: int
+
+    def execute(self, driver: Any, thread: Any) -> None:
+        """Launch, and hold the caller."""
+        call = driver._begin(thread, "cudaLaunchKernel")
+        work = driver._enqueue(thread, call, COMPUTE, Work("kernel", "gemm", self.ns, 0))
+        driver._end(thread, call, 4_000, driver._returns("blocking_copy", [work]))
+
+
+def synchronous_launches(seed: int, *, followed: bool) -> Program:
+    """Operators whose launches block, or that are each followed by a synchronization, or none of both."""
+    rng = random.Random(f"synchronous {seed}")
+    typical_ns, host_ns, by_setting = rng.choice((20_000, 100_000)), rng.choice((5_000, 30_000)), rng.random() < 0.5
+    body: list[Statement] = []
+    for _ in range(rng.randint(30, 100)):
+        ns = int(typical_ns * rng.lognormvariate(0, 0.3)) + 10_000
+        launch = BlockingLaunch(ns) if by_setting and not followed else Launch(COMPUTE, ns, "gemm")
+        body += [Op("aten::mm", (launch,)), Gap(int(host_ns * rng.lognormvariate(0, 0.3)))]
+        if not by_setting:
+            body.append(Gap(2_000) if followed else SyncDevice())
+    return Program.of(*body, SyncDevice())
+
+
+def driver_allocations(seed: int, *, followed: bool) -> Program:
+    """Steps that take memory from the driver again and again, or only the first one does."""
+    rng = random.Random(f"allocations {seed}")
+    call = rng.choice(("cudaMalloc", "cuMemMap", "cudaFree"))
+    kernel_ns, typical_ns = rng.choice((5_000, 60_000)), rng.choice((30_000, 300_000))
+    steps: list[Statement] = []
+    for number in range(rng.randint(3, 8)):
+        body: list[Statement] = []
+        for _ in range(10):
+            if rng.random() < 0.6:
+                ns = int(typical_ns * rng.lognormvariate(0, 0.5))
+                allocation = Call(call, ns, locked=True) if number == 0 or not followed else Gap(0)
+                body.append(Op("aten::empty", (allocation,)))
+            body.append(Op("aten::mm", (Launch(COMPUTE, kernel_ns, "gemm"),)))
+        steps.append(step(number, tuple(body)))
+    return Program.of(*steps, SyncDevice())
+
+
+def garbage_collection(seed: int, *, followed: bool) -> Program:
+    """Layers between which, and inside of whose operators, Python now and then collects garbage, or never does."""
+    rng = random.Random(f"garbage {seed}")
+    kernel_ns = rng.choice((20_000, 200_000))
+    body: list[Statement] = []
+    for _ in range(rng.randint(20, 60)):
+        pause = Frame("Python GC", (Gap(int(rng.lognormvariate(0, 0.7) * 2_000_000)),), scope_ns=0)
+        collects: tuple[Statement, ...] = (pause,) if rng.random() < 0.2 and not followed else ()
+        launch = Launch(COMPUTE, kernel_ns, "gemm")
+        if rng.random() < 0.5:
+            body += [Op("aten::mm", (*collects, launch)), Gap(10_000)]
+        else:
+            body += [*collects, Op("aten::mm", (launch,)), Gap(10_000)]
+    return Program.of(Frame("train.py(3): step", tuple(body)), SyncDevice())
+
+
+def blocking_uploads(seed: int, *, followed: bool) -> Program:
+    """Batches that are copied from pinned memory, with a wait or without."""
+    rng = random.Random(f"uploads {seed}")
+    kernel_ns, host_ns, copy_ns = (
+        rng.choice((50_000, 300_000)),
+        rng.choice((20_000, 200_000)),
+        rng.randint(2, 80) * 1_000,
+    )
+    body: list[Statement] = []
+    for _ in range(rng.randint(10, 40)):
+        wait = Gap(2_000) if followed else SyncStream(COMPUTE)
+        body.append(Op("aten::to", (Op("aten::copy_", (Copy(COMPUTE, copy_ns), wait)),)))
+        body += [Op("aten::work", (Gap(host_ns),)), Op("aten::mm", (Launch(COMPUTE, kernel_ns, "gemm"),))]
+    return Program.of(*body, SyncDevice())
+
+
+OWN_PROGRAMS: dict[str, OwnProgram] = {
+    "blocking_uploads": blocking_uploads,
+    "garbage_collection": garbage_collection,
+    "driver_allocations": driver_allocations,
+    "synchronous_launches": synchronous_launches,
+    "code_loading": code_loading,
+    "serial_communication": serial_communication,
+}
+"""Programs that give a rule a reason to speak, as they are and as it advises."""
+
+
+def own_rates(rule: str, seeds: Iterable[int]) -> Counter[str]:
+    """Count for a rule of :data:`OWN_PROGRAMS` what :func:`rates` counts, and programs with a reason but no finding."""
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        before, after = (graph_of_run(OWN_PROGRAMS[rule](seed, followed=followed)) for followed in (False, True))
+        facts = PathFacts(hg.critical_path(before, hg.whole()))
+        saved, whole = facts.priced.length_ns - hg.critical_path(after, hg.whole()).length_ns, facts.priced.length_ns
+        found = next((one for one in replayed_advice(facts) if one.rule == rule), None)
+        counts["fired" if found else "silent"] += 1
+        if found:
+            counts["wrong"] += saved < WORTH * whole
+            counts["above"] += saved > (found.saves_at_most_ns or 0)
+            counts["above rows"] += saved > (found.bound_ns or 0)
+            counts["kept"] += abs(saved - (found.saves_ns or 0)) <= CLOSE * whole
+        else:
+            counts["wrongly silent"] += saved >= 2 * NOTABLE_SHARE * whole
+    return counts
+
+
 FEWEST_STEPS = 3
 """The first step is unlike the others, and the last one may be."""
 
@@ -201,6 +352,9 @@ def main() -> None:
             said = "".join(f" {key} {counts[rule, key]:3}" for key in ("fired", "wrong", "above", "above rows", "kept"))
             sys.stdout.write(f"{family:8} {window:9} {rule:22}{said}\n")
             sys.stdout.flush()
+    for rule in OWN_PROGRAMS:
+        sys.stdout.write(f"{rule:24} {dict(sorted(own_rates(rule, seeds).items()))}\n")
+        sys.stdout.flush()
     for kind in (*families, "arbitrary", "spinning"):
         sys.stdout.write(f"{kind:10} host_may_poll {dict(sorted(guard_rates(kind, seeds, options.size).items()))}\n")
         sys.stdout.flush()

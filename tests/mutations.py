@@ -37,6 +37,7 @@ TESTS = (
 REPLAY_PROOF = ("tests/what_if/test_simulated_what_if.py",)
 CAUSES = ("tests/multi_rank/test_wait_causes.py", "tests/multi_rank/test_simulated_wait_causes.py")
 FRAMES = ("tests/test_dataframe_import.py",)
+FILE_TIMES = ("tests/whole/test_file_times.py",)
 LOADING = ("tests/export/test_parquet_checks.py",)
 SOUNDNESS = ("tests/graph/test_validate.py",)
 TIME_LIMIT_S = 400
@@ -440,8 +441,8 @@ MISTAKES = (
     of_advice(
         "sync records are asked for although they are there",
         "analyses/advice/recording_rules.py",
-        "or len(facts.graph.trace.syncs) or",
-        "or",
+        'has_records = facts.graph.diagnostics["sync_records"] > 0',
+        'has_records = facts.graph.diagnostics["sync_records"] > 1e9',
     ),
     of_advice(
         "any unknown time begun too late",
@@ -665,13 +666,55 @@ MISTAKES = (
     Mutation(
         "event queries wait",
         "hta_graph/dependencies/synchronization.py",
-        "resolved = ~is_query & rows",
-        "resolved = rows",
+        "named: Bools = ~_is_query(context, rows.call) & rows",
+        "named: Bools = rows",
+    ),
+    Mutation(
+        "GPU events are moved the wrong way",
+        "hta_graph/trace/host_time.py",
+        "start[rows] -= clock.ahead",
+        "start[rows] += clock.ahead",
+        ("tests/paths/test_clock_offset.py",),
+    ),
+    Mutation(
+        "an offset of 0 where launches exclude it",
+        "hta_graph/dependencies/clock_estimate.py",
+        "keep_zero and low <= 0 <= high and _may_agree",
+        "keep_zero and _may_agree",
+        ("tests/dependencies/test_clock_estimate.py",),
+    ),
+    Mutation(
+        "faults count as bounds",
+        "hta_graph/dependencies/clock_estimate.py",
+        "faults[ordered[:count]] = True",
+        "pass",
+        ("tests/dependencies/test_clock_estimate.py",),
+    ),
+    Mutation(
+        "a jump leaves overlaps on a stream",
+        "hta_graph/trace/host_time.py",
+        "start[later] += delay",
+        "start[later] += 0",
+        ("tests/dependencies/test_clock_estimate.py",),
+    ),
+    Mutation(
+        "a copy holds its call by exact times",
+        "hta_graph/dependencies/context.py",
+        "events.end[activities] - self.clock_error[0][events.lane[activities]] <= times",
+        "events.end[activities] <= times",
+        ("tests/dependencies/test_gpu_clock_shift.py", "tests/dependencies/test_clock_estimate.py"),
+    ),
+    Mutation(
+        "any depth is a queue's",
+        "hta_graph/dependencies/clock_bounds.py",
+        "<= QUEUE_SPREAD_NS < np.delete(spread, best).min()",
+        "<= QUEUE_SPREAD_NS",
+        ("tests/dependencies/test_clock_estimate.py",),
     ),
     Mutation(
         "blocking copies without timing",
         "hta_graph/dependencies/context.py",
-        "may_block & (trace.events.end[copies] <= trace.events.end[calls])",
+        "may_block & context.ended_by(copies, trace.events.end[calls])",
         "may_block & (trace.events.end[copies] >= 0)",
     ),
     Mutation("every copy may block", "hta_graph/dependencies/context.py", "blocks = may_block &", "blocks ="),
@@ -775,6 +818,41 @@ MISTAKES = (
         "again[order] = ~first_of_runs(*(column[order] for column in columns))",
         "again[order] = False",
         FRAMES,
+    ),
+    Mutation(
+        "tables of events give host times",
+        "hta_graph/graph/conversion.py",
+        "    events, times = trace.events, trace.file_times",
+        "    events = times = trace.events",
+        FILE_TIMES,
+    ),
+    Mutation(
+        "arrows of an overlay end where no row of the file begins",
+        "hta_graph/export/perfetto/path_overlay.py",
+        "int(self.drawn_at.start[event])",
+        "int(self.path.graph.event_table.start[event])",
+        FILE_TIMES,
+    ),
+    Mutation(
+        "rows of a job's overlay stay in the time of their GPU",
+        "hta_graph/export/perfetto/rewrite_rows.py",
+        "moved.event_table.start - alone.trace.file_times.start",
+        "moved.event_table.start - events.start",
+        FILE_TIMES,
+    ),
+    Mutation(
+        "a saved graph may give host events other times in their file",
+        "hta_graph/export/parquet_checks.py",
+        "times.refuse_any((apart != 0) & ~moves, name,",
+        "times.refuse_any((apart != 0) & moves & ~moves, name,",
+        FILE_TIMES,
+    ),
+    Mutation(
+        "clocks lose their offset on their way to a file or process",
+        "hta_graph/trace/gpu_clock.py",
+        '"pieces": [vars(piece) for piece in self.pieces]}',
+        '"pieces": [vars(piece) | {"offset_ns": 0} for piece in self.pieces]}',
+        FILE_TIMES,
     ),
     Mutation(
         "saved graphs may hold cycles",
@@ -1373,8 +1451,8 @@ COLUMNS = (
     Mutation(
         "a number on another device is no stream",
         "hta_graph/dependencies/context.py",
-        "stream), only.get(stream, -1))",
-        "stream), -1)",
+        "only.get(stream, -1) for stream",
+        "-1 for stream",
         ("tests/dependencies/test_wait_order.py",),
     ),
     Mutation(
@@ -1529,6 +1607,55 @@ COLUMNS = (
         "hta_graph/paths/unexplained_reasons.py",
         "(with_hole == replays)",
         "(2 * with_hole > replays)",
+        ("tests/paths/test_unexplained_reasons.py",),
+    ),
+    Mutation(
+        "a hole before the first nodes of few replays is enough",
+        "hta_graph/paths/unexplained_reasons.py",
+        "(2 * with_hole > replays)",
+        "(with_hole > 0)",
+        ("tests/paths/test_unexplained_reasons.py",),
+    ),
+    Mutation(
+        "graphs with as many nodes are one",
+        "hta_graph/paths/unexplained_reasons.py",
+        "np.add.reduceat(hash_rows(events.name[work]), begins)",
+        "np.bincount(launch)",
+        ("tests/paths/test_unexplained_reasons.py",),
+    ),
+    Mutation(
+        "what else was enqueued before a graph does not matter",
+        "hta_graph/paths/unexplained_reasons.py",
+        " & nothing_else & ",
+        " & ",
+        ("tests/paths/test_unexplained_reasons.py",),
+    ),
+    Mutation(
+        "a stream's first work was held whatever ran beside it",
+        "hta_graph/paths/unexplained_reasons.py",
+        "== work) & queued & _device_was_idle(graph, work)",
+        "== work) & queued",
+        ("tests/paths/test_unexplained_reasons.py",),
+    ),
+    Mutation(
+        "any late work of a stream was held by older work",
+        "hta_graph/paths/unexplained_reasons.py",
+        "(first[events.lane[work]] == work) & queued",
+        "queued",
+        ("tests/paths/test_unexplained_reasons.py",),
+    ),
+    Mutation(
+        "a graph that is still launched misses its first node",
+        "hta_graph/paths/unexplained_reasons.py",
+        "np.maximum(free, times[end_point(call)])",
+        "free",
+        ("tests/paths/test_unexplained_reasons.py",),
+    ),
+    Mutation(
+        "any call's work misses its first node",
+        "hta_graph/paths/unexplained_reasons.py",
+        "flags.graph_launch_call[launch] & ",
+        "",
         ("tests/paths/test_unexplained_reasons.py",),
     ),
     Mutation(
@@ -2223,7 +2350,7 @@ SKELETONS = (
     of_skeletons(
         "a clock that drifts is one that is ahead",
         "hta_graph/multi_rank/matching/job_clocks.py",
-        "return not self.line.drift and not self.gpu_ahead",
+        "return not self.line.drift",
         "return True",
     ),
     of_skeletons(

@@ -78,6 +78,7 @@ def test_clocks_that_contradict_dependencies_are_told(tmp_path: Path, heard: Hea
     trace = TraceBuilder()
     trace.launch("soon", (100, 110), (90, 120), 1)
     trace.launch("too soon", (5_000, 5_010), (3_000, 3_100), 2)
+    trace.agree(6_000)
     path = trace.write(tmp_path / "trace.json")
     hg.build_graph(hg.read_trace(path))
     told = heard()

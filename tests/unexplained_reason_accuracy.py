@@ -10,22 +10,35 @@ import random
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import hta_graph as hg
 from tests.simulator import Dialect, Run, random_program, simulate, to_bytes, write
-from tests.simulator.program import Gap, Graph, GraphLaunch, GraphNode, Launch, Program, Stream, SyncDevice, SyncStream
+from tests.simulator.program import (
+    Gap,
+    Graph,
+    GraphLaunch,
+    GraphNode,
+    Launch,
+    Program,
+    Record,
+    Stream,
+    SyncDevice,
+    SyncStream,
+    Wait,
+)
 from tests.simulator.programs import Family
 
 Poverty = Literal[
-    "truncated", "truncated, GPU kept", "no waits", "no GPU rows before", "no graph node", "no copies",
-    "begun by a call", "lost rows",
+    "truncated", "truncated, GPU kept", "no waits", "no GPU rows before", "no graph node", "no first graph node",
+    "no copies", "begun by a call", "lost rows",
 ]  # fmt: skip
 POVERTIES: tuple[Poverty, ...] = (
-    "truncated", "truncated, GPU kept", "no waits", "no GPU rows before", "no graph node", "no copies",
+    "truncated", "truncated, GPU kept", "no waits", "no GPU rows before", "no graph node", "no first graph node",
+    "no copies",
 )  # fmt: skip
 LOST = 0.3
 """The share of GPU rows that a recording loses whose buffers overflow; it is one from the middle on, too."""
@@ -91,18 +104,19 @@ def _is_missing(run: Run, event: Any, poverty: Poverty, begins: int) -> bool:
         return event.name == "cudaStreamWaitEvent"
     if poverty == "no copies":
         return event.kind == "memcpy"
-    return _is_chosen_node(run, event)
+    return _is_chosen_node(run, event, first=poverty == "no first graph node")
 
 
-def _is_chosen_node(run: Run, event: Any) -> bool:
-    """Tell whether an activity is the longest of the nodes that its graph launch replays."""
+def _is_chosen_node(run: Run, event: Any, *, first: bool) -> bool:
+    """Tell whether an activity is the longest of the nodes that its graph launch replays, or the first one."""
     if event.context is None or event.correlation is None:
         return False
     call = _calls(run).get(event.correlation)
     if call is None or "GraphLaunch" not in call.name:
         return False
     nodes = [other for other in run.events if other.context is not None and other.correlation == event.correlation]
-    return bool(max(nodes, key=lambda node: (node.end_ns - node.start_ns, -node.uid)).uid == event.uid)
+    chosen = max(nodes, key=lambda node: (-node.start_ns if first else node.end_ns - node.start_ns, -node.uid))
+    return bool(chosen.uid == event.uid)
 
 
 def _calls(run: Run) -> dict[int | None, Any]:
@@ -138,7 +152,8 @@ def _is_true(run: Run, poorer: Poorer, calls: dict[int | None, Any], reason: str
         issued = calls[source.correlation].start_ns if source.context is not None else source.start_ns
         return issued < poorer.begins_ns
     if reason == "missing_graph_node":
-        return not recorded and source.correlation == event.correlation
+        # Of the launch before, where its last node is missing: no row tells it from the first one of this.
+        return not recorded and "GraphLaunch" in calls[source.correlation].name
     return binding.kind in WAITS
 
 
@@ -156,13 +171,33 @@ def replays(seed: int) -> Program:
     return Program.of(*(*once, *ends) * rng.randint(2, 6), SyncDevice(), graphs=(Graph(nodes),))
 
 
-def rates(
-    family: Family | Literal["replays"], poverty: Poverty, seeds: Iterable[int], size: int
-) -> Counter[tuple[str, bool]]:
+def two_graphs(seed: int) -> Program:
+    """Make a program that queues replays of two graphs with equally many nodes, and work that they may wait for."""
+    rng = random.Random(f"two graphs {seed}")
+    count = rng.randint(2, 5)
+    graphs = tuple(
+        Graph(tuple(GraphNode(rng.randint(1_000, 400_000), name=f"{letter}_{at}") for at in range(count)))
+        for letter in "ab"
+    )
+    stream, side = Stream(7), Stream(20)
+    waits = (Record(0, side), Wait(stream, 0)) if rng.random() < 0.5 else ()
+    beside = (Launch(side, rng.randint(2_000, 300_000), name="beside"), *waits) if rng.random() < 0.6 else ()
+    between = (Launch(stream, rng.randint(2_000, 90_000)),) if rng.random() < 0.5 else ()
+    once = [(*between, *(beside if rng.random() < 0.5 else ()), GraphLaunch(graph, stream)) for graph in (0, 1)]
+    ahead = (Launch(stream, rng.choice((2_000, 900_000))), *((SyncStream(side),) if rng.random() < 0.3 else ()))
+    return Program.of(*ahead, *(*once[0], *once[1]) * rng.randint(2, 6), SyncDevice(), graphs=graphs)
+
+
+FAMILY_OF_REPLAYS: Mapping[str, Callable[[int], Program]] = {"replays": replays, "two graphs": two_graphs}
+ProgramFamily = Family | Literal["replays", "two graphs"]
+
+
+def rates(family: ProgramFamily, poverty: Poverty, seeds: Iterable[int], size: int) -> Counter[tuple[str, bool]]:
     """Count the unexplained segments above 50 µs of many programs by reason and truth."""
     counts: Counter[tuple[str, bool]] = Counter()
     for seed in seeds:
-        run = simulate(replays(seed) if family == "replays" else random_program(seed, family, size))
+        make = FAMILY_OF_REPLAYS.get(family)
+        run = simulate(make(seed) if make else random_program(seed, cast("Family", family), size))
         if not run.events:
             continue
         poorer = made_poorer(run, poverty, seed)
@@ -177,7 +212,7 @@ def main() -> None:
     parser.add_argument("--programs", type=int, default=100)
     parser.add_argument("--size", type=int, default=300)
     options = parser.parse_args()
-    families: tuple[Family | Literal["replays"], ...] = ("pytorch", "arbitrary", "experts", "replays")
+    families: tuple[ProgramFamily, ...] = ("pytorch", "arbitrary", "experts", "replays", "two graphs")
     for family in families:
         for poverty in POVERTIES:
             counts = rates(family, poverty, range(options.programs), options.size)

@@ -12,8 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 from analyses.advice.facts import PathFacts, PathFinding
-from analyses.advice.gpu_rules import tf32_factors, work_limits
+from analyses.advice.gpu_rules import fusible_chains, tf32_factors, unfused_kernels_of, work_limits
 from analyses.advice.host_rules import tiny_kernels_of
+from analyses.advice.runtime_rules import code_loading_calls
 from hta_graph.gpu_activity import WorkType, activities
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import EventKind
@@ -78,6 +79,10 @@ def _of_allocations(facts: PathFacts, _: PathFinding) -> int:
     return facts.priced.of_host_rows(facts.graph.event_flags.allocation_call)
 
 
+def _of_code_loading(facts: PathFacts, _: PathFinding) -> int:
+    return facts.priced.of_host_rows(facts.event_mask(code_loading_calls(facts.graph)))
+
+
 def _of_tiny_kernels(facts: PathFacts, _: PathFinding) -> int:
     """Fusing removes kernels, and the gaps between them."""
     rows = np.flatnonzero(tiny_kernels_of(facts.graph))
@@ -98,24 +103,39 @@ def _of_float32_products(facts: PathFacts, _: PathFinding) -> int:
     return 0 if limited is None else facts.priced.of_work(limited.groups.work.row, 1 - tf32_factors(limited))
 
 
+def _of_fusible_work(facts: PathFacts, _: PathFinding) -> int:
+    """Fusing shortens kernels, and removes launches and time between them, in which the GPU may compute nothing."""
+    chains = fusible_chains(facts)
+    if chains is None:
+        return facts.priced.of_work(unfused_kernels_of(facts)[0])
+    of_kernels = facts.priced.of_work(activities(facts.graph).row, 1 - chains.least_factor)
+    return min(of_kernels + facts.priced.not_computing_ns, facts.priced.length_ns)
+
+
 BOUNDS: Mapping[str, Bound] = {
     "held_up_by_rank": _of_rank,
     "slow_gpu": _of_slow_gpu,
     "slow_host": _of_slow_host,
     "host_pauses": lambda facts, _: facts.priced.shorter_pauses_ns,
     "launch_bound": lambda facts, _: facts.priced.faster_launches_ns,
+    "code_loading": _of_code_loading,
+    "garbage_collection": lambda facts, _: facts.priced.of_host_rows(facts.graph.event_flags.collects_garbage),
     "driver_allocations": _of_allocations,
+    "synchronous_launches": lambda facts, _: facts.priced.running_ahead_ns,
     "values_read": lambda facts, _: facts.priced.running_ahead_ns,
     "explicit_synchronisation": lambda facts, _: facts.priced.running_ahead_ns,
     "waits_of_all_kinds": lambda facts, _: facts.priced.running_ahead_ns,
     "data_loading_exposed": lambda facts, _: facts.priced.data_loading_ns(facts.path.data_load),
     "exposed_communication": lambda facts, _: facts.priced.communication_ns,
+    "serial_communication": lambda facts, _: facts.priced.overlap_ns,
     "gloo_communication": lambda facts, _: facts.priced.communication_ns,
+    "blocking_uploads": lambda facts, _: facts.priced.running_ahead_ns,
     "pageable_copies": lambda facts, _: facts.priced.running_ahead_ns,
     "tiny_kernels": _of_tiny_kernels,
     "idle_between_steps": lambda facts, _: facts.priced.host_ns,
     "far_from_limit": _of_operator,
     "float32_products": _of_float32_products,
+    "unfused_chains": _of_fusible_work,
     "python_bound": _of_python,
 }
 """By rule what bounds its claim; rules without one claim no saving."""

@@ -106,6 +106,18 @@ class PathFacts:
         """Print a saving with its share of what savings are of."""
         return saving_and_share(ns, self.priced.length_ns, of_iteration=self.prices_iteration)
 
+    def saving_of(self, ns: int) -> str:
+        """Print a saving with its bare share of what savings are of, which the sentence names."""
+        return time_and_share(ns, self.priced.length_ns)
+
+    @property
+    def priced_name(self) -> str:
+        """What savings are of."""
+        window = self.priced_window
+        if window.step is None:
+            return "the window"
+        return "the iteration" if window.form == "gpu" else "the step"
+
     def lost(self, ns: int, bound_ns: int) -> str:
         """Print a time that is lost and its share of the window: as "at most" its bound, where rows allow no more.
 
@@ -157,6 +169,13 @@ class PathFacts:
     def time_of(self, chosen: Bools) -> int:
         """Add up some pieces (ns)."""
         return int(self.lengths[chosen].sum())
+
+    def on_path(self, activities: Ids) -> Ints:
+        """Return how long the path is on each of some GPU activities while they run (ns)."""
+        pieces = self.path.segment_table
+        classes = (BoundBy.GPU_COMPUTE_BOUND, BoundBy.GPU_COMMUNICATION_BOUND, BoundBy.GPU_MEMORY_BOUND)
+        runs = self.segments_in_classes(*classes) & (pieces.event >= 0)
+        return summed_by(pieces.event[runs], self.lengths[runs], len(self.graph.event_table))[activities]
 
     def intervals_of(self, chosen: Bools) -> Intervals:
         """Return when some pieces are; they tile the window, and so neighbours touch."""

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from analyses.advice.facts import TINY_KERNEL_NS, PathFacts, PathFinding
 from analyses.messages import advice
-from hta_graph.arrays import first_of_runs
-from hta_graph.gpu_activity import WorkType
+from hta_graph.arrays import distinct, first_of_runs
+from hta_graph.gpu_activity import WorkType, activities
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
-from hta_graph.model import BoundBy, Floats
+from hta_graph.model import BoundBy, Floats, Ids, Ints
 from hta_graph.roofline.demand import Unit
 from hta_graph.roofline.devices import find_device, gpu_name, is_tf32
 
 if TYPE_CHECKING:
     from analyses.messages.advice import Advice
     from hta_graph.roofline.attainable import AttainableWork
+    from hta_graph.roofline.fusion import FusionChains
     from hta_graph.roofline.recorded_calls import RecordedCall
 
 
@@ -49,6 +50,43 @@ def exposed_communication(facts: PathFacts) -> PathFinding | None:
         cause if is_main else None, is_exposed=exposed_ns == on_path_ns, in_job=isinstance(facts.graph, JobGraph),
         counts_more=saved > on_path_ns,
     )  # fmt: skip
+    return PathFinding.of_advice(said, evidence, "medium", saved)
+
+
+OVERLAPPED_SHARE = 0.1
+"""Communication with less of it next to computation was not meant to overlap: buckets of DDP reach 50% and more."""
+FEWEST_COLLECTIVES = 10
+"""One or two collectives of a step stand at its end, where nothing is left to overlap with."""
+SMALL_COLLECTIVE_NS = 100_000
+"""A shorter collective takes about as long whatever its size: its start, and one way around the ranks."""
+
+
+def serial_communication(facts: PathFacts) -> PathFinding | None:
+    """Collectives between computation that never overlap with it: bucket them, start them early, wait for them late."""
+    if isinstance(facts.graph, JobGraph):
+        return None
+    talks, computes = facts.work.busy(WorkType.COMMUNICATION), facts.work.busy(WorkType.COMPUTATION)
+    lengths = (facts.work.end - facts.work.start)[facts.work.type == WorkType.COMMUNICATION]
+    exposed = talks.subtract(computes)
+    saved = min(exposed.total, computes.subtract(talks).total)
+    hidden_ns = talks.total - exposed.total
+    if (
+        len(lengths) < FEWEST_COLLECTIVES
+        or hidden_ns >= OVERLAPPED_SHARE * talks.total
+        or not facts.is_notable(saved)
+        or not facts.is_notable(facts.time_of(facts.segments_in_classes(BoundBy.GPU_COMMUNICATION_BOUND)))
+    ):
+        return None
+    median_ns = int(np.median(lengths))
+    evidence = {
+        "collectives": len(lengths), "time_ns": talks.total, "overlapped_ns": hidden_ns, "median_ns": median_ns,
+        "computation_ns": computes.total,
+    }  # fmt: skip
+    said = advice.serial_communication(
+        len(lengths), facts.timed(talks.total), hidden_ns, median_ns, are_small=median_ns < SMALL_COLLECTIVE_NS
+    )
+    # The lags between one and the other go, too.
+    saved += facts.time_of(facts.segments_in_classes(BoundBy.GPU_KERNEL_KERNEL_OVERHEAD))
     return PathFinding.of_advice(said, evidence, "medium", saved)
 
 
@@ -102,11 +140,17 @@ multiplication for deep learning)."""
 NARROW_SIZE = ("half", "bfloat16")
 
 
+def _reads_shapes(facts: PathFacts) -> bool:
+    """Return whether the path is on computation for long enough that shapes are worth reading; never of a job."""
+    computes = facts.share(facts.class_ns(BoundBy.GPU_COMPUTE_BOUND)) >= COMPUTES
+    return computes and not isinstance(facts.graph, JobGraph)
+
+
 @memoized
 def work_limits(facts: PathFacts) -> AttainableWork | None:
     """Return the window's work with the limits of the GPU; ``None`` where these are unknown, and of a job."""
     graph = facts.graph
-    if isinstance(graph, JobGraph) or facts.share(facts.class_ns(BoundBy.GPU_COMPUTE_BOUND)) < COMPUTES:
+    if not _reads_shapes(facts):
         return None
     gpus = [gpu for gpu in np.unique(graph.lanes.device[facts.work.lane]).tolist() if gpu >= 0]
     device = find_device(gpu_name(graph, gpus))
@@ -193,3 +237,80 @@ def _is_float32_matmul(one: RecordedCall) -> bool:
     """Return whether a call multiplies 32-bit floats, and its kernel says that it does not round them."""
     is_product = one.demand is not None and one.demand.unit == Unit.MATRIX and one.demand.dtype == "float"
     return is_product and is_tf32(one.call.kernel) is False
+
+
+@memoized
+def fusible_chains(facts: PathFacts) -> FusionChains | None:
+    """Return the chains that could be fused; ``None`` where shapes were not recorded, or are not worth reading."""
+    if not _reads_shapes(facts):
+        return None
+    from hta_graph.roofline.activity_groups import operator_activities  # late: most answers need no cost models
+    from hta_graph.roofline.fusion import fusion_chains
+
+    return fusion_chains(facts.graph) if operator_activities(facts.graph).have_shapes else None
+
+
+def unfused_chains(facts: PathFacts) -> PathFinding | None:
+    """Operators that follow each other read back what the one before wrote: one kernel would keep it on the chip."""
+    chains = fusible_chains(facts)
+    if chains is None:
+        return _unfused_kernels(facts)
+    place = np.searchsorted(activities(facts.graph).row, facts.work.row)
+    on_path, number = facts.on_path(facts.work.row), chains.chain[place]
+    less, chosen = on_path * (1 - chains.factor[place]), (number >= 0) & (on_path > 0)
+    if not facts.is_notable(ceil(less.sum())):
+        return None
+    own, time_ns = distinct(number[chosen]), int(on_path[chosen].sum())
+    sequences = _largest_sequences(chains, number[chosen], on_path[chosen], less[chosen])
+    moved, least = int(chains.moved[own].sum()), int(chains.least[own].sum())
+    evidence = {
+        "kernels": int(chosen.sum()), "chains": len(own), "time_ns": time_ns, "moved_bytes": moved,
+        "least_bytes": least, "largest": sequences[:3],
+    }  # fmt: skip
+    first, most = sequences[0], on_path * (1 - chains.least_factor[place])
+    said = advice.unfused_chains(
+        len(own), int(chosen.sum()), facts.timed(time_ns), moved, least, first["operators"], first["chains"]
+    )
+    between = facts.owned_by(facts.event_mask(facts.work.row[chosen & ~chains.is_first[place]]))
+    between &= facts.segments_in_classes(BoundBy.GPU_KERNEL_KERNEL_OVERHEAD)
+    return PathFinding.of_advice(said, evidence, "medium", ceil(most.sum()) + facts.time_of(between))
+
+
+def _largest_sequences(chains: FusionChains, number: Ints, time: Ints, saved: Floats) -> list[dict[str, Any]]:
+    """Add up chains of the same operators, what saves most first."""
+    times, saves = (np.bincount(number, weights=column) for column in (time, saved))
+    found: dict[tuple[str, ...], list[float]] = {}
+    for at in distinct(number).tolist():
+        sums = found.setdefault(chains.names[at], [0, 0, 0])
+        sums[:] = sums[0] + 1, sums[1] + times[at], sums[2] + saves[at]
+    ordered = sorted(found.items(), key=lambda item: -item[1][2])
+    return [
+        {"operators": list(names), "chains": int(count), "time_ns": int(ns), "fusing_saves_ns": int(less)}
+        for names, (count, ns, less) in ordered
+    ]
+
+
+def unfused_kernels_of(facts: PathFacts) -> tuple[Ids, Ints, Ints]:
+    """Return the kernels of single operators that follow another on their stream, their time on the path, their run.
+
+    What one kernel of a run would take is at least what the longest of them takes.
+    """
+    work = facts.work.take(np.argsort(facts.work.lane, kind="stable"))
+    eager = facts.graph.event_flags.eager_kernel[work.row]
+    run = np.cumsum(first_of_runs(eager, work.lane)) - 1
+    several = eager & (np.bincount(run, minlength=1)[run] > 1)
+    return work.row[several], facts.on_path(work.row[several]), run[several]
+
+
+def _unfused_kernels(facts: PathFacts) -> PathFinding | None:
+    """Say the same by names of kernels, where no shapes show what fusing saves: at most all but the longest."""
+    if not _reads_shapes(facts):
+        return None
+    rows, on_path, run = unfused_kernels_of(facts)
+    longest = np.maximum.reduceat(on_path, np.flatnonzero(first_of_runs(run))) if len(rows) else on_path
+    saved, count = int(on_path.sum() - longest.sum()), int(np.count_nonzero(on_path))
+    if not facts.is_notable(saved):
+        return None
+    time_ns = int(on_path.sum())
+    evidence = {"kernels": count, "time_ns": time_ns, "moved_bytes": None, "least_bytes": None}
+    return PathFinding.of_advice(advice.unfused_kernels(count, facts.timed(time_ns)), evidence, "low", saved)

@@ -224,8 +224,19 @@ def _copies_to_host(facts: PathFacts, calls: Ids) -> Bools:
 
 def blocks_on_upload(facts: PathFacts, calls: Ids) -> Bools:
     """Mark the calls that copy to a GPU from pageable memory, or whose operator made such a copy before."""
+    return _blocks_on(facts, calls, facts.graph.event_flags.pageable_upload)
+
+
+def waits_for_pinned_upload(facts: PathFacts, calls: Ids) -> Bools:
+    """Mark those that do so from pinned memory, or from memory whose kind is not recorded."""
+    flags = facts.graph.event_flags
+    return _blocks_on(facts, calls, flags.upload & ~flags.pageable_upload) & ~blocks_on_upload(facts, calls)
+
+
+def _blocks_on(facts: PathFacts, calls: Ids, copies: Bools) -> Bools:
+    """Mark the calls that launch one of some copies, or whose operator made such a copy before."""
     around = facts.graph.operator_around
-    copying = facts.graph.launching_call[facts.graph.event_flags.pageable_upload]
+    copying = facts.graph.launching_call[copies]
     copying = copying[copying >= 0]
     operators = around[calls]
     return facts.event_mask(copying)[calls] | (facts.event_mask(around[copying])[operators] & (operators >= 0))
@@ -347,8 +358,86 @@ def values_read(facts: PathFacts) -> PathFinding | None:
     return _waiting_finding(facts, every, every.reads, advice.VALUES_READ)
 
 
+FEWEST_BLOCKED = 20
+BLOCKED_SHARE = 0.9
+"""A setting holds for all launches; a program that synchronizes by itself does not do so after nearly each one."""
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """Launches of kernels in a window, those of them that the host waits for one by one, and how.
+
+    ``calls`` are launching calls that return behind the end of their kernel; ``syncs`` are the first synchronizing
+    calls behind launching ones.
+    """
+
+    launches: int
+    calls: Ids
+    syncs: Ids
+
+    @property
+    def count(self) -> int:
+        """How many launches are waited for."""
+        return max(len(self.calls), len(self.syncs))
+
+
+@memoized
+def blocked_launches(facts: PathFacts) -> Blocked | None:
+    """Return the launches that are waited for one by one, if nearly all are.
+
+    launch blocks      [launch ~~~~~~~~~~~~]..[launch ~~~~~~~~~~~~]     CUDA_LAUNCH_BLOCKING=1
+    stream                [kernel ~~~~~~~~]      [kernel ~~~~~~~~]
+    sync behind it     [launch][sync ~~~~~~]..[launch][sync ~~~~~~]     a wrapper that times each operator
+    """
+    events, work = facts.graph.event_table, facts.work
+    kernels = work.take((work.call >= 0) & (events.kind[work.row] == EventKind.KERNEL))
+    calls, counts = np.unique(kernels.call, return_counts=True)
+    # A kernel of a few µs may end before its launch returns, and a graph is launched as a whole.
+    ends = events.end[kernels.row]
+    waits = (ends <= events.end[kernels.call]) & (events.start[kernels.call] <= events.start[kernels.row])
+    long = (ends - events.start[kernels.row] >= TINY_KERNEL_NS) & (counts[np.searchsorted(calls, kernels.call)] == 1)
+    if len(calls) < FEWEST_BLOCKED:
+        return None
+    blocked, syncs = kernels.call[waits & long], _syncs_behind(facts, calls.astype(np.int32))
+    by_call = np.count_nonzero(long) >= FEWEST_BLOCKED and len(blocked) >= BLOCKED_SHARE * np.count_nonzero(long)
+    by_sync = len(syncs) >= BLOCKED_SHARE * len(calls)
+    none = np.zeros(0, np.int32)
+    return Blocked(len(calls), blocked if by_call else none, syncs if by_sync else none) if by_call | by_sync else None
+
+
+def _syncs_behind(facts: PathFacts, calls: Ids) -> Ids:
+    """Return the first synchronizing call behind each launching call on its thread, before the next such call."""
+    events = facts.graph.event_table
+    rows = np.flatnonzero(facts.graph.event_flags.blocking_call & ~facts.graph.event_flags.synchronous_copy_call)
+    both = np.concatenate([calls, rows])
+    is_sync = np.repeat([False, True], [len(calls), len(rows)])
+    order = np.lexsort((events.start[both], events.lane[both]))
+    both, is_sync = both[order], is_sync[order]
+    follows = is_sync[1:] & ~is_sync[:-1] & (events.lane[both[1:]] == events.lane[both[:-1]])
+    found: Ids = both[1:][follows].astype(np.int32)
+    return found
+
+
+def synchronous_launches(facts: PathFacts) -> PathFinding | None:
+    """The host waits for each kernel that it launches: a debug setting, or a wrapper that synchronizes."""
+    blocked, saved = blocked_launches(facts), facts.busiest_stream_idle_ns
+    if blocked is None or not facts.is_notable(saved):
+        return None
+    evidence = {
+        "launches": blocked.launches, "blocking_calls": len(blocked.calls), "synchronized": len(blocked.syncs),
+        "gpu_idle_ns": facts.gpu_idle_ns,
+    }  # fmt: skip
+    said = advice.synchronous_launches(
+        blocked.count, blocked.launches, facts.timed(facts.gpu_idle_ns), is_setting=bool(len(blocked.calls)),
+        on_amd=bool(facts.graph.event_flags.amd_call.any()),
+    )  # fmt: skip
+    return PathFinding.of_advice(said, evidence, "medium", saved)
+
+
 def explicit_synchronisation(facts: PathFacts) -> PathFinding | None:
     """Synchronizing calls of the program itself keep the host from launching ahead."""
+    if blocked_launches(facts):
+        return None
     every = host_waits(facts)
     return _waiting_finding(facts, every, ~every.reads & ~every.copies, advice.SYNCHRONIZES)
 
@@ -389,6 +478,12 @@ def pageable_copies(facts: PathFacts) -> PathFinding | None:
     said = advice.pageable_copies(count, _site_text(evidence), facts.timed(copying_ns), lost)
     saved = min(copying_ns + saved_without_waits(facts, held), facts.busiest_stream_idle_ns)
     return PathFinding.of_advice(said, evidence, _confidence(waits), saved)
+
+
+def blocking_uploads(facts: PathFacts) -> PathFinding | None:
+    """The host waits for copies from memory that is pinned, or may be: without ``non_blocking=True`` it does."""
+    every = host_waits(facts)
+    return _waiting_finding(facts, every, every.copies & waits_for_pinned_upload(facts, every.call), advice.UPLOADS)
 
 
 def _waiting_finding(facts: PathFacts, every: HostWaits, chosen: Bools, kind: advice.Waiting) -> PathFinding | None:
@@ -452,11 +547,23 @@ def driver_allocations(facts: PathFacts) -> PathFinding | None:
         return None
     largest = facts.largest_names(chosen)
     rows = distinct(pieces.event[chosen])
+    flags = facts.graph.event_flags
+    releases, expands = int(flags.release_call[rows].sum()), bool(flags.segment_call[rows].any())
+    pinning_ns = facts.time_of(chosen & facts.owned_by(flags.host_allocation_call))
     evidence = {
-        "time_ns": time_ns, "calls": len(rows), "sites": facts.sites(rows, events.end[rows] - events.start[rows]),
-        "largest": facts.largest_records(chosen),
+        "time_ns": time_ns, "calls": len(rows), "releases": releases, "expandable_segments": expands,
+        "pinning_ns": pinning_ns,
+        "sites": facts.sites(rows, events.end[rows] - events.start[rows]), "largest": facts.largest_records(chosen),
     }  # fmt: skip
-    said = advice.driver_allocations(facts.timed(time_ns), facts.main_rank(chosen), len(rows), largest[0][0])
+    said = advice.driver_allocations(
+        facts.timed(time_ns),
+        facts.main_rank(chosen),
+        len(rows),
+        largest[0][0],
+        releases,
+        expands=expands,
+        pins=2 * pinning_ns > time_ns,
+    )
     return PathFinding.of_advice(said, evidence, "high", saved)
 
 

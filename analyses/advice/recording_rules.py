@@ -42,7 +42,9 @@ def no_sync_records(facts: PathFacts) -> PathFinding | None:
         return None
     waits &= ~facts.owned_by(facts.graph.is_gpu)
     time_ns = facts.time_of(waits)
-    if not facts.is_notable(time_ns) or len(facts.graph.trace.syncs) or facts.graph.event_flags.amd_call.any():
+    # Counted, since a job's graph has no rows of records.
+    has_records = facts.graph.diagnostics["sync_records"] > 0
+    if not facts.is_notable(time_ns) or has_records or facts.graph.event_flags.amd_call.any():
         return None
     evidence = {"unexplained_ns": time_ns, "waits": int(waits.sum())}
     return PathFinding.of_advice(advice.no_sync_records(facts.timed(time_ns)), evidence)
@@ -56,6 +58,24 @@ def begun_too_late(facts: PathFacts) -> PathFinding | None:
     if not facts.is_notable(time_ns):
         return None
     return PathFinding.of_advice(advice.begun_too_late(facts.timed(time_ns)), {"unexplained_ns": time_ns})
+
+
+UNRECORDED_SHARE = 0.1
+"""From this share of unexplained time on, answers say first what to record: any cause could be the largest."""
+
+
+def is_largely_unexplained(facts: PathFacts) -> bool:
+    """Return whether the next recording matters more than anything that this one shows."""
+    return facts.is_notable(facts.path.by_bound_ns[BoundBy.UNEXPLAINED.label], UNRECORDED_SHARE)
+
+
+def causes_not_recorded(facts: PathFacts) -> PathFinding | None:
+    """Much time has no cause, and no other rule says how to record it."""
+    if not is_largely_unexplained(facts) or no_sync_records(facts) or begun_too_late(facts):
+        return None
+    reason, time_ns = max(facts.path.by_reason_ns.items(), key=lambda item: item[1])
+    evidence = {"unexplained_ns": facts.path.by_bound_ns[BoundBy.UNEXPLAINED.label], "reason": reason}
+    return PathFinding.of_advice(advice.causes_not_recorded(reason, facts.timed(time_ns)), evidence)
 
 
 def no_gpu_rows(facts: PathFacts) -> PathFinding | None:

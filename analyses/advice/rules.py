@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from analyses.advice.claims import within_bounds
 from analyses.advice.facts import AdviceRule, PathFacts, PathFinding
-from analyses.advice.gpu_rules import exposed_communication, far_from_limit, float32_products, gloo_communication
+from analyses.advice.gpu_rules import (
+    exposed_communication,
+    far_from_limit,
+    float32_products,
+    gloo_communication,
+    serial_communication,
+    unfused_chains,
+)
 from analyses.advice.host_rules import (
+    blocking_uploads,
     data_loading_exposed,
     driver_allocations,
     explicit_synchronisation,
@@ -16,6 +24,7 @@ from analyses.advice.host_rules import (
     launch_bound,
     pageable_copies,
     python_bound,
+    synchronous_launches,
     tiny_kernels,
     values_read,
     waits_of_all_kinds,
@@ -23,11 +32,13 @@ from analyses.advice.host_rules import (
 from analyses.advice.job_rules import clocks_unsure, held_up_by_rank, ranks_matched, slow_gpu, slow_host
 from analyses.advice.recording_rules import (
     begun_too_late,
+    causes_not_recorded,
     no_gpu_rows,
     no_python_stacks,
     no_sync_records,
     start_up_recorded,
 )
+from analyses.advice.runtime_rules import code_loading, garbage_collection
 from analyses.advice.verdict_rules import bound_by, clock_fault, largest_item, unexplained
 
 VERDICT_RULES = (
@@ -48,22 +59,29 @@ ADVICE_RULES = (
     AdviceRule("slow_host", slow_host),
     AdviceRule("host_pauses", host_pauses),
     AdviceRule("launch_bound", launch_bound),
+    AdviceRule("code_loading", code_loading),
+    AdviceRule("garbage_collection", garbage_collection),
     AdviceRule("driver_allocations", driver_allocations),
+    AdviceRule("synchronous_launches", synchronous_launches),
     AdviceRule("values_read", values_read),
     AdviceRule("explicit_synchronisation", explicit_synchronisation),
     AdviceRule("waits_of_all_kinds", waits_of_all_kinds),
     AdviceRule("data_loading_exposed", data_loading_exposed),
     AdviceRule("exposed_communication", exposed_communication),
+    AdviceRule("serial_communication", serial_communication),
     AdviceRule("gloo_communication", gloo_communication),
     AdviceRule("pageable_copies", pageable_copies),
+    AdviceRule("blocking_uploads", blocking_uploads),
     AdviceRule("tiny_kernels", tiny_kernels),
     AdviceRule("idle_between_steps", idle_between_steps),
     AdviceRule("far_from_limit", far_from_limit),
     AdviceRule("float32_products", float32_products),
+    AdviceRule("unfused_chains", unfused_chains),
     AdviceRule("python_bound", python_bound),
     AdviceRule("no_python_stacks", no_python_stacks),
     AdviceRule("no_sync_records", no_sync_records),
     AdviceRule("begun_too_late", begun_too_late),
+    AdviceRule("causes_not_recorded", causes_not_recorded),
     AdviceRule("no_gpu_rows", no_gpu_rows),
     AdviceRule("start_up_recorded", start_up_recorded),
 )

@@ -12,16 +12,20 @@ import numpy as np
 
 from analyses.advice.claims import with_replayed_saving, within_bounds
 from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
-from analyses.advice.gpu_rules import tf32_factors, work_limits
-from analyses.advice.host_rules import blocks_on_upload, classify_waits
+from analyses.advice.gpu_rules import fusible_chains, tf32_factors, work_limits
+from analyses.advice.host_rules import blocked_launches, blocks_on_upload, classify_waits, waits_for_pinned_upload
+from analyses.advice.runtime_rules import code_loading_calls, usual_launch_ns
 from hta_graph.arrays import take_or
 from hta_graph.errors import QueryError
-from hta_graph.model import RETURNS, Bools, BoundBy, EventKind, Ids
+from hta_graph.gpu_activity import WorkType, activities
+from hta_graph.model import RETURNS, Bools, BoundBy, EdgeKind, EventKind, Floats, Ids
 from hta_graph.paths.critical_path import has_partial_rows
+from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import resolved_window
-from hta_graph.what_if.changes import Change, scale_activities
+from hta_graph.what_if.changes import Change, overlap_activities, scale_activities
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
-from hta_graph.what_if.replay import Replayed, replay
+from hta_graph.what_if.reliability import reliability
+from hta_graph.what_if.replay import Replayed, replay, replay_graph
 from hta_graph.what_if.replay_graph import ReplayGraph
 from hta_graph.what_if.scenarios import pause_shares, scenario
 
@@ -42,6 +46,10 @@ def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
     remedy = REMEDIES.get(finding.rule)
     if remedy is None:
         return finding
+    reason = reliability(replay_graph(facts.graph, resolved_window(facts.priced_window))).reason
+    if reason == "another_path" or (reason and finding.rule not in MOVES_WHAT_IS_FIXED):
+        # Replay cannot vouch for it: only the bound is claimed.
+        return finding
     try:
         found = replay(facts.graph, remedy(facts, finding), resolved_window(facts.priced_window))
         saving = with_replayed_saving(finding, found.saved_ns)
@@ -51,6 +59,10 @@ def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
     except QueryError:
         # A remedy that leaves something without a cause, or finds nothing to change, predicts nothing.
         return finding
+
+
+MOVES_WHAT_IS_FIXED = ("exposed_communication", "serial_communication", "held_up_by_rank")
+"""Findings whose remedy is about communication, which is fixed only where other things change."""
 
 
 def _takes_longer(found: Replayed, place: int) -> tuple[str | None, str] | None:
@@ -72,6 +84,16 @@ def _with_factor(chosen: Callable[[ReplayGraph], Bools], factor: float = 0.0) ->
 
     def change(draft: ModifiedWindow) -> None:
         draft.factor[chosen(draft.base) & draft.base.may_change] *= factor
+
+    return change
+
+
+def _with_own_factors(factor: Floats) -> Change:
+    """Multiply what each event owns by a factor of its own."""
+
+    def change(draft: ModifiedWindow) -> None:
+        may_change = draft.base.may_change
+        draft.factor[may_change] *= take_or(factor, draft.base.parts.owner[may_change], otherwise=1.0)
 
     return change
 
@@ -116,6 +138,29 @@ def _without_allocations(facts: PathFacts, _: PathFinding) -> Change:
     )
 
 
+def _without_loading(facts: PathFacts, _: PathFinding) -> Change:
+    """Let calls that load code take as long as a launch usually takes."""
+    graph, calls = facts.graph, code_loading_calls(facts.graph)
+    factor = np.ones(len(graph.event_table))
+    length = np.maximum(graph.event_table.end[calls] - graph.event_table.start[calls], 1)
+    factor[calls] = np.minimum(usual_launch_ns(graph) / length, 1.0)
+
+    return _with_own_factors(factor)
+
+
+def _without_garbage(facts: PathFacts, _: PathFinding) -> Change:
+    """Let the host's work take no time while Python collects garbage: no thread runs Python then."""
+    rows, events = np.flatnonzero(facts.graph.event_flags.collects_garbage), facts.graph.event_table
+
+    def change(draft: ModifiedWindow) -> None:
+        parts, collects = draft.base.parts, union(events.start[rows], events.end[rows])
+        beside = collects.covered_until(parts.start + parts.length) - collects.covered_until(parts.start)
+        on_host = draft.base.may_change & np.isin(parts.bound, HOST_CLASSES)
+        draft.factor[on_host] *= 1 - (beside / np.maximum(parts.length, 1))[on_host]
+
+    return change
+
+
 def _without_python(facts: PathFacts, _: PathFinding) -> Change:
     is_frame = facts.graph.event_table.kind == EventKind.PYTHON_FUNCTION
     return _with_factor(
@@ -145,9 +190,43 @@ def _without_synchronisation(facts: PathFacts, _: PathFinding) -> Change:
     return _without_waits(facts, synchronises)
 
 
+BACK_TO_BACK_NS = 1_000
+"""Between kernels of one stream that are launched ahead pass about 1 µs."""
+
+
+def _without_blocking(facts: PathFacts, _: PathFinding) -> Change:
+    """Let launching calls return when their kernels begin, and synchronizing calls behind them at once."""
+    blocked, events = blocked_launches(facts), facts.graph.event_table
+    if blocked is None:
+        raise QueryError("no launch is waited for")
+    launches = facts.graph.edges_of(EdgeKind.LAUNCH)
+    begins = np.zeros(len(events), np.int64)
+    begins[launches.source] = events.start[launches.target] - events.start[launches.source]
+    length = np.maximum(events.end[blocked.calls] - events.start[blocked.calls], 1)
+    factor = np.ones(len(events))
+    factor[blocked.calls] = np.clip(begins[blocked.calls] / length, 0, 1)
+    waits = _without_waits(facts, lambda calls: np.isin(calls, blocked.syncs))
+
+    faster = _with_own_factors(factor)
+
+    def change(draft: ModifiedWindow) -> None:
+        faster(draft)
+        waits(draft)
+        # Where no kernel follows another at once, the trace does not tell what a stream needs between two.
+        edges = draft.base.edges
+        at = np.flatnonzero(take_or(facts.graph.edge_table.kind, edges.row) == EdgeKind.STREAM_ORDER)
+        draft.weighed[at] = np.minimum(BACK_TO_BACK_NS - edges.weight[at], 0)
+
+    return change
+
+
 def _without_blocking_uploads(facts: PathFacts, _: PathFinding) -> Change:
     """Let calls that copy from pageable memory return at once; the copies still take their time on the GPU."""
     return _without_waits(facts, lambda calls: classify_waits(facts, calls)[1] & blocks_on_upload(facts, calls))
+
+
+def _without_pinned_waits(facts: PathFacts, _: PathFinding) -> Change:
+    return _without_waits(facts, lambda calls: classify_waits(facts, calls)[1] & waits_for_pinned_upload(facts, calls))
 
 
 def _near_limit(facts: PathFacts, finding: PathFinding) -> Change:
@@ -167,21 +246,52 @@ def _in_tf32(facts: PathFacts, _: PathFinding) -> Change:
     return scale_activities(limited.groups.work.row, tf32_factors(limited))
 
 
+def _overlapped(facts: PathFacts, _: PathFinding) -> Change:
+    every = activities(facts.graph)
+    return overlap_activities(every.row[every.type == WorkType.COMMUNICATION])
+
+
+def _fused(facts: PathFacts, _: PathFinding) -> Change:
+    """Let chains move what one kernel moves for sure, without the time between their kernels; launches stay."""
+    chains, rows = fusible_chains(facts), activities(facts.graph).row
+    if chains is None:
+        raise QueryError("shapes are not recorded")
+    inner = facts.event_mask(rows[(chains.chain >= 0) & ~chains.is_first])
+    between = _with_factor(
+        lambda base: (
+            take_or(inner, base.parts.owner, otherwise=False) & (base.parts.bound == BoundBy.GPU_KERNEL_KERNEL_OVERHEAD)
+        )
+    )
+    shorter = scale_activities(rows, chains.factor)
+
+    def change(draft: ModifiedWindow) -> None:
+        shorter(draft)
+        between(draft)
+
+    return change
+
+
 REMEDIES: Mapping[str, Remedy] = {
     "held_up_by_rank": _rank_like_others,
     "slow_gpu": _rank_as_fast(BoundBy.GPU_COMPUTE_BOUND),
     "slow_host": _rank_as_fast(*HOST_CLASSES),
     "host_pauses": _without_pauses,
     "launch_bound": _named_scenario("cuda_graphs"),
+    "code_loading": _without_loading,
+    "garbage_collection": _without_garbage,
     "driver_allocations": _without_allocations,
+    "synchronous_launches": _without_blocking,
     "values_read": _without_reads,
     "explicit_synchronisation": _without_synchronisation,
     "waits_of_all_kinds": _named_scenario("no_host_syncs"),
     "data_loading_exposed": _named_scenario("data_loading_free"),
     "exposed_communication": _named_scenario("communication_free"),
+    "blocking_uploads": _without_pinned_waits,
     "pageable_copies": _without_blocking_uploads,
     "python_bound": _without_python,
     "far_from_limit": _near_limit,
     "float32_products": _in_tf32,
+    "unfused_chains": _fused,
+    "serial_communication": _overlapped,
 }
 """By rule the change that stands for its remedy; docs/reading/advice.md says which."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from analyses.advice.facts import PathFacts, PathFinding
+from analyses.advice.recording_rules import is_largely_unexplained
 from analyses.advice.rules import advice_of, verdict_of
 from analyses.display.labels import short_labels
 from analyses.display.sentence_format import as_sentence, quoted, window_name
@@ -39,17 +40,21 @@ def verdict_records(path: CriticalPath, *, replayed: bool = True) -> list[dict[s
     facts = PathFacts(path)
     if not replayed:
         return [finding.as_record() for finding in (*verdict_of(facts), *advice_of(facts))]
-    return [finding.as_record() for finding in (*_replayed_verdict(facts), *replayed_advice(facts))]
+    return [finding.as_record() for finding in (*replayed_verdict(facts), *replayed_advice(facts))]
 
 
-def _replayed_verdict(facts: PathFacts) -> list[PathFinding]:
-    """Return the verdict, with what it would save if the rank that delays the job were like the others."""
-    from analyses.advice.savings import with_savings  # late: paths as JSON do without replay
+def replayed_verdict(facts: PathFacts) -> list[PathFinding]:
+    """Return the verdict, with what is gained: without what bounds the window, or if the late rank were like others."""
+    from analyses.advice.savings import with_savings  # late: paths without replay do without it
 
     return [_with_gain(finding, facts) for finding in with_savings(facts, verdict_of(facts))]
 
 
 def _with_gain(finding: PathFinding, facts: PathFacts) -> PathFinding:
+    if finding.rule == "bound_by":
+        from analyses.advice.gains import with_gain  # late, as above
+
+        return with_gain(facts, finding)
     if not finding.saves_ns or not facts.is_worth(finding.saves_ns):
         return finding
     window, saved = window_name(facts.path.window), facts.saving(finding.saves_ns)
@@ -75,13 +80,17 @@ def takes_longer_text(finding: PathFinding, facts: PathFacts) -> str:
 def replayed_advice(facts: PathFacts) -> list[PathFinding]:
     """Return the advice with what each piece would save by replay, what saves most first, and none that saves little.
 
-    Steps of one program differ by as much.
+    Steps of one program differ by as much. Where much is unexplained, what to record comes first. Without a piece that
+    saves anything, the last finding says why.
     """
+    from analyses.advice.gains import nothing_suggested  # late: paths without replay do without it
     from analyses.advice.savings import with_savings
 
     every = with_savings(facts, advice_of(facts))
-    found = (one for one in every if one.saves_ns is None or facts.is_worth(one.saves_ns))
-    return sorted(found, key=lambda one: -one.saving[0])
+    found = [one for one in every if one.saves_ns is None or facts.is_worth(one.saves_ns)]
+    unclear = is_largely_unexplained(facts)
+    found = sorted(found, key=lambda one: (unclear and one.saves_at_most_ns is not None, -one.saving[0]))
+    return found if any(one.saving[0] for one in found) else [*found, nothing_suggested(facts)]
 
 
 def verdict_document(
@@ -120,7 +129,7 @@ def _window_record(path: CriticalPath) -> dict[str, Any]:
 
 def verdict_sentences(path: CriticalPath) -> list[str]:
     """Return the verdict: the headline, then the sentences behind it."""
-    found = _replayed_verdict(PathFacts(path))
+    found = replayed_verdict(PathFacts(path))
     return [line for finding in found for line in (finding.text, finding.detail) if line]
 
 
@@ -138,11 +147,15 @@ class AdviceLine:
 
 @dataclass(frozen=True)
 class ListedAdvice:
-    """The first pieces of advice, what saves most first; whether their savings overlap; how many more there are."""
+    """The first pieces of advice, what saves most first; whether their savings overlap; how many more there are.
+
+    ``why_nothing``: why none of them saves anything; empty where one does.
+    """
 
     shown: list[AdviceLine]
     overlap: bool
     hidden: int
+    why_nothing: str = ""
 
     @property
     def notes(self) -> list[str]:
@@ -151,12 +164,14 @@ class ListedAdvice:
 
 
 def listed_advice(path: CriticalPath) -> ListedAdvice:
-    """Return what an expert would do, at most three pieces."""
+    """Return what an expert would do, at most three pieces, or why there is nothing."""
     facts = PathFacts(path)
     every = replayed_advice(facts)
-    shown = every[:ADVICE_LISTED]
+    actions = [finding for finding in every if finding.action]
+    why = " ".join(finding.text for finding in every if not finding.action)
+    shown = actions[:ADVICE_LISTED]
     lines = [AdviceLine(finding.action, finding.text, _saving_text(finding, facts)) for finding in shown]
-    return ListedAdvice(lines, sum(bool(one.saves_ns) for one in shown) > 1, len(every) - len(shown))
+    return ListedAdvice(lines, sum(bool(one.saves_ns) for one in shown) > 1, len(actions) - len(shown), why)
 
 
 def _saving_text(finding: PathFinding, facts: PathFacts) -> str:
@@ -183,6 +198,7 @@ def verdict(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) 
         *map(as_sentence, rest),
         *map(str, found.shown),
         *found.notes,
+        *([found.why_nothing] if found.why_nothing else []),
     ]
 
 

@@ -99,7 +99,7 @@ def largest_unexplained(path: CriticalPath) -> str:
 
 
 def clock_fault(facts: PathFacts) -> PathFinding | None:
-    """Warn where the GPU clock is behind the host clock."""
-    lines = clock_lines(facts.graph.diagnostics)
+    """Say where the GPU clock is not the host clock."""
+    lines = clock_lines(facts.graph.gpu_clock)
     behind = facts.graph.diagnostics["gpu_clock_behind_ns"]
     return PathFinding(lines[0], {"gpu_clock_behind_ns": behind}) if lines else None

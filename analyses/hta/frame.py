@@ -51,8 +51,8 @@ def _before_last_step(rank: int, graph: DependencyGraph, *, include_last_step: b
 
 def earliest_ns(scopes: Iterable[Scope]) -> int:
     """Return when the first event with a duration starts in any of the scopes' traces; 0 without events."""
-    firsts = [scope.graph.event_table for scope in scopes]
-    starts = [events.start[events.kind != EventKind.MEMORY] for events in firsts]
+    traces = [scope.graph.trace for scope in scopes]
+    starts = [trace.file_times.start[trace.events.kind != EventKind.MEMORY] for trace in traces]
     return min((int(start.min()) for start in starts if len(start)), default=0)
 
 
@@ -190,7 +190,7 @@ def _frame_of_rows(scope: Scope, rows: Ids, origin: int) -> pd.DataFrame:
     keys = list(dict.fromkeys(key for key, _ in ARGUMENTS.values()))
     details = read_event_args(graph.trace, keys, rows, fields=("cat", "pid", "tid"))
     listed = np.flatnonzero(details.fields["cat"] != None)  # noqa: E711 - an array
-    events = graph.event_table.take(rows)
+    events, times = graph.event_table.take(rows), graph.trace.file_times.take(rows)
     on_stream = kind_mask(events.kind, (*GPU_KINDS, EventKind.SYNC_RECORD))
     columns: dict[str, Any] = {
         "index": events.index,
@@ -198,14 +198,14 @@ def _frame_of_rows(scope: Scope, rows: Ids, origin: int) -> pd.DataFrame:
         "name": 0,
         "pid": details.fields["pid"],
         "tid": details.fields["tid"],
-        "ts": (events.start - origin) / 1e3,
-        "dur": (events.end - events.start) / 1e3,
+        "ts": (times.start - origin) / 1e3,
+        "dur": (times.end - times.start) / 1e3,
         "stream": np.where(on_stream, graph.lanes.stream[events.lane], NO_STREAM),
         "correlation": events.correlation,
         "external_id": events.external_id,
         "index_correlation": _partner_indices(scope, rows),
         "iteration": iterations(scope.graph, rows),
-        "end": (events.end - origin) / 1e3,
+        "end": (times.end - origin) / 1e3,
         "s_cat": details.fields["cat"],
         "s_name": np.array(graph.names or ("",), dtype=object)[events.name],
     }

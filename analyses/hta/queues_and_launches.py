@@ -168,7 +168,7 @@ def _rate_frame(scope: Scope, origin: int) -> pd.DataFrame:
 
 def _copy_rates(scope: Scope) -> tuple[Copies, RateSteps]:
     """Return a rank's copies and how their bandwidths add up; copies of length 0 count as 1 µs."""
-    copies = copies_of(scope.graph, scope.work)
+    copies = copies_of(scope.graph, scope.work).in_file_time(scope.graph.trace)
     return copies, rate_steps(copies, copies.drawn_end, np.nan_to_num(copies.rate))
 
 
@@ -231,9 +231,9 @@ def hta_cupti_counter_data_with_operators(scopes: Sequence[Scope], origin_ns: in
 
 def _counter_frame(scope: Scope, frame: pd.DataFrame, origin: int) -> pd.DataFrame:
     """Return a rank's ranges (µs from the origin)."""
-    events = scope.graph.event_table
-    rows = np.flatnonzero(np.isin(events.index, frame["event_index"]))
-    start, end = (events.start[rows] - origin) / 1e3, (events.end[rows] - origin) / 1e3
+    times = scope.graph.trace.file_times
+    rows = np.flatnonzero(np.isin(scope.graph.event_table.index, frame["event_index"]))
+    start, end = (times.start[rows] - origin) / 1e3, (times.end[rows] - origin) / 1e3
     return pd.DataFrame(
         {
             "index": frame["event_index"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
@@ -48,6 +48,46 @@ def saving_and_share(ns: int, whole_ns: int, *, of_iteration: bool) -> str:
 def more_advice(hidden: int) -> str:
     """Count the advice that is left out."""
     return f"--json FILE lists {counted(hidden, 'more finding')}."
+
+
+# -- where nothing is suggested ----------------------------------------------------------------------------------------
+
+
+def only_faster(what: str, share: float, whole: str) -> str:
+    """Say that a window consists of work that only other kernels or operators make shorter."""
+    return f"{what} is {brief_share(share)} of {whole}; only faster kernels or less work help."
+
+
+ONLY_A_FASTER_HOST = "No GPU work is recorded; only less work of the host helps."
+
+
+def no_remedy(what: str, saved: str) -> str:
+    """Say that the largest cause is known and no rule has a remedy."""
+    return f"No rule has a remedy for {what}, without which {saved} would be saved."
+
+
+def too_little(least: float, whole: str) -> str:
+    """Say that nothing saves a notable share."""
+    return f"No change saves {brief_share(least)} of {whole}; steps of one program differ by as much."
+
+
+def unknown(why: str) -> str:
+    """Say that replay does not show what would be gained."""
+    return f"What changes would save is unknown, because {why}."
+
+
+POLLING = "The host may be polling, so nothing about its own work is suggested."
+NOT_REPLAYED = "No rule fires; run hta-graph what-if for estimated savings."
+
+
+def candidates(said: Sequence[str]) -> str:
+    """Name what saves most at twice its speed."""
+    return f"Largest savings at 2x speed: {'; '.join(said)}."
+
+
+def candidate(what: str, saved: str, *, at_most: bool) -> str:
+    """Name one of them."""
+    return f"{what}, {'at most ' * at_most}{saved}"
 
 
 # -- the host ----------------------------------------------------------------------------------------------------------
@@ -110,6 +150,10 @@ SYNCHRONIZES = Waiting(
     "Remove synchronization where no host code needs the result, or let streams wait for events",
     "synchronizes with the GPU",
 )
+UPLOADS = Waiting(
+    "Copy to the GPU with non_blocking=True from pinned memory (pin_memory=True), before the data is needed",
+    "waits for copies to the GPU",
+)
 WAITS = Waiting(
     "Read values less often, copy from pinned memory with non_blocking=True, and remove synchronization",
     "waits for the GPU",
@@ -122,6 +166,22 @@ def waiting(kind: Waiting, times: int, site: str, time: str) -> Advice:
     return Advice(
         kind.action,
         f"The host {kind.does} {often}{site} and cannot launch ahead: afterwards the GPU waits {time} for the host.",
+    )
+
+
+def synchronous_launches(blocked: int, launches: int, idle: str, *, is_setting: bool, on_amd: bool) -> Advice:
+    """The host waits for each kernel."""
+    setting = "HIP_LAUNCH_BLOCKING and AMD_SERIALIZE_KERNEL" if on_amd else "CUDA_LAUNCH_BLOCKING"
+    if is_setting:
+        return Advice(
+            f"Unset {setting}",
+            f"{blocked:,} of {counted(launches, 'launch call')} return only after their kernel has ended, so the host "
+            f"cannot launch ahead: the GPU is idle for {idle}. A setting for debugging does this.",
+        )
+    return Advice(
+        f"Do not synchronize after each launch (timers, debug hooks, {setting})",
+        f"{blocked:,} of {counted(launches, 'launch call')} are followed by a synchronization before the next launch, "
+        f"so the host cannot launch ahead: the GPU is idle for {idle}.",
     )
 
 
@@ -149,12 +209,53 @@ def data_loading_exposed(time: str, rank: int | None, name: str, *, in_process: 
     )
 
 
-def driver_allocations(time: str, rank: int | None, calls: int, name: str) -> Advice:
+def driver_allocations(
+    time: str, rank: int | None, calls: int, name: str, releases: int, *, expands: bool, pins: bool
+) -> Advice:
     """The allocator still calls the driver."""
+    why = (
+        f"Memory is allocated from the driver, or returned to it, after warm-up: {time}{on_rank(rank)} in "
+        f"{counted(calls, 'call')}, mostly {quoted(name)}. "
+    )
+    if pins:
+        action = "Pin host memory once and reuse it: keep buffers, and let the data loader pin (pin_memory=True)"
+        return Advice(action, f"{why}Most of these calls pin memory of the host, or release it.")
+    returned = f"{releases:,} of them {'returns' if releases == 1 else 'return'} memory. " if releases else ""
+    if expands:
+        action = "Run the largest shapes first, pad shapes to a few sizes, and do not call torch.cuda.empty_cache()"
+        return Advice(action, f"{why}{returned}Expandable segments are in use: they still grow for each larger shape.")
     return Advice(
         "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad shapes to a few sizes",
-        f"Memory is allocated from the driver, or returned to it, after warm-up: {time}{on_rank(rank)} in "
-        f"{counted(calls, 'call')}, mostly {quoted(name)}. Varying shapes or fragmented memory cause this.",
+        f"{why}{returned}Varying shapes or fragmented memory cause this.",
+    )
+
+
+def code_loading(
+    time: str, calls: int, name: str, longest_ns: int, work: str | None, usual_ns: int, *, on_amd: bool
+) -> Advice:
+    """The first launches of kernels load their code."""
+    eager = "" if on_amd else ", or load code at the start (CUDA_MODULE_LOADING=EAGER)"
+    launched = f" for {quoted(work)}" if work else ""
+    usual = f"; a launch usually takes {brief_duration(usual_ns)}" if usual_ns else ""
+    return Advice(
+        f"Run the same work once before measuring or serving{eager}",
+        f"Loading code takes {time} in {counted(calls, 'call')}, mostly first launches of kernels while the GPU is "
+        f"idle. The longest is {quoted(name)}{launched} ({brief_duration(longest_ns)}{usual}). This happens once in a "
+        "process.",
+    )
+
+
+def garbage_collection(time: str, count: int, longest_ns: int, *, is_asked: bool) -> Advice:
+    """Python collects garbage in the loop."""
+    action = (
+        "Call gc.collect() less often, and outside of steps"
+        if is_asked
+        else "Collect garbage by hand: gc.freeze() and gc.disable() before the loop, gc.collect(1) every hundredth step"
+    )
+    return Advice(
+        action,
+        f"Python collects garbage for {time}: {counted(count, 'collection')}, the longest of "
+        f"{brief_duration(longest_ns)}. No Python thread runs meanwhile. Let all ranks collect in the same step.",
     )
 
 
@@ -197,6 +298,18 @@ def exposed_communication(
     return Advice("Start communication earlier, or make it smaller", " ".join(said))
 
 
+def serial_communication(count: int, time: str, hidden_ns: int, median_ns: int, *, are_small: bool) -> Advice:
+    """Collectives and computation take turns."""
+    hidden = f"only {brief_duration(hidden_ns)} of them overlap" if hidden_ns else "none of them overlaps"
+    small = " Merge small ones into buckets: each costs the same time to start." if are_small else ""
+    return Advice(
+        "Overlap collectives with computation: start them with async_op=True or in DDP or FSDP buckets, and wait late",
+        f"{counted(count, 'collective')} of {brief_duration(median_ns)} (median) take {time}, and {hidden} with "
+        f"computation: the GPU does one or the other.{small} Collectives whose result the next operator needs (tensor "
+        "parallelism) overlap only with another micro-batch, or in fused kernels.",
+    )
+
+
 def gloo_communication(time: str, name: str) -> Advice:
     """A thread is silent while a Gloo collective runs."""
     return Advice(
@@ -235,6 +348,42 @@ def far_by_odd_side(name: str, why: str, side: str, size: int, multiple: int) ->
 def far_without_reason(name: str, why: str) -> Advice:
     """The shape explains nothing."""
     return Advice(f"Try another shape or another kernel for {quoted(name)}", f"{why}.")
+
+
+def unfused_chains(
+    chains: int, kernels: int, time: str, moved: int, least: int, operators: Sequence[str], times: int
+) -> Advice:
+    """Operators of a chain each read and write memory."""
+    names = [name.removeprefix("aten::") for name in operators]
+    shown = " > ".join(names if len(names) <= MOST_OPERATORS else [*names[:MOST_OPERATORS], "…"])
+    return Advice(
+        "Fuse chains of elementwise and normalization operators (torch.compile, or fused kernels)",
+        f"{counted(kernels, 'kernel')} in {counted(chains, 'chain')} take {time} of the path and move "
+        f"{gigabytes(moved)}; fused, they need to move {gigabytes(least)}. Largest chain: {quoted(shown)} "
+        f"({counted(times, 'time')}). Which tensors are shared is inferred from shapes.",
+    )
+
+
+MOST_OPERATORS = 8
+"""How many operators of a chain are named."""
+
+
+def gigabytes(count: int) -> str:
+    """Print a number of bytes.
+
+    >>> gigabytes(77_910_000_000), gigabytes(3_300_000)
+    ('77.9 GB', '3.3 MB')
+    """
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
+
+
+def unfused_kernels(kernels: int, time: str) -> Advice:
+    """Kernels of single operators follow each other, and no shapes are recorded."""
+    return Advice(
+        "Fuse elementwise and normalization operators (torch.compile, or fused kernels)",
+        f"{counted(kernels, 'kernel')} of single operators directly follow each other and take {time} of the path. "
+        "Record with record_shapes=True to see how much fusing them saves.",
+    )
 
 
 def float32_products(time: str, device: str, times: float) -> Advice:
@@ -293,6 +442,25 @@ def begun_too_late(time: str) -> Advice:
     return Advice(
         "Start the profiler on an idle GPU (call torch.cuda.synchronize() first), or analyze a later window",
         f"Work that was enqueued before the recording started takes {time}.",
+    )
+
+
+HOW_TO_RECORD: Mapping[str, str] = {
+    "before_recording": "Start the profilers of all ranks before the same step",
+    "missing_graph_node": "Record again, for fewer steps: the profiler dropped nodes of CUDA graphs",
+    "wait_without_record": "Record with with_stack=True to see which code waits",
+    "other_rank": "Record all ranks and analyze them together",
+    "clock_fault": "Record again: timestamps contradict each other",
+    "unknown": "Record with with_stack=True and enable_cuda_sync_events=True (torch._C._profiler._ExperimentalConfig)",
+}
+"""By reason for being unexplained what the next trace should hold."""
+
+
+def causes_not_recorded(reason: str, time: str) -> Advice:
+    """Much time is unexplained."""
+    return Advice(
+        HOW_TO_RECORD[reason],
+        f"{time} of the path has no recorded cause, so any of the causes that are known could be the wrong one to fix.",
     )
 
 

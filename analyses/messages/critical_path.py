@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 ADVICE = "what to try"
-NO_ADVICE = "Nothing specific to try; run hta-graph what-if for estimated savings."
+NO_ADVICE = "why nothing is suggested"
 BY_CLASS = "critical path by class"
 LARGEST_ITEMS = "largest items on the critical path"
 JOB = "job"

@@ -13,6 +13,11 @@ def idle(share: float, where: str, typical: str, largest: str) -> str:
     return f"GPU idle {brief_share(share)} of the time{where}{typical}; largest cause: {largest}"
 
 
+def hardly_idle(share: float, where: str, typical: str) -> str:
+    """Say that the GPU is hardly ever idle: no cause of that matters."""
+    return f"GPU idle {brief_share(share)} of the time{where}{typical}"
+
+
 def largest_cause(cause: str, share: float, behind: str) -> str:
     """Name a cause with its share of the idle time and what is behind it."""
     return f"{cause} ({brief_share(share)} of it{behind})"

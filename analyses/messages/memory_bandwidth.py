@@ -17,6 +17,11 @@ def headline(found: Outlier, share: float) -> str:
     return f"{quoted(found['kind'])} takes the most copy time{found.where}: {times}{rate}"
 
 
+def negligible(every_ns: int, where: str) -> str:
+    """Say that copies take next to no time."""
+    return f"copies and memsets take {brief_duration(every_ns)}, less than 1% of the time{where}"
+
+
 def no_copies(rank: int, label: str) -> str:
     """Report a window without copies."""
     return f"rank {rank}: no copies or memsets in {window_named(label)}"

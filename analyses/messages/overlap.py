@@ -21,13 +21,22 @@ def nothing_exposed(found: Outlier) -> str:
     return f"computation overlaps all communication: {brief_duration(found['communication_ns'])}{found.where}"
 
 
+def hardly_exposed(found: Outlier) -> str:
+    """State that exposed communication takes next to no time."""
+    return f"exposed communication takes {_exposed(found)}, less than 1% of the time{found.where}{found.typical}"
+
+
 def headline(found: Outlier, largest: str, largest_share: float, waiting_share: float | None) -> str:
-    """State how much communication is exposed, in which collective, and how much of it is waiting."""
-    exposed, every = (brief_duration(found[f"{name}communication_ns"]) for name in ("exposed_", ""))
-    share = f"{brief_share(found['exposed_share'])} of communication is exposed{found.where}{found.typical}"
+    """State how much of the time communication is exposed, in which collective, and how much of it is waiting."""
+    share = f"exposed communication takes {brief_share(found['window_share'])} of the time{found.where}{found.typical}"
     waits = "" if waiting_share is None else f", and {brief_share(waiting_share)} is waiting for other ranks"
     parts = f"of the exposed time, {brief_share(largest_share)} is in {quoted(largest)}{waits}"
-    return f"{share}: {exposed} of {every}; {parts}"
+    return f"{share}: {_exposed(found)}; {parts}"
+
+
+def _exposed(found: Outlier) -> str:
+    exposed, every = (brief_duration(found[f"{name}communication_ns"]) for name in ("exposed_", ""))
+    return f"{exposed} of {every} of communication"
 
 
 def no_communication(rank: int, label: str) -> str:

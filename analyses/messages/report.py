@@ -88,12 +88,23 @@ def of_path(bound: str) -> str:
     return f"of the critical path is {bound}"
 
 
+def gain(what: str, whole: str, *, halved: bool) -> str:
+    """Explain what is gained without what bounds the window, or at twice its speed."""
+    condition = f"with {what} at 2x speed" if halved else f"without {what}"
+    return f"shorter {whole.removeprefix('the ')} {condition}"
+
+
 ITERATION = "iteration"
 
 
 def percentages_of(length: str, value: str) -> str:
     """Say once of what all percentages are."""
     return f"Percentages are of the {length} ({value}), unless a heading says otherwise."
+
+
+def savings_of(length: str, value: str) -> str:
+    """Say of what the percentages of savings are, where that is not the page's window."""
+    return f"Percentages of savings are of the {length} ({value})."
 
 
 def largest_saving_of_actions(sure: str, *, at_most: bool) -> str:
@@ -120,6 +131,7 @@ def saves(text: str, *, at_most: bool) -> str:
 NO_SAVING = "No direct saving; the next trace explains more"
 SAVINGS_OVERLAP = advice.OVERLAP
 NEXT_ACTIONS = "Next actions"
+WHAT_TO_TRY, WHY_NOTHING = "What to try", "Why nothing is suggested"
 DETAILS = "Details"
 SAVINGS_BY_REPLAY = "Savings are predicted by replaying the dependency graph with the change."
 

@@ -41,12 +41,31 @@ LIMIT = {"compute": "compute limit", "memory": "memory bandwidth limit"}
 GIVE_PEAKS = Remedy("pass peaks=FILE or a device name", "use --peaks with a file or a device name")
 
 
-def use_of_peak(found: Outlier, part: str, cause: str | None, part_share: float, *, at_least: bool) -> str:
+def _with_cause(part: str, cause: str | None) -> str:
+    """Name a part of a window, of idle time also its largest cause."""
+    return f"{PARTS[part]} (mostly {SHORT.get(cause, cause)})" if cause else PARTS[part]
+
+
+def mostly_idle(found: Outlier, cause: str | None) -> str:
+    """State first that the GPU is mostly idle, so that its operators matter little."""
+    why = f" (mostly {SHORT.get(cause, cause)})" if cause else ""
+    return f"GPU idle {brief_share(found['window_share'])} of the window{found.where}{found.typical}{why}"
+
+
+def use_of_peak(found: Outlier, loss: str, *, at_least: bool) -> str:
     """State the MFU and the largest loss."""
-    why = f" ({SHORT.get(cause, cause)})" if cause else ""
     reached = f"{'at least ' if at_least else ''}{brief_share(found['mfu_share'])} over the window"
-    use = f"MFU {reached}{found.where}{found.typical} (peak of {found['device']})"
-    return f"{use}; largest loss: {PARTS[part]}{why}, {brief_share(part_share)} of the window"
+    return f"MFU {reached}{found.where}{found.typical} (peak of {found['device']}){loss}"
+
+
+def largest_loss(part: str, share: float, cause: str | None) -> str:
+    """Name the largest loss, as the end of a sentence."""
+    return f"; largest loss: {_with_cause(part, cause)}, {brief_share(share)} of the window"
+
+
+def largest_part(part: str, share: float, cause: str | None, where: str) -> str:
+    """Name what most of a window is, where no use of a peak is known."""
+    return f"largest part of the window{where}: {_with_cause(part, cause)}, {brief_share(share)}"
 
 
 def largest_opportunity(found: Outlier, attainable: float, window_ns: int) -> str:

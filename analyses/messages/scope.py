@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyses.display.sentence_format import brief_duration, quoted
+from analyses.display.sentence_format import brief_duration, brief_share, quoted
 from hta_graph.paths.windows import WHOLE_TRACE
 
 
@@ -22,6 +22,15 @@ def of_window(label: str, length_ns: int, said: str, *, is_most: bool) -> str:
     'whole trace, 1.08 s: GPU idle 42% of the time'
     """
     return f"{quoted(label)}, {'up to ' if is_most else ''}{brief_duration(length_ns)}: {said}"
+
+
+def mostly_idle(share: float, said: str) -> str:
+    """Put the idle time in front of a headline about the GPU's work.
+
+    >>> mostly_idle(0.987, "gemm takes the most GPU time: 5.10 ms in 3 runs")
+    'GPU idle 99% of the time (see idle-time); gemm takes the most GPU time: 5.10 ms in 3 runs'
+    """
+    return f"GPU idle {brief_share(share)} of the time (see idle-time); {said}"
 
 
 def no_activity_in_window(rank: int, label: str) -> str:

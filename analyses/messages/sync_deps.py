@@ -20,6 +20,7 @@ WITHOUT_DEPENDENCY: Mapping[str, str] = {
     "event_waits_for_nothing": "stream waits for a stream without recorded work",
     "event_queries": "event queries, which do not wait",
     "sync_records_without_call": "synchronization records without a CPU call in the file",
+    "sync_records_contradicted": "synchronization records whose work ended after their call; waits inferred instead",
 }
 """Diagnostics key → what looks like a wait and is no dependency."""
 

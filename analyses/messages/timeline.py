@@ -35,7 +35,9 @@ def step_summary(
 ) -> str:
     """Sum up a window above its bar."""
     name = capitalized(window_name(window))
-    return f"{name}: {length_name(window, graph)} {length}; bound by {bound} ({bound_share}); {explained} explained"
+    return (
+        f"{name}: {length_name(window, graph)} {length}; largest class: {bound} ({bound_share}); {explained} explained"
+    )
 
 
 def merged(resolution: str, events: int, bars: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from analyses.display.labels import SHORT
 from analyses.display.sentence_format import brief_duration, brief_share, counted, outside_operators, quoted
@@ -29,11 +30,65 @@ def empty_window(window: str) -> str:
     return f"{window}: empty (0 ms)"
 
 
-def bound_by(window: str, what: str, share: float, rank: int | None, lengths: Sequence[str]) -> str:
-    """Say what bounds a window: the headline."""
+HOST_WORK = "host time"
+GLOO = "communication (Gloo)"
+
+
+def bound_by(window: str, what: str, share: float, rank: int | None, lengths: Sequence[str], gain: str = "") -> str:
+    """Say what bounds a window, and what is gained without it: the headline."""
     is_known = what != "unexplained"
     bound = f"bound by {what}{on_rank(rank)}" if is_known else f"mostly unexplained{on_rank(rank)}"
-    return f"{window}: {bound} ({brief_share(share)} of the critical path); {', '.join(lengths)}"
+    return f"{window}: {bound} ({brief_share(share)} of the critical path){gain}; {', '.join(lengths)}"
+
+
+class Shorter(NamedTuple):
+    """What a window would be shorter by: how much, and what the window is; ``at_most``: rows allow no more."""
+
+    saved: str
+    whole: str
+    at_most: bool
+    doubt: str
+
+
+def gain(found: Shorter, *, halved: bool, is_little: bool) -> str:
+    """Say what is gained without what bounds a window, or at twice its speed, as a part of the headline."""
+    condition = "at 2x speed" if halved else "without it"
+    return (f", but {condition} " if is_little else f"; {condition}, ") + _shorter(found, is_little=is_little)
+
+
+def gain_of_another(what: str, found: Shorter, *, halved: bool) -> str:
+    """Say what is gained without the largest cause that is known, where most of a window is unexplained."""
+    return f"; {f'with {what} at 2x speed' if halved else f'without {what}'}, " + _shorter(found, is_little=False)
+
+
+def _shorter(found: Shorter, *, is_little: bool) -> str:
+    amount = f"{'at most ' if found.at_most else 'only ' if is_little else ''}{found.saved}"
+    return f"{found.whole} would be {amount} shorter{found.doubt}"
+
+
+def no_prediction(reason: str, fixed_share: float, another_path_share: float) -> str:
+    """Say that replay does not show what would be gained."""
+    return f"; savings are unknown, because {untrusted(reason, fixed_share, another_path_share)}"
+
+
+def untrusted(reason: str, fixed_share: float, another_path_share: float) -> str:
+    """Say why a prediction cannot be trusted, as a clause."""
+    if reason == "fixed":
+        return f"{brief_share(fixed_share)} of the path is fixed in replay"
+    return f"replay follows another path for {brief_share(another_path_share)} of the window"
+
+
+def doubt(fixed_share: float, inferred_share: float, *, waiting: bool) -> str:
+    """Doubt a prediction, right behind it: what it may include, or what most of it rests on."""
+    parts = [
+        *(["may include waiting for other ranks"] if waiting else []),
+        *([f"uncertain: {brief_share(fixed_share)} of the path is fixed in replay"] if fixed_share else []),
+        *([f"uncertain: {brief_share(inferred_share)} of the path is on inferred edges"] if inferred_share else []),
+    ]
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+NO_SINGLE_CAUSE = "; without any single cause, nothing would be saved"
 
 
 def largest_item(name: str, what: str, time_ns: int, calls: int, ranks: Sequence[int]) -> str:

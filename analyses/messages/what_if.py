@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from analyses.display.sentence_format import as_sentence, brief_duration
 from analyses.display.text_layout import clipped, percent
+from analyses.messages.verdict import untrusted
 
 SCENARIOS = "scenarios"
 SCENARIO_COLUMNS: Sequence[str] = ("--scenario", "what changes", "assumption")
@@ -13,7 +14,7 @@ PATH_BY_CLASS, PATH_BY_RANK, PATH_BY_HOST = (f"critical path by {what}" for what
 TOTAL = "total"
 LARGEST_AFTER = "largest items on the critical path after the changes"
 OVERLAP = "% of the window; savings overlap, do not add them"
-SAVINGS = f"estimated savings by operator, kernel, module, collective and rank ({OVERLAP})"
+SAVINGS = f"estimated savings by operator, kernel, module, frame, collective and rank ({OVERLAP})"
 CLASS_SAVINGS = f"estimated savings by class ({OVERLAP})"
 SAVING_COLUMNS: Sequence[str] = (
     *("on path ms", "2x saves ms", "2x saves %", "removed saves %", "kind", "name"),
@@ -95,27 +96,33 @@ def also(group: str, said: str) -> str:
     return f"Largest saving {group}: {said}."
 
 
-AMONG_ITEMS = "among operators, kernels, modules, collectives and ranks"
-AMONG_OTHERS = "except communication, which may be waiting for other ranks"
+AMONG_ITEMS = "among operators, kernels, modules, frames, collectives and ranks"
+AMONG_OTHERS = "except communication"
 AMONG_CLASSES = "among classes"
 AMONG_SCENARIOS = "among scenarios"
+MAY_BE_WAITING = " (may include waiting for other ranks)"
 
 
-def at_double_speed(what: str, saved: str, next_one: str | None) -> str:
-    """Say what an item saves."""
+def not_reliable(window: str, reason: str, fixed_share: float, another_path_share: float) -> str:
+    """Name a window whose replay cannot be trusted."""
+    return f"{window} (not reliable: {untrusted(reason, fixed_share, another_path_share)})"
+
+
+def at_double_speed(what: str, saved: str, next_one: str | None, *, waits: bool) -> str:
+    """Say what an item saves; ``waits``: it may be waiting."""
     behind = f"; next bottleneck: {next_one}" if next_one else ""
-    return f"{what} at 2x speed, {saved}{behind}"
+    return f"{what} at 2x speed, {saved}{MAY_BE_WAITING * waits}{behind}"
 
 
-def class_at_double_speed(what: str, saved: str, item: tuple[str, str] | None) -> str:
+def class_at_double_speed(what: str, saved: str, item: tuple[str, str] | None, *, waits: bool) -> str:
     """Say what a class saves, which none of its items comes near; ``item``: the largest one, and what it saves."""
     single = f"; largest single item: {item[0]}, {item[1]}" if item else ""
-    return f"{what} at 2x speed, {saved}{single}"
+    return f"{what} at 2x speed, {saved}{MAY_BE_WAITING * waits}{single}"
 
 
-def by_scenario(name: str, saved: str) -> str:
+def by_scenario(name: str, saved: str, *, waits: bool) -> str:
     """Say what a scenario saves."""
-    return f"--scenario {name}, {saved}"
+    return f"--scenario {name}, {saved}{MAY_BE_WAITING * waits}"
 
 
 def saving_of(saved_ns: int, whole_ns: int, *, at_most: bool) -> str:
@@ -124,9 +131,9 @@ def saving_of(saved_ns: int, whole_ns: int, *, at_most: bool) -> str:
     return f"{'at most ' * at_most}{brief_duration(saved_ns)} {share}"
 
 
-def saving(saved_ns: int, whole_ns: int, *, at_most: bool) -> str:
-    """Print a saving with its share of the window; ``at_most``: rows allow no more."""
-    return f"{'at most ' * at_most}{brief_duration(saved_ns)} ({percent(saved_ns / max(whole_ns, 1))})"
+def saving(saved_ns: int, whole_ns: int) -> str:
+    """Print a saving with its share of the window."""
+    return f"{brief_duration(saved_ns)} ({percent(saved_ns / max(whole_ns, 1))})"
 
 
 def on_rank(name: str, rank: str) -> str:

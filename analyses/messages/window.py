@@ -132,18 +132,38 @@ def near_critical_by_rank(threshold_ns: int) -> str:
 # -- clocks ------------------------------------------------------------------------------------------------------------
 
 
-def gpu_clock_behind(behind_ns: int) -> str:
-    """Warn of a GPU clock that is behind."""
-    return f"The {_clock_behind(behind_ns)}. Recorded times are not corrected."
+def gpu_clock(offsets_ns: Sequence[int], drift_ppm: float, noise_ns: int) -> str:
+    """Say how far a GPU clock is ahead of the host clock, in each part of the trace, and that this is corrected."""
+    if noise_ns:
+        return f"The GPU and host clocks contradict each other by up to {brief_duration(noise_ns)}."
+    if len(offsets_ns) > 1:
+        jumps = "once" if len(offsets_ns) == 2 else f"{len(offsets_ns) - 1} times"
+        low, high = _ahead_or_behind(min(offsets_ns)), _ahead_or_behind(max(offsets_ns))
+        return f"The GPU clock jumps {jumps} ({low} to {high} the host clock); GPU times are corrected."
+    drift = f" and drifts by {drift_ppm:.0f} ppm" if drift_ppm else ""
+    return f"The GPU clock is {_ahead_or_behind(offsets_ns[0])} the host clock{drift}; GPU times are corrected."
 
 
-def gpu_clock_behind_on_rank(rank: int, behind_ns: int) -> str:
-    """Warn of a rank's GPU clock: delays from launch to start are too short, or negative."""
-    return f"Rank {rank}: the {_clock_behind(behind_ns)}; delays from launch to start are too short."
+def several_gpu_clocks(first: str, count: int) -> str:
+    """Say that more than one device has a clock of its own."""
+    return f"{first} The clocks of {counted(count - 1, 'other device')} also differ."
 
 
-def _clock_behind(behind_ns: int) -> str:
-    return f"GPU clock is at least {duration_text(behind_ns)} behind the host clock (work starts before its launch)"
+def _ahead_or_behind(offset_ns: int) -> str:
+    return f"{brief_duration(abs(offset_ns))} {'ahead of' if offset_ns > 0 else 'behind'}"
+
+
+def on_rank(rank: int, line: str) -> str:
+    """Say of which rank a line is."""
+    return f"Rank {rank}: {line[0].lower()}{line[1:]}"
+
+
+def sync_records_contradicted(records: int) -> str:
+    """Warn of synchronization records that were set aside."""
+    return (
+        f"Synchronization records were not used: {counted(records, 'record')} name work that ended after the call "
+        "returned. Waits are inferred instead."
+    )
 
 
 def whose(rank: int | None, ranks: int) -> str:

@@ -16,7 +16,7 @@ from analyses.description import ATTRIBUTED_TO, Flag
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.headline import largest_item
 from analyses.messages import attribution as messages
-from analyses.scope import Scope
+from analyses.scope import Scope, idle_first
 from analyses.tables import Table, event_indices, event_names, table_of
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, totals_by_label
 from hta_graph.errors import UsageError
@@ -134,7 +134,7 @@ def answer(scopes: Sequence[Scope], by: str = "operator") -> Answer:
     """
     notes = [note for scope in scopes for note in _missing_notes(scope, by)]
     frame = activity_owners(scopes) if by == "activity" else attribution(scopes, by)
-    said = [] if by == "activity" else _conclusion(frame, by)
+    said = [] if by == "activity" else idle_first(_conclusion(frame, by), scopes)
     return Answer({_table_name(by): frame}, notes, summed={_table_name(by): "activities"}, conclusion=said)
 
 

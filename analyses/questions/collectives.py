@@ -211,12 +211,13 @@ def _members_in_window(item: MatchedWindow) -> pd.DataFrame:
     # rank 2              [= transfer =]    the last one: is_last
     found, (ranks_alone, alone) = item.found, item.without_partner()
     rank, place = np.append(found.rank, ranks_alone), np.append(found.place, alone)
-    event, start, end, arrival = (np.zeros(len(rank), np.int64) for _ in range(4))
+    event, start, length, arrival = (np.zeros(len(rank), np.int64) for _ in range(4))
     for one, mine in rows_by_value(rank).items():
-        own, events = item.ranks[one], item.scopes[one].graph.event_table
-        rows = own.row[place[mine]]
-        event[mine], start[mine], end[mine] = events.index[rows], events.start[rows], events.end[rows]
-        arrival[mine] = own.arrival[place[mine]]
+        own, trace = item.ranks[one], item.scopes[one].graph.trace
+        rows, events = own.row[place[mine]], trace.events
+        event[mine], start[mine] = events.index[rows], trace.file_times.start[rows]
+        length[mine] = events.end[rows] - events.start[rows]
+        arrival[mine] = trace.in_file_time(rows, own.arrival[place[mine]])
     nothing = [None] * len(alone)
     columns = {
         "rank": rank,
@@ -224,7 +225,7 @@ def _members_in_window(item: MatchedWindow) -> pd.DataFrame:
         "number": [*found.number.tolist(), *nothing],
         "event_index": event,
         "start_ns": start,
-        "duration_ns": end - start,
+        "duration_ns": length,
         "arrival_ns": arrival,
         "wait_ns": [*found.wait.tolist(), *nothing],
         "transfer_ns": [*found.transfer.tolist(), *nothing],

@@ -20,7 +20,8 @@ def counter_tracks(scope: Scope, series: Collection[str] = COUNTER_SERIES) -> li
 
     They are named as HTA names them. ``Queue Length`` has the stream as its id (as text: HTA's numbers make one track
     of all streams in Perfetto); a kind of copy is a track of its own with the argument ``Memcpy BW`` (GB/s). Copies of
-    length 0 count as 1 µs, so that they show.
+    length 0 count as 1 µs, so that they show. Bandwidths stand with the file's copies, queues are in host time: they
+    grow by the host's clock and shrink by the GPU's.
 
     Args:
         scope: where to look.
@@ -45,7 +46,7 @@ def _queue_tracks(scope: Scope) -> list[CounterTrack]:
 def _rate_tracks(scope: Scope) -> list[CounterTrack]:
     """Return a track per kind of copy and device."""
     graph = scope.graph
-    copies = copies_of(scope.graph, scope.work)
+    copies = copies_of(scope.graph, scope.work).in_file_time(graph.trace)
     end = copies.drawn_end
     rate = np.where(copies.bytes >= 0, copies.bytes / (end - copies.start), 0.0)
     rate = np.where(np.isnan(copies.rate), rate, copies.rate)

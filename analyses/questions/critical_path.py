@@ -62,7 +62,7 @@ def path_document(
         **({"segments_merged": len(path.segment_table)} if merge_runs else {}),
         "segments": Records(path.run_columns() if merge_runs else path.segment_columns()),
         "unexplained": Records(unexplained),
-        "diagnostics": path.graph.diagnostics,
+        "diagnostics": path.graph.diagnostics_record,
     }
 
 
@@ -82,7 +82,7 @@ class RankSteps:
     def of(cls, graph: DependencyGraph, rows: Sequence[StepRow]) -> RankSteps:
         """Return a rank's steps with its trace."""
         on_gpu, hidden = bool(graph.is_gpu.any()), len(step_lengths(graph)) - len(rows)
-        return cls(graph.path, graph.rank, graph.diagnostics, on_gpu, len(graph.rank_graphs) > 1, rows, hidden)
+        return cls(graph.path, graph.rank, graph.diagnostics_record, on_gpu, len(graph.rank_graphs) > 1, rows, hidden)
 
 
 def per_step_document(every: Sequence[RankSteps]) -> dict[str, Any]:
@@ -174,7 +174,9 @@ def _verdict_lines(path: CriticalPath) -> list[str]:
         *rest,
         *rows_after_lines(window),
         "",
-        *([messages.ADVICE, *advice, *(f"  {note}" for note in found.notes)] if advice else [messages.NO_ADVICE]),
+        *([messages.ADVICE, *advice, *(f"  {note}" for note in found.notes)] if advice else []),
+        *([""] if advice and found.why_nothing else []),
+        *([messages.NO_ADVICE, f"  {found.why_nothing}"] if found.why_nothing else []),
     ]
 
 

@@ -19,7 +19,7 @@ from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
 from analyses.display.headline import outlier, rows_at_outlier, sums_per_scope
 from analyses.display.labels import SHORT
 from analyses.messages import idle_time as messages
-from analyses.scope import Scope, naming_window, several_gpus
+from analyses.scope import LEAST_SAID, Scope, naming_window, several_gpus
 from analyses.tables import Table, event_indices, event_names, joined, table_of
 from hta_graph.arrays import find_sorted, percentiles_by, summed_by, take_or
 from hta_graph.errors import UsageError
@@ -166,6 +166,8 @@ def _headline(causes: pd.DataFrame, waits: pd.DataFrame) -> list[str]:
     found = outlier(sums_per_scope(causes), "window_share") if len(causes) else None
     if found is None or not found["idle_ns"]:
         return []
+    if found["window_share"] < LEAST_SAID:
+        return [messages.hardly_idle(found["window_share"], found.where, found.typical)]
     cause = rows_at_outlier(causes, found).iloc[0]
     behind = _largest_wait(rows_at_outlier(waits, found), cause["cause"])
     largest = messages.largest_cause(SHORT[cause["cause"]], cause["idle_share"], behind)

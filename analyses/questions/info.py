@@ -12,7 +12,7 @@ import numpy as np
 from analyses.display.labels import EDGE
 from analyses.display.text_layout import Line, table
 from analyses.messages import info as messages
-from analyses.window_report import clock_lines
+from analyses.window_report import clock_lines, sync_record_lines
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind
 from hta_graph.text.sanitize import encodable_path
@@ -24,7 +24,7 @@ RANKS_LISTED = 64
 
 def info_document(graph: DependencyGraph) -> dict[str, Any]:
     """Return one rank's counts per kind, lanes, steps, GPUs, span (ns), edges per kind and evidence, diagnostics."""
-    events = graph.event_table
+    events, times = graph.event_table, graph.trace.file_times
     kinds = np.bincount(events.kind, minlength=len(EventKind))
     per_lane = np.bincount(events.lane, minlength=len(graph.lanes.labels))
     return {
@@ -38,10 +38,10 @@ def info_document(graph: DependencyGraph) -> dict[str, Any]:
         ],
         "steps": [{"step": s.number, "start_ns": s.start_ns, "end_ns": s.end_ns} for s in graph.steps()],
         "gpus": list(graph.trace.gpu_names),
-        "start_ns": int(events.start.min()) if len(events) else None,
-        "end_ns": int(events.end.max()) if len(events) else None,
+        "start_ns": int(times.start.min()) if len(events) else None,
+        "end_ns": int(times.end.max()) if len(events) else None,
         "edges": graph.edge_counts(),
-        "diagnostics": graph.diagnostics,
+        "diagnostics": graph.diagnostics_record,
     }
 
 
@@ -56,14 +56,15 @@ def info_lines(info: dict[str, Any]) -> list[Line]:
         messages.gpus(info["gpus"]),
         *_driven_line(info["lanes"]),
         messages.steps([step["step"] for step in steps], [step["end_ns"] - step["start_ns"] for step in steps]),
-        *clock_lines(diagnostics),
+        *clock_lines(diagnostics["gpu_clock"]),
+        *sync_record_lines(diagnostics),
         "",
     ]
     lines += [messages.EVENTS, *table([[f"{n:,}", kind] for kind, n in info["kinds"].items() if n], left=[1]), ""]
     lines += [messages.LANES, *_lane_lines(info["lanes"]), ""]
     edges = [[f"{n['recorded']:,}", f"{n['inferred']:,}", kind, EDGE[kind]] for kind, n in info["edges"].items()]
     lines += [messages.EDGES, *table(edges, messages.EDGE_COLUMNS, left=[2, 3], words=[3]), ""]
-    found = [[f"{n:,}", key] for key, n in diagnostics.items() if n]
+    found = [[f"{n:,}", key] for key, n in diagnostics.items() if n and isinstance(n, int)]
     return lines + ([messages.DIAGNOSTICS, *table(found, left=[1])] if found else [messages.NO_DIAGNOSTICS])
 
 

@@ -15,7 +15,7 @@ from analyses.description import Flag
 from analyses.display.charts import COLOUR, GRID, SERIES, empty_figure, new_figure, row_labels
 from analyses.display.headline import largest_item, rows_at_outlier
 from analyses.messages import kernel_breakdown as messages
-from analyses.scope import Scope
+from analyses.scope import Scope, idle_first
 from analyses.tables import Table, joined, rows_to_share, table_of
 from hta_graph.arrays import summed_by
 from hta_graph.errors import UsageError
@@ -278,7 +278,8 @@ def answer(
         by_quantile=by_quantile,
     )
     notes = [note for scope in scopes if (note := _missing_note(scope, memory_kernels=memory))]
-    return Answer({"kernel_types": types, "kernels": kernels}, notes, conclusion=_conclusion(types, kernels))
+    said = idle_first(_conclusion(types, kernels), scopes)
+    return Answer({"kernel_types": types, "kernels": kernels}, notes, conclusion=said)
 
 
 def _conclusion(types: pd.DataFrame, kernels: pd.DataFrame) -> list[str]:

@@ -197,14 +197,14 @@ def _tracks_per_lane(
 ) -> list[SliceTrack]:
     """Return a track per thread or stream with the events that have a rank, named by it."""
     rows, rank = rows[rank >= 0], rank[rank >= 0]
-    events, tracks = graph.event_table, []
+    events, times, tracks = graph.event_table, graph.trace.file_times, []
     for lane in np.unique(events.lane[rows]).tolist():
         chosen = np.flatnonzero(events.lane[rows] == lane)
-        chosen = chosen[np.argsort(rows[chosen])]  # in order of time, as a track needs it
+        chosen = chosen[np.lexsort((rows[chosen], times.start[rows[chosen]]))]  # in order of time, as a track needs it
         own, places = rows[chosen], rank[chosen].tolist()
         texts = [f"#{at + 1} {short_name(name)}" for at, name in zip(places, event_names(graph, own), strict=True)]
         marks = [arguments[at] for at in places]
-        tracks.append(SliceTrack(graph.lanes.labels[lane], events.start[own], events.end[own], texts, marks))
+        tracks.append(SliceTrack(graph.lanes.labels[lane], times.start[own], times.end[own], texts, marks))
     return tracks
 
 

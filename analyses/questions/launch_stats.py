@@ -205,7 +205,7 @@ def answer(
     frame = launches(scopes, include_memory_events=not no_memory_events)
     notes = [
         *(note for scope in scopes if (note := _missing_note(scope))),
-        *clock_notes({scope.rank: scope.graph.diagnostics for scope in scopes}),
+        *clock_notes({scope.rank: scope.graph.gpu_clock for scope in scopes}),
     ]
     largest = _largest_overheads(frame)
     found = _outlier_marks(frame, runtime_cutoff, launch_delay_cutoff)

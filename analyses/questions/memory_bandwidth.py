@@ -14,7 +14,7 @@ from analyses.answer import Answer
 from analyses.display.charts import steps_by_group
 from analyses.display.headline import largest_item, rows_at_outlier
 from analyses.messages import memory_bandwidth as messages
-from analyses.scope import Scope
+from analyses.scope import LEAST_SAID, Scope
 from analyses.tables import Table, scopes_in, table_of
 from hta_graph.gpu_activity import Copies, copies_of, rate_steps
 from hta_graph.model import Bools, Floats, Ints
@@ -124,15 +124,18 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     if frame["without_bytes"].any():
         notes.append(messages.WITHOUT_SIZE)
     series = {"memory_bandwidth_time_series": memory_bandwidth_time_series(scopes)}
-    return Answer({"memory_bandwidth": frame}, notes, series, conclusion=_conclusion(frame))
+    return Answer({"memory_bandwidth": frame}, notes, series, conclusion=_conclusion(frame, scopes))
 
 
-def _conclusion(frame: pd.DataFrame) -> list[str]:
-    """Return the headline: the kind of copy with the most time, and its mean bandwidth."""
+def _conclusion(frame: pd.DataFrame, scopes: Sequence[Scope]) -> list[str]:
+    """Return the headline: the kind of copy with the most time, and its mean bandwidth; none of little time."""
     found = largest_item(frame, ["kind"], "duration_ns")
     if found is None:
         return []
     every = int(rows_at_outlier(frame, found)["duration_ns"].sum())
+    window = next(scope.window_ns for scope in scopes if (scope.rank, scope.label) == (found["rank"], found["scope"]))
+    if every < LEAST_SAID * window:
+        return [messages.negligible(every, found.where)]
     return [messages.headline(found, found["duration_ns"] / every)]
 
 

@@ -138,7 +138,7 @@ def answer(scopes: Sequence[Scope], operators: str = OPERATORS) -> Answer:
     most = largest_item(frame, ["operator", "kernel_sequence"], "gpu_ns")
     return Answer(
         {"operator_kernels": frame},
-        [*notes, *clock_notes({scope.rank: scope.graph.diagnostics for scope in scopes})],
+        [*notes, *clock_notes({scope.rank: scope.graph.gpu_clock for scope in scopes})],
         summed={"operator_kernels": "occurrences"},
         conclusion=[messages.headline(most)] if most else [],
     )

@@ -14,7 +14,7 @@ from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
 from analyses.display.headline import outlier, rows_at_outlier
 from analyses.messages import overlap as messages
-from analyses.scope import Scope, naming_window, several_gpus
+from analyses.scope import LEAST_SAID, Scope, naming_window, several_gpus
 from analyses.tables import Table, event_names, table_of
 from hta_graph.arrays import find_sorted, take_or
 from hta_graph.gpu_activity import Activities, WorkType, exposure
@@ -172,7 +172,7 @@ def _exposed_kernels(scope: Scope, recorded: Mapping[int, tuple[Any, ...]]) -> d
         "event_index": scope.graph.event_table.index[work.row],
         **{name: pd.Series([one[at] for one in said], dtype=object) for at, name in enumerate(RECORDED)},
         "stream": np.array(scope.graph.lanes.labels, object)[work.lane],
-        "start_ns": work.start,
+        "start_ns": scope.graph.trace.in_file_time(work.row, work.start),
         **_exposed_times(scope, work, scope.running.busy(WorkType.COMPUTATION)),
     }
 
@@ -260,19 +260,23 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     }
     notes = [*(note for scope in scopes if (note := _missing_note(scope))), *several_gpus(scopes)]
     summed = {"collectives": "kernels", "copies": "copies"}
-    said = naming_window(_conclusion(tables["overlap"], tables["collectives"]), scopes)
+    said = naming_window(_conclusion(tables["overlap"], tables["collectives"], scopes), scopes)
     return Answer(tables, notes, {"communication_kernels": kernels}, summed=summed, conclusion=said)
 
 
-def _conclusion(frame: pd.DataFrame, collectives: pd.DataFrame) -> list[str]:
-    """Return the headline: how much communication is exposed, in which collective, and how much of it is waiting."""
+def _conclusion(frame: pd.DataFrame, collectives: pd.DataFrame, scopes: Sequence[Scope]) -> list[str]:
+    """Return the headline: how much of the time is exposed communication, in which collective, how much is waiting."""
+    window = {(scope.rank, scope.label): max(scope.window_ns, 1) for scope in scopes}
     talks = frame[frame["communication_ns"] > 0]
-    found = outlier(talks.assign(exposed_share=1 - talks["overlapped_share"]), "exposed_share")
+    lengths = [window[key] for key in zip(talks["rank"], talks["scope"], strict=True)]
+    found = outlier(talks.assign(window_share=talks["exposed_communication_ns"] / lengths), "window_share")
     if found is None:
         return []
     exposed, waiting = found["exposed_communication_ns"], found["exposed_waiting_ns"]
     if not exposed:
         return [messages.nothing_exposed(found)]
+    if found["window_share"] < LEAST_SAID:
+        return [messages.hardly_exposed(found)]
     largest = rows_at_outlier(collectives, found).iloc[0]
     name = largest["collective"] if isinstance(largest["collective"], str) else short_name(largest["kernel"])
     waiting_share = None if pd.isna(waiting) else waiting / exposed

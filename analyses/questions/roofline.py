@@ -17,11 +17,11 @@ from analyses.answer import Answer, Note
 from analyses.collective_rates import COLLECTIVE_RATES, collective_rates
 from analyses.description import Flag
 from analyses.display.charts import SERIES, empty_figure, new_figure
-from analyses.display.headline import largest_item, outlier, rows_at_outlier
+from analyses.display.headline import Outlier, largest_item, outlier, rows_at_outlier
 from analyses.display.sentence_format import brief_share
 from analyses.messages import roofline as messages
 from analyses.messages.roofline import PARTS
-from analyses.scope import Scope, naming_window, several_gpus
+from analyses.scope import LEAST_SAID, MOSTLY_IDLE, Scope, naming_window, several_gpus
 from analyses.tables import Table, joined, labelled
 from hta_graph.arrays import summed_by, take_or
 from hta_graph.errors import TraceError
@@ -229,14 +229,41 @@ OVER_PEAK = 1.02
 
 
 def _headline(tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Return the headline: the use of the peak and the largest loss, and the largest saving."""
-    return [
-        *_use_of_peak(tables["limits"], tables["losses"]),
-        *_largest_opportunity(tables["roofline"], tables["limits"]),
-    ]
+    """Return the headline: idle time where the GPU is mostly idle, the use of the peak and the largest part, a saving.
+
+    Where the use of the peak is unknown, the largest part of the window is named alone.
+    """
+    limits, losses = tables["limits"], tables["losses"]
+    idle = _mostly_idle(losses)
+    used = _use_of_peak(limits, losses, names_loss=not idle)
+    said = [*idle, *used] or _largest_part(losses)
+    return [*said, *_largest_opportunity(tables["roofline"], limits)]
 
 
-def _use_of_peak(limits: pd.DataFrame, losses: pd.DataFrame) -> list[str]:
+def _mostly_idle(losses: pd.DataFrame) -> list[str]:
+    """Say first that the GPU is mostly idle, with the largest cause: operators then matter little."""
+    sums = losses[losses["part"] == "idle"].groupby(["rank", "scope"], sort=False)["window_share"].sum().reset_index()
+    found = outlier(sums, "window_share")
+    if found is None or found["window_share"] < MOSTLY_IDLE:
+        return []
+    _, _, cause = _largest_loss(losses, found)
+    return [messages.mostly_idle(found, cause)]
+
+
+def _largest_loss(losses: pd.DataFrame, found: Outlier) -> tuple[str, float, str | None]:
+    """Return the largest part of a window but matrix work at its peak, its share, and of idle time the largest cause.
+
+    Idle time of all causes is one part: each of its causes may be less than what it is in all.
+    """
+    lost = rows_at_outlier(losses, found)
+    sums = lost[lost["part"] != "matrix_at_peak"].groupby("part", sort=False)["window_share"].sum()
+    part = str(sums.idxmax())
+    causes = lost[lost["part"] == "idle"]
+    cause = str(causes.iloc[int(causes["time_ns"].argmax())]["cause"]) if part == "idle" else None
+    return part, float(sums.max()), cause
+
+
+def _use_of_peak(limits: pd.DataFrame, losses: pd.DataFrame, *, names_loss: bool) -> list[str]:
     """Return the share of the peak that the matrix work of a scope reaches, and the largest loss."""
     found = outlier(limits.assign(lost=1 - limits["mfu_share"]), "lost", lambda lost: brief_share(1 - lost))
     if found is None or not found["mfu_share"] or found["unknown_share"] > LEAST_SHARE_UNKNOWN:
@@ -244,20 +271,29 @@ def _use_of_peak(limits: pd.DataFrame, losses: pd.DataFrame) -> list[str]:
     # Above the peak the shapes or the peaks are wrong.
     if limits["mfu_share"].max() > 1:
         return []
-    lost = rows_at_outlier(losses, found)
-    lost = lost[lost["part"] != "matrix_at_peak"]
-    largest = lost.iloc[int(lost["time_ns"].argmax())]
-    cause = largest["cause"] if largest["part"] == "idle" else None
+    loss = messages.largest_loss(*_largest_loss(losses, found)) if names_loss else ""
     at_least = bool(found["unknown_share"] > LEAST_SHARE_NAMED)
-    return [messages.use_of_peak(found, largest["part"], cause, largest["window_share"], at_least=at_least)]
+    return [messages.use_of_peak(found, loss, at_least=at_least)]
+
+
+def _largest_part(losses: pd.DataFrame) -> list[str]:
+    """Name what most of the window is that spends most of it so, where there is no use of a peak to state."""
+    sums = losses.groupby(["rank", "scope", "part"], sort=False)["window_share"].sum().reset_index()
+    found = outlier(sums, "window_share")
+    if found is None:
+        return []
+    part, share, cause = _largest_loss(losses, found)
+    return [messages.largest_part(part, share, cause, found.where)] if share >= LEAST_SAID else []
 
 
 def _largest_opportunity(frame: pd.DataFrame, limits: pd.DataFrame) -> list[str]:
-    """Return the operator that would save most at its limit."""
+    """Return the operator that would save most at its limit; none where that is next to nothing."""
     found = largest_item(frame.assign(saves_ns=frame["saves_ns"].fillna(0)), ["operator", "inputs"], "saves_ns")
     if found is None:
         return []
     window = int(rows_at_outlier(limits, found)["window_ns"].iloc[0])
+    if found["saves_ns"] < LEAST_SAID * window:
+        return []
     return [messages.largest_opportunity(found, ATTAINABLE_SHARE, window)]
 
 

@@ -38,7 +38,7 @@ def sync_document(found: SyncDependencies) -> dict[str, Any]:
         },
         "dependencies": Records(found.columns(found.to_cpu)),
         "gpu_dependencies": Records(to_gpu),
-        "diagnostics": found.graph.diagnostics,
+        "diagnostics": found.graph.diagnostics_record,
     }
 
 

@@ -14,7 +14,7 @@ from analyses.display.charts import stacked_share_bars
 from analyses.display.headline import outlier
 from analyses.display.sentence_format import brief_share
 from analyses.messages import temporal_breakdown as messages
-from analyses.scope import Scope, several_gpus
+from analyses.scope import LEAST_SAID, MOSTLY_IDLE, Scope, several_gpus
 from analyses.tables import Table, table_of
 from hta_graph.gpu_activity import WorkType
 
@@ -111,7 +111,10 @@ def _conclusion(frame: pd.DataFrame) -> list[str]:
     if found is None:
         return []
     rest = max(messages.WITHOUT_COMPUTATION, key=lambda part: found[f"{part}_ns"])
-    return [messages.headline(found, rest, found[f"{rest}_share"])]
+    share = found[f"{rest}_share"]
+    if rest == "idle" and share >= MOSTLY_IDLE:
+        return [messages.mostly_idle(found)]
+    return [messages.headline(found, rest, share if share >= LEAST_SAID else 0.0)]
 
 
 def figure(found: Answer) -> Figure:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -38,8 +38,15 @@ from hta_graph.text.sanitize import encodable_path
 from hta_graph.text.shorten import short_name, shorten_middle
 from hta_graph.what_if.changes import Change, remove, scale
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
-from hta_graph.what_if.opportunities import MIN_SHARE, Opportunity, opportunity_rows
+from hta_graph.what_if.opportunities import (
+    MIN_SHARE,
+    Opportunity,
+    opportunity_order,
+    opportunity_rows,
+    without_duplicates,
+)
 from hta_graph.what_if.predict import JobPrediction, RankPathTotals, WindowReplay, summary_replay
+from hta_graph.what_if.reliability import Reliability, reliability
 from hta_graph.what_if.replay import Replayed, replay
 from hta_graph.what_if.scenarios import COMPARES_RANKS, SCENARIOS, scenario
 from hta_graph.what_if.sensitivity import TOLERANCE_NS, Curve, next_on_path, sensitivity
@@ -143,6 +150,32 @@ class WhatIf:
     def steps(self) -> list[StepRow]:
         """The table of steps with a default window."""
         return step_rows(self.graph) if self.replayed.window.is_default else []
+
+    @cached_property
+    def opportunities_within_rows(self) -> list[Opportunity]:
+        """The opportunities, cut to what rows allow, in the order of their largest savings then."""
+        rows = [
+            replace(
+                one,
+                saved_half_ns=self.within_rows(scale(one.what, 0.5), one.saved_half_ns).ns,
+                saved_free_ns=self.within_rows(scale(one.what, 0.0), one.saved_free_ns).ns,
+            )
+            for one in self.opportunities
+        ]
+        return [rows[at] for at in opportunity_order(rows)]
+
+    @cached_property
+    def scenarios_within_rows(self) -> list[tuple[NamedChange, Saving]]:
+        """The named changes with what each would save as far as rows allow it, the largest saving first."""
+        cut = [(one, self.within_rows(one.change, saved)) for one, saved in self.scenarios]
+        return sorted(cut, key=lambda pair: -pair[1].ns)
+
+    @cached_property
+    def reliability(self) -> Reliability:
+        """How far replay of the window can be trusted."""
+        if isinstance(self.replayed, Replayed):
+            return reliability(self.replayed.draft.base)
+        return Reliability(self.replayed.frozen_share + self.replayed.earlier_share)
 
     def within_rows(self, change: Change | None, saved_ns: int) -> Saving:
         """Return a saving by a change (None: the changes that were asked for), cut to what the window's rows allow."""
@@ -273,6 +306,8 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
         **({"latency": _latency_record(found.latency)} if found.latency else {}),
         "frozen_share": replayed.frozen_share,
         "inferred_share": replayed.inferred_share,
+        "reliable": found.reliability.reason is None,
+        "reason": found.reliability.reason,
         "changes": [one.as_record() for one in found.asked],
         "next": found.next,
         "opportunities": [vars(one) for one in found.opportunities],
@@ -281,7 +316,7 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
         "path_after": _path_record(replayed.path_after, graph),
         **({"curve": _curve_record(found.curve)} if found.curve else {}),
         **({"near": slack_record(found.near)} if found.near else {}),
-        "diagnostics": graph.diagnostics,
+        "diagnostics": graph.diagnostics_record,
     }
 
 
@@ -318,16 +353,12 @@ def _curve_record(curve: Curve) -> dict[str, Any]:
 
 ROWS_LISTED = 10
 LONGEST_NAME = 60
-FAR_MORE = 2
 LEAST_NAMED_SHARE = 0.05
 NEW_SILENCE = 0.1
 """The share of a window that new time without an operator is worth a warning."""
 IS_A_BOUND = "like_median"
 """A scenario that no change achieves: it bounds what noise costs (docs/evidence/replay.md)."""
 OF_RANK = re.compile(r"rank (\d+): (.*)", re.DOTALL)
-
-MOST_SPECIFIC = ("collective", "operator", "kernel", "module", "rank", "class")
-"""Of rows about the same time the one is shown whose kind comes first here."""
 
 
 def what_if_lines(found: WhatIf) -> list[Line]:
@@ -349,9 +380,10 @@ def what_if_lines(found: WhatIf) -> list[Line]:
 
 
 def _headline(found: WhatIf) -> list[str]:
-    name, replayed = headline_name(found.replayed.window), found.replayed
+    replayed = found.replayed
     if not found.asked:
         return _largest_savings(found)
+    name = _window_name(found, headline_name)
     if not replayed.saved_ns:
         less = bool(replayed.remarks)
         said = messages.no_gain(name, replayed.measured_ns, is_unchanged=replayed.is_unchanged, means_less=less)
@@ -389,65 +421,95 @@ def _next_or_largest(found: WhatIf) -> tuple[str | None, str | None]:
     return None, _short_next(most[0]) if most else None
 
 
+@dataclass(frozen=True)
+class Leading:
+    """What saves most of a group: how much (ns), the group, the sentence, and whether that may be mere waiting."""
+
+    ns: int
+    group: str
+    said: str
+    may_be_waiting: bool
+
+
 def _largest_savings(found: WhatIf) -> list[str]:
-    """Name what saves most of all, an item at twice its speed or a scenario, then what saves most of the other kind."""
-    name, measured = headline_name(found.replayed.window), found.replayed.measured_ns
-    ranked = sorted((*_best_opportunity(found), *_best_scenario(found)), key=lambda one: -one[0])
+    """Name what saves most of all, an item at twice its speed or a scenario, then what saves most of the other kind.
+
+    Communication of a single rank may be waiting for others: that is said, and what saves most without it comes next.
+    """
+    ranked = sorted((*_best_opportunity(found), *_best_scenario(found)), key=lambda one: -one.ns)
     if not ranked:
-        return [messages.nothing_to_gain(name, measured)]
-    (_, _, first), *rest = ranked
-    return [messages.headline(name, first), *(messages.also(group, said) for _, group, said in rest)]
+        return [messages.nothing_to_gain(_window_name(found, headline_name), found.replayed.measured_ns)]
+    first, *rest = ranked
+    sure = (*_best_opportunity(found, sure=True), *_best_scenario(found, sure=True)) if first.may_be_waiting else ()
+    without = sorted((one for one in sure if one.ns), key=lambda one: -one.ns)[:1]
+    known = {one.said for one in without}
+    return [
+        messages.headline(_leading_name(found, first), first.said),
+        *(messages.also(messages.AMONG_OTHERS, one.said) for one in without),
+        *(messages.also(one.group, one.said) for one in rest if not (one.may_be_waiting or one.said in known)),
+    ]
 
 
-def _best_opportunity(found: WhatIf) -> list[tuple[int, str, str]]:
-    """Return what would save most: an item, or a class that would save far more than each of its items.
+def _best_opportunity(found: WhatIf, *, sure: bool = False) -> list[Leading]:
+    """Return what would save most at twice its speed: an item, or a class and its largest item.
 
-    That is how much (ns), of what it is the largest, and what to say.
+    ``sure``: of what is not mostly communication that may be waiting.
     """
     measured = found.replayed.measured_ns
-    # Communication of a single rank may be waiting: it leads only where there is nothing else.
-    works = [one for one in found.opportunities if not one.may_be_waiting] or found.opportunities
-    every = sorted(_without_duplicates(works), key=lambda one: -one.saved_half_ns)
-    things, classes = [one for one in every if one.kind != "class"], [one for one in every if one.kind == "class"]
-    if not every or not every[0].saved_free_ns:
-        return []
-    first = things[0] if things else None
-    left_out = max((one.saved_half_ns for one in found.opportunities if one not in works), default=0)
-    if first and first.saved_half_ns * FAR_MORE >= every[0].saved_half_ns:
-        following, saved = _short_next(first.next) if first.next else None, _at_double_speed(found, first)
-        group = messages.AMONG_OTHERS if left_out > saved.ns else messages.AMONG_ITEMS
-        of = messages.saving_of(saved.ns, measured, at_most=saved.is_cut)
-        return [(saved.ns, group, messages.at_double_speed(_short_selector(first), of, following))]
-    most, group = classes[0], messages.AMONG_CLASSES
-    what, saved = short_labels(found.graph)[most.name], _at_double_speed(found, most)
-    alone = None
-    if first:
-        single = _at_double_speed(found, first)
-        alone = (_short_selector(first), messages.saving(single.ns, measured, at_most=single.is_cut))
-    said = messages.class_at_double_speed(what, messages.saving_of(saved.ns, measured, at_most=saved.is_cut), alone)
-    return [(saved.ns, messages.AMONG_OTHERS if left_out > saved.ns else group, said)]
-
-
-def _at_double_speed(found: WhatIf, one: Opportunity) -> Saving:
-    """Return what an item saves at twice its speed, as far as rows allow it."""
-    return found.within_rows(scale(one.what, 0.5), one.saved_half_ns)
-
-
-def _best_scenario(found: WhatIf) -> list[tuple[int, str, str]]:
-    """Return the scenario that saves most, if that is notable."""
-    measured = found.replayed.measured_ns
-    is_alone = any(one.may_be_waiting for one in found.opportunities)
     every = [
         one
-        for one in found.scenarios
-        if one[0].asked != IS_A_BOUND and not (is_alone and one[0].asked.startswith("communication"))
+        for one in without_duplicates(found.opportunities_within_rows)
+        if one.saved_half_ns and not (sure and one.may_be_waiting)
     ]
-    if not every or every[0][1] < LEAST_NAMED_SHARE * measured:
+    if not every:
         return []
-    change, replayed_ns = every[0]
-    saved = found.within_rows(change.change, replayed_ns)
-    of = messages.saving_of(saved.ns, measured, at_most=saved.is_cut)
-    return [(saved.ns, messages.AMONG_SCENARIOS, messages.by_scenario(change.asked, of))]
+    most, things = every[0], [one for one in every if one.kind != "class"]
+    if most.kind != "class":
+        following = _short_next(most.next) if most.next else None
+        said = messages.at_double_speed(
+            _short_selector(most), _saving_of(found, most), following, waits=most.may_be_waiting
+        )
+        return [Leading(most.saved_half_ns, messages.AMONG_ITEMS, said, most.may_be_waiting)]
+    alone = (_short_selector(things[0]), messages.saving(things[0].saved_half_ns, measured)) if things else None
+    what = short_labels(found.graph)[most.name]
+    said = messages.class_at_double_speed(what, _saving_of(found, most), alone, waits=most.may_be_waiting)
+    return [Leading(most.saved_half_ns, messages.AMONG_CLASSES, said, most.may_be_waiting)]
+
+
+def _saving_of(found: WhatIf, one: Opportunity) -> str:
+    """Print what an item saves at twice its speed; as "at most" where rows allow no more."""
+    promised = next(other.saved_half_ns for other in found.opportunities if other.what == one.what)
+    at_most = promised > one.saved_half_ns
+    return messages.saving_of(one.saved_half_ns, found.replayed.measured_ns, at_most=at_most)
+
+
+def _best_scenario(found: WhatIf, *, sure: bool = False) -> list[Leading]:
+    """Return the scenario that saves most, if that is notable."""
+    is_alone = any(one.may_be_waiting for one in found.opportunities)
+    for change, saved in found.scenarios_within_rows:
+        waits = is_alone and change.asked.startswith("communication")
+        if change.asked == IS_A_BOUND or (sure and waits):
+            continue
+        if saved.ns < LEAST_NAMED_SHARE * found.replayed.measured_ns or not saved.ns:
+            return []
+        of = messages.saving_of(saved.ns, found.replayed.measured_ns, at_most=saved.is_cut)
+        return [Leading(saved.ns, messages.AMONG_SCENARIOS, messages.by_scenario(change.asked, of, waits=waits), waits)]
+    return []
+
+
+def _leading_name(found: WhatIf, first: Leading) -> str:
+    return _window_name(found, headline_name, moves_communication=first.may_be_waiting)
+
+
+def _window_name(
+    found: WhatIf, named: Callable[[Window], str], *, moves_communication: bool = False
+) -> str:  # fmt: skip
+    """Name the window, with the reason where its replay cannot be trusted."""
+    trusted = found.reliability.of_communication if moves_communication else found.reliability
+    name = named(found.replayed.window)
+    if trusted.reason is None:
+        return name
+    return messages.not_reliable(name, trusted.reason, trusted.fixed_share, trusted.another_path_share)
 
 
 def _distinct_durations(after_ns: int, before_ns: int) -> tuple[str, str]:
@@ -575,17 +637,22 @@ def _event_lines(found: WhatIf) -> list[Line]:
 
 
 def _opportunity_lines(found: WhatIf) -> list[Line]:
-    """List what would save most, an item with multiple names once, and the classes apart."""
-    every = _without_duplicates(found.opportunities)
+    """List what would save most, an item with multiple names once, classes and scenarios apart: the largest first."""
+    every = without_duplicates(found.opportunities_within_rows)
     items = [one for one in every if one.kind != "class"][:ROWS_LISTED]
     classes = [one for one in every if one.kind == "class"]
     hidden = len(found.opportunities) - len(items) - len(classes)
     more = [messages.more_savings(hidden)] if hidden > 0 else []
-    listed = _savings_table(items, found)
-    by_class = _savings_table(classes, found)
-    titled = [messages.SAVINGS, *listed, *more] if listed else [] if by_class else [messages.NOTHING_CAN_CHANGE]
-    apart = ["", messages.CLASS_SAVINGS, *by_class] if by_class else []
-    return ["", *titled, *(apart if titled else apart[1:]), *_scenario_lines(found), "", messages.HOW_TO_ASK]
+    scenarios = found.scenarios_within_rows
+    most_of_items, most_of_classes = (max((one.saved_half_ns for one in of), default=0) for of in (items, classes))
+    tables = [
+        (most_of_items, messages.SAVINGS, [*_savings_table(items, found), *more]),
+        (most_of_classes, messages.CLASS_SAVINGS, _savings_table(classes, found)),
+        (scenarios[0][1].ns if scenarios else 0, messages.SCENARIO_SAVINGS, _scenario_lines(found)),
+    ]  # fmt: skip
+    listed = [["", title, *lines] for _, title, lines in sorted(tables, key=lambda one: -one[0]) if lines]
+    nothing = [] if items or classes else ["", messages.NOTHING_CAN_CHANGE]
+    return [*nothing, *(line for lines in listed for line in lines), "", messages.HOW_TO_ASK]
 
 
 def _savings_table(shown: Sequence[Opportunity], found: WhatIf) -> list[Line]:
@@ -604,13 +671,13 @@ def _scenario_lines(found: WhatIf) -> list[Line]:
     """List the scenarios that would save something, with what they assume."""
     measured = max(found.replayed.measured_ns, 1)
     rows = [
-        [milliseconds(saved), _bare_percent(saved / measured), one.asked, one.assumes or ""]
-        for one, saved in found.scenarios
-        if saved >= MIN_SHARE * measured
+        [milliseconds(saved.ns), _bare_percent(saved.ns / measured), one.asked, one.assumes or ""]
+        for one, saved in found.scenarios_within_rows
+        if saved.ns >= MIN_SHARE * measured
     ]
     listed = table(rows, messages.SCENARIO_SAVING_COLUMNS, left=[2, 3], words=[3])
     bound = [messages.ONLY_A_BOUND] if any(row[2] == IS_A_BOUND for row in rows) else []
-    return ["", messages.SCENARIO_SAVINGS, *listed, *bound] if listed else []
+    return [*listed, *bound]
 
 
 def _opportunity_row(one: Opportunity, found: WhatIf) -> list[str]:
@@ -625,15 +692,6 @@ def _opportunity_row(one: Opportunity, found: WhatIf) -> list[str]:
 
 def _bare_percent(share: float) -> str:
     return percent(share).removesuffix("%")
-
-
-def _without_duplicates(every: Sequence[Opportunity]) -> list[Opportunity]:
-    """Leave of rows about the same time the most specific one: an operator that only launches one kernel is that."""
-    best: dict[tuple[int, int, int], Opportunity] = {}
-    for one in sorted(every, key=lambda one: MOST_SPECIFIC.index(one.kind)):
-        best.setdefault((one.on_path_ns, one.saved_half_ns, one.saved_free_ns), one)
-    kept = {(one.kind, one.name) for one in best.values()}
-    return [one for one in every if (one.kind, one.name) in kept]
 
 
 def _curve_lines(curve: Curve) -> list[Line]:

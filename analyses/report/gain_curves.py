@@ -47,7 +47,7 @@ LEAST_BEND_SHARE = 0.005
 LEAST_TURN_FACTOR = 0.05
 """What happens below this share of a thing's time is not worth a sentence."""
 
-PREFERRED_KINDS = ("collective", "operator", "module", "kernel", "rank", "class")
+PREFERRED_KINDS = ("collective", "operator", "module", "frame", "kernel", "rank", "class")
 """The kind that is shown where several kinds save the same, first one first: what a person can change."""
 
 TOO_BROAD = ("class:cpu_bound", "class:cpu_gap", "class:gpu_compute_bound")
@@ -86,7 +86,7 @@ class Gains:
 
     @property
     def length_ns(self) -> int:
-        """The window's length (ns)."""
+        """The length of the window that savings are of."""
         return self.window.end_ns - self.window.start_ns
 
     @property

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from analyses.display.sentence_format import brief_share
+from analyses.display.sentence_format import brief_duration, brief_share
 from analyses.messages import report as words
 from analyses.report.gain_curves import (
     Gain,
@@ -200,7 +200,6 @@ def gain_sections(path: CriticalPath, gains: Gains | None, failure: str = "") ->
         return [Section(words.SAVINGS, "", notes=[words.sentence(failure)])]
     if not gains.drawn:
         return []
-    of_iteration = [words.savings_of_iteration(gains.length_ns)] if gains.window is not path.window else []
     try:
         near, notes = ([], []) if len(path.graph.rank_graphs) < 2 else _near_tables(path)
         assumed = _assumptions(replay(path.graph, window=resolved_window(gains.window)))
@@ -211,13 +210,20 @@ def gain_sections(path: CriticalPath, gains: Gains | None, failure: str = "") ->
             words.SAVINGS,
             "",
             [_opportunity_table(path.graph, gains.table, gains.length_ns, gains.drawn), *near],
-            [gains.conclusion, *notes, *of_iteration],
+            [gains.conclusion, *_base_of_savings(path, gains), *notes],
             template="gain_part.html",
             labels=page_labels(path.graph),
             figure=gain_figure(gains.drawn),
             assumed=assumed,
         )
     ]
+
+
+def _base_of_savings(path: CriticalPath, gains: Gains) -> list[str]:
+    """Say of what savings are, where that is the iteration of a latency."""
+    if gains.window == path.window:
+        return []
+    return [words.savings_of(words.length_name(gains.window, path.graph), brief_duration(gains.length_ns))]
 
 
 def gain_sections_of_summaries(outlook: JobOpportunities) -> list[Section]:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from analyses.advice.facts import PathFacts, PathFinding
-from analyses.advice.rules import ADVICE_RULES, verdict_of
-from analyses.advice.savings import with_savings
-from analyses.advice.verdict import replayed_advice
+from analyses.advice.gains import NOTHING_SUGGESTED, cause_words
+from analyses.advice.recording_rules import is_largely_unexplained
+from analyses.advice.rules import ADVICE_RULES
+from analyses.advice.verdict import replayed_advice, replayed_verdict
 from analyses.display.sentence_format import brief_duration, brief_share, time_and_share
 from analyses.display.text_layout import clipped
 from analyses.messages import report as words
@@ -58,7 +59,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Summary:
-    """The first screen of a page; ``base`` says of what its percentages are."""
+    """The first screen of a page; ``base`` says of what its percentages are, ``why_nothing`` why no advice is given."""
 
     run: str
     headline: str
@@ -68,6 +69,7 @@ class Summary:
     picture: PathPicture | None
     notes: Sequence[str] = ()
     base: str = ""
+    why_nothing: str = ""
 
     @property
     def title(self) -> str:
@@ -109,17 +111,19 @@ def summary_of(path: CriticalPath, run: str, opportunities: Sequence[Opportunity
         link: the address of the window in the timeline.
     """
     facts = PathFacts(path)
-    found = [*with_savings(facts, verdict_of(facts)), *replayed_advice(facts)]
+    found = [*replayed_verdict(facts), *replayed_advice(facts)]
     cards = _cards(facts, found, opportunities)
+    bound = next(finding for finding in found if finding.rule == "bound_by")
     return Summary(
         run,
-        _headline(facts),
-        _figures(facts, cards),
+        _headline(facts, bound),
+        _figures(facts, cards, bound),
         cards,
-        [_finding_text(finding, facts) for finding in found if not _is_note(finding)],
+        [_finding_text(one, facts) for one in found if not _is_note(one) and one.rule != NOTHING_SUGGESTED],
         path_picture(path, link),
-        [_finding_text(finding, facts) for finding in found if _is_note(finding)],
+        [_finding_text(one, facts) for one in found if _is_note(one)],
         _base(path),
+        " ".join(one.text for one in found if one.rule == NOTHING_SUGGESTED),
     )
 
 
@@ -134,25 +138,33 @@ def _is_note(finding: PathFinding) -> bool:
     return finding.rule in NOTES or finding.evidence.get("unexplained_ns") == 0
 
 
-def _headline(facts: PathFacts) -> str:
+def _headline(facts: PathFacts, bound: PathFinding) -> str:
     path = facts.path
     if not path.length_ns:
         return words.empty_headline(path.window)
     largest, place = _largest_class(path), straggler_index(path)
     rank = facts.main_rank(facts.segments_in_classes(BoundBy[largest.upper()]))
     delaying = path.graph.rank_graphs[place].rank if place >= 0 else None
-    return words.headline(path.window, page_labels(path.graph)[largest], rank, delaying)
+    return words.headline(path.window, _cause(facts, bound), rank, delaying)
 
 
-def _figures(facts: PathFacts, cards: Sequence[Card]) -> list[KeyFigure]:
-    """Return the numbers that belong to the headline."""
+def _cause(facts: PathFacts, bound: PathFinding) -> str:
+    """Name what bounds a window as its verdict does: by its gain, else by its time on the path."""
+    if bound.evidence["bound_by"] != BoundBy.UNEXPLAINED.label and "cause" in bound.evidence:
+        return cause_words(facts, bound.evidence["cause"])
+    return page_labels(facts.graph)[bound.evidence["bound_by"]]
+
+
+def _figures(facts: PathFacts, cards: Sequence[Card], bound: PathFinding) -> list[KeyFigure]:
+    """Return the numbers that belong to the headline: what is gained, then what it is of."""
     path, window = facts.path, facts.path.window
     if not path.length_ns:
         return []
-    largest = _largest_class(path)
-    share = brief_share(facts.share(path.by_bound_ns[largest]))
+    is_known = bound.evidence["bound_by"] != BoundBy.UNEXPLAINED.label
+    time_ns = bound.evidence.get("cause_ns", bound.evidence["time_ns"]) if is_known else bound.evidence["time_ns"]
     found = [
-        KeyFigure(share, words.of_path(page_labels(path.graph)[largest])),
+        *([_gain_figure(facts, bound)] if bound.saves_ns is not None else []),
+        KeyFigure(brief_share(facts.share(time_ns)), words.of_path(_cause(facts, bound))),
         KeyFigure(brief_duration(path.length_ns), words.length_name(window, path.graph)),
     ]
     place = straggler_index(path)
@@ -167,12 +179,22 @@ def _figures(facts: PathFacts, cards: Sequence[Card]) -> list[KeyFigure]:
     return found
 
 
+def _gain_figure(facts: PathFacts, bound: PathFinding) -> KeyFigure:
+    what = cause_words(facts, bound.evidence["cause"])
+    text = words.gain(what, facts.priced_name, halved=bound.evidence["at_double_speed"])
+    return KeyFigure(facts.saving_of(bound.saves_ns or 0), text)
+
+
 def _cards(facts: PathFacts, found: Sequence[PathFinding], opportunities: Sequence[Opportunity]) -> list[Card]:
-    """Choose the next actions: advice by its savings, what the next trace should record, what speedups would save."""
+    """Choose the next actions: advice, then what speedups would save; what saves most comes first.
+
+    Where much is unexplained, what the next trace should record comes before all of that.
+    """
     advice = [_card(facts, finding) for finding in found if _is_advice(finding)]
-    saving = sorted((card for card in advice if card.saved_ns), key=lambda card: -card.saved_ns)
-    rest = [card for card in advice if not card.saved_ns]
-    return [*saving, *rest, *(_opportunity_card(facts, one) for one in opportunities)][:MOST_CARDS]
+    first = advice[: is_largely_unexplained(facts) and bool(advice) and not advice[0].saved_ns]
+    chosen = [*first, *sorted(advice[len(first) :], key=lambda card: -card.saved_ns)]
+    chosen = [*chosen, *(_opportunity_card(facts, one) for one in opportunities)][:MOST_CARDS]
+    return [*first, *sorted(chosen[len(first) :], key=lambda card: -card.saved_ns)]
 
 
 def _is_advice(finding: PathFinding) -> bool:

@@ -108,6 +108,8 @@ class _NodeWriter:
         names = [name.encode("utf-8", "replace").decode() for name in graph.names]
         self._name = [names[code] for code in events.name[nodes.row].tolist()]
         self._start, self._end = nodes.start.tolist(), nodes.end.tolist()
+        self._file_start = graph.trace.in_file_time(nodes.row, nodes.start).tolist()
+        self._file_end = graph.trace.in_file_time(nodes.row, nodes.end, "end").tolist()
         self._micros, self._delay_micros = times.work.tolist(), times.delay.tolist()
         self._index = events.index[nodes.row].tolist()
         known = nodes.operator >= 0
@@ -124,7 +126,7 @@ class _NodeWriter:
         if self._row[at] < 0:
             yield self._host_message(at)
             return
-        sources, start = self._dependencies[at], self._start[at]
+        sources, start = self._dependencies[at], self._file_start[at]
         if self._delay_id[at]:
             delay = self._delay_micros[at]
             on_cpu = self._slot[at] == CPU
@@ -141,7 +143,9 @@ class _NodeWriter:
             node.type = COMPUTATION
         node.duration_micros = self._micros[at]
         add(name="start_nanos", int64_val=start)
-        add(name="duration_nanos", int64_val=self._end[at] - start)
+        if start != self._start[at]:
+            add(name="host_start_nanos", int64_val=self._start[at])
+        add(name="duration_nanos", int64_val=self._file_end[at] - start)
         for name, value in self._place[self._lane[at]]:
             add(name=name, int64_val=value)
         add(name="event_index", int64_val=self._index[at])
@@ -166,7 +170,7 @@ class _NodeWriter:
             at, micros = max(ends, key=self._end.__getitem__), max(times.closing, 1)
             number = max(*self._id, *self._delay_id) + 1
             sources = sorted(self._id[one] for one in ends)
-            start = self._end[at] - 1000 * micros
+            start = self._file_end[at] - 1000 * micros
             yield _delay_node(number, sources, start, 1000 * micros, on_cpu=self._slot[at] == CPU).SerializeToString()
 
     def _delay_message(self, number: int, at: int, start: int, duration: int, *, on_cpu: bool, idle: int = -1) -> bytes:

@@ -505,14 +505,14 @@ def _add_times(linked: LinkedTrace, nodes: list[_JsonNode]) -> None:
 
 def _gpu_nodes(linked: LinkedTrace, hosted: list[_JsonNode]) -> list[_JsonNode]:
     graph, rows = linked.graph, linked.activity
-    events = graph.event_table
+    events, times = graph.event_table, graph.trace.file_times
     columns = (
         linked.activity_id.tolist(),
         linked.activity_owner.tolist(),
         events.name[rows].tolist(),
         events.kind[rows].tolist(),
-        _json_microseconds(events.start[rows] - linked.details.base_ns),
-        _json_microseconds(events.end[rows] - events.start[rows]),
+        _json_microseconds(times.start[rows] - linked.details.base_ns),
+        _json_microseconds(times.end[rows] - times.start[rows]),
         _recorded_arguments(linked, rows),
     )
     nodes = []

@@ -89,7 +89,8 @@ def nodes_csv(simulation: Simulation) -> Iterator[bytes]:
         for place, at in enumerate(program.order.tolist()):
             node = nodes[at]
             known = {name: value for name, _, value in attributes(node)}
-            began, took = known.get("start_nanos"), known.get("duration_nanos")
+            # Measured from an origin in host time: a GPU's start in its file is by another clock.
+            began, took = known.get("host_start_nanos", known.get("start_nanos")), known.get("duration_nanos")
             measured = began - origin if isinstance(began, int) and isinstance(origin, int) else None
             kind = types.get(node.type, node.type)
             yield csv_line((npu, node.id, node.name, kind, start[place], end[place], measured, took))

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, find_sorted, first_of_runs, freeze, take_or
+from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs, freeze, take_or
+from hta_graph.dependencies.clock_bounds import BoundFinder
+from hta_graph.dependencies.clock_estimate import estimate_clocks
 from hta_graph.dependencies.stream_queues import StreamQueues, enqueue_streams
 from hta_graph.errors import UsageError
 from hta_graph.graph.edges import EdgeTable, WaitCalls, custom_rule
@@ -21,6 +23,7 @@ from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import CUSTOM_KINDS, WALKABLE, Bools, EventKind, Ids, Ints, kind_mask
+from hta_graph.trace.gpu_clock import GpuClock
 from hta_graph.trace.profiler_names import COPY_BLOCKING_SYNCHRONOUS_CALL, COPY_TO_PAGEABLE, SYNCHRONOUS_COPY_CALL
 from hta_graph.trace.table import Trace
 
@@ -51,47 +54,81 @@ class SyncRows(Columns):
     names_stream: Bools
 
 
-def sync_records(trace: Trace, kind: SyncKind, calls_of: Callable[[Ints], Ids]) -> SyncRows:
+def sync_records(trace: Trace, kind: SyncKind, calls_of: Callable[[Ints], Ids], meant: Ids) -> SyncRows:
     """Return the records of one kind in canonical order; source: pytorch/kineto, ``cuda_sync`` activities.
 
     Args:
         trace: the trace.
         kind: which records.
         calls_of: the join from correlations to calls.
+        meant: the lane that a record of each lane means.
     """
     events, syncs = trace.events, trace.syncs
     chosen = trace.matching_names(re.compile(rf"^{kind.value}$"))[events.name[syncs.event]]
-    rows = syncs.event[chosen]
+    rows, lane = syncs.event[chosen], events.lane[syncs.event[chosen]]
+    # Of an unnamed stream no other one may be made; only of a device any stream tells as much.
+    names_lane = (trace.lanes.stream[lane] >= 0) | (kind == SyncKind.DEVICE_SYNC)
     return SyncRows(
         row=rows,
         call=calls_of(events.correlation[rows]),
-        lane=events.lane[rows],
+        lane=np.where(names_lane, meant[lane], lane),
         record_call=calls_of(syncs.record_correlation[chosen]),
         record_correlation=syncs.record_correlation[chosen],
         names_stream=syncs.wait_on_stream[chosen] >= 0,
-        record_lane=_recorded_lanes(trace, rows, syncs.wait_on_stream[chosen].tolist()),
+        record_lane=_recorded_lanes(trace, lane, syncs.wait_on_stream[chosen], meant),
     )
 
 
-def _recorded_lanes(trace: Trace, rows: Ids, streams: list[int]) -> Ids:
-    """Find the recorded stream: on the record's own device and context, else the only stream of that number.
+def _recorded_lanes(trace: Trace, rows: Ids, streams: Ints, meant: Ids) -> Ids:
+    """Find the recorded stream: on the device and context of the record's lane, else the only stream of that number.
 
     The record names a number only, and events may come from another device; a number on several others is not believed.
     """
-    if not streams:
+    if not len(streams):
         return np.empty(0, np.int32)
     lanes = trace.lanes
     numbers = np.flatnonzero(lanes.is_stream & (lanes.stream >= 0))
     # Stream numbers repeat on every device and context; the record's own come first.
     own = {(int(lanes.device[at]), int(lanes.context[at]), int(lanes.stream[at])): at for at in numbers.tolist()}
-    count = Counter(lanes.stream[numbers].tolist())
-    only = {int(lanes.stream[at]): at for at in numbers.tolist() if count[int(lanes.stream[at])] == 1}
-    places = trace.events.lane[rows].tolist()
-    found = [
-        own.get((int(lanes.device[at]), int(lanes.context[at]), stream), only.get(stream, -1))
-        for at, stream in zip(places, streams, strict=True)
-    ]
-    return np.array(found, np.int32)
+    meant_ones = distinct(meant[numbers])
+    count = Counter(lanes.stream[meant_ones].tolist())
+    only = {int(lanes.stream[at]): at for at in meant_ones.tolist() if count[int(lanes.stream[at])] == 1}
+    found = np.array([only.get(stream, -1) for stream in streams.tolist()], np.int32)
+    for places in (rows, meant[rows]):
+        keys = zip(lanes.device[places].tolist(), lanes.context[places].tolist(), streams.tolist(), strict=True)
+        there = np.array([own.get(key, -1) for key in keys], np.int32)
+        found = np.where(there >= 0, there, found)
+    return np.asarray(take_or(meant, found), np.int32)
+
+
+MOST_ERROR_NS = 20_000
+"""The interval of an offset counts up to this: wider ones say little."""
+
+
+class Launches:
+    """The GPU activities of a trace and the calls that launched them."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    @cached_property
+    def activities(self) -> Ids:
+        """The GPU activities, in canonical order."""
+        return freeze(np.flatnonzero(self._trace.is_gpu).astype(np.int32))
+
+    @cached_property
+    def by_correlation(self) -> CallsByCorrelation:
+        """The calls by their correlation."""
+        return CallsByCorrelation(self._trace.events)
+
+    @cached_property
+    def call(self) -> Ids:
+        """The call that launched each activity; -1 for orphans."""
+        return freeze(self.by_correlation.of(self._trace.events.correlation[self.activities]))
+
+    def clocks(self) -> tuple[GpuClock, ...]:
+        """Estimate how far the clock of each device is ahead of the host's."""
+        return estimate_clocks(BoundFinder(self._trace, self.activities, self.call, self.by_correlation.of))
 
 
 class RuleContext:
@@ -101,40 +138,62 @@ class RuleContext:
     the edges between streams.
     """
 
-    def __init__(self, trace: Trace, timeline: Timeline) -> None:
+    def __init__(self, trace: Trace, timeline: Timeline, launches: Launches | None = None) -> None:
         self.trace = trace
         self.timeline = timeline
+        self._joined = launches or Launches(trace)
         self.notes: Counter[str] = Counter()
         self.wait_calls = WaitCalls.empty()
         self.answers: dict[Callable[[Any], Any], Any] = {}
 
-    @cached_property
+    @property
     def activities(self) -> Ids:
         """The GPU activities, in canonical order."""
-        return freeze(np.flatnonzero(self.trace.is_gpu).astype(np.int32))
-
-    @cached_property
-    def _calls_by_correlation(self) -> CallsByCorrelation:
-        return CallsByCorrelation(self.trace.events)
+        return self._joined.activities
 
     def calls_of(self, correlations: Ints) -> Ids:
         """Return the call with each correlation; -1 where the file has none."""
-        return self._calls_by_correlation.of(correlations)
+        return self._joined.by_correlation.of(correlations)
+
+    @property
+    def launch_call(self) -> Ids:
+        """The call that launched each activity (aligned with :attr:`activities`); -1 for orphans."""
+        return self._joined.call
+
+    @cached_property
+    def clock_noise(self) -> Ints:
+        """How late (ns) an activity on each lane may seem to end, because its device's clock contradicts itself."""
+        noise = np.zeros(len(self.trace.lanes.labels), np.int64)
+        for clock in self.trace.gpu_clock:
+            noise[self.trace.lanes.device == clock.device] = clock.noise_ns
+        return noise
+
+    @cached_property
+    def clock_error(self) -> Ints:
+        """How late and how early (ns) an activity on each lane may seem, as far as its clock is known; two rows."""
+        error = np.stack([self.clock_noise, self.clock_noise])
+        for clock in self.trace.gpu_clock:
+            lanes = self.trace.lanes.device == clock.device
+            late, early = clock.error_ns(MOST_ERROR_NS)
+            error[:, lanes] = np.maximum(error[:, lanes], [[late], [early]])
+        return error
+
+    def ended_by(self, activities: Ids, times: Ints) -> Bools:
+        """Mark the activities that had ended at a time of the host (ns), as far as the clocks are known."""
+        events = self.trace.events
+        ended: Bools = events.end[activities] - self.clock_error[0][events.lane[activities]] <= times
+        return ended
 
     def calls_named(self, pattern: re.Pattern[str]) -> Ids:
         """Return the calls whose name a pattern matches from its start."""
-        calls = self._runtime_calls
+        calls = self.runtime_calls
         named: Ids = calls[self.trace.names_starting_with(pattern)[self.trace.events.name[calls]]]
         return named
 
     @cached_property
-    def _runtime_calls(self) -> Ids:
+    def runtime_calls(self) -> Ids:
+        """The calls of the runtime and the driver."""
         return freeze(np.flatnonzero(self.trace.events.kind == EventKind.RUNTIME).astype(np.int32))
-
-    @cached_property
-    def launch_call(self) -> Ids:
-        """The call that launched each activity (aligned with :attr:`activities`); -1 for orphans."""
-        return freeze(self.calls_of(self.trace.events.correlation[self.activities]))
 
     @cached_property
     def enqueue_stream(self) -> Ids:
@@ -147,8 +206,44 @@ class RuleContext:
         return StreamQueues(self.trace, self.timeline, self.activities, self.launch_call, self.enqueue_stream)
 
     def sync_rows(self, kind: SyncKind) -> SyncRows:
-        """Return the profiler's synchronization records of one kind."""
-        return sync_records(self.trace, kind, self.calls_of)
+        """Return the profiler's synchronization records of one kind, each on the lane that its context says."""
+        return self._sync_rows[kind]
+
+    @cached_property
+    def _sync_rows(self) -> dict[SyncKind, SyncRows]:
+        """Read the records of each kind; count those that name another device than the work of their context."""
+        meant, device = self._lanes_meant, self.trace.lanes.device
+        lane = self.trace.events.lane[self.trace.syncs.event]
+        self.notes["sync_records"] = len(lane)
+        self.notes["sync_records_moved"] = int(np.count_nonzero(device[meant[lane]] != device[lane]))
+        return {kind: sync_records(self.trace, kind, self.calls_of, meant) for kind in SyncKind}
+
+    @cached_property
+    def work_lanes(self) -> Ids:
+        """The streams that have work in the file, shown there or enqueued there."""
+        return freeze(distinct(np.append(self.queues.lanes(), self.queues.enqueue_streams())))
+
+    @cached_property
+    def _lanes_meant(self) -> Ids:
+        """The lane that a record of each lane means: where that has no work, the one of its context that has.
+
+        Nsight Systems writes device 0 into the records of every process. A context belongs to one device, so it shows
+        which; records without a context mean the only device with work.
+
+            record    device 0, context 2, stream 7          no work has this lane
+            work      device 1, context 2, stream 7          this one is meant
+        """
+        lanes, work = self.trace.lanes, self.work_lanes
+        meant = np.arange(len(lanes.labels), dtype=np.int32)
+        only_device = len(distinct(lanes.device[work])) == 1
+        for lane in np.flatnonzero(lanes.is_stream & ~np.isin(meant, work)).tolist():
+            device, context, stream = int(lanes.device[lane]), int(lanes.context[lane]), int(lanes.stream[lane])
+            near = work[(lanes.stream[work] == stream) | (stream < 0)]
+            near = near[(lanes.context[near] == context) if context >= 0 else np.full(len(near), only_device)]
+            devices = distinct(lanes.device[near])
+            if len(devices) == 1 and devices[0] != device:
+                meant[lane] = near[0]
+        return freeze(meant)
 
     def custom_edges(
         self,
@@ -273,6 +368,8 @@ class RuleContext:
 SLOW_FACTOR = 5
 SHORTEST_SLOW_NS = 10_000
 MEDIAN = 0.5
+QUICK = 0.1
+"""Where most calls may have waited, the quickest tenth shows how long one takes that does not."""
 
 
 @memoized
@@ -291,14 +388,17 @@ def blocking_copies(context: RuleContext) -> tuple[Ids, Ids]:
     is_synchronous = trace.names_starting_with(SYNCHRONOUS_COPY_CALL)[call_name]
     may_block = trace.names_starting_with(COPY_TO_PAGEABLE)[name]
     may_block |= is_synchronous & trace.names_starting_with(COPY_BLOCKING_SYNCHRONOUS_CALL)[name]
-    blocks = may_block & (trace.events.end[copies] <= trace.events.end[calls])
+    blocks = may_block & context.ended_by(copies, trace.events.end[calls])
     return copies[blocks], calls[blocks]
 
 
-def slow_calls(context: RuleContext, calls: Ids, *, quantile: float = MEDIAN) -> Ids:
+def slow_calls(
+    context: RuleContext, calls: Ids, *, quantile: float = MEDIAN, longest_usual_ns: int | None = None
+) -> Ids:
     """Return the calls that took at least five times what their name usually takes, and 10 µs, not held by a copy.
 
-    Usual is the median, or a lower quantile where most calls may have waited.
+    Usual is the median, or a lower quantile where most calls may have waited; at most ``longest_usual_ns`` where all
+    may have.
     """
     events = context.trace.events
     name, length = events.name[calls], (events.end - events.start)[calls]
@@ -308,6 +408,8 @@ def slow_calls(context: RuleContext, calls: Ids, *, quantile: float = MEDIAN) ->
     for code, own in zip(name[order[begins]].tolist(), np.split(length[order], begins[1:]), strict=False):
         # The same number for a half, but np.quantile is slower and loads numpy's masked arrays (5 ms).
         usual[code] = int(np.median(own) if quantile == MEDIAN else np.quantile(own, quantile))
+    if longest_usual_ns is not None:
+        usual = np.minimum(usual, longest_usual_ns)
     slow = (length >= SLOW_FACTOR * usual[name]) & (length >= SHORTEST_SLOW_NS)
     held = blocking_copies(context)[1]
     return calls[slow & ~np.isin(calls, held)]

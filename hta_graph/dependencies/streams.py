@@ -5,18 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from hta_graph.arrays import distinct, first_of_runs
-from hta_graph.dependencies.context import RuleContext, slow_calls
+from hta_graph.dependencies.clock_bounds import queue_depth
+from hta_graph.dependencies.context import QUICK, RuleContext, slow_calls
 from hta_graph.dependencies.inferred_waits import inferred_waits
 from hta_graph.dependencies.wait_resolution import stream_waits
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.points import end_point, start_point
 from hta_graph.model import EdgeKind, Ids, Ints, Rule
-
-MIN_EARLY, MIN_EARLY_SHARE = 20, 0.2
-"""This many launches, and this share of all, show an offset of the clocks; fewer are single faults."""
-
-BELIEVED_QUANTILE = 0.95
-"""This share of the early starts counts."""
 
 
 def launch(context: RuleContext) -> EdgeTable:
@@ -28,29 +23,11 @@ def launch(context: RuleContext) -> EdgeTable:
     launched = context.launch_call >= 0
     context.notes["activities_without_launch"] = int(np.count_nonzero(~launched))
     calls, work = context.launch_call[launched], context.activities[launched]
-    start = context.trace.events.start
-    context.notes["gpu_clock_behind_ns"] = gpu_clock_behind(start[calls] - start[work])
+    offsets = [piece.offset_ns or 0 for clock in context.trace.gpu_clock for piece in clock.pieces]
+    context.notes["gpu_clock_behind_ns"] = max(-min(offsets, default=0), 0)
     by_name = context.trace.diagnostics["launches_by_external_id"] > 0
     rule = Rule.SAME_EXTERNAL_ID if by_name else Rule.RECORDED
     return EdgeTable.of_kind(EdgeKind.LAUNCH, start_point(calls), start_point(work), rule)
-
-
-def gpu_clock_behind(early: Ints) -> int:
-    """Return how far (ns) the GPU's clock is at least behind the host's; 0 where it is not, as far as can be seen.
-
-    ``early`` is how long before its launch each activity is stamped. Nothing starts before its launch, so an offset
-    lies behind it where many do:
-
-        host    |launch|                    early = offset − launch latency, so that the largest ones come nearest
-        GPU   [kernel                       to the offset; a few may be faults of their own
-
-    >>> gpu_clock_behind(np.array([-5_000] * 30)), gpu_clock_behind(np.array([24_000] * 30 + [900_000, -80_000]))
-    (0, 24000)
-    """
-    before = np.sort(early[early > 0])
-    if len(before) < MIN_EARLY or MIN_EARLY_SHARE * len(early) > len(before):
-        return 0
-    return int(before[int(BELIEVED_QUANTILE * (len(before) - 1))])
 
 
 def execution(context: RuleContext) -> EdgeTable:
@@ -138,8 +115,6 @@ MIN_OUTSTANDING = 1_000
 
 RETURNED_AT_ONCE_NS = 10_000
 NEARLY_FULL = 0.97
-QUICK = 0.1
-"""Where the GPU is the bottleneck nearly every launch waits; the quickest tenth shows what a launch takes."""
 
 
 def queue_full(context: RuleContext) -> EdgeTable:
@@ -178,11 +153,25 @@ def _full_queue_pairs(context: RuleContext, rows: Ints) -> Ids:
     deepest = int(outstanding.max(initial=0))
     if deepest < MIN_OUTSTANDING:
         return np.empty((2, 0), np.int32)
+    slow = np.isin(call, slow_calls(context, distinct(call), quantile=QUICK))
+    # Which launch freed the slot follows from the depth of the queue where that shows, else from the times.
+    depth = queue_depth(events.start[activity], returned, np.flatnonzero(slow))
+    if depth:
+        freed = activity[np.maximum(np.arange(len(activity)) - depth, 0)]
+        lag = returned - events.start[freed]
+        waited = slow & (np.arange(len(activity)) >= depth)
+        # However wrong the clock may be: those that waited for their slots returned as long after these were freed.
+        waited &= np.abs(lag - np.median(lag[waited])) <= RETURNED_AT_ONCE_NS
+        return np.stack([start_point(freed[waited]), end_point(call[waited])])
     freed = _last_started(activity, events.start[activity], started)
+    waited = slow & (outstanding >= NEARLY_FULL * deepest) & (started > 0)
     lag = returned - events.start[freed]
-    waited = np.isin(call, slow_calls(context, distinct(call), quantile=QUICK)) & (outstanding >= NEARLY_FULL * deepest)
     # The slot became free while the launch stood there, not before it began.
-    waited &= (lag >= 0) & (lag <= RETURNED_AT_ONCE_NS) & (events.start[freed] > events.start[call]) & (started > 0)
+    waited &= (
+        (lag >= -context.clock_noise[events.lane[freed]])
+        & (lag <= RETURNED_AT_ONCE_NS)
+        & (events.start[freed] > events.start[call])
+    )
     return np.stack([start_point(freed[waited]), end_point(call[waited])])
 
 

@@ -11,13 +11,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs
-from hta_graph.dependencies.context import RuleContext, SyncKind, SyncRows, blocking_copies
+from hta_graph.dependencies.context import (
+    QUICK,
+    SHORTEST_SLOW_NS,
+    RuleContext,
+    SyncKind,
+    SyncRows,
+    blocking_copies,
+    slow_calls,
+)
 from hta_graph.dependencies.stream_queues import CapturedWork
 from hta_graph.dependencies.wait_resolution import NO_WORK, batches, ends_before, nearest_stream, stream_waits
 from hta_graph.graph.edges import EdgeTable
+from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
-from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Codes, EdgeKind, EventKind, Ids, Ints, Rule
+from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Bools, Codes, EdgeKind, EventKind, Ids, Ints, Rule
 from hta_graph.trace.profiler_names import (
+    COPY_CALL,
     DEVICE_SYNC_CALL,
     EVENT_RECORD_CALL,
     EVENT_SYNC_CALL,
@@ -39,32 +49,164 @@ class SyncScopes(Columns):
     rule: Codes
 
 
-def recorded_scopes(context: RuleContext, call: Ids, lane: Ids, place: Ints) -> SyncScopes:
-    """Take the profiler's word; rows whose call is not in the file are counted and left out."""
-    known = call >= 0
-    context.notes["sync_records_without_call"] += int(np.count_nonzero(~known))
-    return SyncScopes(call[known], lane[known], place[known], np.zeros(np.count_nonzero(known), np.int8))
+CONTRADICTED_NS = 20_000
+"""Work that ends so long after a call's return was not what it waited for: corrected clocks differ by less."""
+
+OUTLASTS_COPY_NS = 50_000
+"""A call that waits for a copy returns within this time after it, unless its thread is delayed."""
+
+QUICK_SYNC_NS = 10_000
+"""A synchronization that finds nothing to wait for takes about as long (public traces: 3 to 30 µs)."""
 
 
-def calls_without_records(context: RuleContext, pattern: re.Pattern[str], rows: SyncRows) -> Ids:
-    """Return the calls whose scope must be inferred: all of them, where the file has no record of their kind."""
-    return context.calls_named(pattern) if not len(rows.call) else np.empty(0, np.int32)
+def ends_too_late(end: Ints, returned: Ints, noise_ns: Ints | int = 0) -> Bools:
+    """Return whether work ended too long after a call's return to be what it waited for, beyond the clock's noise."""
+    late: Bools = end > returned + CONTRADICTED_NS + noise_ns
+    return late
 
 
-def edges_to_return(context: RuleContext, kind: EdgeKind, scopes: SyncScopes, held: CapturedWork) -> EdgeTable:
-    """Link what the scopes hold to the return of their calls, each pair once."""
+@dataclass(frozen=True)
+class _Records:
+    """The records of one kind: what those that match work say, and the calls of all that say something (-1: none).
+
+    ``idle`` are the calls whose records match no work in the file.
+    """
+
+    scopes: SyncScopes
+    named: Ids
+    idle: Ids
+
+    @classmethod
+    def of(cls, call: Ids, lane: Ids, place: Ints, works: Bools) -> _Records:
+        """Take the profiler's word where it matches work; rows whose call is not in the file say nothing of others."""
+        recorded = (call >= 0) & works
+        rule = np.zeros(np.count_nonzero(recorded), np.int8)
+        scopes = SyncScopes(call[recorded], lane[recorded], place[recorded], rule)
+        return cls(scopes, call, call[(call >= 0) & ~np.isin(call, scopes.call)])
+
+
+@memoized
+def _records(context: RuleContext) -> dict[SyncKind, _Records]:
+    """Return the records of each kind; none of any kind where most contradict the times of the file.
+
+    A single one that does may be a fault of the clock, or of a thread that launched meanwhile: it is kept.
+    """
+    found = {kind: read(context, context.sync_rows(kind)) for kind, read in RECORDS.items()}
+    asked, late = 0, 0
+    for kind, records in found.items():
+        held = _held(context, kind, records.scopes)
+        held = held.take(held.rule == Rule.RECORDED)
+        returned = context.trace.events.end[records.scopes.call[held.query]]
+        # Of work without a call the latest that had ended by then is meant: it contradicts nothing.
+        activity = context.queues.not_after(held.activity, returned)
+        some = activity >= 0
+        noise = context.clock_noise[context.trace.events.lane[activity[some]]]
+        too_late = ends_too_late(context.trace.events.end[activity[some]], returned[some], noise)
+        asked += len(distinct(held.query[some]))
+        late += len(distinct(held.query[some][too_late]))
+    if 2 * late <= asked:
+        return found
+    context.notes["sync_records_contradicted"] = late
+    nothing = np.empty(0, np.int32)
+    return {kind: _Records(records.scopes.take(nothing), nothing, nothing) for kind, records in found.items()}
+
+
+def _stream_records(context: RuleContext, rows: SyncRows) -> _Records:
+    names_stream = context.trace.lanes.stream[rows.lane] >= 0
+    rows = rows.take(names_stream)
+    return _Records.of(rows.call, rows.lane, context.start_position(rows.call), _has_work(context, rows.lane))
+
+
+def _device_records(context: RuleContext, rows: SyncRows) -> _Records:
+    lanes = context.trace.lanes
+    rows = rows.take(lanes.device[rows.lane] >= 0)
+    matching, _ = np.nonzero(_same_device(lanes.device, lanes.context, rows.lane, context.work_lanes))
+    works = np.isin(np.arange(len(rows)), matching)
+    return _Records.of(rows.call, rows.lane, context.start_position(rows.call), works)
+
+
+def _event_records(context: RuleContext, rows: SyncRows) -> _Records:
+    # Where the profiler names events at all, a nameless one was never recorded: its row says that nothing is awaited.
+    resolved = _names_its_event(context, rows)
+    rows = rows.take(resolved | (context.names_events & ~_is_query(context, rows.call)))
+    works = _names_its_event(context, rows) & _has_work(context, rows.record_lane)
+    return _Records.of(rows.call, rows.record_lane, context.start_position(rows.record_call), works)
+
+
+def _names_its_event(context: RuleContext, rows: SyncRows) -> Bools:
+    """Mark the rows of waiting calls whose event was recorded before; a later record is of a reuse (kineto#1339)."""
+    place = context.start_position(rows.record_call)
+    issued_before = (rows.record_call >= 0) & (place < context.start_position(rows.call))
+    named: Bools = ~_is_query(context, rows.call) & rows.names_stream & issued_before
+    return named
+
+
+RECORDS = {
+    SyncKind.STREAM_SYNC: _stream_records,
+    SyncKind.DEVICE_SYNC: _device_records,
+    SyncKind.EVENT_SYNC: _event_records,
+}
+
+
+def _has_work(context: RuleContext, lane: Ids) -> Bools:
+    """Return whether streams have work in the file, or hold that of pending waits."""
+    works: Bools = np.isin(lane, np.append(context.work_lanes, stream_waits(context).waits.lane))
+    return works
+
+
+def _is_query(context: RuleContext, call: Ids) -> Bools:
+    names = context.trace.names_starting_with(NON_BLOCKING_QUERY)
+    query: Bools = names[context.trace.events.name[call]] & (call >= 0)
+    return query
+
+
+def calls_without_records(context: RuleContext, pattern: re.Pattern[str], kind: SyncKind) -> Ids:
+    """Return the calls whose scope must be inferred: all of them, where the file has no usable record of their kind.
+
+    Elsewhere those that took long, though their record matches no work, or though they have none; short ones had
+    nothing to wait for: the profiler drops the records of streams on which nothing ran (kineto#904).
+    """
+    records, calls = _records(context)[kind], context.calls_named(pattern)
+    if not len(records.named):
+        return calls
+    open_calls = np.append(calls[~np.isin(calls, records.named)], records.idle)
+    open_calls = distinct(open_calls[~_is_query(context, open_calls)])
+    if not len(open_calls):
+        return open_calls
+    every = distinct(np.append(calls, open_calls))
+    slow = np.isin(open_calls, slow_calls(context, every, quantile=QUICK, longest_usual_ns=QUICK_SYNC_NS))
+    is_idle = np.isin(open_calls, records.idle)
+    context.notes["sync_records_without_work"] += int(np.count_nonzero(slow & is_idle))
+    # A call right behind a copy waits for it, however short that is.
+    certain = ~is_idle & (kind == SyncKind.STREAM_SYNC) & (streams_of_copies(context, open_calls) >= 0)
+    return open_calls[slow | certain]
+
+
+def _held(context: RuleContext, kind: SyncKind, scopes: SyncScopes) -> CapturedWork:
+    """Find what the scopes hold: what is outstanding on their streams, or on all streams of their devices."""
+    if kind == SyncKind.DEVICE_SYNC:
+        return _held_by_devices(context, scopes)
+    return stream_waits(context).outstanding_at(scopes.lane, scopes.place)
+
+
+def edges_to_return(context: RuleContext, edge: EdgeKind, kind: SyncKind, inferred: SyncScopes) -> EdgeTable:
+    """Link what the recorded and the inferred scopes hold to the return of their calls, each pair once."""
     events = context.trace.events
+    scopes = SyncScopes.join([_records(context)[kind].scopes, inferred])
+    held = _held(context, kind, scopes)
     call = scopes.call[held.query]
     activity = context.queues.not_after(held.activity, events.end[call] + CLOCK_FAULT_LIMIT_NS)
     some = activity >= 0
     source, target = end_point(activity[some]), end_point(call[some])
     scope_rule = scopes.rule[held.query]
     rule = np.where(scope_rule == Rule.RECORDED, held.rule, scope_rule)[some]
-    return EdgeTable.distinct(kind, source, target, rule)
+    return EdgeTable.distinct(edge, source, target, rule)
 
 
-def infer_synced_streams(context: RuleContext, call: Ids, place: Ints, hint: Ids) -> SyncScopes:
-    """Choose the stream that each call waited for: the one whose held work ended just before the return.
+def infer_synced_streams(
+    context: RuleContext, call: Ids, place: Ints, hint: Ids, copied: Ids | None = None
+) -> SyncScopes:
+    """Choose the stream that each call waited for: that of the copy before it, else the one that ended just before.
 
     Where nothing ended inside the call there was nothing left to wait for: then the only stream with work is meant,
     else the ``hint``. A stream whose work ended after the return cannot be meant.
@@ -77,16 +219,26 @@ def infer_synced_streams(context: RuleContext, call: Ids, place: Ints, hint: Ids
     streams = context.queues.enqueue_streams()
     if not len(streams):
         return SyncScopes(call[:0], hint[:0], place[:0], np.empty(0, np.int8))
+    copied = np.full(len(call), -1, np.int32) if copied is None else copied
     parts = batches(len(call), len(streams))
-    return SyncScopes.join(_synced_streams(context, call[of], place[of], hint[of]) for of in parts)
+    return SyncScopes.join(_synced_streams(context, call[of], place[of], hint[of], copied[of]) for of in parts)
 
 
-def _synced_streams(context: RuleContext, call: Ids, place: Ints, hint: Ids) -> SyncScopes:
+def _synced_streams(context: RuleContext, call: Ids, place: Ints, hint: Ids, copied: Ids) -> SyncScopes:
     streams, events = context.queues.enqueue_streams(), context.trace.events
-    ends = ends_before(context, streams, place)
+    ends, returned = ends_before(context, streams, place), events.end[call][:, None]
+    # Where the clock contradicts itself by so much, what seems to end later may have ended in time.
+    in_time = (ends > returned) & (ends <= returned + context.clock_noise[streams])
+    ends = np.where(in_time, returned, ends)
+    # By the program's order first, then by timing; then where only one stream has work at all; then where the thread
+    # launched last.
     chosen, rule = nearest_stream(ends, events.end[call], events.start[call], RETURN_LATENCY_NS)
-    # By timing first; then where only one stream has work at all; then where the thread launched last.
-    possible = (ends > NO_WORK) & (ends <= events.end[call][:, None])
+    at = find_sorted(copied, streams)
+    by_copy = (at >= 0) & _may_wait_for_copy(
+        context, call, ends[np.arange(len(at)), at], (chosen >= 0) & (chosen != at)
+    )
+    chosen, rule = np.where(by_copy, at, chosen), np.where(by_copy, Rule.STREAM_OF_COPY, rule)
+    possible = (ends > NO_WORK) & (ends <= returned)
     single = (chosen < 0) & ((ends > NO_WORK).sum(axis=1) == 1) & (possible.sum(axis=1) == 1)
     chosen, rule = np.where(single, possible.argmax(axis=1), chosen), np.where(single, Rule.ONLY_OTHER_STREAM, rule)
     at = find_sorted(hint, streams)
@@ -96,20 +248,45 @@ def _synced_streams(context: RuleContext, call: Ids, place: Ints, hint: Ids) -> 
     return SyncScopes(call[found], streams[chosen[found]], place[found], rule[found].astype(np.int8))
 
 
+def _may_wait_for_copy(context: RuleContext, call: Ids, end: Ints, other_ended: Bools) -> Bools:
+    """Return whether a call may have waited for the copy before it, whose stream's work ended at ``end``.
+
+    Not where the call was too short to wait, or continued long after the copy until another stream's work ended.
+    """
+    events = context.trace.events
+    returned = events.end[call]
+    waited = (end <= returned) | (returned - events.start[call] >= SHORTEST_SLOW_NS)
+    possible: Bools = waited & ~ends_too_late(end, returned) & ~(other_ended & (returned - end > OUTLASTS_COPY_NS))
+    return possible
+
+
+def streams_of_copies(context: RuleContext, calls: Ids) -> Ids:
+    """Return the stream of the copy whose call directly precedes each call on its thread; -1 where there is none.
+
+    Programs copy and wait for the copy: 15,111 of 15,111 ``cudaStreamSynchronize`` in public traces follow a copy call
+    so, and of 104 recorded ones all waited for its stream.
+    """
+    before = context.neighbour(context.runtime_calls, calls, after=False)
+    names = context.trace.names_starting_with(COPY_CALL)[context.trace.events.name[before]]
+    return context.stream_of_launch(np.where(names, before, np.int32(-1)))
+
+
 def stream_sync(context: RuleContext) -> EdgeTable:
     """Link the last work enqueued on the stream before the call, and its pending waits' work, to the call's return.
 
-    Without a record of the profiler the stream is inferred: by the call's return where it had to wait.
+    Without a record of the profiler the stream is inferred: by the copy that the call follows, else by its return where
+    it had to wait.
     """
-    rows = context.sync_rows(SyncKind.STREAM_SYNC)
-    recorded = recorded_scopes(context, rows.call, rows.lane, context.start_position(rows.call))
-    calls = calls_without_records(context, STREAM_SYNC_CALL, rows)
-    inferred = infer_synced_streams(context, calls, context.start_position(calls), context.last_launch_stream(calls))
+    _count_records_without_call(context, context.sync_rows(SyncKind.STREAM_SYNC))
+    calls = calls_without_records(context, STREAM_SYNC_CALL, SyncKind.STREAM_SYNC)
+    hint, copied = context.last_launch_stream(calls), streams_of_copies(context, calls)
+    inferred = infer_synced_streams(context, calls, context.start_position(calls), hint, copied)
     context.notes["stream_syncs_unresolved"] = len(calls) - len(inferred.call)
-    scopes = SyncScopes.join([recorded, inferred])
-    return edges_to_return(
-        context, EdgeKind.STREAM_SYNC, scopes, stream_waits(context).outstanding_at(scopes.lane, scopes.place)
-    )
+    return edges_to_return(context, EdgeKind.STREAM_SYNC, SyncKind.STREAM_SYNC, inferred)
+
+
+def _count_records_without_call(context: RuleContext, rows: SyncRows) -> None:
+    context.notes["sync_records_without_call"] += int(np.count_nonzero(rows.call < 0))
 
 
 def device_sync(context: RuleContext) -> EdgeTable:
@@ -117,18 +294,15 @@ def device_sync(context: RuleContext) -> EdgeTable:
 
     Without a record of the profiler the device is that of the thread's last launch, or the only one there is.
     """
-    rows = context.sync_rows(SyncKind.DEVICE_SYNC)
-    lanes = context.trace.lanes
-    recorded = recorded_scopes(context, rows.call, rows.lane, context.start_position(rows.call))
-    calls = calls_without_records(context, DEVICE_SYNC_CALL, rows)
-    inferred = SyncScopes(
-        calls,
-        _device_stream(context, calls),
-        context.start_position(calls),
-        np.full(len(calls), Rule.EVERY_STREAM, np.int8),
-    )
-    scopes = SyncScopes.join([recorded, inferred])
-    shown = context.queues.lanes()
+    _count_records_without_call(context, context.sync_rows(SyncKind.DEVICE_SYNC))
+    calls = calls_without_records(context, DEVICE_SYNC_CALL, SyncKind.DEVICE_SYNC)
+    lane, rule = _device_stream(context, calls), np.full(len(calls), Rule.EVERY_STREAM, np.int8)
+    inferred = SyncScopes(calls, lane, context.start_position(calls), rule)
+    return edges_to_return(context, EdgeKind.DEVICE_SYNC, SyncKind.DEVICE_SYNC, inferred)
+
+
+def _held_by_devices(context: RuleContext, scopes: SyncScopes) -> CapturedWork:
+    lanes, shown = context.trace.lanes, context.queues.lanes()
     query, stream = np.nonzero(_same_device(lanes.device, lanes.context, scopes.lane, shown))
     # By the streams on which work shows: a device waits for a graph's rows wherever they ran.
     activity = context.queues.last_on(shown[stream], scopes.place[query])
@@ -138,8 +312,7 @@ def device_sync(context: RuleContext) -> EdgeTable:
     at, waiting = np.nonzero(_same_device(lanes.device, lanes.context, scopes.lane, streams))
     pending = stream_waits(context).pending_at(streams[waiting], scopes.place[at])
     shown_last = CapturedWork(query[some], activity[some], np.zeros(len(some), np.int8))
-    held = CapturedWork.join([shown_last, CapturedWork(at[pending.query], pending.activity, pending.rule)])
-    return edges_to_return(context, EdgeKind.DEVICE_SYNC, scopes, held)
+    return CapturedWork.join([shown_last, CapturedWork(at[pending.query], pending.activity, pending.rule)])
 
 
 def _device_stream(context: RuleContext, calls: Ids) -> Ids:
@@ -167,27 +340,15 @@ def event_sync(context: RuleContext) -> EdgeTable:
     thread's last one before the call, and its stream is inferred from the call's return.
     """
     rows = context.sync_rows(SyncKind.EVENT_SYNC)
-    names = context.trace.events.name
-    is_query = context.trace.names_starting_with(NON_BLOCKING_QUERY)[names[rows.call]] & (rows.call >= 0)
-    place = context.start_position(rows.record_call)
-    issued_before = (rows.record_call >= 0) & (place < context.start_position(rows.call))
-    # A record issued after the call belongs to a later use of the same event (kineto#1339).
-    resolved = ~is_query & rows.names_stream & issued_before
-    known = resolved & (rows.record_lane >= 0)
-    recorded = recorded_scopes(context, rows.call[known], rows.record_lane[known], place[known])
-    waiting = ~is_query & ~resolved & (rows.call >= 0)
-    unknown = rows.call[waiting & (not context.names_events)]
-    calls = np.append(unknown, calls_without_records(context, EVENT_SYNC_CALL, rows))
+    is_query = _is_query(context, rows.call)
+    nameless = rows.call[(rows.call >= 0) & ~is_query & ~_names_its_event(context, rows)]
+    calls = calls_without_records(context, EVENT_SYNC_CALL, SyncKind.EVENT_SYNC)
     inferred = _infer_recorded_scopes(context, calls)
-    context.notes["sync_records_without_call"] += int(np.count_nonzero((rows.call < 0) & ~known))
+    _count_records_without_call(context, rows)
     context.notes["event_queries"] = int(np.count_nonzero(is_query))
-    context.notes["event_syncs_unresolved"] = (
-        int(np.count_nonzero(waiting)) - len(unknown) + len(calls) - len(inferred.call)
-    )
-    scopes = SyncScopes.join([recorded, inferred])
-    return edges_to_return(
-        context, EdgeKind.EVENT_SYNC, scopes, stream_waits(context).outstanding_at(scopes.lane, scopes.place)
-    )
+    unresolved = np.append(nameless, calls)
+    context.notes["event_syncs_unresolved"] = len(distinct(unresolved[~np.isin(unresolved, inferred.call)]))
+    return edges_to_return(context, EdgeKind.EVENT_SYNC, SyncKind.EVENT_SYNC, inferred)
 
 
 def _infer_recorded_scopes(context: RuleContext, calls: Ids) -> SyncScopes:
@@ -247,7 +408,8 @@ def host_poll(context: RuleContext) -> EdgeTable:
     goes_on, end = times[silences.after], events.end[kernel]
     spins = times[silences.before] - events.end[silences.call] <= SPIN_BEGINS_NS
     # After the kernel's end nothing of it can let the host go on: that would be a synchronization, or chance.
-    spins &= (goes_on > events.start[kernel]) & (goes_on > end - LAST_PART_NS) & (goes_on <= end)
+    early = context.clock_error[1][events.lane[kernel]]
+    spins &= (goes_on > events.start[kernel]) & (goes_on > end - LAST_PART_NS) & (goes_on <= end + early)
     # Of each kernel's launches by each thread: after how many does the thread spin?
     names, threads = events.name[kernels], events.lane[calls]
     group = np.unique(np.stack([names, threads]), axis=1, return_inverse=True)[1].reshape(-1)

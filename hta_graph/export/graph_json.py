@@ -26,7 +26,7 @@ def graph_document(graph: DependencyGraph) -> dict[str, Any]:
         **_job_keys(graph),
         "events": Records(graph.event_columns(rows)),
         "edges": Records({**graph.edge_columns(graph.edge_table), **_custom_rules(graph.edge_table)}),
-        "diagnostics": graph.diagnostics,
+        "diagnostics": graph.diagnostics_record,
     }
 
 

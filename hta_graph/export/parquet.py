@@ -42,6 +42,7 @@ from hta_graph.storage.atomic_write import new_folder
 from hta_graph.storage.location import Location, resolve_location
 from hta_graph.storage.output_paths import check_new_folder
 from hta_graph.text.sanitize import encodable_path
+from hta_graph.trace.gpu_clock import FileTimes
 from hta_graph.trace.table import CopyTable, EventTable, Flows, SyncTable, Trace
 
 
@@ -168,9 +169,10 @@ TABLES: dict[str, Any] = {
     "syncs": SyncTable,
     "copies": CopyTable,
     "flows": Flows,
+    "file_times": FileTimes,
 }
-ADDED_TABLES = ("wait_calls",)
-"""Tables that graphs saved by earlier versions do not have."""
+ADDED_TABLES = ("wait_calls", "file_times")
+"""Tables that graphs saved by earlier versions do not have; ``file_times`` is there only where events were moved."""
 DICTIONARY_COLUMNS = (
     "kind", "rule", "name", "lane", "forward_thread", "sequence", "rank", "source_rank", "target_rank", "part", "said",
 )  # fmt: skip
@@ -182,7 +184,8 @@ def save_graph(graph: DependencyGraph, folder: str | Location) -> None:
     """Write a graph as a folder of Parquet tables and a ``graph.json``.
 
     Tables: ``events`` (canonical order), ``edges`` (points: 2 × row of events, + 1 for the end), ``wait_calls`` (which
-    call let one activity wait for another), ``syncs``, ``copies``, ``flows``.
+    call let one activity wait for another), ``syncs``, ``copies``, ``flows``; where GPU events were moved into host
+    time also ``file_times``: when each event starts and ends by its file.
 
     Of a job, in its time: ``events`` (rank by rank, with ``rank``), ``edges`` (with ``source_rank``, ``target_rank``,
     ``rendezvous``: on its side the point is null), ``rendezvous``, ``members``, ``clocks``,
@@ -217,6 +220,7 @@ def _tables_of_graph(graph: DependencyGraph) -> dict[str, dict[str, Any]]:
         "syncs": trace.syncs,
         "copies": trace.copies,
         "flows": trace.flows,
+        **({} if trace.moved_from is None else {"file_times": trace.moved_from}),
     }
     found = {name: {f.name: getattr(table, f.name) for f in fields(table)} for name, table in tables.items()}
     found["edges"]["rule"] = _rules_to_file(graph.edge_table)
@@ -284,6 +288,7 @@ def _graph_header(graph: DependencyGraph) -> dict[str, Any]:
         "lanes": {f.name: np.asarray(getattr(trace.lanes, f.name)).tolist() for f in fields(trace.lanes)},
         "reading": trace.diagnostics,
         **({"ranks": graph.rank_numbers.tolist()} if isinstance(graph, JobGraph) else {}),
+        **({"gpu_clock": [clock.exact_json() for clock in trace.gpu_clock]} if trace.gpu_clock else {}),
         **({"custom_rules": labels} if (labels := _custom_rules_in(graph.edge_table)) else {}),
         "building": {key: value for key, value in graph.diagnostics.items() if key not in trace.diagnostics},
         "clock_fault_ns": max(CLOCK_FAULT_LIMIT_NS, _longest_step_back(graph)),
@@ -366,6 +371,7 @@ def _load_job(folder: Location, header: SavedHeader) -> JobGraph:
     originals = [_load_rank(folder / _rank_folder(rank), rank) for rank in ranks]
     rows = {name: table.rows for name, table in tables.items()}
     own = {**rows, "events": events_from_tables(rows), "syncs": SyncTable.empty(), "flows": Flows.empty()}
+    own["file_times"] = FileTimes.empty()
     trace = _load_trace(header, own)
     check_rank_events(tables["events"], trace, ranks, originals)
     job = job_from_tables(trace, ranks, originals, rows, header.building)
@@ -396,4 +402,6 @@ def _load_trace(header: SavedHeader, tables: Mapping[str, Any]) -> Trace:
         diagnostics=header.reading,
         salvaged=header.salvaged,
         settings=header.settings,
+        gpu_clock=header.gpu_clock,
+        moved_from=tables["file_times"] if len(tables["file_times"]) else None,
     )

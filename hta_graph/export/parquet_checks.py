@@ -24,6 +24,7 @@ from hta_graph.graph.validate import (
     without_points,
 )
 from hta_graph.model import CPU_KINDS, LONGEST_NS, WALKABLE, Bools, EdgeKind, EventKind, Ids, Ints, Rule, kind_mask
+from hta_graph.trace.gpu_clock import FileTimes
 from hta_graph.trace.table import CopyTable, EventTable, Flows, SyncTable, Trace
 
 LATEST_NS = 2**63 - 2**58
@@ -49,6 +50,7 @@ def check_graph_tables(header: SavedHeader, tables: Mapping[str, SavedTable[Any]
     check_copies(tables["copies"], rows)
     syncs: SavedTable[SyncTable] = tables["syncs"]
     _check_row_numbers(syncs, "event", kind_mask(rows.kind, (EventKind.SYNC_RECORD,)), "synchronisation record")
+    _check_file_times(tables["file_times"], header, rows)
     flows: SavedTable[Flows] = tables["flows"]
     for side in ("start", "end"):
         flows.refuse_outside(f"{side}_lane", -1, len(header.lanes.labels), "lane")
@@ -69,6 +71,25 @@ def check_events(events: SavedTable[EventTable], header: SavedHeader, kinds: int
     if len(rows) and int(rows.end.max()) - int(rows.start.min()) > WIDEST_NS:
         events.refuse_any(far_from_first(rows.start, rows.end, WIDEST_NS), "end", "{} is years after the first start")
         events.refuse_any(rows.start == rows.start.min(), "start", "{} is years before the last end")
+
+
+def _check_file_times(times: SavedTable[FileTimes], header: SavedHeader, events: EventTable) -> None:
+    """Check what the file says of events, where some were moved: of each, and else than here only of what a GPU stamps.
+
+    Raises:
+        TraceError: there are other rows than events, or a time is out of range or of no event that was moved.
+    """
+    if not len(times.rows):
+        return
+    if len(times.rows) != len(events):
+        raise TraceError(times.path, "its number of rows differs from that of the events", SAVE_AGAIN)
+    moves = header.lanes.is_stream[events.lane] & (events.kind != EventKind.SYNC_RECORD)
+    for name in TIMES:
+        times.refuse_outside(name, -LATEST_NS, LATEST_NS, "time")
+        apart = getattr(times.rows, name) - getattr(events, name)
+        times.refuse_any((apart != 0) & ~moves, name, "{} is not the time of its event, which is on no GPU")
+        times.refuse_any(np.abs(apart) > WIDEST_NS, name, "{} is years from its event")
+    times.refuse_any(times.rows.end < times.rows.start, "end", "{} is before the row's start")
 
 
 def check_in_order(events: SavedTable[EventTable]) -> None:

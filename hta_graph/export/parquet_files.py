@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, TypeVar
@@ -22,6 +22,7 @@ from hta_graph.model import CLOCK_FAULT_LIMIT_NS, LONGEST_NS, Bools
 from hta_graph.storage.location import Location, is_remote, untrusted_location
 from hta_graph.storage.remote_errors import RemoteError
 from hta_graph.text.sanitize import replace_surrogates
+from hta_graph.trace.gpu_clock import CLOCK_MODELS, PARTS_PER_MILLION, GpuClock
 from hta_graph.trace.table import READING_DIAGNOSTICS, LaneTable
 
 SAVE_AGAIN = "write it again with hg.save_graph or hta-graph graph --parquet"
@@ -205,6 +206,7 @@ class SavedHeader:
     ranks: tuple[int, ...] | None
     clock_fault_ns: int
     custom_rules: tuple[str, ...] = ()
+    gpu_clock: tuple[GpuClock, ...] = ()
 
 
 def read_saved_header(folder: Location) -> SavedHeader:
@@ -229,6 +231,7 @@ def read_saved_header(folder: Location) -> SavedHeader:
         ranks=_checked_ranks(found),
         clock_fault_ns=found.get("clock_fault_ns", A_FAULT, CLOCK_FAULT_LIMIT_NS),
         custom_rules=tuple(map(replace_surrogates, found.get("custom_rules", TEXTS, []))),
+        gpu_clock=tuple(map(GpuClock.of_json, found.get("gpu_clock", CLOCKS, []))),
     )
 
 
@@ -385,6 +388,43 @@ def _is_counts(value: object) -> bool:
     return isinstance(value, dict) and all(_is_number(count, 0, LARGEST_COUNT) for count in value.values())
 
 
+def _is_number_or_none(value: object) -> bool:
+    return value is None or _is_number(value)
+
+
+def _is_small_count(value: object) -> bool:
+    return _is_number(value, 0, LARGEST_TABLE)
+
+
+def _is_drift(value: object) -> bool:
+    return isinstance(value, (int, float)) and abs(value) < PARTS_PER_MILLION
+
+
+def _is_clock_model(value: object) -> bool:
+    return isinstance(value, str) and value in CLOCK_MODELS
+
+
+def _is_piece_list(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(_has_fields(piece, PIECE_FIELDS) for piece in value)
+
+
+def _is_clock_list(value: object) -> bool:
+    return isinstance(value, list) and all(_has_fields(clock, CLOCK_FIELDS) for clock in value)
+
+
+def _has_fields(value: object, fields: Mapping[str, Callable[[Any], bool]]) -> bool:
+    return isinstance(value, dict) and value.keys() == fields.keys() and all(fields[k](value[k]) for k in fields)
+
+
+PIECE_FIELDS = {
+    "from_ns": _is_number,
+    **dict.fromkeys(("offset_ns", "low_ns", "high_ns"), _is_number_or_none),
+    "drift_ppm": _is_drift,
+    **dict.fromkeys(("launches", "returns"), _is_small_count),
+}
+CLOCK_FIELDS = {"device": _is_number, "how": _is_clock_model, "noise_ns": _is_number, "pieces": _is_piece_list}
+
+
 A_PATH = _ExpectedValue(_is_file_name, "a path")
 A_TEXT_OR_NULL = _ExpectedValue(lambda value: value is None or isinstance(value, str), "a text or null")
 A_COUNT_OR_NULL = _ExpectedValue(_is_rank_or_none, "a whole number from 0 to 2^31 - 1, or null")
@@ -394,5 +434,6 @@ TEXTS = _ExpectedValue(_is_text_list, "a list of texts")
 TEXTS_BY_KEY = _ExpectedValue(_is_text_table, "an object of texts")
 NUMBERS = _ExpectedValue(_is_number_list, "a list of whole numbers of 64 bits")
 FLAGS = _ExpectedValue(_is_flag_list, "a list of true and false")
+CLOCKS = _ExpectedValue(_is_clock_list, "a list of the clocks of GPUs")
 COUNTS = _ExpectedValue(_is_counts, "an object of counts")
 RANKS = _ExpectedValue(_is_rank_list, "a list of ranks, lowest first")

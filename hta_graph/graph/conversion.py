@@ -53,16 +53,26 @@ def none_where(values: Any, absent: Bools) -> Any:
 
 
 def event_columns(trace: Trace, rows: Ids | Ints) -> dict[str, Any]:
-    """Return the output columns of events: index, kind, name, lane, start and end (ns, absolute)."""
-    events = trace.events
+    """Return the output columns of events: index, kind, name, lane, start and end (ns, absolute, as in the file)."""
+    events, times = trace.events, trace.file_times
     return {
         "event_index": events.index[rows],
         "kind": labels(EventKind, events.kind[rows]),
         "name": np.array(trace.names or ("",), dtype=object)[events.name[rows]],
         "lane": np.array(trace.lanes.labels or ("",), dtype=object)[events.lane[rows]],
-        "start_ns": events.start[rows],
-        "end_ns": events.end[rows],
+        "start_ns": times.start[rows],
+        "end_ns": times.end[rows],
     }
+
+
+HOST_TIMES = ("host_start_ns", "host_end_ns")
+"""The columns that events have besides where GPU events were moved into host time, in which edges count their lags."""
+
+
+def host_time_columns(trace: Trace, rows: Ids | Ints) -> dict[str, Any]:
+    """Return when events start and end in host time (ns); nothing where that is what the file says of all."""
+    times = (trace.events.start, trace.events.end) if trace.moved_from is not None else ()
+    return {name: column[rows] for name, column in zip(HOST_TIMES, times, strict=False)}
 
 
 def edge_columns(trace: Trace, edges: EdgeTable, times: Ints) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from hta_graph.graph.conversion import (
     edges_frame,
     event_columns,
     events_frame,
+    host_time_columns,
     to_networkx,
     to_rustworkx,
 )
@@ -45,7 +46,7 @@ BUILD_DIAGNOSTICS: dict[str, str] = {
     "overlaps_on_a_stream": "activities that start before their stream has finished its earlier work",
     "nesting_violations": "operators and calls that end after the event around them",
     "edges_clamped": "edges whose target is up to 1 ms before its source (clock fault); kept with lag 0",
-    "gpu_clock_behind_ns": "minimum lag of the GPU clock (ns), if much work starts before its launch",
+    "gpu_clock_behind_ns": "how far the GPU clock is behind the host clock at most (ns), as estimated",
     "edges_dropped_back_in_time": "edges dropped because they go back in time by more than 1 ms",
     "edges_dropped_cycle": "edges dropped because they would close a cycle",
     "event_waits": "stream waits for events, with or without a profiler record",
@@ -54,7 +55,11 @@ BUILD_DIAGNOSTICS: dict[str, str] = {
     "stream_syncs_unresolved": "unresolved stream synchronizations: the stream is unknown",
     "event_syncs_unresolved": "unresolved event synchronizations: the event record or its stream is unknown",
     "event_queries": "event queries, which do not wait",
+    "sync_records": "the profiler's synchronization records",
     "sync_records_without_call": "synchronization records whose CPU call is not in the file",
+    "sync_records_moved": "synchronization records moved to the device of their context, where their own has no work",
+    "sync_records_without_work": "synchronization records of slow calls whose stream has no work; inferred instead",
+    "sync_records_contradicted": "synchronization records set aside: most name work that ended after their call",
     "forward_backward_unresolved": "forward-backward pairs without two operators that follow each other",
 }
 """The counts of building a graph: key → meaning."""
@@ -245,6 +250,19 @@ class DependencyGraph:
         """Mark what runs outside threads: GPU activities, and in a job the work with other ranks."""
         return self._trace.is_activity
 
+    @property
+    def gpu_clock(self) -> list[dict[str, Any]]:
+        """How far each device's clock is ahead of the host's, as ``diagnostics.gpu_clock`` in JSON has it.
+
+        Keys: device, how (``constant``, ``steps``, ``noisy``, ``one_sided`` or ``unknown``), noise_ns, pieces
+        (from_ns, offset_ns, low_ns, high_ns, drift_ppm, launches, returns); of a job also rank.
+        """
+        ranks = [(part.rank, part.graph.trace) for part in self.rank_graphs]
+        of_rank: list[dict[str, Any]] = [{"rank": rank} if len(ranks) > 1 else {} for rank, _ in ranks]
+        return [
+            own | clock.as_json() for own, (_, trace) in zip(of_rank, ranks, strict=True) for clock in trace.gpu_clock
+        ]
+
     def name_of(self, row: int) -> str:
         """Return the name of an event."""
         return self._trace.name_of(row)
@@ -375,10 +393,16 @@ class DependencyGraph:
         return {**self._trace.diagnostics, **self._notes}
 
     @property
+    def diagnostics_record(self) -> dict[str, Any]:
+        """The diagnostics as JSON has them: the counts, and the clock of each device."""
+        return {**self.diagnostics, "gpu_clock": self.gpu_clock}
+
+    @property
     def events(self) -> pd.DataFrame:
         """All events as a DataFrame (a copy).
 
-        Columns: event_index, kind, name, lane, start_ns, end_ns, duration_ns, correlation, external_id.
+        Columns: event_index, kind, name, lane, start_ns, end_ns, duration_ns, correlation, external_id. Times are the
+        file's; where GPU events were moved into host time also host_start_ns, host_end_ns (a job's are in job time).
         """
         return self._all_events.copy()
 
@@ -517,8 +541,8 @@ class DependencyGraph:
             name: a regular expression found in the name.
             lane: one or more lanes, as in output; in a job those of that name on every rank.
             rank: one or more ranks.
-            start_ns: keep events that end at or after this time.
-            end_ns: keep events that start at or before this time.
+            start_ns: keep events that end at or after this time (host time).
+            end_ns: keep events that start at or before this time (host time).
 
         Raises:
             QueryError: an unknown kind, lane or rank, or an invalid regular expression.
@@ -549,7 +573,10 @@ class DependencyGraph:
         return self._induced_subgraph(np.unique(np.array([self.row_of(index) for index in event_indices], np.int64)))
 
     def to_networkx(self) -> networkx.MultiDiGraph[Any]:
-        """Return a networkx multigraph whose nodes are (event_index, "start" | "end"); edge keys are edge kinds."""
+        """Return a networkx multigraph whose nodes are (event_index, "start" | "end"); edge keys are edge kinds.
+
+        A node's start_ns and end_ns are the file's, its ``time_ns`` is in host time, as edges count their lags.
+        """
         points = self._walkable_points()
         return to_networkx(self._trace, points, self._edges, self._timeline.times, self._node_names(points))
 
@@ -585,7 +612,7 @@ class DependencyGraph:
 
     def event_columns(self, rows: Ids | Ints) -> dict[str, Any]:
         """Return the output columns of canonical rows, for files; in a job with ``rank``."""
-        return event_columns(self._trace, rows)
+        return {**event_columns(self._trace, rows), **host_time_columns(self._trace, rows)}
 
     def edge_columns(self, edges: EdgeTable) -> dict[str, Any]:
         """Return the output columns of edges, for files; in a job with source_rank, target_rank and rendezvous."""

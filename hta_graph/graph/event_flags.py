@@ -17,6 +17,8 @@ from hta_graph.trace.profiler_names import (
     AMD_CALL,
     AUTOGRAD_OPERATOR,
     BLOCKING_CALL,
+    CODE_LOADING_CALL,
+    COLLECT_CALL,
     COMMUNICATION_KERNEL,
     COPY_KIND,
     COPY_TO_HOST,
@@ -24,15 +26,22 @@ from hta_graph.trace.profiler_names import (
     DATA_LOADING,
     DEVICE_COPY,
     DEVICE_WAIT,
+    EAGER_KERNEL,
     ENQUEUEING_CALL,
+    GARBAGE_COLLECTION,
     GLOO_COLLECTIVE,
     GRAPH_LAUNCH_CALL,
+    HOST_ALLOCATION_CALL,
     IN_PROCESS_LOADING,
     MODULE_FRAME,
     OWN_FRAME,
     PAGEABLE_UPLOAD,
+    RELEASE_CALL,
+    SEGMENT_CALL,
     STEP_NAME,
+    STREAM_WAIT_CALL,
     SYNCHRONOUS_COPY_CALL,
+    UPLOAD,
     VALUE_READING_OPERATOR,
     WARM_UP,
 )
@@ -93,6 +102,11 @@ class EventFlags:
         return self._kind_with_name(GRAPH_LAUNCH_CALL, EventKind.RUNTIME)
 
     @cached_property
+    def stream_wait_call(self) -> Bools:
+        """Calls that let a stream wait for an event."""
+        return self._kind_with_name(STREAM_WAIT_CALL, EventKind.RUNTIME)
+
+    @cached_property
     def autograd(self) -> Bools:
         """Operators of PyTorch's autograd engine and of its nodes."""
         return self._kind_with_name(AUTOGRAD_OPERATOR, EventKind.CPU_OP)
@@ -115,6 +129,18 @@ class EventFlags:
         return self._kind_with_name(OWN_FRAME, EventKind.PYTHON_FUNCTION)
 
     @cached_property
+    def collects_garbage(self) -> Bools:
+        """Python frames and annotations of garbage collection."""
+        kinds = (EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)
+        found = [self._kind_with_name(GARBAGE_COLLECTION, kind) for kind in kinds]
+        return freeze(found[0] | found[1])
+
+    @cached_property
+    def asks_to_collect(self) -> Bools:
+        """Those of them that the program asked for itself."""
+        return freeze(self.collects_garbage & self._trace.names_starting_with(COLLECT_CALL)[self._trace.events.name])
+
+    @cached_property
     def reads_values(self) -> Bools:
         """Operators whose result the host needs before it can go on."""
         return self._kind_with_name(VALUE_READING_OPERATOR, EventKind.CPU_OP)
@@ -123,6 +149,11 @@ class EventFlags:
     def pageable_upload(self) -> Bools:
         """Copies to a device from host memory that is not pinned."""
         return self._kind_with_name(PAGEABLE_UPLOAD, EventKind.MEMCPY)
+
+    @cached_property
+    def upload(self) -> Bools:
+        """Copies to a device from the host."""
+        return self._kind_with_name(UPLOAD, EventKind.MEMCPY)
 
     @cached_property
     def copies_to_host(self) -> Bools:
@@ -135,6 +166,26 @@ class EventFlags:
         return self._kind_with_name(ALLOCATION_CALL, EventKind.RUNTIME)
 
     @cached_property
+    def segment_call(self) -> Bools:
+        """Calls that map memory into expandable segments, or out of them."""
+        return self._kind_with_name(SEGMENT_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def host_allocation_call(self) -> Bools:
+        """Calls that pin memory of the host, or release it."""
+        return self._kind_with_name(HOST_ALLOCATION_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def release_call(self) -> Bools:
+        """Calls that give memory back to the driver."""
+        return self._kind_with_name(RELEASE_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def code_loading_call(self) -> Bools:
+        """Calls that load code."""
+        return self._kind_with_name(CODE_LOADING_CALL, EventKind.RUNTIME)
+
+    @cached_property
     def amd_call(self) -> Bools:
         """Calls of AMD's runtime, whose recordings never hold records of synchronization."""
         return self._kind_with_name(AMD_CALL, EventKind.RUNTIME)
@@ -145,6 +196,11 @@ class EventFlags:
         events = self._trace.events
         talks = events.collective | self._trace.matching_names(COMMUNICATION_KERNEL)[events.name]
         return freeze(talks & (events.kind == EventKind.KERNEL))
+
+    @cached_property
+    def eager_kernel(self) -> Bools:
+        """Kernels of single operators of PyTorch that compilers fuse with their neighbors."""
+        return self._kind_with_name(EAGER_KERNEL, EventKind.KERNEL)
 
     @cached_property
     def gloo_collective(self) -> Bools:

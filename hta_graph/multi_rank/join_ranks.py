@@ -162,7 +162,7 @@ def _refuse_unrelated_ranks(graphs: Mapping[int, DependencyGraph]) -> None:
 
 def _graph_in_job_time(graph: DependencyGraph, clock: RankClock) -> DependencyGraph:
     events, answers = graph.event_table, graph.attached(RankSummary)
-    start, end = (clock.to_job(times, on_gpu=graph.is_gpu) for times in (events.start, events.end))
+    start, end = (clock.to_job(times) for times in (events.start, events.end))
     moved = shift_to_job_time(graph, start, end)
     if answers is None or (moved is graph and not answers.is_in_job_time):
         return moved
@@ -218,7 +218,7 @@ def _member_table(found: Collectives, members: Mapping[int, RankCommunications],
         at = np.full(len(own), -1, np.int64)
         at[found.place[mine]] = mine
         events, row = joined.trace.events, part.of_job(own.row)
-        arrival = found.clocks.to_job(part.rank, own.arrival, on_gpu=own.on_gpu)
+        arrival = found.clocks.to_job(part.rank, own.arrival)
         wait = take_or(found.wait, at, otherwise=0)
         tables.append(Members.of(
             number=take_or(found.number, at),

@@ -108,8 +108,7 @@ class SummaryJobReader:
     ) -> tuple[dict[int, DependencyGraph], Collectives]:
         """Return summaries that can be joined, and what the ranks did together.
 
-        Where a rank's clock drifts, or that of its GPU is ahead of its own, its summary is made again in the job's
-        time.
+        Where a rank's clock drifts, its summary is made again in the job's time.
 
         Raises:
             HtaGraphError: a file cannot be read once more, or has changed.

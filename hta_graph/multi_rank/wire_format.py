@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, get_origin, get_type_hints
+from types import NoneType
+from typing import Any, Protocol, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from hta_graph.multi_rank.rank_activity import RankActivity
 from hta_graph.multi_rank.summary.path_legs import LegSegments
 from hta_graph.multi_rank.what_if.replay_answer import ReplayAnswer
 from hta_graph.storage.location import Location, RemotePath, name_with_secrets, resolve_location
+from hta_graph.trace.gpu_clock import GpuClock
 from hta_graph.trace.table import Trace
 
 Column = np.ndarray[Any, Any]
@@ -83,6 +85,8 @@ def _describe_table(table: Any, columns: list[Column]) -> TableDescription:
         if isinstance(value, np.ndarray):
             columns.append(value)
             found["columns"][f.name] = [value.dtype.str, len(value)]
+        elif isinstance(value, tuple) and value and isinstance(value[0], GpuClock):
+            found["values"][f.name] = [clock.exact_json() for clock in value]
         elif is_dataclass(value):
             found["tables"][f.name] = _describe_table(value, columns)
         else:
@@ -98,7 +102,7 @@ def _read_table(kind: Any, described: TableDescription, source: ByteStream) -> A
         if f.name in described["columns"]:
             made[f.name] = _read_column(source, *described["columns"][f.name])
         elif f.name in described["tables"]:
-            made[f.name] = _read_table(types[f.name], described["tables"][f.name], source)
+            made[f.name] = _read_table(_table_type(types[f.name]), described["tables"][f.name], source)
         else:
             made[f.name] = _restored_value(types[f.name], described["values"][f.name])
     return kind(**made)
@@ -110,10 +114,17 @@ def _types_of(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
+def _table_type(kind: Any) -> Any:
+    """Return a field's table type, which the field may also lack."""
+    return next(of for of in (*get_args(kind), kind) if of is not NoneType)
+
+
 def _restored_value(kind: Any, value: Any) -> Any:
     """Undo what JSON does to a tuple and a path."""
     if kind == Location:
         return resolve_location(value)
+    if kind == tuple[GpuClock, ...]:
+        return tuple(map(GpuClock.of_json, value))
     is_tuple = get_origin(kind) is tuple and isinstance(value, list)
     return tuple(value) if is_tuple else value
 

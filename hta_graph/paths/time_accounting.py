@@ -97,8 +97,7 @@ def explained_lags(graph: DependencyGraph) -> Ints:
     """Return per rank and edge kind the longest lag (ns) that counts as explained: max(50 µs, 5 × the usual one).
 
     Medians are over a rank's lags that bound their target, so that its lane was idle; below 20 such lags 50 µs hold. Of
-    a launch only what follows the call's return is a lag. A GPU clock that is behind lengthens the lag of every return
-    by as much: that part is believed besides.
+    a launch only what follows the call's return is a lag.
 
     Returns:
         A row per rank (``graph.rank_graphs``), a column per kind.
@@ -115,16 +114,12 @@ def explained_lags(graph: DependencyGraph) -> Ints:
     launched = ROLE[edges.kind] == EdgeRole.LAUNCH
     returned = graph.event_table.end[event_of(edges.source[launched])]
     lags[launched] = np.maximum(times[edges.target[launched]] - returned, 0)
-    returns = np.isin(ROLE[:-1], EdgeRole.RETURN)
-    clocks = np.array([part.graph.diagnostics["gpu_clock_behind_ns"] for part in graph.rank_graphs], np.int64)
-    behind = np.where(returns, clocks[:, None], 0)
-    limits = ALWAYS_EXPLAINED_NS + behind
+    limits = np.full((len(graph.rank_graphs), len(EdgeKind)), ALWAYS_EXPLAINED_NS, np.int64)
     rank = graph.rank_index_of(event_of(edges.target)).astype(np.int64)
     for of, at in rows_by_value(rank * len(EdgeKind) + edges.kind).items():
         if len(at) >= MIN_LAGS:
-            place, kind = divmod(of, len(EdgeKind))
-            usual = int(np.median(lags[at] - behind[place, kind]))
-            limits[place, kind] = behind[place, kind] + max(ALWAYS_EXPLAINED_NS, EXCESS_FACTOR * usual)
+            usual = int(np.median(lags[at]))
+            limits[divmod(of, len(EdgeKind))] = max(ALWAYS_EXPLAINED_NS, EXCESS_FACTOR * usual)
     return limits
 
 

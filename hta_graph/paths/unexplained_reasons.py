@@ -10,6 +10,8 @@ A node that was not recorded shows as the same hole in replay after replay of it
 replay 1   [node][node]........[last]        [first][last] are recorded rows; what stands between them
 replay 2   [node][node].........[last]       in every replay was not
 replay 3   [node][node].......[last]
+
+So does one before the first recorded node, though its launch had returned and its stream was free.
 """
 
 from __future__ import annotations
@@ -23,11 +25,12 @@ from hta_graph.arrays import Columns, distinct, first_of_runs, last_at_most, run
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.launches import launched_before_recording
 from hta_graph.graph.memo import memoized
-from hta_graph.graph.points import event_of, start_point
-from hta_graph.graph.significance import is_improbable
+from hta_graph.graph.points import end_point, event_of, start_point
+from hta_graph.graph.significance import RELEASED_WITHIN_NS, is_improbable
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, ROLE, Bools, Codes, EdgeRole, Ids, Ints, Reason
 from hta_graph.paths.binding_edges import binding_edges
 from hta_graph.paths.time_accounting import ALWAYS_EXPLAINED_NS
+from hta_graph.stable_hash import hash_rows
 
 LAG_BITS = 40
 """A lag (ns) of up to 18 minutes and its place fit one number."""
@@ -36,11 +39,11 @@ LAG_BITS = 40
 def replays_with_hole(graph: DependencyGraph, work: Ids, hole_ns: Ints) -> tuple[Ints, Ints]:
     """Return how many replays have the place where each work stands, and how many show a hole before it there.
 
-    It shows a hole where that is at least half as long as ``hole_ns``; both numbers are 0 for work without a launch.
+    It shows a hole where that is at least half as long as ``hole_ns``; both numbers are 0 for what is no graph's node.
     """
-    launched, place, lag = _positions_in_launches(graph)
+    nodes, place, lag = _positions_in_launches(graph)
     place_of = np.full(len(graph.event_table), -1, np.int64)
-    place_of[launched] = place
+    place_of[nodes] = place
     number = place_of[work]
     key = np.sort((place << LAG_BITS) + lag.clip(0, (1 << LAG_BITS) - 1))
     ends = np.searchsorted(key, (number + 1) << LAG_BITS)
@@ -50,23 +53,27 @@ def replays_with_hole(graph: DependencyGraph, work: Ids, hole_ns: Ints) -> tuple
 
 @memoized
 def _positions_in_launches(graph: DependencyGraph) -> tuple[Ids, Ints, Ints]:
-    """Return launched work, where it stands in its launch and its lag.
+    """Return the nodes of graphs, where each stands in its launch and its lag.
 
-    Equal numbers are the same place in replays of one graph; the lag (ns) is how long it started after what it waited
-    for last, 0 where that is of another launch.
+    Equal numbers are the same place in replays of one graph. The lag (ns) is how long a node started after what it
+    waited for last, of the first one not counting what its launch took; 0 where that is of another launch.
     """
     events, edges, times = graph.event_table, graph.edge_table, graph.timeline.times
     work = np.flatnonzero(graph.launching_call >= 0).astype(np.int32)
+    work = work[_is_graph_node(graph, work)]
     work = work[np.argsort(graph.launching_call[work], kind="stable")]
     call = graph.launching_call[work]
     new = first_of_runs(call)
     launch, begins = np.cumsum(new) - 1, np.flatnonzero(new)
-    ordinal, size = np.arange(len(work)) - begins[launch], np.bincount(launch)[launch]
+    ordinal = np.arange(len(work)) - begins[launch]
     source = take_or(edges.source, binding_edges(graph)[start_point(work)])
-    before = np.where(source >= 0, event_of(source), -1)
-    lag = np.where(take_or(graph.launching_call, before) == call, events.start[work] - take_or(times, source), 0)
-    # Replays of one graph have as many rows; the same place has the same name in each.
-    columns = events.name[work], ordinal, size
+    inside = take_or(graph.launching_call, np.where(source >= 0, event_of(source), -1)) == call
+    free = take_or(times, source)
+    since = np.where(inside, free, np.maximum(free, times[end_point(call)]))
+    lag = np.where(inside | new, times[start_point(work)] - since, 0)
+    # A graph is known by the names of all its nodes; a sum, as branches may begin in another order in each replay.
+    names = np.add.reduceat(hash_rows(events.name[work]), begins)[launch]
+    columns = events.name[work], ordinal, names
     order = np.lexsort(columns)
     return work[order], run_numbers(*(column[order] for column in columns)), lag[order]
 
@@ -130,6 +137,7 @@ def unexplained_reasons(graph: DependencyGraph, holes: UnexplainedTimes) -> Code
     if len(waits):
         early = _before_any_launch(graph, holes.caller[waits])
         reasons[waits] = np.where(early, Reason.BEFORE_RECORDING, Reason.WAIT_WITHOUT_RECORD)
+        reasons[waits[~early & _returns_before_work_ends(graph, holes.caller[waits])]] = Reason.CLOCK_FAULT
     on_gpu = np.flatnonzero(take_or(graph.is_gpu, holes.work, otherwise=False))
     # The strongest evidence last: it overrules.
     for find, reason in EVIDENCE if len(on_gpu) else ():
@@ -163,21 +171,52 @@ def _before_any_launch(graph: DependencyGraph, calls: Ids) -> Bools:
     return early
 
 
+NEAR_RETURN_NS = 100_000
+"""A blocking call returns within this time after what it waited for, and by a wrong clock as long before it."""
+
+
+def _returns_before_work_ends(graph: DependencyGraph, calls: Ids) -> Bools:
+    """Mark calls right after whose return work ends by a clock that contradicts itself: they may have waited for it."""
+    events = graph.event_table
+    noisy = [clock.device for clock in graph.trace.gpu_clock if clock.noise_ns]
+    if not noisy:
+        return np.zeros(len(calls), np.bool_)
+    ends = np.sort(events.end[graph.is_gpu & np.isin(graph.lanes.device[events.lane], noisy)])
+    after = np.searchsorted(ends, events.end[calls], side="right")
+    near: Bools = np.append(ends, np.iinfo(np.int64).max)[after] - events.end[calls] <= NEAR_RETURN_NS
+    return near
+
+
 def _first_work_long_queued(graph: DependencyGraph, holes: UnexplainedTimes) -> Bools:
-    """Mark a device's first work where it waited longer for its start than the recording had lasted before."""
-    events, lanes = graph.event_table, graph.lanes
-    device = lanes.device[events.lane[holes.work]]
-    first = np.zeros(len(holes), np.bool_)
-    for number in distinct(device).tolist():
-        rows = graph.is_gpu & (lanes.device[events.lane] == number)
-        first |= (device == number) & (events.start[holes.work] == events.start[rows].min())
+    """Mark a stream's first work that waited longer than the recording had lasted, though its device was idle."""
+    events, work = graph.event_table, holes.work
+    rows = np.flatnonzero(graph.is_gpu)[::-1]
+    first = np.full(len(graph.lanes.labels), -1, np.int32)
+    # Rows are in order of time: of each stream the first one is written last.
+    first[events.lane[rows]] = rows
     begun = holes.start - events.start.min(initial=np.iinfo(np.int64).max)
     queued = (ROLE[holes.kind] == EdgeRole.LAUNCH) & (begun <= holes.end - holes.start)
-    # Launched before the recording began: drivers count up, and every call in the file has a later number.
     # Of a graph the first node may be what is missing.
-    queued &= ~_is_graph_node(graph, holes.work)
-    older: Bools = first & (queued | ((holes.kind < 0) & launched_before_recording(graph.event_table, holes.work)))
+    queued &= ~_is_graph_node(graph, work)
+    # Launched before the recording began: drivers count up, and every call in the file has a later number.
+    queued |= (holes.kind < 0) & launched_before_recording(events, work)
+    older: Bools = (first[events.lane[work]] == work) & queued & _device_was_idle(graph, work)
     return older
+
+
+def _device_was_idle(graph: DependencyGraph, work: Ids) -> Bools:
+    """Mark work before which its device did nothing that is recorded: no end released it, nothing took its place."""
+    events, device_of = graph.event_table, graph.lanes.device
+    runs = graph.is_gpu & ~graph.event_flags.waits_on_device
+    device = device_of[events.lane[work]]
+    idle = np.zeros(len(work), np.bool_)
+    for number in distinct(device).tolist():
+        rows, here = np.flatnonzero(runs & (device_of[events.lane] == number)), device == number
+        start = events.start[work[here]]
+        begun = np.searchsorted(np.sort(events.start[rows]), start)
+        ended = np.searchsorted(np.sort(events.end[rows]), start - RELEASED_WITHIN_NS)
+        idle[here] = begun == ended
+    return idle
 
 
 def _is_graph_node(graph: DependencyGraph, work: Ids) -> Bools:
@@ -240,15 +279,38 @@ class _WorkEnds:
 
 
 def _recurs_in_graph_replays(graph: DependencyGraph, holes: UnexplainedTimes) -> Bools:
-    """Mark holes inside a graph launch that are there, at least half as long, in each of three or more replays."""
+    """Mark holes of three or more replays of a graph that are there, at least half as long, again and again.
+
+    Inside a launch each replay must show the hole, for a node runs whenever its graph does. Before the first node most
+    must: a replay that another one delays may hide it.
+    """
     call = graph.launching_call
     source = take_or(call, np.where(holes.source >= 0, event_of(holes.source), -1))
-    inside: Bools = (ROLE[holes.kind] == EdgeRole.STREAM) & (call[holes.work] >= 0) & (call[holes.work] == source)
-    if not inside.any():
+    on_stream: Bools = (ROLE[holes.kind] == EdgeRole.STREAM) & (call[holes.work] >= 0)
+    inside: Bools = on_stream & (call[holes.work] == source)
+    before = on_stream & ~inside
+    before[before] = _may_lack_first_node(graph, holes.take(before))
+    if not (inside | before).any():
         return inside
     replays, with_hole = replays_with_hole(graph, holes.work, holes.end - holes.start)
-    recurs: Bools = inside & (replays >= MIN_REPLAYS) & (with_hole == replays)
-    return recurs
+    recurs = (inside & (with_hole == replays)) | (before & (2 * with_hole > replays))
+    found: Bools = recurs & (replays >= MIN_REPLAYS)
+    return found
+
+
+def _may_lack_first_node(graph: DependencyGraph, holes: UnexplainedTimes) -> Bools:
+    """Mark holes before a graph's work that nothing else can have filled."""
+    events, flags, call = graph.event_table, graph.event_flags, graph.launching_call
+    launch = call[holes.work]
+    # What left no row may have run in the hole, or have waited for something.
+    unseen = flags.enqueueing_call | flags.stream_wait_call
+    unseen[call[call >= 0]] = False
+    unseen_at = np.sort(events.start[unseen])
+    # That of the work before; where it is older than the file, all counts.
+    enqueued = take_or(events.start, call[event_of(holes.source)], otherwise=events.start.min())
+    nothing_else = np.searchsorted(unseen_at, enqueued) == np.searchsorted(unseen_at, events.start[launch])
+    found: Bools = flags.graph_launch_call[launch] & nothing_else & _device_was_idle(graph, holes.work)
+    return found
 
 
 def _starts_before_launch(graph: DependencyGraph, holes: UnexplainedTimes) -> Bools:

@@ -21,6 +21,7 @@ from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.header import peek_header
 from hta_graph.trace.json_reader import Header, RowReader, paused_gc
 from hta_graph.trace.memory_limit import out_of_memory_error
+from hta_graph.trace.profiler_names import KERNEL_OF_CALL
 from hta_graph.trace.rank_files import FoundFile, RankFile, assign_ranks, choose_ranks, expand_inputs, header_count
 from hta_graph.trace.table import Trace
 
@@ -192,10 +193,6 @@ def read_rank(file: RankFile, *, salvage: bool = False) -> Trace:
     return replace(read_without_log(file.path, salvage=salvage), rank=file.rank)
 
 
-KERNEL_OF_CALL = "kernel"
-"""The argument in which calls name the kernel that they launch (AMD: 2,238 of 2,238 in a public trace are right)."""
-
-
 def match_launches_by_external_id(trace: Trace) -> Trace:
     """Give calls and the kernels that they launched a common correlation, where no row of the file has one.
 
@@ -213,7 +210,8 @@ def match_launches_by_external_id(trace: Trace) -> Trace:
     kernels = np.flatnonzero((events.kind == EventKind.KERNEL) & (events.external_id > 0))
     if not len(calls) or not len(kernels):
         return trace
-    named = read_event_args(trace, [KERNEL_OF_CALL], calls)[KERNEL_OF_CALL]
+    small, capital = read_event_args(trace, KERNEL_OF_CALL, calls).arguments.values()
+    named = np.where(small != None, small, capital)  # noqa: E711 - a column
     launches = np.array([name is not None for name in named.tolist()])
     calls, named = calls[launches], named[launches]
     first, kernels = _unique_rows(events.external_id[calls]), kernels[_unique_rows(events.external_id[kernels])]

@@ -11,14 +11,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze
+from hta_graph.arrays import Columns, freeze, take_or
 from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Floats, Ids, Ints, kind_mask
 from hta_graph.storage.location import Location
 from hta_graph.text.formatting import html_table
+from hta_graph.trace.gpu_clock import FileTimes, GpuClock
 from hta_graph.trace.json_reader import Number
 from hta_graph.trace.profiler_names import STEP_NAME
 
@@ -147,6 +148,10 @@ class Trace:
     salvaged: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
     """Versions and the profiler's options as the header has them, by key; what it does not say is absent."""
+    gpu_clock: tuple[GpuClock, ...] = ()
+    """How far the clock of each device is ahead of the host's, where that was estimated: of a graph's trace."""
+    moved_from: FileTimes | None = None
+    """What the file says of each event, where GPU events were moved into host time; None where all are as recorded."""
 
     def __repr__(self) -> str:
         rank = "" if self.rank is None else f", rank {self.rank}"
@@ -167,6 +172,19 @@ class Trace:
             listed = [f"{count:,} {READING_DIAGNOSTICS[key].split(',')[0]} ({key})" for key, count in found.items()]
             lines.append(f"{self.path}: {', '.join(listed)}")
         return lines
+
+    @property
+    def file_times(self) -> FileTimes:
+        """When each event begins and ends by the file: in host time a GPU's events may stand elsewhere."""
+        return self.moved_from or FileTimes(self.events.start, self.events.end)
+
+    def in_file_time(self, rows: Ids | Ints, times: Ints, side: Literal["start", "end"] = "start") -> Ints:
+        """Return times (ns) near the starts or ends of events as the clocks of their file show them; row -1: as is."""
+        if self.moved_from is None:
+            return times
+        ahead = getattr(self.moved_from, side) - getattr(self.events, side)
+        found: Ints = times + take_or(ahead, rows, otherwise=0)
+        return found
 
     @cached_property
     def is_gpu(self) -> Bools:
@@ -190,6 +208,7 @@ class Trace:
             events=self.events.take(rows),
             syncs=syncs.take(syncs.event >= 0),
             copies=copies.take(copies.event >= 0),
+            moved_from=self.moved_from and self.moved_from.take(rows),
         )
 
     def name_of(self, event: int) -> str:

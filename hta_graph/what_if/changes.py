@@ -16,7 +16,7 @@ import numpy as np
 
 from hta_graph.arrays import take_or
 from hta_graph.errors import QueryError, UsageError
-from hta_graph.graph.dependency_graph import EventName
+from hta_graph.graph.dependency_graph import DependencyGraph, EventName
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import LONGEST_NS, BoundBy, EdgeKind, Floats, Ids, Ints
 from hta_graph.paths.time_accounting import TimePart
@@ -51,8 +51,8 @@ def scale(what: str, factor: float) -> Change:
     """Multiply the time that something takes in the window by a factor: 0.5 is 2x speed, 0 is no time.
 
     Args:
-        what: ``KIND:PATTERN``, where KIND is kernel, operator, module, annotation (the last three with all that they
-            enclose and launch), collective (its transfer), class or rank; a bare pattern means events of any kind.
+        what: ``KIND:PATTERN``, where KIND is kernel, operator, module, frame, annotation (the last four with all that
+            they enclose and launch), collective (its transfer), class or rank; a bare pattern means events of any kind.
         factor: finite and not negative.
 
     Raises:
@@ -80,6 +80,50 @@ def scale_activities(rows: Ids, factor: Floats) -> Change:
         draft.factor[runs] *= take_or(factors, parts.owner[runs], otherwise=1.0)
 
     return change
+
+
+ON_GPU = (EdgeKind.STREAM_ORDER, EdgeKind.EVENT_WAIT, EdgeKind.GRAPH_ORDER)
+
+
+def overlap_activities(rows: Ids) -> Change:
+    """Let some activities run next to the others, as on a stream of their own, in their order.
+
+    They still wait for what they waited for. Of the others only those wait for them that waited for a stream's last one
+    in the window.
+
+        one stream     [gemm 1][all-reduce 1][gemm 2][all-reduce 2][gemm 3]
+        next to it     [gemm 1][gemm 2]                            [gemm 3]
+                               [all-reduce 1][all-reduce 2]
+
+    Args:
+        rows: canonical rows.
+    """
+
+    def change(draft: ModifiedWindow) -> None:
+        graph, edges, inside = draft.base.graph, draft.base.edges, draft.base.is_inside
+        moved = np.zeros(len(graph.event_table), np.bool_)
+        moved[rows] = True
+        own = np.flatnonzero(graph.is_activity & moved)
+        own = own[inside[end_point(own)]]
+        last = own[len(own) - 1 - np.unique(graph.event_table.lane[own][::-1], return_index=True)[1]]
+        at = np.flatnonzero(np.isin(take_or(graph.edge_table.kind, edges.row), ON_GPU))
+        source, target = event_of(edges.source[at]), event_of(edges.target[at])
+        draft.dropped[at[moved[source] & ~np.isin(source, last) & ~moved[target] & graph.is_activity[target]]] = True
+        others = np.flatnonzero(graph.is_activity & ~moved)
+        for kind in (own, others[inside[start_point(others)]]):
+            draft.added.append(_stream_order(graph, kind))
+
+    return change
+
+
+def _stream_order(graph: DependencyGraph, rows: Ids | Ints) -> tuple[Ids, Ids, Ints]:
+    """Return edges from each of some activities to the next of them on its stream, unless they overlap."""
+    lane, events = graph.event_table.lane, graph.event_table
+    rows = rows[np.argsort(lane[rows], kind="stable")]
+    before, after = rows[:-1], rows[1:]
+    follows = (lane[before] == lane[after]) & (events.end[before] <= events.start[after])
+    none = np.zeros(int(follows.sum()), np.int64)
+    return end_point(before[follows]), start_point(after[follows]), none
 
 
 def _as_number_or_nan(value: Any) -> float:

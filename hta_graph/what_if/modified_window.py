@@ -381,6 +381,12 @@ def frozen_share(base: ReplayGraph) -> float:
     return frozen_time(path) / max(end - base.window.start_ns, 1)
 
 
+def time_without_partner(path: PathTotals, meant: Bools | None = None) -> int:
+    """Return how much (ns) of some parts on a path, or of all, is communication whose partners are not known."""
+    alone = take_or(communicates_without_partner(path.base.graph), path.base.parts.owner, otherwise=False)
+    return path.time_of(alone if meant is None else meant & alone)
+
+
 def earlier_share(base: ReplayGraph) -> float:
     """Return the share of the recorded path that is work launched before the window; what is frozen is not counted."""
     path, end = recorded_path_totals(base)

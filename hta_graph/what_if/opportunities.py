@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hta_graph.arrays import summed_by, take_or
+from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
@@ -17,9 +19,9 @@ from hta_graph.paths.windows import WindowQuery
 from hta_graph.what_if.modified_window import (
     ModifiedWindow,
     PathTotals,
-    communicates_without_partner,
     modified_path_totals,
     recorded_path_totals,
+    time_without_partner,
 )
 from hta_graph.what_if.replay import replay_graph
 from hta_graph.what_if.replay_graph import ReplayGraph
@@ -77,7 +79,7 @@ def opportunities(graph: DependencyGraph, window: WindowQuery | None = None) -> 
         window: as for :func:`critical_path`.
 
     Returns:
-        columns kind (class, operator, module, kernel, collective, rank), name, on_path_ns, saved_half_ns,
+        columns kind (class, operator, module, frame, kernel, collective, rank), name, on_path_ns, saved_half_ns,
         saved_free_ns (at twice the speed, removed), next; largest saving at twice the speed first. Savings overlap; do
         not add them.
     """
@@ -92,10 +94,25 @@ def opportunity_frame(found: Sequence[Opportunity]) -> pd.DataFrame:
     return pd.DataFrame([vars(one) for one in found], columns=columns)
 
 
-def opportunity_rows(base: ReplayGraph) -> list[Opportunity]:
-    """Return the rows of :func:`opportunities`."""
+MOST_SPECIFIC = ("collective", "operator", "kernel", "module", "frame", "rank", "class")
+"""Of rows about the same time the one is kept whose kind comes first here."""
+
+
+def without_duplicates(every: Sequence[Opportunity]) -> list[Opportunity]:
+    """Leave of rows about the same time the most specific one: an operator that only launches one kernel is that."""
+    best: dict[tuple[int, int, int], Opportunity] = {}
+    for one in sorted(every, key=lambda one: MOST_SPECIFIC.index(one.kind)):
+        best.setdefault((one.on_path_ns, one.saved_half_ns, one.saved_free_ns), one)
+    kept = {(one.kind, one.name) for one in best.values()}
+    return [one for one in every if (one.kind, one.name) in kept]
+
+
+def opportunity_rows(
+    base: ReplayGraph, kinds: Container[str] | None = None, *, names_next: bool = True
+) -> list[Opportunity]:
+    """Return the rows of :func:`opportunities`, or those of some kinds; ``names_next``: with the next bottleneck."""
     path = recorded_path_totals(base)[0]
-    found = [(what, meant, path.time_of(meant)) for what, meant in _candidates(base, path)]
+    found = [(what, meant, path.time_of(meant)) for what, meant in _candidates(base, path, kinds)]
     found = [one for one in found if is_opportunity(one[2], base.length_ns)]
     drafts = [_scaled_window(base, meant, factor) for _, meant, _ in found for factor in (0.5, 0.0)]
     saved = savings_of(base, drafts).reshape(-1, 2).tolist()
@@ -104,7 +121,7 @@ def opportunity_rows(base: ReplayGraph) -> list[Opportunity]:
         for (what, meant, time), (half, free) in zip(found, saved, strict=True)
     ]
     order = opportunity_order(rows)
-    meant = {at: found[at][1] for at in order[:ROWS_WITH_NEXT]}
+    meant = {at: found[at][1] for at in order[: ROWS_WITH_NEXT if names_next else 0]}
     return [
         replace(rows[at], next=_next_after_change(base, path, meant[at])) if at in meant else rows[at] for at in order
     ]
@@ -130,12 +147,6 @@ def opportunity_order(rows: Sequence[Opportunity]) -> list[int]:
     return sorted(range(len(rows)), key=lambda at: (-rows[at].saved_half_ns, -rows[at].on_path_ns, rows[at].what))
 
 
-def time_without_partner(path: PathTotals, meant: Bools) -> int:
-    """Return how much (ns) of some parts on a path is communication whose partners are not known."""
-    alone = take_or(communicates_without_partner(path.base.graph), path.base.parts.owner, otherwise=False)
-    return path.time_of(meant & alone)
-
-
 def _scaled_window(base: ReplayGraph, meant: Bools, factor: float) -> ModifiedWindow:
     draft = ModifiedWindow(base)
     draft.factor[meant] = factor
@@ -149,11 +160,14 @@ def _next_after_change(base: ReplayGraph, path: PathTotals, meant: Bools) -> str
     return next_on_path(path, modified_path_totals(draft, values, weight, draft.tails), meant)
 
 
-def _candidates(base: ReplayGraph, path: PathTotals) -> Iterator[tuple[Selector, Bools]]:
+def _candidates(base: ReplayGraph, path: PathTotals, kinds: Container[str] | None) -> Iterator[tuple[Selector, Bools]]:
     """Yield what takes most of the path, kind by kind, with the parts of time that are meant."""
-    for what in candidate_selectors(path_times_by_name(path)):
+    times = path_times_by_name(path)
+    for what in candidate_selectors({kind: own for kind, own in times.items() if kinds is None or kind in kinds}):
         if what.kind != "rank" or len(base.graph.rank_graphs) > 1:
-            yield what, selected_parts(base, what)
+            # What has nothing but lags of others on the path names no part that could change.
+            with suppress(QueryError):
+                yield what, selected_parts(base, what)
 
 
 TimesByKind = Mapping[str, Mapping[str, int]]
@@ -176,6 +190,7 @@ def path_times_by_name(path: PathTotals) -> TimesByKind:
     parts = base.parts.take(rows)
     runs = (parts.part == TimePart.ACTIVITY) & take_or(base.graph.is_gpu, parts.owner, otherwise=False)
     talks = (parts.part == TimePart.ACTIVITY) & (parts.bound == BoundBy.GPU_COMMUNICATION_BOUND)
+    has_frames = bool((base.graph.event_table.kind == EventKind.PYTHON_FUNCTION).any())
     found = {
         "class": {
             bound.label: int(length[parts.bound == bound].sum())
@@ -186,7 +201,7 @@ def path_times_by_name(path: PathTotals) -> TimesByKind:
         "collective": _times_by_name(base, parts.owner, np.where(talks, length, 0)),
         **{
             kind: _times_by_name(base, _innermost_owners(base, kind, parts.owner), length)
-            for kind in ("operator", "module")
+            for kind in ("operator", "module", *(["frame"] if has_frames else []))
         },
     }
     if isinstance(base.graph, JobGraph):
@@ -200,8 +215,12 @@ def path_times_by_name(path: PathTotals) -> TimesByKind:
     return found
 
 
+OWNS_ITSELF = {"operator": EventKind.CPU_OP, "frame": EventKind.PYTHON_FUNCTION}
+"""Kinds of owners whose own time belongs to themselves and not to what is around them."""
+
+
 def _innermost_owners(base: ReplayGraph, kind: str, owner: Ids) -> Ids:
-    """Return the innermost operator or module that each owner's time belongs to (row; -1: none)."""
+    """Return the innermost operator, module or frame that each owner's time belongs to (row; -1: none)."""
     graph = base.graph
     on_cpu = issuing_rows(graph, owner)
     found = np.full(len(owner), -1, np.int32)
@@ -209,8 +228,11 @@ def _innermost_owners(base: ReplayGraph, kind: str, owner: Ids) -> Ids:
         here = np.flatnonzero(graph.rank_index_of(on_cpu) == part.index)
         own = part.of_rank(on_cpu[here])
         innermost = take_or(OWNER_LOOKUPS[kind](part.graph)[0], own)
-        if kind == "operator":
-            innermost = np.where(part.graph.event_table.kind[own] == EventKind.CPU_OP, own, innermost)
+        if kind in OWNS_ITSELF:
+            innermost = np.where(part.graph.event_table.kind[own] == OWNS_ITSELF[kind], own, innermost)
+        if kind == "frame":
+            is_module = take_or(part.graph.event_flags.module_frame, innermost, otherwise=False)
+            innermost = np.where(is_module, -1, innermost)
         found[here] = part.of_job(innermost)
     return found
 

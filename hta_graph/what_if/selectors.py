@@ -217,7 +217,7 @@ def _rank_parts(base: ReplayGraph, what: Selector) -> Bools:
 
 
 def _inside_parts(base: ReplayGraph, what: Selector) -> Bools:
-    """Mark what lies inside operators, modules or annotations: their thread's time, and the work launched there."""
+    """Mark what lies inside operators, modules, frames or annotations: their thread's time, and work launched there."""
     inside = rows_within(base.graph, what)
     parts = base.parts
     found: Bools = take_or(inside, issuing_rows(base.graph, parts.owner), otherwise=False)
@@ -250,7 +250,7 @@ def issuing_calls(graph: DependencyGraph) -> Ids:
 
 
 def rows_within(graph: DependencyGraph, what: Selector) -> Bools:
-    """Mark the CPU rows that lie inside operators, modules or annotations of a name, those themselves included."""
+    """Mark the CPU rows that lie inside operators, modules, frames or annotations of a name, and those."""
     found = np.zeros(len(graph.event_table), np.bool_)
     for part in graph.rank_graphs:
         innermost, above = OWNER_LOOKUPS[what.kind](part.graph)
@@ -269,7 +269,7 @@ def _owner_lookup(kind: str) -> Callable[[DependencyGraph], tuple[Ids, Ids]]:
     return known
 
 
-OWNER_LOOKUPS = {kind: _owner_lookup(kind) for kind in ("operator", "module", "annotation")}
+OWNER_LOOKUPS = {kind: _owner_lookup(kind) for kind in ("operator", "module", "frame", "annotation")}
 """By kind the innermost owner around each row of a rank's graph, and the next one around each owner; -1: none."""
 
 
@@ -277,6 +277,7 @@ OWNER_EVENT_KIND = {
     "operator": EventKind.CPU_OP,
     "annotation": EventKind.ANNOTATION,
     "module": EventKind.PYTHON_FUNCTION,
+    "frame": EventKind.PYTHON_FUNCTION,
 }
 
 
@@ -310,7 +311,7 @@ def selected_events(base: ReplayGraph, what: Selector) -> Ints:
         QueryError: there is none.
         UsageError: it is of a kind that does not name single events.
     """
-    if what.kind in ("annotation", "class", "module", "rank"):
+    if what.kind in ("annotation", "class", "frame", "module", "rank"):
         raise UsageError(f"{str(what)!r} is not a single event; name a kernel, an operator or a collective")
     graph, events, what = base.graph, base.graph.event_table, what.read_in(base)
     meant = what.names_in(graph, events.name)[events.name] & (graph.timeline.position[2 * np.arange(len(events))] >= 0)
@@ -328,6 +329,7 @@ SELECTORS: dict[str, Callable[[ReplayGraph, Selector], Bools]] = {
     "kernel": _kernel_parts,
     "operator": _inside_parts,
     "module": _inside_parts,
+    "frame": _inside_parts,
     "annotation": _inside_parts,
     "collective": _collective_parts,
     "class": _class_parts,

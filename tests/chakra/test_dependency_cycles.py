@@ -146,10 +146,11 @@ def test_what_a_kernel_waits_for_is_the_launch_and_not_a_kernel_stamped_before_i
     trace.op("aten::add", 72, 74)
     trace.call("cudaStreamSynchronize", 74, 76, 2)
     trace.launch("early", (80, 82), (10, 20), 3)
+    trace.agree(100)
     graph = trace.graph(tmp_path)
     found = check_order(graph)
     on_stream = [graph.name_of(row) for row in found.row[found.slot != CPU].tolist()]
-    assert on_stream == ["long", "late", "early"]
+    assert on_stream[:3] == ["long", "late", "early"]
 
 
 @pytest.mark.parametrize("profile", ["full", "gpu"])

@@ -81,17 +81,6 @@ def test_a_long_wait_whose_work_was_done_before_stays_unexplained(tmp_path: Path
     assert hg.critical_path(trace.graph(tmp_path), hg.whole()).by_bound_ns["unexplained"] == 1_000_000
 
 
-def test_a_file_with_sync_rows_gets_no_inferred_edge_of_that_kind(tmp_path: Path) -> None:
-    trace = TraceBuilder()
-    _, a = trace.launch("A", (1, 5), (15, 300), 1)
-    first = trace.call("cudaStreamSynchronize", 20, 308, 2)
-    trace.sync_row("Stream Sync", 20, 308, 2, stream=7)
-    trace.launch("B", (310, 315), (320, 400), 3)
-    trace.call("cudaStreamSynchronize", 330, 408, 4)
-    graph = trace.graph(tmp_path)
-    assert edges(graph, "stream_sync") == {("stream_sync", a, "end", first, "end")}
-
-
 def test_a_graph_on_streams_of_its_own_belongs_to_the_thread_s_stream(tmp_path: Path) -> None:
     trace = TraceBuilder()
     _, before = trace.launch("before", (1, 3), (10, 100), 1)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import hta_graph as hg
@@ -115,9 +116,10 @@ def test_two_changed_edges_that_close_a_cycle_are_refused(saved: Path) -> None:
 
 
 def test_steps_back_are_as_many_and_as_long_as_was_counted(tmp_path: Path) -> None:
-    trace = two_steps()
-    trace.launch("early", (80, 82), (79, 99), 8, stream=9)
-    graph = trace.graph(tmp_path)
+    times = {"start_ns": [80_000, 79_000], "end_ns": [82_000, 99_000]}
+    events = pd.DataFrame({"name": ["cudaLaunchKernel", "early"], "lane": ["thread 1:1", "stream 0:1:9"], **times})
+    edges = pd.DataFrame({"source_index": [0], "source_point": "start", "target_index": [1], "kind": "launch"})
+    graph = hg.from_dataframes(events.assign(kind=["runtime", "kernel"]), edges)
     hg.save_graph(graph, tmp_path / "g")
     assert hg.load_graph(tmp_path / "g").edges.equals(graph.edges)
     assert graph.diagnostics["edges_clamped"] == 1

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from hta_graph.graph.conversion import HOST_TIMES
 from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS
 from hta_graph.model import EdgeKind, EventKind, Evidence, edge_kinds
 from hta_graph.trace.table import READING_DIAGNOSTICS
 from tests.generate.properties import Schema, boolean, by_key, document, integer, list_of, ns, one_of, record, text
-from tests.generate.shared_parts import DIAGNOSTICS_PART, EXTENT, FILE, RANK, RANKS, UNREAD
+from tests.generate.shared_parts import DIAGNOSTICS_PART, EXTENT, FILE, GPU_CLOCK, RANK, RANKS, UNREAD
 
 KINDS = [kind.label for kind in EventKind if kind != EventKind.RENDEZVOUS]
 """A rendezvous is not an event of a trace."""
@@ -58,8 +59,10 @@ def graph() -> Schema:
         "kind": one_of(KINDS, "What it is."),
         "name": text("Its name."),
         "lane": text("Its thread (thread PID:TID) or stream (stream DEVICE:CONTEXT:STREAM)."),
-        "start_ns": ns("Start time, absolute (for a job: in job time)"),
-        "end_ns": ns("Where it ends"),
+        "start_ns": ns("Start time in its file, absolute (for a job: in job time)"),
+        "end_ns": ns("End time in its file, absolute (for a job: in job time)"),
+        "host_start_ns": ns("Start time in host time; present if GPU events were moved to the host's clock"),
+        "host_end_ns": ns("End time in host time; present if GPU events were moved to the host's clock"),
     }
     edge: dict[str, Schema] = {
         "kind": one_of([kind.label for kind in EdgeKind], "Why the target could not have happened before the source."),
@@ -69,7 +72,7 @@ def graph() -> Schema:
     for side in ("source", "target"):
         edge[f"{side}_index"] = integer(f"The event of the {side}; null for a rendezvous.", null=True)
         edge[f"{side}_point"] = one_of(POINTS, f"Which end of the {side} is meant; null for a rendezvous.", null=True)
-    edge["lag_ns"] = ns("Target time minus source time")
+    edge["lag_ns"] = ns("Target time minus source time, in host time")
     edge |= {
         "source_rank": integer("For a job: the source's rank; null for a rendezvous.", null=True),
         "target_rank": integer("For a job: the target's rank; null for a rendezvous.", null=True),
@@ -86,7 +89,7 @@ def graph() -> Schema:
         "rank": RANK,
         "ranks": RANKS,
         "rendezvous": list_of(record(meeting, "A rendezvous of ranks."), "For a job: its rendezvous."),
-        "events": list_of(record(event, "An event.", ["rank"]), "All events, in file order."),
+        "events": list_of(record(event, "An event.", ["rank", *HOST_TIMES]), "All events, in file order."),
         "edges": list_of(
             record(edge, "An edge.", ["source_rank", "target_rank", "rendezvous", "rule"]), "All edges, kind by kind."
         ),
@@ -194,7 +197,7 @@ def parquet() -> Schema:
         "building": building,
         "clock_fault_ns": ns("Largest time that edges can lead back"),
         "custom_rules": list_of(text("A label."), "The labels of custom rules: the n-th (from 0) has code 127 - n."),
+        "gpu_clock": list_of(GPU_CLOCK, "Clock offsets of the devices, where they were estimated."),
     }
-    return document(
-        "parquet", "graph.json with the tables of graph --parquet DIR.", properties, ["ranks", "custom_rules"]
-    )
+    absent = ["ranks", "custom_rules", "gpu_clock"]
+    return document("parquet", "graph.json with the tables of graph --parquet DIR.", properties, absent)

@@ -239,6 +239,15 @@ def what_if() -> Schema:
             },
             "Of a step whose latency differs from its iteration, after changes: the same of its latency.",
         ),
+        "reliable": boolean(
+            "Whether predictions can be trusted: not where half of the path is fixed in every scenario, or "
+            "if replay follows another path than the recorded one."
+        ),
+        "reason": one_of(
+            ["fixed", "another_path"],
+            "Why predictions cannot be trusted: the path is fixed, or replay follows another path; null if they can.",
+            null=True,
+        ),
         "frozen_share": share("Share of the recorded path that is fixed in every scenario"),
         "inferred_share": share("Share of the recorded path that depends on inferred edges"),
         "changes": list_of(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
+from analyses.advice.gains import NOTHING_SUGGESTED
 from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES
 from hta_graph.graph.dependency_graph import DIAGNOSTICS
 from hta_graph.model import BoundBy
+from hta_graph.trace.gpu_clock import ClockModel
 from tests.generate.properties import (
     bound_by,
     by_key,
@@ -20,6 +24,7 @@ from tests.generate.properties import (
     text,
 )
 
+CLOCK_MODELS = list(get_args(ClockModel))
 FILE = text("The trace, as named in the command; for a job the folder or the first file.")
 RANK = integer("The rank; null if not recorded, and for a job.", null=True)
 RANKS = list_of(integer("A rank."), "For a job: its ranks.")
@@ -29,10 +34,36 @@ UNREAD = list_of(
 )
 NOTES = list_of(text("A sentence."), "Notes on the answer and on missing data.")
 
+CLOCK_PIECE = record(
+    {
+        "from_ns": ns("Start of the piece, by the device's clock"),
+        "offset_ns": ns("How far the device's clock is ahead of the host's there", null=True),
+        "low_ns": ns("Lower end of the interval in which the offset lies; null if nothing bounds it", null=True),
+        "high_ns": ns("Upper end of the interval; null if nothing bounds it", null=True),
+        "drift_ppm": number("Growth of the offset per time; 0 if the clock does not drift."),
+        "launches": integer("Number of launches that bound the offset from above."),
+        "returns": integer("Number of returns of blocking calls that bound it from below."),
+    },
+    "A part of the trace with one offset.",
+)
+GPU_CLOCK = record(
+    {
+        "rank": integer("For a job: the rank."),
+        "device": integer("The device; -1 if not recorded."),
+        "how": one_of(CLOCK_MODELS, "Kind of estimate."),
+        "noise_ns": ns("Largest contradiction between the bounds; 0 if they agree"),
+        "pieces": list_of(CLOCK_PIECE, "The offsets, in order of time."),
+    },
+    "The clock of one device relative to the host's.",
+    ["rank"],
+)
 DIAGNOSTICS_PART = record(
-    {key: integer(f"Counts {says}.") for key, says in DIAGNOSTICS.items()},
+    {
+        **{key: integer(f"Counts {says}.") for key, says in DIAGNOSTICS.items()},
+        "gpu_clock": list_of(GPU_CLOCK, "Clock offsets of the devices; times of segments and lags are host times."),
+    },
     "Counts of what was dropped, repaired or left unresolved; empty if each rank has its own.",
-    DIAGNOSTICS,
+    [*DIAGNOSTICS, "gpu_clock"],
 )
 BY_BOUND = record(
     {kind.label: ns(f"Time of class {kind.label} on the path") for kind in BoundBy},
@@ -71,7 +102,10 @@ STEP = record(
 STEPS = list_of(defined("step"), "For a default window: the steps that it is the median of.")
 FINDING = record(
     {
-        "rule": one_of([rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES)], "Rule of the finding."),
+        "rule": one_of(
+            [*(rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES)), NOTHING_SUGGESTED],
+            "Rule of the finding, or that no advice saves anything.",
+        ),
         "text": text("Text of the finding."),
         "evidence": {
             "type": "object",

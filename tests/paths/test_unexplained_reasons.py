@@ -14,11 +14,11 @@ from analyses.advice.verdict_rules import largest_unexplained
 from analyses.questions.critical_path import path_document
 from hta_graph.paths.unexplained_reasons import replays_with_hole
 from hta_graph.text.json_text import to_json
-from tests.support.cuda_graph_replay import replayed_graph
+from tests.support.cuda_graph_replay import queued_replays, replayed_graph
 from tests.support.deep_tests import deep
-from tests.support.shared_traces import graph_of_file, shared_traces
+from tests.support.shared_traces import SHARED, graph_of_file, shared_traces
 from tests.support.trace_builder import TraceBuilder
-from tests.support.work_before_recording import long_queued
+from tests.support.work_before_recording import held_stream, long_queued
 from tests.unexplained_reason_accuracy import POVERTIES, Poverty, rates
 
 pytestmark = pytest.mark.sampled(2)
@@ -58,6 +58,107 @@ def test_replays_that_show_a_shorter_hole_do_not_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize("holes", [[400, 400], [400, 400, 5], [400, 20, 400]])
 def test_a_hole_in_few_or_in_some_replays_is_not(tmp_path: Path, holes: list[float]) -> None:
     assert {reason for reason, *_ in replayed(holes, tmp_path)} == {"unknown"}
+
+
+MISSING_BEFORE_GEMM = ("missing_graph_node", "cudaDeviceSynchronize", "gemm")
+
+
+def test_another_graph_with_as_many_nodes_hides_no_hole(tmp_path: Path) -> None:
+    replays = [("memset", [2.0, 400.0]), ("copy", [2.0, 2.0])] * 3
+    assert reasons(queued_replays(replays).graph(tmp_path)) == [MISSING_BEFORE_GEMM] * 3
+
+
+def test_replays_of_nodes_with_the_same_names_are_of_one_graph(tmp_path: Path) -> None:
+    replays = [("memset", [2.0, 400.0]), ("memset", [2.0, 2.0])] * 3
+    assert {reason for reason, *_ in reasons(queued_replays(replays).graph(tmp_path))} == {"unknown"}
+
+
+def test_branches_that_begin_in_another_order_are_of_one_graph(tmp_path: Path) -> None:
+    trace = queued_replays([("first", [2.0, 400.0])] * 3)
+    last = [row for row in trace.rows if row["name"] == "gemm"]
+    for row, shift in zip(last, (1, 3, 1), strict=True):
+        for name, at, stream in (("left", row["ts"] + shift, 21), ("right", row["ts"] + 4 - shift, 22)):
+            trace.kernel(name, at, at + 4, row["args"]["correlation"], stream=stream)
+    assert [reason for reason, *_ in reasons(trace.graph(tmp_path))].count("missing_graph_node") == 3
+
+
+@pytest.mark.parametrize(("holes", "count"), [([400, 420, 390], 3), ([400, 20, 390], 2), ([700, 690, 20, 720, 710], 4)])
+def test_a_hole_before_the_first_node_of_most_replays_is_a_node(tmp_path: Path, holes: list[float], count: int) -> None:
+    found = hg.critical_path(
+        queued_replays([("memset", [hole, 2.0]) for hole in holes]).graph(tmp_path), hg.whole()
+    ).unexplained
+    missing = found[found.reason == "missing_graph_node"]
+    assert (
+        missing[["before", "replays", "replays_with_hole"]].to_numpy().tolist()
+        == [["memset", len(holes), count]] * count
+    )
+
+
+@pytest.mark.parametrize("holes", [[400, 420], [400, 20, 390, 20], [400, 20, 20]])
+def test_a_hole_before_the_first_node_of_few_replays_is_not(tmp_path: Path, holes: list[float]) -> None:
+    graph = queued_replays([("memset", [hole, 2.0]) for hole in holes]).graph(tmp_path)
+    assert {reason for reason, *_ in reasons(graph)} == {"unknown"}
+
+
+@pytest.mark.parametrize("call", ["cudaStreamWaitEvent", "cudaLaunchKernel", "cudaMemcpyAsync", "cudaGraphLaunch"])
+def test_whatever_else_was_enqueued_may_fill_the_hole_before_a_graph(tmp_path: Path, call: str) -> None:
+    graph = queued_replays([("memset", [400.0, 2.0])] * 3, between=call).graph(tmp_path)
+    assert "missing_graph_node" not in {reason for reason, *_ in reasons(graph)}
+
+
+@pytest.mark.parametrize(("ends_before", "reason"), [(25, "missing_graph_node"), (8, "unknown"), (-5, "unknown")])
+def test_a_graph_that_starts_when_another_stream_is_done_may_have_waited(
+    tmp_path: Path, ends_before: float, reason: str
+) -> None:
+    trace = queued_replays([("memset", [400.0, 2.0])] * 3)
+    for start in [row["ts"] for row in trace.rows if row["name"] == "memset"]:
+        trace.kernel("beside", start - 60, start - ends_before, stream=20)
+    assert {found for found, *_ in reasons(trace.graph(tmp_path))} == {reason}
+
+
+def test_before_what_is_no_graph_no_node_is_missing(tmp_path: Path) -> None:
+    trace = queued_replays([("memset", [400.0, 2.0])] * 3)
+    for row in trace.rows:
+        row["name"] = "cudaMemcpyAsync" if row["name"] == "cudaGraphLaunch" else row["name"]
+    assert {reason for reason, *_ in reasons(trace.graph(tmp_path))} == {"unknown"}
+
+
+@pytest.mark.parametrize(("returned", "stream_free"), [(425, 100), (30, 20)], ids=["still launched", "launched late"])
+def test_what_a_launch_takes_is_no_missing_node(tmp_path: Path, returned: float, stream_free: float) -> None:
+    trace = TraceBuilder()
+    for at in (0, 1_000, 2_000):
+        trace.launch("fill", (at, at + 5), (at + 10, at + stream_free), at + 1)
+        trace.call("cudaGraphLaunch", at + 22, at + returned, at + 2)
+        trace.kernel("memset", at + 430, at + 440, at + 2)
+        trace.kernel("gemm", at + 442, at + 450, at + 2)
+        trace.call("cudaDeviceSynchronize", at + returned + 2, at + 453, at + 3)
+    assert "missing_graph_node" not in {reason for reason, *_ in reasons(trace.graph(tmp_path))}
+
+
+@pytest.mark.parametrize("beside", [[], [(50, 54)], [(50, 54), (60, 5_070)]])
+def test_the_first_work_of_a_stream_was_held_by_older_work(tmp_path: Path, beside: list[tuple[float, float]]) -> None:
+    assert "before_recording" in {reason for reason, *_ in reasons(held_stream(beside).graph(tmp_path))}
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        [(50, 5_200)],
+        [(60 + 30 * at, 85 + 30 * at) for at in range(168)],
+        [(50, 5_095)],
+    ],
+    ids=["runs on", "one of many ends", "an end just before"],
+)
+def test_the_first_work_of_a_stream_may_have_waited_for_another(
+    tmp_path: Path, beside: list[tuple[float, float]]
+) -> None:
+    assert "before_recording" not in {reason for reason, *_ in reasons(held_stream(beside).graph(tmp_path))}
+
+
+def test_the_second_work_of_a_stream_is_behind_the_first(tmp_path: Path) -> None:
+    trace = held_stream([(50, 54)])
+    trace.kernel("early", 60, 64, 0, stream=3)
+    assert "before_recording" not in {reason for reason, *_ in reasons(trace.graph(tmp_path))}
 
 
 def test_the_first_work_after_a_long_queued_launch_was_held_by_older_work(tmp_path: Path) -> None:
@@ -134,7 +235,7 @@ def test_a_reason_is_worded_and_a_document_has_one_in_every_unexplained_segment(
 @pytest.mark.slow
 def test_reasons_in_poor_recordings_of_simulated_programs_are_true(poverty: Poverty, programs: int) -> None:
     counts: Counter[tuple[str, bool]] = Counter()
-    for family in ("pytorch", "arbitrary", "replays"):
+    for family in ("pytorch", "arbitrary", "replays", "two graphs"):
         counts += rates(family, poverty, range(programs), 300)  # type: ignore[arg-type]
     wrong = sum(count for (reason, right), count in counts.items() if not right and reason != "unknown")
     assert wrong <= 1
@@ -147,3 +248,23 @@ def test_exactly_the_unexplained_has_a_reason(file: Path) -> None:
     columns = path.segment_columns()
     assert ((columns["bound_by"] == "unexplained") == (columns["reason"] != None)).all()  # noqa: E711 - a column
     assert len(path.unexplained_columns()["segment"]) == (columns["bound_by"] == "unexplained").sum()
+
+
+MOST: dict[str, tuple[str | None, int]] = {
+    "one_graph": ("missing_graph_node", 4),
+    "two_graphs": ("missing_graph_node", 4),
+    "first_node": ("missing_graph_node", 4),
+    "stream_first": ("before_recording", 1),
+    "stream_only": ("before_recording", 1),
+    "capital_kernel": (None, 0),
+}
+"""The reason of most of what is unexplained in each file, and how many segments have it."""
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", MOST)
+def test_the_smallest_replays_and_beginnings_have_their_reasons(name: str) -> None:
+    path = hg.critical_path(graph_of_file(SHARED / "clock_and_graph" / f"{name}.json"), hg.whole())
+    reason, count = MOST[name]
+    assert max(path.by_reason_ns, key=path.by_reason_ns.__getitem__, default=None) == reason
+    assert (path.unexplained.reason == reason).sum() == count

@@ -8,7 +8,7 @@ written = write(run, Dialect(sync_rows="none", shuffle_seed=1))
 path.write_bytes(to_bytes(written.document))  # a Kineto file; written.index_of[uid] is the row's position
 """
 
-from tests.simulator.dialect import Dialect
+from tests.simulator.dialect import Dialect, GpuClock
 from tests.simulator.engine import simulate
 from tests.simulator.program import Program, Stream, ThreadProgram
 from tests.simulator.programs import random_program
@@ -19,6 +19,7 @@ __all__ = [
     "Constraint",
     "Dialect",
     "Flow",
+    "GpuClock",
     "Program",
     "Run",
     "SimEvent",

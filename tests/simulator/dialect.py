@@ -19,25 +19,59 @@ Number = int | float | Exact
 
 
 @dataclass(frozen=True)
+class GpuClock:
+    """How far a device's clock is ahead of the host's: at the run's start, by jumps (host ns, ns) and by drift.
+
+    Where it jumps back it stops until the host has caught up, so that no two rows change their order.
+    """
+
+    offset_ns: int = 0
+    steps: tuple[tuple[int, int], ...] = ()
+    drift_ppm: float = 0.0
+
+    def ahead_ns(self, ns: int) -> int:
+        """Return by how much the clock is ahead at a host time of the run.
+
+        >>> clock = GpuClock(100, ((1_000, -40), (5_000, 60)), 1e3)
+        >>> [clock.ahead_ns(ns) for ns in (0, 999, 1_030, 1_040, 5_000)]
+        [100, 101, 71, 61, 125]
+        """
+        jumps = (max(jump, at - ns) if jump < 0 else jump for at, jump in self.steps if at <= ns)
+        return self.offset_ns + round(ns * self.drift_ppm / 1e6) + sum(jumps)
+
+
+@dataclass(frozen=True)
 class Dialect:
     """What differs between Kineto files of one execution; HIP files never hold sync rows, whatever `sync_rows` says."""
 
     time: Literal["us_int", "us_float_base", "epoch_us_3dec"] = "us_float_base"
-    sync_rows: Literal["resolved", "none", "unresolved", "virtual_tid"] = "resolved"
+    sync_rows: Literal["resolved", "none", "unresolved", "virtual_tid", "other_device", "other_stream", "half_lost"] = (
+        "resolved"
+    )
+    """``other_device``: all rows name a device without work, with the right context (as Nsight Systems does).
+
+    ``other_stream``: what the host waits for is said to be a stream without work; ``half_lost``: every other row of a
+    host's wait is missing.
+    """
     record_rows: bool = True
     external_ids: Literal["op", "correlation", "old_lowercase"] = "op"
     vendor: Literal["cuda", "rocm"] = "cuda"
     shuffle_seed: int | None = None
     clock_error_ns: int = 0
     """Added to the times of GPU rows; a negative one lets kernels start before their launch."""
+    gpu_clocks: tuple[GpuClock, ...] = ()
+    """The clock of each device, by its number; further ones have the host's."""
     offset_ns: int = 0
     """How far the clock of the whole file is ahead at the run's start."""
     drift_ppm: float = 0.0
     """By how many millionths that clock is fast."""
 
-    def absolute_ns(self, ns: int, on_gpu: bool = False) -> int:
-        """Return the absolute time that a reader should find for a time of the run."""
-        ahead = self.offset_ns + round(ns * self.drift_ppm / 1e6) + (self.clock_error_ns if on_gpu else 0)
+    def absolute_ns(self, ns: int, device: int | None = None) -> int:
+        """Return the absolute time that a reader should find for a time of the run, of the host or of a device."""
+        ahead = self.offset_ns + round(ns * self.drift_ppm / 1e6)
+        if device is not None:
+            ahead += self.clock_error_ns
+            ahead += self.gpu_clocks[device].ahead_ns(ns) if device < len(self.gpu_clocks) else 0
         exact = EPOCH_NS + ns + ahead
         return exact // 1_000 * 1_000 if self.time == "us_int" else exact
 

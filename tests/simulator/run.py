@@ -37,6 +37,11 @@ class SimEvent:
     """The operator without whose row they are not written."""
 
     @property
+    def device(self) -> int | None:
+        """Return the device's number; None on the host."""
+        return None if self.context is None else self.pid
+
+    @property
     def lane(self) -> str:
         """Return the lane as the command line spells it."""
         if self.context is None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulator import Dialect, Program, Run, SimEvent, random_program, simulate, to_bytes, write
+from tests.simulator import Dialect, GpuClock, Program, Run, SimEvent, random_program, simulate, to_bytes, write
 from tests.simulator.dialect import BASE_NS
 from tests.simulator.program import Op
 from tests.simulator.reference_order import awaited_by_definition, order_by_definition, order_of_run
@@ -155,7 +155,7 @@ def test_written_times_and_names_read_back_exactly(program: Program, dialect: Di
     assert base in {0, BASE_NS}
     for uid, index in written.index_of.items():
         event, row = run.events[uid], rows[index]
-        start, end = (dialect.absolute_ns(ns, event.context is not None) for ns in (event.start_ns, event.end_ns))
+        start, end = (dialect.absolute_ns(ns, event.device) for ns in (event.start_ns, event.end_ns))
         assert (base + row["ts"] * 1_000, row["dur"] * 1_000) == (start, end - start)
         assert row["name"] == event.name or dialect.vendor == "rocm"
         assert row["args"].get("correlation") == event.correlation
@@ -174,10 +174,30 @@ def test_constraints_close_over_missing_record_rows(program: Program) -> None:
         assert run.source_ns(constraint) + constraint.latency_ns <= run.target_ns(constraint)
 
 
+def sync_rows(run: Run, kind: Any) -> list[dict[str, Any]]:
+    rows = write(run, Dialect(sync_rows=kind)).document["traceEvents"]
+    return [row for row in rows if row.get("cat") == "cuda_sync"]
+
+
+def test_faulty_sync_rows_differ_from_right_ones_in_what_their_dialect_says() -> None:
+    run = simulate(random_program(3, "arbitrary", 2_000))
+    right, device, stream, half = (
+        sync_rows(run, kind) for kind in ("resolved", "other_device", "other_stream", "half_lost")
+    )
+    shown = {row["pid"] for row in device}
+    assert shown.isdisjoint(row["pid"] for row in right)
+    assert [row["args"]["context"] for row in device] == [row["args"]["context"] for row in right]
+    changed = {row["name"] for row, other in zip(right, stream, strict=True) if row != other}
+    assert changed == {"Stream Sync", "Event Sync"}
+    assert all(row in right for row in half)
+    waits = [row["name"] == "Stream Wait Event" for row in right]
+    assert sum(waits) < len(half) < len(right)
+
+
 @pytest.mark.parametrize("kind", ["none", "resolved", "unresolved", "virtual_tid"])
 def test_sync_rows_follow_their_dialect(kind: Any) -> None:
     run = simulate(random_program(3, "arbitrary", 2_000))
-    rows = [row for row in write(run, Dialect(sync_rows=kind)).document["traceEvents"] if row.get("cat") == "cuda_sync"]
+    rows = sync_rows(run, kind)
     assert len(rows) == (0 if kind == "none" else len(run.sync_rows))
     waits = [row["args"]["wait_on_cuda_event_record_corr_id"] for row in rows if row["name"] == "Stream Wait Event"]
     assert kind != "unresolved" or set(waits) == {-1, 4_294_967_295}
@@ -191,6 +211,22 @@ def test_clock_error_moves_gpu_rows_alone() -> None:
     for uid, index in true.index_of.items():
         moved = (wrong.document["traceEvents"][index]["ts"] - true.document["traceEvents"][index]["ts"]) * 1_000
         assert round(moved) == (0 if run.events[uid].context is None else -9_000)
+
+
+def test_each_device_has_a_clock_of_its_own_that_keeps_the_order_of_its_rows() -> None:
+    run = simulate(random_program(2, "arbitrary", 600))
+    middle = run.events[-1].start_ns // 2
+    clocks = GpuClock(-70_000, ((middle, -40_000), (middle + 90_000, 60_000)), -100.0), GpuClock(30_000)
+    true, wrong = (write(run, Dialect(gpu_clocks=own)) for own in ((), clocks))
+    lanes: dict[str, list[Any]] = defaultdict(list)
+    for uid, index in true.index_of.items():
+        event = run.events[uid]
+        moved = (wrong.document["traceEvents"][index]["ts"] - true.document["traceEvents"][index]["ts"]) * 1_000
+        assert round(moved) == (0 if event.device is None else clocks[event.device].ahead_ns(event.start_ns))
+        if event.kind in ACTIVITIES:
+            lanes[event.lane].append(wrong.document["traceEvents"][index]["ts"])
+    assert len(lanes) >= 4
+    assert all(starts == sorted(starts) for starts in lanes.values())
 
 
 @pytest.mark.parametrize("size", [10_000, deep(200_000)])

@@ -52,6 +52,8 @@ API_NUMBERS = {
 }
 NO_STREAM = (-1, 4_294_967_295)
 VIRTUAL_TID = 1_000_000
+NO_WORK = 1_000
+"""Added to the number of a device or stream: one on which nothing runs."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ class _Writer:
 
     def _event_row(self, event: SimEvent) -> Row:
         on_gpu = event.context is not None
-        start, end = (self.dialect.absolute_ns(ns, on_gpu) for ns in (event.start_ns, event.end_ns))
+        start, end = (self.dialect.absolute_ns(ns, event.device) for ns in (event.start_ns, event.end_ns))
         return {
             "ph": "X",
             "cat": self.categories[event.kind],
@@ -230,13 +232,20 @@ class _Writer:
     def _arrow(self, phase: str, number: int | None, at: SimEvent, category: str, name: str) -> Row:
         on_gpu = at.context is not None
         place = {"pid": at.pid, "tid": self._stream(at.tid) if on_gpu else at.tid}
-        arrow = {"ph": phase, "id": number, **place, "ts": self._ts(at.start_ns, on_gpu), "cat": category, "name": name}
+        arrow = {
+            "ph": phase,
+            "id": number,
+            **place,
+            "ts": self._ts(at.start_ns, at.device),
+            "cat": category,
+            "name": name,
+        }
         return arrow | {"bp": "e"} if phase == "f" else arrow
 
     def _sync_rows(self) -> Iterator[Row]:
         if self.dialect.vendor == "rocm" or self.dialect.sync_rows == "none":
             return
-        for row in self.run.sync_rows:
+        for row in map(self._as_recorded, self._kept_sync_rows()):
             if row.call in self.lost:
                 continue
             call = self.run.events[row.call]
@@ -251,6 +260,22 @@ class _Writer:
                 "dur": self.dialect.duration(end - start),
                 "args": self._sync_args(row, call),
             }
+
+    def _kept_sync_rows(self) -> list[SyncRow]:
+        if self.dialect.sync_rows != "half_lost":
+            return self.run.sync_rows
+        every = enumerate(self.run.sync_rows)
+        return [row for number, row in every if row.kind == "Stream Wait Event" or number % 2]
+
+    def _as_recorded(self, row: SyncRow) -> SyncRow:
+        """Return a row with the device or the stream that the dialect names instead."""
+        if self.dialect.sync_rows == "other_device":
+            return row._replace(device=row.device + NO_WORK)
+        if self.dialect.sync_rows == "other_stream" and row.kind == "Stream Sync":
+            return row._replace(stream=None if row.stream is None else row.stream + NO_WORK)
+        if self.dialect.sync_rows == "other_stream" and row.kind == "Event Sync":
+            return row._replace(wait_on_stream=None if row.wait_on_stream is None else row.wait_on_stream + NO_WORK)
+        return row
 
     def _sync_tid(self, row: SyncRow) -> int:
         if row.stream is None:
@@ -275,7 +300,7 @@ class _Writer:
             "stream": stream,
             "correlation": call.correlation,
             "device": row.device,
-            "context": row.device + 1,
+            "context": row.device % NO_WORK + 1,
         }
 
     def _marks(self) -> Iterator[Row]:
@@ -287,5 +312,5 @@ class _Writer:
         end: Row = {"name": "Record Window End", "ph": "i", "s": "g", "pid": "", "tid": ""}
         yield end | {"ts": self._ts(self.end_ns)}
 
-    def _ts(self, ns: int, on_gpu: bool = False) -> Number:
-        return self.dialect.timestamp(self.dialect.absolute_ns(ns, on_gpu))
+    def _ts(self, ns: int, device: int | None = None) -> Number:
+        return self.dialect.timestamp(self.dialect.absolute_ns(ns, device))

@@ -82,6 +82,11 @@ class TraceBuilder:
             args |= {"wait_on_stream": wait_on_stream, "wait_on_cuda_event_record_corr_id": record}
         return self._gpu("cuda_sync", kind, start, end, stream, device, **args)
 
+    def agree(self, at: float) -> None:
+        """Add a copy that ends as its call returns: the GPU's clock cannot be behind the host's."""
+        self.call("cudaMemcpyAsync", at, at + 20, 999)
+        self.copy("Memcpy DtoH (Device -> Pageable)", at + 10, at + 20, 999, stream=99)
+
     def document(self) -> dict[str, Any]:
         """Return the trace as the profiler would write it."""
         return {"schemaVersion": 1, **self.header, "traceEvents": self.rows}

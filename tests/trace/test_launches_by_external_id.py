@@ -11,13 +11,16 @@ import pytest
 
 import hta_graph as hg
 from hta_graph import DependencyGraph
+from hta_graph.export.anonymize.anonymize_trace import TraceAnonymizer
 from tests.support.shared_traces import SHARED
 from tests.support.trace_builder import TraceBuilder, edges
 
 
-def launch(trace: TraceBuilder, at: float, number: int, named: str | None, kernel: str = "gemm") -> tuple[int, int]:
+def launch(
+    trace: TraceBuilder, at: float, number: int, named: str | None, kernel: str = "gemm", *, spelled: str = "kernel"
+) -> tuple[int, int]:
     """Add a call and a kernel without correlations, with one External id."""
-    named_kernel: dict[str, Any] = {} if named is None else {"kernel": named}
+    named_kernel: dict[str, Any] = {} if named is None else {spelled: named}
     call = trace.row(
         ph="X", cat="cuda_runtime", name="hipLaunchKernel", pid=100, tid=1, ts=at, dur=4,
         args={"External id": number, **named_kernel},
@@ -43,10 +46,26 @@ def test_a_unique_id_and_the_kernels_name_show_a_launch(tmp_path: Path) -> None:
     assert graph.diagnostics["activities_without_launch"] == 0
 
 
-@pytest.mark.parametrize("named", ["add", None, ""])
-def test_another_name_or_none_is_no_launch(named: str | None, tmp_path: Path) -> None:
+def test_older_rocm_names_the_kernel_with_a_capital_letter(tmp_path: Path) -> None:
     trace = TraceBuilder()
-    launch(trace, 0, 5, named)
+    pairs = {launch(trace, 0, 5, "gemm", spelled="Kernel"), launch(trace, 20, 6, "gemm")}
+    launch(trace, 40, 7, "add", spelled="Kernel")
+    assert launches(trace, tmp_path)[1] == pairs
+
+
+def test_an_anonymized_trace_keeps_such_launches(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for at, spelled in ((0, "kernel"), (20, "Kernel")):
+        launch(trace, at, 5 + at, "gemm", spelled=spelled)
+    TraceAnonymizer().write(hg.read_trace(trace.write(tmp_path / "trace.json")), tmp_path / "stripped.json")
+    assert hg.read_trace(tmp_path / "stripped.json").diagnostics["launches_by_external_id"] == 2
+
+
+@pytest.mark.parametrize("spelled", ["kernel", "Kernel"])
+@pytest.mark.parametrize("named", ["add", None, ""])
+def test_another_name_or_none_is_no_launch(named: str | None, spelled: str, tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    launch(trace, 0, 5, named, spelled=spelled)
     pair = launch(trace, 20, 6, "gemm")
     assert launches(trace, tmp_path)[1] == {pair}
 

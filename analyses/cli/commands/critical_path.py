@@ -66,7 +66,9 @@ def _run_critical_path(options: argparse.Namespace) -> None:
     near = None if options.near is None else _near_critical(path, options.near)
     if options.json:
         near_key = {"near": near[0]} if near else {}
-        document = path_document(path, steps, merge_runs=options.merge_runs, replayed=near is not None)
+        # A job of rank summaries answers as one of whole graphs does, and cannot be replayed here.
+        replayed = near is not None or len(path.graph.rank_graphs) < 2
+        document = path_document(path, steps, merge_runs=options.merge_runs, replayed=replayed)
         write_json(options.json, {**document, **near_key}, options.left_out)
     if options.overlay:
         write_path_overlay(path, options.overlay)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from analyses.questions.what_if import NamedChange
 
 
-WHAT = "WHAT is PATTERN or KIND:PATTERN. KIND is kernel, operator, module, annotation, collective, class or rank"
+WHAT = "WHAT is PATTERN or KIND:PATTERN. KIND is kernel, operator, module, frame, annotation, collective, class or rank"
 
 
 class _NamedChange(argparse.Action):

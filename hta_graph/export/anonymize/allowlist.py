@@ -13,7 +13,7 @@ from hta_graph.export.anonymize.pseudonyms import IdMap, Pseudonyms, collective_
 from hta_graph.export.anonymize.public_names import SYNC_RECORDS
 from hta_graph.model import EventKind
 from hta_graph.trace.json_reader import Header, number_or_text
-from hta_graph.trace.profiler_names import PROCESS_GROUP_CALL
+from hta_graph.trace.profiler_names import KERNEL_OF_CALL, PROCESS_GROUP_CALL
 
 NUMERIC_ARGUMENTS = {
     "correlation", "External id", "external id", "Sequence number", "Fwd thread id", "wait_on_stream",
@@ -74,7 +74,10 @@ class ArgumentAllowlist:
             "Process Group Ranks": allowed_ranks,
             "Process Group Description": lambda value: group_description(names, value),
             "cuda_sync_kind": lambda value: _if_matching(SYNC_PATTERN, value),
-            "kernel": lambda value: names.name(EventKind.KERNEL, value) if isinstance(value, str) else None,
+            **dict.fromkeys(
+                KERNEL_OF_CALL,
+                lambda value: names.name(EventKind.KERNEL, value) if isinstance(value, str) else None,
+            ),
         }
         if shapes:
             self._rules |= dict.fromkeys((*SHAPE_ARGUMENTS, *DIMENSION_ARGUMENTS), _allowed_numbers)

@@ -121,16 +121,16 @@ class AnonymizedRows:
         """Find from when the file's own times count: any event shows it."""
         here = np.flatnonzero((event >= 0) & (times != INVALID))
         if self._base is None and len(here):
-            self._base = int(self.trace.events.start[event[here[0]]] - times[here[0]])
+            self._base = int(self.trace.file_times.start[event[here[0]]] - times[here[0]])
 
     def _event(self, row: _Row, at: int) -> dict[str, Any]:
-        events = self.trace.events
+        events, times = self.trace.events, self.trace.file_times
         kind = EventKind(int(events.kind[at]))
         name = row.name or ""
         category = (row.cat or "").lower()
         is_range = category == PROFILER_RANGE
         named = EventKind.KERNEL if is_range else kind  # a range is called as the kernel that it measures
-        start, end = int(events.start[at]), int(events.end[at])
+        start, end = int(times.start[at]), int(times.end[at])
         found: dict[str, Any] = {"ph": "i", "s": "t"} if row.ph == "i" else {"ph": "X"}
         if row.cat is not None:
             known = category in CATEGORY or is_range
@@ -237,7 +237,7 @@ class TraceAnonymizer:
             TraceError: the trace's file is gone or has changed.
         """
         if self._origin_ns is None:
-            first = int(trace.events.start.min()) if len(trace.events) else 0
+            first = int(trace.file_times.start.min()) if len(trace.events) else 0
             self._origin_ns = first // 1000 * 1000 - DAY_NS
         has_shapes = "shapes" in self.keep
         numbers = IdMap(trace.lanes, self.names)

@@ -37,7 +37,7 @@ from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.storage.location import Location
 from hta_graph.storage.output_paths import check_output
 from hta_graph.text.formatting import microseconds
-from hta_graph.trace.table import EventTable
+from hta_graph.trace.gpu_clock import FileTimes
 
 CLASS_TITLE: Mapping[str, str] = {
     # Among the wordings that say the same these have hashes that are ten colours which one can tell apart.
@@ -84,7 +84,7 @@ def runs_with_arrows(path: CriticalPath, base_ns: int) -> Ints:
     wanted = np.flatnonzero((lane >= 0) & deserving & is_visible(runs.start, runs.end, base_ns))
     drawn_on = _viewer_lanes(path.graph)
     lanes = np.unique(drawn_on[runs.event[wanted]])
-    wanted = wanted[_is_nested(events, drawn_on, base_ns, lanes)[runs.event[wanted]]]
+    wanted = wanted[_is_nested(_drawn_times(path.graph), drawn_on, base_ns, lanes)[runs.event[wanted]]]
     return wanted[np.argsort(-runs.length[wanted], kind="stable")]
 
 
@@ -96,6 +96,13 @@ def runs_before_crossings(path: CriticalPath, base_ns: int) -> Ints:
     return crossing[np.argsort(-runs.length[crossing], kind="stable")]
 
 
+def _drawn_times(graph: DependencyGraph) -> FileTimes:
+    """Return when the events' rows are drawn: at the times of their file, with multiple ranks in job time."""
+    parts = graph.rank_graphs
+    alone = graph.graph(parts[0].rank) if isinstance(graph, JobGraph) and len(parts) == 1 else graph
+    return alone.trace.file_times
+
+
 def _viewer_lanes(graph: DependencyGraph) -> Ids:
     """Return the lane on which each event is drawn: what a thread does with other ranks lies among its other rows."""
     lanes = [part.graph.event_table.lane + part.first_lane for part in graph.rank_graphs]
@@ -103,11 +110,11 @@ def _viewer_lanes(graph: DependencyGraph) -> Ids:
     return np.concatenate([*lanes, np.full(missing, -1)]).astype(np.int32)
 
 
-def _is_nested(events: EventTable, drawn_on: Ids, base_ns: int, lanes: Ids) -> Bools:
+def _is_nested(drawn_at: FileTimes, drawn_on: Ids, base_ns: int, lanes: Ids) -> Bools:
     """Mark the events on some lanes that nest; a viewer drops or moves a slice that outlives the one it starts in."""
-    start = rounded_by_viewer(events.start - base_ns)
-    end = start + (events.end - events.start)
-    drawn = np.zeros(len(events), np.bool_)
+    start = rounded_by_viewer(drawn_at.start - base_ns)
+    end = start + (drawn_at.end - drawn_at.start)
+    drawn = np.zeros(len(drawn_at), np.bool_)
     for lane in lanes.tolist():
         rows = np.flatnonzero(drawn_on == lane)
         rows = rows[np.lexsort((-end[rows], start[rows]))]
@@ -139,6 +146,8 @@ def is_visible(start: Ints, end: Ints, base_ns: int) -> Bools:
 NAME_LIMIT = 60
 PROCESS_NAME = "Critical path"
 TRACK_PREFIX = "Path of "
+HOST_TIME = " (host time)"
+"""What a track's name ends with where rows of the file are by another clock: slices and rows are apart by as much."""
 CATEGORY = "critical_path"
 LAG_KINDS = [kind.label for kind in edge_kinds(lambda meaning: meaning.lag is not None)]
 """Edges on which time is a lag, so that a slice is called by the edge too."""
@@ -179,6 +188,7 @@ class PathEvents:
     def __init__(self, path: CriticalPath, canvas: OverlayTarget, arrows: PathArrows) -> None:
         self.path = path
         self.canvas = canvas
+        self.drawn_at = _drawn_times(path.graph)
         # A thread with its process's number would be marked as the main one.
         first = canvas.process + 1
         self.parts = distinct(path.runs.part).tolist() or [0]
@@ -268,16 +278,19 @@ class PathEvents:
     def _track_name(self, part: int) -> str:
         graph = self.path.graph
         rank = graph.rank_graphs[part].rank if len(graph.rank_graphs) > 1 else graph.rank
-        return TRACK_PREFIX + _shortened_name(self.path.window.label) + ("" if rank is None else f", rank {rank}")
+        of_rank = "" if rank is None else f", rank {rank}"
+        is_apart = not np.array_equal(self.drawn_at.start, graph.event_table.start)
+        return TRACK_PREFIX + _shortened_name(self.path.window.label) + of_rank + HOST_TIME * is_apart
 
     def _arrow_records(self, run: int) -> Iterator[str]:
         """Yield an arrow between a run and its event, from the earlier start to the later one.
 
+        A run is drawn in host time, its event where the file has it: only there does an arrow bind to the event's row.
         At its start a slice is the topmost one of its track; a record inside it would bind to a child that is over.
         """
         event = int(self.path.runs.event[run])
         own = int(self.path.runs.start[run]), self.places[self.part_of_run[run]]
-        ends = [own, (int(self.path.graph.event_table.start[event]), self.canvas.place_of(event))]
+        ends = [own, (int(self.drawn_at.start[event]), self.canvas.place_of(event))]
         phases: list[Record] = [{"ph": "s"}, {"ph": "f", "bp": "e"}]
         arrow = {"id": self.arrow_ids[run], "cat": CATEGORY, "name": CATEGORY}
         for phase, (time_ns, where) in zip(phases, sorted(ends, key=lambda end: end[0]), strict=True):

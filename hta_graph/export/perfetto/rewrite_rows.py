@@ -154,7 +154,7 @@ def _arrow_splices(rows: list[_RewrittenRow], numbers: SharedIds) -> list[Splice
 def _time_splices(
     rows: list[_RewrittenRow], own_base: int, alone: DependencyGraph, moved: DependencyGraph, base_ns: int
 ) -> list[Splice]:
-    if alone is moved and own_base == base_ns:
+    if alone is moved and alone.trace.moved_from is None and own_base == base_ns:
         return []
     texts = [bytes(row.ts).decode().strip('"') for row in rows]
     own = nanoseconds(texts)
@@ -163,17 +163,17 @@ def _time_splices(
     times = (own + shift)[known].tolist()
     found = [(rows[at].ts, microseconds(time)) for at, time in zip(known.tolist(), times, strict=True) if shift[at]]
     # Where a clock drifts, lengths change too.
-    before, after = alone.event_table, moved.event_table
+    before, after = alone.trace.file_times, moved.event_table
     longer = np.flatnonzero(after.end - after.start != before.end - before.start)
     lengths = (after.end - after.start)[longer].tolist()
-    changed = [(rows[at].dur, microseconds(ns)) for at, ns in zip(before.index[longer].tolist(), lengths, strict=True)]
+    changed = [(rows[at].dur, microseconds(ns)) for at, ns in zip(after.index[longer].tolist(), lengths, strict=True)]
     return found + [(raw, new) for raw, new in changed if bytes(raw)]
 
 
 def _shifts(rows: list[_RewrittenRow], own: Ints, alone: DependencyGraph, moved: DependencyGraph) -> Ints:
     """Return by how much each row moves (ns); arrows and the like as the event of their process before them."""
     events = alone.event_table
-    shift = moved.event_table.start - events.start
+    shift = moved.event_table.start - alone.trace.file_times.start
     found = np.full(len(rows), int(shift[0]) if len(shift) else 0)
     if len(shift) and (shift != shift[0]).any():
         _, process = np.unique([bytes(row.pid) for row in rows], return_inverse=True)

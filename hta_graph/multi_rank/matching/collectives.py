@@ -211,7 +211,7 @@ def _uncertain_given_clocks(
 def _record_in_job_time(
     record: RankRecord[MatchKey], own: RankCommunications, clocks: JobClocks
 ) -> RankRecord[MatchKey]:
-    start, end = (clocks.to_job(record.rank, times, on_gpu=own.on_gpu) for times in (record.start, record.end))
+    start, end = (clocks.to_job(record.rank, times) for times in (record.start, record.end))
     return replace(record, start=start, end=end)
 
 

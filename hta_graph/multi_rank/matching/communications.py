@@ -101,8 +101,7 @@ GROUP_DESCRIPTION = "Process Group Description"
 class Recording:
     """Where and when a rank was recorded: its host's name if the trace says it, the first and the last time (ns).
 
-    ``gpu_ahead`` is how far the clock of its GPU rows is ahead of that of its CPU rows (ns, at most 0), as launches
-    show.
+    ``gpu_ahead`` is how far its GPU's clock is ahead of its host's (ns) in the file; times here are all the host's.
     """
 
     host: str | None = None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hta_graph.arrays import distinct, first_of_runs
-from hta_graph.model import Bools, Floats, Ints
+from hta_graph.model import Floats, Ints
 from hta_graph.multi_rank.matching.communications import Match, RankCommunications, Recording
 from hta_graph.multi_rank.matching.pair_clocks import (
     SAME_CLOCK,
@@ -108,8 +108,9 @@ are known those of one host in which clocks contradict each other are up to 44 Â
 class RankClock:
     """How far a rank's CPU clock is ahead of that of ``reference``, the lowest rank that it can be compared with.
 
-    ``gpu_ahead`` is what its GPU rows are ahead of that; ``error`` how well it is known (ns; 0: they are one clock);
-    ``match_count`` how many collectives and messages it is estimated from.
+    ``gpu_ahead`` is what its GPU's clock is ahead of that in the file (times of its graph are all the host's);
+    ``error`` how well it is known (ns; 0: they are one clock); ``match_count`` how many collectives and messages it is
+    estimated from.
     """
 
     line: ClockLine = SAME_CLOCK
@@ -122,11 +123,11 @@ class RankClock:
     @property
     def is_constant_offset(self) -> bool:
         """Whether all times of the rank are ahead of the job's by one number."""
-        return not self.line.drift and not self.gpu_ahead
+        return not self.line.drift
 
-    def to_job(self, times: Ints, *, on_gpu: Bools | bool = False) -> Ints:
+    def to_job(self, times: Ints) -> Ints:
         """Return the rank's own times (ns) in the job's."""
-        return self.line.to_other(times - np.where(on_gpu, self.gpu_ahead, 0))
+        return self.line.to_other(times)
 
 
 @dataclass(frozen=True)
@@ -136,9 +137,9 @@ class JobClocks:
     by_rank: dict[int, RankClock] = field(default_factory=dict)
     impossible: tuple[int, ...] = ()
 
-    def to_job(self, rank: int, times: Ints, *, on_gpu: Bools | bool = False) -> Ints:
-        """Return a rank's own times (ns) in the job's; those of its GPU rows, or those that a mask names."""
-        return self.by_rank[rank].to_job(times, on_gpu=on_gpu)
+    def to_job(self, rank: int, times: Ints) -> Ints:
+        """Return a rank's own times (ns) in the job's."""
+        return self.by_rank[rank].to_job(times)
 
     def error_between(self, one: int, other: int) -> int:
         """Return how far times of two ranks may be wrong against each other (ns)."""
@@ -147,7 +148,7 @@ class JobClocks:
     @property
     def are_equal(self) -> bool:
         """Whether all times are compared as recorded."""
-        return all(clock.line.ahead == 0 == clock.line.drift == clock.gpu_ahead for clock in self.by_rank.values())
+        return all(clock.line.ahead == 0 == clock.line.drift for clock in self.by_rank.values())
 
     def rows(self) -> list[dict[str, Any]]:
         """List rank, host, offset_ns (at the middle of its recording), gpu_offset_ns, drift_ppm, error_ns, collectives.

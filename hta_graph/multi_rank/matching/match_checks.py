@@ -51,7 +51,7 @@ def matched_members(
     for one, mine in rows_by_value(rank).items():
         own, at = ranks[one], place[mine]
         for times, column in ((arrival, own.arrival), (start, own.start), (end, own.end)):
-            times[mine] = clocks.to_job(one, column[at], on_gpu=own.on_gpu[at])
+            times[mine] = clocks.to_job(one, column[at])
         awaited_rank[mine] = own.needed[at]
         is_send[mine] = [own.name[item].endswith("send") for item in at.tolist()]
     awaited_arrival = _awaited_arrival(number, rank, arrival, awaited_rank)
@@ -168,8 +168,8 @@ def _outside_recordings(
     rank, place, last_begin, first_end = np.array(unmatched, np.int64).reshape(-1, 4).T
     for one, mine in rows_by_value(rank).items():
         own, at = ranks[one], place[mine]
-        came = clocks.to_job(one, own.arrival[at], on_gpu=own.on_gpu[at])
-        left = clocks.to_job(one, own.end[at], on_gpu=own.on_gpu[at])
+        came = clocks.to_job(one, own.arrival[at])
+        left = clocks.to_job(one, own.end[at])
         yield one, at[(left < last_begin[mine]) | (came > first_end[mine])].tolist()
 
 
@@ -384,8 +384,8 @@ class _LargestTwo:
 def _times_in_job(rank: int, at: Ints, ranks: Mapping[int, RankCommunications], clocks: JobClocks) -> tuple[Ints, Ints]:
     own = ranks[rank]
     return (
-        clocks.to_job(rank, own.arrival[at], on_gpu=own.on_gpu[at]),
-        clocks.to_job(rank, own.end[at], on_gpu=own.on_gpu[at]),
+        clocks.to_job(rank, own.arrival[at]),
+        clocks.to_job(rank, own.end[at]),
     )
 
 

@@ -129,9 +129,8 @@ class ClockEvidence:
 
 def arrivals_and_ends(own: RankCommunications) -> ArrivalsAndEnds:
     """Return what a rank's communications show about its CPU clock."""
-    ahead = np.where(own.on_gpu, own.recording.gpu_ahead, 0)
     buffers = np.array([name.endswith("send") for name in own.name], np.bool_)
-    return ArrivalsAndEnds(own.arrival - ahead, own.end - ahead, own.needed, buffers)
+    return ArrivalsAndEnds(own.arrival, own.end, own.needed, buffers)
 
 
 def members_of_matches(matches: Sequence[Match]) -> tuple[Ints, Ints, Ints]:

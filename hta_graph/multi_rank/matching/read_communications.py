@@ -349,9 +349,7 @@ def read_communications(graph: DependencyGraph) -> RankCommunications:
 
 def _recording(graph: DependencyGraph) -> Recording:
     events = graph.event_table
-    return Recording(
-        graph.trace.settings.get("host_name"),
-        int(events.start.min()) if len(events) else 0,
-        int(events.end.max(initial=0)),
-        -graph.diagnostics["gpu_clock_behind_ns"],
-    )
+    begin, end = int(events.start.min()) if len(events) else 0, int(events.end.max(initial=0))
+    offsets = [clock.offset_at((begin + end) // 2) for clock in graph.trace.gpu_clock]
+    # A rank has one GPU; of several the one that is furthest from the host.
+    return Recording(graph.trace.settings.get("host_name"), begin, end, max(offsets, key=abs, default=0))

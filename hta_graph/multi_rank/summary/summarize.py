@@ -88,7 +88,7 @@ class SummaryRequest:
     @staticmethod
     def clock_record(clock: RankClock) -> dict[str, Any]:
         """Return what of a clock moves times, as JSON."""
-        return {"line": asdict(clock.line), "gpu_ahead": clock.gpu_ahead}
+        return {"line": asdict(clock.line)}
 
     def windows(self, graph: DependencyGraph) -> list[WindowQuery]:
         """Return all windows that can be requested of the summary."""
@@ -112,10 +112,10 @@ def rank_in_job_time(graph: DependencyGraph, clock: Mapping[str, Any] | None) ->
     """Return a rank in the time that a clock says; without one in its own."""
     members, known = read_communications(graph), RankClock()
     if clock is not None:
-        known = RankClock(line=ClockLine(**clock["line"]), gpu_ahead=clock["gpu_ahead"])
+        known = RankClock(line=ClockLine(**clock["line"]))
         events = graph.event_table
-        start, end = (known.to_job(times, on_gpu=graph.is_gpu) for times in (events.start, events.end))
-        members = replace(members, arrival=known.to_job(members.arrival, on_gpu=members.on_gpu))
+        start, end = (known.to_job(times) for times in (events.start, events.end))
+        members = replace(members, arrival=known.to_job(members.arrival))
         graph = shift_to_job_time(graph, start, end)
     return RankInJobTime(graph, with_host_communications(graph, members), members, known)
 

@@ -39,8 +39,9 @@ from hta_graph.what_if.modified_window import (
     frozen_time,
     inferred_time,
     path_totals_of_edges,
+    time_without_partner,
 )
-from hta_graph.what_if.opportunities import path_times_by_name, time_without_partner
+from hta_graph.what_if.opportunities import path_times_by_name
 from hta_graph.what_if.rank_normalization import (
     ComparisonKeys,
     ComparisonTimes,

@@ -12,9 +12,9 @@ import hta_graph as hg
 from analyses.advice import facts as advice_facts
 from analyses.advice.claims import BOUNDS
 from analyses.advice.facts import PathFacts, PathFinding
-from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES, verdict_of
-from analyses.advice.savings import REMEDIES, with_savings
-from analyses.advice.verdict import replayed_advice
+from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES
+from analyses.advice.savings import REMEDIES
+from analyses.advice.verdict import replayed_advice, replayed_verdict
 from analyses.questions.critical_path import path_lines
 from analyses.questions.what_if import what_if, what_if_lines
 from hta_graph.errors import DefectError
@@ -39,7 +39,7 @@ PROGRAMS = [
 def claims_of(path: hg.CriticalPath) -> Iterator[tuple[PathFinding, int]]:
     """Yield the findings about a path that claim a saving, and the length that it is of."""
     facts = PathFacts(path)
-    for finding in (*with_savings(facts, verdict_of(facts)), *replayed_advice(facts)):
+    for finding in (*replayed_verdict(facts), *replayed_advice(facts)):
         if finding.saves_ns is not None or finding.saves_at_most_ns is not None:
             yield finding, facts.priced.length_ns
 

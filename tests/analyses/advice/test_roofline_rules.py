@@ -12,6 +12,7 @@ from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.rules import advice_of
 from analyses.advice.savings import with_savings
 from hta_graph.graph.dependency_graph import DependencyGraph
+from tests import fusion_accuracy
 from tests.roofline_accuracy import proved
 from tests.support.deep_tests import deep
 from tests.support.trace_builder import TraceBuilder
@@ -107,3 +108,20 @@ def test_rows_that_an_index_names_are_not_called_slow(tmp_path: Path) -> None:
     })  # fmt: skip
     trace.launch("index_select_kernel", (2, 6), (10, 2_010), 1)
     assert "far_from_limit" not in advised(trace.graph(tmp_path))
+
+
+@pytest.mark.parametrize("seed", [*range(3), *map(deep, range(3, 40))])
+def test_what_fusing_saves_is_between_promise_and_bound(seed: int) -> None:
+    found = fusion_accuracy.proved(seed)
+    assert found.is_kept() or not found.spoke
+    assert found.spoke or found.true_ns < 0.1 * found.window_ns
+
+
+def test_chains_without_shapes_are_told_by_their_kernels_and_at_most(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    name = "void at::native::vectorized_elementwise_kernel<4, at::native::sigmoid_kernel_cuda(at::TensorIteratorBase&)>"
+    for at, kernel in enumerate(("gemm", name, name, name)):
+        trace.launch(kernel, (10 * at, 10 * at + 5), (50 + 100 * at, 150 + 100 * at), at + 1)
+    found = advised(trace.graph(tmp_path))["unfused_chains"]
+    assert (found.saves_ns, found.saves_at_most_ns, found.confidence) == (None, 200_000, "low")
+    assert "record_shapes=True" in found.text

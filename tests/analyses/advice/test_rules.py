@@ -11,7 +11,7 @@ import pytest
 import hta_graph as hg
 from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES, advice_of, verdict_of
-from tests.advice_accuracy import guard_rates, rates
+from tests.advice_accuracy import OWN_PROGRAMS, guard_rates, own_rates, rates
 from tests.support.cuda_graph_replay import replayed_graph
 from tests.support.trace_builder import TraceBuilder
 from tests.support.work_before_recording import long_queued
@@ -102,6 +102,18 @@ def communicating(beside: bool) -> TraceBuilder:
     return trace
 
 
+def in_turns(beside: bool) -> TraceBuilder:
+    """Collectives between kernels, or next to other kernels."""
+    trace = TraceBuilder()
+    for number in range(12):
+        at = 200.0 * number
+        trace.launch("gemm", (10 * number, 10 * number + 2), (200 + at, 300 + at), 10 * number + 1)
+        trace.launch(ALL_REDUCE, (10 * number + 3, 10 * number + 5), (301 + at, 399 + at), 10 * number + 2)
+        if beside:
+            trace.launch("gemm", (10 * number + 6, 10 * number + 8), (301 + at, 399 + at), 10 * number + 3, stream=20)
+    return trace
+
+
 def tiny(kernel_us: float) -> TraceBuilder:
     trace = TraceBuilder()
     for number in range(150):
@@ -110,7 +122,7 @@ def tiny(kernel_us: float) -> TraceBuilder:
     return trace
 
 
-def stepping(allocated_us: float, between_us: float = 0.0, steps: int = 3) -> TraceBuilder:
+def stepping(allocated_us: float, between_us: float = 0.0, steps: int = 3, call: str = "cudaMalloc") -> TraceBuilder:
     """Steps that ask the driver for memory, and work before their first launch."""
     trace, at = TraceBuilder(), 0.0
     for number in range(steps):
@@ -119,7 +131,7 @@ def stepping(allocated_us: float, between_us: float = 0.0, steps: int = 3) -> Tr
             trace.op("log", at + 1, at + 1 + between_us)
             at += between_us + 2
         if allocated_us:
-            trace.call("cudaMalloc", at, at + allocated_us)
+            trace.call(call, at, at + allocated_us)
             at += allocated_us + 1
         for kernel in range(4):
             trace.launch("gemm", (at, at + 3), (at + 6 + kernel * 50, at + 55 + kernel * 50), 10 * number + kernel + 1)
@@ -142,6 +154,37 @@ def silent(time_us: float, stacks: bool = False) -> TraceBuilder:
     if not stacks:
         trace.op("aten::first", -10, 0)
         trace.launch("gemm", (time_us, time_us + 5), (time_us + 10, time_us + 1000), 1)
+    return trace
+
+
+def loading_code(at: int) -> TraceBuilder:
+    """Ten launches of one kernel, one of which takes 5 ms."""
+    trace = TraceBuilder()
+    for number in range(10):
+        begin = 5_100.0 * number
+        length = 5_000 if number == at else 5
+        trace.launch("gemm", (begin, begin + length), (begin + length + 5, begin + length + 90), number + 1)
+    return trace
+
+
+def blocking(by: str) -> TraceBuilder:
+    """Launches that return behind their kernels, or a synchronization behind each or behind every other one."""
+    trace = TraceBuilder()
+    for number in range(30):
+        at = 100.0 * number
+        trace.launch("gemm", (at, at + 50 if by == "setting" else at + 5), (at + 8, at + 45), 2 * number + 1)
+        if by == "syncs" or (by == "some syncs" and number % 2):
+            trace.call("cudaDeviceSynchronize", at + 10, at + 50, 2 * number + 2)
+    return trace
+
+
+def collecting(name: str) -> TraceBuilder:
+    """A launch, a frame of 3 ms, and a launch."""
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 5), (10, 500), 1)
+    trace.frame("train.py(3): step", 0, 3_200)
+    trace.frame(name, 100, 3_100)
+    trace.launch("gemm", (3_200, 3_205), (3_210, 3_700), 2)
     return trace
 
 
@@ -203,15 +246,30 @@ def multiplying(rows: int, us: float, kernel: str = "gemm", kind: str = "c10::Ha
     return trace
 
 
+def chained(between: str) -> TraceBuilder:
+    """X · sigmoid(x), with the same operators next to each other or with a product between them."""
+    trace, shape = TraceBuilder(), [4096, 4096]
+    for at, (name, inputs) in enumerate((("aten::sigmoid", 1), (between, 2), ("aten::mul", 2))):
+        given = {"Input Dims": [shape] * inputs, "Input type": ["float"] * inputs}
+        trace.op(name, 10 * at, 10 * at + 8, **given)
+        trace.launch("kernel", (10 * at + 1, 10 * at + 5), (40 + 100 * at, 140 + 100 * at), at + 1)
+    return trace
+
+
 CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] = {
     "launch_bound": (lambda: launching(20, 4), lambda: launching(20, 60)),
     "values_read": (lambda: reading("aten::item", 200, 200), lambda: reading("aten::item", 5, 400)),
     "explicit_synchronisation": (lambda: synchronising(200), lambda: synchronising(5, 2000)),
     "waits_of_all_kinds": (lambda: mixed_waits(200), lambda: reading("aten::item", 200, 200)),
+    "synchronous_launches": (lambda: blocking("setting"), lambda: blocking("some syncs")),
     "pageable_copies": (lambda: uploading("Pageable"), lambda: uploading("Pinned")),
+    "blocking_uploads": (lambda: uploading("Pinned"), lambda: uploading("Pageable")),
     "data_loading_exposed": (lambda: loading(500), lambda: loading(20)),
     "exposed_communication": (lambda: communicating(beside=False), lambda: communicating(beside=True)),
+    "serial_communication": (lambda: in_turns(beside=False), lambda: in_turns(beside=True)),
     "tiny_kernels": (lambda: tiny(5), lambda: tiny(20)),
+    "code_loading": (lambda: loading_code(0), lambda: loading_code(4)),
+    "garbage_collection": (lambda: collecting("Python GC"), lambda: collecting("torch/optim/sgd.py(1): collect")),
     "driver_allocations": (lambda: stepping(100), lambda: stepping(0)),
     "idle_between_steps": (lambda: stepping(0, 300), lambda: stepping(0)),
     "far_from_limit": (lambda: multiplying(4096, 2_000), lambda: multiplying(4096, 600)),
@@ -219,6 +277,7 @@ CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] 
         lambda: multiplying(4096, 8_000, "ampere_sgemm_128x64_tn", "float"),
         lambda: multiplying(4096, 1_000, "ampere_s1688gemm_tf32_128x64_tn", "float"),
     ),
+    "unfused_chains": (lambda: chained("aten::sub"), lambda: chained("aten::mm")),
     "python_bound": (lambda: in_python(500), lambda: in_python(20)),
     "host_pauses": (lambda: silent(3000), lambda: silent(900)),
     "no_python_stacks": (lambda: silent(3000), lambda: silent(3000, stacks=True)),
@@ -226,6 +285,7 @@ CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] 
     "start_up_recorded": (lambda: starting_up(30_000), lambda: starting_up(3000)),
     "no_sync_records": (lambda: without_records(records=False), lambda: without_records(records=True)),
     "begun_too_late": (lambda: long_queued(100), lambda: long_queued(1500)),
+    "causes_not_recorded": (lambda: without_records(records=True), lambda: without_records(records=False)),
     "no_gpu_rows": (lambda: launches_only(gpu_rows=False), lambda: launches_only(gpu_rows=True)),
 }
 """For each rule a trace of which it speaks, and one that differs in what it asks for."""
@@ -241,6 +301,16 @@ def test_a_rule_speaks_where_it_must_and_is_silent_where_it_must(rule: str, tmp_
     (tmp_path / "silent").mkdir()
     assert rule in findings(speaks(), tmp_path, window)
     assert rule not in findings(silent_there(), tmp_path / "silent", window)
+
+
+@pytest.mark.parametrize("records", [False, True])
+def test_records_silence_the_advice_to_record_them_in_a_job_too(records: bool, tmp_path: Path) -> None:
+    graphs = []
+    for rank in range(2):
+        (tmp_path / str(rank)).mkdir()
+        graphs.append(without_records(records=records).graph(tmp_path / str(rank)))
+    facts = PathFacts(hg.critical_path(hg.build_job(graphs), hg.whole()))
+    assert ("no_sync_records" in {finding.rule for finding in advice_of(facts)}) == (not records)
 
 
 @pytest.mark.parametrize(
@@ -260,6 +330,10 @@ def test_a_graph_node_that_was_not_recorded_is_said_with_its_replays(
         assert (finding.evidence["replays"], finding.evidence["replays_with_hole"]) == (6, 6)
 
 
+def test_memory_that_may_be_pinned_counts_as_pinned(tmp_path: Path) -> None:
+    assert "blocking_uploads" in findings(uploading("Host"), tmp_path)
+
+
 def test_a_copy_and_its_call_on_the_path_are_one_copy(tmp_path: Path) -> None:
     trace, at = TraceBuilder(), 0.0
     for number in range(1, 15, 3):
@@ -271,6 +345,12 @@ def test_a_copy_and_its_call_on_the_path_are_one_copy(tmp_path: Path) -> None:
         trace.launch("gemm", (at + 151, at + 155), (at + 160, at + 400), number + 2)
         at += 160
     assert findings(trace, tmp_path)["pageable_copies"].evidence["copies"] == 5
+
+
+def test_a_synchronization_behind_each_launch_is_no_setting(tmp_path: Path) -> None:
+    found = findings(blocking("syncs"), tmp_path)
+    assert found["synchronous_launches"].action.startswith("Do not synchronize after each launch")
+    assert "explicit_synchronisation" not in found
 
 
 def test_every_rule_of_advice_has_both_traces() -> None:
@@ -408,6 +488,35 @@ def test_a_value_read_once_at_the_end_of_a_launch_bound_loop_is_no_reason(tmp_pa
     assert "values_read" not in found
 
 
+@pytest.mark.parametrize(
+    ("frame", "action"),
+    [
+        ("Python GC", "Collect garbage by hand: gc.freeze()"),
+        ("<built-in function collect>", "Call gc.collect() less often"),
+    ],
+)
+def test_a_collection_that_the_program_asks_for_is_told_from_others(frame: str, action: str, tmp_path: Path) -> None:
+    assert findings(collecting(frame), tmp_path)["garbage_collection"].action.startswith(action)
+
+
+@pytest.mark.parametrize(
+    ("call", "action", "said"),
+    [
+        ("cudaMalloc", "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "Varying shapes"),
+        ("cudaFree", "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "1 of them returns memory"),
+        ("cuMemMap", "Run the largest shapes first", "Expandable segments are in use"),
+        ("cudaHostAlloc", "Pin host memory once", "Most of these calls pin memory"),
+        ("cuMemUnmap", "Run the largest shapes first", "Expandable segments are in use"),
+    ],
+)
+def test_expandable_segments_are_not_advised_where_they_are_used(
+    call: str, action: str, said: str, tmp_path: Path
+) -> None:
+    found = findings(stepping(100, call=call), tmp_path, hg.step(1))["driver_allocations"]
+    assert found.action.startswith(action)
+    assert said in found.text
+
+
 def test_allocations_of_the_first_step_are_warm_up(tmp_path: Path) -> None:
     assert "driver_allocations" not in findings(stepping(100), tmp_path, hg.step(0))
 
@@ -444,6 +553,14 @@ def test_the_guard_lowers_the_confidence_of_the_verdict_and_silences_advice_abou
 @pytest.mark.slow
 def test_the_guard_is_silent_on_programs_that_do_not_spin(family: str) -> None:
     assert guard_rates(family, range(8), 300)["others, warned"] == 0
+
+
+@pytest.mark.parametrize("rule", OWN_PROGRAMS)
+def test_a_program_that_follows_advice_saves_what_is_promised(rule: str) -> None:
+    counts = own_rates(rule, range(4))
+    assert counts["fired"]
+    assert (counts["wrong"], counts["above rows"], counts["wrongly silent"]) == (0, 0, 0)
+    assert counts["kept"] == counts["fired"]
 
 
 @pytest.mark.slow

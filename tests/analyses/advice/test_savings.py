@@ -149,11 +149,17 @@ def test_advice_saves_what_the_iteration_saves(capsys: pytest.CaptureFixture[str
     advised = {
         one["rule"]: one["saves_ns"] for one in command_json(capsys, "report", *asked)["verdict"] if one["saves_ns"]
     }
-    loads, talks = (
-        command_json(capsys, "what-if", *asked, "--gpu-window", "--scenario", name)["saved_ns"]
-        for name in ("data_loading_free", "communication_free")
-    )
-    assert (advised, talks) == ({"data_loading_exposed": loads}, 0)
+    changes = {
+        "data_loading_exposed": ("--scenario", "data_loading_free"),
+        "exposed_communication": ("--scenario", "communication_free"),
+        "bound_by": ("--scale", "class:gpu_compute_bound=0.5"),
+    }
+    saved = {
+        rule: command_json(capsys, "what-if", *asked, "--gpu-window", *change)["saved_ns"]
+        for rule, change in changes.items()
+    }
+    assert saved.pop("exposed_communication") == 0
+    assert advised == saved
 
 
 def test_a_step_whose_latency_is_not_its_iteration_says_what_shares_are_of(capsys: pytest.CaptureFixture[str]) -> None:

@@ -232,7 +232,10 @@ def test_one_rank_cannot_tell_waiting_from_transfer(tmp_path: Path) -> None:
 def test_it_concludes_how_much_communication_is_exposed_and_in_what(tmp_path: Path) -> None:
     # All-reduces from 5 to 30, a gemm from 0 to 10.
     found = answer([whole(0, build(tmp_path))])
-    exposed = "80% of communication is exposed: 20.0 µs of 25.0 µs; of the exposed time, 50% is in allreduce"
+    exposed = (
+        "exposed communication takes 50% of the time: 20.0 µs of 25.0 µs of communication; of the exposed time, 50% is "
+        "in allreduce"
+    )
     assert found.conclusion == [f"whole trace, 40.0 µs: {exposed}"]
     silent = TraceBuilder()
     silent.launch("gemm", (0, 1), (10, 20), 1)

@@ -145,7 +145,9 @@ def test_an_unknown_device_leaves_rates_alone_and_says_how_to_give_peaks(tmp_pat
         "rank 0: the peaks of Accelerator 9 are unknown, so rates are shown without limits; pass peaks=FILE or a "
         "device name"
     )
-    assert not found.conclusion
+    assert found.conclusion == [
+        "whole trace, 340.0 µs: largest part of the window: matrix work with no known limit, 88%"
+    ]
 
 
 def test_given_peaks_count_instead_of_the_device_that_the_trace_names(tmp_path: Path) -> None:

@@ -13,6 +13,10 @@ import pytest
 
 import analyses
 import hta_graph as hg
+from analyses.display.text_layout import Line, TextTable
+from analyses.questions.what_if import what_if, what_if_lines
+from hta_graph.paths.windows import median_step
+from hta_graph.what_if.reliability import Reliability
 from hta_graph.what_if.scenarios import SCENARIOS
 from tests.support.command_line import BOUND_BY, command_json, one_error, run_command
 from tests.support.gloo_builder import late_ranks
@@ -26,8 +30,8 @@ SAMPLE, JOB = FOLDER / "sample_trace.json.gz", FOLDER / "four_ranks"
 
 KEYS = [
     "schema", "file", "rank", "window", "steps", "measured_ns", "identity_ns", "predicted_ns", "saved_ns",
-    "frozen_share", "inferred_share", "changes", "next", "opportunities", "scenarios", "path_before", "path_after",
-    "diagnostics",
+    "frozen_share", "inferred_share", "reliable", "reason", "changes", "next", "opportunities", "scenarios",
+    "path_before", "path_after", "diagnostics",
 ]  # fmt: skip
 
 
@@ -447,3 +451,56 @@ def test_a_job_of_two_ranks_is_asked_in_any_window(capsys: pytest.CaptureFixture
     assert found["measured_ns"] == found["predicted_ns"] == 68_000
     assert found["window"]["missing_ranks"] == []
     assert json.dumps(found["opportunities"])
+
+
+LARGEST = re.compile(r"([\d,.]+) (s|ms|µs) \(")
+NS_OF = {"s": 1e9, "ms": 1e6, "µs": 1e3}
+
+
+def savings_listed(lines: list[Line]) -> list[float]:
+    """Return what the first row of each table of savings saves (ns)."""
+    tables = [line for line in lines if isinstance(line, TextTable)]
+    column = [1 if "2x saves ms" in table.header else 0 for table in tables]
+    return [1e6 * float(table.rows[0][at].replace(",", "")) for table, at in zip(tables, column, strict=True)]
+
+
+@pytest.mark.parametrize("name", ["sample_trace.json.gz", "slower_trace.json.gz"])
+def test_the_headline_is_the_largest_saving_of_all_tables_and_the_first_table_holds_it(name: str) -> None:
+    found = what_if(hg.build_graph(hg.read_trace(FOLDER / name)), median_step())
+    lines = what_if_lines(found)
+    number, unit = LARGEST.findall(str(lines[0]))[0]
+    listed = savings_listed(lines)
+    assert float(number) * NS_OF[unit] == pytest.approx(max(listed), rel=0.01)
+    assert listed == sorted(listed, reverse=True)
+
+
+def test_communication_of_a_single_rank_leads_with_its_doubt_and_what_saves_most_without_it(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 2), (10, 30), 1)
+    trace.launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", (3, 5), (30, 330), 2)
+    trace.launch("gemm", (6, 8), (330, 350), 3)
+    found = what_if(trace.graph(tmp_path), hg.whole())
+    first, second, *_ = map(str, what_if_lines(found))
+    assert "(may include waiting for other ranks)" in first
+    assert second.startswith("Largest saving except communication: ")
+
+
+def test_python_functions_are_listed_and_can_be_asked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for number in range(3):
+        at = 1000.0 * number
+        trace.frame("train.py(7): tokenize", at, at + 600)
+        trace.launch("gemm", (at + 700, at + 705), (at + 710, at + 800), number + 1)
+    path = trace.write(tmp_path / "trace.json")
+    rows = {f"{row['kind']}:{row['name']}": row for row in asked(capsys, path, "--whole")["opportunities"]}
+    listed = rows["frame:train.py(7): tokenize"]
+    again = asked(capsys, path, "--whole", "--scale", "frame:train.py(7): tokenize=0")
+    assert again["saved_ns"] == listed["saved_free_ns"] > 1_000_000
+
+
+def test_a_path_that_is_mostly_fixed_is_said_first() -> None:
+    """Predictions that replay cannot vouch for begin with the reason."""
+    trusted = Reliability(0.6, 0.2)
+    assert trusted.reason == "fixed"
+    assert trusted.of_communication.reason is None
+    assert Reliability(0.3, 0.0, 0.2).reason == "another_path"

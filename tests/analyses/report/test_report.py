@@ -218,9 +218,16 @@ def test_the_verdict_is_about_the_slowest_rank(tmp_path: Path) -> None:
         trace.launch(f"kernel_{rank}", (0, 2), (3, length), 1)
         (tmp_path / str(rank)).mkdir()
         paths[rank] = hg.critical_path(trace.graph(tmp_path / str(rank)), hg.whole())
-    among, bound, largest, known = verdict(paths)
+    among, bound, largest, known, why = verdict(paths)
     assert among == "Rank 1 is the slowest of 2: 90.0 µs, the others 40.0 µs (median)."
-    assert bound == "Rank 1, whole trace: bound by GPU compute (97% of the critical path); length 90.0 µs."
+    assert bound == (
+        "Rank 1, whole trace: bound by GPU compute (97% of the critical path); at 2x speed, the window would be "
+        "43.5 µs (48%) shorter; length 90.0 µs."
+    )
+    assert why == (
+        "GPU compute is 97% of the window; only faster kernels or less work help. Largest savings at 2x speed: kernel "
+        "kernel_1, 43.5 µs (48%)."
+    )
     assert largest == "Largest item on the critical path: kernel_1 (GPU compute), 0.087 ms in 1 call."
     assert known == "Unexplained: 0 ms."
 

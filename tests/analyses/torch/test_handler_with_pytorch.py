@@ -92,7 +92,7 @@ print("trained")
     assert steps_of(tmp_path / "traces/step-5/rank-0.json.gz") == [2, 3, 4]
     first = command("critical-path", tmp_path / "traces/step-5/rank-0.json.gz").splitlines()[0]
     assert first in said.splitlines()
-    assert "bound by CPU" in first
+    assert "bound by host time" in first
     assert "rank-0.html: open it in a browser" in said
     assert "trained" in said
 
@@ -191,7 +191,7 @@ with profile(on_trace_ready=trace_handler("traces"), **options()) as prof:
     )
     (trace,) = (tmp_path / "traces").rglob("*.json.gz")
     assert any("CompiledFunction" in row.get("name", "") for row in document(trace)["traceEvents"])
-    assert "bound by CPU" in said
+    assert "bound by host time" in said
 
 
 def test_two_ranks_leave_a_folder_that_is_a_job(tmp_path: Path) -> None:

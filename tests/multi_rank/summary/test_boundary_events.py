@@ -58,6 +58,7 @@ def test_a_clock_that_goes_wrong_between_kept_points_is_told(tmp_path: Path) -> 
     trace.launch("kernel", (10, 12), (8, 18), 1)
     trace.call("cudaDeviceSynchronize", 13, 20, 2)
     trace.sync_row("Context Sync", 13, 20, 2)
+    trace.agree(100)
     graph = trace.graph(tmp_path)
     assert [graph.name_of(row) for row in (1, 2)] == ["cudaLaunchKernel", "cudaDeviceSynchronize"]
     found = contract_edges(graph, np.array([1, 2], np.int32))

@@ -1,0 +1,300 @@
+"""What bounds a window, by gain: what the priced window would save without each cause, by replay and as rows allow.
+
+A class of the path can be long and yet cost nothing, where something else is nearly as long:
+
+host     [op][op][op][op][op][op][op][op]          97% of the path, and without it the GPU's work takes as long:
+stream       [ker][ker][ker][ker][ker][ker]        nothing is saved but what the GPU is idle
+
+What the window consists of (GPU compute; without rows of a GPU the host's work) cannot be removed: its gain is that of
+twice the speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from analyses.advice.facts import NOTABLE_SHARE, PathFacts, PathFinding
+from analyses.advice.host_rules import may_be_polling
+from analyses.display.labels import short_labels
+from analyses.display.sentence_format import headline_name
+from analyses.messages import advice, verdict
+from analyses.window_report import headline_lengths
+from hta_graph.bounds import Bounds
+from hta_graph.errors import QueryError
+from hta_graph.graph.job_graph import JobGraph
+from hta_graph.model import BoundBy, Floats
+from hta_graph.paths.critical_path import has_partial_rows
+from hta_graph.paths.intervals import union
+from hta_graph.paths.windows import resolved_window
+from hta_graph.text.shorten import short_name, shorten_middle
+from hta_graph.what_if.changes import scale
+from hta_graph.what_if.modified_window import ModifiedWindow, inferred_share
+from hta_graph.what_if.opportunities import Opportunity, opportunity_rows, savings_of, without_duplicates
+from hta_graph.what_if.reliability import DOUBTFUL_SHARE, Reliability, reliability
+from hta_graph.what_if.replay import replay_graph
+from hta_graph.what_if.replay_graph import ReplayGraph
+
+HOST_OWN = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD, BoundBy.SYNC_OVERHEAD)
+"""The host works, launches, or returns from a wait: a host that takes no time has none of them."""
+
+HOST_WORK, GLOO = "host_work", "gloo_communication"
+CAUSES: Mapping[str, Sequence[BoundBy]] = {
+    HOST_WORK: HOST_OWN,
+    **{bound.label: (bound,) for bound in BoundBy if bound not in (*HOST_OWN, BoundBy.UNEXPLAINED)},
+    GLOO: (BoundBy.CPU_GAP,),
+}
+"""What can bound a window, by name: the classes of a path, those of the host's own time together; of silence also what
+passes while a collective of Gloo runs."""
+
+COMMUNICATION = (BoundBy.GPU_COMMUNICATION_BOUND.label, GLOO)
+"""Causes that may include waiting for other ranks."""
+
+SAME_SHARE = 0.01
+"""Gains that differ by less than this share of the window are the same."""
+
+NOTHING_SUGGESTED = "nothing_suggested"
+"""The name of the finding that says why there is no advice."""
+
+CANDIDATE_KINDS = ("operator", "kernel")
+"""What a faster GPU is looked for in."""
+
+
+def allowed_ns(bounds: Bounds, cause: str) -> int:
+    """Return what a cause costs at most by the rows of a window (ns)."""
+    limits = {
+        # Between launches and in launches is all the time there is, so that what the GPU does alone bounds both.
+        HOST_WORK: lambda: bounds.not_computing_ns if bounds.has_gpu_rows else bounds.host_ns,
+        BoundBy.DATA_LOADING.label: lambda: bounds.host_ns,
+        BoundBy.GPU_COMMUNICATION_BOUND.label: lambda: bounds.communication_ns,
+        GLOO: lambda: bounds.communication_ns,
+        BoundBy.GPU_MEMORY_BOUND.label: lambda: bounds.copies_ns,
+        BoundBy.GPU_COMPUTE_BOUND.label: lambda: bounds.length_ns,
+    }
+    return limits.get(cause, lambda: bounds.not_computing_ns)()
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What a window would save without a cause, or at twice its speed (ns), and what rows allow of that (ns)."""
+
+    cause: str
+    saved_ns: int
+    bound_ns: int
+
+    @property
+    def ns(self) -> int:
+        """What may be claimed."""
+        return max(min(self.saved_ns, self.bound_ns), 0)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether replay promises more than rows allow."""
+        return self.saved_ns > self.bound_ns
+
+
+@dataclass(frozen=True)
+class Gains:
+    """The gains of all causes of the window that the savings of a path are of; see :meth:`of`."""
+
+    facts: PathFacts
+    base: ReplayGraph
+
+    @classmethod
+    def of(cls, facts: PathFacts) -> Gains | None:
+        """Make them ready; None of a job, whose verdict names a rank, and where a window cannot be replayed."""
+        if has_partial_rows(facts.graph) or isinstance(facts.graph, JobGraph) or not facts.path.length_ns:
+            return None
+        try:
+            return cls(facts, replay_graph(facts.graph, resolved_window(facts.priced_window)))
+        except QueryError:
+            return None
+
+    @cached_property
+    def without(self) -> Mapping[str, Gain]:
+        """What the window would save without each cause that has time in it."""
+        return self._with_factor(CAUSES, 0.0)
+
+    @cached_property
+    def largest(self) -> Gain | None:
+        """The cause without which the window would be shortest; None where none would shorten it.
+
+        Of causes that save the same it is the one that the path is in for longest.
+        """
+        most = max((gain.ns for gain in self.without.values()), default=0)
+        least = max(most - SAME_SHARE * self.facts.priced.length_ns, 1)
+        alike = (gain for gain in self.without.values() if gain.ns >= least)
+        return max(alike, key=lambda gain: self.time_on_path(gain.cause), default=None)
+
+    def consists_of(self, cause: str) -> bool:
+        """Return whether a cause is what the window is there for."""
+        return cause == (BoundBy.GPU_COMPUTE_BOUND.label if self.facts.has_gpu_rows else HOST_WORK)
+
+    def at_double_speed(self, cause: str) -> Gain:
+        """Return what twice the speed of a cause saves."""
+        return self._with_factor({cause: CAUSES[cause]}, 0.5)[cause]
+
+    def _with_factor(self, causes: Mapping[str, Sequence[BoundBy]], factor: float) -> dict[str, Gain]:
+        drafts = {}
+        for cause, classes in causes.items():
+            meant = np.isin(self.base.parts.bound, classes) & self.base.may_change
+            share = meant * (self._gloo_shares if cause == GLOO else 1.0)
+            if share.any():
+                drafts[cause] = ModifiedWindow(self.base)
+                drafts[cause].factor -= share * (1.0 - factor)
+        saved = savings_of(self.base, list(drafts.values())).tolist()
+        bounds = self.facts.priced
+        return {
+            cause: Gain(cause, ns, min(bounds.of_draft(draft), allowed_ns(bounds, cause)))
+            for (cause, draft), ns in zip(drafts.items(), saved, strict=True)
+        }
+
+    @cached_property
+    def _gloo_shares(self) -> Floats:
+        """Of each part the share in which any collective of Gloo runs."""
+        parts, events, rows = self.base.parts, self.base.graph.event_table, self.base.graph.event_flags.gloo_collective
+        runs = union(events.start[rows], events.end[rows])
+        inside = runs.covered_until(parts.start + parts.length) - runs.covered_until(parts.start)
+        return inside / np.maximum(parts.length, 1)
+
+    def time_on_path(self, cause: str) -> int:
+        """Return how long (ns) the path itself is in a cause, which may be of another window than its gain."""
+        facts = self.facts
+        if cause != GLOO:
+            return facts.class_ns(*CAUSES[cause])
+        return facts.time_during(facts.segments_in_classes(*CAUSES[cause]), facts.graph.event_flags.gloo_collective)
+
+    def trusted(self, cause: str | None) -> Reliability:
+        """Return how far replay can be trusted while a cause changes: communication is fixed where others change."""
+        found = reliability(self.base)
+        return found.of_communication if cause in COMMUNICATION else found
+
+    @cached_property
+    def candidates(self) -> list[tuple[Opportunity, Gain]]:
+        """The operators and kernels whose doubled speed saves most, each part of the time once, the largest first."""
+        found = []
+        for one in without_duplicates(opportunity_rows(self.base, CANDIDATE_KINDS, names_next=False)):
+            draft = ModifiedWindow(self.base)
+            scale(one.what, 0.5)(draft)
+            found.append((one, Gain(one.what, one.saved_half_ns, self.facts.priced.of_draft(draft))))
+        return sorted((pair for pair in found if pair[1].ns), key=lambda pair: -pair[1].ns)
+
+
+# -- the headline ------------------------------------------------------------------------------------------------------
+
+LITTLE = 1 / 3
+"""The gain is far below a cause's share of the path where it is less than this part of it."""
+
+INFERRED_SHARE = 0.5
+"""From this share of the path on that lies on edges which a rule deduced, a prediction is called uncertain."""
+
+
+def with_gain(facts: PathFacts, finding: PathFinding) -> PathFinding:
+    """Return the verdict on a window by what is gained: its cause is the one without which it would be shortest.
+
+    Of unexplained windows that stays the first word, and the gain is that of the largest cause that is known.
+    """
+    gains = Gains.of(facts)
+    if gains is None:
+        return finding
+    largest = gains.largest
+    trusted = gains.trusted(None if largest is None else largest.cause)
+    if trusted.reason:
+        unknown = verdict.no_prediction(trusted.reason, trusted.fixed_share, trusted.another_path_share)
+        evidence = {**finding.evidence, **vars(trusted)}
+        return replace(finding, text=_headline(facts, gains, evidence["bound_by"], unknown), evidence=evidence)
+    evidence = {**finding.evidence, "saves_without_ns": {cause: gain.ns for cause, gain in gains.without.items()}}
+    if largest is None:
+        return replace(
+            finding, text=_headline(facts, gains, evidence["bound_by"], verdict.NO_SINGLE_CAUSE), evidence=evidence
+        )
+    is_unexplained = evidence["bound_by"] == BoundBy.UNEXPLAINED.label
+    halved = gains.consists_of(largest.cause)
+    claimed = gains.at_double_speed(largest.cause) if halved else largest
+    shorter = verdict.Shorter(
+        facts.saving_of(claimed.ns), facts.priced_name, claimed.is_cut, _doubt(gains, largest.cause)
+    )
+    words = cause_words(facts, largest.cause)
+    if is_unexplained:
+        text = _headline(facts, gains, evidence["bound_by"], verdict.gain_of_another(words, shorter, halved=halved))
+    else:
+        on_path = facts.share(gains.time_on_path(largest.cause)) / (2 if halved else 1)
+        is_little = claimed.ns / max(facts.priced.length_ns, 1) < LITTLE * on_path
+        text = _headline(facts, gains, largest.cause, verdict.gain(shorter, halved=halved, is_little=is_little))
+        most = max(CAUSES[largest.cause], key=facts.class_ns)
+        evidence |= {
+            "bound_by": most.label,
+            "time_ns": facts.class_ns(most),
+            "share": facts.share(facts.class_ns(most)),
+        }
+    time_ns = gains.time_on_path(largest.cause)
+    evidence |= {"cause": largest.cause, "cause_ns": time_ns, "at_double_speed": halved}
+    return replace(finding, text=text, evidence=evidence, saves_ns=claimed.ns, bound_ns=claimed.bound_ns)
+
+
+def cause_words(facts: PathFacts, cause: str) -> str:
+    """Name a cause."""
+    return {HOST_WORK: verdict.HOST_WORK, GLOO: verdict.GLOO}.get(cause) or short_labels(facts.graph)[cause]
+
+
+def _headline(facts: PathFacts, gains: Gains, cause: str, gain: str) -> str:
+    path = facts.path
+    share = facts.share(gains.time_on_path(cause) if cause in CAUSES else path.by_bound_ns[cause])
+    lengths = headline_lengths(path.window, path.graph)
+    return verdict.bound_by(headline_name(path.window), cause_words(facts, cause), share, None, lengths, gain)
+
+
+def _doubt(gains: Gains, cause: str) -> str:
+    """Say what a prediction rests on where that is too much, and what may be in communication of a single rank."""
+    waiting = cause in COMMUNICATION
+    fixed, inferred = gains.trusted(cause).fixed_share, inferred_share(gains.base)
+    return verdict.doubt(fixed * (fixed >= DOUBTFUL_SHARE), inferred * (inferred >= INFERRED_SHARE), waiting=waiting)
+
+
+# -- where nothing is suggested ----------------------------------------------------------------------------------------
+
+CANDIDATES_NAMED = 3
+LEAST_NAMED_SHARE = 0.01
+"""What saves less than this share at twice its speed is no candidate."""
+
+LONGEST_CANDIDATE = 60
+
+
+def nothing_suggested(facts: PathFacts) -> PathFinding:
+    """Say why no advice is given that saves time, and what would save most if it were faster."""
+    gains = Gains.of(facts)
+    if gains is None:
+        return PathFinding(advice.NOT_REPLAYED, {"candidates": []}, rule=NOTHING_SUGGESTED)
+    candidates = [] if reliability(gains.base).reason else gains.candidates
+    named = [pair for pair in candidates if pair[1].ns >= LEAST_NAMED_SHARE * facts.priced.length_ns]
+    shown = [
+        advice.candidate(_candidate_name(one), facts.saving_of(gain.ns), at_most=gain.is_cut)
+        for one, gain in named[:CANDIDATES_NAMED]
+    ]
+    said = [*_why_nothing(facts, gains), *([advice.candidates(shown)] if shown else [])]
+    listed = [{"what": one.what, "saves_ns": gain.ns, "bound_ns": gain.bound_ns} for one, gain in named]
+    return PathFinding(" ".join(said), {"candidates": listed}, rule=NOTHING_SUGGESTED)
+
+
+def _candidate_name(one: Opportunity) -> str:
+    return f"{one.kind} {shorten_middle(short_name(one.name), LONGEST_CANDIDATE)}"
+
+
+def _why_nothing(facts: PathFacts, gains: Gains) -> list[str]:
+    largest = gains.largest
+    polls = [advice.POLLING] if may_be_polling(facts) else []
+    trusted = gains.trusted(None if largest is None else largest.cause)
+    if trusted.reason:
+        said = verdict.untrusted(trusted.reason, trusted.fixed_share, trusted.another_path_share)
+        return [*polls, advice.unknown(said)]
+    if largest is None or not facts.is_worth(largest.ns):
+        return [*polls, advice.too_little(NOTABLE_SHARE, facts.priced_name)]
+    if not gains.consists_of(largest.cause):
+        return [*polls, advice.no_remedy(cause_words(facts, largest.cause), facts.saving_of(largest.ns))]
+    if not facts.has_gpu_rows:
+        return [*polls, advice.ONLY_A_FASTER_HOST]
+    computes = facts.priced.computing_ns / max(facts.priced.length_ns, 1)
+    return [*polls, advice.only_faster(cause_words(facts, largest.cause), computes, facts.priced_name)]

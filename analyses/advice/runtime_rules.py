@@ -1,0 +1,95 @@
+"""Rules about the process around a loop: code that is loaded, garbage that is collected.
+
+The first launch of a kernel loads its code, and the GPU is idle meanwhile:
+
+host     [op|launch ~~~~ loads code ~~~~]   [op|launch]   [op|launch]
+stream                                   [kernel]    [kernel]    [kernel]
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
+from analyses.messages import advice
+from hta_graph.arrays import distinct
+from hta_graph.gpu_activity import activities
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.memo import memoized
+from hta_graph.model import BoundBy, EdgeKind, Ids
+
+LOADING_NS = 100_000
+"""A launch takes 2 to 20 µs, and code of one kernel 0.1 ms to seconds to load."""
+TIMES_USUAL = 10
+"""A launch that loads takes this multiple of the usual one at least; those below differ by chance."""
+IDLE_BEFORE_NS = 10_000
+"""A launch that waits for room in its queue returns while the GPU works; one that loads while it has been idle."""
+
+
+@memoized
+def code_loading_calls(graph: DependencyGraph) -> Ids:
+    """Return the calls that load code: by name, and first launches of a kernel that take long while the GPU is idle."""
+    launches, events = graph.edges_of(EdgeKind.LAUNCH), graph.event_table
+    order = np.argsort(launches.source_ns, kind="stable")
+    call, work = launches.source[order], launches.target[order]
+    first = np.unique(events.name[work], return_index=True)[1] if len(work) else np.zeros(0, np.int64)
+    call, work = call[first], work[first]
+    length = events.end[call] - events.start[call]
+    ready = np.minimum(events.end[call], events.start[work])
+    busy = activities(graph).busy()
+    is_idle = busy.covered_until(ready) == busy.covered_until(ready - IDLE_BEFORE_NS)
+    # Code is there before its kernel starts: a call that takes long behind that does something else.
+    loads = is_idle & (2 * (events.start[work] - events.start[call]) >= length)
+    loads &= (length >= LOADING_NS) & (length >= TIMES_USUAL * usual_launch_ns(graph))
+    return np.union1d(call[loads], np.flatnonzero(graph.event_flags.code_loading_call)).astype(np.int32)
+
+
+@memoized
+def usual_launch_ns(graph: DependencyGraph) -> int:
+    """Return how long a launching call takes that waits for nothing (ns): a tenth is shorter; 0 without any."""
+    calls, events = distinct(graph.edges_of(EdgeKind.LAUNCH).source), graph.event_table
+    return int(np.percentile(events.end[calls] - events.start[calls], 10)) if len(calls) else 0
+
+
+def code_loading(facts: PathFacts) -> PathFinding | None:
+    """Code is loaded in the window: what programs do once, and a measurement should not contain."""
+    graph, calls = facts.graph, code_loading_calls(facts.graph)
+    chosen = facts.owned_by(facts.event_mask(calls)) & facts.segments_in_classes(BoundBy.CPU_BOUND)
+    time_ns = facts.time_of(chosen)
+    saved = min(time_ns, facts.busiest_stream_idle_ns)
+    if not facts.is_notable(saved):
+        return None
+    rows = distinct(facts.path.segment_table.event[chosen])
+    times = graph.event_table.end[rows] - graph.event_table.start[rows]
+    longest = int(rows[times.argmax()])
+    evidence = {
+        "time_ns": time_ns, "calls": len(rows), "usual_launch_ns": usual_launch_ns(graph),
+        "largest": facts.largest_records(chosen), "sites": facts.sites(rows, times),
+    }  # fmt: skip
+    said = advice.code_loading(
+        facts.timed(time_ns), len(rows), graph.name_of(longest), int(times.max()), _launched_by(graph, longest),
+        usual_launch_ns(graph), on_amd=bool(graph.event_flags.amd_call.any()),
+    )  # fmt: skip
+    return PathFinding.of_advice(said, evidence, "medium", saved)
+
+
+def _launched_by(graph: DependencyGraph, call: int) -> str | None:
+    """Name the work that a call launches."""
+    rows = np.flatnonzero(graph.launching_call == call)
+    return graph.name_of(int(rows[0])) if len(rows) else None
+
+
+def garbage_collection(facts: PathFacts) -> PathFinding | None:
+    """Python collects garbage while the GPU has nothing to do: no thread runs Python."""
+    rows, flags = facts.graph.event_flags.collects_garbage, facts.graph.event_flags
+    time_ns = facts.time_during(facts.segments_in_classes(*HOST_CLASSES), rows) if rows.any() else 0
+    saved = min(time_ns, facts.busiest_stream_idle_ns)
+    if not facts.is_notable(saved):
+        return None
+    events, window = facts.graph.event_table, facts.path.window
+    inside = np.flatnonzero(rows & (events.start < window.end_ns) & (events.end > window.start_ns))
+    longest_ns = int((events.end - events.start)[inside].max())
+    asked = int(flags.asks_to_collect[inside].sum())
+    evidence = {"time_ns": time_ns, "collections": len(inside), "asked_for": asked, "longest_ns": longest_ns}
+    said = advice.garbage_collection(facts.timed(time_ns), len(inside), longest_ns, is_asked=2 * asked > len(inside))
+    return PathFinding.of_advice(said, evidence, "high", saved)

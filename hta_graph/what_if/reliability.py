@@ -1,0 +1,62 @@
+"""Whether the replay of a window can be trusted: how much of its path no change moves, or lies elsewhere in replay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from hta_graph.graph.memo import memoized
+from hta_graph.paths.critical_path import critical_path
+from hta_graph.paths.windows import resolved_window
+from hta_graph.what_if.modified_window import earlier_share, frozen_share, recorded_path_totals, time_without_partner
+from hta_graph.what_if.replay_graph import ReplayGraph
+
+UNRELIABLE_SHARE = 0.5
+"""Where most of a path stays as it is whatever changes, a prediction is about the smaller part."""
+
+DOUBTFUL_SHARE = 0.25
+"""From this fixed share on, the path of the replay is compared with the critical path, and predictions are hedged."""
+
+ANOTHER_PATH_SHARE = 0.1
+"""Of classes that differ by less than this share of a window, replay only prefers other causes of equal times."""
+
+Reason = Literal["fixed", "another_path"]
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Of a window's path what no change moves, and how much of it is in other classes in replay, as shares (0–1).
+
+    Work without a recorded cause hangs on the thread that does most: then replay follows that thread, and not the work.
+    """
+
+    fixed_share: float
+    alone_share: float = 0.0
+    """Of the fixed share what is communication without a known partner: it is fixed only while other things change."""
+    another_path_share: float = 0.0
+
+    @property
+    def of_communication(self) -> Reliability:
+        """The same where communication is what changes."""
+        return replace(self, fixed_share=self.fixed_share - self.alone_share, alone_share=0.0)
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why predictions cannot be trusted; None: they can."""
+        if self.another_path_share >= ANOTHER_PATH_SHARE:
+            return "another_path"
+        return "fixed" if self.fixed_share >= UNRELIABLE_SHARE else None
+
+
+@memoized
+def reliability(base: ReplayGraph) -> Reliability:
+    """Return how far predictions about a window can be trusted."""
+    fixed = frozen_share(base) + earlier_share(base)
+    if fixed < DOUBTFUL_SHARE:
+        return Reliability(fixed)
+    path = recorded_path_totals(base)[0]
+    alone = time_without_partner(path) / max(base.length_ns, 1)
+    measured = critical_path(base.graph, resolved_window(base.window)).by_bound_ns
+    replayed = path.by_bound_ns
+    differs = sum(max(ns - replayed[bound], 0) for bound, ns in measured.items())
+    return Reliability(fixed, alone, differs / max(base.length_ns, 1))
