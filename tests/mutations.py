@@ -528,6 +528,20 @@ MISTAKES = (
         ("tests/test_bounds.py",),
     ),
     Mutation(
+        "an iteration starts when it did, whatever changes before it",
+        "hta_graph/what_if/replay_graph.py",
+        "np.maximum(end - reached[:, own:].max(axis=1), 0)",
+        "np.maximum(end - self.window.start_ns, 0)",
+        ("tests/what_if/test_previous_iteration.py",),
+    ),
+    Mutation(
+        "what the GPU communicates meanwhile is lost to the host",
+        "hta_graph/bounds.py",
+        "return min(self.not_computing_ns, self.between_launches_ns)",
+        "return min(self.gpu_idle_ns, self.between_launches_ns)",
+        ("tests/test_bounds.py",),
+    ),
+    Mutation(
         "CUDA graphs remove pauses of the host",
         "hta_graph/what_if/scenarios.py",
         "kept = pause_shares(draft.base)",

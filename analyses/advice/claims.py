@@ -112,12 +112,12 @@ def _of_unbucketed(facts: PathFacts, _: PathFinding) -> int:
 
 
 def _of_fusible_work(facts: PathFacts, _: PathFinding) -> int:
-    """Fusing shortens kernels, and removes launches and time between them, in which the GPU may be idle."""
+    """Fusing shortens kernels, and removes launches and time between them, in which the GPU may compute nothing."""
     chains = fusible_chains(facts)
     if chains is None:
         return facts.priced.of_work(unfused_kernels_of(facts)[0])
     of_kernels = facts.priced.of_work(activities(facts.graph).row, 1 - chains.least_factor)
-    return min(of_kernels + facts.priced.gpu_idle_ns, facts.priced.length_ns)
+    return min(of_kernels + facts.priced.not_computing_ns, facts.priced.length_ns)
 
 
 BOUNDS: Mapping[str, Bound] = {
@@ -130,7 +130,7 @@ BOUNDS: Mapping[str, Bound] = {
     "compilation": lambda facts, _: facts.priced.of_host_rows(facts.graph.event_flags.compiles),
     "garbage_collection": lambda facts, _: facts.priced.of_host_rows(facts.graph.event_flags.collects_garbage),
     "driver_allocations": _of_allocations,
-    "synchronous_launches": lambda facts, _: facts.priced.gpu_idle_ns,
+    "synchronous_launches": lambda facts, _: facts.priced.running_ahead_ns,
     "values_read": lambda facts, _: facts.priced.running_ahead_ns,
     "explicit_synchronisation": lambda facts, _: facts.priced.running_ahead_ns,
     "waits_of_all_kinds": lambda facts, _: facts.priced.running_ahead_ns,

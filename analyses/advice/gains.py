@@ -66,15 +66,15 @@ CANDIDATE_KINDS = ("operator", "kernel")
 def allowed_ns(bounds: Bounds, cause: str) -> int:
     """Return what a cause costs at most by the rows of a window (ns)."""
     limits = {
-        # Between launches and in launches is all the time there is, so that the idle GPU alone bounds both.
-        HOST_WORK: lambda: bounds.gpu_idle_ns if bounds.has_gpu_rows else bounds.host_ns,
+        # Between launches and in launches is all the time there is, so that what the GPU does alone bounds both.
+        HOST_WORK: lambda: bounds.not_computing_ns if bounds.has_gpu_rows else bounds.host_ns,
         BoundBy.DATA_LOADING.label: lambda: bounds.host_ns,
         BoundBy.GPU_COMMUNICATION_BOUND.label: lambda: bounds.communication_ns,
         GLOO: lambda: bounds.communication_ns,
         BoundBy.GPU_MEMORY_BOUND.label: lambda: bounds.copies_ns,
         BoundBy.GPU_COMPUTE_BOUND.label: lambda: bounds.length_ns,
     }
-    return limits.get(cause, lambda: bounds.gpu_idle_ns)()
+    return limits.get(cause, lambda: bounds.not_computing_ns)()
 
 
 @dataclass(frozen=True)

@@ -349,6 +349,23 @@ def _step_window(
     )  # fmt: skip
 
 
+def previous_iteration(graph: DependencyGraph, window: Window) -> Window | None:
+    """Return the iteration that ends where that of a rank's step starts; None of other windows and of jobs.
+
+    None, too, where the step before has none, or an earlier step's work ends after its.
+    """
+    if window.step is None or window.form != "gpu" or isinstance(graph, JobGraph):
+        return None
+    at = _find_step(graph, window.step)[0]
+    if not at:
+        return None
+    try:
+        found = _step_window(graph, at - 1, graph.steps()[at - 1], gpu_window=True)
+    except QueryError:
+        return None
+    return found if found.end_ns == window.start_ns and len(found.sink.ends) else None
+
+
 def _recorded_span(graph: DependencyGraph) -> str:
     events = graph.event_table
     return f"{int(events.start.min())}:{int(events.end.max())}" if len(events) else "nothing"

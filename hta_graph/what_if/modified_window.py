@@ -57,7 +57,7 @@ class ModifiedWindow:
         parts = self.base.parts
         if not self.weighed.any():
             return parts.length
-        change = np.append(self.weighed, np.zeros(len(self.base.window.sink.ends), np.int64))[parts.edge]
+        change = np.append(self.weighed, np.zeros(len(self.base.ends), np.int64))[parts.edge]
         return _lengthened_parts(parts.length, parts.edge, change)
 
     @property
@@ -73,7 +73,7 @@ class ModifiedWindow:
     def leaves(self, weight: Ints, tails: Ints) -> bool:
         """Return the same where the draft's weights and tails are at hand."""
         same_edges = not self.is_reshaped and np.array_equal(weight, self.base.edges.weight)
-        return same_edges and np.array_equal(tails, self.base.window.sink.tails)
+        return same_edges and np.array_equal(tails, self.base.tails)
 
     @property
     def added_ns(self) -> float:
@@ -94,7 +94,7 @@ class ModifiedWindow:
 
     @property
     def tails(self) -> Ints:
-        """How long (ns) the window continues after each of its ends."""
+        """How long (ns) the window, and the one that is replayed before it, continue after each of their ends."""
         changed = np.flatnonzero((self.factor != 1.0) & (self.base.parts.edge >= len(self.extra)))
         # No own weight is that of a tail.
         tails: Ints = self._with_saved(changed, _saved_ns(self.base.parts.length[changed], self.factor[changed]))[1]
@@ -108,11 +108,11 @@ class ModifiedWindow:
 
     def _with_saved(self, changed: Ints, saved: Any) -> tuple[Any, Any]:
         """Take what parts save from the weights of their edges and from the tails of the window's ends."""
-        base, sink = self.base, self.base.window.sink
-        sums = np.zeros(len(self.extra) + len(sink.ends), saved.dtype)
+        base = self.base
+        sums = np.zeros(len(self.extra) + len(base.ends), saved.dtype)
         np.add.at(sums, base.parts.edge[changed], saved)
         weight = (base.edges.weight + self.extra + self.weighed - sums[: len(self.extra)])[~self.dropped]
-        return np.concatenate([weight, *(own for _, _, own in self.added)]), sink.tails - sums[len(self.extra) :]
+        return np.concatenate([weight, *(own for _, _, own in self.added)]), base.tails - sums[len(self.extra) :]
 
     def shape(self) -> tuple[ReplayEdges, LongestPaths]:
         """Return the edges and their shape.
@@ -267,12 +267,30 @@ def modified_path_totals(
     last = base.last_of(values, tails)
     if last < 0:
         return PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64), base.length_ns)
-    passed = paths.trace_back(weight, values, int(base.window.sink.ends[last]))
-    return path_totals_of_edges(draft, values, weight, passed, last)
+    passed = paths.trace_back(weight, values, int(base.ends[last]))
+    since = None if base.previous is None else base.start_of(values, tails)
+    return path_totals_of_edges(draft, values, weight, passed, last, since)
+
+
+def whole_path_totals(
+    draft: ModifiedWindow, values: Ints | Floats, weight: Ints | Floats, tails: Ints | Floats, *, of_previous: bool
+) -> tuple[float, PathTotals]:
+    """Return when (ns) a draft's window, or the one before it, ends, and what leads there from where replay begins."""
+    base = draft.base
+    last = base.last_of(values, tails, of_previous=of_previous)
+    if last < 0:
+        return float(base.length_ns), PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64), base.length_ns)
+    passed = draft.shape()[1].trace_back(weight, values, int(base.ends[last]))
+    return float(values[base.ends[last]] + tails[last]), path_totals_of_edges(draft, values, weight, passed, last)
 
 
 def path_totals_of_edges(
-    draft: ModifiedWindow, values: Ints | Floats, weight: Ints | Floats, passed: Ids, last: int
+    draft: ModifiedWindow,
+    values: Ints | Floats,
+    weight: Ints | Floats,
+    passed: Ids,
+    last: int,
+    since: int | None = None,
 ) -> PathTotals:
     """Find the parts that a path passes.
 
@@ -281,11 +299,12 @@ def path_totals_of_edges(
         values: the times of all points with them.
         weight: the weights that led to these.
         passed: the edges of the path, latest first.
-        last: the place of its last point among the window's ends; -1 if it continues elsewhere.
+        last: the place of its last point among the ends; -1 if it continues elsewhere.
+        since: from when (ns) on its time counts, where that is not all of it.
     """
     base, edges = draft.base, draft.shape()[0]
     kept = np.flatnonzero(~draft.dropped)
-    on_path = np.zeros(len(base.edges.row) + len(base.window.sink.ends), np.bool_)
+    on_path = np.zeros(len(base.edges.row) + len(base.ends), np.bool_)
     on_path[kept[passed[passed < len(kept)]]] = True
     if last >= 0:
         on_path[len(base.edges.row) + last] = True
@@ -299,6 +318,14 @@ def path_totals_of_edges(
             _hidden_by_clock_faults(edges, values, weight, passed) - _beyond_window_end(base, edges, passed)
         )[inside].clip(min=0)
         length = _shortened_from_end(base.parts.edge[rows], length, too_long)
+    if since is not None:
+        begins = np.full(len(on_path), since, values.dtype)
+        inside = passed < len(kept)
+        begins[kept[passed[inside]]] = np.minimum.accumulate(values[edges.source[passed]])[inside]
+        if last >= 0:
+            begins[len(base.edges.row) + last] = values[base.ends[last]]
+        early = (since - np.maximum(begins, base.first.start_ns)).clip(min=0)
+        length = _shortened_from_start(base.parts.edge[rows], length, early)
     return PathTotals(base, rows, length)
 
 
@@ -329,11 +356,19 @@ def _shortened_from_end(edge: Ids, length: Ints, too_long: Floats) -> Ints:
     return shorter
 
 
+def _shortened_from_start(edge: Ids, length: Ints, too_long: Floats) -> Ints:
+    """Shorten the parts of edges, which stand in order, from the first one of each edge on."""
+    before = np.cumsum(length) - length
+    before -= before[np.searchsorted(edge, edge, side="left")]
+    shorter: Ints = length - np.clip(np.rint(too_long[edge]).astype(np.int64) - before, 0, length)
+    return shorter
+
+
 @memoized
 def recorded_path_totals(base: ReplayGraph) -> tuple[PathTotals, int]:
     """Return what the window's path consists of as recorded, and where it ends (ns) in replay."""
     times = base.paths.values(base.edges.weight, base.times)
-    tails = base.window.sink.tails
+    tails = base.tails
     return modified_path_totals(ModifiedWindow(base), times, base.edges.weight, tails), base.end_of(times, tails)
 
 

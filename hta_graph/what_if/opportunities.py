@@ -131,7 +131,7 @@ def savings_of(base: ReplayGraph, drafts: Sequence[ModifiedWindow]) -> Ints:
     """Return how much shorter (ns) a window would be with each of several drafts: quicker than one after the other."""
     if not drafts:
         return np.zeros(0, np.int64)
-    values = base.paths.many((draft.weight for draft in drafts), base.times, base.window.sink.ends)
+    values = base.paths.many((draft.weight for draft in drafts), base.times, base.ends)
     tails = np.array([draft.tails for draft in drafts], np.int64).reshape(values.shape)
     saved: Ints = recorded_path_totals(base)[1] - base.ends_of(values, tails)
     return saved

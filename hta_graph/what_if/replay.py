@@ -13,7 +13,7 @@ from hta_graph.errors import UsageError
 from hta_graph.graph.dependency_graph import DependencyGraph, require_graph
 from hta_graph.model import Ints
 from hta_graph.paths.critical_path import require_all_rows
-from hta_graph.paths.windows import WindowQuery, median_step
+from hta_graph.paths.windows import WindowQuery, median_step, previous_iteration
 from hta_graph.text.formatting import milliseconds
 from hta_graph.what_if.changes import Change, Removal, Scaling
 from hta_graph.what_if.modified_window import (
@@ -130,15 +130,22 @@ class Replayed:
 
         Columns: those of ``graph.events``, predicted_start_ns, predicted_end_ns.
         """
-        inside = self.draft.base.is_inside
+        inside = self.draft.base.is_inside & (self.draft.base.times >= self.window.start_ns)
         rows = np.flatnonzero((inside[:-1:2] | inside[1::2]) & (self.graph.timeline.position[0::2] >= 0))
         frame = self.graph.events_of(rows)
         frame["predicted_start_ns"], frame["predicted_end_ns"] = self.times[2 * rows], self.times[2 * rows + 1]
         return frame
 
 
-def replay_graph(graph: DependencyGraph, window: WindowQuery | None = None) -> ReplayGraph:
+def replay_graph(
+    graph: DependencyGraph, window: WindowQuery | None = None, *, with_previous: bool = True
+) -> ReplayGraph:
     """Make a window of a graph ready for replay; one window is kept with the graph.
+
+    Args:
+        graph: one rank's or a job's.
+        window: as for :func:`critical_path`.
+        with_previous: replay the iteration of a step together with the one before.
 
     Raises:
         QueryError: the window is not in the trace, or the graph holds few rows of its ranks.
@@ -146,9 +153,10 @@ def replay_graph(graph: DependencyGraph, window: WindowQuery | None = None) -> R
     require_graph(graph)
     require_all_rows(graph, "the replay of every point")
     resolved = (window or median_step())(graph)
+    previous = previous_iteration(graph, resolved) if with_previous else None
     kept = graph.answers.get(replay_graph)
-    if kept is None or kept.window != resolved:
-        kept = graph.answers[replay_graph] = ReplayGraph(graph, resolved)
+    if kept is None or (kept.window, kept.previous) != (resolved, previous):
+        kept = graph.answers[replay_graph] = ReplayGraph(graph, resolved, previous=previous)
     found: ReplayGraph = kept
     return found
 
@@ -162,7 +170,7 @@ def replay(
         graph: the graph of one rank or of a job; a job's ranks wait for each other as the changes require.
         changes: :func:`scale`, :func:`remove`, :func:`insert`, :func:`reroute`, :func:`weigh`, :func:`scenario`, or
             your own functions that edit a :class:`ModifiedWindow`; they apply in order.
-        window: as for :func:`critical_path`.
+        window: as for :func:`critical_path`; the iteration of a rank's step is replayed together with the one before.
 
     Returns:
         times per point, the predicted length and the new path; without changes, exactly what was recorded.

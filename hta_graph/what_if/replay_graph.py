@@ -13,6 +13,12 @@ carried over   [======|====]              issued before the window: its times ar
 window                |---------------|
 issued in it          |~~op──|  [=====|~~   may change, also the time ~ from the window's start to the first cause
                                             and from the last point to its end
+
+A change shifts the iteration before, too, and with it the start of the asked one. So an iteration is replayed together
+with the one before, and its length is how much later it ends than that one:
+
+before         |------1------|------2------|
+after a change |-----1----|-----2-----|          iteration 2 lasts from the end of 1, wherever that is now
 """
 
 from __future__ import annotations
@@ -257,6 +263,7 @@ class ReplayGraph:
     Args:
         graph: one rank's or a job's.
         window: the window.
+        previous: the window before it, which ends where it starts, to be replayed with it; its tails stand last.
         external_points: points whose times others decide: they keep those that they are given.
         until: up to when (ns) points may change where others make that later than the window's end.
     """
@@ -267,14 +274,22 @@ class ReplayGraph:
         window: Window,
         external_points: Ids = NO_POINTS,
         until: int | None = None,
+        previous: Window | None = None,
     ) -> None:
         self.graph = graph
         self.window = window
+        self.previous = previous
+        self.first = previous or window
+        """The window with which replay begins."""
+        sinks = [window.sink] if previous is None else [window.sink, previous.sink]
+        self.ends: Ids = np.concatenate([sink.ends for sink in sinks])
+        self.tails: Ints = np.concatenate([sink.tails for sink in sinks])
+        self.tail_lanes: Ids = np.concatenate([sink.lanes for sink in sinks])
         self.answers: dict[Callable[[Any], Any], Any] = {}
         """Answers that were found (:func:`remembered`)."""
         self.start_point = len(graph.timeline.times)
-        self.times = freeze(np.append(graph.timeline.times, window.start_ns))
-        """The recorded times (ns) of all points, and last the window's start."""
+        self.times = freeze(np.append(graph.timeline.times, self.first.start_ns))
+        """The recorded times (ns) of all points, and last the start."""
         self.until = self._last_inside(window.end_ns if until is None else until)
         """Up to when (ns) points may change."""
         self.is_inside = self._points_inside(external_points)
@@ -287,7 +302,7 @@ class ReplayGraph:
 
     def _last_inside(self, end: int) -> int:
         # What runs at the end of explicit times ends later.
-        end = int(self.times[self.window.sink.ends].max(initial=end))
+        end = int(self.times[self.ends].max(initial=end))
         table, times = self.graph.edge_table, self.times
         faults = np.flatnonzero(times[table.source] > times[table.target])
         causes, effects = times[table.source[faults]], times[table.target[faults]]
@@ -303,7 +318,7 @@ class ReplayGraph:
 
     def changes_at(self, times: Ints) -> Bools:
         """Mark the times (ns) at which points may change."""
-        inside: Bools = (times > self.window.start_ns) & (times <= self.until)
+        inside: Bools = (times > self.first.start_ns) & (times <= self.until)
         return inside | (times == self.window.start_ns) if self.window.is_whole else inside
 
     def _edges_inside(self) -> ReplayEdges:
@@ -332,7 +347,7 @@ class ReplayGraph:
             # So far back that clock faults, which lead back by less, cannot close a cycle.
             before = np.searchsorted(self.times[points], self.times[roots[own]] - CLOCK_FAULT_LIMIT_NS, side="left")
             found[own[before > 0]] = points[before[before > 0] - 1]
-        found[self.times[found] < self.window.start_ns] = self.start_point
+        found[self.times[found] < self.first.start_ns] = self.start_point
         return found
 
     @cached_property
@@ -366,7 +381,7 @@ class ReplayGraph:
         found = EdgeParts.join([
             replace(found, edge=number[found.edge]), self._frozen_parts(), self._boundary_parts()
         ])  # fmt: skip
-        start = np.maximum(found.start, self.window.start_ns)
+        start = np.maximum(found.start, self.first.start_ns)
         found = replace(found, start=start, length=np.minimum(found.start + found.length, self.window.end_ns) - start)
         found = found.take(found.length > 0)
         return found.take(np.lexsort((found.start, found.edge)))
@@ -384,20 +399,20 @@ class ReplayGraph:
 
     def _boundary_parts(self) -> EdgeParts:
         """Divide the time from the window's start to the first causes, and from its ends to its end."""
-        sink, lanes = self.window.sink, self.graph.event_table.lane
+        lanes = self.graph.event_table.lane
         target = self.edges.target[self._heads]
         heads = WalkSpans.of(
             walk=0, start=self.times[self.edges.source[self._heads]], end=self.times[target], source=-1, target=target,
             edge=-1, kind=-1, lane=lanes[event_of(target)], pending=False,
         )  # fmt: skip
-        last = np.flatnonzero(sink.tails > 0)
-        source = sink.ends[last]
+        last = np.flatnonzero(self.tails > 0)
+        source = self.ends[last]
         on_thread = ~self.graph.is_activity[event_of(source)]
         tails = WalkSpans.of(
-            walk=0, start=self.times[source], end=self.times[source] + sink.tails[last],
+            walk=0, start=self.times[source], end=self.times[source] + self.tails[last],
             source=np.where(on_thread, source, -1), target=-1, edge=-1,
             kind=np.where(on_thread, EdgeKind.THREAD_ORDER, -1),
-            lane=np.where(on_thread, sink.lanes[last], -1), pending=False,
+            lane=np.where(on_thread, self.tail_lanes[last], -1), pending=False,
         )  # fmt: skip
         number = np.append(self._heads, len(self.edges.row) + last)
         return divide_into_parts(self.graph, WalkSpans.join([heads, tails]), number)
@@ -419,7 +434,7 @@ class ReplayGraph:
 
         What a thread does in the window is the window's, whenever the operator around it began.
         """
-        since = min(self.window.start_ns, self.window.cpu_span[0])
+        since = min(self.first.start_ns, self.first.cpu_span[0])
         found: Bools = self.window.is_whole | ~self.graph.is_activity | (issue_times(self.graph) >= since)
         return found
 
@@ -432,7 +447,7 @@ class ReplayGraph:
     @cached_property
     def part_rank(self) -> Ids:
         """The place of the rank of each part: its owner's, else that of what its edge leads to."""
-        leads_to = np.append(self.edges.target, self.window.sink.ends)[self.parts.edge]
+        leads_to = np.append(self.edges.target, self.ends)[self.parts.edge]
         owner = self.graph.rank_index_of(self.parts.owner)
         return np.where(owner >= 0, owner, self.graph.rank_index_of(event_of(leads_to)))
 
@@ -440,27 +455,44 @@ class ReplayGraph:
 
     def end_of(self, values: Ints, tails: Ints) -> int:
         """Return when (ns) the window ends with some values of all points and tails: with the last it waits for."""
-        return int(self.ends_of(values[self.window.sink.ends][None], tails[None])[0])
+        return int(self.ends_of(values[self.ends][None], tails[None])[0])
 
     def ends_of(self, values: Ints | Floats, tails: Ints | Floats) -> Any:
-        """Return when (ns) the window ends, given rows of values of its ends and of their tails."""
-        if not len(self.window.sink.ends):
-            return np.full(len(values), self.window.end_ns)
-        return (values + tails).max(axis=1)
+        """Return when (ns) the window ends, given rows of values of ``ends`` and of their tails.
 
-    def last_of(self, values: Ints | Floats, tails: Ints | Floats) -> int:
-        """Return the place among the window's ends of the one with which it ends; -1 if it waits for none.
-
-        Of several it is the one with which it ends as recorded, else one of the same rank.
+        Where the one before moves, that is counted as if it had ended when it did.
         """
-        sink = self.window.sink
+        own = len(self.window.sink.ends)
+        if not own:
+            return np.full(len(values), self.window.end_ns)
+        reached = values + tails
+        end = reached[:, :own].max(axis=1)
+        if self.previous is None:
+            return end
+        return self.window.start_ns + np.maximum(end - reached[:, own:].max(axis=1), 0)
+
+    def start_of(self, values: Ints | Floats, tails: Ints | Floats) -> int:
+        """Return when (ns) the window starts with some values and tails: when the one before ends, if that may move."""
+        if self.previous is None:
+            return self.window.start_ns
+        return int((values[self.ends] + tails)[len(self.window.sink.ends) :].max())
+
+    def last_of(self, values: Ints | Floats, tails: Ints | Floats, *, of_previous: bool = False) -> int:
+        """Return the place among ``ends`` of the one with which the window ends; -1 if it waits for none.
+
+        Of several it is the one with which it ends as recorded, else one of the same rank. If asked, it is that of the
+        window before.
+        """
+        sink, first = self.window.sink, 0
+        if of_previous and self.previous is not None:
+            sink, first = self.previous.sink, len(sink.ends)
         if not len(sink.ends):
             return -1
-        reached = values[sink.ends] + tails
+        reached = values[sink.ends] + tails[first : first + len(sink.ends)]
         latest = np.flatnonzero(reached == reached.max())
         rank = self.graph.rank_index_of(event_of(np.append(sink.ends[latest], np.int32(sink.point))))
         is_usual, of_its_rank = sink.ends[latest] == sink.point, rank[:-1] == rank[-1]
-        return int(latest[np.lexsort((~of_its_rank, ~is_usual))[0]])
+        return first + int(latest[np.lexsort((~of_its_rank, ~is_usual))[0]])
 
 
 def _busiest_threads(graph: DependencyGraph) -> list[Ids]:

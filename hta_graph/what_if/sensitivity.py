@@ -4,14 +4,17 @@ length  |\\                       the steeper, the more of it lies on the path
         | \\______                corner: something else lies on the path from here on
         |        ‾‾‾‾‾‾‾
         1  ◀── factor ── 0
+
+An iteration that is replayed together with the one before lasts from the end of that one: its line is the difference of
+two such lines, and need not be convex.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +23,7 @@ import numpy as np
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy
 from hta_graph.paths.windows import WindowQuery
-from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals, modified_path_totals, recorded_path_totals
+from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals, recorded_path_totals, whole_path_totals
 from hta_graph.what_if.replay import replay_graph
 from hta_graph.what_if.replay_graph import ReplayGraph
 from hta_graph.what_if.selectors import Selector, selected_parts
@@ -55,7 +58,8 @@ class Curve:
     """A window's predicted length for every factor of one item, from 1 to 0.
 
     ``corners`` are (factor, predicted_ns, on_path_ns, next), from factor 1 down to 0: between two of them the length is
-    a straight line whose slope is on_path_ns; ``next`` is what joins the path at a corner.
+    a straight line whose slope is on_path_ns (of an iteration what the one before has on its path is subtracted);
+    ``next`` is what joins the path at a corner.
     """
 
     what: str
@@ -102,39 +106,67 @@ def sensitivity(
     """
     base = replay_graph(graph, window)
     meant = selected_parts(base, Selector.of(what))
-    none = Fraction(0)
-    upper, lower = ((factor, _line_at(base, meant, factor)) for factor in (Fraction(1), none))
-    lines = _longest_lines_between(base, meant, upper, lower, within_ns)
     measured = recorded_path_totals(base)[1] - base.window.start_ns
-    corners: list[Corner] = [(1.0, measured, lines[0].scaled, None)]
+    ends = _corners(_longest_lines(base, meant, within_ns), meant)
+    if base.previous is not None:
+        starts = _corners(_longest_lines(base, meant, within_ns, of_previous=True), meant)
+        ends = _without_slight_bends(_differences(ends, starts), max(within_ns, TOLERANCE_NS))
+    return Curve(what, measured, ((1.0, measured, *ends[0][2:]), *ends[1:]))
+
+
+def _corners(lines: Sequence[_Line], meant: Bools) -> list[Corner]:
+    """Return where lines that follow each other meet, with the first and the last factor."""
+    corners: list[Corner] = [(1.0, round(lines[0].at(Fraction(1))), lines[0].scaled, None)]
     for steep, flat in pairwise(lines):
         factor = steep.meets(flat)
         corners.append(
             (float(factor), round(steep.at(factor)), flat.scaled, next_on_path(steep.path, flat.path, meant))
         )
-    corners.append((0.0, round(lines[-1].at(none)), 0, None))
-    return Curve(what, measured, tuple(corners))
+    return [*corners, (0.0, round(lines[-1].at(Fraction(0))), 0, None)]
 
 
-def _line_at(base: ReplayGraph, meant: Bools, factor: Fraction) -> _Line:
+def _differences(ends: Sequence[Corner], starts: Sequence[Corner]) -> list[Corner]:
+    """Return the corners of a window's length, given those of when it ends and of when it starts."""
+    follows = {factor: following for factor, _, _, following in ends}
+    factors = np.unique([corner[0] for corner in (*ends, *starts)])[::-1]
+    end, start = (
+        np.interp(factors, [one[0] for one in line[::-1]], [one[1] for one in line[::-1]]) for line in (ends, starts)
+    )
+    lengths = np.rint(np.maximum(end - start, 0)).astype(np.int64).tolist()
+    return [(at, length, 0, follows.get(at)) for at, length in zip(factors.tolist(), lengths, strict=True)]
+
+
+def _without_slight_bends(corners: Sequence[Corner], within_ns: int) -> list[Corner]:
+    """Leave out corners that bend a line by no more than some time (ns), and give the others the slopes behind them."""
+    kept = [corners[0]]
+    for corner, following in pairwise(corners[1:]):
+        share = (kept[-1][0] - corner[0]) / (kept[-1][0] - following[0])
+        if abs(kept[-1][1] + share * (following[1] - kept[-1][1]) - corner[1]) > within_ns:
+            kept.append(corner)
+    kept.append(corners[-1])
+    slopes = [round((high[1] - low[1]) / (high[0] - low[0])) for high, low in pairwise(kept)]
+    return [(at, length, slope, follows) for (at, length, _, follows), slope in zip(kept, [*slopes, 0], strict=True)]
+
+
+def _line_at(base: ReplayGraph, meant: Bools, factor: Fraction, *, of_previous: bool) -> _Line:
     draft = ModifiedWindow(base)
     draft.factor[meant] = float(factor)
     # Rounded to whole nanoseconds part by part the length would be no line.
     weight, tails = draft.exact_weights
     values = base.paths.values(weight, base.times - base.window.start_ns)
-    path = modified_path_totals(draft, values, weight, tails)
+    end, path = whole_path_totals(draft, values, weight, tails, of_previous=of_previous)
     scaled = int(base.parts.length[path.rows[meant[path.rows]]].sum())
-    end = float(base.ends_of(values[base.window.sink.ends][None], tails[None])[0])
     return _Line(round(end - float(factor) * scaled), scaled, path)
 
 
-def _longest_lines_between(
-    base: ReplayGraph, meant: Bools, upper: tuple[Fraction, _Line], lower: tuple[Fraction, _Line], within_ns: int
-) -> list[_Line]:
-    """Find all lines that are longest somewhere between two factors, from the upper one down.
+def _longest_lines(base: ReplayGraph, meant: Bools, within_ns: int, *, of_previous: bool = False) -> list[_Line]:
+    """Find all lines that are longest somewhere, from factor 1 down; of when the window before ends, if asked.
 
-    Where the lines of both meet either nothing is longer, or another line is: then the same question left and right.
+    Where the lines of two factors meet either nothing is longer, or another line is: then the same question left and
+    right.
     """
+    line = partial(_line_at, base, meant, of_previous=of_previous)
+    upper, lower = ((factor, line(factor)) for factor in (Fraction(1), Fraction(0)))
     pending, found = [(upper, lower)], [upper[1]]
     while pending:
         (high, first), (low, last) = pending.pop()
@@ -144,7 +176,7 @@ def _longest_lines_between(
         if not low < at < high:
             found.append(last)
             continue
-        between = _line_at(base, meant, at)
+        between = line(at)
         if between.at(at) <= first.at(at) + max(within_ns, TOLERANCE_NS):
             found.append(last)
         else:

@@ -73,7 +73,7 @@ def slack(graph: DependencyGraph, window: WindowQuery | None = None) -> pd.DataF
         the events that end in the window and that its end depends on, least slack first; columns: those of
         ``graph.events``, start_slack_ns, slack_ns (of the end; 0 on the critical path).
     """
-    base = replay_graph(graph, window)
+    base = replay_graph(graph, window, with_previous=False)
     latest, times = latest_times(base), base.times
     rows = np.flatnonzero(base.is_inside[1::2] & (latest[1::2] >= 0))
     own = latest[1::2][rows] - times[1::2][rows]
@@ -108,7 +108,7 @@ def near_critical(graph: DependencyGraph, window: WindowQuery | None = None, *, 
 
     if not 0 <= share <= 1:
         raise UsageError(f"{share} is not a share of the window; give a number from 0 to 1, such as 0.01")
-    base = replay_graph(graph, window)
+    base = replay_graph(graph, window, with_previous=False)
     length = base.window.end_ns - base.window.start_ns
     threshold = int(length * share)
     spare = edge_slack(base)[base.parts.edge]
