@@ -119,13 +119,15 @@ PROGRAM = (
 
 TIMEOUT_S = 600
 """The time limit of an analysis."""
+NOTHING_SUGGESTED = "nothing_suggested"
+"""The rule that says why there is no advice."""
 SENTENCES = 3
 """How many sentences of the verdict are printed: what bounds the step, the largest item, what is unexplained."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a trace, one sentence each, and the advice that would save most, if there is any."""
+    """The verdict on a trace, one sentence each, and the advice that would save most, or why there is none."""
 
     sentences: list[str]
     advice: str | None
@@ -154,7 +156,10 @@ def run_report(trace: Path, page: Path | None) -> Verdict:
 
 
 def _verdict_of(findings: list[dict[str, Any]]) -> Verdict:
-    advised = next((at for at, found in enumerate(findings) if found["saves_at_most_ns"]), None)
+    advised = next(
+        (at for at, found in enumerate(findings) if found["saves_at_most_ns"] or found["rule"] == NOTHING_SUGGESTED),
+        None,
+    )
     sentences = [found["text"] for found in findings[:advised][:SENTENCES]]
     return Verdict(sentences, None if advised is None else findings[advised]["text"])
 

@@ -11,6 +11,7 @@ import hta_graph as hg
 from analyses.advice.facts import PathFacts
 from analyses.advice.gains import HOST_WORK, NOTHING_SUGGESTED, Gains
 from analyses.advice.verdict import listed_advice, replayed_advice, replayed_verdict, verdict_sentences
+from hta_graph.model import BoundBy
 from tests.support.samples import SAMPLES
 from tests.support.trace_builder import TraceBuilder
 
@@ -95,3 +96,16 @@ def test_what_to_record_comes_first_where_much_is_unexplained(tmp_path: Path) ->
         trace.op("aten::mm", 150 + 20 * number, 170 + 20 * number)
     found = listed_advice(hg.critical_path(trace.graph(tmp_path), hg.whole()))
     assert found.shown[0].action.startswith("Record ")
+
+
+def test_the_longest_class_of_the_path_is_not_the_bound_where_something_else_is_as_long(tmp_path: Path) -> None:
+    """The host works for 400 µs, launches a kernel of 600 µs, and works on until just before that ends."""
+    trace = TraceBuilder()
+    trace.op("prepare", 0, 400)
+    trace.launch("gemm", (400, 405), (410, 1010), 1)
+    trace.op("log", 406, 1000)
+    facts = PathFacts(hg.critical_path(trace.graph(tmp_path), hg.whole()))
+    bound = next(finding for finding in replayed_verdict(facts) if finding.rule == "bound_by")
+    assert facts.class_ns(BoundBy.GPU_COMPUTE_BOUND) == 600_000
+    assert bound.evidence["cause"] == HOST_WORK
+    assert "bound by host time (41% of the critical path); without it, the window would be " in bound.text
