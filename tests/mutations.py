@@ -2672,8 +2672,8 @@ REPLAYED = (
     Mutation(
         "a window ends where it ended",
         "hta_graph/what_if/replay_graph.py",
-        "return (values + tails).max(axis=1)",
-        "return (values + tails)[:, -1]",
+        "end = reached[:, :own].max(axis=1)",
+        "end = reached[:, own - 1]",
         REPLAY,
     ),
     Mutation(

@@ -33,7 +33,13 @@ from hta_graph.paths.windows import resolved_window
 from hta_graph.text.shorten import short_name, shorten_middle
 from hta_graph.what_if.changes import scale
 from hta_graph.what_if.modified_window import ModifiedWindow, inferred_share
-from hta_graph.what_if.opportunities import Opportunity, opportunity_rows, savings_of, without_duplicates
+from hta_graph.what_if.opportunities import (
+    Opportunity,
+    opportunity_order,
+    opportunity_rows,
+    savings_of,
+    without_duplicates,
+)
 from hta_graph.what_if.reliability import DOUBTFUL_SHARE, Reliability, reliability
 from hta_graph.what_if.replay import replay_graph
 from hta_graph.what_if.replay_graph import ReplayGraph
@@ -75,6 +81,27 @@ def allowed_ns(bounds: Bounds, cause: str) -> int:
         BoundBy.GPU_COMPUTE_BOUND.label: lambda: bounds.length_ns,
     }
     return limits.get(cause, lambda: bounds.not_computing_ns)()
+
+
+def _bound_of(one: Opportunity, factor: float, base: ReplayGraph, bounds: Bounds) -> int:
+    """Return what the rows of a window allow that an opportunity saves (ns) where it takes this part of its time."""
+    draft = ModifiedWindow(base)
+    scale(one.what, factor)(draft)
+    return bounds.of_draft(draft)
+
+
+def within_rows(base: ReplayGraph, rows: Sequence[Opportunity]) -> list[Opportunity]:
+    """Return opportunities cut to what the rows of their window allow, in the order of their savings then."""
+    bounds = Bounds.of(base.graph, base.window)
+    cut = [
+        replace(
+            one,
+            saved_half_ns=min(one.saved_half_ns, _bound_of(one, 0.5, base, bounds)),
+            saved_free_ns=min(one.saved_free_ns, _bound_of(one, 0.0, base, bounds)),
+        )
+        for one in rows
+    ]
+    return [cut[at] for at in opportunity_order(cut)]
 
 
 @dataclass(frozen=True)
@@ -175,11 +202,9 @@ class Gains:
     @cached_property
     def candidates(self) -> list[tuple[Opportunity, Gain]]:
         """The operators and kernels whose doubled speed saves most, each part of the time once, the largest first."""
-        found = []
-        for one in without_duplicates(opportunity_rows(self.base, CANDIDATE_KINDS, names_next=False)):
-            draft = ModifiedWindow(self.base)
-            scale(one.what, 0.5)(draft)
-            found.append((one, Gain(one.what, one.saved_half_ns, self.facts.priced.of_draft(draft))))
+        rows = without_duplicates(opportunity_rows(self.base, CANDIDATE_KINDS, names_next=False))
+        bounds = self.facts.priced
+        found = [(one, Gain(one.what, one.saved_half_ns, _bound_of(one, 0.5, self.base, bounds))) for one in rows]
         return sorted((pair for pair in found if pair[1].ns), key=lambda pair: -pair[1].ns)
 
 

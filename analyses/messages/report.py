@@ -102,6 +102,11 @@ def percentages_of(length: str, value: str) -> str:
     return f"Percentages are of the {length} ({value}), unless a heading says otherwise."
 
 
+def not_reliable(why: str) -> str:
+    """Say that savings cannot be trusted."""
+    return f"These savings are not reliable: {why}."
+
+
 def savings_of(length: str, value: str) -> str:
     """Say of what the percentages of savings are, where that is not the page's window."""
     return f"Percentages of savings are of the {length} ({value})."

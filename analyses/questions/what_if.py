@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from analyses.advice.gains import within_rows
 from analyses.display.dataframe_text import more_ranks
 from analyses.display.labels import class_meanings, short_labels
 from analyses.display.sentence_format import brief_duration, headline_name
@@ -38,13 +39,7 @@ from hta_graph.text.sanitize import encodable_path
 from hta_graph.text.shorten import short_name, shorten_middle
 from hta_graph.what_if.changes import Change, remove, scale
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
-from hta_graph.what_if.opportunities import (
-    MIN_SHARE,
-    Opportunity,
-    opportunity_order,
-    opportunity_rows,
-    without_duplicates,
-)
+from hta_graph.what_if.opportunities import MIN_SHARE, Opportunity, opportunity_rows, without_duplicates
 from hta_graph.what_if.predict import JobPrediction, RankPathTotals, WindowReplay, summary_replay
 from hta_graph.what_if.reliability import Reliability, reliability
 from hta_graph.what_if.replay import Replayed, replay
@@ -154,15 +149,9 @@ class WhatIf:
     @cached_property
     def opportunities_within_rows(self) -> list[Opportunity]:
         """The opportunities, cut to what rows allow, in the order of their largest savings then."""
-        rows = [
-            replace(
-                one,
-                saved_half_ns=self.within_rows(scale(one.what, 0.5), one.saved_half_ns).ns,
-                saved_free_ns=self.within_rows(scale(one.what, 0.0), one.saved_free_ns).ns,
-            )
-            for one in self.opportunities
-        ]
-        return [rows[at] for at in opportunity_order(rows)]
+        if not isinstance(self.replayed, Replayed):
+            return list(self.opportunities)
+        return within_rows(self.replayed.draft.base, self.opportunities)
 
     @cached_property
     def scenarios_within_rows(self) -> list[tuple[NamedChange, Saving]]:

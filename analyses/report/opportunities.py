@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from analyses.display.sentence_format import brief_duration, brief_share
 from analyses.messages import report as words
+from analyses.messages.verdict import untrusted
 from analyses.report.gain_curves import (
     Gain,
     Gains,
@@ -33,7 +34,8 @@ from hta_graph.errors import HtaGraphError, QueryError
 from hta_graph.paths.windows import resolved_window
 from hta_graph.what_if.opportunities import opportunity_frame
 from hta_graph.what_if.predict import JobOpportunities, JobPrediction, WindowReplay
-from hta_graph.what_if.replay import Replayed, replay
+from hta_graph.what_if.reliability import reliability
+from hta_graph.what_if.replay import Replayed, replay, replay_graph
 from hta_graph.what_if.slack import near_critical
 
 if TYPE_CHECKING:
@@ -210,13 +212,21 @@ def gain_sections(path: CriticalPath, gains: Gains | None, failure: str = "") ->
             words.SAVINGS,
             "",
             [_opportunity_table(path.graph, gains.table, gains.length_ns, gains.drawn), *near],
-            [gains.conclusion, *_base_of_savings(path, gains), *notes],
+            [*_not_reliable(path, gains), gains.conclusion, *_base_of_savings(path, gains), *notes],
             template="gain_part.html",
             labels=page_labels(path.graph),
             figure=gain_figure(gains.drawn),
             assumed=assumed,
         )
     ]
+
+
+def _not_reliable(path: CriticalPath, gains: Gains) -> list[str]:
+    """Say first where replay cannot be trusted."""
+    found = reliability(replay_graph(path.graph, resolved_window(gains.window)))
+    if found.reason is None:
+        return []
+    return [words.not_reliable(untrusted(found.reason, found.fixed_share, found.another_path_share))]
 
 
 def _base_of_savings(path: CriticalPath, gains: Gains) -> list[str]:

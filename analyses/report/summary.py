@@ -26,7 +26,7 @@ from hta_graph.what_if.opportunities import Opportunity
 
 MOST_CARDS = 3
 ADVICE = {rule.name for rule in ADVICE_RULES}
-CALLS_OTHERS = ("operator", "module")
+CALLS_OTHERS = ("operator", "module", "frame")
 """Kinds of opportunities that include what they call."""
 NOTES = ("ranks_matched", "clocks_unsure", "clock_fault")
 """Rules whose findings are notes."""
@@ -112,8 +112,9 @@ def summary_of(path: CriticalPath, run: str, opportunities: Sequence[Opportunity
     """
     facts = PathFacts(path)
     found = [*replayed_verdict(facts), *replayed_advice(facts)]
-    cards = _cards(facts, found, opportunities)
     bound = next(finding for finding in found if finding.rule == "bound_by")
+    # Where replay cannot be trusted, no speedup is promised.
+    cards = _cards(facts, found, () if "another_path_share" in bound.evidence else opportunities)
     return Summary(
         run,
         _headline(facts, bound),
@@ -242,7 +243,8 @@ def _finding_text(finding: PathFinding, facts: PathFacts) -> str:
     """Return a finding as a sentence, with what it saves."""
     said = words.sentence(finding.sentences)
     saved, is_bound = finding.saving
-    if not saved:
+    # The headline says itself what is gained.
+    if not saved or finding.rule == "bound_by":
         return said
     saving = words.saves(facts.saving(saved), at_most=is_bound)
     return f"{said} {saving}; {words.confidence(finding.confidence)}."

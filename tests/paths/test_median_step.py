@@ -188,7 +188,7 @@ def test_per_step_lists_every_step(capsys: pytest.CaptureFixture[str], tmp_path:
         (1, 400_000, 1.0), (2, 100_000, 1.0), (3, 110_000, 1.0),
     ]  # fmt: skip
     status, out, _ = run_command(capsys, "critical-path", path, "--per-step")
-    assert (status, len(out.splitlines())) == (0, 6)
+    assert (status, len(out.splitlines())) == (0, 7)
     assert out.splitlines()[1] == "  latency: from the start of a step to the end of its last work"
     assert "cudaMalloc 0.250 ms: warm-up" in out
 
@@ -216,7 +216,7 @@ def test_per_step_lists_the_steps_of_every_rank(capsys: pytest.CaptureFixture[st
     assert status == 0
     of_job, _, of_ranks = out.partition("\n\n")
     assert of_job.splitlines()[0] == "job"
-    assert (of_ranks.splitlines()[0], len(of_ranks.splitlines())) == ("3 ranks; no steps on rank 1", 8)
+    assert (of_ranks.splitlines()[0], len(of_ranks.splitlines())) == ("3 ranks; no steps on rank 1", 9)
 
 
 def test_per_step_of_one_rank_is_as_it_was(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
