@@ -262,5 +262,7 @@ class Bounds:
         if draft.weighed.any() or draft.extra.any():
             return self.length_ns
         if not runs.all() or draft.is_reshaped:
-            found += self.gpu_idle_ns + self.copies_ns * draft.is_reshaped
+            # Without rows of a GPU there is no idle time to measure by, but what runs on threads and communicates.
+            idle = self.gpu_idle_ns if self.has_gpu_rows else self.host_ns + self.communication_ns
+            found += idle + self.copies_ns * draft.is_reshaped
         return min(found, self.length_ns)
