@@ -298,5 +298,6 @@ class Bounds:
         if draft.weighed.any() or draft.extra.any():
             return self.length_ns
         if not runs.all() or draft.is_reshaped:
-            found += self.not_computing_ns
+            # Without rows of a GPU there is no idle time to measure by, but what runs on threads and communicates.
+            found += self.not_computing_ns if self.has_gpu_rows else self.host_ns + self.communication_ns
         return min(found, self.length_ns)

@@ -146,14 +146,22 @@ class Gains:
         return self._with_factor(CAUSES, 0.0)
 
     @cached_property
+    def claims(self) -> Mapping[str, Gain]:
+        """What is claimed of each cause: what the window would save without it; at twice its speed, if it cannot go."""
+        return {
+            cause: self.at_double_speed(cause) if self.consists_of(cause) else gain
+            for cause, gain in self.without.items()
+        }
+
+    @cached_property
     def largest(self) -> Gain | None:
-        """The cause without which the window would be shortest; None where none would shorten it.
+        """The cause with the largest claim; None where none would shorten the window.
 
         Of causes that save the same it is the one that the path is in for longest.
         """
-        most = max((gain.ns for gain in self.without.values()), default=0)
+        most = max((gain.ns for gain in self.claims.values()), default=0)
         least = max(most - SAME_SHARE * self.facts.priced.length_ns, 1)
-        alike = (gain for gain in self.without.values() if gain.ns >= least)
+        alike = (gain for gain in self.claims.values() if gain.ns >= least)
         return max(alike, key=lambda gain: self.time_on_path(gain.cause), default=None)
 
     def consists_of(self, cause: str) -> bool:
@@ -238,16 +246,15 @@ def with_gain(facts: PathFacts, finding: PathFinding) -> PathFinding:
         )
     is_unexplained = evidence["bound_by"] == BoundBy.UNEXPLAINED.label
     halved = gains.consists_of(largest.cause)
-    claimed = gains.at_double_speed(largest.cause) if halved else largest
     shorter = verdict.Shorter(
-        facts.saving_of(claimed.ns), facts.priced_name, claimed.is_cut, _doubt(gains, largest.cause)
+        facts.saving_of(largest.ns), facts.priced_name, largest.is_cut, _doubt(gains, largest.cause)
     )
     words = cause_words(facts, largest.cause)
     if is_unexplained:
         text = _headline(facts, gains, evidence["bound_by"], verdict.gain_of_another(words, shorter, halved=halved))
     else:
         on_path = facts.share(gains.time_on_path(largest.cause)) / (2 if halved else 1)
-        is_little = claimed.ns / max(facts.priced.length_ns, 1) < LITTLE * on_path
+        is_little = largest.ns / max(facts.priced.length_ns, 1) < LITTLE * on_path
         text = _headline(facts, gains, largest.cause, verdict.gain(shorter, halved=halved, is_little=is_little))
         most = max(CAUSES[largest.cause], key=facts.class_ns)
         evidence |= {
@@ -257,7 +264,7 @@ def with_gain(facts: PathFacts, finding: PathFinding) -> PathFinding:
         }
     time_ns = gains.time_on_path(largest.cause)
     evidence |= {"cause": largest.cause, "cause_ns": time_ns, "at_double_speed": halved}
-    return replace(finding, text=text, evidence=evidence, saves_ns=claimed.ns, bound_ns=claimed.bound_ns)
+    return replace(finding, text=text, evidence=evidence, saves_ns=largest.ns, bound_ns=largest.bound_ns)
 
 
 def cause_words(facts: PathFacts, cause: str) -> str:
