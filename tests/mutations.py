@@ -565,8 +565,8 @@ MISTAKES = (
     Mutation(
         "the cause that the path is in for longest bounds the window, whatever it would save",
         "analyses/advice/gains.py",
-        "alike = (gain for gain in self.without.values() if gain.ns >= least)",
-        "alike = iter(self.without.values())",
+        "alike = (gain for gain in self.claims.values() if gain.ns >= least)",
+        "alike = iter(self.claims.values())",
         ("tests/analyses/advice/test_gains.py",),
     ),
     Mutation(

@@ -226,7 +226,7 @@ INFERRED_SHARE = 0.5
 
 
 def with_gain(facts: PathFacts, finding: PathFinding) -> PathFinding:
-    """Return the verdict on a window by what is gained: its cause is the one without which it would be shortest.
+    """Return the verdict on a window by what is gained: its cause is the one with the largest claim.
 
     Of unexplained windows that stays the first word, and the gain is that of the largest cause that is known.
     """
