@@ -122,7 +122,7 @@ def test_the_injected_straggler_is_the_first_cause(name: str, tmp_path: Path) ->
 def test_files_are_read_without_repairs(tmp_path: Path) -> None:
     job = job_of("3d")
     for graph in hg.read_graphs(written(job, tmp_path / "job"), jobs=1):
-        assert {name for name, count in graph.diagnostics.items() if count} == {"event_waits"}
+        assert {name for name, count in graph.diagnostics.items() if count} == {"event_waits", "sync_records"}
 
 
 # -- the generator ----------------------------------------------------------------------------------------------------
