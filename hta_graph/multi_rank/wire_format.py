@@ -21,6 +21,7 @@ from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.rank_activity import RankActivity
 from hta_graph.multi_rank.summary.path_legs import LegSegments
 from hta_graph.multi_rank.what_if.replay_answer import ReplayAnswer
+from hta_graph.paths.host_pauses import RankPauses
 from hta_graph.storage.location import Location, RemotePath, name_with_secrets, resolve_location
 from hta_graph.trace.gpu_clock import GpuClock
 from hta_graph.trace.table import Trace
@@ -35,6 +36,7 @@ ATTACHED_TABLES: dict[str, type[Any]] = {
     "ways": RankActivity,
     "pieces": LegSegments,
     "replay": ReplayAnswer,
+    "pauses": RankPauses,
 }
 """The tables that go with a graph where it has them."""
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import distinct, rows_by_value
-from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.arrays import Columns, distinct, rows_by_value
+from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import EdgeKind, Ids, Ints
 from hta_graph.paths.intervals import Intervals, union
@@ -42,17 +42,58 @@ class DeviceLaunches:
     pauses: Intervals
 
 
+@dataclass(frozen=True, eq=False)
+class RankPauses(Columns):
+    """The pauses of a rank of whose rows its graph holds few, for each thread that launches; its own lanes.
+
+    ``group`` numbers the devices, ``calls`` is how many launching calls they have; a device without pauses has one
+    without length.
+    """
+
+    group: Ids
+    lane: Ids
+    calls: Ints
+    start: Ints
+    end: Ints
+
+
+def pauses_of_rank(graph: DependencyGraph) -> RankPauses:
+    """Return the pauses of a rank's whole graph."""
+    found = [RankPauses.empty()]
+    for group, own in enumerate(device_launches(graph)):
+        times = own.pauses if len(own.pauses.start) else Intervals(np.zeros(1, np.int64), np.zeros(1, np.int64))
+        for lane in own.lanes.tolist():
+            calls = len(own.calls.start)
+            found.append(RankPauses.of(group=group, lane=lane, calls=calls, start=times.start, end=times.end))
+    return RankPauses.join(found)
+
+
+def _known_launches(part: RankGraph, known: RankPauses) -> list[DeviceLaunches]:
+    found = []
+    for rows in rows_by_value(known.group).values():
+        own = known.take(rows)
+        first = own.take(own.lane == own.lane[0])
+        lanes, count = distinct(own.lane) + np.int32(part.first_lane), int(own.calls[0])
+        # How many calls there are tells the busiest device; when they were is not known here.
+        calls = Intervals(np.zeros(count, np.int64), np.zeros(count, np.int64))
+        some = first.end > first.start
+        found.append(DeviceLaunches(part.index, lanes, calls, Intervals(first.start[some], first.end[some])))
+    return found
+
+
 @memoized
 def device_launches(graph: DependencyGraph) -> list[DeviceLaunches]:
     """Find the launching calls and the pauses of each device of each rank; nothing where no call launched anything."""
+    tables = ((part, part.graph.attached(RankPauses)) for part in graph.rank_graphs)
+    known = {part.index: (part, table) for part, table in tables if table is not None}
     launches, events = graph.edges_of(EdgeKind.LAUNCH), graph.event_table
     threads, devices = events.lane[launches.source], graph.lanes.device[events.lane[launches.target]]
     parts = graph.rank_index_of_lane[threads]
     # A call that left no row on the GPU launches, too, where its thread does.
     calls = graph.event_flags.enqueueing_call.copy()
     calls[launches.source] = True
-    found = []
-    for part in distinct(parts).tolist():
+    found = [one for part, own in known.values() for one in _known_launches(part, own)]
+    for part in distinct(parts[~np.isin(parts, list(known))]).tolist():
         own = parts == part
         for lanes in _threads_by_device(threads[own], devices[own]):
             rows = np.flatnonzero(calls & np.isin(events.lane, lanes))

@@ -33,6 +33,7 @@ from hta_graph.multi_rank.summary.path_legs import (
 from hta_graph.multi_rank.summary.summarize import RankInJobTime, SummaryRequest, rank_in_job_time, summary_graph
 from hta_graph.paths.binding_edges import walk_back
 from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.host_pauses import pauses_of_rank
 from hta_graph.paths.segments import SegmentTable
 from hta_graph.paths.time_accounting import explained_lags
 from hta_graph.paths.windows import Window, WindowQuery, step, step_lengths
@@ -106,7 +107,9 @@ def make_path_excerpt(graph: DependencyGraph, request: ExcerptRequest) -> Depend
     )  # fmt: skip
     columns = {name: take_or(number, getattr(found.segments, name)) for name in ("event", "open_call")}
     segments = replace(found, segments=replace(found.segments, **columns))
-    return summary_graph(graph, rank, summary, induced.edges, induced.wait_calls, [segments])
+    return summary_graph(
+        graph, rank, summary, induced.edges, induced.wait_calls, [segments, pauses_of_rank(rank.local)]
+    )
 
 
 STEPS_AT_ONCE = 24
