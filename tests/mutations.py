@@ -565,8 +565,8 @@ MISTAKES = (
     Mutation(
         "the cause that the path is in for longest bounds the window, whatever it would save",
         "analyses/advice/gains.py",
-        "alike = (gain for gain in self.without.values() if gain.ns >= least)",
-        "alike = iter(self.without.values())",
+        "alike = (gain for gain in self.claims.values() if gain.ns >= least)",
+        "alike = iter(self.claims.values())",
         ("tests/analyses/advice/test_gains.py",),
     ),
     Mutation(
@@ -575,6 +575,20 @@ MISTAKES = (
         "if self.another_path_share >= ANOTHER_PATH_SHARE:",
         "if False:",
         ("tests/analyses/questions/test_what_if.py",),
+    ),
+    Mutation(
+        "savings are as sure where other threads hold the driver's lock",
+        "hta_graph/what_if/reliability.py",
+        "return replace(reliability(replayed.draft.base), contended_share=share * is_contended)",
+        "return reliability(replayed.draft.base)",
+        ("tests/analyses/advice/test_savings.py",),
+    ),
+    Mutation(
+        "silences that are as long whatever a kernel takes are taken for spinning",
+        "hta_graph/dependencies/synchronization.py",
+        "follows: Bools = (scatter >= SPIN_BEGINS_NS) & (rest <= FOLLOWS * scatter)",
+        "follows: Bools = rest >= 0",
+        ("tests/dependencies/test_host_poll.py",),
     ),
     Mutation(
         "savings of what-if are not cut to what rows allow",

@@ -386,7 +386,7 @@ chance eight of them follow so closely in 0.2% of cases at most, and twelve in 0
 """
 
 USUAL = 3
-"""A silence is no longer than so many usual ones: a single long one proves nothing of the others."""
+"""A silence counts as at most this multiple of the median: a single long one proves nothing of the others."""
 
 
 @dataclass(frozen=True, eq=False)

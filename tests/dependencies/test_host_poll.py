@@ -13,7 +13,7 @@ from analyses.scope import whole
 from hta_graph.dependencies.synchronization import host_poll
 from tests.edge_accuracy import graph_edges, read, true_edges
 from tests.simulator import Dialect, random_program, simulate, write
-from tests.simulator.program import Gap, Launch, Op, Poll, Program, Statement, Stream
+from tests.simulator.program import Gap, Launch, Op, Poll, Program, Statement, Stream, SyncDevice
 from tests.simulator.programs import Family
 from tests.support.deep_tests import deep
 
@@ -33,9 +33,10 @@ def of_short_kernels(count: int, *, spins: bool, lone_ns: int = 0) -> Program:
     rng = random.Random("short kernels")
     body: list[Statement] = []
     for _ in range(count):
-        launch, silence_ns = Launch(S, rng.randint(70_000, 190_000), "dispatch"), rng.randint(50_000, 60_000)
-        body += [launch, Poll(S, rng.randint(0, 20_000)) if spins else Gap(silence_ns)]
-        body.append(Op("aten::bmm", (Launch(S, 4_000, "gemm"),)))
+        launch = Launch(S, rng.randint(70_000, 190_000 if spins else 115_000), "dispatch")
+        worked_ns = rng.randint(20_000, 60_000)
+        body += [launch, Poll(S, rng.randint(0, 5_000)) if spins else Gap(worked_ns)]
+        body += [Op("aten::bmm", (Launch(S, 4_000, "gemm"),)), SyncDevice()]
     if lone_ns:
         body += [Launch(S, lone_ns, "dispatch"), Gap(lone_ns - 20_000), Op("aten::bmm")]
     return Program.of(*body)
