@@ -2,9 +2,10 @@
 
 ``python -m tests.advice_accuracy`` prints, for each rule that a program can be changed by, how often it fired, how
 often the change then saved less than 1% (a wrong firing) or more than its bounds allow, and how often what replay
-promised is within 3% of the window of what was saved: of the whole run, and of the iteration of its median step. Then
-it prints how often the guard against polling hosts fired on programs that poll, with the rule ``host_poll`` left out,
-and on all others.
+promised is within 3% of the window of what was saved: of the whole run, and of the iteration of its median step. Where
+it is not, the finding may at least have doubted its promise (low confidence, or only a bound); doubts of promises that
+were kept are false alarms. Then it prints how often the guard against polling hosts fired on programs that poll, with
+the rule ``host_poll`` left out, and on all others.
 """
 
 from __future__ import annotations
@@ -128,6 +129,7 @@ def whole_path(program: Program) -> hg.CriticalPath:
 def rates(family: str, seeds: Iterable[int], size: int, *, of_steps: bool = False) -> Counter[tuple[str, str]]:
     """Count for each rule the firings, those after which the change saved too little, more than promised, or as much.
 
+    Of promises that were not kept it counts those that the finding doubted, and the others; and doubts without need.
     With ``of_steps`` that is about the iteration of the median step of programs that have steps. Programs that spin are
     counted besides: replay does not know when a host goes on that waits by silence.
     """
@@ -147,7 +149,11 @@ def rates(family: str, seeds: Iterable[int], size: int, *, of_steps: bool = Fals
                 counts[finding.rule, "above"] += saved > (finding.saves_at_most_ns or 0)
                 counts[finding.rule, "above rows"] += saved > (finding.bound_ns or 0)
                 is_kept = abs(saved - (finding.saves_ns or 0)) <= CLOSE * whole
+                is_doubted = finding.confidence == "low" or finding.saves_ns is None
                 counts[finding.rule, "kept"] += is_kept
+                counts[finding.rule, "kept, doubted"] += is_kept and is_doubted
+                counts[finding.rule, "doubted"] += is_doubted and not is_kept
+                counts[finding.rule, "neither"] += not is_kept and not is_doubted
                 counts[finding.rule, "spin"] += spins(program)
                 counts[finding.rule, "spin, kept"] += spins(program) and is_kept
     return counts
@@ -381,7 +387,8 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=400)
     options = parser.parse_args()
     seeds, families = range(options.programs), ("pytorch", "experts")
-    columns = ("fired", "wrong", "above", "above rows", "kept", "spin", "spin, kept")
+    promises = ("kept", "kept, doubted", "doubted", "neither")
+    columns = ("fired", "wrong", "above", "above rows", *promises, "spin", "spin, kept")
     for family, of_steps in ((family, of_steps) for of_steps in (False, True) for family in families):
         counts = rates(family, seeds, options.size, of_steps=of_steps)
         window = "iteration" if of_steps else "whole run"

@@ -577,6 +577,20 @@ MISTAKES = (
         ("tests/analyses/questions/test_what_if.py",),
     ),
     Mutation(
+        "savings are as sure where other threads hold the driver's lock",
+        "hta_graph/what_if/reliability.py",
+        "return replace(reliability(replayed.draft.base), contended_share=share * is_contended)",
+        "return reliability(replayed.draft.base)",
+        ("tests/analyses/advice/test_savings.py",),
+    ),
+    Mutation(
+        "silences that are as long whatever a kernel takes are taken for spinning",
+        "hta_graph/dependencies/synchronization.py",
+        "follows: Bools = (scatter >= SPIN_BEGINS_NS) & (rest <= FOLLOWS * scatter)",
+        "follows: Bools = rest >= 0",
+        ("tests/dependencies/test_host_poll.py",),
+    ),
+    Mutation(
         "savings of what-if are not cut to what rows allow",
         "analyses/questions/what_if.py",
         "return Saving(min(saved_ns, bound), is_cut=saved_ns > bound)",

@@ -236,7 +236,7 @@ def with_gain(facts: PathFacts, finding: PathFinding) -> PathFinding:
     largest = gains.largest
     trusted = gains.trusted(None if largest is None else largest.cause)
     if trusted.reason:
-        unknown = verdict.no_prediction(trusted.reason, trusted.fixed_share, trusted.another_path_share)
+        unknown = verdict.no_prediction(trusted.reason, trusted.share)
         evidence = {**finding.evidence, **vars(trusted)}
         return replace(finding, text=_headline(facts, gains, evidence["bound_by"], unknown), evidence=evidence)
     evidence = {**finding.evidence, "saves_without_ns": {cause: gain.ns for cause, gain in gains.without.items()}}
@@ -320,7 +320,7 @@ def _why_nothing(facts: PathFacts, gains: Gains) -> list[str]:
     polls = [advice.POLLING] if may_be_polling(facts) else []
     trusted = gains.trusted(None if largest is None else largest.cause)
     if trusted.reason:
-        said = verdict.untrusted(trusted.reason, trusted.fixed_share, trusted.another_path_share)
+        said = verdict.untrusted(trusted.reason, trusted.share)
         return [*polls, advice.unknown(said)]
     if largest is None or not facts.is_worth(largest.ns):
         return [*polls, advice.too_little(NOTABLE_SHARE, facts.priced_name)]

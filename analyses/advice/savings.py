@@ -24,7 +24,7 @@ from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import resolved_window
 from hta_graph.what_if.changes import Change, overlap_activities, scale_activities
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
-from hta_graph.what_if.reliability import reliability
+from hta_graph.what_if.reliability import reliability, reliability_after
 from hta_graph.what_if.replay import Replayed, replay, replay_graph
 from hta_graph.what_if.replay_graph import ReplayGraph
 from hta_graph.what_if.scenarios import pause_shares, scenario
@@ -52,13 +52,21 @@ def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
         return finding
     try:
         found = replay(facts.graph, remedy(facts, finding), resolved_window(facts.priced_window))
-        saving = with_replayed_saving(finding, found.saved_ns)
+        saving = _with_doubt(with_replayed_saving(finding, found.saved_ns), found)
         if finding.rule != "held_up_by_rank":
             return saving
         return replace(saving, takes_longer=_takes_longer(found, facts.graph.index_of_rank(finding.evidence["rank"])))
     except QueryError:
         # A remedy that leaves something without a cause, or finds nothing to change, predicts nothing.
         return finding
+
+
+def _with_doubt(finding: PathFinding, found: Replayed) -> PathFinding:
+    """Trust a saving less where other threads may delay the window anew."""
+    share = reliability_after(found).contended_share
+    if not share:
+        return finding
+    return replace(finding, confidence="low", evidence={**finding.evidence, "contended_share": share})
 
 
 MOVES_WHAT_IS_FIXED = ("exposed_communication", "held_up_by_rank", "serial_communication", "unbucketed_collectives")

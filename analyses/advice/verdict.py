@@ -179,7 +179,9 @@ def _saving_text(finding: PathFinding, facts: PathFacts) -> str:
     most = finding.saves_at_most_ns
     saved, is_bound = finding.saving
     replayed = None if is_bound or finding.saves_ns is None else facts.saving(saved)
-    return advice.saving(finding.confidence, None if most is None else facts.saving(most), replayed)
+    share = finding.evidence.get("contended_share", 0.0)
+    doubt = messages.untrusted("contended", share) if share else ""
+    return advice.saving(finding.confidence, None if most is None else facts.saving(most), replayed, doubt)
 
 
 def verdict(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> list[str]:

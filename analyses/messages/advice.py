@@ -27,12 +27,12 @@ def mostly_in(name: str | None) -> str:
     return f", mostly in {quoted(name)}" if name else ""
 
 
-def saving(confidence: str, most: str | None, replayed: str | None) -> str:
+def saving(confidence: str, most: str | None, replayed: str | None, doubt: str = "") -> str:
     """Say what advice saves, each amount with its share, and how sure that is; a bound only where it says more."""
     bound = [f"at most {most}"] if most and most != replayed else []
     amounts = [*([f"{replayed} by replay"] if replayed else []), *bound]
     saves = f"saves {', '.join(amounts)}; " if amounts else ""
-    return f"[{saves}{confidence} confidence]"
+    return f"[{saves}{confidence} confidence{f': {doubt}' if doubt else ''}]"
 
 
 def saving_and_share(ns: int, whole_ns: int, *, of_iteration: bool) -> str:

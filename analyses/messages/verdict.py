@@ -66,16 +66,18 @@ def _shorter(found: Shorter, *, is_little: bool) -> str:
     return f"{found.whole} would be {amount} shorter{found.doubt}"
 
 
-def no_prediction(reason: str, fixed_share: float, another_path_share: float) -> str:
+def no_prediction(reason: str, share: float) -> str:
     """Say that replay does not show what would be gained."""
-    return f"; savings are unknown, because {untrusted(reason, fixed_share, another_path_share)}"
+    return f"; savings are unknown, because {untrusted(reason, share)}"
 
 
-def untrusted(reason: str, fixed_share: float, another_path_share: float) -> str:
+def untrusted(reason: str, share: float) -> str:
     """Say why a prediction cannot be trusted, as a clause."""
     if reason == "fixed":
-        return f"{brief_share(fixed_share)} of the path is fixed in replay"
-    return f"replay follows another path for {brief_share(another_path_share)} of the window"
+        return f"{brief_share(share)} of the path is fixed in replay"
+    if reason == "contended":
+        return f"driver calls of other threads, {brief_share(share)} of the time, may delay launches"
+    return f"replay follows another path for {brief_share(share)} of the window"
 
 
 def doubt(fixed_share: float, inferred_share: float, *, waiting: bool) -> str:

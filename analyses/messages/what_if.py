@@ -103,9 +103,9 @@ AMONG_SCENARIOS = "among scenarios"
 MAY_BE_WAITING = " (may include waiting for other ranks)"
 
 
-def not_reliable(window: str, reason: str, fixed_share: float, another_path_share: float) -> str:
+def not_reliable(window: str, reason: str, share: float) -> str:
     """Name a window whose replay cannot be trusted."""
-    return f"{window} (not reliable: {untrusted(reason, fixed_share, another_path_share)})"
+    return f"{window} (not reliable: {untrusted(reason, share)})"
 
 
 def at_double_speed(what: str, saved: str, next_one: str | None, *, waits: bool) -> str:

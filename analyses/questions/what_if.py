@@ -41,7 +41,7 @@ from hta_graph.what_if.changes import Change, remove, scale
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
 from hta_graph.what_if.opportunities import MIN_SHARE, Opportunity, opportunity_rows, without_duplicates
 from hta_graph.what_if.predict import JobPrediction, RankPathTotals, WindowReplay, summary_replay
-from hta_graph.what_if.reliability import Reliability, reliability
+from hta_graph.what_if.reliability import Reliability, reliability, reliability_after
 from hta_graph.what_if.replay import Replayed, replay
 from hta_graph.what_if.scenarios import COMPARES_RANKS, SCENARIOS, scenario
 from hta_graph.what_if.sensitivity import TOLERANCE_NS, Curve, next_on_path, sensitivity
@@ -163,7 +163,7 @@ class WhatIf:
     def reliability(self) -> Reliability:
         """How far replay of the window can be trusted."""
         if isinstance(self.replayed, Replayed):
-            return reliability(self.replayed.draft.base)
+            return reliability_after(self.replayed) if self.asked else reliability(self.replayed.draft.base)
         return Reliability(self.replayed.frozen_share + self.replayed.earlier_share)
 
     def within_rows(self, change: Change | None, saved_ns: int) -> Saving:
@@ -498,7 +498,7 @@ def _window_name(
     name = named(found.replayed.window)
     if trusted.reason is None:
         return name
-    return messages.not_reliable(name, trusted.reason, trusted.fixed_share, trusted.another_path_share)
+    return messages.not_reliable(name, trusted.reason, trusted.share)
 
 
 def _distinct_durations(after_ns: int, before_ns: int) -> tuple[str, str]:

@@ -226,7 +226,7 @@ def _not_reliable(path: CriticalPath, gains: Gains) -> list[str]:
     found = reliability(replay_graph(path.graph, resolved_window(gains.window)))
     if found.reason is None:
         return []
-    return [words.not_reliable(untrusted(found.reason, found.fixed_share, found.another_path_share))]
+    return [words.not_reliable(untrusted(found.reason, found.share))]
 
 
 def _base_of_savings(path: CriticalPath, gains: Gains) -> list[str]:

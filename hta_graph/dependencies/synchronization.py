@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs
+from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs, medians_by
 from hta_graph.dependencies.context import (
     QUICK,
     SHORTEST_SLOW_NS,
@@ -25,7 +25,7 @@ from hta_graph.dependencies.wait_resolution import NO_WORK, batches, ends_before
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
-from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Bools, Codes, EdgeKind, EventKind, Ids, Ints, Rule
+from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Bools, Codes, EdgeKind, EventKind, Floats, Ids, Ints, Rule
 from hta_graph.trace.profiler_names import (
     COPY_CALL,
     DEVICE_SYNC_CALL,
@@ -367,7 +367,7 @@ def blocking_copy(context: RuleContext) -> EdgeTable:
 
 
 SPIN_BEGINS_NS = 10_000
-"""The thread becomes idle within this time after the launch has returned."""
+"""The thread becomes idle within this time after the launch has returned, and stays so for longer."""
 
 LAST_PART_NS = 100_000
 """It continues in the last part of the kernel, which writes for the host before it ends."""
@@ -377,6 +377,16 @@ MIN_KERNEL_NS = 2 * LAST_PART_NS
 
 MIN_SPINS, MIN_SPIN_SHARE = 3, 0.8
 """How many launches of a kernel a thread must have spun after, and which share of all its launches of that kernel."""
+
+MIN_FOLLOWED, FOLLOWS = 8, 0.5
+"""Of kernels of any length: how many, and how far the distances to their ends scatter against the silences themselves.
+
+The silences of a host that does not wait scatter less than their distances to ends that they do not depend on: by
+chance eight of them follow so closely in 0.2% of cases at most, and twelve in 0.01%.
+"""
+
+USUAL = 3
+"""A silence counts as at most this multiple of the median: a single long one proves nothing of the others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -397,36 +407,64 @@ def host_poll(context: RuleContext) -> EdgeTable:
 
     Spinning leaves no row, and one such silence may be chance. It counts where a thread is idle like this after
     nearly all its launches of kernels of one name: communication libraries wait so for sizes that a kernel receives
-    (DeepEP's dispatch).
+    (DeepEP's dispatch). That these are no chance is shown by long kernels, or by silences that are longer and shorter
+    as the kernels end later and earlier; then it is so for all kernels of that name.
     """
     events, times = context.trace.events, context.timeline.times
-    kernels, calls = _long_kernels(context)
+    kernels, calls = _lone_kernels(context)
     silences = _host_silences(context)
     silences = silences.take(np.isin(silences.call, calls))
     launch = np.searchsorted(calls, silences.call)
     kernel = kernels[launch]
-    goes_on, end = times[silences.after], events.end[kernel]
-    spins = times[silences.before] - events.end[silences.call] <= SPIN_BEGINS_NS
+    began, goes_on, end = times[silences.before], times[silences.after], events.end[kernel]
+    spins = began - events.end[silences.call] <= SPIN_BEGINS_NS
     # After the kernel's end nothing of it can let the host go on: that would be a synchronization, or chance.
     early = context.clock_error[1][events.lane[kernel]]
     spins &= (goes_on > events.start[kernel]) & (goes_on > end - LAST_PART_NS) & (goes_on <= end + early)
+    silences, launch, kernel = silences.take(spins), launch[spins], kernel[spins]
+    silence, distance = (goes_on - began)[spins], (goes_on - end)[spins]
     # Of each kernel's launches by each thread: after how many does the thread spin?
-    names, threads = events.name[kernels], events.lane[calls]
-    group = np.unique(np.stack([names, threads]), axis=1, return_inverse=True)[1].reshape(-1)
-    spun = np.bincount(group[launch[spins]], minlength=len(group))
-    is_habit = (spun >= MIN_SPINS) & (spun >= MIN_SPIN_SHARE * np.bincount(group, minlength=len(group)))
-    spins &= is_habit[group[launch]]
-    source, target = start_point(kernel[spins]), silences.after[spins]
-    return EdgeTable.of_kind(EdgeKind.HOST_POLL, source, target, Rule.SILENCE_UNTIL_KERNEL_END)
+    by = np.stack([events.name[kernels], events.lane[calls]])
+    group = np.unique(by, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int32)
+    groups = int(group.max(initial=-1)) + 1
+    is_long = events.end[kernels] - events.start[kernels] >= MIN_KERNEL_NS
+    spun, in_long = group[launch], is_long[launch] & (silence >= LAST_PART_NS)
+    is_habit = _is_habit(spun[in_long], group[is_long], groups, MIN_SPINS)
+    is_habit |= _is_habit(spun, group, groups, MIN_FOLLOWED) & _follows_ends(spun, silence, distance, groups)
+    found = is_habit[spun]
+    return EdgeTable.of_kind(
+        EdgeKind.HOST_POLL, start_point(kernel[found]), silences.after[found], Rule.SILENCE_UNTIL_KERNEL_END
+    )
 
 
-def _long_kernels(context: RuleContext) -> tuple[Ids, Ids]:
-    """Return the kernels that are long enough, and the calls that launched them and nothing else, by call."""
+def _is_habit(spun: Ids, launched: Ids, groups: int, fewest: int) -> Bools:
+    """Mark the groups in which a thread spins after nearly all launches, given the group of each of both."""
+    count = np.bincount(spun, minlength=groups)
+    habit: Bools = (count >= fewest) & (count >= MIN_SPIN_SHARE * np.bincount(launched, minlength=groups))
+    return habit
+
+
+def _follows_ends(group: Ids, silence: Ints, distance: Ints, groups: int) -> Bools:
+    """Mark the groups whose silences are as long as the kernels take, and differ by more than a thread's own times."""
+    usual = np.minimum(silence, USUAL * medians_by(group, silence, groups)[group])
+    scatter, rest = _scatter(group, usual, groups), _scatter(group, distance, groups)
+    follows: Bools = (scatter >= SPIN_BEGINS_NS) & (rest <= FOLLOWS * scatter)
+    return follows
+
+
+def _scatter(group: Ids, values: Ints | Floats, groups: int) -> Floats:
+    """Return how far the values of each group are from their median in the mean."""
+    distance = np.abs(values - medians_by(group, values, groups)[group])
+    mean: Floats = np.bincount(group, distance, groups) / np.maximum(np.bincount(group, minlength=groups), 1)
+    return mean
+
+
+def _lone_kernels(context: RuleContext) -> tuple[Ids, Ids]:
+    """Return the kernels whose calls launched nothing else, and these calls, by call."""
     events = context.trace.events
     of_call, first, count = np.unique(context.launch_call, return_index=True, return_counts=True)
     kernel = context.activities[first]
-    is_long = (events.kind[kernel] == EventKind.KERNEL) & (events.end[kernel] - events.start[kernel] >= MIN_KERNEL_NS)
-    chosen = (of_call >= 0) & (count == 1) & is_long
+    chosen = (of_call >= 0) & (count == 1) & (events.kind[kernel] == EventKind.KERNEL)
     return kernel[chosen], of_call[chosen]
 
 
@@ -434,7 +472,7 @@ def _host_silences(context: RuleContext) -> _HostSilences:
     """Find where threads are idle, outside runtime calls, for as long as a host that spins."""
     calls, kind = context.timeline.calls, context.trace.events.kind
     within_a_lane = ~first_of_runs(context.trace.events.lane[calls.event])[1:]
-    silent = np.flatnonzero(within_a_lane & (np.diff(calls.time) >= LAST_PART_NS))
+    silent = np.flatnonzero(within_a_lane & (np.diff(calls.time) > SPIN_BEGINS_NS))
     # A long runtime call waits inside the driver, which other rules explain; a host that spins is in none.
     silent = silent[(calls.owner[silent] < 0) | (kind[calls.owner[silent]] != EventKind.RUNTIME)]
     before, after = calls.points[silent], calls.points[silent + 1]

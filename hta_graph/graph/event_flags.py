@@ -35,6 +35,7 @@ from hta_graph.trace.profiler_names import (
     GRAPH_LAUNCH_CALL,
     HOST_ALLOCATION_CALL,
     IN_PROCESS_LOADING,
+    LOCK_TAKING_CALL,
     MODULE_FRAME,
     OWN_FRAME,
     PAGEABLE_UPLOAD,
@@ -173,6 +174,11 @@ class EventFlags:
     def allocation_call(self) -> Bools:
         """Calls that take memory from the driver or give it back."""
         return self._kind_with_name(ALLOCATION_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def lock_taking_call(self) -> Bools:
+        """Calls that take the driver's lock."""
+        return self._kind_with_name(LOCK_TAKING_CALL, EventKind.RUNTIME)
 
     @cached_property
     def segment_call(self) -> Bools:

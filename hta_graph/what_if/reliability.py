@@ -1,14 +1,28 @@
-"""Whether the replay of a window can be trusted: how much of its path no change moves, or lies elsewhere in replay."""
+"""Whether the replay of a window can be trusted: how much of its path no change moves, or lies elsewhere in replay.
+
+Whether calls of one thread wait for the driver's lock, which another holds, is a matter of microseconds:
+
+main thread   |launch|                 |launch|          |launch ~~~~~|          it waits
+pin_memory           [cudaHostAlloc]                [cudaHostAlloc]              as before: it waits for nothing
+
+So a change of the first thread's times makes calls long that were short, and the other way round.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+
+from hta_graph.arrays import distinct
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
+from hta_graph.model import BoundBy, EventKind
 from hta_graph.paths.critical_path import critical_path
 from hta_graph.paths.windows import resolved_window
 from hta_graph.what_if.modified_window import earlier_share, frozen_share, recorded_path_totals, time_without_partner
+from hta_graph.what_if.replay import Replayed
 from hta_graph.what_if.replay_graph import ReplayGraph
 
 UNRELIABLE_SHARE = 0.5
@@ -20,7 +34,13 @@ DOUBTFUL_SHARE = 0.25
 ANOTHER_PATH_SHARE = 0.1
 """Of classes that differ by less than this share of a window, replay only prefers other causes of equal times."""
 
-Reason = Literal["fixed", "another_path"]
+CONTENDED_SHARE = 0.03
+"""Where other threads hold the driver's lock for less than this share of the time, they delay a window by no more."""
+
+HOST_BOUND_SHARE = 0.5
+"""Where less of the path is on the host after a change, the GPU has work while a launch waits."""
+
+Reason = Literal["fixed", "another_path", "contended"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +54,8 @@ class Reliability:
     alone_share: float = 0.0
     """Of the fixed share what is communication without a known partner: it is fixed only while other things change."""
     another_path_share: float = 0.0
+    contended_share: float = 0.0
+    """For which share of the time other threads hold the driver's lock, where that may delay the window anew."""
 
     @property
     def of_communication(self) -> Reliability:
@@ -45,7 +67,15 @@ class Reliability:
         """Why predictions cannot be trusted; None: they can."""
         if self.another_path_share >= ANOTHER_PATH_SHARE:
             return "another_path"
-        return "fixed" if self.fixed_share >= UNRELIABLE_SHARE else None
+        if self.fixed_share >= UNRELIABLE_SHARE:
+            return "fixed"
+        return "contended" if self.contended_share else None
+
+    @property
+    def share(self) -> float:
+        """The share that the reason is about."""
+        shares = {"another_path": self.another_path_share, "contended": self.contended_share}
+        return shares.get(self.reason or "fixed", self.fixed_share)
 
 
 @memoized
@@ -60,3 +90,24 @@ def reliability(base: ReplayGraph) -> Reliability:
     replayed = path.by_bound_ns
     differs = sum(max(ns - replayed[bound], 0) for bound, ns in measured.items())
     return Reliability(fixed, alone, differs / max(base.length_ns, 1))
+
+
+def reliability_after(replayed: Replayed) -> Reliability:
+    """Return how far the prediction about a window after some changes can be trusted."""
+    share, path = locked_share(replayed.graph), replayed.path_after
+    host_ns = sum(path.by_bound_ns[bound.label] for bound in (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.DATA_LOADING))
+    is_contended = share >= CONTENDED_SHARE and host_ns >= HOST_BOUND_SHARE * replayed.predicted_ns
+    return replace(reliability(replayed.draft.base), contended_share=share * is_contended)
+
+
+@memoized
+def locked_share(graph: DependencyGraph) -> float:
+    """Return for which share of a recording's calls threads that launch nothing hold the driver's lock."""
+    events, flags = graph.event_table, graph.event_flags
+    launching = distinct(events.lane[flags.enqueueing_call])
+    holds = flags.lock_taking_call & ~np.isin(events.lane, launching)
+    if not holds.any():
+        return 0.0
+    calls = events.kind == EventKind.RUNTIME
+    whole_ns = int(events.end[calls].max() - events.start[calls].min()) * len(graph.rank_graphs)
+    return int((events.end - events.start)[holds].sum()) / max(whole_ns, 1)

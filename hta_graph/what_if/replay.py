@@ -179,12 +179,24 @@ def replay(
         QueryError: the window is not in the trace, or a change names nothing in it, closes a cycle or adds years.
         UsageError: something is not a change, or does not apply to what it names.
     """
-    draft = ModifiedWindow(replay_graph(graph, window))
     listed = [changes] if callable(changes) else list(changes)
     for change in listed:
         if not callable(change):
             raise UsageError(
                 f"{change!r} is not a change; give hg.scale(…), hg.remove(…) … or a function that edits a draft"
             )
+    base = replay_graph(graph, window)
+    try:
+        return Replayed(_changed(base, listed), listed)
+    except QueryError:
+        if base.previous is None:
+            raise
+        # What cannot be changed in the iteration before may be in the one that is asked for.
+        return Replayed(_changed(replay_graph(graph, window, with_previous=False), listed), listed)
+
+
+def _changed(base: ReplayGraph, changes: Sequence[Change]) -> ModifiedWindow:
+    draft = ModifiedWindow(base)
+    for change in changes:
         change(draft)
-    return Replayed(draft, listed)
+    return draft

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import pytest
@@ -12,7 +13,7 @@ from analyses.scope import whole
 from hta_graph.dependencies.synchronization import host_poll
 from tests.edge_accuracy import graph_edges, read, true_edges
 from tests.simulator import Dialect, random_program, simulate, write
-from tests.simulator.program import Gap, Launch, Op, Poll, Program, Stream
+from tests.simulator.program import Gap, Launch, Op, Poll, Program, Statement, Stream, SyncDevice
 from tests.simulator.programs import Family
 from tests.support.deep_tests import deep
 
@@ -25,6 +26,20 @@ def spinning(count: int, kernel_ns: int = 600_000, before_end_ns: int = 30_000) 
     work = Op("aten::bmm", (Gap(50_000), Launch(S, 4_000, "gemm")))
     once = (Launch(S, kernel_ns, "dispatch"), Poll(S, before_end_ns), work)
     return Program.of(*once * count)
+
+
+def of_short_kernels(count: int, *, spins: bool, lone_ns: int = 0) -> Program:
+    """The same with kernels of 70 to 190 µs, after which the host spins, or works for as long as others would take."""
+    rng = random.Random("short kernels")
+    body: list[Statement] = []
+    for _ in range(count):
+        launch = Launch(S, rng.randint(70_000, 190_000 if spins else 115_000), "dispatch")
+        worked_ns = rng.randint(20_000, 60_000)
+        body += [launch, Poll(S, rng.randint(0, 5_000)) if spins else Gap(worked_ns)]
+        body += [Op("aten::bmm", (Launch(S, 4_000, "gemm"),)), SyncDevice()]
+    if lone_ns:
+        body += [Launch(S, lone_ns, "dispatch"), Gap(lone_ns - 20_000), Op("aten::bmm")]
+    return Program.of(*body)
 
 
 def graph_of(program: Program) -> hg.DependencyGraph:
@@ -47,6 +62,17 @@ def test_the_time_of_a_spinning_host_is_the_kernels_and_not_pythons() -> None:
     assert set(polled["evidence"]) == {"inferred"}
 
 
+def test_silences_that_are_as_long_as_short_kernels_take_are_spins() -> None:
+    assert polls_found(graph_of(of_short_kernels(8, spins=True))) == 8
+
+
+def test_where_long_kernels_show_the_habit_short_ones_are_spun_for_too() -> None:
+    short = (Launch(S, 120_000, "dispatch"), Poll(S, 30_000), Op("aten::bmm", (Launch(S, 4_000, "gemm"),)))
+    program = spinning(4)
+    body = (*program.threads[0].body, *short * 4)
+    assert polls_found(graph_of(Program.of(*body))) == 8
+
+
 def test_an_idle_stream_behind_a_spinning_host_waits_for_the_host() -> None:
     other = Stream(20)
     once = (Launch(S, 600_000, "dispatch"), Poll(S, 30_000), Launch(other, 20_000, "gemm"))
@@ -60,6 +86,9 @@ def test_an_idle_stream_behind_a_spinning_host_waits_for_the_host() -> None:
     [
         (spinning(2), "twice may be chance"),
         (spinning(8, kernel_ns=150_000), "of a short kernel the last 100 µs say nothing"),
+        (of_short_kernels(7, spins=True), "seven may be chance"),
+        (of_short_kernels(30, spins=False), "the host goes on after the same time, however long the kernel takes"),
+        (of_short_kernels(30, spins=False, lone_ns=5_000_000), "one long silence proves nothing of the others"),
         (spinning(8, before_end_ns=200_000), "the host goes on long before the kernel ends"),
         (
             Program.of(*(Launch(S, 600_000, "dispatch"), Gap(650_000), Op("aten::add")) * 8),
@@ -84,7 +113,7 @@ def test_what_may_be_chance_is_no_edge(program: Program, why: str) -> None:
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize(("programs", "least"), [(8, 60), deep(40, 400)])
+@pytest.mark.parametrize(("programs", "least"), [(8, 70), deep(40, 600)])
 @pytest.mark.parametrize("sync_rows", SYNC_ROWS)
 def test_precision_and_recall_on_programs_with_experts_on_other_ranks(
     sync_rows: str, programs: int, least: int
@@ -99,7 +128,7 @@ def test_precision_and_recall_on_programs_with_experts_on_other_ranks(
         score["missed"] += len(true_polls - polls)
     assert score["wrong"] == 0
     assert score["right"] > least
-    assert score["right"] / (score["right"] + score["missed"]) > 0.6
+    assert score["right"] / (score["right"] + score["missed"]) > 0.97
 
 
 @pytest.mark.parametrize("programs", [5, deep(30)])

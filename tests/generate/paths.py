@@ -241,11 +241,13 @@ def what_if() -> Schema:
         ),
         "reliable": boolean(
             "Whether predictions can be trusted: not where half of the path is fixed in every scenario, or "
-            "if replay follows another path than the recorded one."
+            "if replay follows another path than the recorded one, nor where driver calls of other threads may "
+            "delay it."
         ),
         "reason": one_of(
-            ["fixed", "another_path"],
-            "Why predictions cannot be trusted: the path is fixed, or replay follows another path; null if they can.",
+            ["fixed", "another_path", "contended"],
+            "Why predictions cannot be trusted: the path is fixed, replay follows another path, or driver calls of "
+            "other threads may delay launches after the changes; null if they can.",
             null=True,
         ),
         "frozen_share": share("Share of the recorded path that is fixed in every scenario"),
