@@ -372,6 +372,9 @@ SPIN_BEGINS_NS = 10_000
 LAST_PART_NS = 100_000
 """It continues in the last part of the kernel, which writes for the host before it ends."""
 
+RELEASED_NS = 10_000
+"""With this habit, a host continues at most this long after the kernel: Python that leaves no row may come first."""
+
 MIN_KERNEL_NS = 2 * LAST_PART_NS
 """Of a shorter kernel the last part says little: nearly any host would go on in it."""
 
@@ -418,19 +421,21 @@ def host_poll(context: RuleContext) -> EdgeTable:
     kernel = kernels[launch]
     began, goes_on, end = times[silences.before], times[silences.after], events.end[kernel]
     spins = began - events.end[silences.call] <= SPIN_BEGINS_NS
-    # After the kernel's end nothing of it can let the host go on: that would be a synchronization, or chance.
-    early = context.clock_error[1][events.lane[kernel]]
-    spins &= (goes_on > events.start[kernel]) & (goes_on > end - LAST_PART_NS) & (goes_on <= end + early)
-    silences, launch, kernel = silences.take(spins), launch[spins], kernel[spins]
+    spins &= (goes_on > events.start[kernel]) & (goes_on > end - LAST_PART_NS)
+    late = goes_on - end - context.clock_error[1][events.lane[kernel]]
+    spins &= late <= RELEASED_NS
+    silences, launch, kernel, late = silences.take(spins), launch[spins], kernel[spins], late[spins]
     silence, distance = (goes_on - began)[spins], (goes_on - end)[spins]
     # Of each kernel's launches by each thread: after how many does the thread spin?
     by = np.stack([events.name[kernels], events.lane[calls]])
     group = np.unique(by, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int32)
     groups = int(group.max(initial=-1)) + 1
     is_long = events.end[kernels] - events.start[kernels] >= MIN_KERNEL_NS
-    spun, in_long = group[launch], is_long[launch] & (silence >= LAST_PART_NS)
+    # A silence that lasts beyond the kernel's end shows no habit: that may be a synchronization, or chance.
+    spun, shows = group[launch], late <= 0
+    in_long = shows & is_long[launch] & (silence >= LAST_PART_NS)
     is_habit = _is_habit(spun[in_long], group[is_long], groups, MIN_SPINS)
-    is_habit |= _is_habit(spun, group, groups, MIN_FOLLOWED) & _follows_ends(spun, silence, distance, groups)
+    is_habit |= _is_habit(spun[shows], group, groups, MIN_FOLLOWED) & _follows_ends(spun, silence, distance, groups)
     found = is_habit[spun]
     return EdgeTable.of_kind(
         EdgeKind.HOST_POLL, start_point(kernel[found]), silences.after[found], Rule.SILENCE_UNTIL_KERNEL_END

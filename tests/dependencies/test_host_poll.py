@@ -66,6 +66,12 @@ def test_silences_that_are_as_long_as_short_kernels_take_are_spins() -> None:
     assert polls_found(graph_of(of_short_kernels(8, spins=True))) == 8
 
 
+def test_python_after_a_spin_may_outlast_the_kernel_if_it_seldom_does() -> None:
+    late = (Launch(S, 600_000, "dispatch"), Poll(S, 0), Gap(6_000), Op("aten::bmm", (Launch(S, 4_000, "gemm"),)))
+    counts = [polls_found(graph_of(Program.of(*spinning(8).threads[0].body, *late * times))) for times in (1, 2, 4)]
+    assert counts == [9, 10, 0]
+
+
 def test_where_long_kernels_show_the_habit_short_ones_are_spun_for_too() -> None:
     short = (Launch(S, 120_000, "dispatch"), Poll(S, 30_000), Op("aten::bmm", (Launch(S, 4_000, "gemm"),)))
     program = spinning(4)
