@@ -130,7 +130,7 @@ BOUNDS: Mapping[str, Bound] = {
     "compilation": lambda facts, _: facts.priced.of_host_rows(facts.graph.event_flags.compiles),
     "garbage_collection": lambda facts, _: facts.priced.of_host_rows(facts.graph.event_flags.collects_garbage),
     "driver_allocations": _of_allocations,
-    "synchronous_launches": lambda facts, _: facts.priced.running_ahead_ns,
+    "synchronous_launches": lambda facts, _: facts.priced.not_computing_ns,
     "values_read": lambda facts, _: facts.priced.running_ahead_ns,
     "explicit_synchronisation": lambda facts, _: facts.priced.running_ahead_ns,
     "waits_of_all_kinds": lambda facts, _: facts.priced.running_ahead_ns,

@@ -183,7 +183,7 @@ class Gains:
         saved = savings_of(self.base, list(drafts.values())).tolist()
         bounds = self.facts.priced
         return {
-            cause: Gain(cause, ns, min(bounds.of_draft(draft), allowed_ns(bounds, cause)))
+            cause: Gain(cause, ns, min(bounds.of_draft(draft), int(allowed_ns(bounds, cause) * (1.0 - factor))))
             for (cause, draft), ns in zip(drafts.items(), saved, strict=True)
         }
 
@@ -328,5 +328,9 @@ def _why_nothing(facts: PathFacts, gains: Gains) -> list[str]:
         return [*polls, advice.no_remedy(cause_words(facts, largest.cause), facts.saving_of(largest.ns))]
     if not facts.has_gpu_rows:
         return [*polls, advice.ONLY_A_FASTER_HOST]
+    others = [gain for gain in gains.claims.values() if not gains.consists_of(gain.cause)]
+    other = max(others, key=lambda gain: gain.ns, default=None)
+    if other is not None and facts.is_worth(other.ns):
+        return [*polls, advice.no_remedy(cause_words(facts, other.cause), facts.saving_of(other.ns))]
     computes = facts.priced.computing_ns / max(facts.priced.length_ns, 1)
     return [*polls, advice.only_faster(cause_words(facts, largest.cause), computes, facts.priced_name)]

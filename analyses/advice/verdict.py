@@ -89,8 +89,15 @@ def replayed_advice(facts: PathFacts) -> list[PathFinding]:
     every = with_savings(facts, advice_of(facts))
     found = [one for one in every if one.saves_ns is None or facts.is_worth(one.saves_ns)]
     unclear = is_largely_unexplained(facts)
-    found = sorted(found, key=lambda one: (unclear and one.saves_at_most_ns is not None, -one.saving[0]))
+    found = sorted(
+        found, key=lambda one: (unclear and one.saves_at_most_ns is not None, _is_guess(one), -one.saving[0])
+    )
     return found if any(one.saving[0] for one in found) else [*found, nothing_suggested(facts)]
+
+
+def _is_guess(finding: PathFinding) -> bool:
+    """Return whether a finding has nothing but a limit, of low confidence: it stands behind what replay predicts."""
+    return finding.saves_ns is None and finding.saves_at_most_ns is not None and finding.confidence == "low"
 
 
 def verdict_document(

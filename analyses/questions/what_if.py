@@ -448,7 +448,7 @@ def _best_opportunity(found: WhatIf, *, sure: bool = False) -> list[Leading]:
     every = [
         one
         for one in without_duplicates(found.opportunities_within_rows)
-        if one.saved_half_ns and not (sure and one.may_be_waiting)
+        if one.saved_half_ns > 0 and not (sure and one.may_be_waiting)
     ]
     if not every:
         return []

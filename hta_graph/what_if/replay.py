@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hta_graph.arrays import freeze
-from hta_graph.errors import UsageError
+from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph.dependency_graph import DependencyGraph, require_graph
 from hta_graph.model import Ints
 from hta_graph.paths.critical_path import require_all_rows
