@@ -190,7 +190,9 @@ class GainSection(Section):
 def gains_of(path: CriticalPath) -> tuple[Gains | None, str]:
     """Find what the window of a path could save, of a step its iteration; where it cannot be replayed, return why."""
     try:
-        return find_gains(path.graph, priced_window(path.graph, path.window)), ""
+        # A job's window of a step is its iteration; other windows of a job are replayed as they are, by summaries too.
+        is_job = len(path.graph.rank_graphs) > 1
+        return find_gains(path.graph, path.window if is_job else priced_window(path.graph, path.window)), ""
     # A window that cannot be replayed must not cost the reader all the rest.
     except HtaGraphError as error:
         return None, str(error)

@@ -427,7 +427,7 @@ def test_near_goes_with_one_path(capsys: pytest.CaptureFixture[str], tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "absent"),
     [
-        (["critical-path", str(SAMPLE), "--json", "-"], "hta_graph.what_if"),
+        (["sync-deps", str(SAMPLE), "--json", "-"], "hta_graph.what_if"),
         (["what-if", str(SAMPLE)], "pandas"),
         (["what-if", str(SAMPLE), "--scale", "kernel:sgemm=0.5", "--json", "-"], "rich"),
         (["what-if", "--help"], "numpy"),
