@@ -255,6 +255,22 @@ something else than launching."""
 FEWEST_TINY = 100
 
 
+STARTS_WITHIN_NS = 50_000
+"""Work on an idle stream starts this soon after its launch."""
+
+
+def _idle_with_launched_work_ns(facts: PathFacts) -> int:
+    """Return how long the GPU of a single rank is idle though the launch of what it runs next returned long before."""
+    work = facts.work.take(np.argsort(facts.work.start, kind="stable"))
+    if len(facts.graph.rank_graphs) > 1 or len(work) < 2:
+        return 0
+    ended = np.maximum.accumulate(work.end)[:-1]
+    call, start = work.call[1:], work.start[1:]
+    returned = np.where(call >= 0, facts.graph.event_table.end[call], start)
+    late = start - np.maximum(ended, returned + STARTS_WITHIN_NS)
+    return int(late[late > 0].sum())
+
+
 def launch_bound(facts: PathFacts) -> PathFinding | None:
     """The host launches work more slowly than the GPU does it: CUDA graphs, torch.compile, larger batches."""
     pieces, graph = facts.path.segment_table, facts.graph
@@ -264,6 +280,9 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
     host_ns = launching_ns - int(host_waits(facts).idle.sum())
     saved = min(host_ns, facts.busiest_stream_idle_ns)
     if not facts.is_notable(host_ns, LAUNCHING_SHARE) or not facts.is_notable(saved) or may_be_polling(facts):
+        return None
+    # A GPU that does not start what it was given is not waiting for the host: others may have it meanwhile.
+    if 2 * _idle_with_launched_work_ns(facts) > facts.gpu_idle_ns:
         return None
     own = facts.work.take(facts.work.call >= 0)
     when, events = facts.intervals_of(on_host), graph.event_table

@@ -495,6 +495,16 @@ def test_what_waits_cost_is_what_running_ahead_would_save(tmp_path: Path) -> Non
     assert 1_000_000 < (found.saves_at_most_ns or 0) < 1_100_000
 
 
+def test_a_gpu_that_starts_its_work_late_is_not_launch_bound(tmp_path: Path) -> None:
+    """Work of 20 launches starts up to 2 ms after they returned, as where others have the GPU meanwhile."""
+    trace = TraceBuilder()
+    for number in range(80):
+        at, begin = 110 * number, 2_200 * (number // 20 + 1) + 4 * (number % 20)
+        trace.op("aten::add", at, at + 109)
+        trace.launch("kernel", (at + 1, at + 5), (begin, begin + 4), number + 1)
+    assert "launch_bound" not in findings(trace, tmp_path)
+
+
 def test_a_value_read_once_at_the_end_of_a_launch_bound_loop_is_no_reason(tmp_path: Path) -> None:
     trace = launching(20, 4)
     trace.op("aten::item", 1620, 1640)
