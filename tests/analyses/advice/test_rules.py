@@ -496,12 +496,12 @@ def test_what_waits_cost_is_what_running_ahead_would_save(tmp_path: Path) -> Non
 
 
 def test_a_gpu_that_starts_its_work_late_is_not_launch_bound(tmp_path: Path) -> None:
-    """Work of 20 launches starts up to 2 ms after they returned, as where others have the GPU meanwhile."""
+    """Work of 20 launches, on as many streams, starts only with the last of them, as where others have the GPU."""
     trace = TraceBuilder()
     for number in range(80):
-        at, begin = 110 * number, 2_200 * (number // 20 + 1) + 4 * (number % 20)
+        at, begin = 110 * number, 110 * (number // 20 * 20 + 19) + 8 + number % 20
         trace.op("aten::add", at, at + 109)
-        trace.launch("kernel", (at + 1, at + 5), (begin, begin + 4), number + 1)
+        trace.launch("kernel", (at + 1, at + 5), (begin, begin + 4), number + 1, stream=number % 20 + 7)
     assert "launch_bound" not in findings(trace, tmp_path)
 
 
