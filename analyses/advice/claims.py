@@ -46,15 +46,30 @@ def _within_bound(facts: PathFacts, finding: PathFinding) -> PathFinding | None:
     return replace(finding, bound_ns=bound_ns, saves_at_most_ns=min(finding.saves_at_most_ns, bound_ns))
 
 
-def with_replayed_saving(finding: PathFinding, saved_ns: int) -> PathFinding:
+def with_replayed_saving(finding: PathFinding, saved_ns: int, idle_ns: int) -> PathFinding:
     """Return a finding with what replay of the priced window predicts, as far as the rows allow it.
 
     What holds for the path of a latency need not hold for an iteration: the bound next to it is no less than replay.
+    What the host saves beyond the time in which the GPU is idle (``idle_ns``) needs communication, or copies, to
+    overlap with computation then: it is an upper limit.
     """
     is_cut = finding.bound_ns is not None and saved_ns > finding.bound_ns
     saved = finding.bound_ns if finding.bound_ns is not None and is_cut else saved_ns
     most = finding.saves_at_most_ns
-    return replace(finding, saves_ns=saved, saves_at_most_ns=None if most is None else max(most, saved), is_cut=is_cut)
+    return replace(
+        finding,
+        saves_ns=saved,
+        saves_at_most_ns=None if most is None else max(most, saved),
+        is_cut=is_cut or (finding.rule in OF_THE_HOST and saved > idle_ns),
+    )
+
+
+OF_THE_HOST = (
+    "host_pauses", "launch_bound", "code_loading", "compilation", "garbage_collection", "driver_allocations",
+    "synchronous_launches", "values_read", "explicit_synchronisation", "waits_of_all_kinds", "data_loading_exposed",
+    "blocking_uploads", "pageable_copies", "idle_between_steps", "python_bound",
+)  # fmt: skip
+"""Rules whose remedy is less time of the host."""
 
 
 def _of_rank(facts: PathFacts, finding: PathFinding) -> int:

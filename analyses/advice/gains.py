@@ -172,6 +172,11 @@ class Gains:
         """Return what twice the speed of a cause saves."""
         return self._with_factor({cause: CAUSES[cause]}, 0.5)[cause]
 
+    def at_most(self, gain: Gain) -> bool:
+        """Return whether a gain is an upper limit: cut to the rows, or more of the host's time than the GPU is idle."""
+        by_host = gain.cause in (HOST_WORK, BoundBy.DATA_LOADING.label) and self.facts.has_gpu_rows
+        return gain.is_cut or (by_host and gain.ns > self.facts.priced.gpu_idle_ns)
+
     def _with_factor(self, causes: Mapping[str, Sequence[BoundBy]], factor: float) -> dict[str, Gain]:
         drafts = {}
         for cause, classes in causes.items():
@@ -247,7 +252,7 @@ def with_gain(facts: PathFacts, finding: PathFinding) -> PathFinding:
     is_unexplained = evidence["bound_by"] == BoundBy.UNEXPLAINED.label
     halved = gains.consists_of(largest.cause)
     shorter = verdict.Shorter(
-        facts.saving_of(largest.ns), facts.priced_name, largest.is_cut, _doubt(gains, largest.cause)
+        facts.saving_of(largest.ns), facts.priced_name, gains.at_most(largest), _doubt(gains, largest.cause)
     )
     words = cause_words(facts, largest.cause)
     if is_unexplained:

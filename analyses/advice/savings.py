@@ -18,6 +18,7 @@ from analyses.advice.runtime_rules import code_loading_calls, usual_launch_ns
 from hta_graph.arrays import take_or
 from hta_graph.errors import QueryError
 from hta_graph.gpu_activity import WorkType, activities
+from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import RETURNS, Bools, BoundBy, EdgeKind, EventKind, Floats, Ids
 from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.intervals import union
@@ -52,7 +53,9 @@ def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
         return finding
     try:
         found = replay(facts.graph, remedy(facts, finding), resolved_window(facts.priced_window))
-        saving = _with_doubt(with_replayed_saving(finding, found.saved_ns), found)
+        is_rank = facts.has_gpu_rows and not isinstance(facts.graph, JobGraph)
+        idle_ns = facts.priced.gpu_idle_ns if is_rank else found.saved_ns
+        saving = _with_doubt(with_replayed_saving(finding, found.saved_ns, idle_ns), found)
         if finding.rule != "held_up_by_rank":
             return saving
         return replace(saving, takes_longer=_takes_longer(found, facts.graph.index_of_rank(finding.evidence["rank"])))
