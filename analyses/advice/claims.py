@@ -53,6 +53,8 @@ def with_replayed_saving(finding: PathFinding, saved_ns: int, idle_ns: int) -> P
     What the host saves beyond the time in which the GPU is idle (``idle_ns``) needs communication, or copies, to
     overlap with computation then: it is an upper limit.
     """
+    # A pause ends when its time is gone; what else replay finds is not of the pauses that are named.
+    saved_ns = min(saved_ns, finding.evidence["time_ns"]) if finding.rule == "host_pauses" else saved_ns
     is_cut = finding.bound_ns is not None and saved_ns > finding.bound_ns
     saved = finding.bound_ns if finding.bound_ns is not None and is_cut else saved_ns
     most = finding.saves_at_most_ns

@@ -288,7 +288,12 @@ def _doubt(gains: Gains, cause: str) -> str:
     """Say what a prediction rests on where that is too much, and what may be in communication of a single rank."""
     waiting = cause in COMMUNICATION
     fixed, inferred = gains.trusted(cause).fixed_share, inferred_share(gains.base)
-    return verdict.doubt(fixed * (fixed >= DOUBTFUL_SHARE), inferred * (inferred >= INFERRED_SHARE), waiting=waiting)
+    return verdict.doubt(
+        fixed * (fixed >= DOUBTFUL_SHARE),
+        inferred * (inferred >= INFERRED_SHARE),
+        waiting=waiting,
+        polling=cause == HOST_WORK and may_be_polling(gains.facts),
+    )
 
 
 # -- where nothing is suggested ----------------------------------------------------------------------------------------
@@ -307,6 +312,9 @@ def nothing_suggested(facts: PathFacts) -> PathFinding:
         return PathFinding(advice.NOT_REPLAYED, {"candidates": []}, rule=NOTHING_SUGGESTED)
     candidates = [] if reliability(gains.base).reason else gains.candidates
     named = [pair for pair in candidates if pair[1].ns >= LEAST_NAMED_SHARE * facts.priced.length_ns]
+    # Of one name, the largest stands for all: an operator's instances, an operator and its kernel.
+    first = {_candidate_name(one): at for at, (one, _) in reversed([*enumerate(named)])}
+    named = [named[at] for at in sorted(first.values())]
     shown = [
         advice.candidate(_candidate_name(one), facts.saving_of(gain.ns), at_most=gain.is_cut)
         for one, gain in named[:CANDIDATES_NAMED]
@@ -329,6 +337,8 @@ def _why_nothing(facts: PathFacts, gains: Gains) -> list[str]:
         return [*polls, advice.unknown(said)]
     if largest is None or not facts.is_worth(largest.ns):
         return [*polls, advice.too_little(NOTABLE_SHARE, facts.priced_name)]
+    if polls and largest.cause == HOST_WORK:
+        return polls
     if not gains.consists_of(largest.cause):
         return [*polls, advice.no_remedy(cause_words(facts, largest.cause), facts.saving_of(largest.ns))]
     if not facts.has_gpu_rows:

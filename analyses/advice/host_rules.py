@@ -29,6 +29,7 @@ from hta_graph.graph.memo import memoized
 from hta_graph.model import RETURNS, ROLE, Bools, BoundBy, EdgeRole, EventKind, Ids, Ints
 from hta_graph.paths.intervals import Intervals
 from hta_graph.paths.window_ends import step_work_ends
+from hta_graph.trace.profiler_names import COMPILED_CODE
 
 SHORTEST_SILENCE_NS = 100_000
 """Python between two operators of a loop takes less, mostly 2 to 50 µs."""
@@ -297,7 +298,10 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
         "host_ns": host_ns, "launches": calls, "host_per_launch_ns": per_launch, "median_kernel_ns": typical,
         "gpu_idle_ns": facts.gpu_idle_ns, "largest": facts.largest_records(on_host & (pieces.event >= 0)),
     }  # fmt: skip
-    said = advice.launch_bound(facts.main_rank(on_host), per_launch, calls, typical, len(host_waits(facts)))
+    said = advice.launch_bound(
+        facts.main_rank(on_host), per_launch, calls, typical, len(host_waits(facts)),
+        is_compiled=bool(graph.trace.matching_names(COMPILED_CODE).any()),
+    )  # fmt: skip
     # A relieved host is faster after waits, too, and launches that wait for nothing have no lag.
     most = launching_ns + facts.class_ns(BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
     confidence: Confidence = "low" if gpu_busy_meanwhile(facts) else "medium" if facts.has_stacks else "high"
@@ -327,6 +331,10 @@ def host_pauses(facts: PathFacts) -> PathFinding | None:
     return PathFinding.of_advice(said, evidence, confidence, saved)
 
 
+MOST_OF_PYTHON = 0.8
+"""A frame with less of the Python on the path is not what a saving of all of it is about."""
+
+
 def python_bound(facts: PathFacts) -> PathFinding | None:
     """Python that runs between operators delays the GPU: named by its frames, where they are recorded."""
     if not facts.has_stacks or may_be_polling(facts):
@@ -340,7 +348,8 @@ def python_bound(facts: PathFacts) -> PathFinding | None:
         return None
     evidence = {"python_ns": time_ns, "gpu_idle_ns": facts.gpu_idle_ns, "largest": facts.largest_records(in_python)}
     name, largest_ns, _ = facts.largest_names(in_python, 1)[0]
-    said = advice.python_bound(facts.timed(time_ns), facts.main_rank(in_python), name, largest_ns)
+    is_most = largest_ns >= MOST_OF_PYTHON * time_ns
+    said = advice.python_bound(facts.timed(time_ns), facts.main_rank(in_python), name, largest_ns, is_most=is_most)
     return PathFinding.of_advice(said, evidence, "low" if gpu_busy_meanwhile(facts) else "medium", saved)
 
 

@@ -90,9 +90,21 @@ def replayed_advice(facts: PathFacts) -> list[PathFinding]:
     found = [one for one in every if one.saves_ns is None or facts.is_worth(one.saves_ns)]
     unclear = is_largely_unexplained(facts)
     found = sorted(
-        found, key=lambda one: (unclear and one.saves_at_most_ns is not None, _is_guess(one), -one.saving[0])
+        found,
+        key=lambda one: (
+            unclear and one.saves_at_most_ns is not None,
+            not _is_mostly_start_up(facts, one),
+            _is_guess(one),
+            -one.saving[0],
+        ),
     )
-    return found if any(one.saving[0] for one in found) else [*found, nothing_suggested(facts)]
+    is_enough = any(one.saving[0] or _is_mostly_start_up(facts, one) for one in found)
+    return found if is_enough else [*found, nothing_suggested(facts)]
+
+
+def _is_mostly_start_up(facts: PathFacts, finding: PathFinding) -> bool:
+    """Return whether a finding says that most of a window happens once: then nothing else matters before."""
+    return finding.rule == "start_up_recorded" and 2 * finding.evidence["time_ns"] >= facts.length_ns
 
 
 def _is_guess(finding: PathFinding) -> bool:

@@ -93,11 +93,14 @@ def candidate(what: str, saved: str, *, at_most: bool) -> str:
 # -- the host ----------------------------------------------------------------------------------------------------------
 
 
-def launch_bound(rank: int | None, per_launch_ns: int, launches: int, median_ns: int, waits: int) -> Advice:
-    """The host launches more slowly than the GPU works."""
+def launch_bound(
+    rank: int | None, per_launch_ns: int, launches: int, median_ns: int, waits: int, *, is_compiled: bool
+) -> Advice:
+    """The host launches more slowly than the GPU works; ``is_compiled``: torch.compile runs already."""
+    remedy = 'CUDA graphs (torch.compile(mode="reduce-overhead"))' if is_compiled else "CUDA graphs or torch.compile"
     capture = f" Remove the host's {counted(waits, 'wait')} for the GPU before capturing a CUDA graph." if waits else ""
     return Advice(
-        f"Use CUDA graphs or torch.compile to cut launch overhead{on_rank(rank)}",
+        f"Use {remedy} to cut launch overhead{on_rank(rank)}",
         f"The GPU is launch-bound: the host takes {brief_duration(per_launch_ns)} per launch ({launches:,} launches), "
         f"and the launched work takes {brief_duration(median_ns)} (median). Larger batches, or fewer and larger "
         f"operators, also help.{capture}",
@@ -116,10 +119,11 @@ def host_pauses(time: str, count: int, shortest_ns: int, longest_ns: int, name: 
     )
 
 
-def python_bound(time: str, rank: int | None, name: str, largest_ns: int) -> Advice:
-    """Python between operators delays the GPU."""
+def python_bound(time: str, rank: int | None, name: str, largest_ns: int, *, is_most: bool) -> Advice:
+    """Python between operators delays the GPU; one frame alone can be moved where it ``is_most`` of that."""
+    action = f"Move {quoted(name)} out of the loop, or to another thread or process"
     return Advice(
-        f"Move {quoted(name)} out of the loop, or to another thread or process",
+        action if is_most else f"Run less Python between operators, first in {quoted(name)}",
         f"The path is in Python for {time}{on_rank(rank)}, mostly in {quoted(name)} ({brief_duration(largest_ns)}). "
         "Recording stacks slows Python down.",
     )

@@ -34,10 +34,15 @@ HOST_WORK = "host time"
 GLOO = "communication (Gloo)"
 
 
+MOST = 0.5
+"""From this share on something is mostly so."""
+
+
 def bound_by(window: str, what: str, share: float, rank: int | None, lengths: Sequence[str], gain: str = "") -> str:
     """Say what bounds a window, and what is gained without it: the headline."""
     is_known = what != "unexplained"
-    bound = f"bound by {what}{on_rank(rank)}" if is_known else f"mostly unexplained{on_rank(rank)}"
+    unexplained = "mostly unexplained" if share >= MOST else "largely unexplained"
+    bound = f"bound by {what}{on_rank(rank)}" if is_known else f"{unexplained}{on_rank(rank)}"
     return f"{window}: {bound} ({brief_share(share)} of the critical path){gain}; {', '.join(lengths)}"
 
 
@@ -80,10 +85,11 @@ def untrusted(reason: str, share: float) -> str:
     return f"replay follows another path for {brief_share(share)} of the window"
 
 
-def doubt(fixed_share: float, inferred_share: float, *, waiting: bool) -> str:
+def doubt(fixed_share: float, inferred_share: float, *, waiting: bool, polling: bool) -> str:
     """Doubt a prediction, right behind it: what it may include, or what most of it rests on."""
     parts = [
         *(["may include waiting for other ranks"] if waiting else []),
+        *(["uncertain: the host may be polling"] if polling else []),
         *([f"uncertain: {brief_share(fixed_share)} of the path is fixed in replay"] if fixed_share else []),
         *([f"uncertain: {brief_share(inferred_share)} of the path is on inferred edges"] if inferred_share else []),
     ]

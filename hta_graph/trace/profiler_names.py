@@ -132,6 +132,9 @@ WARM_UP = re.compile(
 CODE_LOADING_CALL = re.compile(r"(cuda|hip|cu)(Module|Library)(Load|Get)|hiprtc|nvrtc")
 """Calls that load code, and look kernels up in it or compile it."""
 
+COMPILED_CODE = re.compile(r"CompiledFxGraph|CompiledFunction|Torch-Compiled Region|^triton_(poi|per|red)_")
+"""What runs where torch.compile has compiled a program: its graphs, regions and kernels."""
+
 AUTOGRAD_OPERATOR = re.compile(r"autograd::engine::|.*Backward\d*$")
 """Operators of PyTorch's autograd engine and of its nodes."""
 

@@ -143,7 +143,8 @@ def words(html: str) -> str:
 def test_the_verdict_has_the_shares_of_the_path(path: hg.CriticalPath) -> None:
     bound, largest, known, *_ = verdict({0: path})
     assert (
-        "bound by host time (97% of the critical path); without it, the window would be at most 78.0 µs (55%) shorter" in bound
+        "bound by host time (97% of the critical path); without it, the window would be at most 78.0 µs (55%) shorter"
+        in bound
     )
     assert "ProfilerStep#1 (CPU, no operator), 0.076 ms in 1 call." in largest
     assert known == "Unexplained: 0 ms."
