@@ -603,3 +603,21 @@ def test_following_advice_saves_time_on_simulated_programs() -> None:
     counts = rates("pytorch", range(8), 300)
     assert sum(count for (_, key), count in counts.items() if key == "fired") > 5
     assert sum(count for (_, key), count in counts.items() if key == "wrong") == 0
+
+
+def test_compiled_programs_are_not_told_to_compile(tmp_path: Path) -> None:
+    plain, compiled = launching(20, 4), launching(20, 4)
+    compiled.op("Torch-Compiled Region: 0/0", 2_000, 2_001)
+    assert "or torch.compile" in findings(plain, tmp_path)["launch_bound"].action
+    assert "reduce-overhead" in findings(compiled, tmp_path)["launch_bound"].action
+
+
+def test_all_of_python_is_not_one_frame(tmp_path: Path) -> None:
+    """Four frames in turn take the time, so that none can be moved to save all of it."""
+    trace = TraceBuilder()
+    for number in range(40):
+        at = 100 * number
+        trace.frame(f"train.py({number % 4}): part_{number % 4}", at + 5, at + 95)
+        trace.op("aten::add", at, at + 5)
+        trace.launch("kernel", (at + 1, at + 3), (at + 10, at + 14), number + 1)
+    assert findings(trace, tmp_path)["python_bound"].action.startswith("Run less Python")
