@@ -162,9 +162,10 @@ class WhatIf:
     @cached_property
     def reliability(self) -> Reliability:
         """How far replay of the window can be trusted."""
-        if isinstance(self.replayed, Replayed):
-            return reliability_after(self.replayed) if self.asked else reliability(self.replayed.draft.base)
-        return Reliability(self.replayed.frozen_share + self.replayed.earlier_share)
+        # Summaries of a job's ranks show no more than this, and its whole graphs answer as they do.
+        if not isinstance(self.replayed, Replayed) or len(self.graph.rank_graphs) > 1:
+            return Reliability(self.replayed.frozen_share)
+        return reliability_after(self.replayed) if self.asked else reliability(self.replayed.draft.base)
 
     def within_rows(self, change: Change | None, saved_ns: int) -> Saving:
         """Return a saving by a change (None: the changes that were asked for), cut to what the window's rows allow."""
