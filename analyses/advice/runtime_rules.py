@@ -8,6 +8,8 @@ stream                                   [kernel]    [kernel]    [kernel]
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
@@ -16,7 +18,7 @@ from hta_graph.arrays import distinct
 from hta_graph.gpu_activity import activities
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
-from hta_graph.model import BoundBy, EdgeKind, Ids
+from hta_graph.model import Bools, BoundBy, EdgeKind, Ids, Ints
 
 LOADING_NS = 100_000
 """A launch takes 2 to 20 µs, and code of one kernel 0.1 ms to seconds to load."""
@@ -79,32 +81,44 @@ def _launched_by(graph: DependencyGraph, call: int) -> str | None:
     return graph.name_of(int(rows[0])) if len(rows) else None
 
 
-def compilation(facts: PathFacts) -> PathFinding | None:
-    """PyTorch compiles in the window: for the first time, or again for another shape."""
-    rows = facts.graph.event_flags.compiles
-    time_ns = facts.time_during(facts.segments_in_classes(*HOST_CLASSES), rows) if rows.any() else 0
+class _HostDelay(NamedTuple):
+    """The host's time on the path (ns) in rows of a kind, what of it may be saved, and these rows in the window."""
+
+    time_ns: int
+    saved: int
+    rows: Ints
+    longest: int
+
+
+def _host_delay(facts: PathFacts, kind: Bools) -> _HostDelay | None:
+    """Find how rows of a kind delay the GPU; None where that is not notable."""
+    time_ns = facts.time_during(facts.segments_in_classes(*HOST_CLASSES), kind) if kind.any() else 0
     saved = min(time_ns, facts.busiest_stream_idle_ns)
     if not facts.is_notable(saved):
         return None
     events, window = facts.graph.event_table, facts.path.window
-    inside = np.flatnonzero(rows & (events.start < window.end_ns) & (events.end > window.start_ns))
-    longest = int(inside[np.argmax((events.end - events.start)[inside])])
-    evidence = {"time_ns": time_ns, "rows": len(inside), "longest": facts.graph.name_of(longest)}
-    said = advice.compilation(facts.timed(time_ns), facts.graph.name_of(longest))
-    return PathFinding.of_advice(said, evidence, "high", saved)
+    rows = np.flatnonzero(kind & (events.start < window.end_ns) & (events.end > window.start_ns))
+    return _HostDelay(time_ns, saved, rows, int(rows[np.argmax((events.end - events.start)[rows])]))
+
+
+def compilation(facts: PathFacts) -> PathFinding | None:
+    """PyTorch compiles in the window: for the first time, or again for another shape."""
+    found = _host_delay(facts, facts.graph.event_flags.compiles)
+    if found is None:
+        return None
+    longest = facts.graph.name_of(found.longest)
+    evidence = {"time_ns": found.time_ns, "rows": len(found.rows), "longest": longest}
+    return PathFinding.of_advice(advice.compilation(facts.timed(found.time_ns), longest), evidence, "high", found.saved)
 
 
 def garbage_collection(facts: PathFacts) -> PathFinding | None:
     """Python collects garbage while the GPU has nothing to do: no thread runs Python."""
-    rows, flags = facts.graph.event_flags.collects_garbage, facts.graph.event_flags
-    time_ns = facts.time_during(facts.segments_in_classes(*HOST_CLASSES), rows) if rows.any() else 0
-    saved = min(time_ns, facts.busiest_stream_idle_ns)
-    if not facts.is_notable(saved):
+    flags, events = facts.graph.event_flags, facts.graph.event_table
+    found = _host_delay(facts, flags.collects_garbage)
+    if found is None:
         return None
-    events, window = facts.graph.event_table, facts.path.window
-    inside = np.flatnonzero(rows & (events.start < window.end_ns) & (events.end > window.start_ns))
-    longest_ns = int((events.end - events.start)[inside].max())
-    asked = int(flags.asks_to_collect[inside].sum())
-    evidence = {"time_ns": time_ns, "collections": len(inside), "asked_for": asked, "longest_ns": longest_ns}
-    said = advice.garbage_collection(facts.timed(time_ns), len(inside), longest_ns, is_asked=2 * asked > len(inside))
-    return PathFinding.of_advice(said, evidence, "high", saved)
+    count, asked = len(found.rows), int(flags.asks_to_collect[found.rows].sum())
+    longest_ns = int(events.end[found.longest] - events.start[found.longest])
+    evidence = {"time_ns": found.time_ns, "collections": count, "asked_for": asked, "longest_ns": longest_ns}
+    said = advice.garbage_collection(facts.timed(found.time_ns), count, longest_ns, is_asked=2 * asked > count)
+    return PathFinding.of_advice(said, evidence, "high", found.saved)

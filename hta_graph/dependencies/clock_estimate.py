@@ -204,11 +204,8 @@ class _PieceSearch:
             if not budget:
                 return None
             self._drop(self._fault(cuts[-1], cut))
-        if self._too_many_faults() or not all(self._is_piece(one, other) for one, other in pairwise([*cuts, size])):
-            return None
-        if len(cuts) > FEW_PIECES and not all(
-            self._is_piece(one, other, ENOUGH_RETURNS) for one, other in pairwise([*cuts, size])
-        ):
+        returns = FEWEST_RETURNS if len(cuts) <= FEW_PIECES else ENOUGH_RETURNS
+        if self._too_many_faults() or not all(self._is_piece(*pair, returns) for pair in pairwise([*cuts, size])):
             return None
         jumps = [self._jump(*three) for three in zip(cuts, cuts[1:], [*cuts[2:], size], strict=False)]
         kept = np.ones(len(self._all), np.bool_)

@@ -186,13 +186,12 @@ class RuleContext:
 
     def calls_named(self, pattern: re.Pattern[str]) -> Ids:
         """Return the calls whose name a pattern matches from its start."""
-        calls = self.runtime_calls
+        calls = self._runtime_calls
         named: Ids = calls[self.trace.names_starting_with(pattern)[self.trace.events.name[calls]]]
         return named
 
     @cached_property
-    def runtime_calls(self) -> Ids:
-        """The calls of the runtime and the driver."""
+    def _runtime_calls(self) -> Ids:
         return freeze(np.flatnonzero(self.trace.events.kind == EventKind.RUNTIME).astype(np.int32))
 
     @cached_property

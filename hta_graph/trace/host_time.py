@@ -74,8 +74,7 @@ def _keep_stream_order(trace: Trace, rows: Ints, start: Ints, end: Ints) -> None
 def _in_order(trace: Trace, start: Ints, end: Ints) -> Trace:
     """Give the events of a trace other times, and put them into canonical order."""
     events = trace.events
-    columns: dict[str, Any] = {**{name: getattr(events, name) for name in EventTable.__dataclass_fields__}}
-    columns |= {"start": start, "end": end}
+    columns: dict[str, Any] = {**vars(events), "start": start, "end": end}
     order = canonical_order(columns)
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
