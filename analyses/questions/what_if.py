@@ -426,6 +426,9 @@ def _largest_savings(found: WhatIf) -> list[str]:
 
     Communication of a single rank may be waiting for others: that is said, and what saves most without it comes next.
     """
+    trusted = found.reliability
+    if trusted.missing is not None:
+        return [messages.unknown_savings(headline_name(found.replayed.window), trusted.missing, trusted.share)]
     ranked = sorted((*_best_opportunity(found), *_best_scenario(found)), key=lambda one: -one.ns)
     if not ranked:
         return [messages.nothing_to_gain(_window_name(found, headline_name), found.replayed.measured_ns)]

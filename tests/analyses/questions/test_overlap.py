@@ -240,5 +240,5 @@ def test_it_concludes_how_much_communication_is_exposed_and_in_what(tmp_path: Pa
     silent = TraceBuilder()
     silent.launch("gemm", (0, 1), (10, 20), 1)
     assert answer([whole(0, silent.graph(tmp_path))]).conclusion == [
-        "whole trace, 10.0 µs: no communication and no copies"
+        "first to last GPU activity, 10.0 µs of the 20.0 µs trace: no communication and no copies"
     ]
