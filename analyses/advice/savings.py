@@ -65,9 +65,13 @@ def with_what_windows_show(facts: PathFacts, found: list[PathFinding]) -> list[P
         known_ns = max((one.saves_ns or 0 for one in found if one.rule in WAITING), default=0)
         priced = with_savings(facts, within_bounds(facts, [waits]))
         gained = [min(one.saves_ns or 0, facts.priced.gpu_idle_ns) - known_ns for one in priced]
-        seen += [one for one, ns in zip(priced, gained, strict=True) if facts.is_worth(ns)]
+        least = WINDOW_WAITS_SHARE * facts.priced.length_ns
+        seen += [one for one, ns in zip(priced, gained, strict=True) if ns >= least]
     return seen
 
+
+WINDOW_WAITS_SHARE = 0.1
+"""Waits that the path does not pass are advised from this share on: none of its kinds is notable alone."""
 
 WAITING = ("values_read", "explicit_synchronisation", "waits_of_all_kinds", "blocking_uploads", "pageable_copies")
 """Rules about waits of the host for the GPU."""

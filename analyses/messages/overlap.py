@@ -16,7 +16,6 @@ PARTS = {
 }
 
 
-NO_ACTIVITY = "no GPU activity is recorded"
 NEITHER = "no communication and no copies"
 
 

@@ -284,9 +284,9 @@ def _conclusion(frame: pd.DataFrame, collectives: pd.DataFrame, scopes: Sequence
 
 
 def _without_communication(frame: pd.DataFrame, lengths: Sequence[int], scopes: Sequence[Scope]) -> list[str]:
-    """Return the headline where nothing communicates: how long copies are exposed instead, or that nothing ran."""
+    """Return the headline where nothing communicates: how long copies are exposed instead; a note says if all idle."""
     if not any(len(scope.running) for scope in scopes):
-        return [messages.NO_ACTIVITY]
+        return []
     found = outlier(frame.assign(window_share=frame["exposed_memory_ns"] / lengths), "window_share")
     return [messages.only_copies(found)] if found is not None and found["memory_ns"] else [messages.NEITHER]
 
