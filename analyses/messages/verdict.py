@@ -81,7 +81,7 @@ def untrusted(reason: str, share: float) -> str:
     if reason == "fixed":
         return f"{brief_share(share)} of the path is fixed in replay"
     if reason == "contended":
-        return f"driver calls of other threads, {brief_share(share)} of the time, may delay launches"
+        return f"driver calls of other threads may change it by {brief_share(share)} of the window"
     return f"replay follows another path for {brief_share(share)} of the window"
 
 

@@ -1,11 +1,8 @@
 """Whether the replay of a window can be trusted: how much of its path no change moves, or lies elsewhere in replay.
 
-Whether calls of one thread wait for the driver's lock, which another holds, is a matter of microseconds:
-
-main thread   |launch|                 |launch|          |launch ~~~~~|          it waits
-pin_memory           [cudaHostAlloc]                [cudaHostAlloc]              as before: it waits for nothing
-
-So a change of the first thread's times makes calls long that were short, and the other way round.
+After changes, driver calls of several threads may wait for each other that did not, and the other way round
+(:mod:`hta_graph.what_if.driver_lock`). Who comes first is a matter of microseconds: where a prediction depends on it,
+it is doubtful.
 """
 
 from __future__ import annotations
@@ -13,12 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-
-from hta_graph.arrays import distinct
-from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
-from hta_graph.model import BoundBy, EventKind
 from hta_graph.paths.critical_path import critical_path
 from hta_graph.paths.windows import resolved_window
 from hta_graph.what_if.modified_window import earlier_share, frozen_share, recorded_path_totals, time_without_partner
@@ -35,10 +27,7 @@ ANOTHER_PATH_SHARE = 0.1
 """Of classes that differ by less than this share of a window, replay only prefers other causes of equal times."""
 
 CONTENDED_SHARE = 0.03
-"""Where other threads hold the driver's lock for less than this share of the time, they delay a window by no more."""
-
-HOST_BOUND_SHARE = 0.5
-"""Where less of the path is on the host after a change, the GPU has work while a launch waits."""
+"""A prediction that the driver's lock changes by less than this share of its window does not depend on it."""
 
 Reason = Literal["fixed", "another_path", "contended"]
 
@@ -55,7 +44,7 @@ class Reliability:
     """Of the fixed share what is communication without a known partner: it is fixed only while other things change."""
     another_path_share: float = 0.0
     contended_share: float = 0.0
-    """For which share of the time other threads hold the driver's lock, where that may delay the window anew."""
+    """By which share of the window calls that wait anew for the driver's lock change a prediction."""
 
     @property
     def of_communication(self) -> Reliability:
@@ -94,20 +83,6 @@ def reliability(base: ReplayGraph) -> Reliability:
 
 def reliability_after(replayed: Replayed) -> Reliability:
     """Return how far the prediction about a window after some changes can be trusted."""
-    share, path = locked_share(replayed.graph), replayed.path_after
-    host_ns = sum(path.by_bound_ns[bound.label] for bound in (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.DATA_LOADING))
-    is_contended = share >= CONTENDED_SHARE and host_ns >= HOST_BOUND_SHARE * replayed.predicted_ns
-    return replace(reliability(replayed.draft.base), contended_share=share * is_contended)
-
-
-@memoized
-def locked_share(graph: DependencyGraph) -> float:
-    """Return for which share of a recording's calls threads that launch nothing hold the driver's lock."""
-    events, flags = graph.event_table, graph.event_flags
-    launching = distinct(events.lane[flags.enqueueing_call])
-    holds = flags.lock_taking_call & ~np.isin(events.lane, launching)
-    if not holds.any():
-        return 0.0
-    calls = events.kind == EventKind.RUNTIME
-    whole_ns = int(events.end[calls].max() - events.start[calls].min()) * len(graph.rank_graphs)
-    return int((events.end - events.start)[holds].sum()) / max(whole_ns, 1)
+    with_lock = replayed.saved_with_lock_ns
+    share = abs(with_lock - replayed.saved_ns) / max(replayed.measured_ns, 1)
+    return replace(reliability(replayed.draft.base), contended_share=share if share >= CONTENDED_SHARE else 0.0)
