@@ -129,7 +129,8 @@ def whole_path(program: Program) -> hg.CriticalPath:
 def rates(family: str, seeds: Iterable[int], size: int, *, of_steps: bool = False) -> Counter[tuple[str, str]]:
     """Count for each rule the firings, those after which the change saved too little, more than promised, or as much.
 
-    Of promises that were not kept it counts those that the finding doubted, and the others; and doubts without need.
+    Of promises that were not kept it counts those that the finding doubted (low confidence, or "at most"), and the
+    others; and doubts without need.
     With ``of_steps`` that is about the iteration of the median step of programs that have steps. Programs that spin are
     counted besides: replay does not know when a host goes on that waits by silence.
     """
@@ -149,7 +150,7 @@ def rates(family: str, seeds: Iterable[int], size: int, *, of_steps: bool = Fals
                 counts[finding.rule, "above"] += saved > (finding.saves_at_most_ns or 0)
                 counts[finding.rule, "above rows"] += saved > (finding.bound_ns or 0)
                 is_kept = abs(saved - (finding.saves_ns or 0)) <= CLOSE * whole
-                is_doubted = finding.confidence == "low" or finding.saves_ns is None
+                is_doubted = finding.confidence == "low" or finding.saving[1]
                 counts[finding.rule, "kept"] += is_kept
                 counts[finding.rule, "kept, doubted"] += is_kept and is_doubted
                 counts[finding.rule, "doubted"] += is_doubted and not is_kept

@@ -1339,8 +1339,8 @@ COLUMNS = (
     Mutation(
         "lags of unlike kinds are compared in nanoseconds",
         "hta_graph/what_if/replay_graph.py",
-        "measured / np.maximum(usual, 1)",
-        "1.0 * (measured - usual)",
+        "lags / np.maximum(usual, 1)",
+        "1.0 * (lags - usual)",
         REPLAY_PROOF,
     ),
     Mutation(
