@@ -10,10 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+
+from hta_graph.arrays import take_or
 from hta_graph.graph.memo import memoized
+from hta_graph.graph.points import event_of
+from hta_graph.model import Bools
 from hta_graph.paths.critical_path import critical_path
 from hta_graph.paths.windows import resolved_window
-from hta_graph.what_if.modified_window import earlier_share, frozen_share, recorded_path_totals, time_without_partner
+from hta_graph.what_if.modified_window import (
+    ModifiedWindow,
+    earlier_share,
+    frozen_share,
+    recorded_path_totals,
+    time_without_partner,
+)
 from hta_graph.what_if.replay import Replayed
 from hta_graph.what_if.replay_graph import ReplayGraph
 
@@ -49,7 +60,12 @@ class Reliability:
     @property
     def of_communication(self) -> Reliability:
         """The same where communication is what changes."""
-        return replace(self, fixed_share=self.fixed_share - self.alone_share, alone_share=0.0)
+        return self.where_moved(self.alone_share)
+
+    def where_moved(self, share: float) -> Reliability:
+        """Return the same where communication without a known partner changes that is this share of the path."""
+        share = min(share, self.alone_share)
+        return replace(self, fixed_share=self.fixed_share - share, alone_share=self.alone_share - share)
 
     @property
     def reason(self) -> Reason | None:
@@ -82,7 +98,22 @@ def reliability(base: ReplayGraph) -> Reliability:
 
 
 def reliability_after(replayed: Replayed) -> Reliability:
-    """Return how far the prediction about a window after some changes can be trusted."""
+    """Return how far the prediction about a window after some changes can be trusted.
+
+    Communication without a known partner is fixed unless it is what changes.
+    """
+    base = replayed.draft.base
+    moved_ns = time_without_partner(recorded_path_totals(base)[0], _changed_parts(replayed.draft))
+    found = reliability(base).where_moved(moved_ns / max(base.length_ns, 1))
     with_lock = replayed.saved_with_lock_ns
     share = abs(with_lock - replayed.saved_ns) / max(replayed.measured_ns, 1)
-    return replace(reliability(replayed.draft.base), contended_share=share if share >= CONTENDED_SHARE else 0.0)
+    return replace(found, contended_share=share if share >= CONTENDED_SHARE else 0.0)
+
+
+def _changed_parts(draft: ModifiedWindow) -> Bools:
+    """Mark the parts of a window that take another time after changes, or whose event waits for others then."""
+    edges, changed = draft.base.edges, np.zeros(len(draft.base.graph.event_table), np.bool_)
+    for points in (edges.source[draft.dropped], edges.target[draft.dropped]):
+        changed[event_of(points[points < draft.base.start_point])] = True
+    found: Bools = (draft.factor != 1.0) | take_or(changed, draft.base.parts.owner, otherwise=False)
+    return found

@@ -89,6 +89,11 @@ class Replayed:
         """The estimated saving (ns); negative if the window becomes longer."""
         return self.measured_ns - self.predicted_ns
 
+    @property
+    def starts_earlier_ns(self) -> int:
+        """By how much (ns) the iterations before, where they are replayed, too, end earlier, and this one starts."""
+        return self.window.start_ns - self.draft.base.start_of(self._values, self.draft.tails)
+
     @cached_property
     def saved_with_lock_ns(self) -> int:
         """The same where driver calls of other threads delay the window's, and these each other, as they then come."""
