@@ -64,12 +64,15 @@ def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
         return finding
 
 
+DOUBTS = ("contended", "unusual")
+"""Reasons for which a prediction is doubtful, and yet the best that there is."""
+
+
 def _with_doubt(finding: PathFinding, trusted: Reliability) -> PathFinding:
-    """Trust a saving less where other threads may delay the window anew."""
-    share = trusted.contended_share
-    if not share:
+    """Trust a saving less where it rests on what may be otherwise: waits for a lock, times of unusual length."""
+    if trusted.reason not in DOUBTS:
         return finding
-    return replace(finding, confidence="low", evidence={**finding.evidence, "contended_share": share})
+    return replace(finding, confidence="low", evidence={**finding.evidence, f"{trusted.reason}_share": trusted.share})
 
 
 def _takes_longer(found: Replayed, place: int) -> tuple[str | None, str] | None:

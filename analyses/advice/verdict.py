@@ -198,8 +198,8 @@ def _saving_text(finding: PathFinding, facts: PathFacts) -> str:
     most = finding.saves_at_most_ns
     saved, is_bound = finding.saving
     replayed = None if is_bound or finding.saves_ns is None else facts.saving(saved)
-    share = finding.evidence.get("contended_share", 0.0)
-    doubt = messages.untrusted("contended", share) if share else ""
+    shares = {reason: finding.evidence.get(f"{reason}_share", 0.0) for reason in ("contended", "unusual")}
+    doubt = next((messages.untrusted(reason, share) for reason, share in shares.items() if share), "")
     return advice.saving(finding.confidence, None if most is None else facts.saving(most), replayed, doubt)
 
 

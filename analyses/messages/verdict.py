@@ -82,6 +82,8 @@ def untrusted(reason: str, share: float) -> str:
         return f"{brief_share(share)} of the path is fixed in replay"
     if reason == "contended":
         return f"driver calls of other threads may change it by {brief_share(share)} of the window"
+    if reason == "unusual":
+        return f"{brief_share(share)} of the window would be kernel gaps or launch calls that are longer than usual"
     return f"replay follows another path for {brief_share(share)} of the window"
 
 

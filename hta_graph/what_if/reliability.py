@@ -3,6 +3,11 @@
 After changes, driver calls of several threads may wait for each other that did not, and the other way round
 (:mod:`hta_graph.what_if.driver_lock`). Who comes first is a matter of microseconds: where a prediction depends on it,
 it is doubtful.
+
+So it is where a change brings times onto the path that something may have made longer which the trace does not show:
+
+gaps between kernels    where none was launched before its predecessor ended, nothing shows how short they can be
+long launching calls    the call waited: for a full queue, a lock, code that was loaded
 """
 
 from __future__ import annotations
@@ -13,20 +18,22 @@ from typing import Literal
 import numpy as np
 
 from hta_graph.arrays import take_or
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import event_of
-from hta_graph.model import Bools
+from hta_graph.model import Bools, BoundBy, EdgeKind, Ints
 from hta_graph.paths.critical_path import critical_path
-from hta_graph.paths.windows import resolved_window
+from hta_graph.paths.windows import LATEST_NS, resolved_window
 from hta_graph.what_if.modified_window import (
     ModifiedWindow,
+    PathTotals,
     earlier_share,
     frozen_share,
     recorded_path_totals,
     time_without_partner,
 )
 from hta_graph.what_if.replay import Replayed
-from hta_graph.what_if.replay_graph import ReplayGraph
+from hta_graph.what_if.replay_graph import ReplayGraph, edge_weights
 
 UNRELIABLE_SHARE = 0.5
 """Where most of a path stays as it is whatever changes, a prediction is about the smaller part."""
@@ -40,7 +47,22 @@ ANOTHER_PATH_SHARE = 0.1
 CONTENDED_SHARE = 0.03
 """A prediction that the driver's lock changes by less than this share of its window does not depend on it."""
 
-Reason = Literal["fixed", "another_path", "contended"]
+UNUSUAL_SHARE = 0.03
+"""A prediction with less than this share of its window in unusual times is not off by more for them."""
+
+BACK_TO_BACK_NS = 1_000
+"""Between kernels of one stream that were launched ahead pass about 1 µs, where a trace does not show how much."""
+
+LAUNCHED_AHEAD_NS = 20_000
+"""A launch that is as long before the predecessor's end does not delay a kernel."""
+
+FEWEST_LAUNCHED_AHEAD = 10
+"""A few gaps show no usual one."""
+
+SLOW_CALL = 5
+"""A launching call of this many times its usual length waited for something."""
+
+Reason = Literal["fixed", "another_path", "contended", "unusual"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +78,9 @@ class Reliability:
     another_path_share: float = 0.0
     contended_share: float = 0.0
     """By which share of the window calls that wait anew for the driver's lock change a prediction."""
+
+    unusual_share: float = 0.0
+    """The share of the window that is gaps and launching calls of unusual length after a change, and was not before."""
 
     @property
     def of_communication(self) -> Reliability:
@@ -74,12 +99,18 @@ class Reliability:
             return "another_path"
         if self.fixed_share >= UNRELIABLE_SHARE:
             return "fixed"
-        return "contended" if self.contended_share else None
+        if self.contended_share:
+            return "contended"
+        return "unusual" if self.unusual_share else None
 
     @property
     def share(self) -> float:
         """The share that the reason is about."""
-        shares = {"another_path": self.another_path_share, "contended": self.contended_share}
+        shares = {
+            "another_path": self.another_path_share,
+            "contended": self.contended_share,
+            "unusual": self.unusual_share,
+        }
         return shares.get(self.reason or "fixed", self.fixed_share)
 
 
@@ -107,7 +138,49 @@ def reliability_after(replayed: Replayed) -> Reliability:
     found = reliability(base).where_moved(moved_ns / max(base.length_ns, 1))
     with_lock = replayed.saved_with_lock_ns
     share = abs(with_lock - replayed.saved_ns) / max(replayed.measured_ns, 1)
-    return replace(found, contended_share=share if share >= CONTENDED_SHARE else 0.0)
+    unusual = (_unusual_time(replayed.path_after) - _unusual_time(replayed.path_before)) / max(base.length_ns, 1)
+    return replace(
+        found,
+        contended_share=share if share >= CONTENDED_SHARE else 0.0,
+        unusual_share=unusual if unusual >= UNUSUAL_SHARE else 0.0,
+    )
+
+
+def _unusual_time(path: PathTotals) -> int:
+    """Return by how much (ns) gaps between kernels and launching calls on a path are longer than they need to be."""
+    graph, parts = path.base.graph, path.base.parts.take(path.rows)
+    gaps = parts.bound == BoundBy.GPU_KERNEL_KERNEL_OVERHEAD
+    calls = take_or(graph.event_flags.enqueueing_call, parts.owner, otherwise=False) & (
+        parts.bound == BoundBy.CPU_BOUND
+    )
+    usual = np.where(gaps, _back_to_back_ns(graph), SLOW_CALL * take_or(_usual_calls(graph), parts.owner, otherwise=0))
+    chosen = gaps | calls
+    return int((path.length - usual)[chosen].clip(min=0).sum())
+
+
+@memoized
+def _back_to_back_ns(graph: DependencyGraph) -> int:
+    """Return the usual gap between kernels of a stream that waited for nothing but their predecessor."""
+    edges = graph.edges_at(np.flatnonzero(edge_weights(graph).binds & (graph.edge_table.kind == EdgeKind.STREAM_ORDER)))
+    call = take_or(graph.launching_call, event_of(edges.target))
+    launched = take_or(graph.event_table.start, call, otherwise=LATEST_NS)
+    lag = edges.target_ns - edges.source_ns
+    lag = lag[(edges.source_ns - LAUNCHED_AHEAD_NS >= launched) & (lag >= 0)]
+    return int(np.median(lag)) if len(lag) >= FEWEST_LAUNCHED_AHEAD else BACK_TO_BACK_NS
+
+
+@memoized
+def _usual_calls(graph: DependencyGraph) -> Ints:
+    """Return for each event the median time (ns) of launching calls of its name."""
+    events = graph.event_table
+    calls = np.flatnonzero(graph.event_flags.enqueueing_call)
+    name, length = events.name[calls], (events.end - events.start)[calls]
+    order = np.lexsort((length, name))
+    codes, first, count = np.unique(name[order], return_index=True, return_counts=True)
+    usual = np.zeros(len(graph.names), np.int64)
+    usual[codes] = length[order][first + count // 2]
+    found: Ints = usual[events.name]
+    return found
 
 
 def _changed_parts(draft: ModifiedWindow) -> Bools:

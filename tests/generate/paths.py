@@ -241,13 +241,14 @@ def what_if() -> Schema:
         ),
         "reliable": boolean(
             "Whether predictions can be trusted: not where half of the path is fixed in every scenario, or "
-            "if replay follows another path than the recorded one, nor where driver calls of other threads may "
-            "delay it."
+            "if replay follows another path than the recorded one, nor where they depend on driver calls of other "
+            "threads or on times of unusual length."
         ),
         "reason": one_of(
-            ["fixed", "another_path", "contended"],
-            "Why predictions cannot be trusted: the path is fixed, replay follows another path, or driver calls of "
-            "other threads may delay launches after the changes; null if they can.",
+            ["fixed", "another_path", "contended", "unusual"],
+            "Why predictions cannot be trusted: the path is fixed, replay follows another path, driver calls of other "
+            "threads may delay launches after the changes, or kernel gaps and launch calls would be longer than usual; "
+            "null if they can.",
             null=True,
         ),
         "frozen_share": share("Share of the recorded path that is fixed in every scenario"),
