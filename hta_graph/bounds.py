@@ -52,7 +52,7 @@ def priced_window(graph: DependencyGraph, window: Window) -> Window:
     except QueryError:
         return window
     is_same = (found.start_ns, found.end_ns) == (window.start_ns, window.end_ns)
-    return window if is_same else replace(found, is_default=window.is_default)
+    return replace(window, is_iteration=True) if is_same else replace(found, is_default=window.is_default)
 
 
 OVERLAPPING: Mapping[WorkType, Sequence[WorkType]] = {

@@ -532,7 +532,7 @@ MISTAKES = (
         "hta_graph/what_if/replay_graph.py",
         "np.maximum(end - reached[:, own:].max(axis=1), 0)",
         "np.maximum(end - self.window.start_ns, 0)",
-        ("tests/what_if/test_previous_iteration.py",),
+        ("tests/what_if/test_earlier_iterations.py",),
     ),
     Mutation(
         "what the GPU communicates meanwhile is lost to the host",
@@ -579,9 +579,30 @@ MISTAKES = (
     Mutation(
         "savings are as sure where other threads hold the driver's lock",
         "hta_graph/what_if/reliability.py",
-        "return replace(reliability(replayed.draft.base), contended_share=share * is_contended)",
-        "return reliability(replayed.draft.base)",
+        "contended_share=share if share >= CONTENDED_SHARE else 0.0",
+        "contended_share=0.0",
         ("tests/analyses/advice/test_savings.py",),
+    ),
+    Mutation(
+        "a call holds the driver's lock for as long as it waited for it as recorded",
+        "hta_graph/what_if/driver_lock.py",
+        "own = np.maximum(weight[edge] - calls.waited, 0)",
+        "own = weight[edge]",
+        ("tests/what_if/test_driver_lock.py",),
+    ),
+    Mutation(
+        "a kernel that overlaps its predecessor waits for its launch alone",
+        "hta_graph/what_if/replay_graph.py",
+        "return np.where(overlaps, before_end, measured)",
+        "return measured",
+        ("tests/what_if/test_replay.py",),
+    ),
+    Mutation(
+        "of the iterations before only the last one is replayed",
+        "hta_graph/paths/windows.py",
+        "latest_sink([step_sink(graph, item) for item in earlier]), earlier[0].start_ns",
+        "step_sink(graph, earlier[-1]), earlier[-1].start_ns",
+        ("tests/what_if/test_earlier_iterations.py",),
     ),
     Mutation(
         "silences that are as long whatever a kernel takes are taken for spinning",
@@ -1318,8 +1339,8 @@ COLUMNS = (
     Mutation(
         "lags of unlike kinds are compared in nanoseconds",
         "hta_graph/what_if/replay_graph.py",
-        "measured / np.maximum(usual, 1)",
-        "1.0 * (measured - usual)",
+        "lags / np.maximum(usual, 1)",
+        "1.0 * (lags - usual)",
         REPLAY_PROOF,
     ),
     Mutation(

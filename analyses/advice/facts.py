@@ -98,7 +98,7 @@ class PathFacts:
     @property
     def prices_iteration(self) -> bool:
         """Whether savings are of an iteration while the path is of another window, such as a latency."""
-        return self.priced_window is not self.path.window
+        return self.priced_window != self.path.window
 
     @cached_property
     def bounds(self) -> Bounds:

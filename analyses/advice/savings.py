@@ -32,8 +32,8 @@ from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import resolved_window
 from hta_graph.what_if.changes import Change, overlap_activities, scale_activities
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
-from hta_graph.what_if.reliability import reliability, reliability_after
-from hta_graph.what_if.replay import Replayed, replay, replay_graph
+from hta_graph.what_if.reliability import Reliability, reliability_after
+from hta_graph.what_if.replay import Replayed, replay
 from hta_graph.what_if.replay_graph import ReplayGraph
 from hta_graph.what_if.scenarios import pause_shares, scenario
 
@@ -81,15 +81,16 @@ def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
     remedy = REMEDIES.get(finding.rule)
     if remedy is None:
         return finding
-    reason = reliability(replay_graph(facts.graph, resolved_window(facts.priced_window))).reason
-    if reason is not None and (reason != "fixed" or finding.rule not in MOVES_WHAT_IS_FIXED):
-        # Replay cannot vouch for it: only the bound is claimed.
-        return finding
     try:
         found = replay(facts.graph, remedy(facts, finding), resolved_window(facts.priced_window))
+        trusted = reliability_after(found)
+        is_late_rank = trusted.reason == "fixed" and finding.rule == "held_up_by_rank"
+        if trusted.reason is not None and trusted.reason not in DOUBTS and not is_late_rank:
+            # Replay cannot vouch for it: only the bound is claimed. How late a rank is, is known where ranks meet.
+            return finding
         is_rank = facts.has_gpu_rows and not isinstance(facts.graph, JobGraph)
         idle_ns = facts.priced.gpu_idle_ns if is_rank else found.saved_ns
-        saving = _with_doubt(with_replayed_saving(finding, found.saved_ns, idle_ns), found)
+        saving = _with_doubt(with_replayed_saving(finding, found.saved_with_lock_ns, idle_ns), trusted)
         if finding.rule != "held_up_by_rank":
             return saving
         return replace(saving, takes_longer=_takes_longer(found, facts.graph.index_of_rank(finding.evidence["rank"])))
@@ -98,16 +99,15 @@ def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
         return finding
 
 
-def _with_doubt(finding: PathFinding, found: Replayed) -> PathFinding:
-    """Trust a saving less where other threads may delay the window anew."""
-    share = reliability_after(found).contended_share
-    if not share:
+DOUBTS = ("contended", "unusual")
+"""Reasons for which a prediction is doubtful, and yet the best that there is."""
+
+
+def _with_doubt(finding: PathFinding, trusted: Reliability) -> PathFinding:
+    """Trust a saving less where it rests on what may be otherwise: waits for a lock, times of unusual length."""
+    if trusted.reason not in DOUBTS:
         return finding
-    return replace(finding, confidence="low", evidence={**finding.evidence, "contended_share": share})
-
-
-MOVES_WHAT_IS_FIXED = ("exposed_communication", "held_up_by_rank", "serial_communication", "unbucketed_collectives")
-"""Findings whose remedy is about communication, which is fixed only where other things change."""
+    return replace(finding, confidence="low", evidence={**finding.evidence, f"{trusted.reason}_share": trusted.share})
 
 
 def _takes_longer(found: Replayed, place: int) -> tuple[str | None, str] | None:

@@ -196,8 +196,8 @@ def _saving_text(finding: PathFinding, facts: PathFacts) -> str:
     saved, is_bound = finding.saving
     most = saved if finding.is_cut else finding.saves_at_most_ns
     replayed = None if is_bound else facts.saving(saved)
-    share = finding.evidence.get("contended_share", 0.0)
-    doubt = messages.untrusted("contended", share) if share else ""
+    shares = {reason: finding.evidence.get(f"{reason}_share", 0.0) for reason in ("contended", "unusual")}
+    doubt = next((messages.untrusted(reason, share) for reason, share in shares.items() if share), "")
     return advice.saving(finding.confidence, None if most is None else facts.saving(most), replayed, doubt)
 
 

@@ -157,7 +157,9 @@ def untrusted(reason: str, share: float) -> str:
     if reason == "fixed":
         return f"{brief_share(share)} of the path is fixed in replay"
     if reason == "contended":
-        return f"driver calls of other threads, {brief_share(share)} of the time, may delay launches"
+        return f"driver calls of other threads may change it by {brief_share(share)} of the window"
+    if reason == "unusual":
+        return f"{brief_share(share)} of the window would be kernel gaps or launch calls that are longer than usual"
     return f"replay follows another path for {brief_share(share)} of the window"
 
 

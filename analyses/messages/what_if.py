@@ -70,6 +70,21 @@ def beyond_rows(predicted_ns: int) -> str:
     )
 
 
+def starts_earlier(starts_ns: int, ends_ns: int) -> str:
+    """Explain why an iteration becomes longer although nothing takes longer."""
+    ends = f"{brief_duration(ends_ns)} earlier" if ends_ns else "when it did"
+    return (
+        f"The iterations before end {brief_duration(starts_ns)} earlier, and this one ends {ends}: it starts earlier, "
+        "and then waits for work that they used to hide."
+    )
+
+
+NEGATIVE_SAVINGS = (
+    "A negative saving makes the iterations before shorter by more: this one starts earlier, and then waits for work "
+    "that they used to hide."
+)
+
+
 def latency(after: str, before: str, change_text: str) -> str:
     """Say how long the latency of a step would be, next to its iteration."""
     return f"Latency: {after} instead of {before} ({change_text})."

@@ -385,8 +385,17 @@ def _headline(found: WhatIf) -> list[str]:
             at_least=saving.is_cut,
         ),
         *([messages.beyond_rows(replayed.predicted_ns)] if saving.is_cut else []),
+        *_start_lines(replayed),
         *_latency_lines(found),
     ]  # fmt: skip
+
+
+def _start_lines(replayed: Replayed | JobPrediction) -> list[str]:
+    """Say why an iteration becomes longer that ends no later."""
+    if not isinstance(replayed, Replayed) or replayed.saved_ns >= 0:
+        return []
+    ends_earlier_ns = replayed.starts_earlier_ns + replayed.saved_ns
+    return [messages.starts_earlier(replayed.starts_earlier_ns, ends_earlier_ns)] if ends_earlier_ns >= 0 else []
 
 
 def _latency_lines(found: WhatIf) -> list[str]:
@@ -438,8 +447,12 @@ def _largest_savings(found: WhatIf) -> list[str]:
     known = {one.said for one in without}
     return [
         messages.headline(_leading_name(found, first), first.said),
-        *(messages.also(messages.AMONG_OTHERS, one.said) for one in without),
-        *(messages.also(one.group, one.said) for one in rest if not (one.may_be_waiting or one.said in known)),
+        *(messages.also(messages.AMONG_OTHERS, _also_trusted(found, first, one)) for one in without),
+        *(
+            messages.also(one.group, _also_trusted(found, first, one))
+            for one in rest
+            if not (one.may_be_waiting or one.said in known)
+        ),
     ]
 
 
@@ -494,15 +507,21 @@ def _leading_name(found: WhatIf, first: Leading) -> str:
     return _window_name(found, headline_name, moves_communication=first.may_be_waiting)
 
 
+def _also_trusted(found: WhatIf, first: Leading, one: Leading) -> str:
+    """Return what a further saving says, with the reason where it cannot be trusted and the first one can."""
+    return _trusted(found, one.said) if first.may_be_waiting and not one.may_be_waiting else one.said
+
+
 def _window_name(
     found: WhatIf, named: Callable[[Window], str], *, moves_communication: bool = False
 ) -> str:  # fmt: skip
     """Name the window, with the reason where its replay cannot be trusted."""
+    return _trusted(found, named(found.replayed.window), moves_communication=moves_communication)
+
+
+def _trusted(found: WhatIf, said: str, *, moves_communication: bool = False) -> str:
     trusted = found.reliability.of_communication if moves_communication else found.reliability
-    name = named(found.replayed.window)
-    if trusted.reason is None:
-        return name
-    return messages.not_reliable(name, trusted.reason, trusted.share)
+    return said if trusted.reason is None else messages.not_reliable(said, trusted.reason, trusted.share)
 
 
 def _distinct_durations(after_ns: int, before_ns: int) -> tuple[str, str]:
@@ -645,7 +664,9 @@ def _opportunity_lines(found: WhatIf) -> list[Line]:
     ]  # fmt: skip
     listed = [["", title, *lines] for _, title, lines in sorted(tables, key=lambda one: -one[0]) if lines]
     nothing = [] if items or classes else ["", messages.NOTHING_CAN_CHANGE]
-    return [*nothing, *(line for lines in listed for line in lines), "", messages.HOW_TO_ASK]
+    least = min((min(one.saved_half_ns, one.saved_free_ns) for one in (*items, *classes)), default=0)
+    negative = ["", messages.NEGATIVE_SAVINGS] if -least >= MIN_SHARE * found.replayed.measured_ns else []
+    return [*nothing, *(line for lines in listed for line in lines), *negative, "", messages.HOW_TO_ASK]
 
 
 def _savings_table(shown: Sequence[Opportunity], found: WhatIf) -> list[Line]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
@@ -70,7 +70,8 @@ class Window:
     ``cpu_start_ns`` is where the CPU form starts, if not with the window; ``is_named`` is false for explicit times
     and the whole trace. ``rows_after`` counts the events that begin once the whole trace's work has ended, and
     ``after_ns`` is how long they go on. ``step`` is the number of a profiler step. Of a job ``missing`` are the ranks
-    that have no such window. ``is_default``: no window was named.
+    that have no such window. ``is_default``: no window was named. ``is_iteration``: a latency stands for the iteration,
+    which is as long.
     """
 
     start_ns: int
@@ -87,6 +88,7 @@ class Window:
     missing: tuple[int, ...] = ()
     form: WindowForm = "usual"
     is_default: bool = False
+    is_iteration: bool = field(default=False, compare=False)
 
     def __repr__(self) -> str:
         return f"<window {self.label}: {milliseconds(self.end_ns - self.start_ns)} ms from {self.start_ns} ns>"
@@ -349,21 +351,21 @@ def _step_window(
     )  # fmt: skip
 
 
-def previous_iteration(graph: DependencyGraph, window: Window) -> Window | None:
-    """Return the iteration that ends where that of a rank's step starts; None of other windows and of jobs.
+def earlier_iterations(graph: DependencyGraph, window: Window) -> Window | None:
+    """Return all iterations before that of a rank's step as one window; None of the first, other windows and jobs.
 
-    None, too, where the step before has none, or an earlier step's work ends after its.
+    It reaches from the first step's start to the last end of all these steps' work, where the iteration starts.
     """
-    if window.step is None or window.form != "gpu" or isinstance(graph, JobGraph):
+    if window.step is None or not (window.form == "gpu" or window.is_iteration) or isinstance(graph, JobGraph):
         return None
-    at = _find_step(graph, window.step)[0]
-    if not at:
+    earlier = graph.steps()[: _find_step(graph, window.step)[0]]
+    if not earlier:
         return None
-    try:
-        found = _step_window(graph, at - 1, graph.steps()[at - 1], gpu_window=True)
-    except QueryError:
+    sink, first = latest_sink([step_sink(graph, item) for item in earlier]), earlier[0].start_ns
+    if sink.time_ns != window.start_ns or not len(sink.ends):
         return None
-    return found if found.end_ns == window.start_ns and len(found.sink.ends) else None
+    length = window.start_ns - first
+    return Window(first, window.start_ns, f"{len(earlier)} iterations before", length, length, sink, form="gpu")
 
 
 def _recorded_span(graph: DependencyGraph) -> str:

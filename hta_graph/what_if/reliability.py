@@ -1,17 +1,20 @@
 """Whether the replay of a window can be trusted: what its rows do not show, and how much of its path no change moves.
 
-Whether calls of one thread wait for the driver's lock, which another holds, is a matter of microseconds:
-
-main thread   |launch|                 |launch|          |launch ~~~~~|          it waits
-pin_memory           [cudaHostAlloc]                [cudaHostAlloc]              as before: it waits for nothing
-
-So a change of the first thread's times makes calls long that were short, and the other way round.
+After changes, driver calls of several threads may wait for each other that did not, and the other way round
+(:mod:`hta_graph.what_if.driver_lock`). Who comes first is a matter of microseconds: where a prediction depends on it,
+it is doubtful.
 
 A GPU that is idle although the launch of its next work returned long before waits for nothing that its trace shows: a
 time slice of another process, or other ranks.
 
 host     [launch][launch][launch]......
 stream                    |--- idle, 2.4 ms ---|[ker][ker][ker]
+
+Nor can a prediction be trusted where a change brings times onto the path that something may have made longer which the
+trace does not show:
+
+gaps between kernels    where none was launched before its predecessor ended, nothing shows how short they can be
+long launching calls    the call waited: for a full queue, a lock, code that was loaded
 """
 
 from __future__ import annotations
@@ -21,16 +24,24 @@ from typing import Literal
 
 import numpy as np
 
-from hta_graph.arrays import distinct
+from hta_graph.arrays import take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
-from hta_graph.model import CPU_KINDS, BoundBy, EventKind, kind_mask
+from hta_graph.graph.points import event_of
+from hta_graph.model import CPU_KINDS, Bools, BoundBy, EdgeKind, EventKind, Ints, kind_mask
 from hta_graph.paths.critical_path import critical_path
 from hta_graph.paths.intervals import union
-from hta_graph.paths.windows import Window, resolved_window
-from hta_graph.what_if.modified_window import earlier_share, frozen_share, recorded_path_totals, time_without_partner
+from hta_graph.paths.windows import LATEST_NS, Window, resolved_window
+from hta_graph.what_if.modified_window import (
+    ModifiedWindow,
+    PathTotals,
+    earlier_share,
+    frozen_share,
+    recorded_path_totals,
+    time_without_partner,
+)
 from hta_graph.what_if.replay import Replayed
-from hta_graph.what_if.replay_graph import ReplayGraph
+from hta_graph.what_if.replay_graph import ReplayGraph, edge_weights
 
 UNRELIABLE_SHARE = 0.5
 """Where most of a path stays as it is whatever changes, a prediction is about the smaller part."""
@@ -42,10 +53,10 @@ ANOTHER_PATH_SHARE = 0.1
 """Of classes that differ by less than this share of a window, replay only prefers other causes of equal times."""
 
 CONTENDED_SHARE = 0.03
-"""Where other threads hold the driver's lock for less than this share of the time, they delay a window by no more."""
+"""A prediction that the driver's lock changes by less than this share of its window does not depend on it."""
 
-HOST_BOUND_SHARE = 0.5
-"""Where less of the path is on the host after a change, the GPU has work while a launch waits."""
+UNUSUAL_SHARE = 0.03
+"""A prediction with less than this share of its window in unusual times is not off by more for them."""
 
 STARTS_WITHIN_NS = 50_000
 """Work starts this soon after its launch and after the work before it."""
@@ -53,10 +64,22 @@ STARTS_WITHIN_NS = 50_000
 MISSING_SHARE = 0.5
 """From this share on something is mostly so: idle time with launched work, or a window without a row."""
 
+BACK_TO_BACK_NS = 1_000
+"""Between kernels of one stream that were launched ahead pass about 1 µs, where a trace does not show how much."""
+
+LAUNCHED_AHEAD_NS = 20_000
+"""A launch that is as long before the predecessor's end does not delay a kernel."""
+
+FEWEST_LAUNCHED_AHEAD = 10
+"""A few gaps show no usual one."""
+
+SLOW_CALL = 5
+"""A launching call of this many times its usual length waited for something."""
+
 Missing = Literal["gpu_not_recorded", "nothing_recorded", "not_started"]
 """What the rows of a window do not show: what launched work did, anything at all, what launched work waited for."""
 
-Reason = Literal["gpu_not_recorded", "nothing_recorded", "not_started", "fixed", "another_path", "contended"]
+Reason = Literal[Missing, "fixed", "another_path", "contended", "unusual"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +94,9 @@ class Reliability:
     """Of the fixed share what is communication without a known partner: it is fixed only while other things change."""
     another_path_share: float = 0.0
     contended_share: float = 0.0
-    """For which share of the time other threads hold the driver's lock, where that may delay the window anew."""
+    """By which share of the window calls that wait anew for the driver's lock change a prediction."""
+    unusual_share: float = 0.0
+    """The share of the window that is gaps and launching calls of unusual length after a change, and was not before."""
     missing: Missing | None = None
     missing_share: float = 0.0
     """What the rows do not show, and for which share of the window."""
@@ -79,7 +104,12 @@ class Reliability:
     @property
     def of_communication(self) -> Reliability:
         """The same where communication is what changes."""
-        return replace(self, fixed_share=self.fixed_share - self.alone_share, alone_share=0.0)
+        return self.where_moved(self.alone_share)
+
+    def where_moved(self, share: float) -> Reliability:
+        """Return the same where communication without a known partner changes that is this share of the path."""
+        share = min(share, self.alone_share)
+        return replace(self, fixed_share=self.fixed_share - share, alone_share=self.alone_share - share)
 
     @property
     def reason(self) -> Reason | None:
@@ -90,14 +120,20 @@ class Reliability:
             return "another_path"
         if self.fixed_share >= UNRELIABLE_SHARE:
             return "fixed"
-        return "contended" if self.contended_share else None
+        if self.contended_share:
+            return "contended"
+        return "unusual" if self.unusual_share else None
 
     @property
     def share(self) -> float:
         """The share that the reason is about."""
         if self.missing:
             return self.missing_share
-        shares = {"another_path": self.another_path_share, "contended": self.contended_share}
+        shares = {
+            "another_path": self.another_path_share,
+            "contended": self.contended_share,
+            "unusual": self.unusual_share,
+        }
         return shares.get(self.reason or "fixed", self.fixed_share)
 
 
@@ -166,21 +202,64 @@ def idle_with_launched_work(graph: DependencyGraph, window: Window) -> tuple[int
 
 
 def reliability_after(replayed: Replayed) -> Reliability:
-    """Return how far the prediction about a window after some changes can be trusted."""
-    share, path = locked_share(replayed.graph), replayed.path_after
-    host_ns = sum(path.by_bound_ns[bound.label] for bound in (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.DATA_LOADING))
-    is_contended = share >= CONTENDED_SHARE and host_ns >= HOST_BOUND_SHARE * replayed.predicted_ns
-    return replace(reliability(replayed.draft.base), contended_share=share * is_contended)
+    """Return how far the prediction about a window after some changes can be trusted.
+
+    Communication without a known partner is fixed unless it is what changes.
+    """
+    base = replayed.draft.base
+    moved_ns = time_without_partner(recorded_path_totals(base)[0], _changed_parts(replayed.draft))
+    found = reliability(base).where_moved(moved_ns / max(base.length_ns, 1))
+    with_lock = replayed.saved_with_lock_ns
+    share = abs(with_lock - replayed.saved_ns) / max(replayed.measured_ns, 1)
+    unusual = (_unusual_time(replayed.path_after) - _unusual_time(replayed.path_before)) / max(base.length_ns, 1)
+    return replace(
+        found,
+        contended_share=share if share >= CONTENDED_SHARE else 0.0,
+        unusual_share=unusual if unusual >= UNUSUAL_SHARE else 0.0,
+    )
+
+
+def _unusual_time(path: PathTotals) -> int:
+    """Return by how much (ns) gaps between kernels and launching calls on a path are longer than they need to be."""
+    graph, parts = path.base.graph, path.base.parts.take(path.rows)
+    gaps = parts.bound == BoundBy.GPU_KERNEL_KERNEL_OVERHEAD
+    calls = take_or(graph.event_flags.enqueueing_call, parts.owner, otherwise=False) & (
+        parts.bound == BoundBy.CPU_BOUND
+    )
+    usual = np.where(gaps, _back_to_back_ns(graph), SLOW_CALL * take_or(_usual_calls(graph), parts.owner, otherwise=0))
+    chosen = gaps | calls
+    return int((path.length - usual)[chosen].clip(min=0).sum())
 
 
 @memoized
-def locked_share(graph: DependencyGraph) -> float:
-    """Return for which share of a recording's calls threads that launch nothing hold the driver's lock."""
-    events, flags = graph.event_table, graph.event_flags
-    launching = distinct(events.lane[flags.enqueueing_call])
-    holds = flags.lock_taking_call & ~np.isin(events.lane, launching)
-    if not holds.any():
-        return 0.0
-    calls = events.kind == EventKind.RUNTIME
-    whole_ns = int(events.end[calls].max() - events.start[calls].min()) * len(graph.rank_graphs)
-    return int((events.end - events.start)[holds].sum()) / max(whole_ns, 1)
+def _back_to_back_ns(graph: DependencyGraph) -> int:
+    """Return the usual gap between kernels of a stream that waited for nothing but their predecessor."""
+    edges = graph.edges_at(np.flatnonzero(edge_weights(graph).binds & (graph.edge_table.kind == EdgeKind.STREAM_ORDER)))
+    call = take_or(graph.launching_call, event_of(edges.target))
+    launched = take_or(graph.event_table.start, call, otherwise=LATEST_NS)
+    lag = edges.target_ns - edges.source_ns
+    lag = lag[(edges.source_ns - LAUNCHED_AHEAD_NS >= launched) & (lag >= 0)]
+    return int(np.median(lag)) if len(lag) >= FEWEST_LAUNCHED_AHEAD else BACK_TO_BACK_NS
+
+
+@memoized
+def _usual_calls(graph: DependencyGraph) -> Ints:
+    """Return for each event the median time (ns) of launching calls of its name."""
+    events = graph.event_table
+    calls = np.flatnonzero(graph.event_flags.enqueueing_call)
+    name, length = events.name[calls], (events.end - events.start)[calls]
+    order = np.lexsort((length, name))
+    codes, first, count = np.unique(name[order], return_index=True, return_counts=True)
+    usual = np.zeros(len(graph.names), np.int64)
+    usual[codes] = length[order][first + count // 2]
+    found: Ints = usual[events.name]
+    return found
+
+
+def _changed_parts(draft: ModifiedWindow) -> Bools:
+    """Mark the parts of a window that take another time after changes, or whose event waits for others then."""
+    edges, changed = draft.base.edges, np.zeros(len(draft.base.graph.event_table), np.bool_)
+    for points in (edges.source[draft.dropped], edges.target[draft.dropped]):
+        changed[event_of(points[points < draft.base.start_point])] = True
+    found: Bools = (draft.factor != 1.0) | take_or(changed, draft.base.parts.owner, otherwise=False)
+    return found

@@ -13,9 +13,10 @@ from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph.dependency_graph import DependencyGraph, require_graph
 from hta_graph.model import Ints
 from hta_graph.paths.critical_path import require_all_rows
-from hta_graph.paths.windows import WindowQuery, median_step, previous_iteration
+from hta_graph.paths.windows import WindowQuery, earlier_iterations, median_step
 from hta_graph.text.formatting import milliseconds
 from hta_graph.what_if.changes import Change, Removal, Scaling
+from hta_graph.what_if.driver_lock import saved_with_lock
 from hta_graph.what_if.modified_window import (
     ModifiedWindow,
     PathTotals,
@@ -89,6 +90,17 @@ class Replayed:
         return self.measured_ns - self.predicted_ns
 
     @property
+    def starts_earlier_ns(self) -> int:
+        """By how much (ns) the iterations before, where they are replayed, too, end earlier, and this one starts."""
+        return self.window.start_ns - self.draft.base.start_of(self._values, self.draft.tails)
+
+    @cached_property
+    def saved_with_lock_ns(self) -> int:
+        """The same where driver calls of other threads delay the window's, and these each other, as they then come."""
+        found = saved_with_lock(self.draft)
+        return self.saved_ns if found is None else found
+
+    @property
     def path_before(self) -> PathTotals:
         """The time on the window's path as recorded, by class and event."""
         return recorded_path_totals(self.draft.base)[0]
@@ -145,7 +157,7 @@ def replay_graph(
     Args:
         graph: one rank's or a job's.
         window: as for :func:`critical_path`.
-        with_previous: replay the iteration of a step together with the one before.
+        with_previous: replay the iteration of a step together with those before.
 
     Raises:
         QueryError: the window is not in the trace, or the graph holds few rows of its ranks.
@@ -153,7 +165,7 @@ def replay_graph(
     require_graph(graph)
     require_all_rows(graph, "the replay of every point")
     resolved = (window or median_step())(graph)
-    previous = previous_iteration(graph, resolved) if with_previous else None
+    previous = earlier_iterations(graph, resolved) if with_previous else None
     kept = graph.answers.get(replay_graph)
     if kept is None or (kept.window, kept.previous) != (resolved, previous):
         kept = graph.answers[replay_graph] = ReplayGraph(graph, resolved, previous=previous)
@@ -170,7 +182,7 @@ def replay(
         graph: the graph of one rank or of a job; a job's ranks wait for each other as the changes require.
         changes: :func:`scale`, :func:`remove`, :func:`insert`, :func:`reroute`, :func:`weigh`, :func:`scenario`, or
             your own functions that edit a :class:`ModifiedWindow`; they apply in order.
-        window: as for :func:`critical_path`; the iteration of a rank's step is replayed together with the one before.
+        window: as for :func:`critical_path`; the iteration of a rank's step is replayed together with those before.
 
     Returns:
         times per point, the predicted length and the new path; without changes, exactly what was recorded.
@@ -191,7 +203,7 @@ def replay(
     except QueryError:
         if base.previous is None:
             raise
-        # What cannot be changed in the iteration before may be in the one that is asked for.
+        # What cannot be changed in the iterations before may be in the one that is asked for.
         return Replayed(_changed(replay_graph(graph, window, with_previous=False), listed), listed)
 
 

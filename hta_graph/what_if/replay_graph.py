@@ -14,8 +14,9 @@ window                |---------------|
 issued in it          |~~op──|  [=====|~~   may change, also the time ~ from the window's start to the first cause
                                             and from the last point to its end
 
-A change shifts the iteration before, too, and with it the start of the asked one. So an iteration is replayed together
-with the one before, and its length is how much later it ends than that one:
+A change shifts the iterations before, too, and with them the start of the asked one. So an iteration is replayed
+together with all before it (of a host that runs ahead, its work was launched in several), and its length is how much
+later it ends than these:
 
 before         |------1------|------2------|
 after a change |-----1----|-----2-----|          iteration 2 lasts from the end of 1, wherever that is now
@@ -87,8 +88,9 @@ def edge_weights(graph: DependencyGraph) -> EdgeWeights:
     bound_by = _bound_without_locks(graph, binding_edges(graph)[edges.target])
     binds = bound_by == np.arange(len(edges))
     usual = _usual_lags(graph, measured, binds)[rank, edges.kind]
+    lags = _lags_of_causes(graph, measured)
     for _ in range(BINDING_ROUNDS):
-        bound_by = _likeliest_causes(graph, measured / np.maximum(usual, 1), bound_by)
+        bound_by = _likeliest_causes(graph, lags / np.maximum(usual, 1), bound_by)
         binds = bound_by == np.arange(len(edges))
         usual = _usual_lags(graph, measured, binds)[rank, edges.kind]
     called = _call_durations(graph)
@@ -110,6 +112,17 @@ def _bound_without_locks(graph: DependencyGraph, bound_by: Ids) -> Ids:
     return np.where(edges.kind[bound_by] == EdgeKind.RUNTIME_LOCK, own[edges.target], bound_by).astype(np.int32)
 
 
+def _lags_of_causes(graph: DependencyGraph, measured: Ints) -> Ints:
+    """Return how long after each cause work began; of work that overlaps its predecessor, how long before its end.
+
+    Where kernels may overlap (programmatic dependent launch), one starts about when its predecessor ends.
+    """
+    edges, times = graph.edge_table, graph.timeline.times
+    overlaps = (edges.kind == EdgeKind.STREAM_ORDER) & ~is_end(edges.source)
+    before_end = times[end_point(event_of(edges.source))] - times[edges.target]
+    return np.where(overlaps, before_end, measured)
+
+
 def _likeliest_causes(graph: DependencyGraph, times_usual: Floats, bound_by: Ids) -> Ids:
     """Let work on streams have been bound by what is likeliest: the cause whose lag is the least times its usual one.
 
@@ -119,14 +132,10 @@ def _likeliest_causes(graph: DependencyGraph, times_usual: Floats, bound_by: Ids
     stream      ....=======]~ 4 µs, usually 1 ~▶[work    the one that came last
     """
     edges = graph.edge_table
-    enters = np.isin(ROLE[edges.kind], (EdgeRole.LAUNCH, EdgeRole.STREAM))
-    overlapping = enters & (edges.kind == EdgeKind.STREAM_ORDER) & ~is_end(edges.source)
-    known = np.zeros(len(graph.timeline.times), np.bool_)
-    known[edges.target[overlapping]] = True
-    rows = np.flatnonzero(enters & ~known[edges.target])
+    rows = np.flatnonzero(np.isin(ROLE[edges.kind], (EdgeRole.LAUNCH, EdgeRole.STREAM)))
     # The later of equals wins, so what bound it before comes last.
     order = rows[np.lexsort((bound_by[rows] == rows, -times_usual[rows], edges.target[rows]))]
-    likeliest = np.full(len(known), -1, np.int32)
+    likeliest = np.full(len(graph.timeline.times), -1, np.int32)
     likeliest[edges.target[order]] = order
     found = likeliest[edges.target]
     return np.where(found >= 0, found, bound_by).astype(np.int32)
@@ -263,7 +272,7 @@ class ReplayGraph:
     Args:
         graph: one rank's or a job's.
         window: the window.
-        previous: the window before it, which ends where it starts, to be replayed with it; its tails stand last.
+        previous: what is before it and ends where it starts, to be replayed with it; its tails stand last.
         external_points: points whose times others decide: they keep those that they are given.
         until: up to when (ns) points may change where others make that later than the window's end.
     """
@@ -460,7 +469,7 @@ class ReplayGraph:
     def ends_of(self, values: Ints | Floats, tails: Ints | Floats) -> Any:
         """Return when (ns) the window ends, given rows of values of ``ends`` and of their tails.
 
-        Where the one before moves, that is counted as if it had ended when it did.
+        Where those before move, that is counted as if they had ended when they did.
         """
         own = len(self.window.sink.ends)
         if not own:
@@ -472,7 +481,7 @@ class ReplayGraph:
         return self.window.start_ns + np.maximum(end - reached[:, own:].max(axis=1), 0)
 
     def start_of(self, values: Ints | Floats, tails: Ints | Floats) -> int:
-        """Return when (ns) the window starts with some values and tails: when the one before ends, if that may move."""
+        """Return when (ns) the window starts with some values and tails: when those before end, if these may move."""
         if self.previous is None:
             return self.window.start_ns
         return int((values[self.ends] + tails)[len(self.window.sink.ends) :].max())

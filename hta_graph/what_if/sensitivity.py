@@ -5,8 +5,8 @@ length  |\\                       the steeper, the more of it lies on the path
         |        ‾‾‾‾‾‾‾
         1  ◀── factor ── 0
 
-An iteration that is replayed together with the one before lasts from the end of that one: its line is the difference of
-two such lines, and need not be convex.
+An iteration that is replayed together with those before lasts from the end of these: its line is the difference of two
+such lines, and need not be convex.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Curve:
     """A window's predicted length for every factor of one item, from 1 to 0.
 
     ``corners`` are (factor, predicted_ns, on_path_ns, next), from factor 1 down to 0: between two of them the length is
-    a straight line whose slope is on_path_ns (of an iteration what the one before has on its path is subtracted);
+    a straight line whose slope is on_path_ns (of an iteration what those before have on their path is subtracted);
     ``next`` is what joins the path at a corner.
     """
 

@@ -35,6 +35,30 @@ def two_kernels(folder: Path) -> DependencyGraph:
     return trace.graph(folder)
 
 
+def overlapping_kernels(folder: Path) -> DependencyGraph:
+    """Make a program whose second kernel starts 1.5 µs before the first one ends, long after its own launch.
+
+    thread    |--mm--|--t--|relu|  sync ~~~~~~~~~~~~~~~~|
+    stream        |==== gemm =======|
+                                   |=== relu ===|           programmatic dependent launch
+    """
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 10)
+    trace.launch("gemm", (2, 8), (8, 100), 1)
+    trace.op("aten::t", 10, 22)
+    trace.op("aten::relu", 22, 30)
+    trace.launch("relu", (24, 28), (98.5, 150), 2)
+    trace.call("cudaDeviceSynchronize", 35, 160, 3)
+    return trace.graph(folder)
+
+
+@pytest.mark.parametrize("factor", [0, 0.5])
+def test_an_overlapping_kernel_waits_for_its_predecessor_and_not_for_its_launch(factor: float, tmp_path: Path) -> None:
+    """Its launch came after the predecessor began, but it takes 6 µs to reach the GPU, and not 74."""
+    graph = overlapping_kernels(tmp_path)
+    assert hg.replay(graph, hg.scale("operator:aten::t", factor)).saved_ns == 0
+
+
 @pytest.mark.parametrize(
     ("what", "factor", "length"),
     [

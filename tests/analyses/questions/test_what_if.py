@@ -13,13 +13,16 @@ import pytest
 
 import analyses
 import hta_graph as hg
+from analyses.advice.verdict import verdict_records
 from analyses.display.text_layout import Line, TextTable
-from analyses.questions.what_if import what_if, what_if_lines
+from analyses.questions.what_if import scale_change, scenario_change, what_if, what_if_document, what_if_lines
 from hta_graph.paths.windows import median_step
 from hta_graph.what_if.reliability import Reliability
+from hta_graph.what_if.replay import Replayed
 from hta_graph.what_if.scenarios import SCENARIOS
 from tests.support.command_line import BOUND_BY, command_json, one_error, run_command
 from tests.support.gloo_builder import late_ranks
+from tests.support.shared_traces import SHARED
 from tests.support.trace_builder import TraceBuilder
 from tests.support.two_rank_job import small_job
 
@@ -504,3 +507,80 @@ def test_a_path_that_is_mostly_fixed_is_said_first() -> None:
     assert trusted.reason == "fixed"
     assert trusted.of_communication.reason is None
     assert Reliability(0.3, 0.0, 0.2).reason == "another_path"
+
+
+def one_slow_host(folder: Path) -> hg.DependencyGraph:
+    """Steps whose GPU work takes 90 µs and whose host 60 µs, but for the last one, whose host takes 170 µs.
+
+    The host is 120 µs ahead of the GPU when that one begins, so that it is hidden but for 50 µs. Without kernels it is
+    not hidden at all.
+    """
+    trace, at, free = TraceBuilder(), 0.0, 0.0
+    for number, host in enumerate((60, 60, 60, 60, 170), start=1):
+        trace.annotation(f"ProfilerStep#{number}", at, at + host)
+        trace.op("aten::mm", at, at + host)
+        begins = max(free + 1, at + host - 4)
+        trace.launch("gemm", (at + host - 10, at + host - 6), (begins, begins + 89), number)
+        at, free = at + host, begins + 89
+    return trace.graph(folder)
+
+
+def test_an_iteration_that_becomes_longer_says_that_those_before_end_earlier(tmp_path: Path) -> None:
+    graph = one_slow_host(tmp_path)
+    window = hg.step(5, gpu_window=True)
+    found = what_if(graph, window, [scale_change("kernel:gemm", 0.1)])
+    replayed = found.replayed
+    assert isinstance(replayed, Replayed)
+    assert replayed.saved_ns < 0 < replayed.starts_earlier_ns + replayed.saved_ns
+    first, second, *_ = map(str, what_if_lines(found))
+    assert "(+" in first
+    assert second.startswith("The iterations before end ")
+    assert "A negative saving makes the iterations before shorter" in "".join(
+        map(str, what_if_lines(what_if(graph, window)))
+    )
+
+
+def mostly_communication(folder: Path) -> hg.DependencyGraph:
+    trace = TraceBuilder()
+    for number in range(3):
+        at = 1000.0 * number
+        trace.annotation(f"ProfilerStep#{number + 1}", at, at + 1000)
+        trace.op("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", at, at + 200)
+        trace.launch("gemm", (at + 210, at + 214), (at + 220, at + 300), 10 * number + 1)
+        trace.launch("ncclDevKernel_AllReduce_Sum_f32", (at + 220, at + 224), (at + 301, at + 950), 10 * number + 2)
+        trace.call("cudaDeviceSynchronize", at + 230, at + 955, 10 * number + 3)
+    return trace.graph(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [("communication_free", "exposed_communication"), ("data_loading_free", "data_loading_exposed")],
+)
+def test_advice_and_what_if_judge_a_prediction_alike(change: str, rule: str, tmp_path: Path) -> None:
+    """Most of the path is communication of a lone rank: fixed, unless communication is what changes."""
+    graph = mostly_communication(tmp_path)
+    asked = what_if_document(what_if(graph, hg.step(2), [scenario_change(change)]))
+    findings = {one["rule"]: one for one in verdict_records(hg.critical_path(graph, hg.step(2)))}
+    assert asked["reliable"] == (change == "communication_free")
+    assert (findings[rule]["saves_ns"] is not None) == asked["reliable"]
+    if asked["reliable"]:
+        assert findings[rule]["saves_ns"] == asked["saved_ns"]
+    assert asked["reason"] == (None if asked["reliable"] else "fixed")
+
+
+def test_what_saves_most_without_communication_has_its_own_doubt(tmp_path: Path) -> None:
+    first, second, *_ = map(str, what_if_lines(what_if(mostly_communication(tmp_path), hg.step(2))))
+    assert "not reliable" not in first
+    assert second.startswith("Largest saving except communication: ")
+    assert "not reliable: " in second
+
+
+@pytest.mark.shared
+def test_advice_and_what_if_judge_a_recording_alike() -> None:
+    graph = hg.build_graph(hg.read_trace(SHARED / "traces" / "megatron_tp2_v100" / "kineto_rank1.json.gz"))
+    asked = what_if_document(what_if(graph, median_step(), [scenario_change("communication_free")]))
+    findings = {one["rule"]: one for one in verdict_records(hg.critical_path(graph))}
+    assert asked["reliable"]
+    assert findings["exposed_communication"]["saves_ns"] == asked["saved_ns"]
+    assert not what_if_document(what_if(graph, median_step(), [scenario_change("data_loading_free")]))["reliable"]
+    assert findings["data_loading_exposed"]["saves_ns"] is None

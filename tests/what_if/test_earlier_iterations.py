@@ -1,4 +1,4 @@
-"""Iterations are replayed together with the one before: what that predicts, and what a run with the change takes."""
+"""Iterations are replayed together with those before: what that predicts, and what a run with the change takes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
+from hta_graph.bounds import priced_window
 from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.paths.windows import previous_iteration, step_lengths
+from hta_graph.paths.windows import earlier_iterations, step_lengths
 from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.opportunities import savings_of
 from hta_graph.what_if.replay import replay_graph
 from tests.advice_accuracy import CHANGES, changed, graph_of_run
 from tests.simulator import Program, random_program
-from tests.simulator.program import ThreadProgram
-from tests.simulator.pytorch_idioms import finish
+from tests.simulator.program import Launch, Op, SyncDevice, ThreadProgram
+from tests.simulator.pytorch_idioms import COMPUTE, finish, load_data
+from tests.simulator.pytorch_idioms import step as profiler_step
 from tests.support.make_samples import PLAIN, SLOWER, STEPS, Script, training_step
 from tests.support.trace_builder import TraceBuilder
 
@@ -73,22 +75,52 @@ def test_what_ended_before_an_iteration_began_shortens_it_if_it_is_of_each_step(
 
 def test_the_first_iteration_has_none_before_it(tmp_path: Path) -> None:
     graph = three_steps().graph(tmp_path)
-    found = [previous_iteration(graph, hg.step(number, gpu_window=True)(graph)) for number in (1, 2, 3)]
-    assert [one and one.step for one in found] == [None, 1, 2]
+    found = [earlier_iterations(graph, hg.step(number, gpu_window=True)(graph)) for number in (1, 2, 3)]
+    began = int(graph.event_table.start.min())
+    spans = [one and (one.start_ns - began, one.end_ns - began) for one in found]
+    assert spans == [None, (0, 245 * US), (0, 445 * US)]
     others = (hg.step(2), hg.step(2, cpu_window=True), hg.whole(), hg.between(0, 10**18))
-    assert [previous_iteration(graph, window(graph)) for window in others] == [None] * 4
+    assert [earlier_iterations(graph, window(graph)) for window in others] == [None] * 4
 
 
-def test_an_iteration_that_starts_when_work_of_a_step_further_back_ends_is_replayed_alone(tmp_path: Path) -> None:
+def test_an_iteration_starts_when_the_last_work_of_all_earlier_steps_ends(tmp_path: Path) -> None:
     trace = TraceBuilder()
     for number, ends in enumerate((150, 140, 250)):
         trace.annotation(f"ProfilerStep#{number + 1}", 50 * number, 50 * number + 50)
         begins = 50 * number
         trace.launch("gemm", (begins, begins + 8), (begins + 10, ends), number + 1, stream=7 + number)
     graph = trace.graph(tmp_path)
-    window = hg.step(3, gpu_window=True)(graph)
+    query = hg.step(3, gpu_window=True)
+    window = query(graph)
     assert window.start_ns == int(graph.event_table.start.min()) + 150 * US
-    assert previous_iteration(graph, window) is None
+    earlier = earlier_iterations(graph, window)
+    assert earlier is not None
+    assert (earlier.start_ns, earlier.end_ns) == (int(graph.event_table.start.min()), window.start_ns)
+    halved = hg.replay(graph, hg.scale("kernel:gemm", 0.5), query)
+    # It ends after 180 µs instead of 250, and of the earlier ones the second step's kernel is now the last, after 100.
+    assert halved.predicted_ns == 80 * US
+
+
+@pytest.mark.parametrize("seed", [112, 60])
+def test_what_changes_several_iterations_before_shifts_the_start_too(seed: int) -> None:
+    """The host is ahead of the GPU by more than a step: what the GPU does in one was launched in those before."""
+    program = random_program(seed, "pytorch", 400)
+    graph, after = graph_of_run(program), graph_of_run(changed(program, CHANGES["exposed_communication"]))
+    window = hg.step(hg.critical_path(graph).window.step or 0, gpu_window=True)
+    predicted = hg.replay(graph, hg.scenario("communication_free"), window)
+    truth = hg.critical_path(after, window).length_ns
+    assert predicted.predicted_ns == pytest.approx(truth, rel=0.01)
+
+
+def test_a_latency_that_begins_where_the_work_before_ends_is_priced_as_an_iteration() -> None:
+    body = (*load_data(100_000), Op("aten::mm", (Launch(COMPUTE, 50_000, "gemm"),)), SyncDevice())
+    graph = graph_of_run(Program((ThreadProgram(tuple(profiler_step(number, body) for number in range(4))),)))
+    latency, iteration = (hg.step(2, gpu_window=gpu_window)(graph) for gpu_window in (False, True))
+    assert (latency.start_ns, latency.end_ns) == (iteration.start_ns, iteration.end_ns)
+    priced = priced_window(graph, latency)
+    assert priced == latency
+    assert earlier_iterations(graph, priced) == earlier_iterations(graph, iteration)
+    assert earlier_iterations(graph, latency) is None, "which was asked for as a latency"
 
 
 @pytest.mark.parametrize("family", ["pytorch", "experts", "arbitrary"])
