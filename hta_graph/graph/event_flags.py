@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from hta_graph.trace.profiler_names import (
     COMMUNICATION_KERNEL,
     COMPILATION,
     COPY_KIND,
+    COPY_KIND_OF_VENDOR,
     COPY_TO_HOST,
     DATA_LOADER,
     DATA_LOADING,
@@ -70,6 +70,17 @@ def _names_of_loaders(names: Sequence[str]) -> Bools:
     if len(may_be):
         found[may_be] = names_matching(DATA_LOADING, [names[code] for code in may_be.tolist()])
     return found
+
+
+def _copy_kind(name: str) -> str:
+    """Return the kind of a copy or set by its name.
+
+    >>> _copy_kind("Memcpy HtoD (Pageable -> Device)"), _copy_kind("CopyDeviceToHost"), _copy_kind("blit")
+    ('Memcpy HtoD', 'Memcpy DtoH', 'Memcpy Unknown')
+    """
+    found = COPY_KIND.match(name)
+    of_vendor = (kind for begins, kind in COPY_KIND_OF_VENDOR.items() if name.startswith(begins))
+    return found[0] if found else next(of_vendor, UNKNOWN_COPY)
 
 
 class EventFlags:
@@ -256,6 +267,5 @@ class EventFlags:
     def copy_kinds(self, rows: Ids) -> tuple[list[str], Ids]:
         """Name the kind of each copy or set (``Memcpy HtoD``): the kinds in order of name, and a code per row."""
         names, code = np.unique(self._trace.events.name[rows], return_inverse=True)
-        found: list[Any] = [COPY_KIND.match(self._trace.names[name]) for name in names.tolist()]
-        kinds, kind = np.unique([match[0] if match else UNKNOWN_COPY for match in found], return_inverse=True)
+        kinds, kind = np.unique([_copy_kind(self._trace.names[name]) for name in names.tolist()], return_inverse=True)
         return kinds.tolist(), kind[code].astype(np.int32)
