@@ -43,6 +43,8 @@ DROPPED = -1
 BAD_ID = INVALID
 STREAM_KINDS = (*GPU_KINDS, EventKind.SYNC_RECORD, EventKind.GPU_ANNOTATION)
 """Kinds of rows that are on a stream and not on a thread."""
+SYNC_ON_THREAD = "xpu_sync"
+"""Category of Intel's records of synchronization: they stand on the thread that waited."""
 
 FileColumns = dict[str, Any]
 
@@ -128,7 +130,7 @@ def _part_columns(part: FilePart, offset: int, collected: Collected, *, exact: b
     wanted[memory + begins] = True
     rows = list(compress(part.rows, wanted.tolist()))
     index = np.flatnonzero(wanted).astype(np.int32)
-    columns = _row_columns(rows, kind[index], collected)
+    columns = _row_columns(rows, kind[index], category[index] == categories.get(SYNC_ON_THREAD, -1), collected)
     start = times[index]
     is_begin = phase[index] == phases.get("B", -2)
     end = _end_times(rows, start, kind[index], is_begin, collected.counts)
@@ -195,9 +197,10 @@ def _end_times(rows: list[Row], start: Ints, kind: Codes, is_begin: Bools, count
     return np.where(bad, INVALID, start + np.where(bad, 0, length))
 
 
-def _row_columns(rows: list[Row], kind: Codes, collected: Collected) -> FileColumns:
+def _row_columns(rows: list[Row], kind: Codes, on_thread: Bools, collected: Collected) -> FileColumns:
     args = _by_field([row.args or NO_ARGS for row in rows])
     on_stream = kind_mask(kind, STREAM_KINDS) | ((kind == EventKind.OTHER) & _is_present(args["stream"]))
+    on_stream &= ~on_thread
     ids = ("correlation", "external_id", "old_external_id", "sequence", "wait_on_stream", "record_correlation")
     return {
         "kind": kind,

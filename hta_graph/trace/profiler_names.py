@@ -33,11 +33,15 @@ CATEGORY: dict[str, EventKind | None] = {
     "gpu_user_annotation": EventKind.GPU_ANNOTATION,
     "cuda_sync": EventKind.SYNC_RECORD,
     "synchronization": EventKind.SYNC_RECORD,
+    "xpu_sync": EventKind.SYNC_RECORD,
     "overhead": EventKind.OVERHEAD,
     "cpu_instant_event": EventKind.MEMORY,
     "trace": None,  # the span of the recording: not an event
 }
 """Category (lower case) → kind; ``None`` drops the row, a category that is not listed is ``OTHER``."""
+
+LAUNCH_ARROWS = ("ac2g", "async_cpu_to_gpu", "async_gpu", "async")
+"""Categories of the arrows from calls to the GPU activities that they launch, from new to old."""
 
 STEP_NAME = re.compile(r"ProfilerStep#(\d{1,18})")
 """A profiler step; before 2022 it was written as an operator, so this name makes an annotation of it."""

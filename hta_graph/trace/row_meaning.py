@@ -113,11 +113,11 @@ def _calls_inside_operators(columns: Columns, counts: Counter[str]) -> Columns:
         operator       |----------|
         call         |-----|            recorded by another clock: some hundred ns too early (pytorch#188956)
 
-    An id may lie, or be the call's own correlation: it counts where that operator begins on the call's thread within
-    10 µs after the call, and no operator with the id is open when the call begins.
+    An id that is the call's own correlation says nothing (kineto, 2022 to 2024). Another one counts where that operator
+    begins on the call's thread within 10 µs after the call, and ends after it.
     """
     kind, external, lane, start, end = (columns[key] for key in ("kind", "external_id", "lane", "start", "end"))
-    calls = np.flatnonzero((kind == EventKind.RUNTIME) & (external > 0))
+    calls = np.flatnonzero((kind == EventKind.RUNTIME) & (external > 0) & (external != columns["correlation"]))
     operators = np.flatnonzero((kind == EventKind.CPU_OP) & (external > 0))
     if not len(calls) or not len(operators):
         return columns

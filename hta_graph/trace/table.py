@@ -292,6 +292,15 @@ def build_lanes(
     )
 
 
+def lane_ids(lanes: LaneTable, pid: Number, tid: Number) -> frozenset[int]:
+    """Return the lanes that an arrow's process and thread mean: a thread, or the streams of a number on a device."""
+    label = f"thread {_id_text(pid)}:{_id_text(tid)}"
+    device, stream = _lane_part(pid), _lane_part(tid)
+    threads = [at for at, known in enumerate(lanes.labels) if known == label]
+    streams = np.flatnonzero(lanes.is_stream & (lanes.device == device) & (lanes.stream == stream)).tolist()
+    return frozenset([*threads, *streams])
+
+
 def named_lanes(labels: Iterable[str], streams: Iterable[str]) -> LaneTable:
     """Make the table of lanes that have their labels; ``streams`` are those that are no threads."""
     parts = {label: _parts_of_label(label) for label in streams}
