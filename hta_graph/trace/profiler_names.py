@@ -111,6 +111,11 @@ EVENT_RECORD_CALL = re.compile(rf"{LIKE_CUDA}EventRecord|recordEvent|synEventRec
 STREAM_WAIT_CALL = re.compile(rf"{LIKE_CUDA}StreamWaitEvent|synStreamWaitEvent|(AscendCL@)?aclrtStreamWaitEvent")
 """Calls that let a stream wait for an event."""
 
+KNOWN_RUNTIME_CALL = re.compile(
+    r"cuda|cu[A-Z]|hip|musa|mu[A-Z]|mc[A-Z]|enqueueCommand|runFunction|synchronize|recordEvent|zeCommand|urEnqueue|INVALID"
+)
+"""Calls of runtimes whose waiting calls are all in the tables above: of these none is guessed to wait."""
+
 GRAPH_LAUNCH_CALL = re.compile(rf"{LIKE_CUDA}GraphLaunch")
 """Calls that launch a captured graph."""
 
