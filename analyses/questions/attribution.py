@@ -21,6 +21,7 @@ from analyses.tables import Table, event_indices, event_names, table_of
 from hta_graph.arrays import take_or
 from hta_graph.attribution.call_paths import STANDALONE_NUMBER
 from hta_graph.attribution.graph_annotations import RecordedOwners, recorded_owners
+from hta_graph.attribution.numbered_names import annotation_labels
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, totals_by_label
 from hta_graph.errors import UsageError
 from hta_graph.model import Bools, Ids
@@ -75,6 +76,9 @@ def attribution(scopes: Sequence[Scope], by: str = "operator") -> pd.DataFrame:
 def _label_codes(graph: DependencyGraph, by: str) -> tuple[Ids, list[str]]:
     """Return a label code for every event and the labels' texts: names without addresses and object numbers."""
     names = graph.names
+    if by == "annotation":
+        labels = annotation_labels(graph)
+        return labels.code, list(labels.texts)
     if by not in ALIKE:
         return graph.event_table.name, list(names)
     alike = [ALIKE[by].sub("", name) for name in names]

@@ -271,7 +271,7 @@ class DependencyGraph:
     @cached_property
     def event_flags(self) -> EventFlags:
         """Properties of events that follow from names and categories."""
-        return EventFlags(self._trace)
+        return EventFlags(self._trace, lambda: self.launching_operator)
 
     def steps(self) -> list[Step]:
         """List the profiler steps on the CPU in time order."""

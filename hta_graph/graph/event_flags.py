@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -84,10 +84,16 @@ def _copy_kind(name: str) -> str:
 
 
 class EventFlags:
-    """Marks of a trace's events, one entry per event; each is made when it is first asked for."""
+    """Marks of a trace's events, one entry per event; each is made when it is first asked for.
 
-    def __init__(self, trace: Trace) -> None:
+    Args:
+        trace: the trace.
+        launching_operator: the operator around the call that launched each event (-1: none), if the graph knows it.
+    """
+
+    def __init__(self, trace: Trace, launching_operator: Callable[[], Ids] | None = None) -> None:
         self._trace = trace
+        self._launching_operator = launching_operator
         self._loading: dict[tuple[str, ...], Bools] = {}
 
     def _kind_with_name(self, pattern: re.Pattern[str], kind: EventKind) -> Bools:
@@ -218,9 +224,16 @@ class EventFlags:
 
     @cached_property
     def communicates(self) -> Bools:
-        """Kernels that talk to other ranks: by their recorded collective, else by name."""
+        """Kernels that talk to other ranks: by their recorded collective, by name, else by what launched them.
+
+        A kernel of any name that the operator of a recorded collective launches itself does the collective's work;
+        copies and additions around it have operators of their own.
+        """
         events = self._trace.events
         talks = events.collective | self._trace.matching_names(COMMUNICATION_KERNEL)[events.name]
+        if self._launching_operator is not None and (events.collective & (events.kind == EventKind.CPU_OP)).any():
+            operator = self._launching_operator()
+            talks |= (operator >= 0) & events.collective[operator]
         return freeze(talks & (events.kind == EventKind.KERNEL))
 
     @cached_property

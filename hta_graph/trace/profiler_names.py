@@ -80,6 +80,12 @@ _EVENT_WAITS = (
     r"ze(Event|Fence)HostSynchronize|urEventWait(?!WithBarrier)|piEventsWait(?!WithBarrier)",
 )
 _SYNCHRONOUS_COPIES = (rf"{LIKE_CUDA}Memcpy(?!.*Async)", r"(AscendCL@)?aclrtMemcpy(?!.*Async)")
+WAITING_CALLS = {
+    "waits for a device": _DEVICE_WAITS,
+    "waits for a stream": _STREAM_WAITS,
+    "waits for an event": _EVENT_WAITS,
+    "copies, and may wait": _SYNCHRONOUS_COPIES,
+}
 """The calls of each vendor's runtime that wait, as of 2026; sources: their header files and API manuals."""
 
 
@@ -249,14 +255,36 @@ Source: the schemas in torch/csrc/distributed/c10d/Ops.cpp and the annotations i
 MESSAGE_ROWS = ("gloo:send", "gloo:recv")
 """Gloo's annotations that stand on the calling thread: a message goes from one rank to another."""
 
+COMMUNICATION_NAMES: tuple[tuple[str, str], ...] = (
+    ("(?<!sy)[nrh]ccl", "NCCL, RCCL and HCCL (Habana, Huawei)"),
+    ("(?<![a-z])([lmpx]ccl|cncl)|oneccl|hcom_|flagcx", "libraries of Huawei, Moore Threads, Intel, Cambricon, BAAI"),
+    ("msccl", "Microsoft's MSCCL and MSCCL++"),
+    ("deep_ep|hybrid_ep|internode|intranode", "DeepEP and its descendants"),
+    ("(?<![a-z])ep_?(dispatch|combine)|(?<![a-z])mori(?![a-z])", "AMD's MORI and the dispatch of experts"),
+    ("nvshmem|rocshmem|symm_mem|symmetric_memory", "symmetric memory of NVIDIA, AMD and PyTorch"),
+    ("multimem_|nvls", "NVLink's multicast (PyTorch, vLLM, NCCL)"),
+    ("cross_device_(reduce|store|load)|quick_?reduce", "custom all-reduce of vLLM, SGLang and aiter"),
+    ("userbuffers", "TransformerEngine's overlap of tensor parallelism"),
+    ("moe_?a2a|mnnvl", "TensorRT-LLM's and FlashInfer's exchange between experts"),
+    ("pplx", "Perplexity's exchange between experts"),
+    (
+        "(?<![a-z])(ag_?gemm|gemm_?(rs|ar)(?![a-z0-9]))",
+        "matrix products fused with a collective (FLUX, Triton-distributed)",
+    ),
+    (
+        "(?<!warp)(?<!block)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all",
+        "any kernel that names a collective, except reductions over a warp or a block",
+    ),
+)
+"""What the names of communication kernels hold, and whose they are; as of November 2026."""
+NAMES_AS_OF = "2026-11"
+
 COMMUNICATION_KERNEL = re.compile(
     r"^(?!triton_(poi|per|red|tem|for|spl|unk)_)"  # torch.compile names compute kernels after the operators they fuse
-    r".*((?<!sy)[nrh]ccl|msccl|oneccl|deep_ep|nvshmem|rocshmem|cross_device_reduce|multimem_all|internode|intranode"
-    r"|(?<!warp)(?<!block)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)",  # not a reduction over a warp
+    f".*({'|'.join(pattern for pattern, _ in COMMUNICATION_NAMES)})",
     re.IGNORECASE,
 )
-"""Kernels that talk to other ranks where no ``Collective name`` is recorded: NCCL, RCCL, MSCCL, HCCL, oneCCL, DeepEP,
-NVSHMEM, rocSHMEM, and the all-reduce kernels of vLLM, SGLang, TensorRT-LLM and PyTorch's symmetric memory."""
+"""Kernels that talk to other ranks where no ``Collective name`` is recorded, by their names."""
 
 EAGER_KERNEL = re.compile(
     r".*at::native::.*(?<!index_)((elementwise|reduce)_kernel|(?i:softmax|layer_?norm|CatArray|batch_norm))"
