@@ -32,11 +32,7 @@ def prefill(tokens: int, longest: str, keys: str) -> OperatorCall:
 
 
 SHAPES = ("half[8, 4, 16]", "half[8, 2, 16]", "half[8, 2, 16]", "half[8, 4, 16]")
-ALL_WRAPPERS = (
-    "vllm::unified_attention",
-    "vllm::unified_attention_with_output",
-    "sglang::unified_attention_with_output",
-)
+WRAPPERS = ["vllm::unified_attention", *(f"{engine}::unified_attention_with_output" for engine in ("vllm", "sglang"))]
 CASES = [
     *(
         Case(wrapper(*SHAPES, name=name), 2 * PAIRS * 4 * 32, 2 * 8 * 4 * 32 + 2 * 21 * 2 * 32, "half", Unit.MATRIX)
