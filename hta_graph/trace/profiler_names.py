@@ -114,6 +114,9 @@ EVENT_SYNC_CALL = _any_of(*_EVENT_WAITS)
 EVENT_RECORD_CALL = re.compile(rf"{LIKE_CUDA}EventRecord|recordEvent|synEventRecord|(AscendCL@)?aclrtRecordEvent")
 """Calls that record an event on a stream."""
 
+EVENT_MARK_CALL = re.compile(rf"{LIKE_CUDA}EventRecord")
+"""Those of them that may leave a mark among the kernels, which is no work; MTIA's are told by their own names."""
+
 STREAM_WAIT_CALL = re.compile(rf"{LIKE_CUDA}StreamWaitEvent|synStreamWaitEvent|(AscendCL@)?aclrtStreamWaitEvent")
 """Calls that let a stream wait for an event."""
 

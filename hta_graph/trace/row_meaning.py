@@ -22,7 +22,7 @@ from hta_graph.trace.profiler_names import (
     COMMUNICATION_KERNEL,
     COPY_CALL,
     COPY_KERNEL,
-    EVENT_RECORD_CALL,
+    EVENT_MARK_CALL,
     GRAPH_LAUNCH_CALL,
     MARKER_KERNEL,
     SET_CALL,
@@ -31,7 +31,7 @@ from hta_graph.trace.profiler_names import (
 
 Columns = dict[str, Any]
 
-KIND_OF_CALL = ((COPY_CALL, EventKind.MEMCPY), (SET_CALL, EventKind.MEMSET), (EVENT_RECORD_CALL, EventKind.OTHER))
+KIND_OF_CALL = ((COPY_CALL, EventKind.MEMCPY), (SET_CALL, EventKind.MEMSET), (EVENT_MARK_CALL, EventKind.OTHER))
 """What a call that launches no kernel leaves on a GPU; an event's mark is no work."""
 KIND_OF_NAME = ((COPY_KERNEL, EventKind.MEMCPY), (SET_KERNEL, EventKind.MEMSET), (MARKER_KERNEL, EventKind.OTHER))
 
