@@ -22,8 +22,7 @@ from analyses.messages import window as messages
 from hta_graph.arrays import distinct, summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.points import event_of
-from hta_graph.model import BoundBy, EventKind, Rule
+from hta_graph.model import BoundBy, EdgeKind, EventKind, Rule
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.rank_crossings import crossings, held_up_by
 from hta_graph.paths.step_table import StepRow, notable_steps, step_rows
@@ -58,8 +57,8 @@ def sync_record_lines(diagnostics: Mapping[str, int]) -> list[str]:
 
 def unknown_wait_lines(graph: DependencyGraph) -> list[str]:
     """Name the calls that no vocabulary knows and that are taken as waits for the GPU."""
-    edges = graph.edge_table
-    calls = distinct(event_of(edges.target[edges.rule == Rule.RETURNED_WITH_WORK]))
+    edges = graph.edges_of(EdgeKind.STREAM_SYNC)
+    calls = distinct(edges.target[graph.edge_table.rule[edges.row] == Rule.RETURNED_WITH_WORK])
     names = list(dict.fromkeys(one_line(graph.name_of(call)) for call in calls.tolist()))
     return [messages.unknown_waits(short_names(names[:NAMES_LISTED]), len(calls))] if names else []
 

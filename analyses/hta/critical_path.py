@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.graph.points import event_of, is_end
+from hta_graph.graph.edges import EventEdges
 from hta_graph.model import EDGE_MEANING, EdgeKind, EdgeRole
 from hta_graph.paths.critical_path import CriticalPath
 
@@ -74,13 +74,19 @@ class HtaCriticalPath(CriticalPath):
     @cached_property
     def critical_path_edges_set(self) -> set[CPEdge]:
         """The edges of the path."""
-        chain, edges = self.chain, self.graph.edge_table
-        begin, end = chain.points[1:], chain.points[:-1]
-        weights = (chain.times[:-1] - chain.times[1:]) / 1e3
+        edges, times = self._edges, self.chain.times
         # A thread works from a point on unless that ended an outermost row.
-        idle = is_end(begin) & (self.graph.calls.parent[event_of(begin)] < 0)
-        found = zip(begin.tolist(), end.tolist(), weights.tolist(), edges.kind[chain.edges].tolist(), idle, strict=True)
-        return {CPEdge(*ends, weight, self._type_of(kind, idle=rests)) for *ends, weight, kind, rests in found}
+        idle = edges.from_end & (self.graph.calls.parent[edges.source] < 0)
+        columns = (2 * edges.source + edges.from_end, 2 * edges.target + edges.to_end, times[:-1] - times[1:])
+        found = zip(*(column.tolist() for column in (*columns, edges.kind, idle)), strict=True)
+        return {
+            CPEdge(begin, end, length / 1e3, self._type_of(kind, idle=rests))
+            for begin, end, length, kind, rests in found
+        }
+
+    @cached_property
+    def _edges(self) -> EventEdges:
+        return self.graph.edges_at(self.chain.edges)
 
     @staticmethod
     def _type_of(kind: int, *, idle: bool) -> CPEdgeType:
@@ -96,7 +102,8 @@ class HtaCriticalPath(CriticalPath):
     @cached_property
     def critical_path_events_set(self) -> set[int]:
         """The events of the path, by their places in ``traceEvents``."""
-        return set(self.graph.event_table.index[np.unique(event_of(self.chain.points))].tolist())
+        rows = np.unique(np.append(self._edges.source, self._edges.target))
+        return set(self.graph.event_table.index[rows].tolist())
 
     def get_events_for_edge(self, edge: CPEdge) -> tuple[int, int]:
         """Return the events that an edge joins, by their places in ``traceEvents``."""

@@ -15,12 +15,12 @@ from analyses.answer import Answer
 from analyses.description import ATTRIBUTED_TO, Flag
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.headline import largest_item
+from analyses.graph_annotations import RecordedOwners, recorded_owners
 from analyses.messages import attribution as messages
 from analyses.scope import Scope, idle_first
 from analyses.tables import Table, event_indices, event_names, table_of
 from hta_graph.arrays import take_or
 from hta_graph.attribution.call_paths import STANDALONE_NUMBER
-from hta_graph.attribution.graph_annotations import RecordedOwners, recorded_owners
 from hta_graph.attribution.numbered_names import annotation_labels
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, totals_by_label
 from hta_graph.errors import UsageError
@@ -111,21 +111,21 @@ def _times_by_label(scope: Scope, found: Any, labels: Ids, texts: list[str], rec
     said = np.flatnonzero(own >= 0)
     if not len(said):
         return by_call
-    length = work.end - work.start
-    around = take_or(labels, found.innermost(work.call[said]))
-    names = pd.Series([texts[code] if code >= 0 else UNKNOWN for code in around.tolist()])
-    less = pd.Series(length[said]).groupby(names).agg(["sum", "size"])
-    by_call = by_call.set_index("name")
-    by_call.loc[less.index, "gpu_self_ns"] -= less["sum"]
-    if UNKNOWN in less.index:
-        by_call.loc[UNKNOWN, "activities"] -= less.loc[UNKNOWN, "size"]
-        by_call.loc[UNKNOWN, "gpu_total_ns"] -= less.loc[UNKNOWN, "sum"]
-    launches = pd.DataFrame({"name": own[said], "call": work.call[said], "ns": length[said]}).groupby("name")
-    more = launches.agg(instances=("call", "nunique"), activities=("call", "size"), gpu_self_ns=("ns", "sum"))
-    more["gpu_total_ns"] = more["gpu_self_ns"]
-    more.index = pd.Index([recorded.texts[code] for code in more.index], name="name")
-    frame = pd.concat([by_call[by_call["activities"] > 0], more]).groupby(level=0).sum().reset_index()
-    return _most_first(frame)
+    length, around = (work.end - work.start)[said], take_or(labels, found.innermost(work.call[said]))
+    # What is taken from the innermost owner around the call, and given to the one that is recorded.
+    rows = [list(row) for row in by_call.itertuples(index=False)]
+    moved = {texts[code] if code >= 0 else UNKNOWN: around == code for code in np.unique(around).tolist()}
+    for row in rows:
+        if (of_name := moved.get(row[0])) is not None:
+            row[3] -= int(length[of_name].sum())
+            if row[0] == UNKNOWN:
+                row[2], row[4] = row[2] - int(of_name.sum()), row[3]
+    for code in np.unique(own[said]).tolist():
+        of_code = own[said] == code
+        calls, ns = len(np.unique(work.call[said][of_code])), int(length[of_code].sum())
+        rows.append([recorded.texts[code], calls, int(of_code.sum()), ns, ns])
+    frame = pd.DataFrame(rows, columns=by_call.columns)
+    return _most_first(frame[frame["activities"] > 0].groupby("name", as_index=False, sort=False).sum())
 
 
 def _most_first(frame: pd.DataFrame) -> pd.DataFrame:
@@ -167,11 +167,11 @@ def _owned_activities(scope: Scope) -> pd.DataFrame:
     }
     around = {"call": work.call} | {kind: owners(graph, kind).innermost(work.call) for kind in OWNERS_BY_KIND}
     for kind, rows in around.items():
-        columns |= {kind: event_names(graph, rows), f"{kind}_index": event_indices(graph, rows)}
-        recorded = recorded_owners(graph, kind)
+        recorded, names, indices = recorded_owners(graph, kind), event_names(graph, rows), event_indices(graph, rows)
         said = recorded.code[work.row] >= 0
-        columns[kind][said] = [recorded.texts[code] for code in recorded.code[work.row[said]].tolist()]
-        columns[f"{kind}_index"][said] = None
+        names[said] = [recorded.texts[code] for code in recorded.code[work.row[said]].tolist()]
+        indices[said] = pd.NA
+        columns |= {kind: names, f"{kind}_index": indices}
     return pd.DataFrame(columns).sort_values(["gpu_ns", "event_index"], ascending=[False, True])
 
 

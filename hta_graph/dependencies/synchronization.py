@@ -312,10 +312,11 @@ def unknown_waits(context: RuleContext) -> SyncScopes:
     not guessed at. Where the profiler recorded that a call waited, it does.
     """
     events, streams = context.trace.events, context.queues.enqueue_streams()
-    nothing = SyncScopes(*(np.empty(0, np.int32) for _ in range(2)), np.empty(0, np.int64), np.empty(0, np.int8))
-    calls = np.flatnonzero((events.kind == EventKind.RUNTIME) & (events.end - events.start >= SHORTEST_UNKNOWN_NS))
+    no_rows = np.empty(0, np.int32)
+    nothing = SyncScopes(no_rows, no_rows, np.empty(0, np.int64), np.empty(0, np.int8))
+    long = np.flatnonzero((events.kind == EventKind.RUNTIME) & (events.end - events.start >= SHORTEST_UNKNOWN_NS))
     known = context.trace.names_starting_with(KNOWN_RUNTIME_CALL) | context.trace.names_starting_with(BLOCKING_CALL)
-    calls = calls[~known[events.name[calls]] & ~np.isin(calls, context.launches[0])].astype(np.int32)
+    calls: Ids = long[~known[events.name[long]] & ~np.isin(long, context.launches[0])].astype(np.int32)
     if not len(calls) or not len(streams):
         return nothing
     place = context.start_position(calls)

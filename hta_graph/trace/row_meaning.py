@@ -195,14 +195,14 @@ def _outlive_later_ones(columns: Columns, names: tuple[str, ...], launched: Call
         np.maximum.at(past, group.reshape(-1), graph + 1)
         following[graph] = past[group.reshape(-1)]
     follows = np.minimum(following, last)
-    late = (following <= last) & (lane[follows] == lane) & (ends - earliest[follows] > LATE_END_NS)
+    late: Bools = (following <= last) & (lane[follows] == lane) & (ends - earliest[follows] > LATE_END_NS)
     if not late.any():
         return late
     name = columns["name"][work]
     late &= ~(columns["collective"][work] | launched.matches(np.unique(name[late]), COMMUNICATION_KERNEL)[name])
     share = np.bincount(lane, late) / np.maximum(np.bincount(lane), 1)
-    few: Bools = (share <= MOST_LATE)[lane]
-    return late & few
+    few: Bools = late & (share <= MOST_LATE)[lane]
+    return few
 
 
 def _plausible_ends(name: Ids, start: Ints, end: Ints, late: Bools) -> Ints:
