@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from analyses.diff import run_diff
+    from analyses.hta.critical_path import CPEdgeType
     from analyses.hta.execution_trace import add_et_column, correlate_execution_trace, load_execution_trace
     from analyses.hta.filters import (
         AfterOperatorFilter,
@@ -88,6 +89,7 @@ _QUESTIONS = {
 _HOME = {
     "AfterOperatorFilter": "analyses.hta.filters",
     "BeforeOperatorFilter": "analyses.hta.filters",
+    "CPEdgeType": "analyses.hta.critical_path",
     "CPUOperatorFilter": "analyses.hta.filters",
     "CombinedOperatorFilter": "analyses.hta.filters",
     "CompositeFilter": "analyses.hta.filters",
@@ -125,6 +127,7 @@ _ROOM = {name: room for room, names in _QUESTIONS.items() for name in names}
 __all__ = [
     "AfterOperatorFilter",
     "BeforeOperatorFilter",
+    "CPEdgeType",
     "CPUOperatorFilter",
     "CombinedOperatorFilter",
     "CompositeFilter",

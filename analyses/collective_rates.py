@@ -18,7 +18,7 @@ from hta_graph.gpu_activity import Activities, WorkType
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids
 from hta_graph.multi_rank.matching.bus_bandwidth import bus_factor
-from hta_graph.multi_rank.matching.communications import RankCommunications, listed_ranks
+from hta_graph.multi_rank.matching.communications import EXCHANGED, SPLITS, RankCommunications, listed_ranks
 from hta_graph.multi_rank.matching.read_communications import read_communication_kernels
 from hta_graph.roofline.devices import Device, find_device
 from hta_graph.trace.event_args import read_event_args
@@ -28,14 +28,14 @@ SAME_CALL = ["collective", "group", "ranks", "bytes", "dtype"]
 INTEGERS, REALS = ("ranks", "bytes", "count", "gpu_ns"), ("algorithm_gbps", "bus_gbps", "best_bus_gbps", "link_gbps")
 COLLECTIVE_RATES = ["rank", "scope", *SAME_CALL, "count", "gpu_ns", *REALS, "link_share"]
 """The columns of :func:`collective_rates`."""
-SPLITS = ("In split size", "Out split size")
 
 
 def collective_rates(scopes: Sequence[Scope], peaks: Device | None = None) -> pd.DataFrame:
     """Return the bandwidth of the collectives and messages of each rank, grouped by what is alike, longest first.
 
-    A kernel's time includes waiting for other ranks; the fastest call of a size waits least. The bytes of an
-    all-to-all with unequal parts are unknown. Several collectives in one kernel count as recorded.
+    A kernel's time includes waiting for other ranks; the fastest call of a size waits least. Of an all-to-all with
+    unequal parts the bus carries what the rank exchanges with others, unknown where the parts are not recorded.
+    Several collectives in one kernel count as recorded.
 
     Args:
         scopes: one for each rank, or the steps of each.
@@ -112,6 +112,8 @@ def _recorded_on_kernel(members: RankCommunications, at: int) -> dict[str, Any]:
         "ranks": ranks if ranks > 0 else None,
         "bytes": _message_bytes(said),
         "dtype": _text(said["dtype"]),
+        "exchanged": said[EXCHANGED],
+        "sizes": [count for key in ("In msg nelems", "Out msg nelems") if (count := _count(said[key])) is not None],
     }
 
 
@@ -137,6 +139,8 @@ def _count(value: Any) -> int | None:
 def _bus_factor(one: Mapping[str, Any]) -> float | None:
     """Return the factor from algorithm to bus bandwidth, the traffic on the links of a rank."""
     name, ranks = one["collective"], one["ranks"]
+    if one["uneven"] and one["exchanged"] is not None and max(one["sizes"], default=0):
+        return float(one["exchanged"] / max(one["sizes"]))
     return bus_factor(name, ranks) if ranks is not None and not one["uneven"] else None
 
 

@@ -19,14 +19,16 @@ from analyses.display.screen_columns import LATENCY
 from analyses.display.sentence_format import and_more
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
 from analyses.messages import window as messages
-from hta_graph.arrays import summed_by
+from hta_graph.arrays import distinct, summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.model import BoundBy, EventKind
+from hta_graph.model import BoundBy, EdgeKind, EventKind, Rule
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.rank_crossings import crossings, held_up_by
 from hta_graph.paths.step_table import StepRow, notable_steps, step_rows
 from hta_graph.paths.windows import Window, step_lengths
+from hta_graph.text.sanitize import one_line
+from hta_graph.text.shorten import short_names
 
 if TYPE_CHECKING:
     from hta_graph.what_if.slack import NearCritical
@@ -53,11 +55,20 @@ def sync_record_lines(diagnostics: Mapping[str, int]) -> list[str]:
     return [messages.sync_records_contradicted(contradicted)] if contradicted else []
 
 
+def unknown_wait_lines(graph: DependencyGraph) -> list[str]:
+    """Name the calls that no vocabulary knows and that are taken as waits for the GPU."""
+    edges = graph.edges_of(EdgeKind.STREAM_SYNC)
+    calls = distinct(edges.target[graph.edge_table.rule[edges.row] == Rule.RETURNED_WITH_WORK])
+    names = list(dict.fromkeys(one_line(graph.name_of(call)) for call in calls.tolist()))
+    return [messages.unknown_waits(short_names(names[:NAMES_LISTED]), len(calls))] if names else []
+
+
 def clock_notes(clocks_of: Mapping[int, Sequence[Mapping[str, Any]]]) -> list[str]:
     """Name the ranks whose GPU clock is not the host's."""
     return [messages.on_rank(rank, line) for rank, clocks in clocks_of.items() for line in clock_lines(clocks)]
 
 
+NAMES_LISTED = 3
 STEPS_LISTED = 24
 ALIKE = 0.05
 """Latency and iteration are both given where they differ by more than this."""

@@ -128,6 +128,8 @@ class Rule(_Named):
     """The program that supplied the edges as a table inferred it."""
     STREAM_OF_COPY = 17
     """The stream of the copy whose call directly precedes the synchronization on its thread."""
+    RETURNED_WITH_WORK = 18
+    """Calls of a name that no vocabulary has returned right after all work enqueued before them had ended."""
 
 
 class BoundBy(_Named):

@@ -27,6 +27,10 @@ MOST_WORKERS = 4
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# HTA's methods show their figures in a browser where there is a display.
+for display in ("DISPLAY", "WAYLAND_DISPLAY"):
+    os.environ.pop(display, None)
+
 INSTALLED = os.environ.get("HTA_GRAPH_INSTALLED")
 """The environment whose packages are tested and nothing else: tests that read their sources are left out."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -184,8 +186,18 @@ def figure_html(made: Figure, title: str) -> bytes:
     return page_of("figure.html", policy=False, title=title, figure=figure)
 
 
+def can_show() -> bool:
+    """Return whether figures can be shown: in a notebook, or in a browser where there is a display."""
+    return in_notebook() or has_display()
+
+
+def has_display() -> bool:
+    """Return whether this computer has a display; on a server a browser would be one of text, or none."""
+    return sys.platform in {"darwin", "win32"} or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+
+
 def in_notebook() -> bool:
-    """Return whether figures can be displayed: only notebooks display them."""
+    """Return whether this runs in a notebook."""
     try:
         from IPython import get_ipython  # type: ignore[attr-defined, import-not-found, unused-ignore]
     except ImportError:
@@ -195,6 +207,8 @@ def in_notebook() -> bool:
 
 
 def show(made: Figure) -> None:
-    """Show a figure in a notebook."""
+    """Show a figure in a notebook; in a script in the browser, if there is a display."""
     if in_notebook():
         made.show(config=CONFIG)
+    elif has_display():
+        made.show(renderer="browser", config=CONFIG)

@@ -82,6 +82,7 @@ def name_without_arguments(name: str) -> str:
 
 
 NO_STREAM = -1
+WITHOUT_STREAMS = "mtia_ccp_events"
 
 ARGUMENTS: dict[str, tuple[str, Any]] = {
     "bytes": ("bytes", -1),
@@ -138,18 +139,24 @@ def hta_trace_frame(scope: Scope) -> pd.DataFrame:
     return hta_trace_frames([scope])[0][scope.rank]
 
 
-def hta_trace_frames(scopes: Sequence[Scope]) -> tuple[dict[int, pd.DataFrame], SymbolTable]:
+ALIGNED = -1
+"""Times count from the earliest start of all ranks."""
+
+
+def hta_trace_frames(
+    scopes: Sequence[Scope], *, origin_ns: int | None = ALIGNED
+) -> tuple[dict[int, pd.DataFrame], SymbolTable]:
     """Return the traces of ranks as frames with HTA's columns, and the table of their symbols.
 
     The index is the position in ``traceEvents``. ``ts``, ``dur`` and ``end`` are µs since the earliest start of all
-    ranks, exact to the nanosecond; ``cat`` and ``name`` are symbols, ``s_cat`` and ``s_name`` their texts. Missing
-    values are those of HTA (-1, 0, "", "-1", "[]").
+    ranks (since ``origin_ns``; None: as each file has them), exact to the nanosecond; ``cat`` and ``name`` are symbols,
+    ``s_cat`` and ``s_name`` their texts. Missing values are those of HTA (-1, 0, "", "-1", "[]").
 
     Unlike HTA, times are not rounded; ``stream`` is -1 for events that did not run on one, whatever their arguments
     are; ``iteration`` comes from the steps on the CPU alone, and activities and their annotations have that of their
     launch, also on stream 0; ``index_correlation`` is -1 where the partner is not in the file.
     """
-    origin = earliest_ns(scopes)
+    origin = earliest_ns(scopes) if origin_ns == ALIGNED else origin_ns
     frames = {scope.rank: _frame_of_rows(scope, _kept_rows(scope), origin) for scope in scopes}
     texts = (frame[column].unique() for frame in frames.values() for column in ("s_cat", "s_name"))
     symbols = SymbolTable(chain.from_iterable(texts))
@@ -184,14 +191,17 @@ def _calls_of_rows(graph: DependencyGraph, rows: Ids | Ints) -> Ids:
     return CallsByCorrelation(graph.event_table).of(graph.event_table.correlation[rows])
 
 
-def _frame_of_rows(scope: Scope, rows: Ids, origin: int) -> pd.DataFrame:
+def _frame_of_rows(scope: Scope, rows: Ids, origin_ns: int | None) -> pd.DataFrame:
     """Return the frame of some rows, without those that have no category, which HTA does not load."""
     graph = scope.graph
-    keys = list(dict.fromkeys(key for key, _ in ARGUMENTS.values()))
+    keys = list(dict.fromkeys([*(key for key, _ in ARGUMENTS.values()), "stream"]))
     details = read_event_args(graph.trace, keys, rows, fields=("cat", "pid", "tid"))
+    origin = details.base_ns if origin_ns is None else origin_ns
     listed = np.flatnonzero(details.fields["cat"] != None)  # noqa: E711 - an array
     events, times = graph.event_table.take(rows), graph.trace.file_times.take(rows)
     on_stream = kind_mask(events.kind, (*GPU_KINDS, EventKind.SYNC_RECORD))
+    # Of MTIA's rows some are on no stream: the thread that they are drawn on is none.
+    on_stream &= (details.fields["cat"] != WITHOUT_STREAMS) | (details["stream"] != None)  # noqa: E711 - arrays
     columns: dict[str, Any] = {
         "index": events.index,
         "cat": 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from analyses.hta.frame import earliest_ns, hta_scopes
 from analyses.scope import Scope, whole
@@ -144,6 +144,7 @@ class Trace:
         self.graphs = RankGraphs(trace_paths(trace_files, trace_dir))
         self.include_last_profiler_step = include_last_profiler_step
         self._window = window
+        self._is_parsed_only = False
 
     @cached_property
     def scopes(self) -> list[Scope]:
@@ -169,14 +170,23 @@ class Trace:
         return hta_trace_frames(self.scopes)
 
     @cached_property
+    def _shown(self) -> tuple[dict[int, pd.DataFrame], SymbolTable]:
+        """The frames that the caller sees, and the texts of their symbols."""
+        from analyses.hta.frame import hta_trace_frames
+
+        if not self._is_parsed_only:
+            return self.read_only
+        return hta_trace_frames([whole(rank, graph) for rank, graph in self.graphs.items()], origin_ns=None)
+
+    @cached_property
     def traces(self) -> dict[int, pd.DataFrame]:
         """Rank → its rows with HTA's columns, and their texts as ``s_name`` and ``s_cat``."""
-        return {rank: frame.copy() for rank, frame in self.read_only[0].items()}
+        return {rank: frame.copy() for rank, frame in self._shown[0].items()}
 
     @property
     def symbol_table(self) -> SymbolTable:
         """The texts of the ``name`` and ``cat`` columns."""
-        return self.read_only[1]
+        return self._shown[1]
 
     @property
     def trace_files(self) -> dict[int, str]:
@@ -193,15 +203,43 @@ class Trace:
         """The same in µs."""
         return self.origin_ns / 1e3
 
-    def load_traces(self, include_last_profiler_step: bool = False) -> None:
-        """Choose whether to keep the last step; the traces are read on first use."""
-        self.include_last_profiler_step = include_last_profiler_step
-        # Made anew from the same graphs on next use.
-        for made in ("scopes", "read_only", "traces"):
-            self.__dict__.pop(made, None)
+    def load_traces(self, include_last_profiler_step: bool = False, *_: object, **__: object) -> None:
+        """Choose whether to keep the last step; the traces are read on first use.
+
+        Frames have the rows of HTA's window, and times count from the earliest event of all ranks.
+        """
+        self.align_and_filter_trace(include_last_profiler_step)
 
     def parse_traces(self, *_: object, **__: object) -> None:
-        """Do nothing: the traces are read on first use."""
+        """Choose frames as the files have them: all rows, and times on the files' own clocks.
+
+        As in HTA, answers need :meth:`load_traces` or :meth:`align_and_filter_trace`; here they are not affected.
+        """
+        self._remake(parsed_only=True)
+
+    def align_and_filter_trace(self, include_last_profiler_step: bool = False) -> None:
+        """Go from the frames of :meth:`parse_traces` to those of :meth:`load_traces`."""
+        self.include_last_profiler_step = bool(include_last_profiler_step)
+        self._remake(parsed_only=False)
+
+    def _remake(self, *, parsed_only: bool) -> None:
+        """Let frames be made anew from the same graphs on next use."""
+        self._is_parsed_only = parsed_only
+        for made in ("scopes", "read_only", "_shown", "traces"):
+            self.__dict__.pop(made, None)
+
+    def get_raw_trace_for_one_rank(self, rank: int = 0) -> dict[str, Any]:
+        """Return a rank's file as JSON has it: ``traceEvents`` and the header; places in it are event indices.
+
+        Raises:
+            QueryError: the rank is not loaded.
+            TraceError: the file cannot be read any more.
+        """
+        from hta_graph.trace.decompress import read_bytes
+        from hta_graph.trace.json_reader import parse_plainly
+
+        found = parse_plainly(read_bytes(self.graphs[rank].path).data)
+        return found if isinstance(found, dict) else {"traceEvents": found}
 
     def decode_symbol_ids(self, *_: object, **__: object) -> None:
         """Do nothing: frames hold their texts."""

@@ -1,8 +1,8 @@
 """``TraceAnalysis``: HTA's methods, arguments, defaults and shapes over the dependency graph.
 
 A method declares arguments, defaults, the meaning of its answer, and intended differences from HTA; one function
-computes it, which is imported on first use. Figures appear in notebooks only, and nothing is written next to the input
-unless requested.
+computes it, which is imported on first use. Figures appear in notebooks, and in a browser where there is a display;
+nothing is written next to the input unless requested.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analyses import catalogue
-from analyses.display.charts import in_notebook, show
+from analyses.display.charts import can_show, show
 from analyses.hta.trace import Trace
 from analyses.scope import Scope
 from hta_graph.storage.location import resolve_location
@@ -21,6 +21,7 @@ from hta_graph.storage.location import resolve_location
 if TYPE_CHECKING:
     import pandas as pd
 
+    from analyses.hta.critical_path import HtaCriticalPath
     from analyses.hta.frame import SymbolTable
     from analyses.hta.queues_and_launches import TimeSeriesTypes
     from hta_graph.graph.dependency_graph import DependencyGraph
@@ -107,7 +108,7 @@ class TraceAnalysis:
         Args:
             profiler_steps: only collectives launched in these steps (by the rank that came last); all by default.
             num_candidates: the most ranks to return.
-            visualize: show the figure in a notebook.
+            visualize: show the figure, in a notebook or a browser.
             straggler_identification_impl: your own rule, called as in HTA: with the rows of all ranks in the steps
                 (columns ``rank`` and ``idx`` first), the symbol table, ``num_candidates`` and ``visualize``; it returns
                 a count per rank.
@@ -178,7 +179,7 @@ class TraceAnalysis:
         Args:
             ranks: the ranks to analyze; by default rank 0, else the first one.
             streams: the numbers of the streams to analyze; all by default.
-            visualize: show the figure in a notebook.
+            visualize: show the figure, in a notebook or a browser.
             visualize_pctg: accepted and ignored.
             show_idle_interval_stats: return statistics of the intervals too.
             consecutive_kernel_delay: the threshold of ``kernel_wait``, in µs.
@@ -316,6 +317,7 @@ class TraceAnalysis:
     ) -> list[Location]:
         """Write traces with counter tracks of queue length and bandwidth, by default next to the input.
 
+        Reading the folder again leaves these copies out, if they have the default suffix.
         The events and the compression of the trace are not changed; HTA rewrites them, and writes gzip into ``.json``.
 
         Args:
@@ -408,7 +410,7 @@ class TraceAnalysis:
             min_pattern_len: leave out sequences of fewer GPU activities.
             rank: the rank; by default 0, else the first one.
             top_k: the number of patterns in the overlay and the figure.
-            visualize: show the figure in a notebook.
+            visualize: show the figure, in a notebook or a browser.
             compress_other_kernels: accepted and ignored: the overlay is barely larger than the input.
 
         Returns:
@@ -451,8 +453,11 @@ class TraceAnalysis:
         annotation: str = "",
         instance_id: int | tuple[int, int] | None = None,
         data_load_events: Sequence[str] | None = None,
-    ) -> tuple[CriticalPath, bool]:
+    ) -> tuple[HtaCriticalPath, bool]:
         """Return the critical path of an annotation's instances, and True.
+
+        It is a :class:`hta_graph.CriticalPath` that has the edges of HTA's graph too: ``critical_path_edges_set`` and
+        :meth:`get_events_for_edge`.
 
         Args:
             rank: a loaded rank.
@@ -463,10 +468,11 @@ class TraceAnalysis:
         Raises:
             QueryError: the rank, the annotation or the instance does not exist.
         """
+        from analyses.hta.critical_path import HtaCriticalPath
         from hta_graph.paths.critical_path import critical_path
 
         window = _window_of_instances(annotation, instance_id) if annotation else None
-        return critical_path(self.t.graphs[rank], window, data_load=data_load_events or ()), True
+        return HtaCriticalPath.of(critical_path(self.t.graphs[rank], window, data_load=data_load_events or ())), True
 
     def overlay_critical_path_analysis(
         self,
@@ -478,13 +484,15 @@ class TraceAnalysis:
     ) -> str:
         """Write the trace with the critical path as an overlay for Perfetto, and return the file's name.
 
-        The original events are always kept: a path without its surroundings cannot be checked.
+        The file is called as in HTA, ``overlaid_critical_path_`` and the trace's own name, and compressed as that says;
+        HTA writes gzip under any name. The original events are always kept: a path without its surroundings cannot be
+        checked.
         """
         from hta_graph.export.perfetto.path_overlay import write_overlay
         from hta_graph.storage.output_paths import check_output
 
         del only_show_critical_events, show_all_edges
-        name = self.t.graphs[rank].trace.path.name.removesuffix(".zst").removesuffix(".gz")
+        name = self.t.graphs[rank].trace.path.name
         target = resolve_location(output_dir).expanduser() / f"overlaid_critical_path_{name}"
         check_output(target, self.t.graphs.files)
         write_overlay(critical_path_graph, target)
@@ -515,7 +523,7 @@ def _ranks_by_rule(
 
 def _show_figure(name: str, scopes: Sequence[Scope], *, visualize: bool) -> None:
     """Show an analysis' figure where figures can be shown; elsewhere it is not computed."""
-    if visualize and in_notebook():
+    if visualize and can_show():
         analysis = catalogue.analysis(name)
         show(analysis.figure(analysis.answer(scopes)))
 

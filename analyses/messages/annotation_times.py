@@ -16,6 +16,11 @@ def headline(found: Outlier, share: float) -> str:
     return f"annotation {quoted(found['annotation'])} has the most self GPU time{found.where}: {own}"
 
 
+def folded(name: str, count: int) -> str:
+    """Say how many names one row stands for."""
+    return f"{quoted(name)} stands for {count:,} annotations whose names differ only in numbers"
+
+
 def no_annotations(rank: int) -> str:
     """Report a trace without annotations, and how to record some."""
     return (

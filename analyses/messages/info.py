@@ -11,6 +11,19 @@ EVENTS, LANES, EDGES, DIAGNOSTICS = "events", "lanes", "edges", "diagnostics"
 NO_DIAGNOSTICS = "Diagnostics: nothing dropped, repaired or unresolved."
 EDGE_COLUMNS: Sequence[str] = ("recorded", "inferred", "kind", "meaning")
 
+NAME_COLUMNS: Sequence[str] = ("pattern", "meaning")
+NAME_CAPTIONS: Sequence[str] = (
+    "communication kernels (any place in the name; recorded collectives count whatever the name)",
+    "calls that wait for the GPU (start of the name)",
+    "kernels that are copies, where no launch call decides (start of the name)",
+)
+NAME_MEANINGS: Mapping[str, str] = {"copy": "a copy", "set": "a memset", "mark": "the mark of an event, no work"}
+
+
+def names_as_of(month: str) -> str:
+    """Say what the lists of names are, and how old."""
+    return f"Names are regular expressions, last updated {month}. Recorded ids, categories and arguments decide first."
+
 
 def of_world(rank: int | None, world_size: int | None) -> str:
     """Name a rank behind its file."""

@@ -158,6 +158,14 @@ def on_rank(rank: int, line: str) -> str:
     return f"Rank {rank}: {line[0].lower()}{line[1:]}"
 
 
+def unknown_waits(names: Sequence[str], calls: int) -> str:
+    """Say which calls of unknown names are taken as waits."""
+    return (
+        f"{', '.join(names)}: {counted(calls, 'call')} taken as waits. The name is not in the vocabulary, but they "
+        "return when the GPU runs out of work."
+    )
+
+
 def sync_records_contradicted(records: int) -> str:
     """Warn of synchronization records that were set aside."""
     return (

@@ -16,6 +16,7 @@ from analyses.display.headline import largest_item, rows_at_outlier
 from analyses.messages import annotation_times as messages
 from analyses.scope import Scope
 from analyses.tables import Table, event_indices, event_names, table_of
+from hta_graph.attribution.numbered_names import annotation_labels
 from hta_graph.attribution.owners import (
     annotation_sources,
     gpu_annotations_over,
@@ -66,7 +67,7 @@ def annotation_times(scopes: Sequence[Scope]) -> pd.DataFrame:
 
 def _cpu_and_gpu_times(scope: Scope) -> pd.DataFrame:
     """Join the CPU columns and the GPU columns of a scope's annotations."""
-    names = scope.graph.names
+    names = annotation_labels(scope.graph).texts
     on_cpu = pd.DataFrame.from_dict(_cpu_columns(scope), orient="index", columns=list(CPU))
     on_gpu = _gpu_columns(scope)
     # An annotation may be on one side only; the other then counts 0.
@@ -99,7 +100,7 @@ def _cpu_columns(scope: Scope) -> dict[int, list[int]]:
 
 def _gpu_columns(scope: Scope) -> pd.DataFrame:
     """Return the GPU columns by name code; -1 stands for work outside all annotations."""
-    work, labels = scope.work, scope.graph.event_table.name
+    work, labels = scope.work, annotation_labels(scope.graph).code
     found = owners(scope.graph, "annotation")
     sums = totals_by_label(found, labels, work.call, work.end - work.start)
     # Overlapping work of one annotation keeps the GPU busy once.
@@ -115,7 +116,7 @@ def _gpu_columns(scope: Scope) -> pd.DataFrame:
 
 def _rows_by_name(scope: Scope, rows: Ids) -> list[tuple[int, Ids]]:
     """Divide rows by the codes of their names."""
-    codes = scope.graph.event_table.name[rows]
+    codes = annotation_labels(scope.graph).code[rows]
     order = np.argsort(codes, kind="stable")
     distinct, first = np.unique(codes[order], return_index=True)
     return list(zip(distinct.tolist(), np.split(rows[order], first[1:]), strict=True)) if len(rows) else []
@@ -137,12 +138,12 @@ def annotation_durations(scopes: Sequence[Scope]) -> pd.DataFrame:
 def _instance_lengths(scope: Scope, *, on_gpu: bool) -> list[list[Any]]:
     """Describe the instances of each annotation of a scope on one side, longest sum first."""
     graph = scope.graph
-    length = graph.event_table.end - graph.event_table.start
+    length, texts = graph.event_table.end - graph.event_table.start, annotation_labels(graph).texts
     rows: list[list[Any]] = []
     for code, chosen in _rows_by_name(scope, annotation_rows(scope, on_gpu=on_gpu)):
         own = length[chosen]
         numbers = [len(own), int(own.sum()), int(own.min()), round(own.mean()), int(own.max())]
-        rows.append([scope.rank, scope.label, "gpu" if on_gpu else "cpu", graph.names[code], *numbers])
+        rows.append([scope.rank, scope.label, "gpu" if on_gpu else "cpu", texts[code], *numbers])
     return sorted(rows, key=lambda row: (-row[5], row[3]))
 
 
@@ -182,6 +183,8 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     """
     tables = {"annotations": annotation_times(scopes), "durations": annotation_durations(scopes)}
     notes = [note for scope in scopes if (note := _missing_note(scope))]
+    folded = {name: count for scope in scopes for name, count in annotation_labels(scope.graph).folded.items()}
+    notes += [messages.folded(name, count) for name, count in sorted(folded.items())]
     said = _conclusion(tables["annotations"])
     return Answer(tables, notes, summed={"annotations": "instances"}, conclusion=said)
 

@@ -15,9 +15,13 @@ from analyses.answer import Answer
 from analyses.description import ATTRIBUTED_TO, Flag
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.headline import largest_item
+from analyses.graph_annotations import RecordedOwners, recorded_owners
 from analyses.messages import attribution as messages
 from analyses.scope import Scope, idle_first
 from analyses.tables import Table, event_indices, event_names, table_of
+from hta_graph.arrays import take_or
+from hta_graph.attribution.call_paths import STANDALONE_NUMBER
+from hta_graph.attribution.numbered_names import annotation_labels
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, totals_by_label
 from hta_graph.errors import UsageError
 from hta_graph.model import Bools, Ids
@@ -60,7 +64,7 @@ def attribution(scopes: Sequence[Scope], by: str = "operator") -> pd.DataFrame:
         raise UsageError(f"by={by!r}: unknown kind of owner; choose one of {', '.join(BY[:-1])}")
     known: dict[DependencyGraph, Any] = {}
     for graph in dict.fromkeys(scope.graph for scope in scopes):  # the steps of a trace share their owners
-        known[graph] = owners(graph, by.removesuffix("-class")), *_label_codes(graph, by)
+        known[graph] = owners(graph, by.removesuffix("-class")), *_label_codes(graph, by), _recorded_labels(graph, by)
     frame = table_of(scopes, lambda scope: _times_by_label(scope, *known[scope.graph]), TIMES)
     # Own times sum to all activities' time, so their sum is what shares are of.
     every = frame.groupby(["rank", "scope"])["gpu_self_ns"].transform("sum")
@@ -72,6 +76,9 @@ def attribution(scopes: Sequence[Scope], by: str = "operator") -> pd.DataFrame:
 def _label_codes(graph: DependencyGraph, by: str) -> tuple[Ids, list[str]]:
     """Return a label code for every event and the labels' texts: names without addresses and object numbers."""
     names = graph.names
+    if by == "annotation":
+        labels = annotation_labels(graph)
+        return labels.code, list(labels.texts)
     if by not in ALIKE:
         return graph.event_table.name, list(names)
     alike = [ALIKE[by].sub("", name) for name in names]
@@ -82,8 +89,51 @@ def _label_codes(graph: DependencyGraph, by: str) -> tuple[Ids, list[str]]:
     return codes[graph.event_table.name], texts
 
 
-def _times_by_label(scope: Scope, found: Any, labels: Ids, texts: list[str]) -> pd.DataFrame:
-    """Sum a scope's GPU time by label, most of its own first."""
+def _recorded_labels(graph: DependencyGraph, by: str) -> RecordedOwners:
+    """Return what is recorded on activities of graphs themselves; a class of modules has ``#`` for their numbers."""
+    found = recorded_owners(graph, by.removesuffix("-class"))
+    if by != "module-class":
+        return found
+    alike = [STANDALONE_NUMBER.sub("#", text) for text in found.texts]
+    texts = sorted(set(alike))
+    codes = np.array([*(texts.index(text) for text in alike), -1], np.int32)
+    return RecordedOwners(codes[found.code], tuple(texts))
+
+
+def _times_by_label(scope: Scope, found: Any, labels: Ids, texts: list[str], recorded: RecordedOwners) -> pd.DataFrame:
+    """Sum a scope's GPU time by label, most of its own first.
+
+    What is recorded on an activity itself is its innermost owner; what is around its call is around that.
+    """
+    work = scope.work
+    by_call = _times_around_calls(scope, found, labels, texts)
+    own = recorded.code[work.row]
+    said = np.flatnonzero(own >= 0)
+    if not len(said):
+        return by_call
+    length, around = (work.end - work.start)[said], take_or(labels, found.innermost(work.call[said]))
+    # What is taken from the innermost owner around the call, and given to the one that is recorded.
+    rows = [list(row) for row in by_call.itertuples(index=False)]
+    moved = {texts[code] if code >= 0 else UNKNOWN: around == code for code in np.unique(around).tolist()}
+    for row in rows:
+        if (of_name := moved.get(row[0])) is not None:
+            row[3] -= int(length[of_name].sum())
+            if row[0] == UNKNOWN:
+                row[2], row[4] = row[2] - int(of_name.sum()), row[3]
+    for code in np.unique(own[said]).tolist():
+        of_code = own[said] == code
+        calls, ns = len(np.unique(work.call[said][of_code])), int(length[of_code].sum())
+        rows.append([recorded.texts[code], calls, int(of_code.sum()), ns, ns])
+    frame = pd.DataFrame(rows, columns=by_call.columns)
+    return _most_first(frame[frame["activities"] > 0].groupby("name", as_index=False, sort=False).sum())
+
+
+def _most_first(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.sort_values(["gpu_self_ns", "gpu_total_ns", "name"], ascending=[False, False, True])
+
+
+def _times_around_calls(scope: Scope, found: Any, labels: Ids, texts: list[str]) -> pd.DataFrame:
+    """Sum a scope's GPU time by the labels of what is open around its calls."""
     work = scope.work
     sums = totals_by_label(found, labels, work.call, work.end - work.start)
     frame = pd.DataFrame({
@@ -93,7 +143,7 @@ def _times_by_label(scope: Scope, found: Any, labels: Ids, texts: list[str]) -> 
         "gpu_self_ns": sums.own,
         "gpu_total_ns": sums.total,
     })  # fmt: skip
-    return frame.sort_values(["gpu_self_ns", "gpu_total_ns", "name"], ascending=[False, False, True])
+    return _most_first(frame)
 
 
 def activity_owners(scopes: Sequence[Scope]) -> pd.DataFrame:
@@ -117,7 +167,11 @@ def _owned_activities(scope: Scope) -> pd.DataFrame:
     }
     around = {"call": work.call} | {kind: owners(graph, kind).innermost(work.call) for kind in OWNERS_BY_KIND}
     for kind, rows in around.items():
-        columns |= {kind: event_names(graph, rows), f"{kind}_index": event_indices(graph, rows)}
+        recorded, names, indices = recorded_owners(graph, kind), event_names(graph, rows), event_indices(graph, rows)
+        said = recorded.code[work.row] >= 0
+        names[said] = [recorded.texts[code] for code in recorded.code[work.row[said]].tolist()]
+        indices[said] = pd.NA
+        columns |= {kind: names, f"{kind}_index": indices}
     return pd.DataFrame(columns).sort_values(["gpu_ns", "event_index"], ascending=[False, True])
 
 
@@ -166,6 +220,7 @@ def _missing_notes(scope: Scope, by: str) -> list[str]:
     orphans = scope.work.call < 0
     # Two different reasons with different remedies: the call is missing, or nothing was open around it.
     owned = owners(scope.graph, kind).innermost(scope.work.call) >= 0
+    owned |= recorded_owners(scope.graph, kind).code[scope.work.row] >= 0
     reasons = (
         (orphans, messages.LAUNCHED_EARLIER),
         (~orphans & ~owned, messages.launched_outside(kind, record=not owned.any())),

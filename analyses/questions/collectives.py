@@ -19,7 +19,7 @@ from analyses.tables import Table, joined
 from hta_graph.arrays import percentiles_by, rows_by_value
 from hta_graph.gpu_activity import WorkType
 from hta_graph.multi_rank.matching.bus_bandwidth import bus_factor
-from hta_graph.multi_rank.matching.communications import MESSAGE_KINDS, RankCommunications, listed_ranks
+from hta_graph.multi_rank.matching.communications import EXCHANGED, MESSAGE_KINDS, RankCommunications, listed_ranks
 from hta_graph.multi_rank.matching.match_ranks import MATCHED_BY
 from hta_graph.trace.profiler_names import element_bytes
 
@@ -107,9 +107,20 @@ def _most_waited(rows: pd.DataFrame, of: str) -> pd.DataFrame:
 COLLECTIVES = [
     *("scope", "collective", "number", "ranks", "last_rank"),
     *("waited_ns", "median_wait_ns", "longest_wait_ns", "transfer_ns"),
-    *("bytes", "algorithm_gbps", "bus_gbps", "missing", "elements", "dtype", "matched_by", "group", "kernel"),
+    *(
+        "bytes",
+        "algorithm_gbps",
+        "bus_gbps",
+        "imbalance",
+        "missing",
+        "elements",
+        "dtype",
+        "matched_by",
+        "group",
+        "kernel",
+    ),
 ]
-RATES = ("algorithm_gbps", "bus_gbps")
+RATES = ("algorithm_gbps", "bus_gbps", "imbalance")
 MEMBERS = [
     *("rank", "scope", "number", "event_index", "start_ns", "duration_ns"),
     *("arrival_ns", "wait_ns", "transfer_ns", "is_last"),
@@ -127,8 +138,10 @@ def collectives(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
         scope, collective (its recorded name), number (in order of time), ranks (how many), last_rank (whose kernel
         started last), waited_ns (by all others, added up), median_wait_ns (of the others), longest_wait_ns, transfer_ns
         (from the last start to the last end), bytes (of the larger of input and output), algorithm_gbps and bus_gbps
-        (GB/s of the transfer, as nccl-tests define them), missing (ranks of the group that are not given), elements,
-        dtype, matched_by, group, kernel; most waiting first. What is not recorded is missing.
+        (GB/s of the transfer, as nccl-tests define them; of an all-to-all with recorded parts what the busiest rank
+        exchanges with others), imbalance (what that exchanges as a multiple of the mean), missing (ranks of the group
+        that are not given), elements, dtype, matched_by, group, kernel; most waiting first. What is not recorded is
+        missing.
     """
     frame = joined([_collectives_in_window(item) for item in matched if len(item.found)], COLLECTIVES)
     frame = frame.astype(dict.fromkeys(("elements", "bytes", "missing"), "Int64") | dict.fromkeys(RATES, "Float64"))
@@ -158,9 +171,23 @@ def _collectives_in_window(item: MatchedWindow) -> pd.DataFrame:
     }
     members = zip(found.rank[last].tolist(), found.place[last].tolist(), strict=True)
     recorded = [_recorded_arguments(item.ranks[rank], place) for rank, place in members]
-    sizes = zip(recorded, ranks.tolist(), transfer.tolist(), strict=True)
-    said = [one | _size_and_rates(one, count, time) for one, count, time in sizes]
+    exchanged = _exchanged_elements(item)
+    sizes = zip(recorded, ranks.tolist(), transfer.tolist(), exchanged, strict=True)
+    said = [one | _size_and_rates(one, count, time, elements) for one, count, time, elements in sizes]
     return pd.DataFrame(columns | {name: pd.Series([one[name] for one in said], dtype=object) for name in said[0]})
+
+
+def _exchanged_elements(item: MatchedWindow) -> list[list[int] | None]:
+    """Return how many elements each member of each collective exchanges with others; None where one does not say."""
+    found: list[list[int] | None] = [[] for _ in range(len(item.found))]
+    members = zip(item.found.number.tolist(), item.found.rank.tolist(), item.found.place.tolist(), strict=True)
+    for number, rank, place in members:
+        own, elements = found[number], item.ranks[rank].arguments[EXCHANGED][place]
+        if own is not None and elements is not None:
+            own.append(elements)
+        else:
+            found[number] = None
+    return found
 
 
 def _recorded_arguments(own: RankCommunications, place: int) -> dict[str, Any]:
@@ -178,15 +205,24 @@ def _recorded_arguments(own: RankCommunications, place: int) -> dict[str, Any]:
     }
 
 
-def _size_and_rates(said: Mapping[str, Any], ranks: int, transfer_ns: int) -> dict[str, Any]:
-    """Return how much a collective moved, how fast (GB/s: bytes by ns), and how many of its group are not there."""
+def _size_and_rates(
+    said: Mapping[str, Any], ranks: int, transfer_ns: int, exchanged: Sequence[int] | None
+) -> dict[str, Any]:
+    """Return how much a collective moved, how fast (GB/s: bytes by ns), and how many of its group are not there.
+
+    Where the parts of an all-to-all are recorded its bus carries what the busiest rank exchanges with others.
+    """
     width, factor = element_bytes(said["dtype"]), bus_factor(said["collective"], ranks)
     size = said["elements"] * width if said["elements"] is not None and width and factor is not None else None
     rate = size / transfer_ns if size is not None and transfer_ns else None
+    bus = None if rate is None else rate * (factor or 0.0)
+    if exchanged and rate is not None:
+        bus = max(exchanged) * width / transfer_ns
     return {
         "bytes": size,
         "algorithm_gbps": rate,
-        "bus_gbps": None if rate is None else rate * (factor or 0.0),
+        "bus_gbps": bus,
+        "imbalance": max(exchanged) * len(exchanged) / total if exchanged and (total := sum(exchanged)) else None,
         "missing": max(said["members"] - ranks, 0) if said["members"] and said["collective"] != "send_recv" else None,
     }
 
@@ -345,6 +381,10 @@ MEANINGS = {
     "transfer_ns": column_types.ns("From the last arrival to the end; null without a partner", null=True),
     "bytes": column_types.byte_count("The larger of input and output; null if not recorded", null=True),
     "algorithm_gbps": column_types.rate("Bytes divided by the transfer time; null if not recorded", null=True),
+    "imbalance": column_types.number(
+        "All-to-all with recorded parts: what the busiest rank exchanges with others, as a multiple of the mean.",
+        null=True,
+    ),
     "missing": column_types.integer("Ranks of the group without a trace; null if unknown.", null=True),
     "elements": column_types.integer("Elements, as recorded; null if not recorded.", null=True),
     "matched_by": column_types.one_of(["comms id", "sequence number", "order"], "How its members were matched."),

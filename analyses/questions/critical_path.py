@@ -20,6 +20,7 @@ from analyses.window_report import (
     rows_after_lines,
     step_records,
     steps_in_columns,
+    unknown_wait_lines,
     window_lines,
     window_record,
 )
@@ -172,6 +173,7 @@ def _verdict_lines(path: CriticalPath) -> list[str]:
         *window_lines(window, graph),
         *missing_lines(window),
         *rest,
+        *unknown_wait_lines(graph),
         *rows_after_lines(window),
         "",
         *([messages.ADVICE, *advice, *(f"  {note}" for note in found.notes)] if advice else []),

@@ -139,6 +139,8 @@ def utilisation(limits: ScopeLimits) -> tuple[float, float]:
         float(np.nansum(limits.of_activities(np.where(calls.is_matrix, values, np.nan), scope.running)))
         for values in (calls.flops, calls.compute_ns)
     )
+    if not flops and any(group.is_unknown for group in limits.groups.groups):
+        return np.nan, np.nan  # the matrix work may all be in what is unknown
     known = limits.device is not None and scope.window_ns > 0
     return flops, ideal_ns / (scope.window_ns * max(len(scope.gpus), 1)) if known else np.nan
 
@@ -486,7 +488,8 @@ def _operator_rows(limits: ScopeLimits) -> pd.DataFrame:
         "gpu_ns": limits.gpu_ns,
         "gpu_share": limits.gpu_ns / max(limits.all_gpu_ns, 1),
         "path_ns": limits.path_ns,
-        "achieved_tflops": flops / time / 1e3,
+        # What has no arithmetic, such as a copy, has no rate of it.
+        "achieved_tflops": np.where(flops > 0, flops, np.nan) / time / 1e3,
         "achieved_gbps": moved / time,
         "peak_share": limits.limit_share,
         "bound": limits.bounds,

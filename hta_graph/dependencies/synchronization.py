@@ -28,10 +28,12 @@ from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Bools, Codes, EdgeKind, EventKind, Floats, Ids, Ints, Rule
 from hta_graph.trace.profiler_names import (
+    BLOCKING_CALL,
     COPY_CALL,
     DEVICE_SYNC_CALL,
     EVENT_RECORD_CALL,
     EVENT_SYNC_CALL,
+    KNOWN_RUNTIME_CALL,
     NON_BLOCKING_QUERY,
     STREAM_SYNC_CALL,
 )
@@ -282,7 +284,72 @@ def stream_sync(context: RuleContext) -> EdgeTable:
     hint, copied = context.last_launch_stream(calls), streams_of_copies(context, calls)
     inferred = infer_synced_streams(context, calls, context.start_position(calls), hint, copied)
     context.notes["stream_syncs_unresolved"] = len(calls) - len(inferred.call)
-    return edges_to_return(context, EdgeKind.STREAM_SYNC, SyncKind.STREAM_SYNC, inferred)
+    unknown = unknown_waits(context)
+    context.notes["waits_of_unknown_calls"] = len(unknown)
+    scopes = SyncScopes.join([inferred, unknown])
+    return edges_to_return(context, EdgeKind.STREAM_SYNC, SyncKind.STREAM_SYNC, scopes)
+
+
+SHORTEST_UNKNOWN_NS = 50_000
+"""Shorter calls of unknown names are not judged: their returns lie near too many ends of work."""
+UNKNOWN_RETURN_NS = 30_000
+"""So soon after the end of the work a waiting call returns (public traces: 90% of stream synchronizations in 23 µs)."""
+WAITING_SHARE = 0.8
+"""How many of a name's long calls, while work was outstanding, must have returned so."""
+BY_CHANCE = 0.01
+
+
+def unknown_waits(context: RuleContext) -> SyncScopes:
+    """Find calls of unknown names that wait: again and again they return when the GPU has run out of work.
+
+        thread   [fooWaitIdle....................]
+        stream    [work a][work b][work c       ]|       nothing that was enqueued before the call is left
+                                                 |<->|   at most 30 µs, in calls of at least 50 µs
+
+    New hardware has calls that no vocabulary knows, and their time would be the CPU's work. A call that waits for
+    nothing returns anywhere between its start and its end: the lags of a name's calls, as shares of the calls, must be
+    so small together that chance makes them in 1 of 100 names at most (Fisher's method). Calls of known runtimes are
+    not guessed at. Where the profiler recorded that a call waited, it does.
+    """
+    events, streams = context.trace.events, context.queues.enqueue_streams()
+    no_rows = np.empty(0, np.int32)
+    nothing = SyncScopes(no_rows, no_rows, np.empty(0, np.int64), np.empty(0, np.int8))
+    long = np.flatnonzero((events.kind == EventKind.RUNTIME) & (events.end - events.start >= SHORTEST_UNKNOWN_NS))
+    known = context.trace.names_starting_with(KNOWN_RUNTIME_CALL) | context.trace.names_starting_with(BLOCKING_CALL)
+    calls: Ids = long[~known[events.name[long]] & ~np.isin(long, context.launches[0])].astype(np.int32)
+    if not len(calls) or not len(streams):
+        return nothing
+    place = context.start_position(calls)
+    last = np.concatenate([
+        np.stack([ends.max(axis=1), streams[ends.argmax(axis=1)]])
+        for ends in (ends_before(context, streams, place[part]) for part in batches(len(calls), len(streams)))
+    ], axis=1)  # fmt: skip
+    # Only calls that found work to wait for say whether they do.
+    waited = last[0] > events.start[calls] + SHORTEST_SLOW_NS
+    calls, place, (ended, stream) = calls[waited], place[waited], last[:, waited]
+    lag, length = events.end[calls] - ended, events.end[calls] - events.start[calls]
+    follows = (lag >= 0) & (lag <= UNKNOWN_RETURN_NS)
+    records = events.correlation[(events.kind == EventKind.SYNC_RECORD) & (events.correlation > 0)]
+    names = _waiting_names(events.name[calls], follows, lag / length)
+    believed = follows & (np.isin(events.correlation[calls], records) | np.isin(events.name[calls], names))
+    rule = np.full(np.count_nonzero(believed), Rule.RETURNED_WITH_WORK, np.int8)
+    return SyncScopes(calls[believed], stream[believed].astype(np.int32), place[believed], rule)
+
+
+def _waiting_names(name: Ids, follows: Bools, share: Floats) -> list[int]:
+    """Return the names whose calls follow the work's end too closely, and too often, for chance."""
+    found = []
+    for code in distinct(name).tolist():
+        own = name == code
+        hits = np.maximum(share[own & follows], 1e-6)
+        if len(hits) < WAITING_SHARE * np.count_nonzero(own):
+            continue
+        # The probability that as many shares, anywhere between 0 and 1, have no larger product.
+        log = float(-np.log(hits).sum())
+        terms = np.cumprod(np.append(1.0, log / np.arange(1, len(hits))))
+        if np.exp(-log) * terms.sum() <= BY_CHANCE:
+            found.append(code)
+    return found
 
 
 def _count_records_without_call(context: RuleContext, rows: SyncRows) -> None:

@@ -287,6 +287,7 @@ def _graph_header(graph: DependencyGraph) -> dict[str, Any]:
         "names": trace.names,
         "lanes": {f.name: np.asarray(getattr(trace.lanes, f.name)).tolist() for f in fields(trace.lanes)},
         "reading": trace.diagnostics,
+        **({"notes": trace.notes} if trace.notes else {}),
         **({"ranks": graph.rank_numbers.tolist()} if isinstance(graph, JobGraph) else {}),
         **({"gpu_clock": [clock.exact_json() for clock in trace.gpu_clock]} if trace.gpu_clock else {}),
         **({"custom_rules": labels} if (labels := _custom_rules_in(graph.edge_table)) else {}),
@@ -402,6 +403,7 @@ def _load_trace(header: SavedHeader, tables: Mapping[str, Any]) -> Trace:
         diagnostics=header.reading,
         salvaged=header.salvaged,
         settings=header.settings,
+        notes=header.notes,
         gpu_clock=header.gpu_clock,
         moved_from=tables["file_times"] if len(tables["file_times"]) else None,
     )

@@ -21,7 +21,7 @@ from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, LONGEST_NS, Bools
 from hta_graph.storage.location import Location, is_remote, untrusted_location
 from hta_graph.storage.remote_errors import RemoteError
-from hta_graph.text.sanitize import replace_surrogates
+from hta_graph.text.sanitize import one_line, replace_surrogates
 from hta_graph.trace.gpu_clock import CLOCK_MODELS, PARTS_PER_MILLION, GpuClock
 from hta_graph.trace.table import READING_DIAGNOSTICS, LaneTable
 
@@ -207,6 +207,7 @@ class SavedHeader:
     clock_fault_ns: int
     custom_rules: tuple[str, ...] = ()
     gpu_clock: tuple[GpuClock, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def read_saved_header(folder: Location) -> SavedHeader:
@@ -232,6 +233,7 @@ def read_saved_header(folder: Location) -> SavedHeader:
         clock_fault_ns=found.get("clock_fault_ns", A_FAULT, CLOCK_FAULT_LIMIT_NS),
         custom_rules=tuple(map(replace_surrogates, found.get("custom_rules", TEXTS, []))),
         gpu_clock=tuple(map(GpuClock.of_json, found.get("gpu_clock", CLOCKS, []))),
+        notes=tuple(map(one_line, found.get("notes", TEXTS, []))),
     )
 
 

@@ -53,6 +53,7 @@ BUILD_DIAGNOSTICS: dict[str, str] = {
     "event_waits_unresolved": "unresolved stream waits: the event record or its stream is unknown",
     "event_waits_for_nothing": "stream waits for a stream without recorded work",
     "stream_syncs_unresolved": "unresolved stream synchronizations: the stream is unknown",
+    "waits_of_unknown_calls": "calls of unknown names taken as waits: they return when the GPU runs out of work",
     "event_syncs_unresolved": "unresolved event synchronizations: the event record or its stream is unknown",
     "event_queries": "event queries, which do not wait",
     "sync_records": "the profiler's synchronization records",
@@ -270,7 +271,7 @@ class DependencyGraph:
     @cached_property
     def event_flags(self) -> EventFlags:
         """Properties of events that follow from names and categories."""
-        return EventFlags(self._trace)
+        return EventFlags(self._trace, lambda: self.launching_operator)
 
     def steps(self) -> list[Step]:
         """List the profiler steps on the CPU in time order."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from hta_graph.trace.profiler_names import (
     COMMUNICATION_KERNEL,
     COMPILATION,
     COPY_KIND,
+    COPY_KIND_OF_VENDOR,
     COPY_TO_HOST,
     DATA_LOADER,
     DATA_LOADING,
@@ -72,11 +72,28 @@ def _names_of_loaders(names: Sequence[str]) -> Bools:
     return found
 
 
-class EventFlags:
-    """Marks of a trace's events, one entry per event; each is made when it is first asked for."""
+def _copy_kind(name: str) -> str:
+    """Return the kind of a copy or set by its name.
 
-    def __init__(self, trace: Trace) -> None:
+    >>> _copy_kind("Memcpy HtoD (Pageable -> Device)"), _copy_kind("CopyDeviceToHost"), _copy_kind("blit")
+    ('Memcpy HtoD', 'Memcpy DtoH', 'Memcpy Unknown')
+    """
+    found = COPY_KIND.match(name)
+    of_vendor = (kind for begins, kind in COPY_KIND_OF_VENDOR.items() if name.startswith(begins))
+    return found[0] if found else next(of_vendor, UNKNOWN_COPY)
+
+
+class EventFlags:
+    """Marks of a trace's events, one entry per event; each is made when it is first asked for.
+
+    Args:
+        trace: the trace.
+        launching_operator: the operator around the call that launched each event (-1: none), if the graph knows it.
+    """
+
+    def __init__(self, trace: Trace, launching_operator: Callable[[], Ids] | None = None) -> None:
         self._trace = trace
+        self._launching_operator = launching_operator
         self._loading: dict[tuple[str, ...], Bools] = {}
 
     def _kind_with_name(self, pattern: re.Pattern[str], kind: EventKind) -> Bools:
@@ -207,9 +224,16 @@ class EventFlags:
 
     @cached_property
     def communicates(self) -> Bools:
-        """Kernels that talk to other ranks: by their recorded collective, else by name."""
+        """Kernels that talk to other ranks: by their recorded collective, by name, else by what launched them.
+
+        A kernel of any name that the operator of a recorded collective launches itself does the collective's work;
+        copies and additions around it have operators of their own.
+        """
         events = self._trace.events
         talks = events.collective | self._trace.matching_names(COMMUNICATION_KERNEL)[events.name]
+        if self._launching_operator is not None and (events.collective & (events.kind == EventKind.CPU_OP)).any():
+            operator = self._launching_operator()
+            talks |= (operator >= 0) & events.collective[operator]
         return freeze(talks & (events.kind == EventKind.KERNEL))
 
     @cached_property
@@ -256,6 +280,5 @@ class EventFlags:
     def copy_kinds(self, rows: Ids) -> tuple[list[str], Ids]:
         """Name the kind of each copy or set (``Memcpy HtoD``): the kinds in order of name, and a code per row."""
         names, code = np.unique(self._trace.events.name[rows], return_inverse=True)
-        found: list[Any] = [COPY_KIND.match(self._trace.names[name]) for name in names.tolist()]
-        kinds, kind = np.unique([match[0] if match else UNKNOWN_COPY for match in found], return_inverse=True)
+        kinds, kind = np.unique([_copy_kind(self._trace.names[name]) for name in names.tolist()], return_inverse=True)
         return kinds.tolist(), kind[code].astype(np.int32)

@@ -94,13 +94,15 @@ class OperatorCall:
 
     ``inputs`` has by position a tensor, the tensors of a list, or ``None`` for what is no tensor; ``values`` the texts
     of what is none, as recorded: ``"1"``, ``"[1, 1]"``, ``"True"``; empty where not recorded. ``kernel`` is the name of
-    the kernel that most of its time on the GPU is spent in: it may show types that the inputs do not.
+    the kernel that most of its time on the GPU is spent in: it may show types that the inputs do not. ``annotation`` is
+    what the program said around the call, of operators whose work depends on it.
     """
 
     name: str
     inputs: tuple[Tensor | tuple[Tensor, ...] | None, ...]
     values: tuple[str, ...] = ()
     kernel: str = ""
+    annotation: str = ""
 
     def tensor(self, at: int) -> Tensor:
         """Return the tensor at a position.
@@ -167,7 +169,7 @@ class OperatorCall:
 
 
 def operator_call(
-    name: str, shapes: Any, types: Any, values: Any = None, strides: Any = None, kernel: str = ""
+    name: str, shapes: Any, types: Any, values: Any = None, strides: Any = None, kernel: str = "", annotation: str = ""
 ) -> OperatorCall:
     """Make a call of what the profiler wrote: ``Input Dims``, ``Input type``, ``Concrete Inputs``, ``Input Strides``.
 
@@ -179,11 +181,11 @@ def operator_call(
     ('', '1')
     """
     if not isinstance(shapes, list) or not isinstance(types, list) or len(shapes) != len(types):
-        return OperatorCall(name, (), kernel=kernel)
+        return OperatorCall(name, (), kernel=kernel, annotation=annotation)
     steps = strides if isinstance(strides, list) and len(strides) == len(shapes) else [None] * len(shapes)
     inputs = tuple(_decode_input(*one) for one in zip(shapes, types, steps, strict=True))
     has_values = isinstance(values, list) and len(values) == len(shapes)
-    return OperatorCall(name, inputs, tuple(map(str, values)) if has_values else (), kernel)
+    return OperatorCall(name, inputs, tuple(map(str, values)) if has_values else (), kernel, annotation)
 
 
 def _decode_input(shape: Any, kind: Any, strides: Any) -> Tensor | tuple[Tensor, ...] | None:

@@ -10,7 +10,9 @@ import msgspec
 import numpy as np
 
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.model import Ids, Ints
+from hta_graph.graph.timeline import nearest_around
+from hta_graph.model import EventKind, Ids, Ints
+from hta_graph.roofline.cost_models.served_attention import PHASE
 from hta_graph.roofline.cost_models.table import demand_of
 from hta_graph.roofline.demand import Demand
 from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall, operator_call
@@ -18,6 +20,9 @@ from hta_graph.trace.event_args import read_arg_texts
 
 NO_MODEL, NOT_RECORDED = "no model", "not recorded"
 """Why it is unknown what a call demands."""
+
+ANNOTATED_OPERATORS = ("::unified_attention", "::unified_attention_with_output")
+"""Operators whose work an annotation of the engine says, by the ends of their names."""
 
 INPUTS = ("Input Dims", "Input type", "Concrete Inputs", "Input Strides")
 
@@ -54,14 +59,30 @@ def recorded_calls(graph: DependencyGraph, operators: Ids, kernels: Ids) -> Reco
     texts = read_arg_texts(graph.trace, INPUTS, operators)
     names = graph.event_table.name[operators].tolist()
     known: dict[tuple[Any, ...], int] = {}
-    number = [known.setdefault(one, len(known)) for one in zip(names, kernels.tolist(), texts, strict=True)]
-    calls = [_recorded_call(graph.names[name], graph.names[kernel], given) for name, kernel, given in known]
+    around = _annotations_around(graph, operators)
+    number = [known.setdefault(one, len(known)) for one in zip(names, kernels.tolist(), texts, around, strict=True)]
+    calls = [_recorded_call(graph.names[name], graph.names[kernel], given, said) for name, kernel, given, said in known]
     return RecordedCalls(calls, np.array(number, np.int64))
 
 
-def _recorded_call(name: str, kernel: str, given: Sequence[bytes]) -> RecordedCall:
+def _annotations_around(graph: DependencyGraph, operators: Ids) -> list[str]:
+    """Return the annotations around operators whose work depends on them; "" for the others."""
+    depends = np.array([name.endswith(ANNOTATED_OPERATORS) for name in graph.names] or [False])
+    asked = np.flatnonzero(depends[graph.event_table.name[operators]])
+    found = [""] * len(operators)
+    if not len(asked):
+        return found
+    parent = graph.nesting(EventKind.ANNOTATION).parent
+    says = np.array([PHASE.search(name) is not None for name in graph.names])[graph.event_table.name]
+    innermost = graph.enclosing(operators[asked], EventKind.ANNOTATION)
+    for at, row in zip(asked.tolist(), nearest_around(parent, innermost, says).tolist(), strict=True):
+        found[at] = graph.name_of(row) if row >= 0 else ""
+    return found
+
+
+def _recorded_call(name: str, kernel: str, given: Sequence[bytes], annotation: str) -> RecordedCall:
     shapes, types, values, strides = map(_decode_text, given)
-    call = operator_call(name, shapes, types, values, strides, kernel)
+    call = operator_call(name, shapes, types, values, strides, kernel, annotation)
     try:
         demand = demand_of(call)
     except NotRecordedError as error:

@@ -21,6 +21,7 @@ from hta_graph.storage.location import Location
 from hta_graph.trace.json_reader import Args, FileFacts, FilePart, Number, Row, number_or_text
 from hta_graph.trace.profiler_names import CATEGORY, STEP_NAME
 from hta_graph.trace.rank_files import header_count, header_settings
+from hta_graph.trace.row_meaning import with_meaning
 from hta_graph.trace.table import (
     FASTEST_GBPS,
     NO_STREAM,
@@ -42,6 +43,8 @@ DROPPED = -1
 BAD_ID = INVALID
 STREAM_KINDS = (*GPU_KINDS, EventKind.SYNC_RECORD, EventKind.GPU_ANNOTATION)
 """Kinds of rows that are on a stream and not on a thread."""
+SYNC_ON_THREAD = "xpu_sync"
+"""Category of Intel's records of synchronization: they stand on the thread that waited."""
 
 FileColumns = dict[str, Any]
 
@@ -127,7 +130,7 @@ def _part_columns(part: FilePart, offset: int, collected: Collected, *, exact: b
     wanted[memory + begins] = True
     rows = list(compress(part.rows, wanted.tolist()))
     index = np.flatnonzero(wanted).astype(np.int32)
-    columns = _row_columns(rows, kind[index], collected)
+    columns = _row_columns(rows, kind[index], category[index] == categories.get(SYNC_ON_THREAD, -1), collected)
     start = times[index]
     is_begin = phase[index] == phases.get("B", -2)
     end = _end_times(rows, start, kind[index], is_begin, collected.counts)
@@ -194,9 +197,10 @@ def _end_times(rows: list[Row], start: Ints, kind: Codes, is_begin: Bools, count
     return np.where(bad, INVALID, start + np.where(bad, 0, length))
 
 
-def _row_columns(rows: list[Row], kind: Codes, collected: Collected) -> FileColumns:
+def _row_columns(rows: list[Row], kind: Codes, on_thread: Bools, collected: Collected) -> FileColumns:
     args = _by_field([row.args or NO_ARGS for row in rows])
     on_stream = kind_mask(kind, STREAM_KINDS) | ((kind == EventKind.OTHER) & _is_present(args["stream"]))
+    on_stream &= ~on_thread
     ids = ("correlation", "external_id", "old_external_id", "sequence", "wait_on_stream", "record_correlation")
     return {
         "kind": kind,
@@ -223,8 +227,9 @@ def _is_present(values: list[Any]) -> Bools:
 
 
 def _moved_bytes(args: FileColumns, kind: Codes) -> FileColumns:
-    """Note what copies and sets moved: bytes, and the recorded GB/s."""
-    rows = np.flatnonzero(kind_mask(kind, (EventKind.MEMCPY, EventKind.MEMSET)))
+    """Note what copies and sets moved: bytes, and the recorded GB/s; also of kernels, which may be copies."""
+    moves = kind_mask(kind, (EventKind.MEMCPY, EventKind.MEMSET))
+    rows = np.flatnonzero(moves | ((kind == EventKind.KERNEL) & _is_present(args["bytes"])))
     size, rate = np.full(len(kind), -1), np.full(len(kind), np.nan)
     size[rows] = integers([number_or_text(args["bytes"][at]) for at in rows.tolist()]).clip(min=-1)
     rate[rows] = [_rate_of(number_or_text(args["bandwidth"][at])) for at in rows.tolist()]
@@ -304,9 +309,7 @@ def assemble_trace(path: Location, collected: Collected, facts: FileFacts) -> Tr
     base = base_time(facts.header.base)
     counts["bad_header_base_time"] = int(base is None)
     columns = _drop_unplaceable(_pair_begins(collected, counts), collected, counts)
-    return _assemble_trace(
-        path, facts, collected, _with_base(columns, base or 0), {key: counts[key] for key in READING_DIAGNOSTICS}
-    )
+    return _assemble_trace(path, facts, collected, _with_base(columns, base or 0), counts)
 
 
 def _pair_begins(collected: Collected, counts: Counter[str]) -> FileColumns:
@@ -371,7 +374,7 @@ def _with_base(columns: FileColumns, base: int) -> FileColumns:
 
 
 def _assemble_trace(
-    path: Location, facts: FileFacts, collected: Collected, columns: FileColumns, counts: dict[str, int]
+    path: Location, facts: FileFacts, collected: Collected, columns: FileColumns, counts: Counter[str]
 ) -> Trace:
     names, name = _sort_names(list(collected.names), columns["name"])
     threads, thread = _keep_used(list(collected.threads), columns["thread"])
@@ -382,6 +385,7 @@ def _assemble_trace(
     # Old profilers spelt it "external id"; a file has one spelling or the other.
     if (columns["external_id"] == -1).all():
         columns["external_id"] = np.maximum(columns["old_external_id"], -1)
+    columns, notes = with_meaning(columns, names, counts)
     order = canonical_order(columns)
     events = EventTable(**{field: freeze(columns[field][order]) for field in EventTable.__dataclass_fields__})
     return Trace(
@@ -395,7 +399,8 @@ def _assemble_trace(
         rank=header_count(facts.header, "rank"),
         world_size=header_count(facts.header, "world_size"),
         gpu_names=_gpu_names(facts.header.devices),
-        diagnostics=counts,
+        diagnostics={key: counts[key] for key in READING_DIAGNOSTICS},
+        notes=notes,
         salvaged=facts.salvaged,
         settings=header_settings(facts.header),
     )

@@ -33,11 +33,15 @@ CATEGORY: dict[str, EventKind | None] = {
     "gpu_user_annotation": EventKind.GPU_ANNOTATION,
     "cuda_sync": EventKind.SYNC_RECORD,
     "synchronization": EventKind.SYNC_RECORD,
+    "xpu_sync": EventKind.SYNC_RECORD,
     "overhead": EventKind.OVERHEAD,
     "cpu_instant_event": EventKind.MEMORY,
     "trace": None,  # the span of the recording: not an event
 }
 """Category (lower case) → kind; ``None`` drops the row, a category that is not listed is ``OTHER``."""
+
+LAUNCH_ARROWS = ("ac2g", "async_cpu_to_gpu", "async_gpu", "async")
+"""Categories of the arrows from calls to the GPU activities that they launch, from new to old."""
 
 STEP_NAME = re.compile(r"ProfilerStep#(\d{1,18})")
 """A profiler step; before 2022 it was written as an operator, so this name makes an annotation of it."""
@@ -49,31 +53,79 @@ DATA_LOADING = (r"enumerate\(DataLoader\)", r"DataLoader.*\.__next__", r"_(Multi
 IN_PROCESS_LOADING = re.compile(r".*_SingleProcess(ing)?DataLoaderIter")
 """The loader that works in the training process itself: ``num_workers`` is 0."""
 
-BLOCKING_CALL = re.compile(
-    r"(cuda|hip)(Device|Stream|Event)Synchronize|cu(Ctx|Stream|Event)Synchronize|hipCtxSynchronize"
-    r"|(cuda|hip|cu)Memcpy(?!.*Async)|synchronize(Stream|Device|Event)"
+LIKE_CUDA = r"(cuda|hip|cu|musa|mu|mc)"
+"""Runtimes whose calls are named as NVIDIA's: AMD's HIP, MUSA of Moore Threads, MACA of MetaX."""
+
+_DEVICE_WAITS = (
+    rf"{LIKE_CUDA}(DeviceSynchronize|CtxSynchronize)",
+    r"synchronizeDevice",  # MTIA
+    r"synDeviceSynchronize",  # Habana's SynapseAI
+    r"(AscendCL@)?aclrtSynchronizeDevice",  # Huawei's Ascend, also with a timeout
+    r"cnrtSyncDevice|cnCtxSync",  # Cambricon
 )
+_STREAM_WAITS = (
+    rf"{LIKE_CUDA}StreamSynchronize",
+    r"synchronizeStream",
+    r"synStreamSynchronize",
+    r"(AscendCL@)?aclrtSynchronizeStream",
+    r"cnrtQueueSync|cnQueueSync",
+    r"zeCommand(Queue|List)(Host)?Synchronize|(ur|pi)QueueFinish",  # Intel's Level Zero, Unified Runtime and SYCL
+)
+_EVENT_WAITS = (
+    rf"{LIKE_CUDA}EventSynchronize",
+    r"synchronizeEvent",
+    r"synEventSynchronize",
+    r"(AscendCL@)?aclrtSynchronizeEvent",
+    r"cnrt(WaitNotifier|NotifierWait)|cnWaitNotifier",
+    r"ze(Event|Fence)HostSynchronize|urEventWait(?!WithBarrier)|piEventsWait(?!WithBarrier)",
+)
+_SYNCHRONOUS_COPIES = (rf"{LIKE_CUDA}Memcpy(?!.*Async)", r"(AscendCL@)?aclrtMemcpy(?!.*Async)")
+WAITING_CALLS = {
+    "waits for a device": _DEVICE_WAITS,
+    "waits for a stream": _STREAM_WAITS,
+    "waits for an event": _EVENT_WAITS,
+    "copies, and may wait": _SYNCHRONOUS_COPIES,
+}
+"""The calls of each vendor's runtime that wait, as of 2026; sources: their header files and API manuals."""
+
+
+def _any_of(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns))
+
+
+BLOCKING_CALL = _any_of(*_DEVICE_WAITS, *_STREAM_WAITS, *_EVENT_WAITS, *_SYNCHRONOUS_COPIES)
 """Calls that return only when GPU work is done: their inside is a wait, not work. Matched from the name's start."""
 
-DEVICE_SYNC_CALL = re.compile(r"(cuda|hip)DeviceSynchronize|(cu|hip)CtxSynchronize|synchronizeDevice")
+DEVICE_SYNC_CALL = _any_of(*_DEVICE_WAITS)
 """Calls that wait for every stream of a device."""
 
-STREAM_SYNC_CALL = re.compile(r"(cuda|hip|cu)StreamSynchronize|synchronizeStream")
+STREAM_SYNC_CALL = _any_of(*_STREAM_WAITS)
 """Calls that wait for one stream."""
 
-ENQUEUEING_CALL = re.compile(r"(cuda|hip|cu)(\w*Launch|Mem(cpy|set))")
+ENQUEUEING_CALL = re.compile(
+    rf"{LIKE_CUDA}(\w*Launch|Mem(cpy|set))|urEnqueue|zeCommandListAppend"
+    r"|(AscendCL@)?aclrt(Launch|Memcpy|Memset)"
+)
 """Calls that give a GPU something to do: launches, copies, sets."""
 
-EVENT_SYNC_CALL = re.compile(r"(cuda|hip|cu)EventSynchronize|synchronizeEvent")
+EVENT_SYNC_CALL = _any_of(*_EVENT_WAITS)
 """Calls that wait for an event."""
 
-EVENT_RECORD_CALL = re.compile(r"(cuda|hip|cu)EventRecord|recordEvent")
+EVENT_RECORD_CALL = re.compile(rf"{LIKE_CUDA}EventRecord|recordEvent|synEventRecord|(AscendCL@)?aclrtRecordEvent")
 """Calls that record an event on a stream."""
 
-STREAM_WAIT_CALL = re.compile(r"(cuda|hip|cu)StreamWaitEvent")
+EVENT_MARK_CALL = re.compile(rf"{LIKE_CUDA}EventRecord")
+"""Those of them that may leave a mark among the kernels, which is no work; MTIA's are told by their own names."""
+
+STREAM_WAIT_CALL = re.compile(rf"{LIKE_CUDA}StreamWaitEvent|synStreamWaitEvent|(AscendCL@)?aclrtStreamWaitEvent")
 """Calls that let a stream wait for an event."""
 
-GRAPH_LAUNCH_CALL = re.compile(r"(cuda|hip|cu)GraphLaunch")
+KNOWN_RUNTIME_CALL = re.compile(
+    r"cuda|cu[A-Z]|hip|musa|mu[A-Z]|mc[A-Z]|enqueueCommand|runFunction|synchronize|recordEvent|zeCommand|urEnqueue|INVALID"
+)
+"""Calls of runtimes whose waiting calls are all in the tables above: of these none is guessed to wait."""
+
+GRAPH_LAUNCH_CALL = re.compile(rf"{LIKE_CUDA}GraphLaunch")
 """Calls that launch a captured graph."""
 
 AMD_CALL = re.compile(r"hip")
@@ -91,25 +143,47 @@ Older versions of ROCm spell it with a capital letter.
 PROFILER_RANGE = "cuda_profiler_range"
 """The category (lower case) of CUPTI's ranges, whose arguments are hardware counters."""
 
-NON_BLOCKING_QUERY = re.compile(r"(cuda|hip|cu)(Event|Stream)Query")
+NON_BLOCKING_QUERY = re.compile(rf"{LIKE_CUDA}(Event|Stream)Query")
 """Calls that ask and return at once, although the profiler writes a synchronisation record for them too."""
 
 COPY_KIND = re.compile(r"Memset|Memcpy [A-Z]to[A-Z]\b")
 """Which way a copy goes: ``Memcpy HtoD``, ``DtoH``, ``DtoD``, ``PtoP``; followed by the kinds of memory."""
 
-COPY_CALL = re.compile(r"(cuda|hip|cu)Memcpy")
+COPY_KIND_OF_VENDOR = {
+    "CopyHostToDevice": "Memcpy HtoD", "CopyDeviceToHost": "Memcpy DtoH", "CopyDeviceToDevice": "Memcpy DtoD",
+    "CopyHostToHost": "Memcpy HtoH", "FillBuffer": "Memset", "__amd_rocclr_fill": "Memset",
+    "Memcpy M2D": "Memcpy HtoD", "Memcpy D2M": "Memcpy DtoH", "Memcpy D2D": "Memcpy DtoD",
+}  # fmt: skip
+"""The same by how the names of AMD's packets and of Intel's copies begin; ``M`` is the system's memory."""
+
+COPY_CALL = re.compile(rf"{LIKE_CUDA}Memcpy")
 """Calls that copy memory, blocking or not."""
 
-SYNCHRONOUS_COPY_CALL = re.compile(r"(cuda|hip|cu)Memcpy(?!.*Async)")
+SET_CALL = re.compile(rf"{LIKE_CUDA}Memset")
+"""Calls that fill memory."""
+
+COPY_KERNEL = re.compile(r"(__amd_rocclr_(batchMem)?[cC]opy\w*|Copy(Host|Device)To(Host|Device))$")
+"""What AMD's runtime names the kernels and packets of its copies, where these are recorded as kernels."""
+
+SET_KERNEL = re.compile(r"(__amd_rocclr_fill\w*|FillBuffer)$")
+"""The same of memory that is set."""
+
+MARKER_KERNEL = re.compile(r"(Marker|Barrier)$")
+"""The packets with which AMD's runtime marks events: no work."""
+
+SYNCHRONOUS_COPY_CALL = _any_of(*_SYNCHRONOUS_COPIES)
 """Copy calls without ``Async`` (``cudaMemcpy``, ``hipMemcpyWithStream``): they may block in any direction."""
 
-COPY_TO_PAGEABLE = re.compile(r"Memcpy (DtoH|D2H)(?! \(Device -> Pinned)", re.IGNORECASE)
+COPY_TO_PAGEABLE = re.compile(r"(Memcpy (DtoH|D2H|D2M)|CopyDeviceToHost)(?! \(Device -> Pinned)", re.IGNORECASE)
 """Copies from a device to pageable host memory, or to a host kind that is not said: AMD writes ``Host`` for both."""
 
 TO_PAGEABLE_MEMORY = re.compile(r"Memcpy (DtoH|D2H) \(Device -> Pageable", re.IGNORECASE)
 """Copies whose host memory is said to be pageable: AMD's ``Host`` may be pinned."""
 
-COPY_BLOCKING_SYNCHRONOUS_CALL = re.compile(r"Memcpy (DtoH|D2H|(HtoD|H2D) \((Pinned|Host))", re.IGNORECASE)
+COPY_BLOCKING_SYNCHRONOUS_CALL = re.compile(
+    r"Memcpy (DtoH|D2H|D2M|(HtoD|H2D) \((Pinned|Host))|Copy(DeviceToHost|HostToDevice)|__amd_rocclr_\w*[cC]opy",
+    re.IGNORECASE,
+)
 """Copies for which a call without ``Async`` waits: to the host, and from pinned (or unnamed) host memory."""
 
 STREAM_SYNC_RECORD = re.compile(r"Stream Sync$")
@@ -184,14 +258,36 @@ Source: the schemas in torch/csrc/distributed/c10d/Ops.cpp and the annotations i
 MESSAGE_ROWS = ("gloo:send", "gloo:recv")
 """Gloo's annotations that stand on the calling thread: a message goes from one rank to another."""
 
+COMMUNICATION_NAMES: tuple[tuple[str, str], ...] = (
+    ("(?<!sy)[nrh]ccl", "NCCL, RCCL and HCCL (Habana, Huawei)"),
+    ("(?<![a-z])([lmpx]ccl|cncl)|oneccl|hcom_|flagcx", "libraries of Huawei, Moore Threads, Intel, Cambricon, BAAI"),
+    ("msccl", "Microsoft's MSCCL and MSCCL++"),
+    ("deep_ep|hybrid_ep|internode|intranode", "DeepEP and its descendants"),
+    ("(?<![a-z])ep_?(dispatch|combine)|(?<![a-z])mori(?![a-z])", "AMD's MORI and the dispatch of experts"),
+    ("nvshmem|rocshmem|symm_mem|symmetric_memory", "symmetric memory of NVIDIA, AMD and PyTorch"),
+    ("multimem_|nvls", "NVLink's multicast (PyTorch, vLLM, NCCL)"),
+    ("cross_device_(reduce|store|load)|quick_?reduce", "custom all-reduce of vLLM, SGLang and aiter"),
+    ("userbuffers", "TransformerEngine's overlap of tensor parallelism"),
+    ("moe_?a2a|mnnvl", "TensorRT-LLM's and FlashInfer's exchange between experts"),
+    ("pplx", "Perplexity's exchange between experts"),
+    (
+        "(?<![a-z])(ag_?gemm|gemm_?(rs|ar)(?![a-z0-9]))",
+        "matrix products fused with a collective (FLUX, Triton-distributed)",
+    ),
+    (
+        "(?<!warp)(?<!block)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all",
+        "any kernel that names a collective, except reductions over a warp or a block",
+    ),
+)
+"""What the names of communication kernels hold, and whose they are; as of November 2026."""
+NAMES_AS_OF = "2026-11"
+
 COMMUNICATION_KERNEL = re.compile(
     r"^(?!triton_(poi|per|red|tem|for|spl|unk)_)"  # torch.compile names compute kernels after the operators they fuse
-    r".*((?<!sy)[nrh]ccl|msccl|oneccl|deep_ep|nvshmem|rocshmem|cross_device_reduce|multimem_all|internode|intranode"
-    r"|(?<!warp)(?<!block)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)",  # not a reduction over a warp
+    f".*({'|'.join(pattern for pattern, _ in COMMUNICATION_NAMES)})",
     re.IGNORECASE,
 )
-"""Kernels that talk to other ranks where no ``Collective name`` is recorded: NCCL, RCCL, MSCCL, HCCL, oneCCL, DeepEP,
-NVSHMEM, rocSHMEM, and the all-reduce kernels of vLLM, SGLang, TensorRT-LLM and PyTorch's symmetric memory."""
+"""Kernels that talk to other ranks where no ``Collective name`` is recorded, by their names."""
 
 EAGER_KERNEL = re.compile(
     r".*at::native::.*(?<!index_)((elementwise|reduce)_kernel|(?i:softmax|layer_?norm|CatArray|batch_norm))"
@@ -226,13 +322,13 @@ RELEASE_CALL = re.compile(r"(cuda|hip|cu)(Mem|Host)?Free(?!.*Async)|cuMem(Unmap|
 PAGEABLE_UPLOAD = re.compile(r"Memcpy HtoD \(Pageable")
 """Copies to a device from host memory that is not pinned."""
 
-UPLOAD = re.compile(r"Memcpy (HtoD|H2D)", re.IGNORECASE)
+UPLOAD = re.compile(r"Memcpy (HtoD|H2D|M2D)|CopyHostToDevice", re.IGNORECASE)
 """Copies to a device from any host memory; AMD writes ``Host`` for memory that is pinned and that is not."""
 
 HOST_ALLOCATION_CALL = re.compile(r"(cuda|hip|cu)(Host(Malloc|Alloc|Free|Register)|(Mem)?(Malloc|Alloc|Free)Host)")
 """Calls that pin memory of the host, and release it."""
 
-COPY_TO_HOST = re.compile(r"Memcpy (DtoH|D2H)", re.IGNORECASE)
+COPY_TO_HOST = re.compile(r"Memcpy (DtoH|D2H|D2M)|CopyDeviceToHost", re.IGNORECASE)
 """Copies from a device to the host."""
 
 VALUE_READING_OPERATOR = re.compile(

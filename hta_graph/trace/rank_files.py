@@ -75,6 +75,8 @@ def rank_in_name(path: Location) -> int | None:
 def expand_inputs(paths: Sequence[Location]) -> list[Location]:
     """Replace each folder by the trace files in it, each pattern by what fits it, in order of name.
 
+    Of a folder, copies of its traces with counters or an overlay are left out.
+
     Raises:
         TraceError: a folder holds no ``.json``, ``.gz`` or ``.zst`` file, or nothing fits a pattern.
     """
@@ -86,6 +88,7 @@ def expand_inputs(paths: Sequence[Location]) -> list[Location]:
             continue
         try:
             inside = sorted(p for p in path.iterdir() if p.is_file() and p.suffix in (".json", ".gz", ".zst"))
+            inside = _without_derived(inside)
         except NotADirectoryError:
             inside = [path]
         except FileNotFoundError:
@@ -97,6 +100,24 @@ def expand_inputs(paths: Sequence[Location]) -> list[Location]:
             raise TraceError(path, "the folder holds no .json, .json.gz or .json.zst file")
         found += inside
     return list(dict.fromkeys(found))
+
+
+DERIVED = re.compile(
+    r"(?:overlaid_(?:critical_path_)?)?(?P<stem>.+?)(?:_with_counters)?(?P<suffix>\.json(?:\.gz|\.zst)?)"
+)
+"""How the copies of traces are called that are written with counters or an overlay."""
+
+
+def _without_derived(files: Sequence[Location]) -> list[Location]:
+    """Leave out the copies of other files of a folder, with counters or an overlay: they would be its ranks twice."""
+    names = {path.name for path in files}
+    stems = {name.split(".json")[0] for name in names}
+
+    def is_derived(name: str) -> bool:
+        found = DERIVED.fullmatch(name)
+        return found is not None and found["stem"] + found["suffix"] != name and found["stem"] in stems
+
+    return [path for path in files if not is_derived(path.name)]
 
 
 def _matching_files(path: Location) -> list[Location]:

@@ -20,6 +20,7 @@ from hta_graph.trace.decompress import FileBytes, read_bytes
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.header import peek_header
 from hta_graph.trace.json_reader import Header, RowReader, paused_gc
+from hta_graph.trace.launch_arrows import match_launches_by_arrows
 from hta_graph.trace.memory_limit import out_of_memory_error
 from hta_graph.trace.profiler_names import KERNEL_OF_CALL
 from hta_graph.trace.rank_files import FoundFile, RankFile, assign_ranks, choose_ranks, expand_inputs, header_count
@@ -51,7 +52,8 @@ def log_repairs(trace: Trace) -> None:
 
 def read_without_log(place: Location, *, salvage: bool) -> Trace:
     """Read a trace without logging its repairs: the caller does, since this may run in another process."""
-    return match_launches_by_external_id(trace_of_bytes(place, read_bytes(place), salvage=salvage))
+    trace = trace_of_bytes(place, read_bytes(place), salvage=salvage)
+    return match_launches_by_external_id(match_launches_by_arrows(trace))
 
 
 def trace_of_bytes(path: Location, content: FileBytes, *, salvage: bool = False) -> Trace:

@@ -35,6 +35,10 @@ READING_DIAGNOSTICS: dict[str, str] = {
     "bad_header_base_time": "1 if baseTimeNanoseconds is not a time and was ignored",
     "tolerant_json": "1 if the file is not strict JSON and a tolerant parser read it",
     "salvaged": "1 if the file is truncated and only its complete events were recovered",
+    "copies_among_kernels": "kernels that are copies, sets or marks of events, by their launching calls",
+    "late_ends": "GPU activities that outlive later ones of their stream; they end when the next one starts",
+    "calls_moved_into_operators": "calls stamped up to 10 µs before the operator with their External id",
+    "launches_by_arrow": "launches found by the arrows from calls to GPU activities, without a correlation",
     "launches_by_external_id": "launches matched by a unique External id and the kernel name, without a correlation",
 }
 """What reading repaired or dropped: key → meaning of its count."""
@@ -150,6 +154,8 @@ class Trace:
     """Versions and the profiler's options as the header has them, by key; what it does not say is absent."""
     gpu_clock: tuple[GpuClock, ...] = ()
     """How far the clock of each device is ahead of the host's, where that was estimated: of a graph's trace."""
+    notes: tuple[str, ...] = ()
+    """What single events say that cannot be, and what is believed instead."""
     moved_from: FileTimes | None = None
     """What the file says of each event, where GPU events were moved into host time; None where all are as recorded."""
 
@@ -171,7 +177,7 @@ class Trace:
         if found:
             listed = [f"{count:,} {READING_DIAGNOSTICS[key].split(',')[0]} ({key})" for key, count in found.items()]
             lines.append(f"{self.path}: {', '.join(listed)}")
-        return lines
+        return lines + [f"{self.path}: {note}" for note in self.notes]
 
     @property
     def file_times(self) -> FileTimes:
@@ -284,6 +290,15 @@ def build_lanes(
         lane_of_stream,
         lambda pid, tid: number.get(f"thread {_id_text(pid)}:{_id_text(tid)}", -1),
     )
+
+
+def lane_ids(lanes: LaneTable, pid: Number, tid: Number) -> frozenset[int]:
+    """Return the lanes that an arrow's process and thread mean: a thread, or the streams of a number on a device."""
+    label = f"thread {_id_text(pid)}:{_id_text(tid)}"
+    device, stream = _lane_part(pid), _lane_part(tid)
+    threads = [at for at, known in enumerate(lanes.labels) if known == label]
+    streams = np.flatnonzero(lanes.is_stream & (lanes.device == device) & (lanes.stream == stream)).tolist()
+    return frozenset([*threads, *streams])
 
 
 def named_lanes(labels: Iterable[str], streams: Iterable[str]) -> LaneTable:

@@ -188,3 +188,13 @@ def test_rates_of_recordings_add_up_and_stay_below_the_links(name: str) -> None:
     assert frame["count"].sum() == int(talk.sum())
     assert frame["link_share"].dropna().between(0, 1).all()
     assert frame["link_share"].notna().any()
+
+
+def test_the_bus_of_unequal_parts_carries_what_others_get(tmp_path: Path) -> None:
+    parts = {"In split size": "[1, 2, 3, 4]", "Out split size": "[1, 1, 1, 7]", "Process Group Ranks": "[0, 1, 2, 3]"}
+    header = {"distributedInfo": {"rank": 3, "world_size": 4}}
+    frame = rates(tmp_path, (10, said("all_to_allv", 10_000, 20_000, ranks=4, **parts)), **header)
+    (row,) = frame.to_dict("records")
+    # Six of ten parts are sent to others, three of ten received: 6,000 elements of four bytes in 10 µs.
+    assert row["bus_gbps"] == pytest.approx(4 * 6_000 / 10_000)
+    assert (row["bytes"], row["algorithm_gbps"]) == (4 * 20_000, 8)

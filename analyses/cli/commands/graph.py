@@ -31,13 +31,33 @@ def _run_info(options: argparse.Namespace) -> None:
         print_lines([more_ranks_line(ranks[RANKS_LISTED:])])
 
 
+class _PrintNames(argparse.Action):
+    """Prints the names by which kernels and calls are known, and ends the program: no trace is read."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from analyses.questions.known_names import name_lines
+
+        print_lines(name_lines())
+        parser.exit()
+
+
+def _add_names(parser: argparse.ArgumentParser) -> None:
+    """Add the list of known names."""
+    heading(parser, OUTPUT).add_argument(
+        "--names",
+        action=_PrintNames,
+        nargs=0,
+        help="list the names by which communication kernels, waits and copies are known; reads no trace",
+    )
+
+
 INFO = Command(
     name="info",
     help="Summarize a trace: events, steps, lanes, diagnostics",
     more="Run it first on an unknown trace: the recorded events determine which questions can be answered.",
     examples=("info trace.json.gz", "info job"),
     page="commands.md",
-    options=(add_inputs, add_jobs, add_answer),
+    options=(add_inputs, add_jobs, add_answer, _add_names),
     run=_run_info,
 )
 

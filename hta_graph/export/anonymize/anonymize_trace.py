@@ -26,14 +26,14 @@ from hta_graph.storage.compress import compressed_for
 from hta_graph.storage.location import Location
 from hta_graph.storage.output_paths import check_output
 from hta_graph.text.formatting import microseconds
-from hta_graph.trace.columnize import STREAM_KINDS, start_times
+from hta_graph.trace.columnize import start_times
 from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.json_reader import FilePart, Number, RowReader, RowShape, number_or_text
-from hta_graph.trace.profiler_names import CATEGORY, PROFILER_RANGE
+from hta_graph.trace.profiler_names import CATEGORY, LAUNCH_ARROWS, PROFILER_RANGE
 from hta_graph.trace.table import Trace
 from hta_graph.trace.timestamps import INVALID
 
-ARROW_CATEGORIES = ("ac2g", "async_cpu_to_gpu", "async_gpu", "async", "fwdbwd")
+ARROW_CATEGORIES = (*LAUNCH_ARROWS, "fwdbwd")
 """Categories of arrows, which are their names too."""
 
 PROCESS_NAMES = re.compile(r"python[\d.]*|Spans|Traces|PyTorch Profiler|")
@@ -118,10 +118,10 @@ class AnonymizedRows:
             raise TraceError(self.trace.path, "has changed since it was read", "run the command again")
 
     def _find_base(self, times: Ints, event: Ints) -> None:
-        """Find from when the file's own times count: any event shows it."""
+        """Find from when the file's own times count: events that keep their start show it, a few are moved on."""
         here = np.flatnonzero((event >= 0) & (times != INVALID))
         if self._base is None and len(here):
-            self._base = int(self.trace.file_times.start[event[here[0]]] - times[here[0]])
+            self._base = int((self.trace.file_times.start[event[here]] - times[here]).min())
 
     def _event(self, row: _Row, at: int) -> dict[str, Any]:
         events, times = self.trace.events, self.trace.file_times
@@ -137,10 +137,7 @@ class AnonymizedRows:
             found["cat"] = row.cat if known else self.names.text("category", row.cat)
         found["name"] = self.names.name(named, name)
         args = row.args if isinstance(row.args, dict) else {}
-        on_stream = kind in STREAM_KINDS or (
-            CATEGORY.get(category, EventKind.OTHER) is EventKind.OTHER
-            and number_or_text(args.get("stream")) is not None
-        )
+        on_stream = bool(self.trace.lanes.is_stream[events.lane[at]])
         change = self.numbers.stream if on_stream else self.numbers.thread
         found |= {key: change(value) for key, value in (("pid", row.pid), ("tid", row.tid)) if value is not None}
         found["ts"] = orjson.Fragment(microseconds(start - self.origin_ns))

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 
 from hta_graph.model import EventKind
-from hta_graph.trace.profiler_names import PROCESS_GROUP_CALL, STEP_NAME
+from hta_graph.trace.profiler_names import COPY_KERNEL, MARKER_KERNEL, PROCESS_GROUP_CALL, SET_KERNEL, STEP_NAME
 
 OPTIMIZERS = (
     "Adadelta|Adafactor|Adagrad|Adam|AdamW|Adamax|ASGD|LBFGS|Muon|NAdam|RAdam|RMSprop|Rprop|SGD|SparseAdam"
@@ -54,13 +54,14 @@ OPERATOR = (
     rf"|(autograd::engine::evaluate_function: )?({NODE})|{OF_PYTORCH}|_DDPSink"
 )
 CALL = (
-    r"(cuda|cu|hip)(Launch|Mem|Malloc|Free|Event|Stream|Device|Func|Graph|Get|Set|Host|Peek|Occupancy|Module|Ctx|Runtime"
+    r"(cuda|cu|hip|musa|mu|mc)(Launch|Mem|Malloc|Free|Event|Stream|Device|Func|Graph|Get|Set|Host|Peek|Occupancy|Module|Ctx|Runtime"
     r"|Driver|Profiler|Pointer|Ipc|Thread|Choose|Array|Import|External|Kernel|Library|Init|Ext|Multicast|Tensor)\w{0,60}"
     r"|synchronize(Stream|Device|Event)?|recordEvent|enqueueCommand (waitOnEvent|memcpy\w{4,12})|INVALID"
     r"|ur(Enqueue|USM|Queue|Event|Kernel|Program|Context)\w{0,60}|ze(Command|Event|Fence|Kernel|Module|Mem)\w{0,60}"
+    r"|syn(Launch|Device|Stream|Event|Mem)\w{0,60}|(AscendCL@)?aclrt\w{0,60}|cnrt\w{0,60}|pi(Queue|Events)\w{0,60}"
 )
 SYNC_RECORDS = "(Stream|Context|Device|Event) Sync|Stream Wait Event|Event Record"
-MEMORY_KIND = r"(Device|Host|Pinned|Pageable|Managed|Array|Unified|Unknown)"
+MEMORY_KIND = r"(Device|Host|Pinned|Pageable|Managed|Array|Unified|Unknown|DEVICE|HOST|SYSTEM|SHARED)"
 FRAME_OF_PYTORCH = r"(torch|triton)/[\w./]+\.py\(\d+\): [\w<>.]+"
 FRAME_OF_PYTHON = (
     r"(threading|contextlib|queue|multiprocessing|concurrent|asyncio|selectors|socket|runpy|importlib|functools|inspect"
@@ -81,8 +82,9 @@ PUBLIC_SHAPES: dict[EventKind, str] = {
     EventKind.ANNOTATION: f"{STEP_NAME.pattern}|{OF_PYTORCH}",
     EventKind.GPU_ANNOTATION: f"{STEP_NAME.pattern}|{OF_PYTORCH}",
     EventKind.RUNTIME: CALL,
-    EventKind.MEMCPY: rf"Memcpy [A-Z]to[A-Z]( \({MEMORY_KIND} -> {MEMORY_KIND}\))?",
-    EventKind.MEMSET: rf"Memset( \({MEMORY_KIND}\))?",
+    EventKind.MEMCPY: rf"Memcpy [A-Z](to|2)[A-Z]( \({MEMORY_KIND} -> {MEMORY_KIND}\))?|{COPY_KERNEL.pattern}",
+    EventKind.MEMSET: rf"Memset( \({MEMORY_KIND}\))?|{SET_KERNEL.pattern}",
+    EventKind.OTHER: MARKER_KERNEL.pattern,
     EventKind.SYNC_RECORD: SYNC_RECORDS,
     EventKind.OVERHEAD: "Unrecognized|Command Buffer Full|Buffer Flush|Activity Buffer Request|Lazy Function Loading"
     "|(Runtime Triggered )?Module Loading|Instrumentation|Resource|UVM Activity Init",

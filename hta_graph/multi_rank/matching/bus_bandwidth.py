@@ -8,6 +8,10 @@ Source: the page PERFORMANCE.md of NVIDIA's nccl-tests.
 
 from __future__ import annotations
 
+from typing import Any
+
+from hta_graph.multi_rank.matching.communications import listed_ranks
+
 BUS_FACTORS = (
     ("allreduce", lambda ranks: 2 * (ranks - 1) / ranks),
     ("reducescatter", lambda ranks: (ranks - 1) / ranks),
@@ -31,3 +35,29 @@ def bus_factor(collective: object, ranks: int) -> float | None:
     """
     name = str(collective or "").lower().replace("_", "")
     return next((factor(ranks) for part, factor in BUS_FACTORS if part in name), None)
+
+
+def exchanged_elements(splits: tuple[Any, Any], elements: tuple[Any, Any], place: int | None) -> int | None:
+    """Return how many elements of an uneven all-to-all cross a rank's links, in the direction of more; None: unknown.
+
+    Parts count rows of a tensor, of which each has as many elements; what a rank sends itself is on no link. Source:
+    ``all_to_all_single`` of torch.distributed, whose split sizes are recorded (pytorch#151438).
+
+    >>> exchanged_elements(("[11, 12, 13, 14]", "[11, 5, 1, 40]"), (5_000, 5_700), 0)
+    4600
+    >>> exchanged_elements(("[4, 4, ...]", "[4, 4]"), (8, 8), 0), exchanged_elements(("[4, 4]", "[4, 4]"), (8, 8), None)
+    (None, None)
+
+    Args:
+        splits: the recorded parts, to and from each rank.
+        elements: how many are sent and received in all.
+        place: which part is the rank's own; None if it is not known.
+    """
+    found = []
+    for printed, count in zip(splits, elements, strict=True):
+        parts = listed_ranks(printed)
+        if place is None or not 0 <= place < len(parts) or not isinstance(count, int) or count < 0:
+            return None
+        rows = sum(parts)
+        found.append(count * (rows - parts[place]) // rows if rows else 0)
+    return max(found)

@@ -93,6 +93,10 @@ MESSAGE_KINDS = ("send", "recv", "send_recv")
 COLLECTIVE_ARGUMENTS = ("Collective name", "Process Group Name", "Process Group Ranks", "Seq", "Comms Id", "Group size")
 COLUMNS = ("row", "call", "arrival", "start", "end", "needed", "on_gpu")
 SIZE_ARGUMENTS = ("In msg nelems", "Out msg nelems", "dtype")
+SPLITS = ("In split size", "Out split size")
+"""How an all-to-all divides what it sends and receives, as text."""
+EXCHANGED = "exchanged elements"
+"""Of an all-to-all with recorded parts: how many elements cross the rank's links; no argument of the file."""
 GROUP_DESCRIPTION = "Process Group Description"
 """What a group is for, such as "tp", as the header says next to the group's name."""
 
@@ -156,7 +160,7 @@ class RankCommunications:
     @staticmethod
     def no_arguments(count: int) -> dict[str, list[Any]]:
         """Return the recorded arguments of communications of which nothing was recorded."""
-        return {key: [None] * count for key in (*COLLECTIVE_ARGUMENTS, *SIZE_ARGUMENTS, GROUP_DESCRIPTION)}
+        return {key: [None] * count for key in (*COLLECTIVE_ARGUMENTS, *SIZE_ARGUMENTS, GROUP_DESCRIPTION, EXCHANGED)}
 
     def take(self, rows: Ints) -> RankCommunications:
         """Select communications, in this order."""

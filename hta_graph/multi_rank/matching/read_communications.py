@@ -24,13 +24,16 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.timeline import nearest_around
 from hta_graph.model import Bools, EventKind, Ids
+from hta_graph.multi_rank.matching.bus_bandwidth import exchanged_elements
 from hta_graph.multi_rank.matching.communications import (
     ALL_RANKS,
     COLLECTIVE_ARGUMENTS,
+    EXCHANGED,
     GROUP_DESCRIPTION,
     MESSAGE_KINDS,
     NO_RANK,
     SIZE_ARGUMENTS,
+    SPLITS,
     UNKNOWN_RANK,
     RankCommunications,
     Recording,
@@ -42,7 +45,7 @@ from hta_graph.multi_rank.matching.gloo_events import read_gloo_communications
 from hta_graph.trace.event_args import EventArgs, Objects, read_event_args
 from hta_graph.trace.profiler_names import PROCESS_GROUP_CALL
 
-KERNEL_ARGUMENTS = (*COLLECTIVE_ARGUMENTS, *SIZE_ARGUMENTS, "Src Rank", "Dst Rank")
+KERNEL_ARGUMENTS = (*COLLECTIVE_ARGUMENTS, *SIZE_ARGUMENTS, *SPLITS, "Src Rank", "Dst Rank")
 OPERATOR_ARGUMENTS = (*KERNEL_ARGUMENTS, "Rank", "Global rank start", "Global rank stride")
 CONCRETE_INPUTS = "Concrete Inputs"
 INTEGER_ARGUMENTS = {
@@ -282,6 +285,7 @@ def read_communication_kernels(graph: DependencyGraph) -> RankCommunications:
     ]
     arguments = {key: found.arguments[key] for key in (*COLLECTIVE_ARGUMENTS, *SIZE_ARGUMENTS)}
     arguments[GROUP_DESCRIPTION] = group_descriptions(found.distributed, arguments["Process Group Name"])
+    arguments[EXCHANGED] = _exchanged_elements(found, groups, graph.rank)
     arguments["Collective name"] = [
         name if name is not None or kind not in MESSAGE_KINDS else kind
         for name, kind in zip(arguments["Collective name"], kinds, strict=True)
@@ -299,6 +303,19 @@ def read_communication_kernels(graph: DependencyGraph) -> RankCommunications:
         [None if group is None else group.text for group in groups],
         arguments,
     )
+
+
+def _exchanged_elements(
+    found: KernelArguments, groups: Sequence[KernelGroup | None], rank: int | None
+) -> list[int | None]:
+    """Return how many elements cross the rank's links in each all-to-all whose parts are recorded."""
+    keys = ("Collective name", *SPLITS, "In msg nelems", "Out msg nelems")
+    exchanged: list[int | None] = []
+    for group, name, *said in zip(groups, *(found.arguments[key] for key in keys), strict=True):
+        known = group is not None and rank in group.ranks and "alltoall" in str(name).replace("_", "").lower()
+        place = group.ranks.index(rank) if known and group is not None and rank is not None else None
+        exchanged.append(exchanged_elements((said[0], said[1]), (said[2], said[3]), place))
+    return exchanged
 
 
 def _launch_annotations(graph: DependencyGraph, work: Activities, names: Sequence[str]) -> list[str]:

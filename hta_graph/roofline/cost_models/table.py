@@ -14,6 +14,7 @@ from hta_graph.roofline.cost_models.normalization import BATCH_NORMS, NORMALIZAT
 from hta_graph.roofline.cost_models.optimizers import OPTIMIZERS
 from hta_graph.roofline.cost_models.pointwise import LOSSES, POINTWISE
 from hta_graph.roofline.cost_models.reductions import ORDERING, REDUCTIONS
+from hta_graph.roofline.cost_models.served_attention import SERVED_ATTENTION
 from hta_graph.roofline.cost_models.triton import TRITON
 from hta_graph.roofline.demand import CostModel, Demand
 from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall
@@ -23,6 +24,7 @@ MODELS: tuple[CostModel, ...] = (
     *CONVOLUTIONS,
     *CONVOLUTIONS_BACKWARD,
     *ATTENTION,
+    *SERVED_ATTENTION,
     *POINTWISE,
     *REDUCTIONS,
     *ORDERING,

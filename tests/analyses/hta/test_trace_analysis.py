@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import inspect
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +16,7 @@ import pandas as pd
 import pytest
 
 import analyses
-from analyses import DeviceType, LabeledTrace, TimeSeriesTypes, Trace, TraceAnalysis, TraceDiff
+from analyses import CPEdgeType, DeviceType, LabeledTrace, TimeSeriesTypes, Trace, TraceAnalysis, TraceDiff
 from hta_graph.errors import OutputError, QueryError, UsageError
 from tests.support.deep_tests import deep
 from tests.support.host_builder import host_of
@@ -229,8 +231,9 @@ def test_the_critical_path_is_found_and_drawn_over_the_trace(four: TraceAnalysis
     both, _ = four.critical_path_analysis(rank=1, annotation="ProfilerStep", instance_id=(0, 1))
     assert both.length_ns > path.length_ns
     written = four.overlay_critical_path_analysis(1, path, output_dir=str(tmp_path))
-    assert Path(written) == tmp_path / "overlaid_critical_path_rank_1.json"
-    assert Path(written).stat().st_size > ONE.stat().st_size
+    assert Path(written) == tmp_path / f"overlaid_critical_path_{ONE.name}"  # named and compressed as HTA's
+    overlaid = json.loads(gzip.decompress(Path(written).read_bytes()))
+    assert len(overlaid["traceEvents"]) > len(json.loads(gzip.decompress(ONE.read_bytes()))["traceEvents"])
     with pytest.raises(QueryError):
         four.critical_path_analysis(rank=1, annotation="no such part")
 
@@ -351,11 +354,113 @@ def test_a_trace_has_what_htas_users_read_from_it(four: TraceAnalysis) -> None:
     frame = t.get_trace(1)
     assert t.get_trace_duration(1) == frame["ts"].max() - frame["ts"].min()
     assert t.symbol_table.get_sym_table()[frame["name"].iloc[0]] == frame["s_name"].iloc[0]
-    t.parse_traces(use_multiprocessing=False)
     t.decode_symbol_ids(use_shorten_name=False)
     assert t.get_trace(1) is frame
     with pytest.raises(QueryError, match="rank 9"):
         t.get_trace(9)
+
+
+def test_parsed_traces_have_the_rows_and_the_clock_of_the_file(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for step in range(3):
+        trace.annotation(f"ProfilerStep#{step}", 1_000 + 100 * step, 1_090 + 100 * step)
+        trace.launch("k", (1_010 + 100 * step, 1_012 + 100 * step), (1_020 + 100 * step, 1_030 + 100 * step), step + 1)
+    t = Trace(trace_files={0: str(trace.write(tmp_path / "t.json"))})
+    loaded = t.get_trace(0)
+    assert (loaded["ts"].min(), len(loaded)) == (0, 6)  # aligned, and without the last step
+    t.parse_traces()
+    parsed = t.get_trace(0)
+    assert parsed["ts"].tolist() == [row["ts"] for row in trace.rows]
+    names = [t.symbol_table.sym_table[code] for code in parsed["name"]]
+    assert names == [row["name"] for row in trace.rows]
+    inside = analyses.TimeRangeFilter((1_200, 1_290))(parsed)
+    assert inside["s_name"].tolist() == ["ProfilerStep#2", "cudaLaunchKernel", "k"]
+    t.align_and_filter_trace()
+    pd.testing.assert_frame_equal(t.get_trace(0), loaded)
+    t.align_and_filter_trace(include_last_profiler_step=True)
+    assert len(t.get_trace(0)) == 9
+
+
+def test_times_of_a_file_with_a_base_are_those_that_it_prints(tmp_path: Path) -> None:
+    trace = TraceBuilder(baseTimeNanoseconds=1_700_000_000_000_000_000)
+    trace.op("aten::mm", 5.25, 20)
+    t = Trace(trace_files={0: str(trace.write(tmp_path / "t.json"))})
+    t.parse_traces()
+    assert t.get_trace(0)["ts"].tolist() == [5.25]
+
+
+def test_rows_of_mtia_without_a_stream_are_on_none(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for tid, args in ((801, {}), (3, {"stream": 3})):
+        trace.row(ph="X", cat="mtia_ccp_events", name="job", pid=0, tid=tid, ts=tid, dur=5, args=args)
+    found = TraceAnalysis(trace_files={0: str(trace.write(tmp_path / "t.json"))}).get_trace(0)
+    assert dict(zip(found["tid"], found["stream"], strict=True)) == {801: -1, 3: 3}
+
+
+def test_a_folder_is_read_again_after_copies_were_written_into_it(tmp_path: Path) -> None:
+    for rank in range(2):
+        copy(FOUR_RANKS / f"rank_{rank}.json.gz", tmp_path)
+    found = TraceAnalysis(trace_dir=str(tmp_path))
+    path, _ = found.critical_path_analysis(0)
+    found.generate_trace_with_counters(ranks=[0, 1])
+    found.overlay_critical_path_analysis(0, path, str(tmp_path))
+    found.get_frequent_cuda_kernel_sequences("aten", str(tmp_path), 1, rank=0)
+    assert len(list(tmp_path.iterdir())) == 6
+    assert TraceAnalysis(trace_dir=str(tmp_path)).get_ranks() == [0, 1]
+
+
+def test_a_script_that_exports_sync_dependencies_runs_line_by_line(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.annotation("ProfilerStep#0", 0, 400)
+    trace.op("aten::mm", 10, 30, **{"External id": 5})
+    trace.launch("gemm", (12, 15), (20, 220), 1)
+    trace.rows[-1]["args"]["External id"] = 5
+    trace.op("aten::item", 40, 260, **{"External id": 6})
+    call = trace.call("cudaStreamSynchronize", 45, 230, 2)
+    trace.rows[call]["args"]["External id"] = 6
+    trace.op("aten::add", 300, 390)
+    analysis = TraceAnalysis(trace_files={0: str(trace.write(tmp_path / "t.json"))})
+
+    # As in mlcommons/chakra pull request 57, but for what it logs.
+    graph, success = analysis.critical_path_analysis(rank=0, annotation="ProfilerStep", instance_id=0)
+    assert success
+    raw_events = analysis.t.get_raw_trace_for_one_rank(rank=0)["traceEvents"]
+    sync_dependencies: dict[int, list[int]] = {}
+    for edge in graph.critical_path_edges_set:
+        if edge.type in [CPEdgeType.SYNC_DEPENDENCY]:
+            start_event_id, end_event_id = graph.get_events_for_edge(edge)
+            start_event, end_event = raw_events[start_event_id], raw_events[end_event_id]
+            if "External id" in end_event["args"] and "External id" in start_event["args"]:
+                sync_dependencies.setdefault(end_event["args"]["External id"], [])
+                sync_dependencies[end_event["args"]["External id"]].append(start_event["args"]["External id"])
+    assert sync_dependencies == {6: [5]}
+
+
+def test_edges_of_a_path_have_the_types_of_hta(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 10)
+    trace.launch("a", (2, 5), (20, 120), 1)
+    trace.launch("b", (6, 9), (121, 221), 2)
+    analysis = TraceAnalysis(trace_files={0: str(trace.write(tmp_path / "t.json"))})
+    path, _ = analysis.critical_path_analysis(rank=0)
+    types = {edge.type: edge.weight for edge in path.critical_path_edges_set}
+    assert types[CPEdgeType.KERNEL_KERNEL_DELAY] == 1
+    assert types[CPEdgeType.KERNEL_LAUNCH_DELAY] == 18
+    assert types[CPEdgeType.OPERATOR_KERNEL] in {2, 100}
+    events = {trace.rows[index]["name"] for index in path.critical_path_events_set}
+    assert events == {"aten::mm", "cudaLaunchKernel", "a", "b"}
+    assert len(path.critical_path_nodes) == len(path.critical_path_edges_set) + 1
+
+
+def test_figures_are_shown_where_there_is_a_display(four: TraceAnalysis, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr("plotly.graph_objects.Figure.show", lambda _, renderer, **__: shown.append(renderer))
+    four.get_temporal_breakdown(visualize=True)
+    assert shown == []
+    monkeypatch.setenv("DISPLAY", ":0")
+    four.get_temporal_breakdown(visualize=False)
+    four.get_temporal_breakdown(visualize=True)
+    assert shown == ["browser"]
 
 
 def test_a_trace_stands_alone_too() -> None:

@@ -257,3 +257,38 @@ def test_it_concludes_which_annotation_has_most_gpu_time(tmp_path: Path) -> None
         "annotation outer has the most self GPU time: 20.0 µs, 61% of all GPU work"
     ]
     assert answer([]).conclusion == []
+
+
+def served(*names: str) -> TraceBuilder:
+    trace = TraceBuilder()
+    for at, name in enumerate(names):
+        trace.annotation(name, 100 * at, 100 * at + 90)
+        trace.launch("k", (100 * at + 5, 100 * at + 8), (100 * at + 20, 100 * at + 30 + at % 7), at + 1)
+    return trace
+
+
+def test_names_that_differ_only_in_numbers_are_one_row(tmp_path: Path) -> None:
+    names = [f"execute_context_{at}({16 * at})_generation_{at % 5}({at % 5})" for at in range(40)]
+    scope = whole(0, served(*names).graph(tmp_path))
+    (row,) = annotation_times([scope]).to_dict("records")
+    assert row["annotation"] == "execute_context_#(#)_generation_#(#)"
+    assert (row["count"], row["activities"]) == (40, 40)
+    (length,) = annotation_durations([scope]).to_dict("records")
+    assert (length["count"], length["min_ns"], length["max_ns"]) == (40, 90_000, 90_000)
+    assert answer([scope]).notes == [
+        "execute_context_#(#)_generation_#(#) stands for 40 annotations whose names differ only in numbers"
+    ]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param([f"layers.{at}" for at in range(40)], id="layers, once each"),
+        pytest.param([f"batch_{at % 20}_of_{20}" for at in range(60)], id="names that recur"),
+        pytest.param([f"a{at} b{at}" for at in range(10)], id="few"),
+        pytest.param([f"ProfilerStep#{at}" for at in range(120)], id="steps"),
+    ],
+)
+def test_names_that_say_more_than_numbers_stay(names: list[str], tmp_path: Path) -> None:
+    found = annotation_times([whole(0, served(*names).graph(tmp_path))])
+    assert set(found["annotation"]) == set(names)

@@ -148,3 +148,41 @@ def test_it_concludes_who_has_most_gpu_time_and_how_much_is_nobodys(tmp_path: Pa
     said = "operator aten::addmm has the most self GPU time: 10.0 µs, 40% of all GPU work; 40% belongs to no operator"
     assert answer([scope]).conclusion == [f"GPU idle 56% of the time (see idle-time); {said}"]
     assert answer([scope], "activity").conclusion == []
+
+
+def annotated_graphs(**said: str | dict[str, str]) -> TraceBuilder:
+    """Launch a graph of three kernels in two steps; the first two say where they belong, the copy says nothing."""
+    trace = TraceBuilder()
+    for step, at in enumerate((0, 100)):
+        trace.annotation(f"ProfilerStep#{step}", at, at + 90)
+        trace.call("cudaGraphLaunch", at + 1, at + 5, step + 1)
+        for number in range(2):
+            row = trace.kernel("k", at + 10 + 10 * number, at + 20 + 10 * number, step + 1)
+            trace.rows[row]["args"] |= said
+        trace.copy("Memcpy DtoD (Device -> Device)", at + 30, at + 35, step + 1)
+    return trace
+
+
+@pytest.mark.parametrize("said", [{"module_fqn": "layers.7.mlp"}, {"module_fqn": {"str": "layers.7.mlp"}}])
+def test_kernels_of_graphs_belong_to_the_modules_recorded_on_them(said: dict[str, str], tmp_path: Path) -> None:
+    scope = whole(0, annotated_graphs(**said).graph(tmp_path))
+    expected = {"layers.7.mlp": (2, 4, 40_000, 40_000), "(unknown)": (0, 2, 10_000, 10_000)}
+    assert table(attribution([scope], "module")) == expected
+    assert set(table(attribution([scope], "module-class"))) == {"layers.#.mlp", "(unknown)"}
+    assert activity_owners([scope])["module"].value_counts().to_dict() == {"layers.7.mlp": 4}
+
+
+def test_a_recorded_annotation_is_inside_those_around_the_launch(tmp_path: Path) -> None:
+    trace = annotated_graphs(**{"name": "attention", "graph node id": "12"})
+    assert table(attribution([whole(0, trace.graph(tmp_path))], "annotation")) == {
+        "attention": (2, 4, 40_000, 40_000),
+        "ProfilerStep#0": (1, 3, 5_000, 25_000),
+        "ProfilerStep#1": (1, 3, 5_000, 25_000),
+    }
+
+
+def test_recorded_modules_leave_no_note_on_what_is_missing(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.call("cudaGraphLaunch", 1, 5, 1)
+    trace.kernel("k", 10, 20, 1, module_fqn="layers.0")
+    assert answer([whole(0, trace.graph(tmp_path))], "module").notes == []

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import hta_graph as hg
@@ -309,3 +310,25 @@ def test_it_concludes_how_much_is_waiting_and_for_whom(tmp_path: Path) -> None:
     waits = "43% of the time in collectives is waiting for the last rank (30.0 µs of 70.0 µs, all ranks)"
     assert found.conclusion == [f"{waits}; rank 1 causes 100% of it, arriving last in 2 of 2 collectives"]
     assert collectives_module.answer(scopes_of(tmp_path, first)).conclusion == []
+
+
+def test_of_unequal_parts_the_busiest_rank_sets_the_bus_rate(tmp_path: Path) -> None:
+    runs: Runs = [(10, 110)]
+    group = {"Process_Group_Ranks": "[0, 1]", "Process_Group_Name": "0", "Group_size": 2, "dtype": "Float"}
+    own = (
+        {"In_split_size": "[1, 9]", "Out_split_size": "[1, 3]", "In_msg_nelems": 1_000, "Out_msg_nelems": 400},
+        {"In_split_size": "[3, 7]", "Out_split_size": "[9, 7]", "In_msg_nelems": 1_000, "Out_msg_nelems": 1_600},
+    )
+    traces = [rank_trace(rank, runs, Collective_name="all_to_allv", Seq=1, **group, **own[rank]) for rank in (0, 1)]
+    (row,) = collectives(matched_collectives(scopes_of(tmp_path, *traces))).to_dict("records")
+    # Rank 0 sends 900 elements and receives 300, rank 1 the reverse; what stays on a rank crosses no link.
+    assert row["bus_gbps"] == pytest.approx(900 * 4 / 100_000)
+    assert row["imbalance"] == 1
+
+
+def test_without_recorded_parts_the_formula_of_equal_ones_counts(tmp_path: Path) -> None:
+    size = {"In_msg_nelems": 1_000, "Out_msg_nelems": 1_000, "dtype": "Float", "Group_size": 2, "Seq": 1}
+    traces = [rank_trace(rank, [(10, 110)], Collective_name="all_to_all", **size) for rank in (0, 1)]
+    (row,) = collectives(matched_collectives(scopes_of(tmp_path, *traces))).to_dict("records")
+    assert row["bus_gbps"] == pytest.approx(1_000 * 4 / 100_000 / 2)
+    assert pd.isna(row["imbalance"])

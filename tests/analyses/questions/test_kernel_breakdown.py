@@ -47,6 +47,15 @@ COMMUNICATION = (
     "void one_shot_all_reduce_kernel<c10::BFloat16, 16, 8, false>(c10::BFloat16**)",
     "multimem_all_gather_kernel",
     "_mxfp8_all_to_all_expert_major_kernel",
+    "kuserbuffers_pushsend(int*, int*, int4*, int4*, int)",
+    "userbuffers_fp16_sum_inplace_gpu_rr_ag_oop",
+    "void tensorrt_llm::kernels::moe_comm::moeA2ADispatchKernel<8>(MoeA2ADispatchKernelPointers)",
+    "mori::moe::EpCombineIntraNodeKernel<hip_bfloat16>",
+    "c10d::symmetric_memory::barrier_kernel(unsigned int**)",
+    "ag_gemm_persistent_kernel",
+    "kernel_gemm_rs_producer_persistent",
+    "void aiter::local_cross_device_store<float>(float*)",
+    "hcom_allReduce__123",
 )
 COMPUTATION = (
     "triton_poi_fused_all_reduce_add_mul_0",
@@ -59,6 +68,11 @@ COMPUTATION = (
     "asyncClear",
     "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int, long)",
     "splitKreduce_kernel",
+    "void flash_fwd_splitkv_combine_kernel<float>(float*)",
+    "multi_step_dispatch",
+    "void deep_gemm::fp8_gemm_kernel<7168>(float*)",
+    "cutlass_gemm_arch_sm90",
+    "memory_efficient_fusion",
 )
 
 
@@ -211,6 +225,23 @@ def test_htas_frames(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", COMMUNICATION)
 def test_communication_is_recognised(name: str) -> None:
     assert COMMUNICATION_KERNEL.search(name)
+
+
+def test_a_kernel_of_any_name_that_a_recorded_collective_launches_communicates(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.op("c10d::allreduce_", 0, 30)
+    trace.op("record_param_comms", 1, 20, **{"Collective name": "allreduce", "In msg nelems": 8})
+    trace.launch("fused_new_kernel", (2, 3), (40, 50), 1)
+    trace.op("aten::copy_", 5, 9)
+    trace.launch("copy_of_the_bucket", (6, 7), (50, 60), 2)
+    trace.op("aten::mm", 21, 25)
+    trace.launch("gemm", (22, 23), (60, 70), 3)
+    found = kernel_breakdown([whole(0, trace.graph(tmp_path))]).set_index("kernel")["kernel_type"]
+    assert found.to_dict() == {
+        "fused_new_kernel": "communication",
+        "copy_of_the_bucket": "computation",
+        "gemm": "computation",
+    }
 
 
 @pytest.mark.parametrize("name", COMPUTATION)

@@ -1,0 +1,54 @@
+"""Annotations that count or measure in their names: ``execute_context_3(512)_generation_40(40)``, each there once."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from hta_graph.arrays import freeze
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.event_flags import is_step
+from hta_graph.graph.memo import memoized
+from hta_graph.model import EventKind, Ids
+
+NUMBER = re.compile(r"\d+")
+MANY_NAMES, VERY_MANY_NAMES = 20, 100
+"""So many names are folded if they have several numbers; so many in any case: layers of a model may be told by one."""
+FEW_INSTANCES = 2
+"""Names that recur as often are compared with each other, and stay."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What each event is called in tables, a code into ``texts``; how many names each of the ``folded`` stands for."""
+
+    code: Ids
+    texts: tuple[str, ...]
+    folded: dict[str, int]
+
+
+@memoized
+def annotation_labels(graph: DependencyGraph) -> Labels:
+    """Return the events' names, with ``#`` for the numbers of annotations that would each be a row of its own.
+
+    Serving engines write the sizes of each batch into its annotation, so that hardly a name recurs.
+    """
+    events = graph.event_table
+    rows = (events.kind == EventKind.ANNOTATION) | (events.kind == EventKind.GPU_ANNOTATION)
+    count = np.bincount(events.name[rows & (events.kind == EventKind.ANNOTATION)], minlength=len(graph.names))
+    alike: defaultdict[str, list[int]] = defaultdict(list)
+    for code in np.unique(events.name[rows]).tolist():
+        if NUMBER.search(graph.names[code]) and not is_step(graph.names[code]):
+            alike[NUMBER.sub("#", graph.names[code])].append(code)
+    texts, spelled = list(graph.names), np.arange(max(len(graph.names), 1), dtype=np.int32)
+    folded: Counter[str] = Counter()
+    for text, codes in alike.items():
+        enough = MANY_NAMES if text.count("#") > 1 else VERY_MANY_NAMES
+        if len(codes) >= enough and count[codes].sum() < FEW_INSTANCES * len(codes):
+            spelled[codes] = len(texts)
+            texts.append(text)
+            folded[text] = len(codes)
+    return Labels(freeze(spelled[events.name]), tuple(texts), dict(folded))

@@ -1,0 +1,234 @@
+"""What rows mean where their own words are wrong: by recorded ids and by what a stream can do.
+
+A profiler writes one row for each thing, and others write in its format with faults of their own. Three are repaired
+here, for all answers alike, and counted: copies among the kernels, ends that are stamped late, calls that another clock
+stamps before their operator.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from hta_graph.arrays import expand_ranges, find_sorted, first_of_runs, medians_by
+from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Ids, Ints, kind_mask
+from hta_graph.text.formatting import milliseconds
+from hta_graph.text.sanitize import one_line
+from hta_graph.text.shorten import shorten_middle
+from hta_graph.trace.profiler_names import (
+    COMMUNICATION_KERNEL,
+    COPY_CALL,
+    COPY_KERNEL,
+    EVENT_MARK_CALL,
+    GRAPH_LAUNCH_CALL,
+    MARKER_KERNEL,
+    SET_CALL,
+    SET_KERNEL,
+)
+
+Columns = dict[str, Any]
+
+KIND_OF_CALL = ((COPY_CALL, EventKind.MEMCPY), (SET_CALL, EventKind.MEMSET), (EVENT_MARK_CALL, EventKind.OTHER))
+"""What a call that launches no kernel leaves on a GPU; an event's mark is no work."""
+KIND_OF_NAME = ((COPY_KERNEL, EventKind.MEMCPY), (SET_KERNEL, EventKind.MEMSET), (MARKER_KERNEL, EventKind.OTHER))
+
+LATE_END_NS = 10_000
+"""So far an activity outlives one that its stream began later: clocks that tick in microseconds show less."""
+FEWEST_ALIKE = 3
+"""So many activities of one name tell how long it takes."""
+MOST_LATE = 0.1
+"""Where more of a stream's activities outlive later ones, it stands for several queues that run at once."""
+LINES, NAME_LENGTH = 3, 60
+
+BEFORE_OPERATOR_NS = 10_000
+"""So far another clock may stamp a call before the operator that made it."""
+
+
+class CallNames:
+    """The launching call of each row, by correlation, and what it is called."""
+
+    def __init__(self, columns: Columns, names: tuple[str, ...]) -> None:
+        correlation, kind, start, end = (columns[key] for key in ("correlation", "kind", "start", "end"))
+        self._names = names
+        calls = np.flatnonzero((kind == EventKind.RUNTIME) & (correlation > 0))
+        # Of two calls with one correlation the outer one launched: it began first, or ended last.
+        calls = calls[np.lexsort((start[calls] - end[calls], start[calls], correlation[calls]))]
+        calls = calls[first_of_runs(correlation[calls])]
+        self.call = np.append(calls, -1)[find_sorted(correlation, correlation[calls])]
+        self.call[(correlation <= 0) | (kind == EventKind.RUNTIME)] = -1
+        self._name = columns["name"]
+
+    def named(self, rows: Ints, pattern: re.Pattern[str]) -> Bools:
+        """Mark the rows whose launching call a pattern matches."""
+        calls = self.call[rows]
+        found = self.matches(np.unique(self._name[calls[calls >= 0]]), pattern)
+        marked: Bools = found[self._name[calls]] & (calls >= 0)
+        return marked
+
+    def matches(self, codes: Ids, pattern: re.Pattern[str]) -> Bools:
+        """Mark name codes (of those asked for) that a pattern matches from the start."""
+        found = np.zeros(len(self._names) + 1, np.bool_)
+        found[codes] = [pattern.match(self._names[code]) is not None for code in codes.tolist()]
+        return found
+
+
+def with_meaning(columns: Columns, names: tuple[str, ...], counts: Counter[str]) -> tuple[Columns, tuple[str, ...]]:
+    """Repair what rows say of themselves; return the columns, and one line about each late end."""
+    launched = CallNames(columns, names)
+    kind = _kinds_by_call(columns, launched)
+    counts["copies_among_kernels"] = int(np.count_nonzero(kind != columns["kind"]))
+    columns = {**columns, "kind": kind}
+    columns = _calls_inside_operators(columns, counts)
+    return _without_late_ends(columns, names, launched, counts)
+
+
+def _kinds_by_call(columns: Columns, launched: CallNames) -> Codes:
+    """Let kernels that a copying, setting or recording call launched be what that call makes; its name comes second.
+
+    AMD's profilers write copies, sets and the marks of events as kernels (pytorch#97167, kineto#1295). Of a graph
+    launch, or of a call that is not in the file, only the activity's name tells.
+    """
+    kind: Codes = columns["kind"].copy()
+    kernels = np.flatnonzero(kind == EventKind.KERNEL)
+    if not len(kernels):
+        return kind
+    found = np.full(len(kernels), EventKind.KERNEL, np.int8)
+    unsaid = (launched.call[kernels] < 0) | launched.named(kernels, GRAPH_LAUNCH_CALL)
+    own = columns["name"][kernels]
+    codes = np.unique(own)
+    for pattern, of_name in KIND_OF_NAME:
+        found[unsaid & launched.matches(codes, pattern)[own]] = of_name
+    for pattern, of_call in KIND_OF_CALL:
+        found[launched.named(kernels, pattern)] = of_call
+    kind[kernels] = found
+    return kind
+
+
+def _calls_inside_operators(columns: Columns, counts: Counter[str]) -> Columns:
+    """Move calls that begin just before the operator whose External id they have to its start.
+
+        operator       |----------|
+        call         |-----|            recorded by another clock: some hundred ns too early (pytorch#188956)
+
+    An id that is the call's own correlation says nothing (kineto, 2022 to 2024). Another one counts where that operator
+    begins on the call's thread within 10 µs after the call, and ends after it.
+    """
+    kind, external, lane, start, end = (columns[key] for key in ("kind", "external_id", "lane", "start", "end"))
+    calls = np.flatnonzero((kind == EventKind.RUNTIME) & (external > 0) & (external != columns["correlation"]))
+    operators = np.flatnonzero((kind == EventKind.CPU_OP) & (external > 0))
+    if not len(calls) or not len(operators):
+        return columns
+    # Of the operators with one id on one thread the first begins the others.
+    order = np.lexsort((start[operators], external[operators], lane[operators]))
+    operators = operators[order]
+    operators = operators[first_of_runs(lane[operators], external[operators])]
+    of_id = operators[np.argsort(external[operators], kind="stable")]
+    first = np.searchsorted(external[of_id], external[calls], side="left")
+    count = np.searchsorted(external[of_id], external[calls], side="right") - first
+    place, at = expand_ranges(first, count)
+    call, operator = calls[place], of_id[at]
+    early = start[operator] - start[call]
+    moved = (lane[operator] == lane[call]) & (early > 0) & (early <= BEFORE_OPERATOR_NS)
+    # A call is as long as before where it ended before its operator began; else it ends when it did.
+    moved &= np.maximum(end[call], start[operator]) <= end[operator]
+    call, operator, early = call[moved], operator[moved], early[moved]
+    counts["calls_moved_into_operators"] = len(call)
+    if not len(call):
+        return columns
+    start, end = start.copy(), end.copy()
+    outside = end[call] <= start[operator]
+    end[call] = np.where(outside, np.minimum(end[call] + early, columns["end"][operator]), end[call])
+    start[call] += early
+    return {**columns, "start": start, "end": end}
+
+
+def _without_late_ends(
+    columns: Columns, names: tuple[str, ...], launched: CallNames, counts: Counter[str]
+) -> tuple[Columns, tuple[str, ...]]:
+    """End activities that outlive later ones of their stream when the next one begins, or as its name usually does.
+
+        stream   [gemm~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~      its end was stamped late (TraceLens#669)
+                       [add][gemm][add]                    began later and are done: a stream works in order
+                 [gemm]                                    as long as gemm takes elsewhere, until add at the latest
+
+    With programmatic launch the next one may begin earlier, never end earlier. Rows of one graph launch may be branches
+    that are shown on one stream, and a communication kernel waits beside others. In 47 public traces no activity
+    outlives a later one.
+    """
+    kind, lane, start, end = (columns[key] for key in ("kind", "lane", "start", "end"))
+    work = np.flatnonzero(kind_mask(kind, GPU_KINDS))
+    work = work[np.lexsort((end[work], start[work], lane[work]))]
+    late = _outlive_later_ones(columns, names, launched, work)
+    counts["late_ends"] = int(np.count_nonzero(late))
+    if not late.any():
+        return columns, ()
+    fixed = _plausible_ends(columns["name"][work], start[work], end[work], late)
+    lines = [_late_end_line(columns, names, work, at, int(fixed[at])) for at in np.flatnonzero(late)[:LINES].tolist()]
+    more = counts["late_ends"] - len(lines)
+    lines += [f"… and {more:,} more late ends"] if more else []
+    end, rate = end.copy(), columns["bandwidth"].copy()
+    end[work] = fixed
+    # What it moved is known, and the recorded rate is of the wrong time.
+    moved = work[late & (columns["bytes"][work] > 0) & (fixed > start[work])]
+    rate[moved] = columns["bytes"][moved] / (end[moved] - start[moved])
+    return {**columns, "end": end, "bandwidth": rate}, tuple(lines)
+
+
+def _outlive_later_ones(columns: Columns, names: tuple[str, ...], launched: CallNames, work: Ints) -> Bools:
+    """Mark the activities, ordered by stream and start, that end after one that began later has ended."""
+    lane, end = columns["lane"][work], columns["end"][work]
+    if len(work) < 2:
+        return np.zeros(len(work), np.bool_)
+    last = len(work) - 1
+    # Read from the back, the running minimum of the ends of each stream is that of what comes later; stream above time.
+    ends = (end - end.min()) + (lane.astype(np.int64) - int(lane.min())) * (int(end.max() - end.min()) + 1)
+    earliest = np.minimum.accumulate(ends[::-1])[::-1]
+    following = np.arange(1, len(work) + 1)
+    graph = np.flatnonzero(launched.named(work, GRAPH_LAUNCH_CALL))
+    if len(graph):
+        key = np.stack([lane[graph], launched.call[work[graph]]])
+        _, group = np.unique(key, axis=1, return_inverse=True)
+        past = np.zeros(int(group.max()) + 1, np.int64)
+        np.maximum.at(past, group.reshape(-1), graph + 1)
+        following[graph] = past[group.reshape(-1)]
+    follows = np.minimum(following, last)
+    late: Bools = (following <= last) & (lane[follows] == lane) & (ends - earliest[follows] > LATE_END_NS)
+    if not late.any():
+        return late
+    name = columns["name"][work]
+    late &= ~(columns["collective"][work] | launched.matches(np.unique(name[late]), COMMUNICATION_KERNEL)[name])
+    share = np.bincount(lane, late) / np.maximum(np.bincount(lane), 1)
+    few: Bools = late & (share <= MOST_LATE)[lane]
+    return few
+
+
+def _plausible_ends(name: Ids, start: Ints, end: Ints, late: Bools) -> Ints:
+    """Return the ends: late ones where the stream's next activity begins, or after the usual time of their name."""
+    found = end.copy()
+    length = np.where(late, 0, end - start)
+    usual = medians_by(name[~late], length[~late], int(name.max()) + 1)
+    alike = np.bincount(name[~late], minlength=len(usual))
+    for at in np.flatnonzero(late).tolist():
+        # What begins at the same instant is no bound: it may be the same work, stamped twice.
+        following = start[at + 1 :][start[at + 1 :] > start[at]]
+        bound = int(following[0]) if len(following) else int(end[at])
+        known = alike[name[at]] >= FEWEST_ALIKE
+        found[at] = min(bound, int(start[at]) + int(usual[name[at]])) if known else bound
+    return found
+
+
+def _late_end_line(columns: Columns, names: tuple[str, ...], work: Ints, at: int, fixed: int) -> str:
+    """Name an activity whose end is late, what it seems to cover, and how long it is taken to last."""
+    row, lane, start, end = int(work[at]), columns["lane"], columns["start"], columns["end"]
+    later = work[at + 1 :]
+    covered = int(np.count_nonzero((lane[later] == lane[row]) & (end[later] < end[row])))
+    name = shorten_middle(one_line(names[columns["name"][row]]), NAME_LENGTH)
+    recorded, taken = (milliseconds(int(until - start[row])) for until in (end[row], fixed))
+    which = "1 later activity" if covered == 1 else f"{covered:,} later activities"
+    return (
+        f"{name} (event {columns['index'][row]}) is recorded with {recorded} ms, over {which} of its stream; "
+        f"its end is stamped late, {taken} ms are used"
+    )

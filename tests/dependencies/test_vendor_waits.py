@@ -1,0 +1,84 @@
+"""Waiting calls of other vendors, and of vendors that no vocabulary knows (times in µs)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import hta_graph as hg
+from analyses.questions.critical_path import path_lines
+from tests.support.trace_builder import TraceBuilder
+
+CATEGORY = "privateuse1_runtime"
+
+
+def waiting_program(
+    call: str, lag: float = 8, *, times: int = 1, category: str = "privateuse1_runtime"
+) -> TraceBuilder:
+    """Launch three kernels and wait, some times."""
+    trace = TraceBuilder()
+    for step in range(times):
+        at, corr = 1000 * step, 10 * step
+        trace.op("aten::mm", at, at + 30)
+        for number in range(3):
+            ids = {"correlation": corr + number + 1}
+            trace.row(ph="X", cat=CATEGORY, name="fooEnqueue", pid=100, tid=1, ts=at + 5 + 8 * number, dur=4, args=ids)
+            trace.kernel("k", at + 40 + 200 * number, at + 240 + 200 * number, corr + number + 1)
+        trace.op("aten::item", at + 50, at + 650 + lag + 5)
+        trace.row(ph="X", cat=CATEGORY, name=call, pid=100, tid=1, ts=at + 52, dur=588 + lag,
+                  args={"correlation": corr + 9})  # fmt: skip
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        ("zeCommandQueueSynchronize", "stream_sync"),
+        ("zeCommandListHostSynchronize", "stream_sync"),
+        ("urQueueFinish", "stream_sync"),
+        ("urEventWait", "event_sync"),
+        ("zeEventHostSynchronize", "event_sync"),
+        ("musaStreamSynchronize", "stream_sync"),
+        ("musaDeviceSynchronize", "device_sync"),
+        ("synStreamSynchronize", "stream_sync"),
+        ("AscendCL@aclrtSynchronizeStreamWithTimeout", "stream_sync"),
+        ("aclrtSynchronizeDevice", "device_sync"),
+        ("cnrtQueueSync", "stream_sync"),
+        ("mcStreamSynchronize", "stream_sync"),
+    ],
+)
+def test_a_vendors_call_waits_for_the_gpu(call: str, kind: str, tmp_path: Path) -> None:
+    graph = waiting_program(call).graph(tmp_path)
+    assert graph.edge_counts()[kind]["inferred"] == 1
+    path = hg.critical_path(graph, hg.whole())
+    assert path.by_bound_ns["gpu_compute_bound"] == 600_000
+    assert path.by_bound_ns["sync_overhead"] == 8_000
+
+
+def test_calls_of_an_unknown_name_that_return_with_the_work_wait(tmp_path: Path) -> None:
+    graph = waiting_program("fooWaitIdle", times=4).graph(tmp_path)
+    assert graph.diagnostics["waits_of_unknown_calls"] == 4
+    assert set(graph.edges.query("kind == 'stream_sync'").rule) == {"returned_with_work"}
+    path = hg.critical_path(graph, hg.whole())
+    assert path.by_bound_ns["gpu_compute_bound"] == 2_400_000
+    said = " ".join(map(str, path_lines(path)))
+    assert "fooWaitIdle: 4 calls taken as waits" in said
+
+
+@pytest.mark.parametrize(
+    ("call", "lag", "times"),
+    [("fooCompile", 28, 1), ("fooCompile", 90, 4), ("cudaMalloc", 8, 4), ("runFunction", 8, 4)],
+    ids=["once may be chance", "returns long after", "a known runtime's call", "MTIA's"],
+)
+def test_what_is_not_shown_to_wait_works(call: str, lag: float, times: int, tmp_path: Path) -> None:
+    graph = waiting_program(call, lag, times=times).graph(tmp_path)
+    assert graph.diagnostics["waits_of_unknown_calls"] == 0
+
+
+def test_an_unknown_call_that_the_profiler_records_as_a_wait_is_one(tmp_path: Path) -> None:
+    trace = waiting_program("zeNewWait", 25)
+    trace.row(ph="X", cat="xpu_sync", name="zeNewWait", pid=-1, tid=1, ts=53, dur=610, args={"correlation": 9})
+    graph = trace.graph(tmp_path)
+    assert graph.diagnostics["waits_of_unknown_calls"] == 1
+    assert not any(label.startswith("stream -1") for label in graph.lanes.labels)
