@@ -209,6 +209,17 @@ class DependencyGraph:
         parts[self.event_table.lane] = self.rank_index_of(np.arange(len(self.event_table)))
         return freeze(parts)
 
+    @cached_property
+    def calling_lane(self) -> Ids:
+        """The thread beside which each lane of communication lies; other lanes are their own."""
+        lanes, part = self.lanes, self.rank_index_of_lane.tolist()
+        of_thread = {(rank, label): lane for lane, (rank, label) in enumerate(zip(part, lanes.labels, strict=True))}
+        found = np.arange(len(lanes.labels), dtype=np.int32)
+        for lane in np.flatnonzero(lanes.is_communication).tolist():
+            label = lanes.labels[lane].replace("communication", "thread", 1)
+            found[lane] = of_thread.get((part[lane], label), lane)
+        return freeze(found)
+
     def index_of_rank(self, rank: int) -> int:
         """Return the index of a rank in ``rank_graphs``.
 
