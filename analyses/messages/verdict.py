@@ -80,6 +80,8 @@ def untrusted(reason: str, share: float) -> str:
     """Say why a prediction cannot be trusted, as a clause."""
     if reason == "fixed":
         return f"{brief_share(share)} of the path is fixed in replay"
+    if reason == "waiting":
+        return f"{brief_share(share)} of the predicted time may be waiting for other ranks"
     if reason == "contended":
         return f"driver calls of other threads, {brief_share(share)} of the time, may delay launches"
     return f"replay follows another path for {brief_share(share)} of the window"

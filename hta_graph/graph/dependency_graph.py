@@ -210,6 +210,11 @@ class DependencyGraph:
         return freeze(parts)
 
     @cached_property
+    def without_partner(self) -> Bools:
+        """Mark the activities that communicate with ranks whose part is not known: of one rank alone all of them."""
+        return self.event_flags.communicates | self.lanes.is_communication[self.event_table.lane]
+
+    @cached_property
     def calling_lane(self) -> Ids:
         """The thread beside which each lane of communication lies; other lanes are their own."""
         lanes, part = self.lanes, self.rank_index_of_lane.tolist()

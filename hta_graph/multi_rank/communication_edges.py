@@ -115,7 +115,7 @@ def _edges_to_message_waits(graph: DependencyGraph, work: HostCommunications) ->
         EdgeKind.THREAD_ORDER,
         np.where(after_message, previous, calls.event[at])[found],
         rows[found],
-        from_end=np.where(after_message, True, calls.is_end[at])[found],
+        from_end=(after_message | calls.is_end[at])[found],
         to_end=True,
     )
 

@@ -205,15 +205,23 @@ class TimeAccounting:
         lane = self._lanes_until_messages(spans)
         beside = lane >= 0
         owner[beside] = self._graph.calls.open_at(lane[beside], spans.start[beside])
+        # A thread that stood still before the end of a message without a partner may have waited for that.
+        still = np.flatnonzero(beside & (owner < 0))
+        message = event_of(spans.target[still])
+        alone = self._graph.without_partner[message] if len(still) else np.empty(0, np.bool_)
+        owner[still[alone]], part[still[alone]] = message[alone], TimePart.ACTIVITY
         # Nothing is open from this point on: a thread between two operators.
         part[on_thread & (owner < 0)] = TimePart.IDLE
         return owner
 
     def _lanes_until_messages(self, spans: WalkSpans) -> Ids:
         """Return the lanes of threads that come to the end of a message's row, which has its own lane (-1: others)."""
-        lane = take_or(self._events.lane, event_of(spans.target))
-        beside = take_or(self._graph.lanes.is_communication, lane, otherwise=False) & is_end(spans.target)
-        found: Ids = np.where(beside & (ROLE[spans.kind] == EdgeRole.THREAD), take_or(self._graph.calling_lane, lane), -1)
+        found = np.full(len(spans.kind), -1, np.int32)
+        beside = self._graph.lanes.is_communication
+        if beside.any():
+            rows = np.flatnonzero((ROLE[spans.kind] == EdgeRole.THREAD) & (spans.target >= 0) & is_end(spans.target))
+            lane = self._events.lane[event_of(spans.target[rows])]
+            found[rows[beside[lane]]] = self._graph.calling_lane[lane[beside[lane]]]
         return found
 
     def _with_long_lags(self, accounts: AccountedTime, spans: WalkSpans) -> AccountedTime:

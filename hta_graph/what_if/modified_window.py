@@ -12,8 +12,6 @@ import numpy as np
 from hta_graph.arrays import first_of_runs, run_numbers, summed_by, take_or
 from hta_graph.errors import QueryError
 from hta_graph.graph.conversion import labels, texts_of_codes
-from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import event_of
 from hta_graph.model import LONGEST_NS, Bools, BoundBy, Floats, Ids, Ints
@@ -383,7 +381,7 @@ def frozen_share(base: ReplayGraph) -> float:
 
 def time_without_partner(path: PathTotals, meant: Bools | None = None) -> int:
     """Return how much (ns) of some parts on a path, or of all, is communication whose partners are not known."""
-    alone = take_or(communicates_without_partner(path.base.graph), path.base.parts.owner, otherwise=False)
+    alone = take_or(path.base.graph.without_partner, path.base.parts.owner, otherwise=False)
     return path.time_of(alone if meant is None else meant & alone)
 
 
@@ -400,18 +398,9 @@ def frozen_time(path: PathTotals) -> int:
 
 
 def _frozen_parts(path: PathTotals) -> Bools:
-    parts, alone = path.base.parts.take(path.rows), communicates_without_partner(path.base.graph)
+    parts, alone = path.base.parts.take(path.rows), path.base.graph.without_partner
     frozen: Bools = (parts.bound == BoundBy.UNEXPLAINED) | take_or(alone, parts.owner, otherwise=False)
     return frozen
-
-
-def communicates_without_partner(graph: DependencyGraph) -> Bools:
-    """Mark the activities that communicate and are unmatched."""
-    alone: Bools = graph.event_flags.communicates | graph.lanes.is_communication[graph.event_table.lane]
-    if isinstance(graph, JobGraph):
-        alone = alone.copy()
-        alone[graph.members.row[graph.members.number >= 0]] = False
-    return alone
 
 
 def inferred_share(base: ReplayGraph) -> float:

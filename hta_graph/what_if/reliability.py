@@ -1,5 +1,7 @@
 """Whether the replay of a window can be trusted: how much of its path no change moves, or lies elsewhere in replay.
 
+Of a job also how much of a prediction may be waiting for other ranks.
+
 Whether calls of one thread wait for the driver's lock, which another holds, is a matter of microseconds:
 
 main thread   |launch|                 |launch|          |launch ~~~~~|          it waits
@@ -21,7 +23,15 @@ from hta_graph.graph.memo import memoized
 from hta_graph.model import BoundBy, EventKind
 from hta_graph.paths.critical_path import critical_path
 from hta_graph.paths.windows import resolved_window
-from hta_graph.what_if.modified_window import earlier_share, frozen_share, recorded_path_totals, time_without_partner
+from hta_graph.trace.profiler_names import GLOO_COLLECTIVE
+from hta_graph.what_if.modified_window import (
+    PathTotals,
+    earlier_share,
+    frozen_share,
+    recorded_path_totals,
+    time_without_partner,
+)
+from hta_graph.what_if.predict import JobPrediction, RankPathTotals
 from hta_graph.what_if.replay import Replayed
 from hta_graph.what_if.replay_graph import ReplayGraph
 
@@ -40,7 +50,10 @@ CONTENDED_SHARE = 0.03
 HOST_BOUND_SHARE = 0.5
 """Where less of the path is on the host after a change, the GPU has work while a launch waits."""
 
-Reason = Literal["fixed", "another_path", "contended"]
+POSSIBLE_WAITING_SHARE = 0.2
+"""Where a fifth of a prediction is waiting that cannot be told from work, it may be too long by a quarter."""
+
+Reason = Literal["fixed", "another_path", "contended", "waiting"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,8 @@ class Reliability:
     another_path_share: float = 0.0
     contended_share: float = 0.0
     """For which share of the time other threads hold the driver's lock, where that may delay the window anew."""
+    waiting_share: float = 0.0
+    """Which share of a job's prediction may be waiting for other ranks, which it cannot tell from work."""
 
     @property
     def of_communication(self) -> Reliability:
@@ -69,12 +84,18 @@ class Reliability:
             return "another_path"
         if self.fixed_share >= UNRELIABLE_SHARE:
             return "fixed"
+        if self.waiting_share >= POSSIBLE_WAITING_SHARE:
+            return "waiting"
         return "contended" if self.contended_share else None
 
     @property
     def share(self) -> float:
         """The share that the reason is about."""
-        shares = {"another_path": self.another_path_share, "contended": self.contended_share}
+        shares = {
+            "another_path": self.another_path_share,
+            "contended": self.contended_share,
+            "waiting": self.waiting_share,
+        }
         return shares.get(self.reason or "fixed", self.fixed_share)
 
 
@@ -98,6 +119,28 @@ def reliability_after(replayed: Replayed) -> Reliability:
     host_ns = sum(path.by_bound_ns[bound.label] for bound in (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.DATA_LOADING))
     is_contended = share >= CONTENDED_SHARE and host_ns >= HOST_BOUND_SHARE * replayed.predicted_ns
     return replace(reliability(replayed.draft.base), contended_share=share * is_contended)
+
+
+def reliability_of_job(predicted: Replayed | JobPrediction) -> Reliability:
+    """Return how far a prediction about a job can be trusted, by what summaries of its ranks show, too.
+
+    What a rank does while another one is late may be waiting: communication whose partner is not known, and on CPUs,
+    where ``wait()`` leaves no row, what was never on the path and is now: silence, and communication.
+    """
+    new_ns = 0
+    if predicted.graph.lanes.is_communication.any():
+        before, after = (_silent_or_communicating_ns(of) for of in (predicted.path_before, predicted.path_after))
+        new_ns = max(after - before, 0)
+    waiting = max(predicted.alone_share, new_ns / max(predicted.predicted_ns, 1))
+    return Reliability(predicted.frozen_share, waiting_share=waiting)
+
+
+def _silent_or_communicating_ns(path: PathTotals | RankPathTotals) -> int:
+    """Return how long (ns) a path is in no operator of the CPU, or in communication of CPUs."""
+    columns = path.by_name()
+    on_cpu = [name is not None and GLOO_COLLECTIVE.match(name) is not None for name in columns["name"].tolist()]
+    communicates = columns["bound_by"] == BoundBy.GPU_COMMUNICATION_BOUND.label
+    return path.by_bound_ns[BoundBy.CPU_GAP.label] + int(columns["time_ns"][communicates & on_cpu].sum())
 
 
 @memoized

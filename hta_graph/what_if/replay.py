@@ -25,6 +25,7 @@ from hta_graph.what_if.modified_window import (
     inferred_share,
     modified_path_totals,
     recorded_path_totals,
+    time_without_partner,
 )
 from hta_graph.what_if.replay_graph import ReplayGraph
 from hta_graph.what_if.selectors import own_cpu_time_only
@@ -118,6 +119,11 @@ class Replayed:
     def frozen_share(self) -> float:
         """The share of the recorded path that is fixed in every scenario: unexplained, or unmatched communication."""
         return frozen_share(self.draft.base)
+
+    @property
+    def alone_share(self) -> float:
+        """The share of the predicted path that is communication without a known partner."""
+        return time_without_partner(self.path_after) / max(self.predicted_ns, 1)
 
     @property
     def inferred_share(self) -> float:

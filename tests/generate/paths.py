@@ -242,12 +242,13 @@ def what_if() -> Schema:
         "reliable": boolean(
             "Whether predictions can be trusted: not where half of the path is fixed in every scenario, or "
             "if replay follows another path than the recorded one, nor where driver calls of other threads may "
-            "delay it."
+            "delay it, nor where a fifth of a job's prediction may be waiting for other ranks."
         ),
         "reason": one_of(
-            ["fixed", "another_path", "contended"],
-            "Why predictions cannot be trusted: the path is fixed, replay follows another path, or driver calls of "
-            "other threads may delay launches after the changes; null if they can.",
+            ["fixed", "another_path", "contended", "waiting"],
+            "Why predictions cannot be trusted: the path is fixed, replay follows another path, driver calls of "
+            "other threads may delay launches after the changes, or of a job much of the prediction may be waiting "
+            "for other ranks; null if they can.",
             null=True,
         ),
         "frozen_share": share("Share of the recorded path that is fixed in every scenario"),

@@ -458,6 +458,7 @@ class _ReplayAnswerer:
             "by_name": _columns_as_lists(totals.by_name()),
             "frozen_ns": frozen_time(totals),
             "inferred_ns": inferred_time(totals),
+            "alone_ns": time_without_partner(totals),
             "without": [[at, self._record_without(totals, at)] for at in path.without_drafts],
             "times": path_times_by_name(totals) if path.wants_times_by_name else {},
         }
