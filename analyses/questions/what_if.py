@@ -124,8 +124,8 @@ class WhatIf:
 
     ``next`` takes most time on the path after the changes of all that is not on the path today; None if nothing does.
     ``scenarios`` are named changes with what each would save (ns). ``latency`` is the same of a step's latency, where
-    that is another window than the iteration. ``compared`` is, without changes, the rank to gain most in a job like the
-    others.
+    that is another window than the iteration. ``compared`` is, without changes, the rank of a job that most of the path is
+    on like the others.
     """
 
     replayed: Replayed | JobPrediction
@@ -271,8 +271,12 @@ def _scenarios_without_choice() -> list[NamedChange]:
 def _compared_rank(
     graph: DependencyGraph, window: WindowQuery, listed: Sequence[Opportunity]
 ) -> tuple[NamedChange, Replayed] | None:
-    """Replay the rank to gain most like the others, where there are any."""
-    for one in [one for one in listed if one.kind == "rank"][:1]:
+    """Replay the rank that most of the path is on like the others, where there are any.
+
+    What it would save is no measure of it: where waiting is not known as such, others take as long without its delay.
+    """
+    ranks = sorted((one for one in listed if one.kind == "rank"), key=lambda one: -one.on_path_ns)
+    for one in ranks[:1]:
         change = scenario_change("rank_like_others", one.name)
         with suppress(QueryError):
             return change, replay(graph, change.change, window)
