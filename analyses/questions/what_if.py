@@ -124,8 +124,8 @@ class WhatIf:
 
     ``next`` takes most time on the path after the changes of all that is not on the path today; None if nothing does.
     ``scenarios`` are named changes with what each would save (ns). ``latency`` is the same of a step's latency, where
-    that is another window than the iteration. ``compared`` is, without changes, the rank of a job that most of the path is
-    on like the others.
+    that is another window than the iteration. ``compared`` is, without changes, the rank of a job that most of the path
+    is on, like the others.
     """
 
     replayed: Replayed | JobPrediction

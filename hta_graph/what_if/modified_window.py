@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, run_numbers, summed_by, take_or
+from hta_graph.arrays import distinct, first_of_runs, run_numbers, summed_by, take_or
 from hta_graph.errors import QueryError
 from hta_graph.graph.conversion import labels, texts_of_codes
+from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import event_of
 from hta_graph.model import LONGEST_NS, Bools, BoundBy, Floats, Ids, Ints
+from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import Window
 from hta_graph.storage.location import Location
 from hta_graph.what_if.longest_paths import LongestPaths
@@ -383,6 +385,32 @@ def time_without_partner(path: PathTotals, meant: Bools | None = None) -> int:
     """Return how much (ns) of some parts on a path, or of all, is communication whose partners are not known."""
     alone = take_or(path.base.graph.without_partner, path.base.parts.owner, otherwise=False)
     return path.time_of(alone if meant is None else meant & alone)
+
+
+def possible_waiting_time(path: PathTotals) -> int:
+    """Return how much (ns) of a job's path may be waiting for other ranks, which cannot be told from work there.
+
+    That is communication without a partner, and where ``wait()`` leaves no row, on CPUs, silence: of threads while what
+    their rank does with others has no partner or no call, and of threads without a step, such as workers.
+    """
+    graph = path.base.graph
+    found = time_without_partner(path)
+    if not isinstance(graph, JobGraph) or not graph.lanes.is_communication.any():
+        return found
+    gaps = path.base.parts.bound[path.rows] == BoundBy.CPU_GAP
+    parts, rank = path.base.parts.take(path.rows[gaps]), path.base.part_rank[path.rows[gaps]]
+    has_steps = np.array([bool(part.graph.steps()) for part in graph.rank_graphs])
+    is_silent = (parts.owner < 0) & has_steps[rank]
+    members = graph.members.take(graph.lanes.is_communication[graph.event_table.lane[graph.members.row]])
+    unknown = members.take((members.number < 0) | (members.call < 0))
+    for part in distinct(unknown.part).tolist():
+        own = unknown.row[unknown.part == part]
+        under_way = union(graph.event_table.start[own], graph.event_table.end[own])
+        here = rank == part
+        end = parts.start[here] + parts.length[here]
+        covered = under_way.covered_until(end) - under_way.covered_until(parts.start[here])
+        is_silent[here] |= 2 * covered > parts.length[here]
+    return found + int(path.length[gaps][is_silent].sum())
 
 
 def earlier_share(base: ReplayGraph) -> float:

@@ -23,15 +23,8 @@ from hta_graph.graph.memo import memoized
 from hta_graph.model import BoundBy, EventKind
 from hta_graph.paths.critical_path import critical_path
 from hta_graph.paths.windows import resolved_window
-from hta_graph.trace.profiler_names import GLOO_COLLECTIVE
-from hta_graph.what_if.modified_window import (
-    PathTotals,
-    earlier_share,
-    frozen_share,
-    recorded_path_totals,
-    time_without_partner,
-)
-from hta_graph.what_if.predict import JobPrediction, RankPathTotals
+from hta_graph.what_if.modified_window import earlier_share, frozen_share, recorded_path_totals, time_without_partner
+from hta_graph.what_if.predict import JobPrediction
 from hta_graph.what_if.replay import Replayed
 from hta_graph.what_if.replay_graph import ReplayGraph
 
@@ -122,25 +115,8 @@ def reliability_after(replayed: Replayed) -> Reliability:
 
 
 def reliability_of_job(predicted: Replayed | JobPrediction) -> Reliability:
-    """Return how far a prediction about a job can be trusted, by what summaries of its ranks show, too.
-
-    What a rank does while another one is late may be waiting: communication whose partner is not known, and on CPUs,
-    where ``wait()`` leaves no row, what was never on the path and is now: silence, and communication.
-    """
-    new_ns = 0
-    if predicted.graph.lanes.is_communication.any():
-        before, after = (_silent_or_communicating_ns(of) for of in (predicted.path_before, predicted.path_after))
-        new_ns = max(after - before, 0)
-    waiting = max(predicted.alone_share, new_ns / max(predicted.predicted_ns, 1))
-    return Reliability(predicted.frozen_share, waiting_share=waiting)
-
-
-def _silent_or_communicating_ns(path: PathTotals | RankPathTotals) -> int:
-    """Return how long (ns) a path is in no operator of the CPU, or in communication of CPUs."""
-    columns = path.by_name()
-    on_cpu = [name is not None and GLOO_COLLECTIVE.match(name) is not None for name in columns["name"].tolist()]
-    communicates = columns["bound_by"] == BoundBy.GPU_COMMUNICATION_BOUND.label
-    return path.by_bound_ns[BoundBy.CPU_GAP.label] + int(columns["time_ns"][communicates & on_cpu].sum())
+    """Return how far a prediction about a job can be trusted, by what summaries of its ranks show, too."""
+    return Reliability(predicted.frozen_share, waiting_share=predicted.waiting_share)
 
 
 @memoized

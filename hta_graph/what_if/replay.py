@@ -24,8 +24,8 @@ from hta_graph.what_if.modified_window import (
     frozen_share,
     inferred_share,
     modified_path_totals,
+    possible_waiting_time,
     recorded_path_totals,
-    time_without_partner,
 )
 from hta_graph.what_if.replay_graph import ReplayGraph
 from hta_graph.what_if.selectors import own_cpu_time_only
@@ -121,9 +121,9 @@ class Replayed:
         return frozen_share(self.draft.base)
 
     @property
-    def alone_share(self) -> float:
-        """The share of the predicted path that is communication without a known partner."""
-        return time_without_partner(self.path_after) / max(self.predicted_ns, 1)
+    def waiting_share(self) -> float:
+        """The share of the predicted path that may be waiting for other ranks, which cannot be told from work."""
+        return possible_waiting_time(self.path_after) / max(self.predicted_ns, 1)
 
     @property
     def inferred_share(self) -> float:
