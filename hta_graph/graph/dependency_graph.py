@@ -116,6 +116,13 @@ class RankSource(Protocol):
         """
 
 
+@dataclass(frozen=True, eq=False)
+class MatchedRows:
+    """What a rank did with others, as far as its job knows the others' part: rows of the rank's graph."""
+
+    rows: Ids
+
+
 class DependencyGraph:
     """The events of one rank, and edges: why each could not have happened earlier.
 
@@ -209,10 +216,13 @@ class DependencyGraph:
         parts[self.event_table.lane] = self.rank_index_of(np.arange(len(self.event_table)))
         return freeze(parts)
 
-    @cached_property
+    @property
     def without_partner(self) -> Bools:
         """Mark the activities that communicate with ranks whose part is not known: of one rank alone all of them."""
-        return self.event_flags.communicates | self.lanes.is_communication[self.event_table.lane]
+        alone = self.event_flags.communicates | self.lanes.is_communication[self.event_table.lane]
+        if (known := self.attached(MatchedRows)) is not None:
+            alone[known.rows] = False
+        return alone
 
     @cached_property
     def calling_lane(self) -> Ids:

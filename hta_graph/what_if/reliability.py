@@ -24,7 +24,6 @@ from hta_graph.model import BoundBy, EventKind
 from hta_graph.paths.critical_path import critical_path
 from hta_graph.paths.windows import resolved_window
 from hta_graph.what_if.modified_window import earlier_share, frozen_share, recorded_path_totals, time_without_partner
-from hta_graph.what_if.predict import JobPrediction
 from hta_graph.what_if.replay import Replayed
 from hta_graph.what_if.replay_graph import ReplayGraph
 
@@ -112,11 +111,6 @@ def reliability_after(replayed: Replayed) -> Reliability:
     host_ns = sum(path.by_bound_ns[bound.label] for bound in (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.DATA_LOADING))
     is_contended = share >= CONTENDED_SHARE and host_ns >= HOST_BOUND_SHARE * replayed.predicted_ns
     return replace(reliability(replayed.draft.base), contended_share=share * is_contended)
-
-
-def reliability_of_job(predicted: Replayed | JobPrediction) -> Reliability:
-    """Return how far a prediction about a job can be trusted, by what summaries of its ranks show, too."""
-    return Reliability(predicted.frozen_share, waiting_share=predicted.waiting_share)
 
 
 @memoized
