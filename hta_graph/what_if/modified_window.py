@@ -9,18 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import distinct, first_of_runs, run_numbers, summed_by, take_or
+from hta_graph.arrays import distinct, first_of_runs, percentiles_by, run_numbers, summed_by, take_or
 from hta_graph.errors import QueryError
 from hta_graph.graph.conversion import labels, texts_of_codes
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import event_of
-from hta_graph.model import LONGEST_NS, Bools, BoundBy, Floats, Ids, Ints
+from hta_graph.model import LONGEST_NS, Bools, BoundBy, EdgeKind, Floats, Ids, Ints
 from hta_graph.paths.intervals import union
+from hta_graph.paths.time_accounting import ALWAYS_EXPLAINED_NS, EXCESS_FACTOR
 from hta_graph.paths.windows import Window
 from hta_graph.storage.location import Location
 from hta_graph.what_if.longest_paths import LongestPaths
-from hta_graph.what_if.replay_graph import ReplayEdges, ReplayGraph
+from hta_graph.what_if.replay_graph import ReplayEdges, ReplayGraph, edge_weights
 
 
 @dataclass
@@ -391,7 +393,8 @@ def possible_waiting_time(path: PathTotals) -> int:
     """Return how much (ns) of a job's path may be waiting for other ranks, which cannot be told from work there.
 
     That is communication without a partner, and where ``wait()`` leaves no row, on CPUs, silence: of threads while what
-    their rank does with others has no partner or no call, and of threads without a step, such as workers.
+    their rank does with others has no partner or no call, and of threads without a step, such as workers. So it is
+    with messages that took far longer than usual.
     """
     graph = path.base.graph
     found = time_without_partner(path)
@@ -410,7 +413,26 @@ def possible_waiting_time(path: PathTotals) -> int:
         end = parts.start[here] + parts.length[here]
         covered = under_way.covered_until(end) - under_way.covered_until(parts.start[here])
         is_silent[here] |= 2 * covered > parts.length[here]
-    return found + int(path.length[gaps][is_silent].sum())
+    base = path.base
+    row = take_or(base.edges.row, np.where(base.parts.edge < len(base.edges.row), base.parts.edge, -1)[path.rows])
+    too_long = np.where(gaps, 0.0, take_or(_excess_of_messages(graph), row, otherwise=0.0))
+    return found + int(path.length[gaps][is_silent].sum() + (path.length * too_long).sum())
+
+
+@memoized
+def _excess_of_messages(graph: DependencyGraph) -> Floats:
+    """Return by what share of its weight each edge of a message on CPUs took far longer than usual on its rank.
+
+    Once both sides have come it does not wait; the thread that waited may have come late itself, in no row.
+    """
+    edges, known = graph.edge_table, edge_weights(graph)
+    beside = graph.lanes.is_communication[graph.event_table.lane[event_of(edges.target)]]
+    sent = np.flatnonzero((edges.kind == EdgeKind.POINT_TO_POINT) & known.binds & beside)
+    rank, weight = graph.rank_index_of(event_of(edges.target[sent])), known.weight[sent]
+    usual = EXCESS_FACTOR * percentiles_by(rank, weight, len(graph.rank_graphs), 50)[rank]
+    found = np.zeros(len(edges))
+    found[sent] = (1 - np.maximum(ALWAYS_EXPLAINED_NS, usual) / np.maximum(weight, 1)).clip(min=0)
+    return found
 
 
 def earlier_share(base: ReplayGraph) -> float:
