@@ -156,6 +156,8 @@ def untrusted(reason: str, share: float) -> str:
         return NOT_SHOWN[reason].format(share=brief_share(share))
     if reason == "fixed":
         return f"{brief_share(share)} of the path is fixed in replay"
+    if reason == "waiting":
+        return f"{brief_share(share)} of the predicted time may be waiting for other ranks"
     if reason == "contended":
         return f"driver calls of other threads may change it by {brief_share(share)} of the window"
     if reason == "unusual":

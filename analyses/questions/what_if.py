@@ -124,7 +124,8 @@ class WhatIf:
 
     ``next`` takes most time on the path after the changes of all that is not on the path today; None if nothing does.
     ``scenarios`` are named changes with what each would save (ns). ``latency`` is the same of a step's latency, where
-    that is another window than the iteration.
+    that is another window than the iteration. ``compared`` is, without changes, the rank of a job that most of the path
+    is on, like the others.
     """
 
     replayed: Replayed | JobPrediction
@@ -135,6 +136,7 @@ class WhatIf:
     curve: Curve | None = None
     near: NearCritical | None = None
     latency: Replayed | None = None
+    compared: Replayed | None = None
 
     @property
     def graph(self) -> DependencyGraph:
@@ -164,7 +166,8 @@ class WhatIf:
         """How far replay of the window can be trusted."""
         # Summaries of a job's ranks show no more than this, and its whole graphs answer as they do.
         if not isinstance(self.replayed, Replayed) or len(self.graph.rank_graphs) > 1:
-            return Reliability(self.replayed.frozen_share)
+            predicted = self.compared or self.replayed
+            return Reliability(predicted.frozen_share, waiting_share=predicted.waiting_share)
         return reliability_after(self.replayed) if self.asked else reliability(self.replayed.draft.base)
 
     def within_rows(self, change: Change | None, saved_ns: int) -> Saving:
@@ -217,15 +220,17 @@ def what_if(
         # Some curves have hundreds of corners: without --curve, only those that bend it visibly are listed.
         curve, within_ns = asked[0].record["what"], round(VISIBLE_BEND * base.length_ns)
     listed = [] if asked else opportunity_rows(base)
+    compared = _compared_rank(graph, window, listed)
     return WhatIf(
         replayed,
         asked,
         next_on_path(replayed.path_before, replayed.path_after, replayed.draft.factor != 1.0) if asked else None,
         listed,
-        [] if asked else _named_changes(graph, window, listed),
+        [] if asked else _named_changes(graph, window, compared),
         None if curve is None else sensitivity(graph, curve, window, within_ns=within_ns),
         None if near is None else near_critical(graph, window, share=near),
         latency,
+        compared[1] if compared else None,
     )
 
 
@@ -264,14 +269,27 @@ def _scenarios_without_choice() -> list[NamedChange]:
     return [scenario_change(name) for name, known in SCENARIOS.items() if known.argument is None]
 
 
-def _named_changes(
+def _compared_rank(
     graph: DependencyGraph, window: WindowQuery, listed: Sequence[Opportunity]
+) -> tuple[NamedChange, Replayed] | None:
+    """Replay the rank that most of the path is on like the others, where there are any.
+
+    What it would save is no measure of it: where waiting is not known as such, others take as long without its delay.
+    """
+    ranks = sorted((one for one in listed if one.kind == "rank"), key=lambda one: -one.on_path_ns)
+    for one in ranks[:1]:
+        change = scenario_change("rank_like_others", one.name)
+        with suppress(QueryError):
+            return change, replay(graph, change.change, window)
+    return None
+
+
+def _named_changes(
+    graph: DependencyGraph, window: WindowQuery, compared: tuple[NamedChange, Replayed] | None
 ) -> list[tuple[NamedChange, int]]:
-    """Replay the named scenarios that apply and need no choice, of a job also the rank to gain most like the others."""
-    asked = _scenarios_without_choice()
-    asked += [scenario_change("rank_like_others", one.name) for one in listed if one.kind == "rank"][:1]
-    found = []
-    for one in asked:
+    """Replay the named scenarios that apply and need no choice, and add that of the rank that was compared."""
+    found = [(compared[0], compared[1].saved_ns)] if compared else []
+    for one in _scenarios_without_choice():
         # Without loading, waits or other ranks some scenarios do not apply.
         with suppress(QueryError):
             found.append((one, replay(graph, one.change, window).saved_ns))

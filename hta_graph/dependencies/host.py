@@ -12,7 +12,7 @@ from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.timeline import Nesting
 from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, Rule
-from hta_graph.trace.profiler_names import AUTOGRAD_OPERATOR, LOCK_TAKING_CALL
+from hta_graph.trace.profiler_names import AUTOGRAD_OPERATOR, GLOO_COLLECTIVE, LOCK_TAKING_CALL, MESSAGE_ROWS
 
 
 def thread_order(context: RuleContext) -> EdgeTable:
@@ -69,9 +69,16 @@ def _autograd_threads(context: RuleContext) -> list[int]:
 
 
 def _launching_threads(context: RuleContext) -> list[int]:
-    """Return the two threads that ran most operators, the first of equals before others."""
+    """Return the two threads that ran most operators, the first of equals before others; none of Gloo's workers.
+
+    What these copy for a collective they do for the thread that called, and wait for no autograd.
+    """
     events = context.trace.events
     ops = np.bincount(events.lane[events.kind == EventKind.CPU_OP])
+    gloo = context.trace.names_starting_with(GLOO_COLLECTIVE).copy()
+    gloo[np.isin(context.trace.names, MESSAGE_ROWS)] = False
+    workers = events.lane[(events.kind == EventKind.ANNOTATION) & gloo[events.name]]
+    ops[workers[workers < len(ops)]] = 0
     return [int(lane) for lane in np.argsort(-ops, kind="stable")[:2] if ops[lane]]
 
 

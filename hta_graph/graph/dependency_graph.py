@@ -117,6 +117,13 @@ class RankSource(Protocol):
         """
 
 
+@dataclass(frozen=True, eq=False)
+class MatchedRows:
+    """What a rank did with others, as far as its job knows the others' part: rows of the rank's graph."""
+
+    rows: Ids
+
+
 class DependencyGraph:
     """The events of one rank, and edges: why each could not have happened earlier.
 
@@ -209,6 +216,25 @@ class DependencyGraph:
         parts = np.full(len(self.lanes.labels), -1, np.int32)
         parts[self.event_table.lane] = self.rank_index_of(np.arange(len(self.event_table)))
         return freeze(parts)
+
+    @property
+    def without_partner(self) -> Bools:
+        """Mark the activities that communicate with ranks whose part is not known: of one rank alone all of them."""
+        alone = self.event_flags.communicates | self.lanes.is_communication[self.event_table.lane]
+        if (known := self.attached(MatchedRows)) is not None:
+            alone[known.rows] = False
+        return alone
+
+    @cached_property
+    def calling_lane(self) -> Ids:
+        """The thread beside which each lane of communication lies; other lanes are their own."""
+        lanes, part = self.lanes, self.rank_index_of_lane.tolist()
+        of_thread = {(rank, label): lane for lane, (rank, label) in enumerate(zip(part, lanes.labels, strict=True))}
+        found = np.arange(len(lanes.labels), dtype=np.int32)
+        for lane in np.flatnonzero(lanes.is_communication).tolist():
+            label = lanes.labels[lane].replace("communication", "thread", 1)
+            found[lane] = of_thread.get((part[lane], label), lane)
+        return freeze(found)
 
     def index_of_rank(self, rank: int) -> int:
         """Return the index of a rank in ``rank_graphs``.

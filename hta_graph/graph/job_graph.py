@@ -115,6 +115,13 @@ class JobGraph(DependencyGraph):
         said = f"{events:,} events, {edges:,} edges, {meetings:,} rendezvous"
         return f"<JobGraph {self._trace.path}: {len(self._rank_graphs)} ranks, {said}>"
 
+    @cached_property
+    def without_partner(self) -> Bools:
+        """Mark the activities that communicate and are unmatched."""
+        alone = self.event_flags.communicates | self.lanes.is_communication[self.event_table.lane]
+        alone[self.members.row[self.members.number >= 0]] = False
+        return alone
+
     # -- its ranks -----------------------------------------------------------------------------------------------------
 
     @property

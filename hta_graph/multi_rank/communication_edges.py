@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, summed_by, take_or
+from hta_graph.arrays import Columns, distinct, last_at_most, summed_by, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints, Rule
@@ -55,7 +55,8 @@ def host_communication_edges(graph: DependencyGraph, work: HostCommunications) -
     """Return the edges inside one rank to, of and between the rows of its communication on the CPU (canonical rows)."""
     rows = work.row
     runs = EdgeTable.between(EdgeKind.EXECUTION, rows, rows, from_end=False, to_end=True)
-    return EdgeTable.join([runs, _edges_from_calls(graph, work), _edges_along_workers(graph, work)])
+    ways = _edges_from_calls(graph, work), _edges_along_workers(graph, work), _edges_to_message_waits(graph, work)
+    return EdgeTable.join([runs, *ways])
 
 
 def arrival_points(graph: DependencyGraph, known: HostCommunications) -> tuple[Ids, Bools]:
@@ -87,6 +88,36 @@ def _edges_along_workers(graph: DependencyGraph, work: HostCommunications) -> Ed
     rows = rows[np.lexsort((events.start[rows], events.lane[rows]))]
     follows = np.flatnonzero(events.lane[rows[1:]] == events.lane[rows[:-1]])
     return EdgeTable.to_events(EdgeKind.THREAD_ORDER, rows[follows], rows[follows + 1], to_end=False)
+
+
+def _edges_to_message_waits(graph: DependencyGraph, work: HostCommunications) -> EdgeTable:
+    """Lead to the end of each message's row, where ``wait()`` returns, from what its thread did last until then.
+
+    That is the thread's last point before, or the end of another message that it waited for since: so what came late,
+    the thread or the other rank, is seen, however long the row is.
+
+    thread      [c10d::send][c10d::send][aten::mm]────▶|      ───▶|[aten::add]
+        message      [======== gloo:send =============]|          |
+        message                 [======== gloo:send ==============]
+    """
+    events, calls, rows = graph.event_table, graph.calls, work.row[work.is_message]
+    rows = rows[np.lexsort((events.start[rows], events.end[rows], events.lane[rows]))]
+    ends, lanes = events.end[rows], events.lane[rows]
+    before = last_at_most(calls.time, calls.first[lanes], calls.first[lanes + 1], ends - 1)
+    known = before >= calls.first[lanes]
+    at = np.where(known, before, 0)
+    # Several waits may follow each other with nothing in between.
+    after_message = np.zeros(len(rows), np.bool_)
+    after_message[1:] = (lanes[1:] == lanes[:-1]) & ~(known[1:] & (calls.time[at[1:]] > ends[:-1]))
+    previous = np.roll(rows, 1)
+    found = known | after_message
+    return EdgeTable.between(
+        EdgeKind.THREAD_ORDER,
+        np.where(after_message, previous, calls.event[at])[found],
+        rows[found],
+        from_end=(after_message | calls.is_end[at])[found],
+        to_end=True,
+    )
 
 
 MIN_STALL_NS = 5_000

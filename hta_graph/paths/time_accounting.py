@@ -202,9 +202,27 @@ class TimeAccounting:
         awakes = ROLE[spans.kind[on_thread]] == EdgeRole.AWAKENING
         place[awakes] = self._graph.timeline.position_on_thread(spans.target[on_thread][awakes]) - 1
         owner[on_thread] = take_or(self._graph.calls.owner, place)
+        lane = self._lanes_until_messages(spans)
+        beside = lane >= 0
+        owner[beside] = self._graph.calls.open_at(lane[beside], spans.start[beside])
+        # A thread that stood still before the end of a message without a partner may have waited for that.
+        still = np.flatnonzero(beside & (owner < 0))
+        message = event_of(spans.target[still])
+        alone = self._graph.without_partner[message] if len(still) else np.empty(0, np.bool_)
+        owner[still[alone]], part[still[alone]] = message[alone], TimePart.ACTIVITY
         # Nothing is open from this point on: a thread between two operators.
         part[on_thread & (owner < 0)] = TimePart.IDLE
         return owner
+
+    def _lanes_until_messages(self, spans: WalkSpans) -> Ids:
+        """Return the lanes of threads that come to the end of a message's row, which has its own lane (-1: others)."""
+        found = np.full(len(spans.kind), -1, np.int32)
+        beside = self._graph.lanes.is_communication
+        if beside.any():
+            rows = np.flatnonzero((ROLE[spans.kind] == EdgeRole.THREAD) & (spans.target >= 0) & is_end(spans.target))
+            lane = self._events.lane[event_of(spans.target[rows])]
+            found[rows[beside[lane]]] = self._graph.calling_lane[lane[beside[lane]]]
+        return found
 
     def _with_long_lags(self, accounts: AccountedTime, spans: WalkSpans) -> AccountedTime:
         """Of a lag explain only the part next to the target; of a launch the call's own time is no lag."""
@@ -226,7 +244,8 @@ class TimeAccounting:
     def lanes(self, accounts: AccountedTime, spans: WalkSpans) -> Ids:
         """Return the lane of each part: that of its span, of a launching call the call's own."""
         calls = accounts.part == TimePart.CALL
-        lane = spans.lane[accounts.span]
+        waiting = self._lanes_until_messages(spans)
+        lane = np.where(waiting >= 0, waiting, spans.lane)[accounts.span]
         # The span lies on the stream where the walk was; the call ran on its thread.
         lane[calls] = self._events.lane[event_of(spans.source[accounts.span[calls]])]
         return lane

@@ -9,18 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, run_numbers, summed_by, take_or
+from hta_graph.arrays import distinct, first_of_runs, percentiles_by, run_numbers, summed_by, take_or
 from hta_graph.errors import QueryError
 from hta_graph.graph.conversion import labels, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import event_of
-from hta_graph.model import LONGEST_NS, Bools, BoundBy, Floats, Ids, Ints
+from hta_graph.model import LONGEST_NS, Bools, BoundBy, EdgeKind, Floats, Ids, Ints
+from hta_graph.paths.intervals import union
+from hta_graph.paths.time_accounting import ALWAYS_EXPLAINED_NS, EXCESS_FACTOR
 from hta_graph.paths.windows import Window
 from hta_graph.storage.location import Location
 from hta_graph.what_if.longest_paths import LongestPaths
-from hta_graph.what_if.replay_graph import ReplayEdges, ReplayGraph
+from hta_graph.what_if.replay_graph import ReplayEdges, ReplayGraph, edge_weights
 
 
 @dataclass
@@ -383,8 +385,54 @@ def frozen_share(base: ReplayGraph) -> float:
 
 def time_without_partner(path: PathTotals, meant: Bools | None = None) -> int:
     """Return how much (ns) of some parts on a path, or of all, is communication whose partners are not known."""
-    alone = take_or(communicates_without_partner(path.base.graph), path.base.parts.owner, otherwise=False)
+    alone = take_or(path.base.graph.without_partner, path.base.parts.owner, otherwise=False)
     return path.time_of(alone if meant is None else meant & alone)
+
+
+def possible_waiting_time(path: PathTotals) -> int:
+    """Return how much (ns) of a job's path may be waiting for other ranks, which cannot be told from work there.
+
+    That is communication without a partner, and where ``wait()`` leaves no row, on CPUs, silence: of threads while what
+    their rank does with others has no partner or no call, and of threads without a step, such as workers. So it is
+    with messages that took far longer than usual.
+    """
+    graph = path.base.graph
+    found = time_without_partner(path)
+    if not isinstance(graph, JobGraph) or not graph.lanes.is_communication.any():
+        return found
+    gaps = path.base.parts.bound[path.rows] == BoundBy.CPU_GAP
+    parts, rank = path.base.parts.take(path.rows[gaps]), path.base.part_rank[path.rows[gaps]]
+    has_steps = np.array([bool(part.graph.steps()) for part in graph.rank_graphs])
+    is_silent = (parts.owner < 0) & has_steps[rank]
+    members = graph.members.take(graph.lanes.is_communication[graph.event_table.lane[graph.members.row]])
+    unknown = members.take((members.number < 0) | (members.call < 0))
+    for part in distinct(unknown.part).tolist():
+        own = unknown.row[unknown.part == part]
+        under_way = union(graph.event_table.start[own], graph.event_table.end[own])
+        here = rank == part
+        end = parts.start[here] + parts.length[here]
+        covered = under_way.covered_until(end) - under_way.covered_until(parts.start[here])
+        is_silent[here] |= 2 * covered > parts.length[here]
+    base = path.base
+    row = take_or(base.edges.row, np.where(base.parts.edge < len(base.edges.row), base.parts.edge, -1)[path.rows])
+    too_long = np.where(gaps, 0.0, take_or(_excess_of_messages(graph), row, otherwise=0.0))
+    return found + int(path.length[gaps][is_silent].sum() + (path.length * too_long).sum())
+
+
+@memoized
+def _excess_of_messages(graph: DependencyGraph) -> Floats:
+    """Return by what share of its weight each edge of a message on CPUs took far longer than usual on its rank.
+
+    Once both sides have come it does not wait; the thread that waited may have come late itself, in no row.
+    """
+    edges, known = graph.edge_table, edge_weights(graph)
+    beside = graph.lanes.is_communication[graph.event_table.lane[event_of(edges.target)]]
+    sent = np.flatnonzero((edges.kind == EdgeKind.POINT_TO_POINT) & known.binds & beside)
+    rank, weight = graph.rank_index_of(event_of(edges.target[sent])), known.weight[sent]
+    usual = EXCESS_FACTOR * percentiles_by(rank, weight, len(graph.rank_graphs), 50)[rank]
+    found = np.zeros(len(edges))
+    found[sent] = (1 - np.maximum(ALWAYS_EXPLAINED_NS, usual) / np.maximum(weight, 1)).clip(min=0)
+    return found
 
 
 def earlier_share(base: ReplayGraph) -> float:
@@ -400,18 +448,9 @@ def frozen_time(path: PathTotals) -> int:
 
 
 def _frozen_parts(path: PathTotals) -> Bools:
-    parts, alone = path.base.parts.take(path.rows), communicates_without_partner(path.base.graph)
+    parts, alone = path.base.parts.take(path.rows), path.base.graph.without_partner
     frozen: Bools = (parts.bound == BoundBy.UNEXPLAINED) | take_or(alone, parts.owner, otherwise=False)
     return frozen
-
-
-def communicates_without_partner(graph: DependencyGraph) -> Bools:
-    """Mark the activities that communicate and are unmatched."""
-    alone: Bools = graph.event_flags.communicates | graph.lanes.is_communication[graph.event_table.lane]
-    if isinstance(graph, JobGraph):
-        alone = alone.copy()
-        alone[graph.members.row[graph.members.number >= 0]] = False
-    return alone
 
 
 def inferred_share(base: ReplayGraph) -> float:

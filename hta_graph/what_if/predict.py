@@ -87,6 +87,7 @@ class JobPrediction:
     predicted_ns: int
     frozen_share: float
     inferred_share: float
+    waiting_share: float
     path_before: RankPathTotals
     path_after: RankPathTotals
     is_unchanged: bool

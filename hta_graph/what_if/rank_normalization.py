@@ -205,8 +205,8 @@ class _KeyedEdges:
 def _keyed_edges(graph: DependencyGraph, part: int) -> _KeyedEdges:
     known, row = correspondence_keys(graph), edges_by_rank(graph)[part]
     weight = edge_weights(graph).weight[row]
-    # Only a lane's own time adds up: lags overlap.
-    of_lane = np.isin(ROLE[graph.edge_table.kind[row]], (EdgeRole.THREAD, EdgeRole.ACTIVITY))
+    # Only a lane's own time adds up, also what follows a wait: lags overlap.
+    of_lane = np.isin(ROLE[graph.edge_table.kind[row]], (EdgeRole.THREAD, EdgeRole.ACTIVITY, EdgeRole.AWAKENING))
     has_time = of_lane & (known.alike[row] >= 0) & (weight > 0)
     kind = np.where(has_time, hash_rows(known.alike[row], known.step[row]), -1)
     return _KeyedEdges(row, weight, known.place[row], kind)

@@ -1,5 +1,7 @@
 """Whether the replay of a window can be trusted: what its rows do not show, and how much of its path no change moves.
 
+Of a job also how much of a prediction may be waiting for other ranks.
+
 After changes, driver calls of several threads may wait for each other that did not, and the other way round
 (:mod:`hta_graph.what_if.driver_lock`). Who comes first is a matter of microseconds: where a prediction depends on it,
 it is doubtful.
@@ -58,6 +60,9 @@ CONTENDED_SHARE = 0.03
 UNUSUAL_SHARE = 0.03
 """A prediction with less than this share of its window in unusual times is not off by more for them."""
 
+POSSIBLE_WAITING_SHARE = 0.2
+"""Where a fifth of a prediction is waiting that cannot be told from work, it may be too long by a quarter."""
+
 STARTS_WITHIN_NS = 50_000
 """Work starts this soon after its launch and after the work before it."""
 
@@ -79,7 +84,7 @@ SLOW_CALL = 5
 Missing = Literal["gpu_not_recorded", "nothing_recorded", "not_started"]
 """What the rows of a window do not show: what launched work did, anything at all, what launched work waited for."""
 
-Reason = Literal[Missing, "fixed", "another_path", "contended", "unusual"]
+Reason = Literal[Missing, "fixed", "another_path", "contended", "unusual", "waiting"]
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,8 @@ class Reliability:
     missing: Missing | None = None
     missing_share: float = 0.0
     """What the rows do not show, and for which share of the window."""
+    waiting_share: float = 0.0
+    """Which share of a job's prediction may be waiting for other ranks, which it cannot tell from work."""
 
     @property
     def of_communication(self) -> Reliability:
@@ -120,6 +127,8 @@ class Reliability:
             return "another_path"
         if self.fixed_share >= UNRELIABLE_SHARE:
             return "fixed"
+        if self.waiting_share >= POSSIBLE_WAITING_SHARE:
+            return "waiting"
         if self.contended_share:
             return "contended"
         return "unusual" if self.unusual_share else None
@@ -133,6 +142,7 @@ class Reliability:
             "another_path": self.another_path_share,
             "contended": self.contended_share,
             "unusual": self.unusual_share,
+            "waiting": self.waiting_share,
         }
         return shares.get(self.reason or "fixed", self.fixed_share)
 

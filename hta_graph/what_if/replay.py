@@ -25,6 +25,7 @@ from hta_graph.what_if.modified_window import (
     frozen_share,
     inferred_share,
     modified_path_totals,
+    possible_waiting_time,
     recorded_path_totals,
 )
 from hta_graph.what_if.replay_graph import ReplayGraph
@@ -130,6 +131,11 @@ class Replayed:
     def frozen_share(self) -> float:
         """The share of the recorded path that is fixed in every scenario: unexplained, or unmatched communication."""
         return frozen_share(self.draft.base)
+
+    @property
+    def waiting_share(self) -> float:
+        """The share of the predicted path that may be waiting for other ranks, which cannot be told from work."""
+        return possible_waiting_time(self.path_after) / max(self.predicted_ns, 1)
 
     @property
     def inferred_share(self) -> float:

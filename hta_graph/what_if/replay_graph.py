@@ -91,6 +91,7 @@ def edge_weights(graph: DependencyGraph) -> EdgeWeights:
     lags = _lags_of_causes(graph, measured)
     for _ in range(BINDING_ROUNDS):
         bound_by = _likeliest_causes(graph, lags / np.maximum(usual, 1), bound_by)
+        bound_by = _bound_by_messages_under_way(graph, usual, bound_by)
         binds = bound_by == np.arange(len(edges))
         usual = _usual_lags(graph, measured, binds)[rank, edges.kind]
     called = _call_durations(graph)
@@ -138,6 +139,23 @@ def _likeliest_causes(graph: DependencyGraph, times_usual: Floats, bound_by: Ids
     likeliest = np.full(len(graph.timeline.times), -1, np.int32)
     likeliest[edges.target[order]] = order
     found = likeliest[edges.target]
+    return np.where(found >= 0, found, bound_by).astype(np.int32)
+
+
+def _bound_by_messages_under_way(graph: DependencyGraph, usual: Ints, bound_by: Ids) -> Ids:
+    """Let ends of messages on CPUs have been bound by the other rank where the message was still under way, as usual.
+
+    thread     ────────[c10d::recv_]▶|~~|
+    message    sent ~~~~~ as usual ~~~~▶|      this one, though the thread came to wait for it later than it was sent
+    """
+    edges, times = graph.edge_table, graph.timeline.times
+    sent = np.flatnonzero(edges.kind == EdgeKind.POINT_TO_POINT)
+    came = bound_by[sent]
+    of_thread = take_or(edges.kind, came) == EdgeKind.THREAD_ORDER
+    under_way = of_thread & (times[edges.source[sent]] + usual[sent] > times[take_or(edges.source, came, otherwise=0)])
+    message = np.full(len(times), -1, np.int32)
+    message[edges.target[sent[under_way]]] = sent[under_way]
+    found = message[edges.target]
     return np.where(found >= 0, found, bound_by).astype(np.int32)
 
 

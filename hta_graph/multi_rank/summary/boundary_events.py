@@ -130,9 +130,12 @@ def _with_binding_rows(graph: DependencyGraph, rows: Ints) -> Ids:
     main      [allreduce_]                      [allreduce_]
     worker      [== gloo:all_reduce ==]────────▶│                does not bind
     autograd        [evaluate_function        ]▶│                binds, and so is to be compared with that
+
+    So is what a thread did last before the end of a message, which it or the other rank decides.
     """
     edges = graph.edge_table
-    target = edges.target[edges.kind == EdgeKind.COLLECTIVE_WAIT]
+    on_cpu = np.flatnonzero(graph.lanes.is_communication[graph.event_table.lane])
+    target = np.append(edges.target[edges.kind == EdgeKind.COLLECTIVE_WAIT], end_point(on_cpu))
     goes_on, binds = event_of(target), event_of(take_or(edges.source, binding_edges(graph)[target]))
     kept = np.zeros(len(graph.event_table), np.bool_)
     kept[rows] = True

@@ -14,7 +14,7 @@ import numpy as np
 
 from hta_graph.arrays import column_types, distinct, freeze, take_or
 from hta_graph.errors import QueryError, TraceError
-from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.dependency_graph import DependencyGraph, MatchedRows
 from hta_graph.graph.job_graph import JobGraph, full_rank_graphs
 from hta_graph.graph.rank_summary import RankSummary, StepColumns, fingerprint, summary_rows
 from hta_graph.model import Ids
@@ -46,13 +46,15 @@ class ExcerptRequest:
 
     ``rows`` are kept in any case, of ``size`` that the graph had when they were chosen, and ``content`` was its
     :func:`fingerprint` then; ``legs`` are in the time that
-    ``clock`` says. ``data_load`` are expressions of what loads data.
+    ``clock`` says. ``matched`` are rows of what the rank did with others, as far as the job knows their part.
+    ``data_load`` are expressions of what loads data.
     """
 
     rows: Ids
     size: int
     content: str
     legs: PathLegs
+    matched: Ids
     clock: dict[str, Any]
     data_load: tuple[str, ...]
 
@@ -61,14 +63,15 @@ class ExcerptRequest:
         hops = {name: getattr(self.legs, name).tolist() for name in column_types(PathLegs)}
         return {
             "rows": self.rows.tolist(), "size": self.size, "content": self.content, "hops": hops, "clock": self.clock,
-            "data_load": list(self.data_load),
+            "matched": self.matched.tolist(), "data_load": list(self.data_load),
         }  # fmt: skip
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> ExcerptRequest:
         """Undo :meth:`as_record`."""
         rows, hops = np.array(record["rows"], np.int32), PathLegs.of(**record["hops"])
-        return cls(rows, record["size"], record["content"], hops, record["clock"], tuple(record["data_load"]))
+        matched = np.array(record["matched"], np.int32)
+        return cls(rows, record["size"], record["content"], hops, matched, record["clock"], tuple(record["data_load"]))
 
 
 def file_changed_error(path: Location) -> TraceError:
@@ -94,7 +97,8 @@ def make_path_excerpt(graph: DependencyGraph, request: ExcerptRequest) -> Depend
         TraceError: the file has changed since.
     """
     rank = rank_if_unchanged(graph, request.content, request.clock)
-    found = segments_of_legs(rank.local, request.legs, request.data_load)
+    local = rank.local.with_attached(MatchedRows(request.matched))
+    found = segments_of_legs(local, request.legs, request.data_load)
     inside = np.zeros(request.size, np.bool_)
     inside[request.rows] = True
     inside[excerpt_rows(rank.local, request.legs, found)] = True
@@ -194,7 +198,12 @@ class SummaryPaths:
             size, content = whole if summary is None else (summary.size, summary.content)
             rows = summary_rows(part.graph)
             clock = SummaryRequest.clock_record(clocks[part.rank])
-            found[part.rank] = ExcerptRequest(rows, size, content, legs.legs.legs_of_rank(rank_index), clock, data_load)
+            members = self._job.members
+            own = members.row[(members.part == rank_index) & (members.number >= 0)]
+            matched = rows[part.of_rank(own)]
+            found[part.rank] = ExcerptRequest(
+                rows, size, content, legs.legs.legs_of_rank(rank_index), matched, clock, data_load
+            )
         return found
 
     def _with_excerpts(self, excerpts: Mapping[int, DependencyGraph]) -> JobGraph:

@@ -80,15 +80,15 @@ def _normalization_of(job: JobGraph, rank: int, read_answers: ReadReplayAnswers)
 class JobPathTotals:
     """A path of a job.
 
-    ``frozen_ns`` is how much of it no change moves, ``inferred_ns`` how much lies on deduced edges; ``times`` (ns) are
-    by kind and name of what may change; ``sums`` are by draft how long what that changes is on it, and how much of
-    that is communication without partners.
+    ``frozen_ns`` is how much of it no change moves, ``inferred_ns`` how much lies on deduced edges, ``waiting_ns``
+    how much may be waiting for other ranks; ``times`` (ns) are by kind and name of what may change; ``sums`` are by
+    draft how long what that changes is on it, and how much of that is communication without partners.
     """
 
     def __init__(self, job: JobGraph) -> None:
         self._job = job
         self._rows: list[PathRow] = []
-        self.frozen_ns = self.inferred_ns = 0
+        self.frozen_ns = self.inferred_ns = self.waiting_ns = 0
         self.times: dict[str, dict[str, int]] = {}
         self.sums: dict[int, dict[str, int]] = {}
         self._without: dict[int, list[PathRow]] = defaultdict(list)
@@ -98,6 +98,7 @@ class JobPathTotals:
         self._rows += _path_rows(record["by_name"], rank)
         self.frozen_ns += record["frozen_ns"]
         self.inferred_ns += record["inferred_ns"]
+        self.waiting_ns += record["waiting_ns"]
         for kind, times in record["times"].items():
             own = self.times.setdefault(kind, {})
             for name, time in times.items():
@@ -244,6 +245,7 @@ class JobReplay:
             predicted_ns=solved.end(1) if changes else solved.end(0),
             frozen_share=before.frozen_ns / max(solved.end(0), 1),
             inferred_share=before.inferred_ns / max(solved.end(0), 1),
+            waiting_share=after.waiting_ns / max(solved.end(1) if changes else solved.end(0), 1),
             path_before=before.path,
             path_after=after.path,
             is_unchanged=not changes or solved.is_unchanged(1),

@@ -39,6 +39,7 @@ from hta_graph.what_if.modified_window import (
     frozen_time,
     inferred_time,
     path_totals_of_edges,
+    possible_waiting_time,
     time_without_partner,
 )
 from hta_graph.what_if.opportunities import path_times_by_name
@@ -458,6 +459,7 @@ class _ReplayAnswerer:
             "by_name": _columns_as_lists(totals.by_name()),
             "frozen_ns": frozen_time(totals),
             "inferred_ns": inferred_time(totals),
+            "waiting_ns": possible_waiting_time(totals),
             "without": [[at, self._record_without(totals, at)] for at in path.without_drafts],
             "times": path_times_by_name(totals) if path.wants_times_by_name else {},
         }

@@ -7,7 +7,7 @@ from itertools import chain
 
 from tests.simulator.program import Body, Statement
 from tests.simulator.ranks.communication_statements import Group, JobProgram, Kind
-from tests.simulator.ranks.scripts import Backend, Begun, Fault, RankScript
+from tests.simulator.ranks.scripts import Backend, Begun, Fault, Phase, RankScript
 
 FIRST_OWN_STREAM = 40
 """Streams of pairs of ranks, which exchange messages."""
@@ -131,11 +131,35 @@ def pipeline(shape: JobShape, *, buffered: bool = False) -> JobProgram:
     return _job(shape, (world,), steps, "pipeline, buffered" if buffered else "pipeline, rendezvous")
 
 
+def gpipe(shape: JobShape, *, silent: bool = False) -> JobProgram:
+    """All forwards, then all backwards; what is sent is waited for when its phase is over.
+
+    stage 0   |f0|f1|f2|f3|~~~~~~~~~~~~~|b0|b1|b2|b3|
+    stage 1      |f0|f1|f2|f3|~~~~~~~|b0|b1|b2|b3|
+    stage 2         |f0|f1|f2|f3||b0|b1|b2|b3|
+
+    Where a delay is ``silent`` it lies in no row, between a receive and the first operator.
+    """
+    world, micro_batches = shape.world(), shape.ranks
+
+    def steps(script: RankScript) -> list[Statement]:
+        stage = _Stage(script, world, shape, buffered=False, silent=silent)
+        found: list[Statement] = []
+        for _ in range(shape.steps):
+            phases = [stage.phase(phase, to, micro_batches) for phase, to in (("forward", +1), ("backward", -1))]
+            found.append(script.step(script.load(100_000), *phases, script.optimizer(shape.compute_ns)))
+        return found
+
+    return _job(shape, (world,), steps, "pipeline, sends waited for later")
+
+
 class _Stage:
     """One stage of a pipeline; even stages send first, odd ones receive first, so that nobody waits for ever."""
 
-    def __init__(self, script: RankScript, world: Group, shape: JobShape, buffered: bool) -> None:
-        self.script, self.world, self.shape, self.buffered = script, world, shape, buffered
+    def __init__(
+        self, script: RankScript, world: Group, shape: JobShape, buffered: bool, *, silent: bool = False
+    ) -> None:
+        self.script, self.world, self.shape, self.buffered, self.silent = script, world, shape, buffered, silent
         self.number, self.last = script.rank, shape.ranks - 1
 
     def one_step(self, micro_batches: int) -> Body:
@@ -154,7 +178,21 @@ class _Stage:
             parts += [self._message("recv", +1), self._compute("backward"), self._message("send", -1)]
         return _joined(*parts)
 
+    def phase(self, phase: Phase, to: int, micro_batches: int) -> Body:
+        """Return all micro-batches one way: from one neighbor, through the stage, to the other one."""
+        parts, waits = list[Body](), list[Body]()
+        for _ in range(micro_batches):
+            sent = self._begun("send", to)
+            parts += [self._message("recv", -to), self._compute(phase), *([sent.ask] if sent else [])]
+            waits += [sent.wait] if sent else []
+        return _joined(*parts, *waits)
+
     def _compute(self, phase: str) -> Body:
+        if phase == "forward" and self.silent:
+            return self.script.silence(1_000, "forward"), *self._layer(phase)
+        return self._layer(phase)
+
+    def _layer(self, phase: str) -> Body:
         if phase == "forward":
             return (self.script.layer("aten::linear", "forward", self.shape.compute_ns),)
         return (self.script.layer("AddmmBackward0", "backward", 2 * self.shape.compute_ns),)
@@ -164,10 +202,17 @@ class _Stage:
         return one + other if self.number % 2 == 0 else other + one
 
     def _message(self, kind: Kind, step: int) -> Body:
+        begun = self._begun(kind, step)
+        if begun is None:
+            return ()
+        return begun.ask + (begun.wait if kind == "recv" or not self.script.on_gpu else ())
+
+    def _begun(self, kind: Kind, step: int) -> Begun | None:
+        """Return a message with a neighbor, if there is one."""
         peer = self.number + step
         if not 0 <= peer <= self.last:
-            return ()
-        begun = self.script.meet(
+            return None
+        return self.script.meet(
             kind,
             self.world,
             self.shape.transfer_ns // 3,
@@ -176,7 +221,6 @@ class _Stage:
             stream=FIRST_OWN_STREAM + min(self.number, peer),
             buffered=self.buffered and kind == "send",
         )
-        return begun.ask + (begun.wait if kind == "recv" or not self.script.on_gpu else ())
 
 
 def tensor_parallel(shape: JobShape) -> JobProgram:

@@ -69,6 +69,10 @@ class RankScript:
         host = self._slowed(Gap(self.rng.randint(1_000, 4_000)), phase, on_host=True)
         return Op(name, (host, Op("aten::addmm", (self._slowed(work, phase, on_host=False),), sequence)), sequence)
 
+    def silence(self, ns: int, phase: Phase) -> Statement:
+        """Return what a thread does in no row."""
+        return self._slowed(Gap(ns), phase, on_host=False)
+
     def load(self, ns: int) -> Body:
         """Return the loading of a batch."""
         gap = self._slowed(Gap(int(ns * self.rng.uniform(0.8, 1.2))), "data", on_host=True)
