@@ -33,6 +33,7 @@ from hta_graph.multi_rank.matching.match_checks import (
 )
 from hta_graph.multi_rank.matching.match_ranks import ORDER, MatchedChannel, MatchKey, match_ranks, rank_records
 from hta_graph.multi_rank.matching.read_communications import read_communications
+from hta_graph.multi_rank.matching.worker_groups import with_worker_groups
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,7 @@ def match_collectives(ranks: Mapping[int, RankCommunications]) -> Collectives:
     group's lists are aligned with gaps, by what each did and when it ended. A match stands only if no rank left before
     another one came that it waits for. Where clocks differ is seen, and corrected, by what belongs together.
     """
+    ranks = with_worker_groups(ranks)
     records = rank_records(ranks)
     doubtful: set[tuple[int, int]] = set()
     channels, matched = _match_records(records)
