@@ -177,7 +177,7 @@ class RankCommunications:
         )
 
     def merged_with(self, other: RankCommunications) -> RankCommunications:
-        """Return these and others of the same rank, in order of their start."""
+        """Return these and others of the same rank, in order of their start; what goes before another one stays so."""
         both = replace(
             self,
             **{name: np.concatenate((getattr(self, name), getattr(other, name))) for name in COLUMNS},  # type: ignore[arg-type]
@@ -185,7 +185,9 @@ class RankCommunications:
             group=self.group + other.group,
             arguments={key: values + other.arguments[key] for key, values in self.arguments.items()},
         )
-        return both.take(np.argsort(both.start, kind="stable"))
+        # None may stand behind a later one of its own list that began before it.
+        begins = [np.minimum.accumulate(own.start[::-1])[::-1] for own in (self, other)]
+        return both.take(np.argsort(np.concatenate(begins), kind="stable"))
 
     @property
     def is_message(self) -> list[bool]:

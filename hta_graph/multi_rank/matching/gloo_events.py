@@ -11,7 +11,7 @@ its collectives in their order. Messages have their event on the thread that cal
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -42,6 +42,9 @@ from hta_graph.multi_rank.matching.communications import (
 from hta_graph.trace.event_args import EventArgs, read_event_args
 from hta_graph.trace.profiler_names import MESSAGE_ROWS, PROCESS_GROUP_CALL
 
+_Value = tuple[str, int]
+"""The name and the number of elements of a row or a call."""
+
 
 @dataclass(frozen=True)
 class GlooEvents:
@@ -59,6 +62,12 @@ class GlooEvents:
     sizes: dict[int, int]
     types: list[Any]
     distributed: dict[str, Any]
+
+    def in_order(self, order: Ints) -> GlooEvents:
+        """Put the rows of work into another order."""
+        at = order.tolist()
+        names, types = [self.names[one] for one in at], [self.types[one] for one in at]
+        return replace(self, rows=self.rows[order], names=names, types=types)
 
 
 def read_gloo_events(graph: DependencyGraph, calls: Collection[str]) -> GlooEvents | None:
@@ -103,7 +112,7 @@ SIZE_DIFFERS_BY_RANK = ("all_to_all", "gather", "scatter")
 
 
 def read_gloo_communications(graph: DependencyGraph) -> RankCommunications:
-    """Return what ran on the CPU, in order of its rows' start.
+    """Return what ran on the CPU, in order of its rows' start or, where sizes tell that from their calls, of these.
 
     A rank arrives when the last operator inside the call that lies before the work has ended (a reduce-scatter copies
     first), else when the call began; without a call, and where the whole rank stood still, when the work begins.
@@ -118,15 +127,18 @@ def read_gloo_communications(graph: DependencyGraph) -> RankCommunications:
     is_message = np.array([name in MESSAGE_ROWS for name in found.names])
     threads = workers_in_order(graph, found.rows[~is_message])
     of_lane = groups_by_worker_lane(threads, groups)
-    lanes = graph.event_table.lane[found.rows].tolist()
+    queue = _queues_of_lanes(threads, of_lane)
+    lanes = graph.event_table.lane[found.rows]
+    queues = [queue.get(lane, -1) for lane in lanes.tolist()]
+    work = _calls_of_rows(found, queues, ~is_message)
+    order = _order_of_calls(found, np.array(queues), lanes, work)
+    found, is_message, lanes = found.in_order(order), is_message[order], lanes[order]
+    call = np.where(is_message, _enclosing_calls(found), work)
     # A message's group is written nowhere; peers are numbered as in the first one, which is the whole job.
     group = [
         (groups[0] if groups else None) if message else of_lane.get(lane)
-        for message, lane in zip(is_message.tolist(), lanes, strict=True)
+        for message, lane in zip(is_message.tolist(), lanes.tolist(), strict=True)
     ]
-    queue = _queues_of_lanes(threads, of_lane)
-    work = _calls_of_rows(found, [queue.get(lane, -1) for lane in lanes], ~is_message)
-    call = np.where(is_message, _enclosing_calls(found), work)
     root = [_recorded_other(graph, at, found.inputs.get(at)) for at in call.tolist()]
     needed = [
         awaited_rank(name, graph.rank, other, None if own is None else own.ranks)
@@ -134,8 +146,8 @@ def read_gloo_communications(graph: DependencyGraph) -> RankCommunications:
     ]
     numbers = {lane: number for number, (_, lane) in enumerate(threads) if lane not in of_lane} if groups else {}
     opened = {
-        WORKER: [numbers.get(lane) for lane in lanes],
-        ROOT: [other if lane in numbers else None for other, lane in zip(root, lanes, strict=True)],
+        WORKER: [numbers.get(lane) for lane in lanes.tolist()],
+        ROOT: [other if lane in numbers else None for other, lane in zip(root, lanes.tolist(), strict=True)],
     }
     events = graph.event_table
     made = RankCommunications(
@@ -150,16 +162,14 @@ def read_gloo_communications(graph: DependencyGraph) -> RankCommunications:
         _group_texts(group, str),
         _recorded_arguments(found, group) | opened,
     )
-    made = replace(made, arrival=_with_delayed_arrivals(made, np.array(lanes), is_message))
+    made = replace(made, arrival=_with_delayed_arrivals(made, lanes, is_message))
     if not numbers:
         return made
     told = tuple(group_descriptions(found.distributed, [own.name for own in groups]))
     return replace(made, recording=Recording(groups=tuple(map(str, groups)), group_descriptions=told))
 
 
-def _queues_of_lanes(
-    threads: Sequence[tuple[int, int]], groups: Mapping[int, ProcessGroup]
-) -> dict[int, int]:
+def _queues_of_lanes(threads: Sequence[tuple[int, int]], groups: Mapping[int, ProcessGroup]) -> dict[int, int]:
     """Number the queue that each worker's lane takes its work from: its group's, else neighbors share one.
 
     Of an odd number of workers the one stands alone that leaves the smallest distances between the others' numbers.
@@ -200,6 +210,40 @@ def _calls_of_rows(found: GlooEvents, queue: Sequence[int], is_work: np.ndarray[
         sooner = LATEST_CALL_FACTOR * np.bincount(run, least) < np.bincount(run, lag)
         calls[works] = np.where(sooner[run], latest, own)
     return calls
+
+
+def _order_of_calls(found: GlooEvents, queue: Ints, lane: Ids, calls: Ids) -> Ints:
+    """Return the order of rows in which each is the work of the call at its place.
+
+    Two workers take work in its order, but the one that took the first may be the second to begin. That shows where
+    what was done differs: of two neighbors each then does what is usual for the call of the other one.
+
+        calls     |a||b|
+        worker 1          |== a ==|     took a first, but was kept waiting
+        worker 2        |== b ==|
+    """
+    order = np.arange(len(found.rows))
+    start = found.graph.event_table.start
+    for number in np.unique(queue[calls >= 0]).tolist():
+        works = np.flatnonzero((queue == number) & (calls >= 0)).tolist()
+        does = [(found.names[at], found.sizes[int(found.rows[at])]) for at in works]
+        asked = [(found.graph.name_of(call), found.sizes[call]) for call in calls[works].tolist()]
+        usual = _usual_values(asked, does)
+        for one in range(len(works) - 1):
+            at, after = works[one], works[one + 1]
+            crossed = usual[asked[one]] == does[one + 1] != does[one] == usual[asked[one + 1]]
+            if crossed and lane[at] != lane[after] and start[calls[after]] <= start[found.rows[at]]:
+                order[[at, after]] = order[[after, at]]
+                does[one], does[one + 1] = does[one + 1], does[one]
+    return order
+
+
+def _usual_values(keys: Sequence[_Value], values: Sequence[_Value]) -> dict[_Value, _Value]:
+    """Return the value that stands beside each key most often."""
+    beside: dict[_Value, Counter[_Value]] = defaultdict(Counter)
+    for key, value in zip(keys, values, strict=True):
+        beside[key][value] += 1
+    return {key: found.most_common(1)[0][0] for key, found in beside.items()}
 
 
 def _latest_calls(found: GlooEvents, works: Ints, calls: Ids) -> Ids:
@@ -271,11 +315,11 @@ def _arrival_times(graph: DependencyGraph, rows: Ids, calls: Ids) -> Ints:
 
 
 LONGEST_START_NS = 100_000_000
-"""How long a worker that is free may take to begin: the scheduler may keep it waiting (in 12,672 rows on two cores 62 ms
-at most, with eight ranks; a quota of CPU time makes it wait for a period of 100 ms)."""
+"""How long a worker that is free may take to begin: the scheduler may keep it waiting (in 12,672 rows of up to eight
+ranks on two cores 62 ms at most; a quota of CPU time makes it wait for a period of 100 ms)."""
 
 
-def _with_delayed_arrivals(own: RankCommunications, lane: Ints, is_message: Bools) -> Ints:
+def _with_delayed_arrivals(own: RankCommunications, lane: Ids, is_message: Bools) -> Ints:
     """Return arrivals, later where the rank stood still: then the others wait for its row, whenever it called.
 
     A thread that holds Python's lock (garbage collection, for example) keeps the workers from going on. Such a row

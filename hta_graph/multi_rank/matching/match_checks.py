@@ -17,13 +17,7 @@ import numpy as np
 from hta_graph.arrays import Columns, find_sorted, pair_key, rows_by_value
 from hta_graph.model import Bools, Codes, Ints
 from hta_graph.multi_rank.matching.align_rank_sequences import MIN_PAIRS, SIMULTANEOUS_NS, SIMULTANEOUS_SHARE
-from hta_graph.multi_rank.matching.communications import (
-    ALL_RANKS,
-    WORKER,
-    Match,
-    RankCommunications,
-    RankRecord,
-)
+from hta_graph.multi_rank.matching.communications import ALL_RANKS, WORKER, Match, RankCommunications, RankRecord
 from hta_graph.multi_rank.matching.job_clocks import JobClocks
 from hta_graph.multi_rank.matching.match_ranks import ORDER, MatchedChannel, MatchKey
 from hta_graph.multi_rank.matching.pair_clocks import members_of_matches

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,7 +56,8 @@ MAX_LOST_SHARE = 0.05
 """What share of their rows two ranks of a group may lack, of those between two that both have."""
 
 EDGE_ROWS = 4
-"""How many rows one rank may have to itself at either end: a recording begins and ends among collectives."""
+"""How many rows one rank may have to itself before the first pair and after the last one: at either end of the other
+rank's recording its two workers may be at work on some that it does not show."""
 
 MIN_SHARED = 0.5
 """What share of the rows of the rank that has fewer the other one has to have."""
@@ -63,6 +65,9 @@ MIN_SHARED = 0.5
 PROVEN_FIT = 12.0
 """By how much (the logarithm of their likelihood) ends have to fit one group better than what else may be: of windows
 of 8 to 48 recorded collectives of pairs that a larger group explained as well, by chance, 2 of 1,020 reach that."""
+
+MIN_ROWS_FITTED = 8
+"""Of how many collectives ends have to be compared."""
 
 MIN_TRANSFER_NS = 1_000
 MIN_SPREAD = 0.1
@@ -90,16 +95,16 @@ Cover = tuple[tuple[Workers, str], ...]
 def with_worker_groups(ranks: Mapping[int, RankCommunications]) -> dict[int, RankCommunications]:
     """Name the groups of the collectives on the CPU for which a file alone leaves them open, if the ranks tell.
 
-    The clocks of one host agree, unless no groups fit then.
+    The simplest explanation holds: the clocks of one host agree, and no row is lost, unless no groups fit then.
     """
     opened = {rank: own for rank, own in ranks.items() if own.recording.groups and _workers_of(own)}
     if not opened:
         return dict(ranks)
-    for is_one_clock in (True, False):
-        search = _GroupSearch(ranks, opened, is_one_clock=is_one_clock)
+    for is_one_clock, edge_rows in product((True, False), (0, EDGE_ROWS)):
+        search = _GroupSearch(ranks, opened, edge_rows, is_one_clock=is_one_clock)
         if all(search.covers.values()):
             break
-    named = {rank: _name_groups(rank, own, search.decided(rank)) for rank, own in opened.items()}
+    named = {rank: name_groups(rank, own, search.decided(rank)) for rank, own in opened.items()}
     return {rank: named.get(rank, own) for rank, own in ranks.items()}
 
 
@@ -130,9 +135,14 @@ class _GroupSearch:
     """Excludes, step by step, which workers can be of which group; ``covers`` are the ways that are left per rank."""
 
     def __init__(
-        self, ranks: Mapping[int, RankCommunications], opened: Mapping[int, RankCommunications], *, is_one_clock: bool
+        self,
+        ranks: Mapping[int, RankCommunications],
+        opened: Mapping[int, RankCommunications],
+        edge_rows: int,
+        *,
+        is_one_clock: bool,
     ) -> None:
-        self._ranks, self._is_one_clock = ranks, is_one_clock
+        self._ranks, self._edge_rows, self._is_one_clock = ranks, edge_rows, is_one_clock
         self._groups = {rank: own.recording.groups for rank, own in opened.items()}
         self._count = {rank: _workers_of(own) for rank, own in opened.items()}
         self._does = _codes(own.name for own in ranks.values())
@@ -209,59 +219,72 @@ class _GroupSearch:
         larger group is the true one, the smaller ones leave long waits unexplained; where a smaller one is, the larger
         one makes some transfers too short.
         """
-        for group in self._peers:
-            only = self._only_candidates(group)
-            if len(only) < 2 or not all(rank in self._groups for rank in only):
-                continue
-            better, worse = 0.0, 0.0
-            rivals = {rank: self._rivals(rank, group, one) for rank, one in only.items()}
-            if not all(rivals.values()):
-                continue
-            for rank, others in rivals.items():
-                fits = self._fits(only[rank], [group, *others])
-                better += fits[0] - max(fits[1:])
-                worse += max(fits[1:]) - fits[0]
-            if better >= PROVEN_FIT:
+        for group, ranks in self._peers.items():
+            for one in sorted(self._possible[ranks[0], group]):
+                cluster = self._partners(one, group)
+                rivals = {rank: self._rivals(other, group) for rank, other in cluster.items()}
+                divisions = self._divisions(rivals)
+                if len(cluster) < 2 or not divisions or len(self._rows_of(one).happened) < MIN_ROWS_FITTED:
+                    continue
+                fits = {rank: self._fits(cluster[rank], [group, *others]) for rank, others in rivals.items()}
+                better = [sum(fits[rank][group] - fits[rank][of[rank]] for rank in of) for of in divisions]
+                if -PROVEN_FIT < min(better) < PROVEN_FIT:
+                    continue
                 for rank, others in rivals.items():
-                    for other in others:
-                        self._possible[rank, other].discard(only[rank])
-                return True
-            if worse >= PROVEN_FIT:
-                for rank, one in only.items():
-                    self._possible[rank, group].discard(one)
+                    for unlikely in others if min(better) > 0 else [group]:
+                        self._possible[rank, unlikely].discard(cluster[rank])
                 return True
         return False
 
-    def _only_candidates(self, group: str) -> dict[int, Candidate]:
-        """Return the one candidate of each given rank of a group; nothing if one has several or none."""
-        found = {rank: self._possible[rank, group] for rank in self._peers[group]}
+    def _divisions(self, rivals: Mapping[int, Sequence[str]]) -> list[dict[int, str]]:
+        """List the ways in which ranks can be divided among other groups, all given ranks of which take part."""
+        found: list[dict[int, str]] = []
+        begun: list[dict[int, str]] = [{}]
+        while begun and len(begun) + len(found) < MAX_COVERS:
+            own = begun.pop()
+            rank = next((rank for rank in rivals if rank not in own), None)
+            if rank is None:
+                found.append(own)
+                continue
+            for group in rivals[rank]:
+                ranks = self._peers[group]
+                if all(group in rivals.get(other, ()) and other not in own for other in ranks):
+                    begun.append(own | dict.fromkeys(ranks, group))
+        return [] if begun else found
+
+    def _partners(self, one: Candidate, group: str) -> dict[int, Candidate]:
+        """Return the one candidate of each given rank of a group that may go with another; nothing if it has none."""
+        found = {one.rank: [one]}
+        for rank in self._peers[group]:
+            if rank != one.rank:
+                found[rank] = [other for other in self._possible[rank, group] if self._meets(one, other)]
         if len(found) > MAX_PEERS or any(len(own) != 1 for own in found.values()):
             return {}
-        return {rank: next(iter(own)) for rank, own in found.items()}
+        return {rank: own[0] for rank, own in found.items()}
 
-    def _rivals(self, rank: int, group: str, one: Candidate) -> list[str]:
-        """Return the other groups that the rows of one candidate may be of, with other ranks."""
+    def _rivals(self, one: Candidate, group: str) -> list[str]:
+        """Return the other groups that the rows of a candidate may be of, with other ranks; known ones are of one."""
         return [
             other
-            for other in self._groups[rank]
+            for other in self._groups.get(one.rank, ())
             if self._peers[other] != self._peers[group]
-            and one in self._possible[rank, other]
-            and self._only_candidates(other)
+            and one in self._possible[one.rank, other]
+            and self._partners(one, other)
         ]
 
-    def _fits(self, one: Candidate, groups: Sequence[str]) -> list[float]:
+    def _fits(self, one: Candidate, groups: Sequence[str]) -> dict[str, float]:
         """Return how likely the ends of a candidate's rows are in each of some groups (the logarithm)."""
         own = self._rows_of(one).happened
         came = {one.rank: own.start}
         for group in groups:
-            for rank, other in self._only_candidates(group).items():
+            for rank, other in self._partners(one, group).items():
                 if rank not in came:
                     came[rank] = self._arrivals_beside(one, other)
         known = own.waits & np.all([times > NEVER_NS for times in came.values()], axis=0)
-        fits = []
+        fits = {}
         for group in groups:
-            last = np.max([came[rank] for rank in self._only_candidates(group)], axis=0)
-            fits.append(_log_likelihood(own.take(known), last[known]))
+            last = np.max([came[rank] for rank in self._partners(one, group)], axis=0)
+            fits[group] = _log_likelihood(own.take(known), last[known])
         return fits
 
     def _arrivals_beside(self, one: Candidate, other: Candidate) -> Ints:
@@ -354,7 +377,7 @@ class _GroupSearch:
             if distance is None:
                 return None
             ahead = distance
-        if not _explains(found, left, right, ahead):
+        if not _explains(found, left, right, ahead, self._edge_rows):
             return None
         return _Meeting(found.left, found.right, ahead)
 
@@ -378,7 +401,7 @@ class _GroupSearch:
             elements=np.array([size if isinstance(size, int) else -1 for size in sizes], np.int64),
             kind=np.array([self._types[str(own.arguments["dtype"][at])] for at in chosen], np.int64),
             number=-1,
-            start=own.arrival[places],
+            start=own.start[places],
             end=own.end[places],
             waits=own.needed[places] == ALL_RANKS,
         )
@@ -413,11 +436,11 @@ def _distance_of_clocks(one: CommunicationSequence, other: CommunicationSequence
     high = int(np.where(other.waits, other.end - one.start, UNKNOWN_CLOCK_NS).min(initial=most))
     if low > high + ONE_CLOCK_NS + MAX_DRIFT * int(np.ptp(one.end) if len(one) else 0):
         return None
-    is_bound = -UNKNOWN_CLOCK_NS < low and high < UNKNOWN_CLOCK_NS
+    is_bound = low > -UNKNOWN_CLOCK_NS and high < UNKNOWN_CLOCK_NS
     return (low + high) // 2 if is_bound else max(low, min(0, high))
 
 
-def _explains(found: Alignment, left: _Rows, right: _Rows, ahead: int) -> bool:
+def _explains(found: Alignment, left: _Rows, right: _Rows, ahead: int, edge_rows: int) -> bool:
     """Return whether two ranks' rows are those of one group, as far as both were recorded.
 
     Between two pairs nothing stays alone on both sides, which could not have met; on one side it may be lost.
@@ -425,8 +448,7 @@ def _explains(found: Alignment, left: _Rows, right: _Rows, ahead: int) -> bool:
     if not len(found.left) or len(found.left) < MIN_SHARED * min(len(left.happened), len(right.happened)):
         return False
     alone_left, alone_right = (
-        np.setdiff1d(np.arange(len(own.happened)), paired)
-        for own, paired in ((left, found.left), (right, found.right))
+        np.setdiff1d(np.arange(len(own.happened)), paired) for own, paired in ((left, found.left), (right, found.right))
     )
     count = len(found.left) + 1
     gaps = [
@@ -439,7 +461,7 @@ def _explains(found: Alignment, left: _Rows, right: _Rows, ahead: int) -> bool:
     edges = _rows_inside(left, alone_left, found.left, right, -ahead) + _rows_inside(
         right, alone_right, found.right, left, ahead
     )
-    return lost <= MAX_LOST_SHARE * 2 * len(found.left) and edges <= EDGE_ROWS
+    return lost <= MAX_LOST_SHARE * 2 * len(found.left) and edges <= edge_rows
 
 
 def _rows_inside(own: _Rows, alone: Ints, paired: Ints, other: _Rows, ahead: int) -> int:
@@ -464,7 +486,7 @@ def _log_likelihood(own: CommunicationSequence, last: Ints) -> float:
     return found
 
 
-def _name_groups(rank: int, own: RankCommunications, groups: Mapping[Workers, str]) -> RankCommunications:
+def name_groups(rank: int | None, own: RankCommunications, groups: Mapping[Workers, str]) -> RankCommunications:
     """Write down the groups of a rank's workers."""
     of_worker = {worker: group for workers, group in groups.items() for worker in workers}
     if not of_worker:
