@@ -15,6 +15,7 @@ from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.matching.collectives import Collectives, collectives_of_graphs, match_collectives
 from hta_graph.multi_rank.matching.communications import UNKNOWN_RANK, Match, RankCommunications
 from hta_graph.multi_rank.matching.read_communications import read_communications
+from hta_graph.multi_rank.matching.worker_groups import with_worker_groups
 
 MISFITS_NAMED = 3
 """How many collectives that contradict the clocks are listed."""
@@ -67,6 +68,7 @@ def matched_collectives(scopes: Sequence[Scope]) -> list[MatchedWindow]:
         by_label.setdefault(scope.label, {})[scope.rank] = scope
     graphs = {scope.rank: scope.graph for scope in scopes}
     ranks = {rank: read_communications(graph) for rank, graph in graphs.items()} if len(graphs) > 1 else {}
+    ranks = with_worker_groups(ranks)
     # Matched over whole traces: at the border of a step ranks may be in different steps.
     known = collectives_of_graphs(graphs)
     found = match_collectives(ranks) if known is None else known
@@ -103,6 +105,8 @@ def matching_notes(scopes: Sequence[Scope], matched: Sequence[MatchedWindow]) ->
     compared = sum(len(item.found) for item in matched)
     said = (
         (alone, messages.without_peer(alone)),
+        (found.of_open_group, messages.group_not_recorded(found.of_open_group)),
+        (found.with_implausible_clocks, messages.implausible_clocks(found.with_implausible_clocks)),
         (found.without_partner, messages.unmatched(found.without_partner)),
         (not compared, messages.NOT_ON_ALL_RANKS),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from analyses.display.sentence_format import counted
 from hta_graph.text.formatting import milliseconds, signed_milliseconds
 
 CLOCKS_NOTE = "Clocks were not corrected: no collective contradicts them."
@@ -21,6 +22,21 @@ UNMATCHED = (
 def unmatched(count: int) -> str:
     """Report communications without a partner."""
     return f"{count:,} {UNMATCHED}"
+
+
+def group_not_recorded(count: int) -> str:
+    """Report collectives of which nothing tells the group."""
+    return (
+        f"{counted(count, 'collective')} left out: the traces do not record the process group, and the timing does not "
+        "determine it; record flight recorder dumps"
+    )
+
+
+def implausible_clocks(count: int) -> str:
+    """Report communications that match only with clocks that no host has."""
+    return (
+        f"{counted(count, 'communication')} left out: they match only if clocks of one host are more than 128 ms apart"
+    )
 
 
 def without_peer(count: int) -> str:

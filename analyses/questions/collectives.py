@@ -333,7 +333,9 @@ def answer(scopes: Sequence[Scope]) -> Answer:
 
 def _conclusion(every: pd.DataFrame, ranks: pd.DataFrame) -> list[str]:
     """Say how much of the time in collectives is waiting for the last rank, and which rank that mostly is."""
-    duration, waited = int(ranks["duration_ns"].sum()), int(ranks["wait_ns"].sum())
+    waited = int(ranks["wait_ns"].sum())
+    # From the arrivals on: a row of work on the CPU may begin long after its rank came.
+    duration = waited + int(ranks["transfer_ns"].sum())
     if not duration:
         return []
     said = messages.waiting(waited, duration)

@@ -39,6 +39,7 @@ from hta_graph.multi_rank.matching.collectives import Collectives, match_collect
 from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.matching.job_clocks import JobClocks, RankClock
 from hta_graph.multi_rank.matching.read_communications import read_communications
+from hta_graph.multi_rank.matching.worker_groups import with_worker_groups
 from hta_graph.paths.time_accounting import explained_lags
 from hta_graph.progress import begin_stage
 from hta_graph.text.formatting import milliseconds
@@ -57,7 +58,7 @@ def join_ranks(
     """
     begin_stage("joining ranks")
     by_rank = graphs_by_rank(graphs)
-    members = {rank: read_communications(graph) for rank, graph in by_rank.items()}
+    members = with_worker_groups({rank: read_communications(graph) for rank, graph in by_rank.items()})
     found = match_collectives(members) if matched is None else matched
     if not len(found):
         _refuse_unrelated_ranks(by_rank)

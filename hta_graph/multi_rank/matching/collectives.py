@@ -16,6 +16,8 @@ from hta_graph.multi_rank.matching.align_rank_sequences import MIN_PAIRS
 from hta_graph.multi_rank.matching.communications import ALL_RANKS, Match, RankCommunications, RankRecord
 from hta_graph.multi_rank.matching.job_clocks import JobClocks, job_clocks
 from hta_graph.multi_rank.matching.match_checks import (
+    GROUP_OPEN,
+    IMPLAUSIBLE_CLOCKS,
     NO_PARTNER,
     OUTSIDE_RECORDING,
     UNKNOWN_KERNEL,
@@ -33,6 +35,7 @@ from hta_graph.multi_rank.matching.match_checks import (
 )
 from hta_graph.multi_rank.matching.match_ranks import ORDER, MatchedChannel, MatchKey, match_ranks, rank_records
 from hta_graph.multi_rank.matching.read_communications import read_communications
+from hta_graph.multi_rank.matching.worker_groups import MAX_HOST_OFFSET_NS, with_worker_groups
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,20 @@ class Collectives:
     @property
     def without_partner(self) -> int:
         """Communications of all ranks that are left out for want of a partner."""
-        return sum(int(np.isin(own, WITHOUT_PARTNER).sum()) for own in self.reasons.values())
+        return self._count(WITHOUT_PARTNER)
+
+    @property
+    def of_open_group(self) -> int:
+        """Collectives of all ranks that are left out because it is open which process group ran them."""
+        return self._count((GROUP_OPEN,))
+
+    @property
+    def with_implausible_clocks(self) -> int:
+        """Communications of all ranks that are left out because they match only if clocks differ more than they can."""
+        return self._count((IMPLAUSIBLE_CLOCKS,))
+
+    def _count(self, reasons: Sequence[int]) -> int:
+        return sum(int(np.isin(own, reasons).sum()) for own in self.reasons.values())
 
     def take(self, chosen: Bools) -> Collectives:
         """Select collectives."""
@@ -146,17 +162,17 @@ def match_collectives(ranks: Mapping[int, RankCommunications]) -> Collectives:
     group's lists are aligned with gaps, by what each did and when it ended. A match stands only if no rank left before
     another one came that it waits for. Where clocks differ is seen, and corrected, by what belongs together.
     """
+    ranks = with_worker_groups(ranks)
     records = rank_records(ranks)
     doubtful: set[tuple[int, int]] = set()
-    channels, matched = _match_records(records)
-    clocks, believed = _estimate_clocks(matched, ranks)
+    channels, before = _match_records(records)
+    matched, withdrawn, clocks, believed = _plausible_clocks(before, ranks)
     if not clocks.are_equal:
         # What all channels together tell of clocks helps those that tell little themselves.
         doubtful = _uncertain_given_clocks(channels, records)
-        before = matched
-        channels, matched = _match_records([_record_in_job_time(own, ranks[own.rank], clocks) for own in records])
-        if matched != before:
-            clocks, believed = _estimate_clocks(matched, ranks)
+        channels, again = _match_records([_record_in_job_time(own, ranks[own.rank], clocks) for own in records])
+        if again != before:
+            matched, withdrawn, clocks, believed = _plausible_clocks(again, ranks)
     rejected = tuple(match for (_, match), is_believed in zip(matched, believed, strict=True) if not is_believed)
     matched = list(compress(matched, believed))
     members = matched_members([match for _, match in matched], ranks, clocks)
@@ -165,6 +181,8 @@ def match_collectives(ranks: Mapping[int, RankCommunications]) -> Collectives:
     doubtful |= ambiguous_matches(channels, {record.rank: record for record in records}, ranks, clocks)
     doubtful |= {member for found in channels for member in found.uncertain}
     reasons = unmatched_reasons(channels, [match for _, match in matched], ranks, clocks)
+    for rank, place in (member for match in withdrawn for member in match.items()):
+        reasons[rank][place] = IMPLAUSIBLE_CLOCKS
     unlike = non_collective_names(members, reasons, ranks, clocks)
     if unlike:
         reasons = exclude_names(reasons, unlike, ranks)
@@ -221,6 +239,39 @@ def _select_matches(
     """Keep some matches and their members, numbered anew."""
     kept = members.take(chosen[members.number])
     return list(compress(matched, chosen.tolist())), replace(kept, number=(np.cumsum(chosen) - 1)[kept.number])
+
+
+_Matched = list[tuple[MatchKey, Match]]
+
+
+def _plausible_clocks(
+    matched: _Matched, ranks: Mapping[int, RankCommunications]
+) -> tuple[_Matched, list[Match], JobClocks, list[bool]]:
+    """Estimate clocks as :func:`_estimate_clocks` does; withdraw first what asks for clocks that no host has.
+
+    Order alone may pair collectives that have nothing to do with each other, if only the clocks of their ranks are set
+    far enough apart. Ids are believed whatever they say of clocks.
+    """
+    withdrawn: list[Match] = []
+    while True:
+        clocks, believed = _estimate_clocks(matched, ranks)
+        is_plausible = [
+            channel.by != ORDER or _are_clocks_plausible(match, ranks, clocks) for channel, match in matched
+        ]
+        if all(is_plausible):
+            return matched, withdrawn, clocks, believed
+        withdrawn += [match for (_, match), kept in zip(matched, is_plausible, strict=True) if not kept]
+        matched = list(compress(matched, is_plausible))
+
+
+def _are_clocks_plausible(match: Match, ranks: Mapping[int, RankCommunications], clocks: JobClocks) -> bool:
+    """Return whether the clocks of those of a match that share a host's are no further apart than they can be."""
+    ahead: dict[str, list[int]] = {}
+    for rank, place in match.items():
+        host = ranks[rank].recording.host
+        if host is not None and not ranks[rank].on_gpu[place]:
+            ahead.setdefault(host, []).append(clocks.by_rank[rank].line.ahead)
+    return all(max(own) - min(own) <= MAX_HOST_OFFSET_NS for own in ahead.values())
 
 
 def _estimate_clocks(

@@ -99,6 +99,8 @@ EXCHANGED = "exchanged elements"
 """Of an all-to-all with recorded parts: how many elements cross the rank's links; no argument of the file."""
 GROUP_DESCRIPTION = "Process Group Description"
 """What a group is for, such as "tp", as the header says next to the group's name."""
+WORKER, ROOT = "Worker", "Root"
+"""Of a collective on the CPU whose group is open: the number of its worker among the rank's, and its recorded root."""
 
 
 @dataclass(frozen=True)
@@ -106,12 +108,16 @@ class Recording:
     """Where and when a rank was recorded: its host's name if the trace says it, the first and the last time (ns).
 
     ``gpu_ahead`` is how far its GPU's clock is ahead of its host's (ns) in the file; times here are all the host's.
+    ``groups`` are the rank's process groups as text, and what each is for, where it is open which of them its
+    collectives on the CPU are of.
     """
 
     host: str | None = None
     begin: int = 0
     end: int = 0
     gpu_ahead: int = 0
+    groups: tuple[str, ...] = ()
+    group_descriptions: tuple[str | None, ...] = ()
 
     @property
     def middle(self) -> int:
@@ -160,7 +166,8 @@ class RankCommunications:
     @staticmethod
     def no_arguments(count: int) -> dict[str, list[Any]]:
         """Return the recorded arguments of communications of which nothing was recorded."""
-        return {key: [None] * count for key in (*COLLECTIVE_ARGUMENTS, *SIZE_ARGUMENTS, GROUP_DESCRIPTION, EXCHANGED)}
+        keys = (*COLLECTIVE_ARGUMENTS, *SIZE_ARGUMENTS, GROUP_DESCRIPTION, EXCHANGED, WORKER, ROOT)
+        return {key: [None] * count for key in keys}
 
     def take(self, rows: Ints) -> RankCommunications:
         """Select communications, in this order."""
@@ -174,7 +181,7 @@ class RankCommunications:
         )
 
     def merged_with(self, other: RankCommunications) -> RankCommunications:
-        """Return these and others of the same rank, in order of their start."""
+        """Return these and others of the same rank, in order of their start; what goes before another one stays so."""
         both = replace(
             self,
             **{name: np.concatenate((getattr(self, name), getattr(other, name))) for name in COLUMNS},  # type: ignore[arg-type]
@@ -182,7 +189,9 @@ class RankCommunications:
             group=self.group + other.group,
             arguments={key: values + other.arguments[key] for key, values in self.arguments.items()},
         )
-        return both.take(np.argsort(both.start, kind="stable"))
+        # None may stand behind a later one of its own list that began before it.
+        begins = [np.minimum.accumulate(own.start[::-1])[::-1] for own in (self, other)]
+        return both.take(np.argsort(np.concatenate(begins), kind="stable"))
 
     @property
     def is_message(self) -> list[bool]:
@@ -238,27 +247,39 @@ def group_descriptions(distributed: Mapping[str, Any], names: Sequence[Any]) -> 
     return [None if name is None else known.get(str(name)) for name in names]
 
 
-def groups_by_worker_lane(graph: DependencyGraph, rows: Ids, groups: Sequence[ProcessGroup]) -> dict[int, ProcessGroup]:
-    """Return the group that each worker's lane serves: workers are made in pairs, in the order of the groups."""
+def workers_in_order(graph: DependencyGraph, rows: Ids) -> list[tuple[int, int]]:
+    """Return the threads that did some rows, as number and lane, in the order in which they were made."""
     lanes = np.unique(graph.event_table.lane[rows]).tolist()
+    return sorted((_thread_number(graph.lanes.labels[lane]), lane) for lane in lanes)
+
+
+def groups_by_worker_lane(
+    threads: Sequence[tuple[int, int]], groups: Sequence[ProcessGroup]
+) -> dict[int, ProcessGroup]:
+    """Return the group that each worker's lane serves; nothing where some group may have left no row.
+
+    Workers are made in pairs, in the order of the groups. That tells whose they are only if each group has one among
+    them: with so many threads that no group can lack one.
+    """
     if len(groups) == 1:
-        return dict.fromkeys(lanes, groups[0])
-    threads = sorted((_thread_number(graph.lanes.labels[lane]), lane) for lane in lanes)
+        return {lane: groups[0] for _, lane in threads}
     pairs = [threads[at : at + THREADS_PER_GROUP] for at in range(0, len(threads), THREADS_PER_GROUP)]
+    if len(pairs) != len(groups):
+        return {}
     if len(threads) != THREADS_PER_GROUP * len(groups):
-        # Not every worker left a row; those of one group follow each other without a gap.
+        # One worker left no row; those of one group follow each other without a gap.
         pairs = _split_at_gaps(threads)
     if len(pairs) != len(groups):
         return {}
     return {lane: group for pair, group in zip(pairs, groups, strict=True) for _, lane in pair}
 
 
-def _split_at_gaps(threads: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+def _split_at_gaps(threads: Sequence[tuple[int, int]]) -> list[Sequence[tuple[int, int]]]:
     """Divide threads where their numbers have a gap, or a group has its workers."""
-    pairs = [[threads[0]]]
+    pairs: list[Sequence[tuple[int, int]]] = [threads[:1]]
     for before, thread in pairwise(threads):
         if thread[0] == before[0] + 1 and len(pairs[-1]) < THREADS_PER_GROUP:
-            pairs[-1].append(thread)
+            pairs[-1] = [*pairs[-1], thread]
         else:
             pairs.append([thread])
     return pairs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,9 +12,10 @@ import numpy as np
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ints
 from hta_graph.multi_rank.matching.align_rank_sequences import CommunicationSequence, align_sequences
-from hta_graph.multi_rank.matching.communications import RankCommunications
+from hta_graph.multi_rank.matching.communications import WORKER, RankCommunications
 from hta_graph.multi_rank.matching.flight_recorder import FlightRecord, read_flight_dumps
 from hta_graph.multi_rank.matching.read_communications import read_communications
+from hta_graph.multi_rank.matching.worker_groups import name_groups
 from hta_graph.storage.location import Location
 
 KIND_ALIASES = {"reducescatter": "allreduce"}
@@ -51,7 +53,37 @@ def with_sequence_numbers(
     return {rank: _number_rank(own, graphs[rank], records[rank]) for rank, own in members.items()}
 
 
+ENTERED_WITHIN_NS = 1_000_000
+"""How long after the end of its row a call may still be entered in the dump, of one clock."""
+
+CLEAR_VOTE = 0.9
+"""What share of a worker's calls must be of one group in the dump."""
+
+
+def _with_recorded_groups(own: RankCommunications, graph: DependencyGraph, record: FlightRecord) -> RankCommunications:
+    """Name the groups of workers that the trace leaves open: those of the entries that were made in their calls."""
+    names = {group.rpartition("[")[0].strip(): group for group in own.recording.groups}
+    order = np.argsort(record.time, kind="stable")
+    votes: dict[int, Counter[str]] = defaultdict(Counter)
+    for at, worker in enumerate(own.arguments[WORKER]):
+        call = int(own.call[at])
+        if worker is None or call < 0:
+            continue
+        first, last = np.searchsorted(record.time[order], graph.event_table.start[call]), graph.event_table.end[call]
+        kind = _normalized_kind(own.arguments["Collective name"][at])
+        for entry in order[first : first + 1].tolist():
+            if record.time[entry] <= last + ENTERED_WITHIN_NS and _normalized_kind(record.kind[entry]) == kind:
+                votes[worker][record.group[entry]] += 1
+    groups: dict[tuple[int, ...], str] = {}
+    for worker, found in votes.items():
+        name, count = found.most_common(1)[0]
+        if name in names and count >= CLEAR_VOTE * found.total():
+            groups[(worker,)] = names[name]
+    return name_groups(graph.rank, own, groups)
+
+
 def _number_rank(own: RankCommunications, graph: DependencyGraph, record: FlightRecord) -> RankCommunications:
+    own = _with_recorded_groups(own, graph, record)
     numbers: list[Any] = list(own.arguments["Seq"])
     called = np.where(own.call >= 0, graph.event_table.start[own.call], own.arrival)
     for name in dict.fromkeys(record.group):

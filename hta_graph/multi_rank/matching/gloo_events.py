@@ -11,31 +11,39 @@ its collectives in their order. Messages have their event on the thread that cal
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from hta_graph.arrays import run_numbers
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.model import EventKind, Ids, Ints
+from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.multi_rank.matching.communications import (
     ALL_RANKS,
     GROUP_DESCRIPTION,
     NO_RANK,
+    ROOT,
+    THREADS_PER_GROUP,
     UNKNOWN_RANK,
+    WORKER,
     ProcessGroup,
     RankCommunications,
+    Recording,
     count_elements,
     gloo_process_groups,
     group_descriptions,
     groups_by_worker_lane,
     integer_argument,
+    workers_in_order,
 )
 from hta_graph.trace.event_args import EventArgs, read_event_args
 from hta_graph.trace.profiler_names import MESSAGE_ROWS, PROCESS_GROUP_CALL
+
+_Value = tuple[str, int]
+"""The name and the number of elements of a row or a call."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,12 @@ class GlooEvents:
     sizes: dict[int, int]
     types: list[Any]
     distributed: dict[str, Any]
+
+    def in_order(self, order: Ints) -> GlooEvents:
+        """Put the rows of work into another order."""
+        at = order.tolist()
+        names, types = [self.names[one] for one in at], [self.types[one] for one in at]
+        return replace(self, rows=self.rows[order], names=names, types=types)
 
 
 def read_gloo_events(graph: DependencyGraph, calls: Collection[str]) -> GlooEvents | None:
@@ -98,10 +112,10 @@ SIZE_DIFFERS_BY_RANK = ("all_to_all", "gather", "scatter")
 
 
 def read_gloo_communications(graph: DependencyGraph) -> RankCommunications:
-    """Return what ran on the CPU, in order of its rows' start.
+    """Return what ran on the CPU, in order of its rows' start or, where sizes tell that from their calls, of these.
 
     A rank arrives when the last operator inside the call that lies before the work has ended (a reduce-scatter copies
-    first), else when the call began; without a call when the work begins.
+    first), else when the call began; without a call, and where the whole rank stood still, when the work begins.
 
     Raises:
         TraceError: the file, which is read once more where there are such rows, is gone or has changed.
@@ -111,20 +125,32 @@ def read_gloo_communications(graph: DependencyGraph) -> RankCommunications:
         return RankCommunications.empty()
     groups = gloo_process_groups(found.distributed)
     is_message = np.array([name in MESSAGE_ROWS for name in found.names])
-    of_lane = groups_by_worker_lane(graph, found.rows[~is_message], groups)
-    lanes = graph.event_table.lane[found.rows].tolist()
+    threads = workers_in_order(graph, found.rows[~is_message])
+    of_lane = groups_by_worker_lane(threads, groups)
+    queue = _queues_of_lanes(threads, of_lane)
+    lanes = graph.event_table.lane[found.rows]
+    queues = [queue.get(lane, -1) for lane in lanes.tolist()]
+    work = _calls_of_rows(found, queues, ~is_message)
+    order = _order_of_calls(found, np.array(queues), lanes, work)
+    found, is_message, lanes = found.in_order(order), is_message[order], lanes[order]
+    call = np.where(is_message, _enclosing_calls(found), work)
     # A message's group is written nowhere; peers are numbered as in the first one, which is the whole job.
     group = [
         (groups[0] if groups else None) if message else of_lane.get(lane)
-        for message, lane in zip(is_message.tolist(), lanes, strict=True)
+        for message, lane in zip(is_message.tolist(), lanes.tolist(), strict=True)
     ]
-    call = np.where(is_message, _enclosing_calls(found), _calls_of_rows(found, group, ~is_message))
+    root = [_recorded_other(graph, at, found.inputs.get(at)) for at in call.tolist()]
     needed = [
-        _awaited_rank(graph, name, own, at, found.inputs.get(at))
-        for name, own, at in zip(found.names, group, call.tolist(), strict=True)
+        awaited_rank(name, graph.rank, other, None if own is None else own.ranks)
+        for name, own, other in zip(found.names, group, root, strict=True)
     ]
+    numbers = {lane: number for number, (_, lane) in enumerate(threads) if lane not in of_lane} if groups else {}
+    opened = {
+        WORKER: [numbers.get(lane) for lane in lanes.tolist()],
+        ROOT: [other if lane in numbers else None for other, lane in zip(root, lanes.tolist(), strict=True)],
+    }
     events = graph.event_table
-    return RankCommunications(
+    made = RankCommunications(
         found.rows,
         call,
         _arrival_times(graph, found.rows, call),
@@ -134,22 +160,46 @@ def read_gloo_communications(graph: DependencyGraph) -> RankCommunications:
         np.zeros(len(found.rows), np.bool_),
         found.names,
         _group_texts(group, str),
-        _recorded_arguments(found, group),
+        _recorded_arguments(found, group) | opened,
     )
+    made = replace(made, arrival=_with_delayed_arrivals(made, lanes, is_message))
+    if not numbers:
+        return made
+    told = tuple(group_descriptions(found.distributed, [own.name for own in groups]))
+    return replace(made, recording=Recording(groups=tuple(map(str, groups)), group_descriptions=told))
 
 
-def _calls_of_rows(found: GlooEvents, group: list[ProcessGroup | None], is_work: np.ndarray[Any, Any]) -> Ids:
+def _queues_of_lanes(threads: Sequence[tuple[int, int]], groups: Mapping[int, ProcessGroup]) -> dict[int, int]:
+    """Number the queue that each worker's lane takes its work from: its group's, else neighbors share one.
+
+    Of an odd number of workers the one stands alone that leaves the smallest distances between the others' numbers.
+    """
+    if groups:
+        place = {group: at for at, group in enumerate(dict.fromkeys(groups.values()))}
+        return {lane: place[group] for lane, group in groups.items()}
+    numbers = [number for number, _ in threads]
+    alone = range(0, len(threads), THREADS_PER_GROUP) if len(threads) % THREADS_PER_GROUP else [len(threads)]
+
+    def distance(single: int) -> int:
+        kept = numbers[:single] + numbers[single + 1 :]
+        return sum(later - sooner for sooner, later in zip(kept[::2], kept[1::2], strict=True))
+
+    single = min(alone, key=distance)
+    return {lane: (at + (at > single)) // THREADS_PER_GROUP for at, (_, lane) in enumerate(threads)}
+
+
+def _calls_of_rows(found: GlooEvents, queue: Sequence[int], is_work: np.ndarray[Any, Any]) -> Ids:
     """Return the call whose work each worker's row is (-1: none in the file).
 
-    Calls are taken in their order; each takes, of the groups' next rows, one that fits it and begins after it. Where a
+    Calls are taken in their order; each takes, of the queues' next rows, one that fits it and begins after it. Where a
     row was lost that shifts the later ones, which then seem to begin long after they were asked for: there each row
     takes the latest call instead.
     """
-    calls = _calls_in_order(found, group, is_work)
-    names = np.array([str(own) for own in group])
+    calls = _calls_in_order(found, queue, is_work)
+    queues = np.array(queue)
     start = found.graph.event_table.start
-    for name in np.unique(names[is_work]).tolist():
-        works = np.flatnonzero(is_work & (names == name))
+    for number in np.unique(queues[is_work]).tolist():
+        works = np.flatnonzero(is_work & (queues == number))
         own = calls[works]
         others = np.setdiff1d(calls, own)
         latest = _latest_calls(found, works, found.calls[~np.isin(found.calls, others)])
@@ -160,6 +210,40 @@ def _calls_of_rows(found: GlooEvents, group: list[ProcessGroup | None], is_work:
         sooner = LATEST_CALL_FACTOR * np.bincount(run, least) < np.bincount(run, lag)
         calls[works] = np.where(sooner[run], latest, own)
     return calls
+
+
+def _order_of_calls(found: GlooEvents, queue: Ints, lane: Ids, calls: Ids) -> Ints:
+    """Return the order of rows in which each is the work of the call at its place.
+
+    Two workers take work in its order, but the one that took the first may be the second to begin. That shows where
+    what was done differs: of two neighbors each then does what is usual for the call of the other one.
+
+        calls     |a||b|
+        worker 1          |== a ==|     took a first, but was kept waiting
+        worker 2        |== b ==|
+    """
+    order = np.arange(len(found.rows))
+    start = found.graph.event_table.start
+    for number in np.unique(queue[calls >= 0]).tolist():
+        works = np.flatnonzero((queue == number) & (calls >= 0)).tolist()
+        does = [(found.names[at], found.sizes[int(found.rows[at])]) for at in works]
+        asked = [(found.graph.name_of(call), found.sizes[call]) for call in calls[works].tolist()]
+        usual = _usual_values(asked, does)
+        for one in range(len(works) - 1):
+            at, after = works[one], works[one + 1]
+            crossed = usual[asked[one]] == does[one + 1] != does[one] == usual[asked[one + 1]]
+            if crossed and lane[at] != lane[after] and start[calls[after]] <= start[found.rows[at]]:
+                order[[at, after]] = order[[after, at]]
+                does[one], does[one + 1] = does[one + 1], does[one]
+    return order
+
+
+def _usual_values(keys: Sequence[_Value], values: Sequence[_Value]) -> dict[_Value, _Value]:
+    """Return the value that stands beside each key most often."""
+    beside: dict[_Value, Counter[_Value]] = defaultdict(Counter)
+    for key, value in zip(keys, values, strict=True):
+        beside[key][value] += 1
+    return {key: found.most_common(1)[0][0] for key, found in beside.items()}
 
 
 def _latest_calls(found: GlooEvents, works: Ints, calls: Ids) -> Ids:
@@ -177,24 +261,24 @@ def _latest_calls(found: GlooEvents, works: Ints, calls: Ids) -> Ids:
     return chosen
 
 
-def _calls_in_order(found: GlooEvents, group: list[ProcessGroup | None], is_work: np.ndarray[Any, Any]) -> Ids:
+def _calls_in_order(found: GlooEvents, queue: Sequence[int], is_work: np.ndarray[Any, Any]) -> Ids:
     """Return the call that takes each row in its turn; see :func:`_calls_of_rows`."""
     start = found.graph.event_table.start
     calls = np.full(len(found.rows), -1, np.int32)
-    waiting: dict[str, list[int]] = defaultdict(list)
+    waiting: dict[int, list[int]] = defaultdict(list)
     for place in np.flatnonzero(is_work)[::-1].tolist():
-        waiting[str(group[place])].append(place)
+        waiting[queue[place]].append(place)
     begins = start[found.rows].tolist()
     for call, begin in zip(found.calls.tolist(), start[found.calls].tolist(), strict=True):
-        for queue in waiting.values():
+        for rows in waiting.values():
             # What began before this call belongs to one from before the recording.
-            while queue and begins[queue[-1]] < begin:
-                queue.pop()
+            while rows and begins[rows[-1]] < begin:
+                rows.pop()
         does = PROCESS_GROUP_CALL[found.graph.name_of(call)].rows
-        fitting = [queue for queue in waiting.values() if queue and found.names[queue[-1]] in does]
+        fitting = [rows for rows in waiting.values() if rows and found.names[rows[-1]] in does]
         if fitting:
             size = found.sizes[call]
-            best = min(fitting, key=lambda queue: (found.sizes[int(found.rows[queue[-1]])] != size, begins[queue[-1]]))
+            best = min(fitting, key=lambda rows: (found.sizes[int(found.rows[rows[-1]])] != size, begins[rows[-1]]))
             calls[best.pop()] = call
     return calls
 
@@ -230,6 +314,30 @@ def _arrival_times(graph: DependencyGraph, rows: Ids, calls: Ids) -> Ints:
     return arrival
 
 
+LONGEST_START_NS = 100_000_000
+"""How long a worker that is free may take to begin: the scheduler may keep it waiting (in 12,672 rows of up to eight
+ranks on two cores 62 ms at most; a quota of CPU time makes it wait for a period of 100 ms)."""
+
+
+def _with_delayed_arrivals(own: RankCommunications, lane: Ids, is_message: Bools) -> Ints:
+    """Return arrivals, later where the rank stood still: then the others wait for its row, whenever it called.
+
+    A thread that holds Python's lock (garbage collection, for example) keeps the workers from going on. Such a row
+    begins very long after its call although a worker of its queue was free; the rank then comes with the row.
+
+        call      |c10d::allreduce_|
+        worker 1  |= before =|                 |= gloo:all_reduce =|
+        arrival                                 here, not at the call
+    """
+    arrival = own.arrival.copy()
+    for at in np.flatnonzero((own.start - arrival > LONGEST_START_NS) & (own.call >= 0) & ~is_message).tolist():
+        # The row's own worker had done what it did before.
+        before = own.end[(lane == lane[at]) & (own.start < own.start[at])]
+        if len(before) and own.start[at] - max(int(arrival[at]), int(before.max())) > LONGEST_START_NS:
+            arrival[at] = own.start[at]
+    return arrival
+
+
 def _operators_inside(graph: DependencyGraph, calls: Ids) -> dict[int, list[int]]:
     """Return the operators directly inside each call."""
     children: dict[int, list[int]] = defaultdict(list)
@@ -239,18 +347,29 @@ def _operators_inside(graph: DependencyGraph, calls: Ids) -> dict[int, list[int]
     return children
 
 
-def _awaited_rank(graph: DependencyGraph, name: str, group: ProcessGroup | None, call: int, inputs: Any) -> int:
-    """Return which ranks a rank waits for: all, none, or one by its number."""
+def _recorded_other(graph: DependencyGraph, call: int, inputs: Any) -> int | None:
+    """Return the root or peer that a call records: its number in the group."""
+    return integer_argument(inputs, PROCESS_GROUP_CALL[graph.name_of(call)].other) if call >= 0 else None
+
+
+def awaited_rank(name: str, rank: int | None, other: int | None, ranks: Sequence[int] | None) -> int:
+    """Return which ranks a rank waits for: all, none, or one by its number.
+
+    Args:
+        name: the row's, such as ``gloo:gather``.
+        rank: who waits.
+        other: the root's or the peer's number in the group.
+        ranks: the group's.
+    """
     kind = name.partition(":")[2]
     if kind not in ("broadcast", "scatter", "gather", "send", "recv"):
         # Gloo's reduce is a ring: nobody leaves before the last one came.
         return ALL_RANKS
-    other = integer_argument(inputs, PROCESS_GROUP_CALL[graph.name_of(call)].other) if call >= 0 else None
-    if other is None or group is None or not other < len(group.ranks):
+    if other is None or ranks is None or not other < len(ranks):
         return UNKNOWN_RANK
     if kind == "gather":
-        return ALL_RANKS if group.ranks[other] == graph.rank else NO_RANK
-    return group.ranks[other]
+        return ALL_RANKS if ranks[other] == rank else NO_RANK
+    return ranks[other]
 
 
 def _group_texts(groups: Sequence[ProcessGroup | None], text: Callable[[ProcessGroup], str]) -> list[str | None]:

@@ -17,7 +17,7 @@ import numpy as np
 from hta_graph.arrays import Columns, find_sorted, pair_key, rows_by_value
 from hta_graph.model import Bools, Codes, Ints
 from hta_graph.multi_rank.matching.align_rank_sequences import MIN_PAIRS, SIMULTANEOUS_NS, SIMULTANEOUS_SHARE
-from hta_graph.multi_rank.matching.communications import ALL_RANKS, Match, RankCommunications, RankRecord
+from hta_graph.multi_rank.matching.communications import ALL_RANKS, WORKER, Match, RankCommunications, RankRecord
 from hta_graph.multi_rank.matching.job_clocks import JobClocks
 from hta_graph.multi_rank.matching.match_ranks import ORDER, MatchedChannel, MatchKey
 from hta_graph.multi_rank.matching.pair_clocks import members_of_matches
@@ -72,6 +72,7 @@ def _awaited_arrival(number: Ints, rank: Ints, arrival: Ints, awaited_rank: Ints
 
 
 IS_MATCHED, SINGLE_RANK, NO_PARTNER, OUTSIDE_RECORDING, VIOLATES_CAUSALITY, NOT_RECORDED, UNKNOWN_KERNEL = range(7)
+GROUP_OPEN, IMPLAUSIBLE_CLOCKS = 7, 8
 
 UNMATCHED_REASONS = {
     NO_PARTNER: "no partner: another rank of the group recorded no matching one",
@@ -79,6 +80,8 @@ UNMATCHED_REASONS = {
     VIOLATES_CAUSALITY: "impossible: a rank would have left before the arrival of a rank that it waits for",
     NOT_RECORDED: "the trace does not name the ranks that take part",
     UNKNOWN_KERNEL: "kernels of this name do not wait for each other like members of a collective",
+    GROUP_OPEN: "the trace does not record which process group ran them, and more than one or none explains them",
+    IMPLAUSIBLE_CLOCKS: "matched only if clocks of one host differed by more than they can",
 }
 """Why a communication is left out; one that concerns a single rank is not."""
 
@@ -104,7 +107,10 @@ def unmatched_reasons(
     clocks: JobClocks,
 ) -> dict[int, Codes]:
     """Return for each rank's communications why they are left out (0: they are not)."""
-    found = {rank: [NOT_RECORDED] * len(own) for rank, own in ranks.items()}
+    found = {
+        rank: [NOT_RECORDED if worker is None else GROUP_OPEN for worker in own.arguments[WORKER]]
+        for rank, own in ranks.items()
+    }
     recordings = {rank: _recording_span(rank, own, clocks) for rank, own in ranks.items()}
     unmatched: list[_UnmatchedSpan] = []
     for matched in channels:

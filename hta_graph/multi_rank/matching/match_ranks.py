@@ -25,6 +25,7 @@ from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.matching.align_rank_sequences import CLOSE_ENDS_NS, CommunicationSequence, align_ranks
 from hta_graph.multi_rank.matching.communications import (
     ALL_RANKS,
+    WORKER,
     ChannelT,
     IndicesByRank,
     Label,
@@ -103,7 +104,10 @@ def _collective_groups(own: RankCommunications) -> set[str]:
 
 def _groups_of_communications(own: RankCommunications, known: Collection[str]) -> list[str | None]:
     only = next(iter(known)) if len(known) == 1 else None
-    return [only if group is None else group for group in own.group]
+    return [
+        only if group is None and worker is None else group
+        for group, worker in zip(own.group, own.arguments[WORKER], strict=True)
+    ]
 
 
 class _LabelKey(NamedTuple):
@@ -141,9 +145,15 @@ def _labels(
         (own.needed == ALL_RANKS).tolist(),
         strict=True,
     )
-    for is_message, needed, told in zip(own.is_message, own.needed.tolist(), map(_LabelKey._make, every), strict=True):
+    opened = [worker is not None for worker in own.arguments[WORKER]]
+    rows = zip(own.is_message, opened, own.needed.tolist(), map(_LabelKey._make, every), strict=True)
+    for is_message, is_open, needed, told in rows:
         if is_message:
             yield _message_label(rank, told.group, told.name, told.elements, needed)
+            continue
+        if is_open:
+            # Of which group it is stays open: what is compared with none is no invented collective.
+            yield Label(None)
             continue
         if told not in made:
             has_ids = told.group not in without

@@ -283,7 +283,8 @@ def read_communication_kernels(graph: DependencyGraph) -> RankCommunications:
         awaited_rank(kind, -1 if graph.rank is None else graph.rank, at, found, group, annotation)
         for at, (kind, group, annotation) in enumerate(zip(kinds, groups, annotations, strict=True))
     ]
-    arguments = {key: found.arguments[key] for key in (*COLLECTIVE_ARGUMENTS, *SIZE_ARGUMENTS)}
+    arguments = RankCommunications.no_arguments(len(names))
+    arguments |= {key: found.arguments[key] for key in (*COLLECTIVE_ARGUMENTS, *SIZE_ARGUMENTS)}
     arguments[GROUP_DESCRIPTION] = group_descriptions(found.distributed, arguments["Process Group Name"])
     arguments[EXCHANGED] = _exchanged_elements(found, groups, graph.rank)
     arguments["Collective name"] = [
@@ -360,8 +361,10 @@ def read_communications(graph: DependencyGraph) -> RankCommunications:
     known = graph.attached(RankCommunications)
     if known is not None:
         return known
-    both = read_communication_kernels(graph).merged_with(read_gloo_communications(graph))
-    return replace(both, recording=_recording(graph))
+    on_cpu = read_gloo_communications(graph)
+    both = read_communication_kernels(graph).merged_with(on_cpu)
+    groups, descriptions = on_cpu.recording.groups, on_cpu.recording.group_descriptions
+    return replace(both, recording=replace(_recording(graph), groups=groups, group_descriptions=descriptions))
 
 
 def _recording(graph: DependencyGraph) -> Recording:
