@@ -371,7 +371,9 @@ def refuse_known_format(path: Location, begin: bytes) -> None:
     Raises:
         TraceError: it does; of what stands for a trace or could be one.
     """
-    known = None if JSON_BEGIN.match(begin) and begin[:1] != b"\n" else format_of(path, begin)
+    # Protobuf may begin with a line break, and UTF-16 with a bracket.
+    is_json = JSON_BEGIN.match(begin) is not None and begin[:1] != b"\n" and b"\0" not in begin[:4]
+    known = None if is_json else format_of(path, begin)
     if known is not None:
         raise known.refusal(path)
 

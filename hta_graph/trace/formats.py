@@ -212,14 +212,23 @@ LOOKED_AT = 1 << 20
 """How much of a text's beginning and of its end is looked at for marks."""
 
 
-def foreign_trace_error(path: Location, text: bytes) -> NotATraceError:
-    """Return the error of a Chrome trace in which no event has a category of PyTorch's profiler."""
-    ends = text[:LOOKED_AT] + b"\n" + text[-LOOKED_AT:]
-    for writer in WRITERS:
-        if writer.marks.search(ends):
-            cause = f"is a Chrome trace of another program: it looks like {writer.name}, which is not read"
-            return NotATraceError(path, cause, writer.remedy)
-    found = dict.fromkeys(found.decode("utf-8", "replace") for found in CATEGORIES.findall(ends))
+def writer_of(text: bytes) -> Writer | None:
+    """Return the known program that wrote a Chrome trace."""
+    ends = _ends_of(text)
+    return next((writer for writer in WRITERS if writer.marks.search(ends)), None)
+
+
+def _ends_of(text: bytes) -> bytes:
+    return text[:LOOKED_AT] + b"\n" + text[-LOOKED_AT:]
+
+
+def foreign_trace_error(path: Location, text: bytes, writer: Writer | None) -> NotATraceError:
+    """Return the error of a Chrome trace that PyTorch's profiler did not write."""
+    cause = "is a Chrome trace of another program"
+    if writer:
+        return NotATraceError(path, f"{cause}: it looks like {writer.name}, which is not read", writer.remedy)
+    found = dict.fromkeys(found.decode("utf-8", "replace") for found in CATEGORIES.findall(_ends_of(text)))
     listed = ", ".join(list(found)[:5]) or "none"
-    cause = f"is a Chrome trace of another program: no event has a category of PyTorch's profiler (found: {listed})"
-    return NotATraceError(path, cause, PROFILE_AGAIN)
+    return NotATraceError(
+        path, f"{cause}: no event has a category of PyTorch's profiler (found: {listed})", PROFILE_AGAIN
+    )

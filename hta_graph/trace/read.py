@@ -14,16 +14,16 @@ import numpy as np
 from hta_graph.arrays import find_sorted, freeze
 from hta_graph.errors import HtaGraphError, NotATraceError, Remedy, TooLargeError, TraceError
 from hta_graph.log import log_warning
-from hta_graph.model import EventKind, Ints
+from hta_graph.model import EventKind, Ints, kind_mask
 from hta_graph.storage.location import Location, expand_file_lists, parallel_map, resolve_location
 from hta_graph.trace.columnize import assemble_traces, collect_columns
 from hta_graph.trace.decompress import FileBytes, read_bytes
 from hta_graph.trace.event_args import read_event_args
-from hta_graph.trace.formats import foreign_trace_error
+from hta_graph.trace.formats import foreign_trace_error, writer_of
 from hta_graph.trace.header import has_gpu_rows, has_labelled_processes, peek_header
 from hta_graph.trace.json_reader import Header, RowReader, paused_gc
 from hta_graph.trace.memory_limit import out_of_memory_error
-from hta_graph.trace.profiler_names import KERNEL_OF_CALL
+from hta_graph.trace.profiler_names import KERNEL_OF_CALL, PROFILER_RANGE
 from hta_graph.trace.rank_files import (
     FoundFile,
     RankFile,
@@ -94,15 +94,27 @@ def _traces_of(path: Location, content: FileBytes, *, salvage: bool) -> list[Tra
         rows = RowReader(path, content, salvage=salvage)
         collected = collect_columns(rows)
         traces = assemble_traces(path, collected, rows.facts)
-    if rows.facts.header == Header() and all(map(_is_foreign, traces)):
-        raise foreign_trace_error(path, content.data)
+    if rows.facts.header == Header():
+        _refuse_foreign(path, content, traces)
     return traces
 
 
-def _is_foreign(trace: Trace) -> bool:
-    """Return whether a trace has events, but none of a category of PyTorch's profiler."""
-    kinds = trace.events.kind
-    return bool(len(kinds)) and bool((kinds == EventKind.OTHER).all())
+HOST_KINDS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION)
+
+
+def _refuse_foreign(path: Location, content: FileBytes, traces: Sequence[Trace]) -> None:
+    """Refuse a Chrome trace of another program: it has no header of PyTorch's profiler, nor rows of its categories.
+
+    Raises:
+        NotATraceError: it has events of no known category, or some that are another program's.
+    """
+    kinds = np.concatenate([trace.events.kind for trace in traces])
+    is_host = kind_mask(kinds, HOST_KINDS)
+    if not len(kinds) or is_host.any() or PROFILER_RANGE.encode() in content.data:
+        return
+    writer = writer_of(content.data)
+    if writer or (kinds == EventKind.OTHER).all():
+        raise foreign_trace_error(path, content.data, writer)
 
 
 def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: Say = log_warning) -> list[RankFile]:

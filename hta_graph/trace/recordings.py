@@ -38,7 +38,7 @@ LEAST_MATCHED = 0.5
 
 Those without a call may have the number of another recording's."""
 REPEATED = 0.5
-"""Share of calls whose correlation another call has, from which on a process is several recordings."""
+"""Share of ids that occur again, as those of one recording do not, from which on a file is several."""
 REMEDY = Remedy("pass the files that were merged", "pass the files that were merged")
 
 
@@ -136,6 +136,8 @@ def divide_recordings(
     hosts = _host_processes(columns, found)
     if len(hosts) < 2:
         return _refuse_repeated(path, columns) if hosts else _by_offset(columns, found)
+    if not (found.offset.any() or _are_labelled(found, hosts) or _repeat_ids(columns, found, hosts)):
+        return []
     for divide in (_by_text, _by_place, _by_order):
         of_row = divide(columns, found, hosts)
         if of_row is not None and _is_believable(columns, of_row):
@@ -168,6 +170,22 @@ def _host_processes(columns: FileColumns, processes: Processes) -> list[int]:
             found: list[int] = np.unique(processes.of_row[rows]).tolist()
             return found
     return []
+
+
+def _are_labelled(processes: Processes, hosts: list[int]) -> bool:
+    texts = {processes.keys[host].text for host in hosts}
+    return len(texts) == len(hosts) and "" not in texts
+
+
+def _repeat_ids(columns: FileColumns, processes: Processes, hosts: list[int]) -> bool:
+    """Return whether hosts have ids in common that one recording gives once."""
+    for name in ("correlation", "external_id", "old_external_id"):
+        ids = [np.unique(columns[name][(processes.of_row == host) & (columns[name] > 0)]) for host in hosts]
+        sizes = [len(own) for own in ids if len(own)]
+        common = sum(sizes) - len(np.unique(np.concatenate(ids)))
+        if len(sizes) > 1 and common > REPEATED * min(sizes):
+            return True
+    return False
 
 
 def _by_offset(columns: FileColumns, processes: Processes) -> list[Recording]:

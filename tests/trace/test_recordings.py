@@ -111,6 +111,14 @@ def test_one_recording_of_several_processes_is_one(tmp_path: Path) -> None:
     assert len(list(hg.read_traces(path))) == 1
 
 
+def test_two_processes_without_an_id_in_common_are_not_divided(tmp_path: Path) -> None:
+    row = {"ph": "X", "cat": "cpu_op", "name": "a", "tid": 1, "dur": 1}
+    rows = [row | {"pid": 1 + n % 2, "ts": n, "args": {"External id": n}} for n in range(1, 9)]
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(rows))
+    assert len(hg.read_trace(path).events) == 8
+
+
 # -- what commands say ------------------------------------------------------------------------------------------------
 
 
