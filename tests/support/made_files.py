@@ -133,7 +133,9 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
     "memory snapshot": (
         "snapshot.pickle", lambda _: pickle.dumps(SNAPSHOT), "is a pickle of PyTorch's memory snapshot, which can run",
     ),
-    "memory snapshot of protocol 2": ("s.pickle", lambda _: pickle.dumps(SNAPSHOT, 2), "is a pickle of PyTorch's memory snapshot"),
+    "memory snapshot of protocol 2": (
+        "s.pickle", lambda _: pickle.dumps(SNAPSHOT, 2), "is a pickle of PyTorch's memory snapshot",
+    ),
     "pickle": ("x.pkl", lambda _: pickle.dumps([1, 2]), "is a pickle, which can run code when it is read"),
     "Git LFS pointer": (
         "rank0.json.gz",
