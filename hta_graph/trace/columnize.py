@@ -309,6 +309,7 @@ def assemble_traces(path: Location, collected: Collected, facts: FileFacts) -> l
     counts["rows_dropped_not_an_object"] = facts.non_objects
     counts["tolerant_json"] = int(facts.tolerant)
     counts["salvaged"] = int(facts.salvaged is not None)
+    counts["damaged_events_skipped"] = facts.skipped
     base = base_time(facts.header.base)
     counts["bad_header_base_time"] = int(base is None)
     columns = _with_base(_drop_unplaceable(_pair_begins(collected, counts), collected, counts), base or 0)

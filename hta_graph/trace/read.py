@@ -22,6 +22,7 @@ from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.formats import foreign_trace_error, writer_of
 from hta_graph.trace.header import has_gpu_rows, has_labelled_processes, peek_header
 from hta_graph.trace.json_reader import Header, RowReader, paused_gc
+from hta_graph.trace.lost_returns import end_frames_with_callers
 from hta_graph.trace.memory_limit import out_of_memory_error
 from hta_graph.trace.profiler_names import KERNEL_OF_CALL, PROFILER_RANGE
 from hta_graph.trace.rank_files import (
@@ -70,7 +71,8 @@ def read_without_log(place: Location, *, salvage: bool) -> Trace:
 
 def _read_recordings(place: Location, *, salvage: bool) -> list[Trace]:
     """Read the traces of all recordings in a file; of nearly every file that is one."""
-    return [match_launches_by_external_id(found) for found in _traces_of(place, read_bytes(place), salvage=salvage)]
+    traces = _traces_of(place, read_bytes(place), salvage=salvage)
+    return [end_frames_with_callers(match_launches_by_external_id(found)) for found in traces]
 
 
 def _only_one(path: Location, traces: Sequence[Trace]) -> Trace:
