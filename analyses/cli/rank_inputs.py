@@ -156,13 +156,16 @@ class RankInputs:
 
         ``few`` is what summaries of many ranks must answer; without it every rank is held in full.
         """
-        if self.rank is not None or self.count_files() == 1:
+        if self.rank is not None:
             return self.one_graph()
         if few is not None and self.many_ranks:
             return self._job_of_summaries(few)
-        graphs = list(self.all_ranks(communications=True).values())
+        is_one_file = self.count_files() == 1
+        # Nearly every single file is one rank: communications of merged ones are read when they are joined.
+        graphs = list(self.graphs_of_one_file() if is_one_file else self.all_ranks(communications=True).values())
         if len(graphs) == 1:
-            self._report_single_rank(graphs[0])
+            if not is_one_file:
+                self._report_single_rank(graphs[0])
             return graphs[0]
         from hta_graph.multi_rank.build_job import build_job
 
@@ -252,6 +255,13 @@ class RankInputs:
         elif self.rank is None and (files := self.count_files()) > 1:
             say(f"analyzing rank {found.rank} of {files} files; use --rank N for another one")
         return found
+
+    def graphs_of_one_file(self) -> list[DependencyGraph]:
+        """Build the graph of the rank in a single file, or those of all ranks that were merged into it."""
+        graphs = list(self._started(ProgressLine(""), 1))
+        for found in graphs:
+            _print_each(found.trace.repairs, say)
+        return graphs
 
     def graph_of(self, path: Location) -> DependencyGraph:
         """Build the full graph of a rank whose file has been read before."""

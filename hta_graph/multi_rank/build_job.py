@@ -88,7 +88,8 @@ def read_job(
         if question is None:
             return build_job(graphs, flight=dumps)
         few: Mapping[int, DependencyGraph] = graphs_by_rank(graphs)
-        if len(few) == 1:
+        # One file is read in full, of however many ranks it is.
+        if len({graph.path for graph in few.values()}) == 1:
             return _with_remarks(join_ranks(few.values()))
         few = _numbered_by_dumps(few, dumps)
         readers = ReadOptions(jobs, memory, cluster, say)

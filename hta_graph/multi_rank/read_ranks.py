@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol, Self, cast
 from weakref import finalize
@@ -27,10 +28,12 @@ from hta_graph.multi_rank.read_engine import (
 from hta_graph.multi_rank.summary.summarize import SummaryRequest
 from hta_graph.progress import mute_stages
 from hta_graph.storage.location import Location, expand_file_lists, parallel_map
+from hta_graph.trace.decompress import cached_text
 from hta_graph.trace.header import text_size
 from hta_graph.trace.memory_limit import limit_memory, out_of_memory_error
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand_inputs
 from hta_graph.trace.read import Say, find_ranks, log_repairs, read_single_file
+from hta_graph.trace.table import Trace
 
 RequestOf = Callable[[RankFile], RankRequest]
 """What is read of each file."""
@@ -94,7 +97,7 @@ def read_graphs(
     paths = expand_inputs(listed)
     asked = RankRequest(salvage, communications or summary is not None, summary, cache=cache)
     if len(paths) == 1:
-        yield _with_warnings(_read_alone(paths[0], ranks, memory, replace(asked, summary=None)))
+        yield from map(_with_warnings, _read_alone(paths[0], ranks, memory, replace(asked, summary=None), say))
         return
     with limit_memory(memory):
         files = choose_ranks(find_ranks(listed, salvage=salvage, say=say), ranks)
@@ -172,19 +175,26 @@ def _read_uncached(
 
 
 def _read_alone(
-    path: Location, ranks: Collection[int] | None, memory: int | None, asked: RankRequest
-) -> DependencyGraph:
-    """Read the only file.
+    path: Location, ranks: Collection[int] | None, memory: int | None, asked: RankRequest, say: Say
+) -> list[DependencyGraph]:
+    """Read the only file: the graph of its rank, or of all ranks that were merged into it.
 
     Raises:
         HtaGraphError: it cannot be read, or not with so much memory.
     """
     with limit_memory(memory):
         try:
-            return build_rank_graph(lambda: read_single_file(path, ranks, salvage=asked.salvage), asked)
+            with cached_text() if asked.communications else nullcontext():
+                traces = read_single_file(path, ranks, salvage=asked.salvage, say=say)
+                return [build_rank_graph(partial(_take, traces), asked) for _ in range(len(traces))]
         except MemoryError:
             pass  # what was read is let go first
         raise out_of_memory_error(path)
+
+
+def _take(traces: list[Trace]) -> Trace:
+    """Let go of the first of some traces."""
+    return traces.pop(0)
 
 
 def _process_count(files: Iterable[RankFile], jobs: int | None) -> int:

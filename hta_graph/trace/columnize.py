@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import chain, compress
 from operator import attrgetter
@@ -21,6 +21,7 @@ from hta_graph.storage.location import Location
 from hta_graph.trace.json_reader import Args, FileFacts, FilePart, Number, Row, number_or_text
 from hta_graph.trace.profiler_names import CATEGORY, STEP_NAME
 from hta_graph.trace.rank_files import header_count, header_settings
+from hta_graph.trace.recordings import divide_recordings
 from hta_graph.trace.row_meaning import with_meaning
 from hta_graph.trace.table import (
     FASTEST_GBPS,
@@ -89,7 +90,8 @@ class _Numbering(dict[Any, int]):
 class Collected:
     """Columns of all rows that may be events, in file order; times in ns without the base time, ``INVALID`` where bad.
 
-    ``name``, ``thread`` and ``stream`` are numbers into the numberings; of the last two one is -1.
+    ``name``, ``thread`` and ``stream`` are numbers into the numberings; of the last two one is -1. The key of a stream
+    has its process id as its fourth part.
     """
 
     columns: FileColumns
@@ -256,7 +258,7 @@ def _lane_keys(rows: list[Row], args: FileColumns, on_stream: Bools, collected: 
     thread[~on_stream] = collected.threads.codes(compress(printed, (~on_stream).tolist()))
     own = zip(args["device"], args["context"], args["stream"], strict=True)
     on_gpu = compress(zip(printed, own, strict=True), on_stream.tolist())
-    stream[on_stream] = collected.streams.codes(_stream_key(*place, *ids) for place, ids in on_gpu)
+    stream[on_stream] = collected.streams.codes((*_stream_key(*place, *ids), place[0]) for place, ids in on_gpu)
     return {"thread": thread, "stream": stream}
 
 
@@ -300,16 +302,35 @@ def _integer_or_bad(value: Any) -> int:
 LONGEST_EVENT_NS = 30 * 24 * 3600 * 10**9
 
 
-def assemble_trace(path: Location, collected: Collected, facts: FileFacts) -> Trace:
-    """Turn collected columns into a trace; single bad rows are dropped and counted."""
+def assemble_traces(path: Location, collected: Collected, facts: FileFacts) -> list[Trace]:
+    """Turn collected columns into the traces of a file's recordings; single bad rows are dropped and counted.
+
+    A file of several recordings gives its ranks' traces, numbered by what their processes are called or by order.
+
+    Raises:
+        TraceError: it holds several recordings that cannot be told apart.
+    """
     counts = Counter(dict.fromkeys(READING_DIAGNOSTICS, 0)) + collected.counts
     counts["rows_dropped_not_an_object"] = facts.non_objects
     counts["tolerant_json"] = int(facts.tolerant)
     counts["salvaged"] = int(facts.salvaged is not None)
+    counts["damaged_events_skipped"] = facts.skipped
     base = base_time(facts.header.base)
     counts["bad_header_base_time"] = int(base is None)
-    columns = _drop_unplaceable(_pair_begins(collected, counts), collected, counts)
-    return _assemble_trace(path, facts, collected, _with_base(columns, base or 0), counts)
+    columns = _with_base(_drop_unplaceable(_pair_begins(collected, counts), collected, counts), base or 0)
+    recordings = divide_recordings(path, columns, list(collected.threads), list(collected.streams))
+    if not recordings:
+        return [_assemble_trace(path, facts, collected, columns, counts)]
+    found = []
+    for place, recording in enumerate(recordings):
+        streams = {(*recording.stream_key(key), key[3], at): at for at, key in enumerate(collected.streams)}
+        arrows = [arrow for arrow in collected.arrows if recording.has(arrow.thread[0])]
+        own = replace(collected, arrows=arrows, streams=_Numbering(streams))
+        trace = _assemble_trace(path, facts, own, _keep_rows(columns, recording.rows), Counter(counts))
+        found.append(replace(trace, rank=place if recording.rank is None else recording.rank))
+        # What was dropped of the file is said once.
+        counts = Counter({key: 0 if key.startswith("rows_") else count for key, count in counts.items()})
+    return found
 
 
 def _pair_begins(collected: Collected, counts: Counter[str]) -> FileColumns:
@@ -379,7 +400,7 @@ def _assemble_trace(
     names, name = _sort_names(list(collected.names), columns["name"])
     threads, thread = _keep_used(list(collected.threads), columns["thread"])
     streams, stream = _keep_used(list(collected.streams), columns["stream"])
-    lanes, of_thread, of_stream, lane_code = build_lanes(threads, streams)
+    lanes, of_thread, of_stream, lane_code = build_lanes(threads, [key[:3] for key in streams])
     lane = np.where(thread >= 0, _take_or_any(of_thread, thread), _take_or_any(of_stream, stream)).astype(np.int32)
     columns = {**columns, "name": name, "lane": lane, "kind": _final_kinds(columns, names, name)}
     # Old profilers spelt it "external id"; a file has one spelling or the other.

@@ -1,26 +1,29 @@
-"""A trace file's text: plain, gzip or zstd, decided by its first bytes; no further than there is memory for."""
+"""A trace file's text, however it is packed (gzip, zstd, zip, tar, one in another); no further than memory allows.
+
+Its first bytes decide. A file of another known format is refused with its name.
+"""
 
 from __future__ import annotations
 
 import os
-import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from io import SEEK_END, BufferedReader, BytesIO
+from io import SEEK_END, BufferedReader, BytesIO, RawIOBase
+from itertools import chain
 from typing import Any
 
 from hta_graph.errors import HtaGraphError, MissingExtraError, TraceError
 from hta_graph.progress import advance_stage, begin_stage
 from hta_graph.storage.location import Location, is_remote, open_to_peek
+from hta_graph.trace.archives import untar_trace, unzip_trace
+from hta_graph.trace.formats import HEAD_BYTES, JSON_BEGIN, format_of, layer_of
 from hta_graph.trace.memory_limit import PEAK_PER_TEXT, TextLimit
 
 GZIP_MAGIC = b"\x1f\x8b"
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-SKIPPABLE = b"\x2a\x4d\x18"
-"""What follows the first byte (0x50 to 0x5f) of a zstd frame that readers skip."""
 
 PIECE = 1 << 17
 PACKED_PIECE = 1 << 16
@@ -29,18 +32,20 @@ FIRST_STEP = 1 << 12
 FINE_STEP = 512
 EMPTY_MEMBERS = 10_000
 """Number of empty members after which a file is not a trace."""
+MOST_LAYERS = 4
+"""How often a trace may be packed: by its recorder, for a store, into an archive, for a mail."""
 LARGEST_WINDOW = 1 << 27
 """How far back zstd may look (bytes), which it keeps in memory: its own limit where nothing else is said."""
 
 
 def is_gzip(begin: bytes) -> bool:
     """Return whether a file begins as gzip does."""
-    return begin.startswith(GZIP_MAGIC)
+    return layer_of(begin) == "gzip"
 
 
 def is_zstd(begin: bytes) -> bool:
     """Return whether a file begins as zstd does, also in parallel, which puts a frame of its own before each one."""
-    return begin.startswith(ZSTD_MAGIC) or (begin[1:4] == SKIPPABLE and begin[0] >> 4 == 5)
+    return layer_of(begin) == "zstd"
 
 
 def frame_length(begin: bytes) -> int:
@@ -75,14 +80,42 @@ class Decompression:
         self._size = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        for piece in self._chosen_way(self._file.peek(4)[:4]):
+        pieces = self._counted(self._unpack_file(layer_of(self._file.peek(HEAD_BYTES)[:HEAD_BYTES])))
+        for _ in range(MOST_LAYERS):
+            begin, pieces = _begin_of(pieces)
+            if not (layer := layer_of(begin)):
+                yield from pieces
+                return
+            pieces = self._unpack_pieces(layer, pieces)
+        raise TraceError(self._path, f"is packed more than {MOST_LAYERS} times", "unpack it")
+
+    def _unpack_file(self, layer: str) -> Iterator[bytes]:
+        if layer == "gzip":
+            return self._gunzip_members()
+        if layer == "zstd":
+            return self._unzstd_frames()
+        if layer == "zip":
+            return unzip_trace(self._path, self._file)
+        plain = iter(lambda: self._file.read(PIECE), b"")
+        return untar_trace(self._path, plain) if layer == "tar" else plain
+
+    def _unpack_pieces(self, layer: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """Unpack what was packed inside something else."""
+        if layer == "tar":
+            return untar_trace(self._path, pieces)
+        if layer == "zip":
+            raise TraceError(self._path, "holds a zip archive inside", "unpack it")
+        inside = Decompression(self._path, BufferedReader(_Pieces(pieces)))
+        return self._unpack_inside(inside, inside._unpack_file(layer))
+
+    def _unpack_inside(self, inside: Decompression, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        yield from inside._counted(pieces)
+        self.broken = self.broken or inside.broken
+
+    def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
             self._size += len(piece)
             yield piece
-
-    def _chosen_way(self, begin: bytes) -> Iterator[bytes]:
-        if is_gzip(begin):
-            return self._gunzip_members()
-        return self._unzstd_frames() if is_zstd(begin) else iter(lambda: self._file.read(PIECE), b"")
 
     def _read_packed(self) -> bytes:
         data = self._file.read(PACKED_PIECE)
@@ -144,6 +177,48 @@ class Decompression:
                 raise TraceError(self._path, cause, "compress it without --long and --ultra") from None
 
 
+def _begin_of(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """Return how what comes in pieces begins, and all of it."""
+    first: deque[bytes] = deque()
+    size = 0
+    for piece in pieces:
+        first.append(piece)
+        size += len(piece)
+        if size >= HEAD_BYTES:
+            break
+    return b"".join(first)[:HEAD_BYTES], chain(_given_back(first), pieces)
+
+
+def _given_back(pieces: deque[bytes]) -> Iterator[bytes]:
+    while pieces:
+        yield pieces.popleft()
+
+
+class _Pieces(RawIOBase):
+    """A file that cannot be gone back in, of what comes in pieces."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        super().__init__()
+        self._pieces = iter(pieces)
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Return true."""
+        return True
+
+    def readinto(self, target: Any) -> int:
+        """Fill a buffer with the next bytes; return how many they are."""
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._rest = memoryview(piece)
+        size = min(len(target), len(self._rest))
+        target[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
+
+
 class _CountingReader:
     """A file that knows how much of it has been read."""
 
@@ -187,7 +262,6 @@ class _GzipMember:
         self.used = size - len(self._stream.unused_data)
 
 
-JSON_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:[\[{]|\Z)")
 MOST_PER_BYTE = 1032
 """What one byte of gzip unpacks to at most."""
 BEGIN_BYTES = 1 << 20
@@ -209,6 +283,9 @@ _CACHED: ContextVar[dict[Location, FileBytes] | None] = ContextVar("kept", defau
 @contextmanager
 def cached_text() -> Iterator[None]:
     """Decompress a file once, however often it is read within this block; its text stays in memory so long."""
+    if _CACHED.get() is not None:
+        yield
+        return
     token = _CACHED.set({})
     try:
         yield
@@ -263,24 +340,42 @@ def _read_file(path: Location, per_byte: float) -> FileBytes:
 
 
 def _read_text(path: Location, file: BufferedReader, per_byte: float) -> FileBytes:
-    begin = file.peek(4)
+    begin = file.peek(HEAD_BYTES)[:HEAD_BYTES]
     if not begin:
         raise TraceError(path, "is empty", "record the trace again")
+    layer = layer_of(begin)
+    if not layer:
+        refuse_known_format(path, begin)
     size = path.stat().st_size if is_remote(path) else os.fstat(file.fileno()).st_size
     # What is not packed tells its length, and is read at once.
-    if size and not is_gzip(begin) and not is_zstd(begin) and not is_remote(path):
+    if size and not layer and not is_remote(path):
         TextLimit(path, per_byte=per_byte).check(size)
         return FileBytes(file.read())
     limit = TextLimit(path, size, per_byte)
     if is_remote(path):
         limit.check(max(size, _recorded_length(file, begin, size)))  # what is too long is not even sent for
-    is_packed = is_gzip(begin) or is_zstd(begin)
-    begin_stage(f"decompressing {path.name}" if is_packed else f"fetching {path.name}")
+    begin_stage(f"decompressing {path.name}" if layer else f"fetching {path.name}")
 
     def advance(used: int, text: int) -> None:
-        advance_stage(used if is_packed else text, size)
+        advance_stage(used if layer else text, size)
 
-    return _unpack(Decompression(path, file), limit, advance)
+    found = _unpack(Decompression(path, file), limit, advance)
+    if layer:
+        refuse_known_format(path, found.data[:HEAD_BYTES])
+    return found
+
+
+def refuse_known_format(path: Location, begin: bytes) -> None:
+    """Refuse a file that begins as one of a known format that is not read.
+
+    Raises:
+        TraceError: it does; of what stands for a trace or could be one.
+    """
+    # Protobuf may begin with a line break, and UTF-16 with a bracket.
+    is_json = JSON_BEGIN.match(begin) is not None and begin[:1] != b"\n" and b"\0" not in begin[:4]
+    known = None if is_json else format_of(path, begin)
+    if known is not None:
+        raise known.refusal(path)
 
 
 def _recorded_length(file: BufferedReader, begin: bytes, size: int) -> int:

@@ -15,7 +15,8 @@ import msgspec
 
 from hta_graph.errors import HtaGraphError, TooLargeError
 from hta_graph.storage.location import Location, is_remote, open_to_peek
-from hta_graph.trace.decompress import Decompression, frame_length, is_gzip, is_zstd
+from hta_graph.trace.decompress import Decompression, frame_length, is_gzip, is_zstd, text_head
+from hta_graph.trace.formats import layer_of
 from hta_graph.trace.json_reader import EVENT_ROWS, Header
 from hta_graph.trace.memory_limit import TextLimit
 
@@ -24,7 +25,10 @@ ENDS_BYTES = 1 << 20
 FIRST_EVENT = re.compile(rb'"traceEvents"\s*:\s*\[(?=\s*\{)')
 BARE_LIST = re.compile(rb"\s*\[\s*\{")
 DISTRIBUTED = b'"distributedInfo"'
-FRAME_HEADER = 18
+FRAME_HEADER = 512
+"""How much of a file's beginning tells how it is packed, and how long its first zstd frame is."""
+TEXT_PER_ZIPPED = 12
+"""How long a trace's text is for each byte of a zip archive: 8 to 20 (measured with gzip)."""
 SAMPLE = 1 << 16
 SAMPLE_TEXT = 1 << 22
 WORTH_SAMPLING = 1 << 18
@@ -102,6 +106,33 @@ def _text_chunks(path: Location) -> Iterator[bytes]:
             limit.check(size)
 
 
+GPU_CATEGORY = re.compile(rb'"cat"\s*:\s*"(?:gpu_)?(?:kernel|memcpy|memset)"', re.IGNORECASE)
+LONGEST_CATEGORY = 64
+"""How far such a key and its value may lie across two pieces of a text (bytes)."""
+
+
+def has_gpu_rows(path: Location) -> bool:
+    """Return whether a trace has GPU activities, by its text; true where that cannot be read."""
+    before = b""
+    try:
+        for chunk in _text_chunks(path):
+            if GPU_CATEGORY.search(before + chunk):
+                return True
+            before = chunk[-LONGEST_CATEGORY:]
+    except (OSError, HtaGraphError):
+        return True
+    return False
+
+
+LABELLED_PROCESS = re.compile(rb'"pid"\s*:\s*"\[[A-Z]{2}\d{2}[^"\]]{0,80}\] -?\d')
+"""A process id with the label of a rank, as SGLang's merger writes it."""
+
+
+def has_labelled_processes(path: Location) -> bool:
+    """Return whether a file begins with rows to whose process ids a merger has added the rank."""
+    return LABELLED_PROCESS.search(text_head(path, ENDS_BYTES)) is not None
+
+
 def text_size(path: Location) -> int:
     """Estimate how long a file's text is (bytes), from its beginning and what compression notes; 0 if it is not there.
 
@@ -123,7 +154,7 @@ def _text_size(path: Location) -> int:
         with open_to_peek(path) as file:
             begin = file.read(FRAME_HEADER)
             if not is_gzip(begin) and not is_zstd(begin):
-                return packed
+                return packed * TEXT_PER_ZIPPED if layer_of(begin) == "zip" else packed
             noted = max(_length_of_last_member(file) if is_gzip(begin) else frame_length(begin), packed)
             if packed < WORTH_SAMPLING:
                 return noted

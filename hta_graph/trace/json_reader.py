@@ -1,7 +1,8 @@
-"""JSON text → rows, part by part: memory holds only one part's rows; of a truncated file its complete events.
+"""JSON text → rows, part by part: memory holds only one part's rows; of a damaged file its complete events.
 
 Rows hold only the fields that decide something. The array of events is cut between events. Each part is decoded
-strictly, or by a lenient parser where that fails: for NaN, control characters and huge integers.
+strictly, or by a lenient parser where that fails: for NaN, ``inf``, control characters and huge integers. Behind an
+event that is no JSON, such as a name with quotes in it, a damaged file goes on where the next event begins.
 """
 
 from __future__ import annotations
@@ -216,7 +217,26 @@ def parse_leniently(text: str | bytes) -> Any:
         ValueError: it is no JSON.
     """
     whole = replace_half_escapes(_text_of_bytes(text) if isinstance(text, bytes) else text)
-    return json.loads(whole, strict=False, parse_float=_exact_decimal)
+    try:
+        return json.loads(whole, strict=False, parse_float=_exact_decimal)
+    except json.JSONDecodeError as error:
+        if not PRINTED_NAN.match(whole, error.pos):
+            raise
+    return json.loads(_with_json_nan(whole), strict=False, parse_float=_exact_decimal)
+
+
+PRINTED_NAN = re.compile(r"-?(?:inf|nan)\b")
+"""How C++ prints what is no number: the profiler's rates and occupancies may be such."""
+STRING_OR_NAN = re.compile(r'"(?:[^"\\]|\\.)*+"|(?<![\w.+-])-?(?:inf|nan)(?![\w.])', re.DOTALL)
+
+
+def _with_json_nan(text: str) -> str:
+    """Replace such numbers by what the parser knows; places in the text stay what they are.
+
+    >>> _with_json_nan('{"inf": inf, "a": "x, nan]", "b": [-nan]}')
+    '{"inf": NaN, "a": "x, nan]", "b": [ NaN]}'
+    """
+    return STRING_OR_NAN.sub(lambda token: token[0] if token[0][0] == '"' else "NaN".rjust(len(token[0])), text)
 
 
 def replace_half_escapes(text: str) -> str:
@@ -284,6 +304,11 @@ CLOSINGS = 1_000
 """How many closing braces to try from the end: an event nests a few objects, its name may hold many braces."""
 CLOSING_BYTES = 1 << 31
 """How much text to decode for that: all tries, but for those of an event that is itself as long as a trace."""
+EVENT_BOUNDARY = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:)')
+"""Where one event ends and another begins, as far as the text around it tells."""
+SEPARATORS = re.compile(rb"[\s,]*")
+JOINED = 4
+"""How many such pieces one event may be: its name or arguments may hold what looks like a boundary."""
 ADDED_BYTES = 2
 """A decoder that fails so close to the end of a text that was cut and closed failed at the cut."""
 
@@ -306,19 +331,42 @@ class FilePart:
     non_objects: int = 0
 
 
+class _Phase(msgspec.Struct, gc=False):
+    ph: Any = None
+
+
+def _event_length(raw: bytes) -> int:
+    """Return how long the event is (bytes) with which a text begins; 0 where it begins with none."""
+    text = raw.decode("utf-8", errors="surrogateescape")
+    try:
+        found, end = _SCANNER.raw_decode(_with_json_nan(text), len(text) - len(text.lstrip()))
+    except (ValueError, RecursionError):
+        return 0
+    is_event = isinstance(found, dict) and "ph" in found
+    return len(text[:end].encode("utf-8", "surrogateescape")) if is_event else 0
+
+
+_SCANNER = json.JSONDecoder(strict=False, parse_float=_exact_decimal)
+
+
 class Parts:
     """Decode a trace in parts: strictly, or tolerantly where that fails; of a truncated text, its complete events.
 
-    ``header``, ``count`` and ``non_objects`` (of rows), ``tolerant`` and ``fault`` (why it is truncated, if it is) are
-    known when all parts have been taken; ``taken`` is how much of the text (bytes) the parts until now stood in.
+    ``header``, ``count`` and ``non_objects`` (of rows), ``tolerant`` and ``fault`` (what is wrong with it, if anything
+    is) are known when all parts have been taken; ``taken`` is how much of the text (bytes) the parts until now stood
+    in. With ``salvage`` reading goes on behind what is no JSON: ``skipped`` events of ``skipped_bytes``.
 
     Raises, while iterating, ``TraceError``: the text is JSON of another shape.
     """
 
-    def __init__(self, path: Location, raw: bytes, shape: RowShape[Any]) -> None:
+    def __init__(self, path: Location, raw: bytes, shape: RowShape[Any], *, salvage: bool = False) -> None:
         self._path = path
         self._raw = raw
         self._shape = shape
+        self._salvage = salvage
+        self._good: list[tuple[int, int]] = []
+        self._behind = b""
+        self.skipped = self.skipped_bytes = 0
         self._whole = self._in_vain = 0
         self.header = Header()
         self.count = self.taken = 0
@@ -331,6 +379,8 @@ class Parts:
         """The text itself; if truncated, up to the last complete event, with open brackets closed."""
         if self.fault is None:
             return self._raw
+        if self.skipped:
+            return self._without_skipped()
         return self._raw[: self._whole] + (b"]" if is_array(self._raw) else b"]}")
 
     def __iter__(self) -> Iterator[FilePart]:
@@ -356,6 +406,9 @@ class Parts:
             last = self._decode_rest(begin, at)
         except FaultError as fault:
             self.fault = _fault_in_words(fault)
+            if self._salvage and fault.cause and begin is not None:
+                yield from self._recovered_parts(begin, at)
+                return
             # The parts before the break are out already; of the last one what is whole is saved.
             last = FilePart([], b"[]") if begin is None else self._whole_events(at, fault.byte)
         yield last
@@ -408,6 +461,82 @@ class Parts:
             except FaultError:
                 continue  # this brace lies inside an event
         return FilePart([], b"[]")
+
+    def _recovered_parts(self, begin: int, at: int) -> Iterator[FilePart]:
+        """Decode from a place on part by part, leaving out the events that are no JSON."""
+        self._good.append((begin, at))
+        while at < len(self._raw):
+            cut = EVENT_BOUNDARY.search(self._raw, at + PART_BYTES)
+            end, following = (cut.start() + 1, cut.end()) if cut else (len(self._raw), len(self._raw))
+            try:
+                part = self._decode_events(at, end)
+                self._good.append((at, end))
+            except FaultError:
+                part, past = self._decode_one_by_one(at, following)
+                # The part's end may have been inside an event.
+                following = max(following, past + len(SEPARATORS.match(self._raw, past)[0]))  # type: ignore[index]
+            self.taken = at = following
+            yield part
+
+    def _decode_one_by_one(self, at: int, end: int) -> tuple[FilePart, int]:
+        """Decode the events between two places that are JSON; return also where the last of them ends."""
+        begins = [at, *(cut.end() for cut in EVENT_BOUNDARY.finditer(self._raw, at, end))]
+        begins += [end] if begins[-1] < end else []
+        own = len(begins) - 1
+        begins += [cut.end() for cut in islice(EVENT_BOUNDARY.finditer(self._raw, end), JOINED)]
+        # What follows an event, or stands where the first one should, is one of its own.
+        first, past, is_new = len(self._good), at, len(self._good) == 1
+        for place in range(own):
+            begin, following = begins[place : place + 2]
+            if following <= past:
+                continue  # these boundaries lie inside an event
+            if begin >= past:
+                if length := self._event_length(begin, begins[place + 1 : place + JOINED + 1]):
+                    past = begin + length
+                    self._good.append((begin, past))
+                is_new |= length > 0
+            if past < following < len(self._raw):
+                self._skip(max(begin, past), following, is_new=is_new)
+                is_new = False
+        if end == len(self._raw):
+            self._take_end(max(past, begins[own - 1]), is_new=is_new)
+        text = b",".join(self._raw[start:stop] for start, stop in self._good[first:])
+        return self._decode_text(b"[" + text + b"]"), past
+
+    def _event_length(self, at: int, ends: list[int]) -> int:
+        """Return how long the event is that begins at a place and ends at the latest with some piece; 0 for none."""
+        try:
+            # Nearly every piece is an event, in strict JSON.
+            piece = self._raw[at : ends[0]].rstrip(b", \r\n\t")
+            return len(piece) if msgspec.json.decode(piece, type=_Phase).ph is not None else 0
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return _event_length(self._raw[at : ends[-1] if len(ends) == JOINED else None])
+
+    def _skip(self, at: int, end: int, *, is_new: bool = False) -> None:
+        """Note what is left out: an event, or part of one; what only separates events is not."""
+        lost = self._raw[at:end].strip(b", \r\n\t")
+        self.skipped += bool(lost) and (is_new or b'"ph"' in lost)
+        self.skipped_bytes += len(lost)
+
+    def _take_end(self, at: int, *, is_new: bool) -> None:
+        """Take the keys of the header behind the last event, which ends at a place or begins there and is no JSON."""
+        begin = self._first_event() or 0
+        ends = [at, *(at + brace.end() for brace in islice(re.finditer(rb"\}(?=\s*\])", self._raw[at:]), CLOSINGS))]
+        for end in ends:
+            try:
+                self._decode_text(self._raw[:begin] + self._raw[end:])
+            except FaultError:
+                continue
+            self._behind = self._raw[end:]
+            break
+        else:
+            end = len(self._raw)  # the file is truncated, too
+        self._skip(at, end, is_new=is_new)
+
+    def _without_skipped(self) -> bytes:
+        begin = self._first_event() or 0
+        kept = (self._raw[start:stop].rstrip(b", \r\n\t") for start, stop in self._good if stop > start)
+        return self._raw[:begin] + b",".join(kept) + (self._behind or (b"]" if is_array(self._raw) else b"]}"))
 
     def _decode_events(self, at: int, end: int) -> FilePart:
         """Decode the events from one place to another."""
@@ -482,13 +611,15 @@ class FileFacts:
         header: what it says about itself.
         non_objects: how many of its elements are no objects.
         tolerant: whether it is not strict JSON.
-        salvaged: how much of a truncated file was recovered; None for a complete one.
+        salvaged: how much of a damaged file was recovered; None for a complete one.
+        skipped: how many of its events could not be.
     """
 
     header: Header
     non_objects: int
     tolerant: bool
     salvaged: str | None
+    skipped: int = 0
 
 
 class RowReader:
@@ -510,7 +641,7 @@ class RowReader:
         self._path = path
         self._salvage = salvage
         self._broken = content.broken
-        self._parts = Parts(path, content.data, shape)
+        self._parts = Parts(path, content.data, shape, salvage=salvage)
         self._text = len(content.data)
         self._salvaged: str | None = None
         self._is_through = False
@@ -542,14 +673,19 @@ class RowReader:
             raise TraceError(self._path, f"{cause}, after {count:,} complete events", remedy)
         if count and self._parts.non_objects == count:
             raise NotATraceError(self._path, "is a list without event objects, not a trace", "pass a Kineto trace")
-        return f"{cause}; {count:,} complete events recovered" if cause else None
+        if not cause:
+            return None
+        skipped, size = self._parts.skipped, self._parts.skipped_bytes
+        lost = f", {skipped:,} skipped ({size:,} of {self._text:,} bytes)" if skipped else ""
+        return f"{cause}; {count:,} complete events recovered{lost}"
 
     @property
     def facts(self) -> FileFacts:
         """What the file says about itself: parts of it may stand behind the rows, so these have to be taken first."""
         for _ in () if self._is_through else self:
             pass
-        return FileFacts(self._parts.header, self._parts.non_objects, self._parts.tolerant, self._salvaged)
+        parts = self._parts
+        return FileFacts(parts.header, parts.non_objects, parts.tolerant, self._salvaged, parts.skipped)
 
     @property
     def closed_text(self) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,20 @@ from hta_graph.trace.json_reader import Header, number_or_text
 from hta_graph.trace.profiler_names import RANK_IN_FILE_NAME
 
 PATTERN = re.compile(r"[*?\[]")
+TRACE_ENDINGS = (".json", ".gz", ".zst")
+ARCHIVE_ENDINGS = (".zip", ".tar", ".tgz", ".tar.gz")
 LONGEST_SETTING = 100
 """How many characters of a version are kept."""
 
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A trace file and the rank in its header, if any; or why it cannot be read."""
+    """A trace file, the rank and the number of ranks in its header, if any; or why it cannot be read."""
 
     path: Location
     in_header: int | None
     error: HtaGraphError | None = None
+    world_size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,7 @@ def expand_inputs(paths: Sequence[Location]) -> list[Location]:
             found += fitting
             continue
         try:
-            inside = sorted(p for p in path.iterdir() if p.is_file() and p.suffix in (".json", ".gz", ".zst"))
-            inside = _without_derived(inside)
+            inside = _without_derived(_traces_in(path))
         except NotADirectoryError:
             inside = [path]
         except FileNotFoundError:
@@ -120,6 +122,13 @@ def _without_derived(files: Sequence[Location]) -> list[Location]:
     return [path for path in files if not is_derived(path.name)]
 
 
+def _traces_in(folder: Location) -> list[Location]:
+    """List a folder's files that may be traces; archives only where there are no others: they may be copies."""
+    files = [path for path in folder.iterdir() if path.is_file()]
+    traces = [path for path in files if path.suffix in TRACE_ENDINGS and not path.name.endswith(".tar.gz")]
+    return sorted(traces or [path for path in files if path.name.endswith(ARCHIVE_ENDINGS)])
+
+
 def _matching_files(path: Location) -> list[Location]:
     """Return the files that fit a pattern; what exists by that name is no pattern."""
     try:
@@ -130,6 +139,23 @@ def _matching_files(path: Location) -> list[Location]:
         return sorted(fit for fit in Path(path.anchor).glob(str(path.relative_to(path.anchor))) if fit.is_file())
     except (OSError, ValueError, NotImplementedError):
         return []  # what is wrong is said when the path itself is opened
+
+
+def files_of_no_rank(files: Sequence[FoundFile], has_gpu_rows: Callable[[Location], bool]) -> list[FoundFile]:
+    """Return the files of processes that are no ranks, such as the front end of an inference server.
+
+    The profiler notes a rank in each process of a job. A file that has none is no rank where the others are all of
+    the job's ranks, or where it alone has no GPU activities.
+    """
+    ranked = {file.in_header: file for file in files if file.in_header is not None and not file.error}
+    unknown = [file for file in files if file.in_header is None and not file.error and rank_in_name(file.path) is None]
+    sizes = {file.world_size for file in ranked.values()}
+    if not unknown or len(sizes) != 1 or None in sizes:
+        return []
+    if len(ranked) == sizes.pop():
+        return unknown
+    without = [file for file in unknown if not has_gpu_rows(file.path)]
+    return without if without and has_gpu_rows(next(iter(ranked.values())).path) else []
 
 
 def assign_ranks(files: Iterable[FoundFile]) -> list[RankFile]:

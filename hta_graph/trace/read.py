@@ -5,25 +5,36 @@ In files without correlations a call launched the kernel that has its unique Ext
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from hta_graph.arrays import find_sorted, freeze
-from hta_graph.errors import HtaGraphError, NotATraceError, TooLargeError, TraceError
+from hta_graph.errors import HtaGraphError, NotATraceError, Remedy, TooLargeError, TraceError
 from hta_graph.log import log_warning
-from hta_graph.model import EventKind, Ints
+from hta_graph.model import EventKind, Ints, kind_mask
 from hta_graph.storage.location import Location, expand_file_lists, parallel_map, resolve_location
-from hta_graph.trace.columnize import assemble_trace, collect_columns
+from hta_graph.trace.columnize import assemble_traces, collect_columns
 from hta_graph.trace.decompress import FileBytes, read_bytes
 from hta_graph.trace.event_args import read_event_args
-from hta_graph.trace.header import peek_header
+from hta_graph.trace.formats import foreign_trace_error, writer_of
+from hta_graph.trace.header import has_gpu_rows, has_labelled_processes, peek_header
 from hta_graph.trace.json_reader import Header, RowReader, paused_gc
 from hta_graph.trace.launch_arrows import match_launches_by_arrows
+from hta_graph.trace.lost_returns import end_frames_with_callers
 from hta_graph.trace.memory_limit import out_of_memory_error
-from hta_graph.trace.profiler_names import KERNEL_OF_CALL
-from hta_graph.trace.rank_files import FoundFile, RankFile, assign_ranks, choose_ranks, expand_inputs, header_count
+from hta_graph.trace.profiler_names import KERNEL_OF_CALL, PROFILER_RANGE
+from hta_graph.trace.rank_files import (
+    FoundFile,
+    RankFile,
+    assign_ranks,
+    choose_ranks,
+    expand_inputs,
+    files_of_no_rank,
+    header_count,
+)
 from hta_graph.trace.table import Trace
 
 Say = Callable[[str], None]
@@ -51,9 +62,26 @@ def log_repairs(trace: Trace) -> None:
 
 
 def read_without_log(place: Location, *, salvage: bool) -> Trace:
-    """Read a trace without logging its repairs: the caller does, since this may run in another process."""
-    trace = trace_of_bytes(place, read_bytes(place), salvage=salvage)
-    return match_launches_by_external_id(match_launches_by_arrows(trace))
+    """Read a trace without logging its repairs: the caller does, since this may run in another process.
+
+    Raises:
+        TraceError: it cannot be read, or holds several recordings.
+    """
+    return _only_one(place, _read_recordings(place, salvage=salvage))
+
+
+def _read_recordings(place: Location, *, salvage: bool) -> list[Trace]:
+    """Read the traces of all recordings in a file; of nearly every file that is one."""
+    traces = _traces_of(place, read_bytes(place), salvage=salvage)
+    linked = [match_launches_by_external_id(match_launches_by_arrows(found)) for found in traces]
+    return [end_frames_with_callers(found) for found in linked]
+
+
+def _only_one(path: Location, traces: Sequence[Trace]) -> Trace:
+    if len(traces) > 1:
+        remedy = Remedy("read_graphs() or read_job() reads all of them", "pass this file alone, or the files merged")
+        raise TraceError(path, f"holds the recordings of {len(traces)} ranks, merged into one file", remedy)
+    return traces[0]
 
 
 def trace_of_bytes(path: Location, content: FileBytes, *, salvage: bool = False) -> Trace:
@@ -62,10 +90,35 @@ def trace_of_bytes(path: Location, content: FileBytes, *, salvage: bool = False)
     Raises:
         TraceError: as :func:`read_trace`.
     """
+    return _only_one(path, _traces_of(path, content, salvage=salvage))
+
+
+def _traces_of(path: Location, content: FileBytes, *, salvage: bool) -> list[Trace]:
     with paused_gc():
         rows = RowReader(path, content, salvage=salvage)
         collected = collect_columns(rows)
-        return assemble_trace(path, collected, rows.facts)
+        traces = assemble_traces(path, collected, rows.facts)
+    if rows.facts.header == Header():
+        _refuse_foreign(path, content, traces)
+    return traces
+
+
+HOST_KINDS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION)
+
+
+def _refuse_foreign(path: Location, content: FileBytes, traces: Sequence[Trace]) -> None:
+    """Refuse a Chrome trace of another program: it has no header of PyTorch's profiler, nor rows of its categories.
+
+    Raises:
+        NotATraceError: it has events of no known category, or some that are another program's.
+    """
+    kinds = np.concatenate([trace.events.kind for trace in traces])
+    is_host = kind_mask(kinds, HOST_KINDS)
+    if not len(kinds) or is_host.any() or PROFILER_RANGE.encode() in content.data:
+        return
+    writer = writer_of(content.data)
+    if writer or (kinds == EventKind.OTHER).all():
+        raise foreign_trace_error(path, content.data, writer)
 
 
 def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: Say = log_warning) -> list[RankFile]:
@@ -86,7 +139,8 @@ def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: 
             if isinstance(peeked, TooLargeError):
                 raise peeked
             header = peeked or _decoded_header(path, salvage=salvage)
-            found.append(FoundFile(path, header_count(header, "rank")))
+            sizes = header_count(header, "rank"), header_count(header, "world_size")
+            found.append(FoundFile(path, sizes[0], world_size=sizes[1]))
         except NotATraceError as error:
             if len(paths) == 1:
                 raise
@@ -99,11 +153,39 @@ def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: 
         say(_skipped_line(skipped))
     if not found:
         raise TraceError(", ".join(map(str, places)), "no trace among these files")
-    ranks = assign_ranks(found)
+    ranks = assign_ranks(_without_front_ends(_without_merged(found, say), say))
     by_order = [file for file in ranks if file.source == "order" and len(ranks) > 1 and not file.error]
     if by_order:
         say(_order_line(by_order))
     return ranks
+
+
+def _without_merged(found: Sequence[FoundFile], say: Say) -> list[FoundFile]:
+    """Leave out the file into which the others were merged: it has their header, and claims the rank of one of them."""
+    claimed = Counter(file.in_header for file in found if file.in_header is not None)
+    merged = [
+        file
+        for file in found
+        if file.in_header is not None and claimed[file.in_header] > 1 and has_labelled_processes(file.path)
+    ]
+    if not merged or len(merged) == len(found):
+        return list(found)
+    names = _first_of(merged[0].path.parent, [file.path.name for file in merged])
+    say(f"skipped {names}: the ranks merged into {_it_or_them(merged)} have files of their own")
+    return [file for file in found if file not in merged]
+
+
+def _without_front_ends(found: Sequence[FoundFile], say: Say) -> list[FoundFile]:
+    """Leave out the files of processes that are no ranks."""
+    outside = files_of_no_rank(found, has_gpu_rows)
+    if outside:
+        names = _first_of(outside[0].path.parent, [file.path.name for file in outside])
+        say(f"skipped {names}: no rank of the job is recorded in {_it_or_them(outside)}")
+    return [file for file in found if file not in outside]
+
+
+def _it_or_them(files: Sequence[FoundFile]) -> str:
+    return "it" if len(files) == 1 else "them"
 
 
 def _peeked(path: Location) -> Header | TooLargeError | None:
@@ -163,9 +245,9 @@ def read_traces(
     chosen = None if rank is None else [rank]
     paths = expand_inputs(listed)
     if len(paths) == 1:
-        alone = read_single_file(paths[0], chosen, salvage=salvage)
-        log_repairs(alone)
-        yield alone
+        for trace in read_single_file(paths[0], chosen, salvage=salvage, say=say):
+            log_repairs(trace)
+            yield trace
         return
     for file in choose_ranks(find_ranks(listed, salvage=salvage, say=say), chosen):
         trace = read_rank(file, salvage=salvage)
@@ -173,15 +255,33 @@ def read_traces(
         yield trace
 
 
-def read_single_file(path: Location, ranks: Collection[int] | None, *, salvage: bool = False) -> Trace:
-    """Read the trace of a file that is the only one, so that its rank need not be known before.
+def read_single_file(
+    path: Location, ranks: Collection[int] | None, *, salvage: bool = False, say: Say = log_warning
+) -> list[Trace]:
+    """Read the traces of a file that is the only one, so that its rank need not be known before.
+
+    A file into which several ranks were merged gives all of them, lowest first, and ``say`` gets a line about that.
 
     Raises:
         TraceError: the file is broken, or its rank is none of ``ranks``.
     """
-    trace = read_without_log(path, salvage=salvage)
-    (file,) = choose_ranks(assign_ranks([FoundFile(path, trace.rank)]), ranks)
-    return replace(trace, rank=file.rank)
+    traces = _read_recordings(path, salvage=salvage)
+    if len(traces) == 1:
+        files = assign_ranks([FoundFile(path, traces[0].rank)])
+    else:
+        files = [RankFile(path, trace.rank or 0, "process") for trace in traces]
+    if len(traces) > 1 and ranks is None:
+        say(f"{path}: holds the recordings of {len(traces)} ranks; read as ranks {_spans(traces)}")
+    numbered = {file.rank: replace(trace, rank=file.rank) for file, trace in zip(files, traces, strict=True)}
+    return [numbered[file.rank] for file in choose_ranks(files, ranks)]
+
+
+def _spans(traces: Sequence[Trace]) -> str:
+    """List ranks; where they follow each other, the first and the last."""
+    ranks = [trace.rank or 0 for trace in traces]
+    if len(ranks) > 2 and ranks == list(range(ranks[0], ranks[0] + len(ranks))):
+        return f"{ranks[0]} to {ranks[-1]}"
+    return ", ".join(map(str, ranks[:8])) + (", …" if len(ranks) > 8 else "")
 
 
 def read_rank(file: RankFile, *, salvage: bool = False) -> Trace:

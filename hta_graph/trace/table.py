@@ -31,6 +31,8 @@ READING_DIAGNOSTICS: dict[str, str] = {
     "rows_dropped_absurd_time": "events longer than 30 days, or more than a year from the median start",
     "rows_dropped_bad_id": "events with a correlation, External id or sequence number that does not fit 64 bits",
     "rows_dropped_unpaired": "B events without an E event on their thread, and E events without a B event",
+    "rows_ended_with_caller": "Python frames that outlived the frame that called them, ended with it",
+    "damaged_events_skipped": "events of a damaged file that could not be recovered",
     "rows_without_duration": "complete events without dur, kept with length zero",
     "bad_header_base_time": "1 if baseTimeNanoseconds is not a time and was ignored",
     "tolerant_json": "1 if the file is not strict JSON and a tolerant parser read it",
@@ -177,7 +179,7 @@ class Trace:
         if found:
             listed = [f"{count:,} {READING_DIAGNOSTICS[key].split(',')[0]} ({key})" for key, count in found.items()]
             lines.append(f"{self.path}: {', '.join(listed)}")
-        return lines + [f"{self.path}: {note}" for note in self.notes]
+        return lines + [f"{self.path}: {line}" for line in (*self.notes, *self.repeated_steps)]
 
     @property
     def file_times(self) -> FileTimes:
@@ -241,19 +243,62 @@ class Trace:
         return {}
 
     def steps(self) -> list[Step]:
-        """List the profiler steps on the CPU in time order; if a number repeats, the first one."""
+        """List the profiler steps on the CPU in time order.
+
+        Where a profiler's second cycle repeats the numbers of the first one, its steps are numbered on from there.
+        """
         return list(self._find_steps)
 
     @cached_property
     def _find_steps(self) -> tuple[Step, ...]:
+        return tuple(step for cycle in self._cycles for step in cycle)
+
+    @cached_property
+    def _cycles(self) -> list[list[Step]]:
+        """Return the steps of each cycle; a cycle ends where a step's number is not above the one before."""
         numbers = [m and int(m[1]) for m in map(STEP_NAME.fullmatch, self.names)]
         is_step = np.array([n is not None for n in numbers] or [False])
         found = np.flatnonzero((self.events.kind == EventKind.ANNOTATION) & is_step[self.events.name])
-        steps: dict[int, Step] = {}
+        cycles: list[list[Step]] = []
+        known: dict[int, Step] = {}
         for event in found.tolist():
-            number = numbers[self.events.name[event]] or 0
-            steps.setdefault(number, Step(number, event, int(self.events.start[event]), int(self.events.end[event])))
-        return tuple(steps.values())
+            start, end = int(self.events.start[event]), int(self.events.end[event])
+            step = Step(numbers[self.events.name[event]] or 0, event, start, end)
+            first = known.get(step.number)
+            if first and start < first.end_ns:
+                continue  # one step is written twice: on two threads, or as an operator too
+            if not cycles or step.number <= cycles[-1][-1].number:
+                cycles.append([])
+            cycles[-1].append(step)
+            known[step.number] = step
+        return _numbered_on(cycles)
+
+    @property
+    def repeated_steps(self) -> list[str]:
+        """What the steps are called whose numbers another cycle of the profiler had before, one line each."""
+        lines = []
+        for cycle in self._cycles:
+            own = [STEP_NAME.fullmatch(self.name_of(step.event)) for step in (cycle[0], cycle[-1])]
+            first, last = (int(match[1]) if match else -1 for match in own)
+            if first != cycle[0].number:
+                names = f"ProfilerStep#{first}" + (f" to #{last}" if last != first else "")
+                numbers = f"step {cycle[0].number}"
+                if last != first:
+                    numbers = f"steps {cycle[0].number} to {cycle[-1].number}"
+                lines.append(f"{names} occur again in another cycle of the profiler; there they are {numbers}")
+        return lines
+
+
+def _numbered_on(cycles: list[list[Step]]) -> list[list[Step]]:
+    """Number the steps of a cycle on from those before, where it repeats one of their numbers."""
+    taken: set[int] = set()
+    found = []
+    for cycle in cycles:
+        repeats = not taken.isdisjoint(step.number for step in cycle)
+        shift = max(taken) + 1 - cycle[0].number if repeats else 0
+        found.append([replace(step, number=step.number + shift) for step in cycle])
+        taken.update(step.number for step in found[-1])
+    return found
 
 
 NO_STREAM = 2**32 - 1

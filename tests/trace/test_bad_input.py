@@ -65,8 +65,9 @@ def dropped_rows(trace: hg.Trace) -> dict[str, int]:
 
 NOT_TRACES = {
     "prose": (b"this is not JSON", "is not JSON: Expecting value at byte 0"),
-    "a picture": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)), "is not JSON"),
-    "UTF-16": ('{"traceEvents": []}'.encode("utf-16"), "is not JSON"),
+    # Known formats are named: that they are not JSON helps nobody.
+    "a picture": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)), "is a picture"),
+    "UTF-16": ('{"traceEvents": []}'.encode("utf-16"), "is UTF-16 text; convert it to UTF-8"),
     "empty": (b"", "is empty"),
     "white space": (b" \n\t ", "is truncated at byte|is empty"),
     "empty gzip": (gzip.compress(b""), "is truncated at byte 0|is empty"),
@@ -239,7 +240,7 @@ def test_salvage_of_a_whole_file_changes_nothing(capsys: pytest.CaptureFixture[s
 
 
 def test_salvage_keeps_epoch_nanoseconds(tmp_path: Path) -> None:
-    whole = '{"ph": "X", "name": "a", "ts": 1712195495519689.125, "dur": 0.003}'
+    whole = '{"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1712195495519689.125, "dur": 0.003}'
     trace = hg.read_trace(write_trace(tmp_path, '{"traceEvents": [' + whole + ', {"ph": "X", "na'), salvage=True)
     assert trace.events.start.tolist() == [1712195495519689125]
     assert trace.events.end.tolist() == [1712195495519689128]

@@ -112,9 +112,9 @@ def _rank_of(path: Location) -> int:
 
 
 def _record_of(path: Location) -> FlightRecord:
-    data = read_bytes(path, per_byte=PEAK_PER_BYTE).data
-    if data.startswith(PICKLE_MAGIC):
+    if text_head(path, len(PICKLE_MAGIC)) == PICKLE_MAGIC:
         raise TraceError(path, "is a pickle, which can run code when it is read", JSON_REMEDY)
+    data = read_bytes(path, per_byte=PEAK_PER_BYTE).data
     try:
         entries = msgspec.json.decode(data, type=_Dump).entries
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

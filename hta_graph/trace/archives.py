@@ -1,0 +1,203 @@
+"""The text of the one trace in a zip or tar archive, piece by piece; nothing is ever written to a disk.
+
+Of members that begin as JSON or as something packed does there may be one. Members whose names lead out of the archive
+are refused, although none is unpacked to a place: who made such an archive meant harm.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator
+from io import SEEK_END, BufferedReader
+
+from hta_graph.errors import NotATraceError, TraceError
+from hta_graph.storage.location import Location
+from hta_graph.trace.formats import HEAD_BYTES, JSON_BEGIN, LAYERS
+
+PIECE = 1 << 17
+LARGEST_DIRECTORY = 1 << 20
+"""How long a zip archive's list of members may be (bytes): about 20,000 of them."""
+END_OF_ZIP = b"PK\x05\x06"
+LONGEST_END = (1 << 16) + 22
+BLOCK = 512
+"""Everything in a tar archive fills blocks of so many bytes."""
+LONGEST_NOTE = 1 << 20
+"""How long (bytes) a name or a list of attributes before a member may be."""
+OUTSIDE = re.compile(r"(?:.*[/\\])?\.\.(?:[/\\]|$)|[/\\]|[A-Za-z]:[/\\]")
+"""Names that lead out of the folder into which an archive is unpacked."""
+NOT_A_MEMBER = re.compile(r"(?:.*/)?(?:__MACOSX/|\.)")
+"""Files that macOS adds, and hidden ones."""
+
+
+def _is_candidate(begin: bytes) -> bool:
+    """Return whether a member may be a trace."""
+    is_text = JSON_BEGIN.match(begin) is not None and bool(begin.strip())
+    return is_text or any(known.begins.match(begin) for known in LAYERS)
+
+
+def _check_name(path: Location, name: str) -> bool:
+    """Return whether a member counts.
+
+    Raises:
+        TraceError: its name leads out of the archive.
+    """
+    if OUTSIDE.match(name):
+        raise TraceError(path, f"is an archive with a name that leads out of it: {name[:80]!r}", "do not unpack it")
+    return NOT_A_MEMBER.match(name) is None
+
+
+def _several(path: Location, kind: str) -> TraceError:
+    return TraceError(path, f"is a {kind} archive of several traces", "unpack it and pass the folder")
+
+
+def _none(path: Location, kind: str) -> NotATraceError:
+    return NotATraceError(path, f"is a {kind} archive without a trace", "pass a Kineto trace")
+
+
+# -- zip --------------------------------------------------------------------------------------------------------------
+
+
+def unzip_trace(path: Location, file: BufferedReader) -> Iterator[bytes]:
+    """Yield the bytes of the one trace in a zip archive.
+
+    Raises:
+        TraceError: it holds none or several, or cannot be unpacked here.
+    """
+    try:
+        _check_directory(path, file)
+        with zipfile.ZipFile(file) as archive:
+            member = _member_of(path, archive)
+            with archive.open(member) as inside:
+                while piece := inside.read(PIECE):
+                    yield piece
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError, ValueError, UnicodeError) as error:
+        raise TraceError(path, f"is a zip archive that cannot be unpacked: {error}", "unpack it") from None
+
+
+def _check_directory(path: Location, file: BufferedReader) -> None:
+    """Refuse a list of members that would take more memory than a trace."""
+    if not file.seekable():
+        raise TraceError(path, "is a zip archive in a stream", "unpack it")
+    size = file.seek(0, SEEK_END)
+    file.seek(max(size - LONGEST_END, 0))
+    end = file.read(LONGEST_END)
+    at = end.rfind(END_OF_ZIP)
+    if at < 0:
+        raise TraceError(path, "is a truncated zip archive", "copy it again")
+    if int.from_bytes(end[at + 12 : at + 16], "little") > LARGEST_DIRECTORY:
+        raise TraceError(path, "is a zip archive of too many files", "unpack it and pass the folder")
+
+
+def _member_of(path: Location, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
+    listed = [item for item in archive.infolist() if _check_name(path, item.filename) and not item.is_dir()]
+    if any(item.filename.endswith("/data.pkl") for item in listed):
+        raise NotATraceError(path, "is a file of torch.save, which can run code when it is read", "pass a Kineto trace")
+    if any(item.flag_bits & 1 for item in listed):
+        raise TraceError(path, "is a zip archive with a password", "unpack it")
+    if any(item.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for item in listed):
+        raise TraceError(path, "is a zip archive that is not packed by deflate", "unpack it")
+    found: list[zipfile.ZipInfo] = []
+    for item in listed:
+        with archive.open(item) as inside:
+            if _is_candidate(inside.read(HEAD_BYTES)):
+                found.append(item)
+        if len(found) > 1:
+            raise _several(path, "zip")
+    if not found:
+        raise _none(path, "zip")
+    return found[0]
+
+
+# -- tar --------------------------------------------------------------------------------------------------------------
+
+
+class _Blocks:
+    """What comes in pieces of any length, by lengths that are asked for."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = memoryview(b"")
+
+    def some(self, size: int) -> memoryview:
+        """Return at most so many bytes; none at the end."""
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                break
+            self._rest = memoryview(piece)
+        found, self._rest = self._rest[:size], self._rest[size:]
+        return found
+
+    def exactly(self, size: int) -> bytes:
+        """Return so many bytes, fewer only at the end."""
+        found = bytearray()
+        while len(found) < size and (part := self.some(size - len(found))):
+            found += part
+        return bytes(found)
+
+
+def untar_trace(path: Location, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the bytes of the one trace in a tar archive that comes in pieces.
+
+    Raises:
+        TraceError: it holds none or several, or is truncated.
+    """
+    source, found = _Blocks(pieces), 0
+    while (header := source.exactly(BLOCK)).strip(b"\0"):
+        size, name = _size_of(path, header), _name_of(header)
+        padded = size + -size % BLOCK
+        counts = header[156:157] in (b"0", b"\0", b"7") and _check_name(path, name)
+        if not counts:
+            if header[156:157] in b"xgLK" and size > LONGEST_NOTE:
+                raise TraceError(path, "is a tar archive with an absurd name", "unpack it")
+            yield from _pass(path, source, padded)
+            continue
+        begin = source.exactly(min(size, HEAD_BYTES))
+        is_trace = _is_candidate(begin)
+        found += is_trace
+        if found > 1:
+            raise _several(path, "tar")
+        if is_trace:
+            yield begin
+            yield from _take(path, source, size - len(begin))
+            yield from _pass(path, source, padded - size)
+        else:
+            yield from _pass(path, source, padded - len(begin))
+    if not found:
+        raise _none(path, "tar")
+
+
+def _size_of(path: Location, header: bytes) -> int:
+    """Return the length of a member: octal digits, or where that is too little, bytes.
+
+    Raises:
+        TraceError: it is neither.
+    """
+    field = header[124:136]
+    if field[:1] == b"\x80":
+        return int.from_bytes(field[4:], "big")
+    digits = field.strip(b"\0 ")
+    if header[257:262] != b"ustar" or not re.fullmatch(rb"[0-7]{0,12}", digits):
+        raise TraceError(path, "is a damaged tar archive", "copy it again")
+    return int(digits or b"0", 8)
+
+
+def _name_of(header: bytes) -> str:
+    name, prefix = (header[part].split(b"\0")[0].decode("utf-8", "replace") for part in (slice(100), slice(345, 500)))
+    return f"{prefix}/{name}" if prefix and header[257:263] == b"ustar\0" else name
+
+
+def _take(path: Location, source: _Blocks, size: int) -> Iterator[bytes]:
+    while size:
+        part = source.some(min(size, PIECE))
+        if not part:
+            raise TraceError(path, "is a truncated tar archive", "copy it again")
+        size -= len(part)
+        yield bytes(part)
+
+
+def _pass(path: Location, source: _Blocks, size: int) -> Iterator[bytes]:
+    for _ in _take(path, source, size):
+        pass
+    yield from ()

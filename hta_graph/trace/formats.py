@@ -1,0 +1,234 @@
+"""Which formats files have: each known one is declared once, with what is read of it and what to do instead.
+
+A file's format is decided by its first bytes, a Chrome trace's writer by what its events say. Sources: the formats' own
+specifications, and the writers' source code.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from hta_graph.errors import NotATraceError, TraceError
+from hta_graph.storage.location import Location, is_remote
+
+HEAD_BYTES = 4096
+"""How much of a file's beginning tells its format."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of files.
+
+    Attributes:
+        name: what an error calls it, with its article.
+        begins: how such a file begins.
+        reads: what of it is read; nothing if empty.
+        missing: what is not.
+        remedy: what to do with a file that is not read.
+        layer: how it packs another file: ``gzip``, ``zstd``, ``zip`` or ``tar``.
+        is_lost: the file stands for a trace that is not in it: its rank is missing.
+        describe: looks into a file for more than its first bytes tell.
+    """
+
+    name: str
+    begins: re.Pattern[bytes]
+    reads: str = ""
+    missing: str = ""
+    remedy: str = "pass a Kineto trace"
+    layer: str = ""
+    is_lost: bool = False
+    describe: Callable[[Location], tuple[str, str]] | None = None
+
+    def refusal(self, path: Location) -> TraceError:
+        """Return the error of a file of this format that is not read."""
+        name, remedy = (self.describe and self.describe(path)) or (self.name, self.remedy)
+        return (TraceError if self.is_lost else NotATraceError)(path, f"is {name}", remedy)
+
+
+def _sqlite_words(path: Location) -> tuple[str, str]:
+    """Say what a database holds: an export of a profiler's report, with or without rows."""
+    tables: dict[str, int] = {}
+    if not is_remote(path):
+        with suppress(sqlite3.Error, OSError):
+            name = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+            with closing(sqlite3.connect(name, uri=True)) as database:
+                listed = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 1000")
+                for (table,) in listed.fetchall():
+                    if NSIGHT_TABLE.match(table):
+                        rows = database.execute(f'SELECT EXISTS (SELECT 1 FROM "{table}")')  # noqa: S608
+                        tables[table] = rows.fetchone()[0]
+                    elif table.startswith("rocpd_"):
+                        return "a rocprofiler database (rocpd)", "record with torch.profiler"
+    if not tables:
+        return "an SQLite database, but no export of Nsight Systems", "pass a Kineto trace"
+    if not any(tables.values()):
+        return "an Nsight Systems export without rows", "record again, and export with nsys export --type sqlite"
+    return "an Nsight Systems export, which is not read yet", "record with torch.profiler"
+
+
+NSIGHT_TABLE = re.compile(r"(CUPTI_ACTIVITY_KIND_\w{1,40}|NVTX_EVENTS)$")
+"""Tables of events in exports of Nsight Systems."""
+
+
+def _begin(*texts: bytes, at: int = 0) -> re.Pattern[bytes]:
+    """Match one of some texts at a place."""
+    return re.compile(rb".{%d}(?:%s)" % (at, b"|".join(map(re.escape, texts))), re.DOTALL)
+
+
+UNPACK = "unpack it"
+PROFILE_AGAIN = "record with torch.profiler"
+TRACE_INSIDE = "the one trace inside, also if packed again"
+
+FORMATS: tuple[Format, ...] = (
+    Format("gzip", _begin(b"\x1f\x8b"), TRACE_INSIDE, layer="gzip"),
+    Format("zstd", re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", re.DOTALL), TRACE_INSIDE, layer="zstd"),
+    Format(
+        "a zip archive", _begin(b"PK\x03\x04", b"PK\x05\x06"), TRACE_INSIDE, "several traces, passwords", UNPACK, "zip"
+    ),
+    Format("a tar archive", _begin(b"ustar", at=257), TRACE_INSIDE, "several traces", UNPACK, "tar"),
+    Format("an xz file", _begin(b"\xfd7zXZ\0"), remedy=UNPACK),
+    Format("a bzip2 file", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), remedy=UNPACK),
+    Format("a 7-Zip archive", _begin(b"7z\xbc\xaf\x27\x1c"), remedy=UNPACK),
+    Format("a RAR archive", _begin(b"Rar!\x1a\x07"), remedy=UNPACK),
+    Format("an lz4 file", _begin(b"\x04\x22\x4d\x18"), remedy=UNPACK),
+    Format(
+        "an SQLite database", _begin(b"SQLite format 3\0"), missing="Nsight Systems' exports", describe=_sqlite_words
+    ),
+    Format(
+        "a pickle of PyTorch's memory snapshot, which can run code when it is read",
+        re.compile(rb"\x80[\x01-\x05].{0,4000}?(?:segments|device_traces)", re.DOTALL),
+        remedy="open it on pytorch.org/memory_viz; for memory-timeline, pass a trace recorded with profile_memory=True",
+    ),
+    Format("a pickle, which can run code when it is read", re.compile(rb"\x80[\x01-\x05]")),
+    Format(
+        "a Git LFS pointer, not the file that it stands for",
+        _begin(b"version https://git-lfs.github.com/spec/"),
+        remedy="fetch the file: git lfs pull",
+        is_lost=True,
+    ),
+    Format(
+        "a web page (HTML)",
+        re.compile(rb"\s{0,200}<(?:!doctype html|html|head|body)", re.IGNORECASE),
+        remedy="download the file itself",
+        is_lost=True,
+    ),
+    Format(
+        "XML, such as a store's error message",
+        re.compile(rb"(?:\xef\xbb\xbf)?\s{0,200}<(?:\?xml|Error>)"),
+        remedy="download the file itself",
+        is_lost=True,
+    ),
+    Format(
+        "UTF-16 text",
+        re.compile(rb"\xff\xfe(?!\0\0)|\xfe\xff|\s?\0?[\[{]\0[^\0]|\0[\[{]\0"),
+        remedy="convert it to UTF-8: iconv -f UTF-16 -t UTF-8",
+        is_lost=True,
+    ),
+    Format("an XPlane profile of TensorFlow or JAX (protobuf)", re.compile(
+        rb"\n.{1,5}(?:\x08.{1,10})?\x12.(?:/(?:host|device):|Task Environment|#Chip)", re.DOTALL
+    ), remedy=PROFILE_AGAIN),
+    Format(
+        "a protobuf trace, such as Perfetto's (.pftrace)",
+        re.compile(rb"\n(?=.{0,300}?[\x00-\x08\x0e-\x1f\x7f-\xff])(?!\s*[\[{]\s*[\"{\[\]}])", re.DOTALL),
+        remedy="pass the JSON trace that torch.profiler wrote",
+    ),
+    Format("an Nsight Compute report", _begin(b"NVR\0"), remedy=PROFILE_AGAIN),
+    Format("a Parquet file", _begin(b"PAR1")),
+    Format("an Arrow file", _begin(b"ARROW1")),
+    Format("an HDF5 file", _begin(b"\x89HDF\r\n\x1a\n")),
+    Format("a picture", _begin(b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8")),
+    Format("a PDF file", _begin(b"%PDF-")),
+    Format("a program", _begin(b"\x7fELF", b"MZ\x90")),
+)  # fmt: skip
+"""In the order in which they are tried."""
+
+NSIGHT_REPORT = Format(
+    "a report of Nsight Systems",
+    _begin(b""),
+    missing="all of it",
+    remedy="export it: nsys export --type sqlite",
+)
+NSIGHT_ENDINGS = (".nsys-rep", ".qdrep")
+"""How the names of Nsight's reports end: their first bytes are not documented."""
+
+JSON_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:[\[{]|\Z)")
+
+
+def format_of(path: Location, begin: bytes) -> Format | None:
+    """Return the format of a file that begins so; None for JSON and for what is not known."""
+    for known in FORMATS:
+        if known.begins.match(begin):
+            return known
+    is_report = path.name.endswith(NSIGHT_ENDINGS) and not JSON_BEGIN.match(begin)
+    return NSIGHT_REPORT if is_report else None
+
+
+def layer_of(begin: bytes) -> str:
+    """Return how a file that begins so packs another one; nothing where it does not.
+
+    >>> layer_of(b"PK" + bytes([3, 4])), layer_of(b"[")
+    ('zip', '')
+    """
+    return next((known.layer for known in LAYERS if known.begins.match(begin)), "")
+
+
+LAYERS = tuple(known for known in FORMATS if known.layer)
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A program that writes Chrome traces which are not PyTorch's, and what only its traces hold."""
+
+    name: str
+    marks: re.Pattern[bytes]
+    remedy: str = PROFILE_AGAIN
+
+
+WRITERS: tuple[Writer, ...] = (
+    Writer("JAX or XLA", re.compile(rb'"/(?:host|device):[A-Z]+|"XLA (?:Ops|Modules)"|"hlo_(?:op|module)"')),
+    Writer("TensorFlow's timeline", re.compile(rb'"/job:\w+/replica:')),
+    Writer("nsys2json (Nsight Systems)", re.compile(rb'"cat"\s*:\s*"cuda_api"|"CUDA API \d')),
+    Writer("rocprof", re.compile(rb'"CPU H(?:IP|SA) API|"BeginNs"')),
+    Writer("VizTracer", re.compile(rb'"viztracer_metadata"|"cat"\s*:\s*"FEE"')),
+    Writer("py-spy", re.compile(rb'"cat"\s*:\s*"py-spy"')),
+    Writer("torch.compile (tlparse's chromium_events)", re.compile(rb'"cat"\s*:\s*"dynamo_timed"')),
+    Writer("ONNX Runtime", re.compile(rb'"[A-Za-z]+ExecutionProvider"|"cat"\s*:\s*"Session"')),
+    Writer("Horovod's timeline", re.compile(rb'"NEGOTIATE_[A-Z]+')),
+    Writer("Ascend's msprof", re.compile(rb'"(?:Ascend Hardware|AscendCL|CANN)"')),
+    Writer("Intel's unitrace", re.compile(rb'"ze[A-Z]\w+"|"zeCommandListAppend')),
+    Writer("clang -ftime-trace", re.compile(rb'"Total (?:ExecuteCompiler|Frontend|Backend)"')),
+    Writer("Bazel", re.compile(rb'"bazel_version"|"build phase marker"')),
+    Writer("Chromium", re.compile(rb'"cat"\s*:\s*"[^"]{0,200}\b(?:blink|toplevel|v8|cc|disabled-by-default)\b')),
+)
+"""Marks as their source code writes them; Perfetto and Chrome show traces of all of them."""
+
+CATEGORIES = re.compile(rb'"cat"\s*:\s*"([^"\\]{1,60})"')
+LOOKED_AT = 1 << 20
+"""How much of a text's beginning and of its end is looked at for marks."""
+
+
+def writer_of(text: bytes) -> Writer | None:
+    """Return the known program that wrote a Chrome trace."""
+    ends = _ends_of(text)
+    return next((writer for writer in WRITERS if writer.marks.search(ends)), None)
+
+
+def _ends_of(text: bytes) -> bytes:
+    return text[:LOOKED_AT] + b"\n" + text[-LOOKED_AT:]
+
+
+def foreign_trace_error(path: Location, text: bytes, writer: Writer | None) -> NotATraceError:
+    """Return the error of a Chrome trace that PyTorch's profiler did not write."""
+    cause = "is a Chrome trace of another program"
+    if writer:
+        return NotATraceError(path, f"{cause}: it looks like {writer.name}, which is not read", writer.remedy)
+    found = dict.fromkeys(found.decode("utf-8", "replace") for found in CATEGORIES.findall(_ends_of(text)))
+    listed = ", ".join(list(found)[:5]) or "none"
+    return NotATraceError(
+        path, f"{cause}: no event has a category of PyTorch's profiler (found: {listed})", PROFILE_AGAIN
+    )

@@ -1,0 +1,178 @@
+"""Files of other formats: read where one trace is inside, else named in one true line with what to do."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import hta_graph as hg
+from hta_graph.errors import TraceError
+from hta_graph.trace.event_args import read_event_args
+from hta_graph.trace.formats import FORMATS, WRITERS
+from hta_graph.trace.header import text_size
+from hta_graph.trace.memory_limit import limit_memory
+from tests.support.command_line import COMMANDS, command_json, one_error, run_command, two_steps
+from tests.support.compare_traces import same_columns
+from tests.support.made_files import PACKED, REFUSED, WRITTEN_BY_OTHERS, tar, zipped
+
+
+def plain(folder: Path) -> Path:
+    """Write the trace that is packed."""
+    return two_steps().write(folder / "plain.json")
+
+
+@pytest.mark.parametrize("how", PACKED)
+def test_one_trace_inside_is_read(capsys: pytest.CaptureFixture[str], tmp_path: Path, how: str) -> None:
+    one = plain(tmp_path)
+    path = tmp_path / "packed.bin"
+    path.write_bytes(PACKED[how](one.read_bytes()))
+    trace = hg.read_trace(path)
+    assert same_columns(trace, hg.read_trace(one))
+    assert read_event_args(trace, ["External id"])["External id"].shape == (len(trace.events),)
+    found = command_json(capsys, "critical-path", path)
+    assert (found["rank"], Path(found["file"]).name) == (3, path.name)
+    assert text_size(path) > 0
+
+
+@pytest.mark.parametrize("how", ["zip of a Mac", "tar.gz beside a note"])
+def test_archives_of_a_folder_are_its_ranks(tmp_path: Path, how: str) -> None:
+    for rank in range(2):
+        builder = two_steps()
+        builder.header["distributedInfo"] = {"rank": rank, "world_size": 2}
+        text = builder.write(tmp_path / "plain.json").read_bytes()
+        (tmp_path / f"{rank}{'.zip' if 'zip' in how else '.tar.gz'}").write_bytes(PACKED[how](text))
+    (tmp_path / "plain.json").unlink()
+    assert [trace.rank for trace in hg.read_traces(tmp_path)] == [0, 1]
+
+
+def test_an_archive_beside_its_traces_is_not_read_again(tmp_path: Path) -> None:
+    text = plain(tmp_path).read_bytes()
+    (tmp_path / "all.zip").write_bytes(zipped([("a.json", text)]))
+    (tmp_path / "all.tar.gz").write_bytes(gzip.compress(tar([("a.json", text)])))
+    assert [trace.path.name for trace in hg.read_traces(tmp_path)] == ["plain.json"]
+
+
+@pytest.mark.parametrize("how", REFUSED)
+def test_other_formats_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path, how: str) -> None:
+    name, make, said = REFUSED[how]
+    text = plain(tmp_path).read_bytes()
+    path = tmp_path / name
+    path.write_bytes(make(text))
+    command = COMMANDS[sorted(REFUSED).index(how) % len(COMMANDS)]
+    line = one_error(capsys, tmp_path, command, path)
+    assert line.startswith(f"hta-graph: {path}: {said}"), line
+    with pytest.raises(TraceError, match=re.escape(said)):
+        hg.read_trace(path, salvage=True)
+
+
+@pytest.mark.parametrize("how", WRITTEN_BY_OTHERS)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_traces_of_other_programs_are_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, how: str, command: str
+) -> None:
+    content, said = WRITTEN_BY_OTHERS[how]
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(gzip.compress(content))
+    line = one_error(capsys, tmp_path, command, path)
+    assert line.startswith(f"hta-graph: {path}: is a Chrome trace of another program: {said}"), line
+    assert line.endswith("; record with torch.profiler\n")
+
+
+@pytest.mark.parametrize("how", ["Git LFS pointer", "web page", "UTF-16"])
+def test_what_stands_for_a_rank_is_a_missing_rank(capsys: pytest.CaptureFixture[str], tmp_path: Path, how: str) -> None:
+    """It has the name of a trace and is none: the job lacks a rank, which may not pass in silence."""
+    for rank in range(3):
+        two_steps().write(tmp_path / f"rank{rank}.json")
+    (tmp_path / "rank1.json").write_bytes(REFUSED[how][1](b"{}"))
+    for rank in (0, 2):
+        builder = two_steps()
+        builder.header["distributedInfo"] = {"rank": rank}
+        builder.write(tmp_path / f"rank{rank}.json")
+    status, out, err = run_command(capsys, "info", tmp_path, "--json", "-")
+    assert (status, [rank["rank"] for rank in json.loads(out)["ranks"]]) == (1, [0, 2])
+    assert REFUSED[how][2] in err
+
+
+def test_a_kineto_trace_of_unknown_categories_is_read(tmp_path: Path) -> None:
+    """Its header says that the profiler wrote it: the categories may be a vendor's, not yet known."""
+    path = tmp_path / "t.json"
+    row = {"ph": "X", "cat": "npu_new", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [row]}))
+    assert len(hg.read_trace(path).events) == 1
+
+
+def test_a_trace_without_events_is_no_foreign_trace(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_text('{"traceEvents": []}')
+    assert len(hg.read_trace(path).events) == 0
+
+
+# -- archives that mean harm ------------------------------------------------------------------------------------------
+
+BOMB = b'{"traceEvents": [' + b" " * (200 << 20) + b"]}"
+
+
+@pytest.mark.parametrize("how", ["zip", "tar.gz beside a note", "gzip three times"])
+def test_bombs_stop_at_the_memory_limit(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "bomb"
+    path.write_bytes(PACKED[how](BOMB))
+    assert path.stat().st_size < 1 << 20
+    with limit_memory(150 << 20), pytest.raises(TraceError, match=r"of text, packed in .* MiB, too much for"):
+        hg.read_trace(path)
+
+
+def test_a_zip_of_too_many_files_is_not_listed(tmp_path: Path) -> None:
+    path = tmp_path / "many.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for at in range(16_000):
+            archive.writestr(f"{at:020}", b"")
+    with pytest.raises(TraceError, match="is a zip archive of too many files"):
+        hg.read_trace(path)
+
+
+def test_a_tar_of_an_absurd_name_is_refused(tmp_path: Path) -> None:
+    whole = bytearray(tar([("x" * 300 + ".json", b"{}")]))
+    assert whole[156:157] == b"x"
+    whole[124:136] = b"77777777777\0"
+    path = tmp_path / "t.tar"
+    path.write_bytes(bytes(whole))
+    with pytest.raises(TraceError, match="is a tar archive with an absurd name"):
+        hg.read_trace(path)
+
+
+@pytest.mark.parametrize("how", ["zip of a Mac", "tar.gz beside a note", "tar with a long name"])
+@pytest.mark.parametrize("stride", [37])
+def test_damaged_archives_are_one_line(tmp_path: Path, how: str, stride: int) -> None:
+    whole = PACKED[how](plain(tmp_path).read_bytes())
+    path = tmp_path / "t"
+    for at in range(0, min(len(whole), 6_000), stride):
+        for damaged in (whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :], whole[:at]):
+            path.write_bytes(damaged)
+            for salvage in (False, True):
+                with suppress(TraceError):
+                    hg.read_trace(path, salvage=salvage)
+
+
+def test_a_zip_in_a_stream_is_named(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    whole = PACKED["zip"](plain(tmp_path).read_bytes())
+    if os.fork() == 0:
+        pipe.write_bytes(whole)
+        os._exit(0)
+    with pytest.raises(TraceError, match="is a zip archive in a stream; unpack it"):
+        hg.read_trace(pipe)
+
+
+def test_each_format_is_declared_once() -> None:
+    names = [known.name for known in FORMATS]
+    assert len(set(names)) == len(names)
+    assert all(known.reads or known.remedy for known in FORMATS)
+    assert len({writer.name for writer in WRITERS}) == len(WRITERS)

@@ -1,0 +1,181 @@
+"""Ranks merged into one file are the ranks that were merged, or one line; ids are never joined across them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hta_graph as hg
+from hta_graph.errors import TraceError
+from tests.simulator.ranks import JobShape, Recording, ddp, experts, pipeline, record_job, simulate_job, tensor_parallel
+from tests.support.command_line import command_json, one_error, run_command
+from tests.support.deep_tests import deep
+from tests.support.merged_ranks import (
+    TOLD_APART,
+    Document,
+    joined,
+    joined_by_time,
+    labelled,
+    offset,
+    on_device_zero,
+    read_document,
+    with_own_process,
+    write_merged,
+)
+from tests.support.two_rank_job import small_job
+
+PROGRAMS = {"ddp": ddp, "experts": experts, "pipeline": pipeline, "tensor_parallel": tensor_parallel}
+
+
+def simulated(
+    folder: Path, program: str, *, ranks: int = 4, seed: int = 0, backend: Any = "nccl", one_device: bool = False
+) -> list[Document]:
+    """Simulate a job, and return what each rank recorded; each rank has a process of its own."""
+    shape = JobShape(ranks=ranks, steps=2, layers=2, seed=seed, backend=backend)
+    folder.mkdir(exist_ok=True)
+    recorded = record_job(simulate_job(PROGRAMS[program](shape)), Recording(ids=True), folder)
+    found = []
+    for rank, path in enumerate(recorded.paths):
+        document = with_own_process(read_document(path), rank)
+        document = on_device_zero(document) if one_device else document
+        path.write_bytes(json.dumps(document).encode())
+        found.append(document)
+    return found
+
+
+def columns_of(trace: hg.Trace) -> list[Any]:
+    """Return what of a rank's events a merger leaves as it was, in an order that does not depend on labels."""
+    events = trace.events
+    names = np.array(trace.names)[events.name]
+    order = np.lexsort((names, events.correlation, events.end, events.start, events.kind))
+    columns = (events.kind, events.start, events.end, events.correlation, events.external_id, names)
+    return [column[order].tolist() for column in columns] + [len(trace.flows), len(trace.lanes.labels)]
+
+
+def same_ranks(folder: Path, merged: Path) -> list[int]:
+    """Compare the ranks of a file with those of the files of which it was made; return them."""
+    apart, together = list(hg.read_traces(folder)), list(hg.read_traces(merged, say=lambda _: None))
+    assert [trace.rank for trace in together] == [trace.rank for trace in apart]
+    for one, other in zip(apart, together, strict=True):
+        assert columns_of(one) == columns_of(other), one.rank
+    return [trace.rank or 0 for trace in together]
+
+
+@pytest.mark.parametrize("merge", TOLD_APART, ids=lambda merge: merge.__name__)
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("seed", [0, deep(1), deep(2)])
+@pytest.mark.parametrize("one_device", [False, True])
+def test_merged_ranks_are_the_ranks_that_were_merged(
+    tmp_path: Path, merge: Any, program: str, seed: int, one_device: bool
+) -> None:
+    documents = simulated(tmp_path / "ranks", program, seed=seed, one_device=one_device)
+    merged = write_merged(documents, merge, tmp_path / "merged.json")
+    assert same_ranks(tmp_path / "ranks", merged) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("merge", TOLD_APART, ids=lambda merge: merge.__name__)
+def test_merged_ranks_of_cpus_alone(tmp_path: Path, merge: Any) -> None:
+    documents = simulated(tmp_path / "ranks", "ddp", backend="gloo")
+    assert same_ranks(tmp_path / "ranks", write_merged(documents, merge, tmp_path / "merged.json")) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_what_cannot_be_told_apart_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, program: str) -> None:
+    """Rows sorted by time, and GPUs of one number: nothing says which rank's a kernel is."""
+    documents = simulated(tmp_path / "ranks", program, one_device=True)
+    merged = write_merged(documents, joined_by_time, tmp_path / "merged.json")
+    line = one_error(capsys, tmp_path, "critical-path", merged)
+    assert "holds recordings of 4 processes (4000, 4037, 4074, 4111) that cannot be told apart on the GPU" in line
+    assert line.endswith("; pass the files that were merged\n")
+
+
+def test_processes_of_one_number_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """In containers each rank's process has the same id."""
+    documents = [with_own_process(document, 0, pid=71) for document in simulated(tmp_path / "ranks", "ddp")]
+    merged = write_merged(documents, joined, tmp_path / "merged.json")
+    assert "holds several recordings of one process id" in one_error(capsys, tmp_path, "info", merged)
+
+
+def test_one_recording_of_several_processes_is_one(tmp_path: Path) -> None:
+    """Threads of the driver may stand under another process: they have calls, and no operators."""
+    (document,) = simulated(tmp_path / "ranks", "ddp", ranks=1)
+    calls = [row for row in document["traceEvents"] if row.get("cat") == "cuda_runtime"]
+    for row in calls[::3]:
+        row["pid"] = 17
+    path = tmp_path / "rank0.json"
+    path.write_text(json.dumps(document))
+    assert len(list(hg.read_traces(path))) == 1
+
+
+def test_two_processes_without_an_id_in_common_are_not_divided(tmp_path: Path) -> None:
+    row = {"ph": "X", "cat": "cpu_op", "name": "a", "tid": 1, "dur": 1}
+    rows = [row | {"pid": 1 + n % 2, "ts": n, "args": {"External id": n}} for n in range(1, 9)]
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(rows))
+    assert len(hg.read_trace(path).events) == 8
+
+
+# -- what commands say ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("merge", [labelled, offset])
+def test_a_merged_file_is_a_job(capsys: pytest.CaptureFixture[str], tmp_path: Path, merge: Any) -> None:
+    (tmp_path / "ranks").mkdir()
+    documents = [with_own_process(read_document(path), rank) for rank, path in enumerate(small_job(tmp_path / "ranks"))]
+    merged = write_merged(documents, merge, tmp_path / "merged.json")
+    status, _, err = run_command(capsys, "critical-path", merged)
+    assert (status, err) == (0, f"{merged}: holds the recordings of 2 ranks; read as ranks 0, 1\n")
+    for command in ("critical-path", "stragglers", "collectives"):
+        apart = command_json(capsys, command, tmp_path / "ranks")
+        together = command_json(capsys, command, merged)
+        for found in (apart, together):
+            drop_places(found)
+        assert together == apart, command
+
+
+def drop_places(found: Any) -> None:
+    """Drop what names a file, a place in it or a process."""
+    items = found.values() if isinstance(found, dict) else found
+    if isinstance(found, dict):
+        for key in [key for key in found if key in PLACES or key.endswith("_index")]:
+            del found[key]
+    for item in items:
+        if isinstance(item, (dict, list)):
+            drop_places(item)
+
+
+PLACES = ("file", "path", "source", "lane", "thread", "files")
+
+
+def test_one_rank_of_a_merged_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    documents = simulated(tmp_path / "ranks", "ddp")
+    merged = write_merged(documents, labelled, tmp_path / "merged.json")
+    assert command_json(capsys, "critical-path", merged, "--rank", 2)["rank"] == 2
+    assert "rank 9 not found; available: 0, 1, 2, 3" in one_error(capsys, tmp_path, "info", merged, "--rank", 9)
+
+
+def test_a_merged_file_beside_others_is_left_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    documents = simulated(tmp_path / "ranks", "ddp")
+    write_merged(documents, labelled, tmp_path / "ranks" / "merged.json")
+    status, out, err = run_command(capsys, "info", tmp_path / "ranks", "--json", "-")
+    assert [rank["rank"] for rank in json.loads(out)["ranks"]] == [0, 1, 2, 3]
+    merged = tmp_path / "ranks" / "merged.json"
+    assert (status, err) == (0, f"skipped {merged}: the ranks merged into it have files of their own\n")
+
+
+def test_the_library_reads_all_ranks_or_says_so(tmp_path: Path) -> None:
+    documents = simulated(tmp_path / "ranks", "ddp")
+    merged = write_merged(documents, labelled, tmp_path / "merged.json")
+    with pytest.raises(TraceError, match=r"holds the recordings of 4 ranks.*read_graphs\(\) or read_job\(\)"):
+        hg.read_trace(merged)
+    lines: list[str] = []
+    assert [graph.rank for graph in hg.read_graphs(merged, say=lines.append)] == [0, 1, 2, 3]
+    assert lines == [f"{merged}: holds the recordings of 4 ranks; read as ranks 0 to 3"]
+    job = hg.read_job(merged, say=lines.append)
+    assert list(job.ranks["rank"]) == [0, 1, 2, 3]
+    few = hg.read_job(merged, say=lines.append, summaries=True)
+    assert hg.critical_path(few, hg.step(1)).summary().equals(hg.critical_path(job, hg.step(1)).summary())
