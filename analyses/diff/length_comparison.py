@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import ceil, sqrt
+from math import ceil
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from analyses.diff.kernels_in_order import EnqueuedWork, common_codes
-from analyses.diff.noise import ENOUGH_STEPS, LEAST_OF_STEPS, Repetitions, band_of_few, noise_of_repetitions
+from analyses.diff.noise import ENOUGH_STEPS, LEAST_OF_STEPS, FewSteps, Repetitions, noise_of_repetitions
 from analyses.diff.sides import Lengths, Side, median_index
 from analyses.diff.step_change import Change, StepLengths, change_of_steps
 from analyses.diff.step_kinds import StepKinds, kinds_of_steps
@@ -41,12 +41,14 @@ LEAST_COMMON_TIME = 0.5
 class RepetitionNoise:
     """The noise of the sum of repeated units of work (a share), the number of units, and the amounts of work.
 
-    ``amount`` is how many times as many units the test has as the control, ``None`` where too little is common.
+    ``amount`` is how many times as many units the test has as the control, ``None`` where too little is common;
+    ``share_on_gpu`` is how much of both critical paths is on the GPU.
     """
 
     noise_share: float
     units: int
     amount: float | None
+    share_on_gpu: float
 
 
 def repetition_noise(control: Side, test: Side, *, communication: bool = True) -> RepetitionNoise:
@@ -61,7 +63,7 @@ def repetition_noise(control: Side, test: Side, *, communication: bool = True) -
     # What a path spends on the GPU spreads as kernels do, the rest as the host does.
     share = _share_on_gpu(control, test)
     amount = _work_ratio(*gpu_codes) if len(gpu_codes[0][0]) else _work_ratio(*cpu_codes)
-    return RepetitionNoise(share * kernels[0] + (1 - share) * operators[0], kernels[1] + operators[1], amount)
+    return RepetitionNoise(share * kernels[0] + (1 - share) * operators[0], kernels[1] + operators[1], amount, share)
 
 
 Codes = tuple[tuple[Ints, Ints], tuple[Ints, Ints]]
@@ -142,6 +144,8 @@ MOSTLY_UNKNOWN = 0.5
 """The unexplained share of the difference from which on first steps are not compared."""
 SAME_AMOUNT = 1.25
 """The ratio of the amounts of work above which windows are not compared by their lengths."""
+MOSTLY_ON_GPU = 0.5
+"""The share of the critical path on the GPU from which on the noise of kernels is that of a step."""
 ENOUGH_FREEDOM = 4
 """How many deviations of steps show their noise by themselves; of fewer the parts of steps must agree."""
 
@@ -265,7 +269,7 @@ def compare_lengths(
         if found.freedom >= ENOUGH_FREEDOM:
             return found
         # Of so few deviations the spread may be small by chance, which that of the steps' parts is not.
-        parts = NORMAL_99 * repeated().noise_share / sqrt(min(counts))
+        parts = FewSteps(0.0, 0, repeated().noise_share, counts).band_of_parts()
         return replace(found, change=change.with_noise(parts))
     repeats = repeated()
     noise = _noise_of_few(sides, repeats, of_neighbors)
@@ -288,8 +292,8 @@ def _noise_of_few(sides: tuple[Lengths, Lengths], repeats: RepetitionNoise, kind
             _deviations(side.lengths_ns, np.zeros(count, np.int64)) for side, count in zip(sides, counts, strict=True)
         ]
         least = LEAST_OF_WINDOWS
-    squares, freedom = (sum(values) for values in zip(*found, strict=True))
-    return max(least, parts, band_of_few(squares, int(freedom), repeats.noise_share, counts))
+    few = FewSteps(sum(one for one, _ in found), sum(one for _, one in found), repeats.noise_share, counts)
+    return max(least, parts, few.band(on_gpu=repeats.share_on_gpu >= MOSTLY_ON_GPU))
 
 
 def _deviations(lengths_ns: Ints, kind: Ints) -> tuple[float, int]:

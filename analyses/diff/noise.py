@@ -34,17 +34,38 @@ def t_quantile(freedom: float) -> float:
     return float(np.interp(1 / max(freedom, 1), 1 / T_FREEDOM, T_QUANTILES))
 
 
-def band_of_few(squares: float, freedom: int, parts_share: float, counts: tuple[int, int]) -> float:
-    """Return how far the means of few steps are apart by chance at most, as a share.
+@dataclass(frozen=True)
+class FewSteps:
+    """What shows the noise of few steps.
 
-    Args:
-        squares: the sum of the squared deviations of steps of the same kind, as shares of their mean.
-        freedom: how many of these deviations are independent.
-        parts_share: the noise of the difference of two steps, as estimated from their repeated parts.
-        counts: how many steps of each side are compared.
+    ``squares`` is the sum of the squared deviations of steps of the same kind, as shares of their mean, ``freedom`` how
+    many of these are independent, ``parts_share`` the noise of the difference of two steps as their repeated parts have
+    it, ``counts`` how many steps of each side are compared.
     """
-    variance = (squares + PARTS_WEIGHT * parts_share**2 / 2) / (freedom + PARTS_WEIGHT)
-    return t_quantile(freedom + PARTS_WEIGHT) * float(np.sqrt(variance * (1 / counts[0] + 1 / counts[1])))
+
+    squares: float
+    freedom: int
+    parts_share: float
+    counts: tuple[int, int]
+
+    def band(self, *, on_gpu: bool) -> float:
+        """Return how far the means of both sides are apart by chance at most, as a share.
+
+        A step that waits for the GPU varies as its kernels do: their noise is worth some steps. On the host other
+        programs, locks and other ranks hold a step up where nothing repeats, so steps and parts must both agree.
+        """
+        error = float(np.sqrt(1 / self.counts[0] + 1 / self.counts[1]))
+        if on_gpu:
+            freedom = self.freedom + PARTS_WEIGHT
+            variance = (self.squares + PARTS_WEIGHT * self.parts_share**2 / 2) / freedom
+            return t_quantile(freedom) * float(np.sqrt(variance)) * error
+        of_steps = float(np.sqrt(self.squares / max(self.freedom, 1))) * t_quantile(max(self.freedom, 2))
+        return max(of_steps * error, self.band_of_parts())
+
+    def band_of_parts(self) -> float:
+        """Return the band that the parts of steps show alone."""
+        error = float(np.sqrt((1 / self.counts[0] + 1 / self.counts[1]) / 2))
+        return t_quantile(PARTS_WEIGHT) * self.parts_share * error
 
 
 def band_of_medians(control: Floats, test: Floats) -> Floats:

@@ -208,7 +208,8 @@ class _Sides:
         ]
         wide = (STANDARD_ERRORS + FEW_STEPS / self.freedom) * self._dependence()
         ranked = self._least_shift_of_ranks(slower=test_ns >= control_ns)
-        return test_ns - control_ns, max(wide * self._error(spreads), ranked, self._drift() * control_ns)
+        noise_ns = max(wide * self._error(spreads), ranked, self._drift() * control_ns)
+        return test_ns - control_ns, noise_ns + self._excess_of_rare(self.medians[1] - self.medians[0], self.weight)
 
     def means_and_noise(self) -> tuple[tuple[float, float], float]:
         """Return both mean lengths and the noise of their difference, for which steps that hang count."""
@@ -220,7 +221,8 @@ class _Sides:
         power = [(own**2).sum() / n for own, n in zip(self._away(), freedom, strict=True)]
         spreads = [np.full(self.kinds, np.sqrt(own)) for own in power]
         wide = t_quantile(self.freedom) * self._dependence()
-        return (control_ns, test_ns), max(wide * self._error(spreads), self._drift() * control_ns)
+        noise_ns = max(wide * self._error(spreads), self._drift() * control_ns)
+        return (control_ns, test_ns), noise_ns + self._excess_of_rare(means[1] - means[0], self.weight)
 
     def _error(self, spreads: list[Floats]) -> float:
         """Return the standard error of the change (ns); a side without any spread is as noisy as the other one."""
@@ -285,7 +287,19 @@ class _Sides:
         freedom = max(len(kind) - int(np.count_nonzero(counts)), 1)
         wide = (STANDARD_ERRORS + FEW_PAIRS / freedom) * _dependence([differ - medians[kind]])
         change = float((medians * weight).sum())
-        return change, max(wide * error, _least_shift_of_signs(differ - medians[kind], kind, slower=change >= 0))
+        noise_ns = max(wide * error, _least_shift_of_signs(differ - medians[kind], kind, slower=change >= 0))
+        return change, noise_ns + self._excess_of_rare(medians, weight)
+
+    def _excess_of_rare(self, changes: Floats, weight: Floats) -> float:
+        """Return what rare kinds changed more or less than the others: two steps may both be held up by chance.
+
+        Where all kinds are rare they show each other's noise.
+        """
+        known = self.counts.min(axis=0) >= ENOUGH_STEPS
+        if not known.any():
+            return 0.0
+        usual = (weight * changes)[known].sum() / (weight * self.medians[0])[known].sum()
+        return float(abs((weight * (changes - usual * self.medians[0]))[~known].sum()))
 
 
 def _by_kind(figure: Callable[[Floats], np.floating[Any]], values: Floats, kind: Ints, kinds: int) -> Floats:
