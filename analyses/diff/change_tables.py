@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
 import numpy as np
 import pandas as pd
 
+from analyses.diff.comparable_names import STEPS, comparable_name, without_compiler_numbers
 from analyses.diff.length_comparison import Comparison
 from analyses.diff.merge_tables import SIDES, SideRows, merge_medians, merge_sums
 from analyses.diff.sides import Side
@@ -19,7 +19,6 @@ from hta_graph.graph.conversion import labels, texts_of_codes
 from hta_graph.model import BoundBy, EventKind, Ints, kind_mask
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.segments import SegmentTable
-from hta_graph.trace.profiler_names import STEP_NAME
 
 CPU_ROWS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION, EventKind.OVERHEAD)
 
@@ -57,12 +56,12 @@ def event_times(paths: Sequence[CriticalPath]) -> pd.DataFrame:
     codes, place = np.unique(name, return_inverse=True)
     names = texts_of_codes(graph.names, codes, "(nothing recorded)")
     # All steps get one name: their lengths are compared as windows.
-    known = {text: at for at, text in enumerate(dict.fromkeys(map(_comparable_name, names)))}
+    known = {text: at for at, text in enumerate(dict.fromkeys(map(comparable_name, names)))}
     keys = ["window", "name", "bound_by"]
     frame = pd.DataFrame(
         {
             "window": _window_numbers([len(path.segment_table) for path in paths]),
-            "name": np.array([known[_comparable_name(text)] for text in names], np.int64)[place.reshape(-1)],
+            "name": np.array([known[comparable_name(text)] for text in names], np.int64)[place.reshape(-1)],
             "bound_by": pieces.bound,
             "event": pieces.event,
             "ns": pieces.length,
@@ -93,7 +92,7 @@ def _times_by_path(paths: CallPaths, side: Side) -> pd.DataFrame:
     path = paths.around(side.graph, call)
     frame = pd.DataFrame({"window": _window_numbers(list(map(len, work))), "path": path, "ns": end - start})
     found = frame.groupby(["window", "path"])["ns"].agg(count="size", ns="sum").reset_index()
-    known = {path: _without_compiler_numbers(paths.label(path)) for path in distinct(found["path"].to_numpy()).tolist()}
+    known = {path: without_compiler_numbers(paths.label(path)) for path in distinct(found["path"].to_numpy()).tolist()}
     found["call_path"] = found.pop("path").map(known).astype(object)
     return found.groupby(["window", "call_path"], as_index=False).sum()
 
@@ -109,14 +108,14 @@ def time_by_name_diff(found: Comparison[Side]) -> pd.DataFrame:
     Returns:
         name, control_count, test_count, control_ns, test_ns, diff_ns, noise_ns; as in the table of classes.
     """
-    frame = _medians(found, _times_by_comparable_name, ["name"], ["count", "ns"])
+    frame = _medians(found, _times_bycomparable_name, ["name"], ["count", "ns"])
     return changed_rows(frame[frame["name"] != STEPS])
 
 
-def _times_by_comparable_name(side: Side) -> pd.DataFrame:
+def _times_bycomparable_name(side: Side) -> pd.DataFrame:
     """Count and add up the events of each scope by name, without what differs between runs of one program."""
     found = _times_by_name(side.scopes)
-    known = {name: _comparable_name(name) for name in found["name"].unique()}
+    known = {name: comparable_name(name) for name in found["name"].unique()}
     return found.assign(name=found["name"].map(known)).groupby(["window", "name"], as_index=False).sum()
 
 
@@ -180,32 +179,12 @@ def _medians(
     found: Comparison[Side], rows_of: Callable[[Side], pd.DataFrame], keys: list[str], values: list[str]
 ) -> pd.DataFrame:
     """Make one table of the rows of all windows."""
-    sides = [SideRows(len(side.paths), rows_of(side)) for side in (found.control, found.test)]
+    kinds = found.kinds.by_side if found.kinds.are_several else (None, None)
+    sides = [
+        SideRows(len(side.paths), rows_of(side), kind)
+        for side, kind in zip((found.control, found.test), kinds, strict=True)
+    ]
     return merge_medians(sides, keys, values, found.row_noise_share)
-
-
-STEPS = "ProfilerStep"
-"""The one name of all steps."""
-COMPILER_NUMBER = re.compile(r"(Torch-Compiled Region: )\d+/\d+|(## Call CompiledFxGraph )\w+(?= ##)")
-"""The number of a compiled region, the hash of a compiled graph: both differ between runs of one program."""
-
-
-def _comparable_name(name: str) -> str:
-    """Return what the name of an event is in every run.
-
-    >>> _comparable_name("ProfilerStep#12"), _comparable_name("Torch-Compiled Region: 5/2")
-    ('ProfilerStep', 'Torch-Compiled Region: #/#')
-    """
-    return STEPS if STEP_NAME.fullmatch(name) else _without_compiler_numbers(name)
-
-
-def _without_compiler_numbers(name: str) -> str:
-    """Leave out what the compiler numbers differently in each run.
-
-    >>> _without_compiler_numbers("Torch-Compiled Region: 5/2 / ## Call CompiledFxGraph fwdbx7 ##")
-    'Torch-Compiled Region: #/# / ## Call CompiledFxGraph # ##'
-    """
-    return COMPILER_NUMBER.sub(lambda found: f"{found[1]}#/#" if found[1] else f"{found[2]}#", name)
 
 
 def changed_rows(frame: pd.DataFrame) -> pd.DataFrame:

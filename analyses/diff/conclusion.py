@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import ceil
 
+import numpy as np
 import pandas as pd
 
 from analyses.diff.length_comparison import LEAST_OF_WINDOWS, Comparison
-from analyses.diff.noise import LEAST_OF_STEPS
+from analyses.diff.noise import ENOUGH_STEPS, LEAST_OF_STEPS
 from analyses.diff.sides import Lengths
 from analyses.messages import diff as messages
 
@@ -17,8 +19,10 @@ FORM_OF_LABEL = re.compile(r" \((?:GPU|CPU) window\)$")
 CLASSES_NAMED = 3
 CERTAIN_PART_SHARE = 1.5
 """Of many parts one leaves its band by chance: by how many bands a part must change where the whole does not."""
-WIDE_NOISE = 0.1
-"""A wider band gets a warning that it hides differences."""
+WORTH_SEEING = (0.05, 0.02, 0.01)
+"""Differences that people look for, largest first: the next one that noise hides is what more steps would show."""
+LEAST_PART = 0.1
+"""The share of the difference from which on a class of the critical path accounts for it."""
 
 
 def conclusion_lines(
@@ -38,10 +42,13 @@ def conclusion_lines(
         caveats: what else than the program differs, as :func:`caveats` lists it.
         repeated_on: the rank of a job whose repetitions give the noise of too few steps.
     """
+    if is_same_recording(found):
+        return [messages.SAME_RECORDING]
     return [
         _verdict_line(found, caveats),
         *_caveat_lines(found, caveats),
         *_caution_lines(found, repeated_on),
+        *_step_lines(found),
         *_cause_lines(found, by_class, by_name),
     ]
 
@@ -56,6 +63,11 @@ def _verdict_line(found: Comparison[Lengths], caveats: Sequence[str]) -> str:
     return messages.difference(measure, lengths, change, noise, caveats)
 
 
+def is_same_recording(found: Comparison[Lengths]) -> bool:
+    """Return whether both sides are the same windows of the same recording."""
+    return not found.refused and found.control.is_same_as(found.test)
+
+
 def _caveat_lines(found: Comparison[Lengths], caveats: Sequence[str]) -> list[str]:
     """Warn that a difference is more than the effect of a change to the program."""
     if not caveats or found.refused:
@@ -68,8 +80,10 @@ def _lengths_text(found: Comparison[Lengths]) -> str:
     control, test = found.control, found.test
     labels = (label_without_form(control.label), label_without_form(test.label))
     both_whole = labels[0] == labels[1] and control.measure == "whole trace"
-    medians = (control.median_ns, test.median_ns)
-    return messages.lengths(medians, _counts(found), None if both_whole else labels)
+    kinds = len(found.change.kinds)
+    return messages.lengths(
+        found.lengths, _counts(found), None if both_whole else labels, kinds=kinds, are_means=found.is_of_sums
+    )
 
 
 def label_without_form(label: str) -> str:
@@ -91,14 +105,70 @@ def _caution_lines(found: Comparison[Lengths], repeated_on: int | None) -> list[
         return []
     said = []
     if found.repeats is not None:
-        said.append(messages.noise_source(_counts(found), found.repeats.units, repeated_on, LEAST_OF_WINDOWS))
+        around = (len(found.control.neighbors.ns), len(found.test.neighbors.ns))
+        said.append(messages.noise_source(_counts(found), found.repeats.units, repeated_on, around, LEAST_OF_WINDOWS))
     if found.control.warms_up:
         said.append(messages.WARMS_UP)
     if found.control.measure == "whole trace":
         said.append(messages.SAME_WORK)
-    if not found.beyond_noise and found.noise_share > WIDE_NOISE:
-        said.append(messages.hidden_difference(found.noise_share))
+    more = more_steps(found)
+    said.append(messages.visible_difference(found.noise_ns, found.noise_share, more, beyond=found.beyond_noise))
     return said
+
+
+def more_steps(found: Comparison[Lengths]) -> tuple[float, int] | None:
+    """Return a difference (a share) that is not visible, and the number of steps of each run that would show it."""
+    wanted = next((share for share in WORTH_SEEING if share < found.noise_share), None)
+    steps = None if wanted is None or found.refused else steps_to_see(found, wanted)
+    return None if wanted is None or steps is None else (wanted, steps)
+
+
+def steps_to_see(found: Comparison[Lengths], share: float) -> int | None:
+    """Return how many steps of each run would show a difference; ``None`` for windows that are no steps.
+
+    The noise of a mean shrinks with the square root of its steps.
+    """
+    if any((side.numbers < 0).any() for side in found.sides.values()):
+        return None
+    counts = _counts(found)
+    usual = 2 / (1 / counts[0] + 1 / counts[1])
+    return max(
+        ceil(usual * (found.noise_share / max(share, LEAST_OF_STEPS)) ** 2),
+        *(count + 1 for count in counts),
+        ENOUGH_STEPS,
+    )
+
+
+def _step_lines(found: Comparison[Lengths]) -> list[str]:
+    """Compare steps kind by kind and pair by pair."""
+    if found.refused:
+        return []
+    said = []
+    kinds = [
+        (found.kinds.names[kind.kind], kind.counts, (round(kind.control_ns), round(kind.test_ns)), kind.is_judged)
+        for kind in found.change.kinds
+    ]
+    judged, rare = ([kind[:3] for kind in kinds if kind[3] == asked] for asked in (True, False))
+    if len(kinds) > 1:
+        said.append(messages.changes_of_kinds(judged))
+    if rare:
+        said.append(messages.kinds_seen_once(rare))
+    for side, alone in zip(found.sides, found.kinds.alone, strict=True):
+        if alone:
+            said.append(messages.kinds_of_one_side(side, alone))
+    differences = pair_differences(found)
+    if found.beyond_noise and len(differences) > 1:
+        said.append(messages.changes_of_pairs(differences, round(float(np.median(differences)))))
+    if found.is_of_sums:
+        said.append(messages.only_some_steps((round(found.change.control_ns), round(found.change.test_ns))))
+    return said
+
+
+def pair_differences(found: Comparison[Lengths]) -> list[int]:
+    """Return by how much each step is longer than the same one of the control."""
+    left, right = found.change.pairs
+    differences: list[int] = (found.test.lengths_ns[right] - found.control.lengths_ns[left]).tolist()
+    return differences
 
 
 def _cause_lines(found: Comparison[Lengths], by_class: pd.DataFrame, by_name: pd.DataFrame) -> list[str]:
@@ -107,8 +177,8 @@ def _cause_lines(found: Comparison[Lengths], by_class: pd.DataFrame, by_name: pd
         return []
     by_class, by_name = beyond_noise(by_class), beyond_noise(by_name)
     if not found.beyond_noise:
-        return _hidden_change_lines(by_class, by_name, LEAST_OF_STEPS * found.control.median_ns)
-    moved = by_class.head(CLASSES_NAMED)
+        return _hidden_change_lines(by_class, by_name, LEAST_OF_STEPS * found.lengths[0])
+    moved = by_class[by_class["diff_ns"].abs() >= LEAST_PART * abs(found.difference_ns)].head(CLASSES_NAMED)
     pairs = list(zip(moved["bound_by"], moved["diff_ns"].tolist(), strict=True))
     said = [messages.class_changes(pairs)] if pairs else []
     return [*said, *(messages.largest_change(name, ns) for name, ns in _first_row(by_name))]
@@ -141,4 +211,4 @@ def without_difference(found: Comparison[Lengths]) -> bool:
 
 def noise_lines(found: Comparison[Lengths]) -> list[str]:
     """Explain what noise is."""
-    return [] if found.refused else [messages.NOISE]
+    return [] if found.refused or is_same_recording(found) else [messages.NOISE]

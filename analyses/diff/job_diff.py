@@ -13,17 +13,19 @@ import pandas as pd
 from analyses import column_types
 from analyses.answer import Answer, Note, records
 from analyses.diff.change_tables import changed_rows
-from analyses.diff.conclusion import beyond_noise, conclusion_lines, noise_lines, without_difference
+from analyses.diff.conclusion import beyond_noise, conclusion_lines, is_same_recording, noise_lines, without_difference
 from analyses.diff.environment import caveats, environment, environment_lines
 from analyses.diff.job_side import CAUSE_KEYS, GROUP_KEYS, STEPS_LISTED, JobRows, JobSide
 from analyses.diff.length_comparison import Comparison, compare_lengths, repetition_noise
 from analyses.diff.merge_tables import SIDES, SideRows, merge_medians
 from analyses.diff.run_diff import TIMES, answer_of_comparison, comparison_keys
 from analyses.diff.sides import Side
+from analyses.diff.step_kinds import kinds_by_number, kinds_of_steps
 from analyses.display.dataframe_text import RANKS_LISTED
 from analyses.messages import diff as messages
 from analyses.tables import Table
 from hta_graph.graph.conversion import none_where
+from hta_graph.model import Ints
 
 
 def job_environment(control: JobSide, test: JobSide, around: pd.DataFrame) -> pd.DataFrame:
@@ -204,7 +206,7 @@ def _least_wait_ns(found: JobComparison) -> float:
 
     Of thousands of causes some leave their own bands by chance; a rank that delays a job makes all others wait.
     """
-    return found.noise_share * found.control.median_ns * max(len(common_ranks(found)) - 1, 1)
+    return found.noise_share * found.lengths[0] * max(len(common_ranks(found)) - 1, 1)
 
 
 def _medians(
@@ -215,8 +217,17 @@ def _medians(
     least_ns: float = 0.0,
 ) -> pd.DataFrame:
     """Make one table of the rows of all steps."""
-    sides = [SideRows(side.rows.count, rows_of(side.rows)) for side in (found.control, found.test)]
+    sides = [
+        SideRows(side.rows.count, rows_of(side.rows), _kinds_of_rows(side, kind) if found.kinds.are_several else None)
+        for side, kind in zip((found.control, found.test), found.kinds.by_side, strict=True)
+    ]
     return merge_medians(sides, keys, values, found.row_noise_share, least_ns)
+
+
+def _kinds_of_rows(side: JobSide, kind: Ints) -> Ints:
+    """Return the kinds of the steps that have rows, which may be some of very many."""
+    found: Ints = kind[np.searchsorted(side.numbers, np.array(side.path_numbers, np.int64))]
+    return found
 
 
 def _of_ranks(rows: pd.DataFrame, ranks: Collection[int]) -> pd.DataFrame:
@@ -258,7 +269,7 @@ def job_conclusion(
     said = conclusion_lines(found, tables["job_classes"], tables["job_names"], caveats, repeated_on=repeated_on)
     if not found.beyond_noise:
         return said
-    change_ns = found.test.median_ns - found.control.median_ns
+    change_ns = found.difference_ns
     per_step = max(len(side.lengths_ns) for side in found.sides.values()) > 1
     return [*said, *_where_lines(change_ns, tables), *_cause_lines(change_ns, tables, per_step=per_step)]
 
@@ -313,7 +324,21 @@ def between_jobs(control: JobSide, test: JobSide, ranks: Comparison[Side]) -> Jo
         test: the job that changed.
         ranks: one rank of each, compared: its repetitions give the noise where steps are too few.
     """
-    return compare_lengths(control, test, lambda: repetition_noise(ranks.control, ranks.test, communication=False))
+    known = ranks.control.numbers, ranks.test.numbers
+    kinds = kinds_by_number(ranks.kinds, known, (control.numbers, test.numbers))
+    near = [side.around for side in (ranks.control, ranks.test)]
+    of_neighbors = kinds_by_number(
+        kinds_of_steps(near[0].scopes, near[1].scopes),
+        (near[0].number, near[1].number),
+        (control.around.number, test.around.number),
+    )
+    return compare_lengths(
+        control,
+        test,
+        lambda: repetition_noise(ranks.control, ranks.test, communication=False),
+        kinds,
+        of_neighbors,
+    )
 
 
 def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
@@ -334,15 +359,23 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
     around = job_environment(*sides, of_ranks)
     limits = job_caveats(*sides, caveats(ranks.control.scope, ranks.test.scope, of_ranks))
     conclusion = job_conclusion(found, tables, limits, ranks.control.graph.rank)
+    is_same = is_same_recording(found)
+    if is_same:
+        # Nothing but zeros would be in them.
+        tables = {name: frame.iloc[:0] for name, frame in tables.items()}
     job = {"conclusion": " ".join(conclusion), "caveats": limits, **_job_keys(found)}
     more = {"environment": around} if len(around) else {}
     return replace(
         of_one_rank,
         tables=tables | more,
         series={name: frame for name, frame in of_one_rank.tables.items() if name != "environment"},
-        opening=[*conclusion[:1], *environment_lines(around), *missing_rank_lines(*sides), *conclusion[1:]],
+        opening=[
+            *conclusion[:1],
+            *([] if is_same else [*environment_lines(around), *missing_rank_lines(*sides)]),
+            *conclusion[1:],
+        ],
         conclusion=conclusion,
-        closing_notes=[*_closing_lines(found), _rank_note(ranks), *noise_lines(found)],
+        closing_notes=[] if is_same else [*_closing_lines(found), _rank_note(ranks), *noise_lines(found)],
         keys={
             **of_one_rank.keys,
             "conclusion": " ".join(of_one_rank.conclusion),

@@ -6,7 +6,7 @@ These are the step's path by class, name and rank, the causes of waiting, and th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,12 @@ from analyses.diff.change_tables import class_times, event_times
 from analyses.diff.sides import (
     Lengths,
     Measure,
+    Neighbors,
     is_first_of_recording,
     is_first_of_several,
     measure_of_window,
     median_index,
+    neighbor_steps,
 )
 from hta_graph.arrays import summed_by, take_or
 from hta_graph.graph.job_graph import JobGraph
@@ -139,7 +141,7 @@ class JobSide(Lengths):
 
     ``files`` are those of its ranks by number, ``hosts`` those of the ranks that record it; ``world_size`` is the
     number of ranks, given or not. ``missing`` are the ranks that lack a window. ``steps`` are records of all steps
-    where these are compared.
+    where these are compared, ``step_numbers`` the steps of the lengths and ``path_numbers`` those of the rows.
     """
 
     files: Mapping[int, Location]
@@ -154,6 +156,28 @@ class JobSide(Lengths):
     rows: JobRows
     missing: tuple[int, ...]
     steps: Sequence[Mapping[str, Any]] = ()
+    step_numbers: tuple[int, ...] = ()
+    path_numbers: tuple[int, ...] = ()
+    around: Neighbors = field(default_factory=Neighbors)
+
+    def is_same_as(self, other: Lengths) -> bool:
+        """Return whether both are the same windows of the same recordings."""
+        return (
+            isinstance(other, JobSide)
+            and super().is_same_as(other)
+            and self.files.keys() == other.files.keys()
+            and self.rows.ranks.equals(other.rows.ranks)
+        )
+
+    @property
+    def numbers(self) -> Ints:
+        """The number of each window's step; -1 for other windows."""
+        return np.array(self.step_numbers, np.int64)
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """The steps that show how much a single named step varies, itself among them."""
+        return self.around
 
     @property
     def lengths_ns(self) -> Ints:
@@ -196,7 +220,19 @@ def side_of_job(
         return _side_of_steps(job, lengths, data_load, form)
     (path,) = critical_paths(job, [window or whole()], data_load=data_load)
     measure, first = measure_of_window(job, path.window), is_first_of_several(job, path.window)
-    return _side(job, measure, np.array([path.length_ns]), [path], 0, warms_up=first)
+    made = _side(job, measure, np.array([path.length_ns]), [path], 0, numbers=_step_numbers([path]), warms_up=first)
+    return replace(made, around=_lengths_around(job, path.window))
+
+
+def _step_numbers(paths: Sequence[CriticalPath]) -> tuple[int, ...]:
+    return tuple(-1 if path.window.step is None else path.window.step for path in paths)
+
+
+def _lengths_around(job: JobGraph, window: Window) -> Neighbors:
+    """Return the iterations around a named one; on the CPU nothing is known of the others without reading them."""
+    steps = [] if window.form == "cpu" else neighbor_steps(job, window)
+    number, ns = ([getattr(one, name) for one in steps] for name in ("number", "iteration_ns"))
+    return Neighbors(np.array(number, np.int64), np.array(ns, np.int64))
 
 
 def _side_of_steps(job: JobGraph, steps: list[StepLength], data_load: Sequence[str], form: WindowForm) -> JobSide:
@@ -213,7 +249,8 @@ def _side_of_steps(job: JobGraph, steps: list[StepLength], data_load: Sequence[s
     paths = critical_paths(job, [windows[at] for at in listed.tolist()], data_load=data_load)
     usual = int(np.flatnonzero(listed == median_index(lengths))[0])
     records = _step_records(job, {one.number for one in steps}, paths)
-    return _side(job, measure, lengths, paths, usual, warms_up=first, steps=records)
+    numbers = tuple(one.number for one in steps)
+    return _side(job, measure, lengths, paths, usual, numbers=numbers, warms_up=first, steps=records)
 
 
 def _listed_steps(lengths: Ints) -> Ints:
@@ -235,6 +272,7 @@ def _side(
     paths: Sequence[CriticalPath],
     usual: int,
     *,
+    numbers: tuple[int, ...],
     warms_up: bool,
     steps: Sequence[Mapping[str, Any]] = (),
 ) -> JobSide:
@@ -253,6 +291,8 @@ def _side(
         rows=rows_of_job(job, paths),
         missing=tuple(sorted({rank for path in paths for rank in path.window.missing})),
         steps=steps,
+        step_numbers=numbers,
+        path_numbers=_step_numbers(paths),
     )
 
 

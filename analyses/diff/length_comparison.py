@@ -6,14 +6,17 @@ Where a side has too few steps, the noise is estimated from the repetitions of i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import ceil
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from analyses.diff.kernels_in_order import EnqueuedWork, common_codes
-from analyses.diff.noise import ENOUGH_STEPS, Repetitions, band_of_steps, noise_of_repetitions
-from analyses.diff.sides import Lengths, Side
+from analyses.diff.noise import ENOUGH_STEPS, LEAST_OF_STEPS, FewSteps, Repetitions, noise_of_repetitions
+from analyses.diff.sides import Lengths, Side, median_index
+from analyses.diff.step_change import Change, StepLengths, change_of_steps
+from analyses.diff.step_kinds import StepKinds, kinds_of_steps
 from analyses.messages import diff as messages
 from analyses.scope import Scope
 from hta_graph.alignment.sequence_alignment import align
@@ -38,12 +41,14 @@ LEAST_COMMON_TIME = 0.5
 class RepetitionNoise:
     """The noise of the sum of repeated units of work (a share), the number of units, and the amounts of work.
 
-    ``amount`` is how many times as many units the test has as the control, ``None`` where too little is common.
+    ``amount`` is how many times as many units the test has as the control, ``None`` where too little is common;
+    ``share_on_gpu`` is how much of both critical paths is on the GPU.
     """
 
     noise_share: float
     units: int
     amount: float | None
+    share_on_gpu: float
 
 
 def repetition_noise(control: Side, test: Side, *, communication: bool = True) -> RepetitionNoise:
@@ -58,7 +63,7 @@ def repetition_noise(control: Side, test: Side, *, communication: bool = True) -
     # What a path spends on the GPU spreads as kernels do, the rest as the host does.
     share = _share_on_gpu(control, test)
     amount = _work_ratio(*gpu_codes) if len(gpu_codes[0][0]) else _work_ratio(*cpu_codes)
-    return RepetitionNoise(share * kernels[0] + (1 - share) * operators[0], kernels[1] + operators[1], amount)
+    return RepetitionNoise(share * kernels[0] + (1 - share) * operators[0], kernels[1] + operators[1], amount, share)
 
 
 Codes = tuple[tuple[Ints, Ints], tuple[Ints, Ints]]
@@ -139,11 +144,15 @@ MOSTLY_UNKNOWN = 0.5
 """The unexplained share of the difference from which on first steps are not compared."""
 SAME_AMOUNT = 1.25
 """The ratio of the amounts of work above which windows are not compared by their lengths."""
+MOSTLY_ON_GPU = 0.5
+"""The share of the critical path on the GPU from which on the noise of kernels is that of a step."""
+ENOUGH_FREEDOM = 4
+"""How many deviations of steps show their noise by themselves; of fewer the parts of steps must agree."""
 
 
 @dataclass(frozen=True)
 class Comparison(Generic[Side_co]):
-    """Two runs' lengths: the difference and the noise band as shares of the control's median.
+    """Two runs' lengths: their kinds of steps, the change, and the largest change that noise explains.
 
     ``refused`` is the reason why the lengths must not be compared, else it is empty; ``repeats`` is what the noise is
     estimated from where a side has too few steps, else ``None``.
@@ -151,9 +160,10 @@ class Comparison(Generic[Side_co]):
 
     control: Side_co
     test: Side_co
-    noise_share: float
+    change: Change
     repeats: RepetitionNoise | None
     refused: str
+    kinds: StepKinds
 
     @property
     def sides(self) -> dict[str, Side_co]:
@@ -161,9 +171,31 @@ class Comparison(Generic[Side_co]):
         return {"control": self.control, "test": self.test}
 
     @property
+    def is_of_sums(self) -> bool:
+        """Whether only the mean length changed, as where some steps of one side hang."""
+        return self.change.is_summed and not self.change.is_usual
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """The compared lengths of control and test: medians, of several kinds in their mixture, or means."""
+        change = self.change
+        control_ns, test_ns = change.means_ns if self.is_of_sums else (change.control_ns, change.test_ns)
+        return round(control_ns), round(test_ns)
+
+    @property
+    def difference_ns(self) -> int:
+        """By how much the test is longer."""
+        return round(self.change.summed_ns if self.is_of_sums else self.change.difference_ns)
+
+    @property
+    def noise_ns(self) -> int:
+        """The largest difference that noise explains: what could not have been detected."""
+        return ceil(self.change.summed_noise_ns if self.is_of_sums else self.change.noise_ns)
+
+    @property
     def change_share(self) -> float:
         """By how much the test is longer, whether or not the lengths are comparable."""
-        return (self.test.median_ns - self.control.median_ns) / max(self.control.median_ns, 1)
+        return self.difference_ns / max(self.lengths[0], 1)
 
     @property
     def difference_share(self) -> float | None:
@@ -171,32 +203,106 @@ class Comparison(Generic[Side_co]):
         return None if self.refused else self.change_share
 
     @property
+    def noise_share(self) -> float:
+        """The noise as a share of the control."""
+        change = self.change
+        noise_ns, control_ns = (
+            (change.summed_noise_ns, change.means_ns[0]) if self.is_of_sums else (change.noise_ns, change.control_ns)
+        )
+        return noise_ns / max(control_ns, 1)
+
+    @property
     def beyond_noise(self) -> bool:
         """Whether one run is longer by more than the noise."""
-        return not self.refused and abs(self.change_share) > self.noise_share
+        return not self.refused and (self.change.is_usual or self.change.is_summed)
 
     @property
     def row_noise_share(self) -> float | None:
         """The noise of rows in tables, where there are too few windows for a noise of each row."""
-        return None if self.repeats is None else self.noise_share
+        return None if self.repeats is None and self.freedom >= ENOUGH_FREEDOM else self.noise_share
+
+    @property
+    def freedom(self) -> int:
+        """How many deviations of steps from the median of their kind are independent."""
+        return sum(count - 1 for kind in self.change.kinds for count in kind.counts)
 
 
 def compare(control: Side, test: Side) -> Comparison[Side]:
     """Compare two runs by their steps, with noise from repetitions where the steps are too few."""
-    return compare_lengths(control, test, lambda: repetition_noise(control, test))
+    kinds = kinds_of_steps(control.scopes, test.scopes)
+    sides = [_represented(side, kind) for side, kind in ((control, kinds.control), (test, kinds.test))]
+    of_neighbors = kinds_of_steps(control.around.scopes, test.around.scopes)
+    return compare_lengths(sides[0], sides[1], lambda: repetition_noise(sides[0], sides[1]), kinds, of_neighbors)
 
 
-def compare_lengths(control: SideT, test: SideT, repeated: Callable[[], RepetitionNoise]) -> Comparison[SideT]:
-    """Compare lengths; ``repeated`` returns the repetitions of both runs, and is called where steps are too few."""
+def _represented(side: Side, kind: Ints) -> Side:
+    """Choose the window that represents a run among those of the most frequent kind."""
+    own = np.flatnonzero(kind == 0)
+    return replace(side, representative=int(own[median_index(side.lengths_ns[own])]))
+
+
+def compare_lengths(
+    control: SideT,
+    test: SideT,
+    repeated: Callable[[], RepetitionNoise],
+    kinds: StepKinds,
+    of_neighbors: StepKinds | None = None,
+) -> Comparison[SideT]:
+    """Compare lengths kind by kind.
+
+    Args:
+        control: the run to compare with.
+        test: the run that changed.
+        repeated: returns the repetitions of both runs; called where steps are too few.
+        kinds: the kinds of steps.
+        of_neighbors: the kinds of the steps around a named one; without them these are of one kind.
+    """
     sides = (control, test)
-    if min(len(side.lengths_ns) for side in sides) >= ENOUGH_STEPS:
-        noise = band_of_steps(control.lengths_ns, test.lengths_ns)
-        return Comparison(control, test, noise, None, _refusal_reason(control, test, None))
+    counts = (len(control.lengths_ns), len(test.lengths_ns))
+    steps = [
+        StepLengths(side.lengths_ns.astype(float), side.numbers, kind)
+        for side, kind in zip(sides, (kinds.control, kinds.test), strict=True)
+    ]
+    change = change_of_steps(*steps)
+    if min(counts) >= ENOUGH_STEPS:
+        found = Comparison(control, test, change, None, _refusal_reason(control, test, None), kinds)
+        if found.freedom >= ENOUGH_FREEDOM:
+            return found
+        # Of so few deviations the spread may be small by chance, which that of the steps' parts is not.
+        parts = FewSteps(0.0, 0, repeated().noise_share, counts).band_of_parts()
+        return replace(found, change=change.with_noise(parts))
     repeats = repeated()
-    # Steps of one side are repetitions too: a difference no larger than between them is noise.
-    own = max(float(side.lengths_ns.max() - side.lengths_ns.min()) / max(side.median_ns, 1) for side in sides)
-    noise = max(LEAST_OF_WINDOWS, NORMAL_99 * repeats.noise_share, own)
-    return Comparison(control, test, noise, repeats, _refusal_reason(control, test, repeats))
+    noise = _noise_of_few(sides, repeats, of_neighbors)
+    refused = _refusal_reason(control, test, repeats)
+    change = replace(change, noise_ns=noise * change.control_ns)
+    return Comparison(control, test, change, repeats, refused, kinds)
+
+
+def _noise_of_few(sides: tuple[Lengths, Lengths], repeats: RepetitionNoise, kinds: StepKinds | None) -> float:
+    """Return the noise of one or two steps a side as a share: of a named step that of the steps around it."""
+    parts = NORMAL_99 * repeats.noise_share
+    counts = (len(sides[0].lengths_ns), len(sides[1].lengths_ns))
+    around = [side.neighbors for side in sides]
+    if min(len(own.ns) for own in around) >= ENOUGH_STEPS:
+        known = kinds or StepKinds.one((len(around[0].ns), len(around[1].ns)))
+        found = [_deviations(own.ns, kind) for own, kind in zip(around, (known.control, known.test), strict=True)]
+        least = LEAST_OF_STEPS
+    else:
+        found = [
+            _deviations(side.lengths_ns, np.zeros(count, np.int64)) for side, count in zip(sides, counts, strict=True)
+        ]
+        least = LEAST_OF_WINDOWS
+    few = FewSteps(sum(one for one, _ in found), sum(one for _, one in found), repeats.noise_share, counts)
+    return max(least, parts, few.band(on_gpu=repeats.share_on_gpu >= MOSTLY_ON_GPU))
+
+
+def _deviations(lengths_ns: Ints, kind: Ints) -> tuple[float, int]:
+    """Return the squared deviations of steps from the mean of their kind, as shares of it, and how many are free."""
+    squares, freedom = 0.0, 0
+    for one in np.unique(kind).tolist():
+        own = lengths_ns[kind == one] / max(float(lengths_ns[kind == one].mean()), 1.0) - 1
+        squares, freedom = squares + float((own**2).sum()), freedom + len(own) - 1
+    return squares, freedom
 
 
 def _refusal_reason(control: Lengths, test: Lengths, repeats: RepetitionNoise | None) -> str:

@@ -18,10 +18,30 @@ LARGEST_TABLE = 1 << 22
 
 @dataclass(frozen=True)
 class SideRows:
-    """The rows of the windows of a side: a column ``window`` (from 0), keys, values; each key once per window."""
+    """The rows of the windows of a side: a column ``window`` (from 0), keys, values; each key once per window.
+
+    ``kind`` are the kinds of the windows where there are several; those of -1 are left out.
+    """
 
     count: int
     rows: pd.DataFrame
+    kind: Ints | None = None
+
+    def counts(self) -> dict[int, int]:
+        """Return how many windows each kind has."""
+        if self.kind is None:
+            return {0: self.count}
+        kinds, counts = np.unique(self.kind[self.kind >= 0], return_counts=True)
+        return dict(zip(kinds.tolist(), counts.tolist(), strict=True))
+
+    def of_kind(self, kind: int, place: Ints) -> tuple[SideRows, Ints]:
+        """Select the windows of a kind, numbered from 0, and the places of their rows."""
+        if self.kind is None:
+            return self, place
+        windows = np.flatnonzero(self.kind == kind)
+        kept = np.isin(self.rows["window"].to_numpy(), windows)
+        rows = self.rows[kept]
+        return SideRows(len(windows), rows.assign(window=np.searchsorted(windows, rows["window"]))), place[kept]
 
 
 def merge_sums(sides: Sequence[pd.DataFrame], keys: list[str], values: list[str]) -> pd.DataFrame:
@@ -53,20 +73,38 @@ def merge_medians(
     rows = indexes[0].append(indexes[1]).unique().sort_values()
     places = [rows.get_indexer(index) for index in indexes]
     frame = rows.to_frame(index=False)
+    weights = _weights_of_kinds(sides)
     for value in values:
         for name, side, place in zip(SIDES, sides, places, strict=True):
-            found = _row_statistic(side, place, value, len(rows), lambda table: np.median(table, axis=1))
+            found = np.zeros(len(rows))
+            for kind, weight in weights.items():
+                own = side.of_kind(kind, place)
+                found += weight * _row_statistic(*own, value, len(rows), lambda table: np.median(table, axis=1))
             frame[f"{name}_{value}"] = found.round().astype(np.int64)
     longer = np.maximum(frame["control_ns"].to_numpy(), frame["test_ns"].to_numpy())
     if noise_share is None:
-        control, test = (
-            (_row_statistic(side, place, "ns", len(rows), spread_of_rows), side.count)
-            for side, place in zip(sides, places, strict=True)
-        )
-        noise = np.maximum(band_of_spreads(control, test), LEAST_OF_STEPS * longer)
+        noise = np.maximum(_noise_of_rows(sides, places, weights, len(rows)), LEAST_OF_STEPS * longer)
     else:
         noise = noise_share * longer
     return largest_change_first(frame, np.ceil(np.maximum(noise, least_ns)))
+
+
+def _weights_of_kinds(sides: Sequence[SideRows]) -> dict[int, float]:
+    """Return how often each kind that both sides have occurs, as a share."""
+    counts = [side.counts() for side in sides]
+    common = {kind: counts[0][kind] + counts[1][kind] for kind in counts[0].keys() & counts[1].keys()}
+    return {kind: count / sum(common.values()) for kind, count in sorted(common.items())}
+
+
+def _noise_of_rows(sides: Sequence[SideRows], places: Sequence[Ints], weights: dict[int, float], rows: int) -> Floats:
+    """Return the noise of each row from the spread of its kinds."""
+    squares = np.zeros(rows)
+    for kind, weight in weights.items():
+        selected = [side.of_kind(kind, place) for side, place in zip(sides, places, strict=True)]
+        spreads = [(_row_statistic(*own, "ns", rows, spread_of_rows), own[0].count) for own in selected]
+        squares += (weight * band_of_spreads(spreads[0], spreads[1])) ** 2
+    found: Floats = np.sqrt(squares)
+    return found
 
 
 def _row_statistic(side: SideRows, place: Ints, value: str, rows: int, figure: Callable[[Floats], Floats]) -> Floats:

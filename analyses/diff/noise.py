@@ -18,6 +18,54 @@ NORMAL = 0.6745
 """The median deviation of normal noise, in standard deviations."""
 FEWEST_REPETITIONS = 3
 """How often a unit must occur for its spread to be estimated."""
+PARTS_WEIGHT = 4
+"""How many steps count as much as the noise of the parts of a step, which need not show all that varies."""
+T_FREEDOM = np.array([np.inf, 60, 30, 20, 15, 12, 10, 8, 7, 6, 5, 4, 3, 2, 1])
+T_QUANTILES = np.array([2.97, 3.09, 3.23, 3.38, 3.54, 3.71, 3.89, 4.2, 4.44, 4.8, 5.38, 6.43, 8.89, 18.22, 212.2])
+"""Student's t by degrees of freedom: the multiple of the standard error that 0.3% of equal programs exceed."""
+
+
+def t_quantile(freedom: float) -> float:
+    """Return the multiple of the standard error that 0.3% of equal programs exceed.
+
+    >>> t_quantile(10), round(t_quantile(25), 1)
+    (3.89, 3.3)
+    """
+    return float(np.interp(1 / max(freedom, 1), 1 / T_FREEDOM, T_QUANTILES))
+
+
+@dataclass(frozen=True)
+class FewSteps:
+    """What shows the noise of few steps.
+
+    ``squares`` is the sum of the squared deviations of steps of the same kind, as shares of their mean, ``freedom`` how
+    many of these are independent, ``parts_share`` the noise of the difference of two steps as their repeated parts have
+    it, ``counts`` how many steps of each side are compared.
+    """
+
+    squares: float
+    freedom: int
+    parts_share: float
+    counts: tuple[int, int]
+
+    def band(self, *, on_gpu: bool) -> float:
+        """Return how far the means of both sides are apart by chance at most, as a share.
+
+        A step that waits for the GPU varies as its kernels do: their noise is worth some steps. On the host other
+        programs, locks and other ranks hold a step up where nothing repeats, so steps and parts must both agree.
+        """
+        error = float(np.sqrt(1 / self.counts[0] + 1 / self.counts[1]))
+        if on_gpu:
+            freedom = self.freedom + PARTS_WEIGHT
+            variance = (self.squares + PARTS_WEIGHT * self.parts_share**2 / 2) / freedom
+            return t_quantile(freedom) * float(np.sqrt(variance)) * error
+        of_steps = float(np.sqrt(self.squares / max(self.freedom, 1))) * t_quantile(max(self.freedom, 2))
+        return max(of_steps * error, self.band_of_parts())
+
+    def band_of_parts(self) -> float:
+        """Return the band that the parts of steps show alone."""
+        error = float(np.sqrt((1 / self.counts[0] + 1 / self.counts[1]) / 2))
+        return t_quantile(PARTS_WEIGHT) * self.parts_share * error
 
 
 def band_of_medians(control: Floats, test: Floats) -> Floats:
@@ -46,12 +94,6 @@ def spread_of_rows(values: Floats) -> Floats:
     away = np.sort(np.abs(values - np.median(values, axis=1, keepdims=True)), axis=1)
     spread: Floats = np.median(away[:, 1:], axis=1) / NORMAL
     return spread
-
-
-def band_of_steps(control_ns: Ints, test_ns: Ints) -> float:
-    """Return the band of two runs' steps as a share of the control's median."""
-    band = float(band_of_medians(control_ns[None].astype(float), test_ns[None].astype(float))[0])
-    return max(band / max(float(np.median(control_ns)), 1.0), LEAST_OF_STEPS)
 
 
 @dataclass(frozen=True)

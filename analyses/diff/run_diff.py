@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from analyses import column_types
 from analyses.answer import Answer, records
 from analyses.diff.change_tables import call_path_diff, path_class_diff, path_event_diff, step_table, time_by_name_diff
-from analyses.diff.conclusion import conclusion_lines, label_without_form, noise_lines, without_difference
+from analyses.diff.conclusion import (
+    conclusion_lines,
+    is_same_recording,
+    label_without_form,
+    more_steps,
+    noise_lines,
+    pair_differences,
+    without_difference,
+)
 from analyses.diff.environment import caveats, environment, environment_lines
 from analyses.diff.kernels_in_order import kernel_changes
 from analyses.diff.length_comparison import Comparison, compare
 from analyses.diff.sides import Lengths, Side, side_of_path, side_of_window, sides_of_steps
+from analyses.diff.step_change import KindChange
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.messages import diff as messages
 from analyses.scope import Scope
@@ -85,6 +97,10 @@ def answer_of_comparison(found: Comparison[Side]) -> Answer:
     conclusion = conclusion_lines(found, tables["critical_path_by_class"], tables["critical_path_by_name"], limits)
     more = {"steps": step_table(found), "environment": around}
     tables |= {name: frame for name, frame in more.items() if len(frame)}
+    is_same = is_same_recording(found)
+    if is_same:
+        # Nothing but zeros would be in them.
+        tables = {name: frame.iloc[:0] for name, frame in tables.items()}
     keys = {
         "environment": records(around),
         "caveats": limits,
@@ -93,7 +109,7 @@ def answer_of_comparison(found: Comparison[Side]) -> Answer:
     }
     return Answer(
         tables,
-        [*_closing_lines(found), *noise_lines(found)],
+        [] if is_same else [*_closing_lines(found), *noise_lines(found)],
         opening=[*conclusion[:1], *environment_lines(around), *conclusion[1:]],
         conclusion=conclusion,
         keys=keys,
@@ -122,14 +138,55 @@ def _captions(found: Comparison[Side]) -> dict[str, str]:
 
 def comparison_keys(found: Comparison[Lengths]) -> dict[str, Any]:
     """Return the keys of the compared lengths in JSON."""
+    change, more = found.change, None if is_same_recording(found) else more_steps(found)
     return {
         "measure": found.control.measure,
-        "control_ns": found.control.median_ns,
-        "test_ns": found.test.median_ns,
+        "control_ns": found.lengths[0],
+        "test_ns": found.lengths[1],
         "difference_share": found.difference_share,
         "noise_share": found.noise_share,
         "beyond_noise": found.beyond_noise,
+        "difference_ns": found.difference_ns,
+        "noise_ns": found.noise_ns,
+        "more_steps": None if more is None else {"steps": more[1], "visible_share": more[0]},
+        "compared_by": "means" if found.is_of_sums else "pairs" if change.is_paired else "medians",
+        "means": {
+            "control_ns": round(change.means_ns[0]),
+            "test_ns": round(change.means_ns[1]),
+            "noise_ns": ceil(change.summed_noise_ns) if np.isfinite(change.summed_noise_ns) else None,
+        },
+        "kinds": [_kind_keys(found.kinds.names[kind.kind], kind) for kind in change.kinds],
+        "steps_of_one_side": {
+            name: sum(alone.values()) for name, alone in zip(found.sides, found.kinds.alone, strict=True)
+        },
+        "pairs": _pair_keys(found),
     }
+
+
+def _kind_keys(name: str, kind: KindChange) -> dict[str, Any]:
+    return {
+        "kind": name,
+        "control_steps": kind.counts[0],
+        "test_steps": kind.counts[1],
+        "control_ns": round(kind.control_ns),
+        "test_ns": round(kind.test_ns),
+        "diff_ns": round(kind.difference_ns),
+        "noise_ns": ceil(kind.noise_ns) if np.isfinite(kind.noise_ns) else None,
+        "judged": kind.is_judged,
+    }
+
+
+def _pair_keys(found: Comparison[Lengths]) -> list[dict[str, Any]]:
+    """List the same steps of both sides and their differences; empty for windows that are no steps."""
+    left, right = (
+        side.numbers[places].tolist() for side, places in zip(found.sides.values(), found.change.pairs, strict=True)
+    )
+    differences = pair_differences(found)
+    return [
+        {"control_step": one, "test_step": other, "diff_ns": ns}
+        for one, other, ns in zip(left, right, differences, strict=True)
+        if one >= 0
+    ]
 
 
 def _compared_steps(side: Side) -> set[int | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -51,14 +51,46 @@ class Lengths:
         raise NotImplementedError
 
     @property
+    def numbers(self) -> Ints:
+        """The number of each window's step; -1 for other windows."""
+        raise NotImplementedError
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """The steps that show how much a single named step varies, itself among them."""
+        raise NotImplementedError
+
+    def is_same_as(self, other: Lengths) -> bool:
+        """Return whether both are the same windows of the same recording; lengths never agree by chance."""
+        return self.label == other.label and np.array_equal(self.lengths_ns, other.lengths_ns)
+
+    @property
     def median_ns(self) -> int:
         """The median length."""
         return round(float(np.median(self.lengths_ns)))
 
-    @property
-    def usual(self) -> int:
-        """The place of the window that represents the run."""
-        return median_index(self.lengths_ns)
+
+@dataclass(frozen=True)
+class Neighbors:
+    """Steps near a named one: their numbers and lengths (ns), and where they are known their scopes."""
+
+    number: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    scopes: Sequence[Scope] = ()
+
+
+NEIGHBORS = 24
+"""How many steps around a named one show how much it varies."""
+
+
+def neighbor_steps(graph: DependencyGraph, window: Window) -> list[StepLength]:
+    """Return the steps around a named one that are no warm-up, with itself; none if it is a warm-up itself."""
+    steps = [one for one in step_lengths(graph) if one.is_candidate]
+    places = [at for at, one in enumerate(steps) if one.number == window.step]
+    if not places:
+        return []
+    first = min(max(places[0] - NEIGHBORS // 2, 0), max(len(steps) - NEIGHBORS, 0))
+    return steps[first : first + NEIGHBORS]
 
 
 def median_index(lengths_ns: Ints) -> int:
@@ -71,7 +103,8 @@ def median_index(lengths_ns: Ints) -> int:
 class Side(Lengths):
     """The windows of one rank's run, with their critical paths.
 
-    ``steps`` lists the run's steps where all of them are compared.
+    ``steps`` lists the run's steps where all of them are compared; ``representative`` is the place of the window that
+    represents the run, if not the median one.
     """
 
     graph: DependencyGraph
@@ -80,6 +113,32 @@ class Side(Lengths):
     measure: Measure
     warms_up: bool = False
     steps: Sequence[StepRow] = ()
+    representative: int = -1
+    around: Neighbors = field(default_factory=Neighbors)
+
+    @property
+    def usual(self) -> int:
+        """The place of the window that represents the run."""
+        return self.representative if self.representative >= 0 else median_index(self.lengths_ns)
+
+    @property
+    def numbers(self) -> Ints:
+        """The number of each window's step; -1 for other windows."""
+        return np.array([-1 if path.window.step is None else path.window.step for path in self.paths], np.int64)
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """The steps that show how much a single named step varies, itself among them."""
+        return self.around
+
+    def is_same_as(self, other: Lengths) -> bool:
+        """Return whether both are the same windows of the same recording."""
+        if not (isinstance(other, Side) and super().is_same_as(other) and self.graph.rank == other.graph.rank):
+            return False
+        rows = [side.graph.event_table for side in (self, other)]
+        return self.graph.names == other.graph.names and all(
+            np.array_equal(getattr(rows[0], name), getattr(rows[1], name)) for name in ("start", "end", "name")
+        )
 
     @cached_property
     def lengths_ns(self) -> Ints:
@@ -169,7 +228,17 @@ def side_of_window(graph: DependencyGraph, window: WindowQuery, data_load: Seque
 def side_of_path(scope: Scope, path: CriticalPath) -> Side:
     """Return a run by one window whose path is known."""
     graph, window = path.graph, path.window
-    return Side(graph, [scope], [path], measure_of_window(graph, window), is_first_of_several(graph, window))
+    measure, first = measure_of_window(graph, window), is_first_of_several(graph, window)
+    return Side(graph, [scope], [path], measure, first, around=_scopes_around(graph, window))
+
+
+def _scopes_around(graph: DependencyGraph, window: Window) -> Neighbors:
+    """Return the steps around a named one, in the same form."""
+    form = {"gpu_window": window.form == "gpu", "cpu_window": window.form == "cpu"}
+    steps = neighbor_steps(graph, window)
+    scopes = [in_window(graph.rank or 0, graph, step(one.number, **form)) for one in steps]
+    lengths = [scope.window_ns for scope in scopes]
+    return Neighbors(np.array([one.number for one in steps], np.int64), np.array(lengths, np.int64), scopes)
 
 
 def is_first_of_several(graph: DependencyGraph, window: Window) -> bool:

@@ -99,11 +99,23 @@ def enumerated(parts: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 
 
-def lengths(medians_ns: tuple[int, int], counts: tuple[int, int], labels: tuple[str, str] | None) -> str:
-    """Print both lengths: medians of several steps, otherwise with the labels of the windows, if any are given."""
-    was, now = map(duration_text, medians_ns)
+def lengths(
+    both_ns: tuple[int, int],
+    counts: tuple[int, int],
+    labels: tuple[str, str] | None,
+    *,
+    kinds: int = 1,
+    are_means: bool = False,
+) -> str:
+    """Print both lengths: medians of several steps, otherwise with the labels of the windows, if any are given.
+
+    >>> lengths((62_000_000, 70_000_000), (11, 12), None, kinds=2)
+    'median 62.000 ms → 70.000 ms over 11 and 12 steps of 2 kinds'
+    """
+    was, now = map(duration_text, both_ns)
     if max(counts) > 1:
-        return f"median {was} → {now} over {counts[0]} and {counts[1]} steps"
+        of_kinds = f" of {kinds} kinds" if kinds > 1 else ""
+        return f"{'mean' if are_means else 'median'} {was} → {now} over {counts[0]} and {counts[1]} steps{of_kinds}"
     if labels is None:
         return f"{was} → {now}"
     before, after = (clipped(label, LONGEST_NAME) for label in labels)
@@ -160,19 +172,121 @@ def other_amount(times: float) -> str:
     return f"the after window contains {times:.2g} times as much of the same work"
 
 
-def noise_source(counts: tuple[int, int], units: int, on_rank: int | None, least: float) -> str:
-    """Explain what the noise of few steps is estimated from."""
+def noise_source(
+    counts: tuple[int, int], units: int, on_rank: int | None, around: tuple[int, int], least: float
+) -> str:
+    """Explain what the noise of few steps is estimated from: of a named step the steps around it, else repetitions.
+
+    >>> noise_source((1, 1), 90, None, (5, 6), 0.05)
+    'Only one window of each run: the noise is estimated from 5 and 6 steps around it and 90 repetitions of kernels \
+and operators.'
+    """
     only = "Only one window of each run" if counts == (1, 1) else f"Only {counts[0]} and {counts[1]} steps"
-    if not units:
-        return f"{only}, in which nothing repeats: the noise is assumed to be {percent(least)}."
     where = "" if on_rank is None else f" on rank {on_rank}"
     repeated = f"{units:,} repetitions of kernels and operators{where}"
+    if all(around):
+        steps = f"{around[0]} and {around[1]} steps around it"
+        return f"{only}: the noise is estimated from {steps}{f' and {repeated}' if units else ''}."
+    if not units:
+        return f"{only}, in which nothing repeats: the noise is assumed to be {percent(least)}."
     return f"{only}: the noise is estimated from {repeated}, at least {percent(least)}."
 
 
-def hidden_difference(noise: float) -> str:
-    """Warn that wide noise hides differences."""
-    return f"A difference below {percent(noise)} would not be visible; record at least ten steps of each run."
+SAME_RECORDING = "No difference: both sides are the same recording."
+
+
+def visible_difference(noise_ns: int, share: float, more: tuple[float, int] | None, *, beyond: bool) -> str:
+    """State the smallest difference that could have been found, and how many steps would show a smaller one.
+
+    >>> visible_difference(3_728_000, 0.059, (0.05, 16), beyond=False)
+    'A difference below 3.728 ms (5.9%) would not be visible; to see 5.0%, record 16 steps of each run.'
+    """
+    size = f"{duration_text(noise_ns)} ({percent(share)})"
+    said = f"Differences above {size} are visible" if beyond else f"A difference below {size} would not be visible"
+    advice = "" if more is None or beyond else f"; to see {percent(more[0])}, {steps_to_record(more[1])}"
+    return f"{said}{advice}."
+
+
+MOST_STEPS = 1_000
+"""More steps than anybody records of one run."""
+
+
+def steps_to_record(steps: int) -> str:
+    """Advise to record as many steps as show a difference.
+
+    >>> steps_to_record(40), steps_to_record(39_675)
+    ('record 40 steps of each run', 'more than 1,000 steps of each run are needed')
+    """
+    if steps > MOST_STEPS:
+        return f"more than {MOST_STEPS:,} steps of each run are needed"
+    return f"record {steps:,} steps of each run"
+
+
+def changes_of_kinds(kinds: Sequence[tuple[str, tuple[int, int], tuple[int, int]]]) -> str:
+    """List the medians of each kind of steps.
+
+    >>> changes_of_kinds([("with save", (3, 4), (80_000_000, 88_000_000))])
+    'Kinds of steps: 3 and 4 with save, 80.000 ms → 88.000 ms (+8.000 ms).'
+    """
+    return f"Kinds of steps: {'; '.join(_change_of_kind(*kind) for kind in kinds)}."
+
+
+def _change_of_kind(name: str, counts: tuple[int, int], both_ns: tuple[int, int]) -> str:
+    was, now = map(duration_text, both_ns)
+    change = f"{signed_milliseconds(both_ns[1] - both_ns[0])} ms"
+    return f"{counts[0]} and {counts[1]} {_shortened(name)}, {was} → {now} ({change})"
+
+
+def _shortened(kind: str) -> str:
+    """Shorten the name in the description of a kind."""
+    words = kind.split(" ")
+    count = 2 if words[1:2] in (["more"], ["fewer"]) else 1
+    return " ".join([*words[:count], short_name(" ".join(words[count:]))]) if kind else "others"
+
+
+def kinds_seen_once(kinds: Sequence[tuple[str, tuple[int, int], tuple[int, int]]]) -> str:
+    """List the kinds that are left out of the comparison, since nothing shows how much they vary."""
+    listed = "; ".join(_change_of_kind(*kind) for kind in kinds)
+    return f"Too rare to show their noise, left out of the comparison: {listed}."
+
+
+def kinds_of_one_side(side: str, kinds: Mapping[str, int]) -> str:
+    """List the steps of kinds that the other side does not have.
+
+    >>> kinds_of_one_side("test", {"with save": 1})
+    'After: 1 step with save has no counterpart and is left out of the comparison.'
+    """
+    count = sum(kinds.values())
+    listed = " and ".join(f"{number} step{'s' * (number > 1)} {_shortened(name)}" for name, number in kinds.items())
+    have = "has no counterpart and is" if count == 1 else "have no counterpart and are"
+    return f"{_side(side)}: {listed} {have} left out of the comparison."
+
+
+PAIRS_LISTED = 6
+"""How many differences of pairs a sentence lists; of more it counts the longer ones."""
+
+
+def changes_of_pairs(differences_ns: Sequence[int], median_ns: int) -> str:
+    """List the differences of the same steps, or count how many are longer.
+
+    >>> changes_of_pairs([-960_000, -503_000], -731_000)
+    'Step by step: -0.960 and -0.503 ms.'
+    >>> changes_of_pairs([8_000_000] * 11, 8_000_000)
+    'Step by step: 11 of 11 steps are longer, by +8.000 ms at the median.'
+    """
+    if len(differences_ns) <= PAIRS_LISTED:
+        return f"Step by step: {enumerated([signed_milliseconds(ns) for ns in differences_ns])} ms."
+    longer = sum(ns > 0 for ns in differences_ns)
+    is_longer = 2 * longer >= len(differences_ns)
+    count, word = (longer, "longer") if is_longer else (len(differences_ns) - longer, "shorter")
+    by = f"by {signed_milliseconds(median_ns)} ms at the median"
+    return f"Step by step: {count} of {len(differences_ns)} steps are {word}, {by}."
+
+
+def only_some_steps(pairs_ns: tuple[int, int]) -> str:
+    """Explain a difference of means that the usual step does not show."""
+    was, now = map(duration_text, pairs_ns)
+    return f"Only some steps are longer or shorter: the median is {was} → {now}."
 
 
 def steps_not_compared(omitted: Mapping[str, Sequence[int]], *, are_first: bool) -> str:

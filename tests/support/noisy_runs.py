@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ def noisy_run(
     spread: float = 0.03,
     common: float = 0.005,
     slower: dict[str, float] | None = None,
+    script: Callable[[int], Statement] = training_step,
+    pace_of: Callable[[int], float] = lambda _: 1.0,
+    first: int = 1,
 ) -> hg.DependencyGraph:
     """Record a script whose pieces take a little longer or shorter each time.
 
@@ -34,12 +38,15 @@ def noisy_run(
         spread: of every piece of work on its own.
         common: of all pieces of a step together.
         slower: kernel → by which factor it takes longer.
+        script: makes a step, given its number.
+        pace_of: step → by which factor it takes longer.
+        first: the number of the first step.
     """
     rng = random.Random(seed)
     body = []
-    for number in range(1, steps + 1):
-        pace = rng.lognormvariate(0, common)
-        body.append(_noisy(training_step(number), rng, spread, pace, slower or {}))
+    for number in range(first, first + steps):
+        pace = rng.lognormvariate(0, common) * pace_of(number)
+        body.append(_noisy(script(number), rng, spread, pace, slower or {}))
     run = simulate(Program((ThreadProgram((*body, *pytorch_idioms.finish())),)))
     path = folder / f"{seed}.json"
     path.write_bytes(to_bytes(write(run, Dialect(sync_rows="resolved")).document))

@@ -155,18 +155,38 @@ def _windows_of_sides(options: argparse.Namespace) -> tuple[tuple[WindowQuery, W
 
 
 def _fail_above(share: float, found: Comparison[Lengths]) -> None:
-    """Fail if the test is slower by more than a share of the control and by more than the noise.
+    """Fail if the usual step or the mean is slower by more than a share of the control and by more than the noise.
 
     Raises:
         QueryError: it is, or the comparison is not possible.
     """
+    from analyses.diff.conclusion import is_same_recording
+
     if found.refused:
         raise QueryError(f"--fail-above: cannot compare: {found.refused}")
-    slower, least, noise = (f"{value:.1%}" for value in (found.change_share, share, found.noise_share))
-    if found.beyond_noise and found.change_share > share:
-        raise QueryError(f"--fail-above: {slower} slower, above the limit of {least} and the noise of {noise}")
-    if not found.beyond_noise and found.noise_share > share:
-        say(f"hta-graph: --fail-above: the noise of {noise} hides a slowdown of {least}; compare more steps")
+    change = found.change
+    for difference_ns, noise_ns, control_ns in (
+        (change.difference_ns, change.noise_ns, change.control_ns),
+        (change.summed_ns, change.summed_noise_ns, change.means_ns[0]),
+    ):
+        if difference_ns > max(noise_ns, share * control_ns):
+            slower, least, noise = (
+                f"{value:.1%}" for value in (difference_ns / control_ns, share, noise_ns / control_ns)
+            )
+            raise QueryError(f"--fail-above: {slower} slower, above the limit of {least} and the noise of {noise}")
+    if not found.beyond_noise and found.noise_share > share and not is_same_recording(found):
+        _say_what_is_hidden(share, found)
+
+
+def _say_what_is_hidden(share: float, found: Comparison[Lengths]) -> None:
+    """Warn that noise hides a slowdown of the limit, with the number of steps that would show it."""
+    from analyses.diff.conclusion import steps_to_see
+    from analyses.messages.diff import steps_to_record
+
+    steps = steps_to_see(found, share)
+    advice = "compare more steps" if steps is None else steps_to_record(steps)
+    noise = f"{found.noise_share:.1%}"
+    say(f"hta-graph: --fail-above: the noise of {noise} hides a slowdown of {share:.1%}; {advice}")
 
 
 def _inputs_of_sides(options: argparse.Namespace) -> tuple[RankInputs, RankInputs]:

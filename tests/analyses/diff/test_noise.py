@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from analyses.diff.noise import LEAST_OF_STEPS, Repetitions, band_of_medians, band_of_steps, noise_of_repetitions
-from hta_graph.model import Floats
+from analyses.diff.noise import LEAST_OF_STEPS, Repetitions, band_of_medians, noise_of_repetitions
+from analyses.diff.step_change import StepLengths, change_of_steps
+from hta_graph.model import Floats, Ints
 
 RECORDINGS = 4_000
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
@@ -41,11 +42,17 @@ def test_more_steps_believe_smaller_differences() -> None:
     assert bands[0] > 1.5 * bands[1] > 2 * bands[2]
 
 
+def band_of_steps(control: Ints, test: Ints) -> float:
+    found = change_of_steps(StepLengths.of_one_kind(control), StepLengths.of_one_kind(test))
+    return found.noise_ns / found.control_ns
+
+
 def test_one_step_that_hangs_does_not_widen_the_band() -> None:
     steps = np.array([100, 101, 99, 100, 102, 98, 100]) * 1_000
-    hanging = steps.copy()
+    hanging, other = steps.copy(), steps[::-1] + 1
     hanging[3] = 900_000
-    assert band_of_steps(hanging, steps) < 1.5 * band_of_steps(steps, steps)
+    # Equal steps in equal order would be compared pair by pair.
+    assert band_of_steps(hanging, other) < 1.5 * band_of_steps(steps, other)
 
 
 def test_the_band_is_a_share_of_the_control_and_never_less_than_recordings_differ() -> None:
