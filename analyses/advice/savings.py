@@ -45,7 +45,7 @@ def with_savings(facts: PathFacts, findings: Iterable[PathFinding]) -> list[Path
 
 def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
     remedy = REMEDIES.get(finding.rule)
-    if remedy is None:
+    if remedy is None or not finding.evidence.get("in_window", True):
         return finding
     reason = reliability(replay_graph(facts.graph, resolved_window(facts.priced_window))).reason
     if reason == "another_path" or (reason and finding.rule not in MOVES_WHAT_IS_FIXED):
