@@ -95,7 +95,7 @@ def doubt(found: JobVerdict) -> str:
     """Say why the verdict is uncertain; empty where it is firm."""
     if found.reason is None or found.firmness == "firm":
         return ""
-    return f"{'This is' if found.firmness == 'hedged' else 'No rank is named'} because {REASONS[found.reason]}."
+    return f"Uncertain: {REASONS[found.reason]}." if found.firmness == "hedged" else ""
 
 
 def on_side(side: str, said: str) -> str:

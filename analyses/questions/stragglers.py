@@ -69,19 +69,19 @@ def causes(matched: Sequence[MatchedWindow], job: JobGraph | None = None) -> pd.
         trace, nothing shows what the rank did more of, or the wait is below the error of clocks.
     """
     job = _joined_job(matched) if job is None else job
-    if job is None:
+    if job is None or not any(len(item.found) for item in matched):
         return joined([], CAUSES)
     found = wait_causes(job)
     return joined([_causes_in_window(item, job, found) for item in matched if len(item.found)], CAUSES)
 
 
 def _joined_job(matched: Sequence[MatchedWindow]) -> JobGraph | None:
-    """Build the job's graph, of what is matched already if the files name their ranks; None if nothing is."""
-    if not any(len(item.found) for item in matched):
-        return None
+    """Build the job's graph, of what is matched already if the files name their ranks; None of one rank."""
     # Ranks need not have all windows: a step may be missing.
     found = {rank: scope.graph for item in matched for rank, scope in item.scopes.items()}
     graphs = {rank: found[rank] for rank in sorted(found)}
+    if len(graphs) < 2:
+        return None
     is_numbered = all(graph.rank == rank for rank, graph in graphs.items()) and graphs.keys() == matched[0].ranks.keys()
     return join_ranks(graphs.values(), matched=matched[0].every if is_numbered else None)
 

@@ -18,7 +18,7 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import Bools, BoundBy, Ints
-from hta_graph.multi_rank.rank_activity import RankActivity
+from hta_graph.multi_rank.rank_activity import NO_ROW_NAME, STEP_ROW_NAME, RankActivity
 from hta_graph.multi_rank.rank_delays import RankDelays, own_work, rank_delays
 from hta_graph.multi_rank.wait_causes import AttributedWaits, WaitCauses
 from hta_graph.paths.windows import Window, job_step_ends, step_lengths, whole
@@ -82,9 +82,9 @@ class JobVerdict:
     ``rank`` is None where no rank alone does; ``ranks`` are those that delay it, or else the one that causes most.
     ``caused_ns`` is the waiting of others that it causes, passed-on waits included, over all of them and all the job's
     collectives (of a window: its own); ``share_of_waiting`` its share of all waiting with a known cause.
-    ``median_caused_ns`` is by how much it delays a step: the longest time that any single other rank loses by it, the
-    median of ``steps``; ``share_of_step`` that as a share of a step. ``steps`` are those that it delays, of all that
-    are compared; ``reason`` says why the verdict is not firm.
+    ``median_caused_ns`` is by how much it delays a step, not summed over ranks: how much sooner those that wait for it
+    would go on (:class:`RankDelays`), the median of ``steps``; ``share_of_step`` that as a share of a step, at most 1.
+    ``steps`` are those that it delays, of all that are compared; ``reason`` says why the verdict is not firm.
     """
 
     scope: Scope
@@ -185,8 +185,7 @@ class StepDelays:
         inside[inside] = came[inside] > self.start[at[inside]]
         chosen = np.zeros(len(members), np.bool_)
         chosen[causes.waits.waiter[inside]] = True
-        found = causes.attribute(chosen)
-        return found.take((found.activity >= 0) & (found.rank >= 0))
+        return causes.attribute(chosen)
 
 
 class _Case(NamedTuple):
@@ -258,28 +257,30 @@ def _case_in_steps(steps: StepDelays, rows: Ints, column: int) -> _Case | None:
     delayed = np.flatnonzero((own >= least) & (own > 0))
     if len(delayed) < 2:
         return None
-    cause, leading, of_waiting = _cause(steps, rows[delayed], column)
+    work = _work_meanwhile(steps, rows[delayed], column)
     leads = int(np.count_nonzero(own[delayed] >= CLEARLY * others[delayed]))
-    by_chance = chance_of(leads, len(rows), len(steps.job.rank_graphs)) > CHANCE and leading < LEADING
+    by_chance = chance_of(leads, len(rows), len(steps.job.rank_graphs)) > CHANCE and not work.is_one
     is_most = 2 * int(np.count_nonzero(own[delayed] >= others[delayed])) > len(delayed)
     share, delay_ns = float(np.median(own[delayed] / length[delayed])), int(np.median(own[delayed]))
-    firmness, reason = _firmness(steps, delay_ns, share, of_waiting, is_most=is_most, by_chance=by_chance)
-    return _Case(column, rows[delayed], delay_ns, share, cause, firmness, reason)
+    firmness, reason = _firmness(steps, delay_ns, share, work, is_most=is_most, by_chance=by_chance)
+    return _Case(column, rows[delayed], delay_ns, share, work.cause, firmness, reason)
 
 
 def _firmness(
-    steps: StepDelays, delay_ns: int, share: float, of_waiting: float, *, is_most: bool, by_chance: bool
+    steps: StepDelays, delay_ns: int, share: float, work: _Work, *, is_most: bool, by_chance: bool
 ) -> tuple[Firmness, Reason | None]:
     """Rate a case, and say what keeps it from being firm."""
+    if not work.is_known:
+        return "none", "no_cause_known"
     if by_chance:
         return "none", "by_chance"
-    if not is_most or of_waiting < LEAST_OF_WAITING:
+    if not is_most or work.of_waiting < LEAST_OF_WAITING:
         return "none", "several_ranks"
     if share < LEAST_SHARE:
         return "none", "little"
     if share < FIRM_SHARE or delay_ns < ERRORS * int(steps.job.clock_table.error.max(initial=0)):
         return "hedged", "little"
-    return ("firm", None) if of_waiting >= FIRM_OF_WAITING else ("hedged", "several_ranks")
+    return ("firm", None) if work.of_waiting >= FIRM_OF_WAITING else ("hedged", "several_ranks")
 
 
 def chance_of(leads: int, steps: int, ranks: int) -> float:
@@ -293,18 +294,37 @@ def chance_of(leads: int, steps: int, ranks: int) -> float:
     return min(1.0, ranks * tail)
 
 
-def _cause(steps: StepDelays, rows: Ints, column: int) -> tuple[Cause | None, float, float]:
-    """Return what a rank does most of in some steps while others wait, the shares of its own and of all waiting."""
-    causes = wait_causes(steps.job)
-    found = steps.attributed(rows)
-    mine = found.take(found.rank == steps.rank(column))
+class _Work(NamedTuple):
+    """What a rank does while others wait: most of what, for which share of its delays and of all waiting.
+
+    ``is_known``: more waiting goes back to it than has no known cause, which may be another rank's.
+    """
+
+    cause: Cause | None
+    leading: float
+    of_waiting: float
+    is_known: bool
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it is mostly one operation; what has no row is one only where the rank causes most of the waiting."""
+        has_row = self.cause is not None and self.cause.name not in (STEP_ROW_NAME, NO_ROW_NAME)
+        return self.leading >= LEADING and (has_row or self.of_waiting >= FIRM_OF_WAITING)
+
+
+def _work_meanwhile(steps: StepDelays, rows: Ints, column: int) -> _Work:
+    """Return what a rank does in some steps while others wait."""
+    causes, found = wait_causes(steps.job), steps.attributed(rows)
+    is_known = (found.activity >= 0) & (found.rank >= 0)
+    unknown, known = int(found.caused[~is_known].sum()), found.take(is_known)
+    mine = known.take(known.rank == steps.rank(column))
     mine = mine.take(own_work(causes)[mine.activity])
-    caused, lost = int(mine.caused.sum()), int(found.caused.sum())
+    caused, lost = int(mine.caused.sum()), int(known.caused.sum())
     if not caused:
-        return None, 0.0, 0.0
+        return _Work(None, 0.0, 0.0, is_known=False)
     most, done = int(mine.activity[mine.caused.argmax()]), causes.activities
     cause = Cause(BoundBy(done.bound[most]).label, done.name[most], done.call_path[most])
-    return cause, int(mine.caused.max()) / caused, caused / lost
+    return _Work(cause, int(mine.caused.max()) / caused, caused / lost, is_known=caused > unknown)
 
 
 def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
@@ -331,15 +351,14 @@ def _case_in_single(steps: StepDelays, row: int) -> _Case | None:
     if not len(delay) or not delay.any():
         return None
     column = int(delay.argmax())
-    cause, leading, of_waiting = _cause(steps, np.array([row]), column)
+    work = _work_meanwhile(steps, np.array([row]), column)
     own, next_ns = int(delay[column]), int(np.delete(delay, column).max(initial=0))
     leads = own >= CLEARLY * next_ns
-    firmness, reason = _firmness(
-        steps, own, own / max(length, 1), of_waiting, is_most=leads or leading >= LEADING, by_chance=False
-    )
-    if firmness == "firm" and leading < LEADING:
+    share = own / max(length, 1)
+    firmness, reason = _firmness(steps, own, share, work, is_most=leads or work.is_one, by_chance=False)
+    if firmness == "firm" and not work.is_one:
         firmness, reason = "hedged", "by_chance"
-    return _Case(column, np.array([row]), own, own / max(length, 1), cause, firmness, reason)
+    return _Case(column, np.array([row]), own, share, work.cause, firmness, reason)
 
 
 def _rotating(steps: StepDelays, rows: Ints) -> JobVerdict | None:
@@ -422,9 +441,7 @@ def _caused_by(steps: StepDelays, ranks: tuple[int, ...], rows: Ints | None = No
 
 
 def _known(steps: StepDelays, rows: Ints | None) -> AttributedWaits:
-    if rows is not None:
-        return steps.attributed(rows)
-    found = _attributed_in_all(steps.job)
+    found = _attributed_in_all(steps.job) if rows is None else steps.attributed(rows)
     return found.take((found.activity >= 0) & (found.rank >= 0))
 
 

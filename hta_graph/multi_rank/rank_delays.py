@@ -23,6 +23,9 @@ MOST_CELLS = 1 << 27
 """So many shares of waits, by wait and rank, are held at once; of more ranks only those that cause most are told."""
 FEWEST_RANKS = 8
 
+MUCH = 0.5
+"""Of the ranks that wait for another one those count that lose at least this share of what any of them loses."""
+
 EARLIEST_NS = int(np.iinfo(np.int64).min)
 
 
@@ -30,14 +33,13 @@ EARLIEST_NS = int(np.iinfo(np.int64).min)
 class RankDelays:
     """How much (ns) ranks delay the others in some windows of a job.
 
-    ``delay`` has a row per window and a column per rank of ``part``: the longest time that any single other rank loses
-    in the window because of what the rank does itself, passed-on waits included, at most the window. ``lost`` are all
-    waits of the window that have a known cause, added up over ranks and collectives, ``length`` the windows.
+    ``delay`` has a row per window and a column per rank of ``part``: what the others that wait for it lose in the window
+    because of what the rank does itself, passed-on waits included: the lower median of those that lose much, at most
+    the window. ``length`` are those of the windows.
     """
 
     part: Ints
     delay: Ints
-    lost: Ints
     length: Ints
 
 
@@ -60,14 +62,22 @@ def rank_delays(job: JobGraph, causes: WaitCauses, start: Ints, end: Ints) -> Ra
     excess = _excess_work(job, causes, start, end, part)
     lost = _lost_by_waiters(job, causes, share, np.where(inside, window, -1), len(end))
     with_messages, by_collectives = lost
-    delays = by_collectives + np.minimum(with_messages - by_collectives, excess[:, None, :])
-    most = delays.max(axis=1, initial=0)
+    most = _usual_loss(by_collectives + np.minimum(with_messages - by_collectives, excess[:, None, :]))
     length = end - start
     return RankDelays(
-        part, freeze(np.minimum(most.astype(np.int64), length[:, None])),
-        freeze(np.bincount(window[inside], waits.time[inside] * causes.known_share[inside], len(end)).astype(np.int64)),
-        freeze(length),
+        part, freeze(np.minimum(most.astype(np.int64), length[:, None])), freeze(length),
     )  # fmt: skip
+
+
+def _usual_loss(lost: Floats) -> Floats:
+    """Return what ranks lose by each rank of columns: the lower median of those that lose much by it, row by row.
+
+    The step would end that much sooner, where all of them meet; one that came early by itself loses more.
+    """
+    descending = -np.sort(-lost, axis=1)
+    much = (descending >= MUCH * descending[:, :1]).sum(axis=1)
+    found: Floats = np.take_along_axis(descending, (much // 2)[:, None, :], axis=1)[:, 0]
+    return found
 
 
 def own_work(causes: WaitCauses) -> Bools:

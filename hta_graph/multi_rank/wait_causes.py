@@ -206,11 +206,6 @@ class WaitCauses:
         at, rows = self._profiles.rows(np.arange(self._profiles.walks))
         return summed_by(at, rows.time, self._profiles.walks)
 
-    @cached_property
-    def known_share(self) -> Floats:
-        """The share of each wait that has a known cause, on any rank."""
-        return self._traced_back(np.zeros(len(self._job.rank_graphs), np.int64), None)[:, 0]
-
     def shares_of_ranks(self, parts: Ints, counted: Bools) -> Floats:
         """Return the share of each wait that goes back to what some ranks did, a column for each.
 
@@ -218,20 +213,13 @@ class WaitCauses:
             parts: the places of the ranks.
             counted: marks the activities that count.
         """
+        weighed, waits, turn = self._weighed, self.waits, self._turn_of_member
         column = np.full(len(self._job.rank_graphs), -1, np.int64)
         column[parts] = np.arange(len(parts))
-        return self._traced_back(column, counted)
-
-    def _traced_back(self, column: Ints, counted: Bools | None) -> Floats:
-        """Follow waits to their causes; ``column`` is that of what each rank did (-1: of no interest)."""
-        weighed, waits = self._weighed, self.waits
-        turn = self._turn_of_member
         share = weighed.weight / np.maximum(summed_by(weighed.wait, weighed.weight, len(waits)), 1)[weighed.wait]
-        found = np.zeros((len(waits), int(column.max(initial=0)) + 1))
+        found = np.zeros((len(waits), len(parts)))
         mine = take_or(column, take_or(self._job.members.part, waits.late[weighed.wait]))
-        counts = (weighed.member < 0) & (weighed.activity >= 0) & (mine >= 0)
-        if counted is not None:
-            counts &= take_or(counted, weighed.activity, otherwise=False)
+        counts = (weighed.member < 0) & (mine >= 0) & take_or(counted, weighed.activity, otherwise=False)
         np.add.at(found, (weighed.wait[counts], mine[counts]), share[counts])
         passed = np.flatnonzero(weighed.member >= 0)
         first = np.searchsorted(weighed.wait[passed], self._turns)
