@@ -33,7 +33,7 @@ EARLIEST_NS = int(np.iinfo(np.int64).min)
 class RankDelays:
     """How much (ns) ranks delay the others in some windows of a job.
 
-    ``delay`` has a row per window and a column per rank of ``part``: what the others that wait for it lose in the window
+    ``delay`` has a row per window and a column per rank of ``part``: what others that wait for it lose in the window
     because of what the rank does itself, passed-on waits included: the lower median of those that lose much, at most
     the window. ``length`` are those of the windows.
     """

@@ -113,7 +113,7 @@ JOB_VERDICT = {
                 "steps, or of the step or window)"
             ),
             "median_caused_ns": ns(
-                "Delay of a step: how much sooner the ranks that wait for it would go on without it; the median of steps"
+                "Delay of a step: how much sooner the ranks that wait for it would go on; the median of steps"
             ),
             "share_of_waiting": share("caused_ns as a share of all waiting with a known cause"),
             "share_of_step": share("The delay of a step as a share of the step; the median of steps"),
