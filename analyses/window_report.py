@@ -31,6 +31,7 @@ from hta_graph.text.sanitize import one_line
 from hta_graph.text.shorten import short_names
 
 if TYPE_CHECKING:
+    from hta_graph.multi_rank.job_verdict import JobVerdict
     from hta_graph.what_if.slack import NearCritical
 
 
@@ -193,7 +194,7 @@ def steps_in_columns(
         "on the CPU": [duration_text(row.latency_ns) for row in steps],
         "explained": [percent(row.coverage) for row in steps],
         "largest class": [short_labels(row.path.graph)[row.bound_by] for row in steps],
-        "delayed by": ["" if row.held_up_by is None else f"rank {row.held_up_by}" for row in steps],
+        "delayed by": ["" if rank is None else f"rank {rank}" for rank in (delaying_rank(row.path) for row in steps)],
         "outlier": [row.outlier or "" for row in steps],
     }
     numbers = [*(["rank"] if ranks else []), *lengths, *(["explained"] if coverage else [])]
@@ -253,9 +254,29 @@ def step_records(steps: Sequence[StepRow]) -> list[dict[str, Any]]:
     records = [{key: getattr(row, key) for key in shown} for row in steps]
     of_job = [len(row.path.graph.rank_graphs) > 1 for row in steps]
     return [
-        {**record, **({"held_up_by": row.held_up_by} if several else {})}
+        {**record, **({"held_up_by": delaying_rank(row.path)} if several else {})}
         for record, row, several in zip(records, steps, of_job, strict=True)
     ]
+
+
+def delaying_rank(path: CriticalPath) -> int | None:
+    """Return the rank that delays a step of a job, given by its path, if one does."""
+    from hta_graph.multi_rank.job_verdict import delays_by_step, knows_causes  # late: one rank does without it
+
+    job, number = path.graph, path.window.step
+    if number is None or not isinstance(job, JobGraph) or not knows_causes(job):
+        return None
+    return delays_by_step(job).leading_rank(number)
+
+
+def verdict_of_job(path: CriticalPath) -> JobVerdict | None:
+    """Return which rank delays the job of a path, as every command says it; None for one rank."""
+    job = path.graph
+    if not isinstance(job, JobGraph) or len(job.rank_graphs) < 2:
+        return None
+    from hta_graph.multi_rank.job_verdict import job_verdict  # late, as above
+
+    return job_verdict(job, path.window)
 
 
 LONGEST_HOST = 60

@@ -75,7 +75,8 @@ OF_THE_HOST = (
 
 
 def _of_rank(facts: PathFacts, finding: PathFinding) -> int:
-    return facts.priced.of_rank(facts.graph.index_of_rank(finding.evidence["rank"]))
+    rank = finding.evidence["rank"]
+    return 0 if rank is None else facts.priced.of_rank(facts.graph.index_of_rank(rank))
 
 
 def _of_slow_gpu(facts: PathFacts, finding: PathFinding) -> int:

@@ -8,74 +8,48 @@ from typing import Any
 
 import numpy as np
 
-from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
-from analyses.display.labels import short_labels
+from analyses.advice.facts import HOST_CLASSES, Confidence, PathFacts, PathFinding
 from analyses.display.sentence_format import window_name
-from analyses.messages import advice, verdict
+from analyses.messages import advice, job_verdict, verdict
 from analyses.messages.advice import Advice
-from hta_graph.arrays import distinct, percentiles_by, summed_by
+from analyses.window_report import verdict_of_job
+from hta_graph.arrays import distinct, percentiles_by
 from hta_graph.gpu_activity import WorkType, activities
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
+from hta_graph.multi_rank.job_verdict import JobVerdict
 from hta_graph.paths.critical_path import has_partial_rows
-from hta_graph.paths.intervals import Intervals
-from hta_graph.paths.rank_crossings import held_up_by, straggler_index
-
-NAMES_LISTED = 3
+from hta_graph.paths.rank_crossings import held_up_by
+from hta_graph.paths.windows import Window
 
 FROZEN_SHARE = 0.01
 """Communication without a partner is reported from this share of all communication on."""
 
 
 def held_up_by_rank(facts: PathFacts) -> PathFinding | None:
-    """Name the rank that the job waits for, and what it does while all others are there."""
-    path, graph = facts.path, facts.graph
-    place = straggler_index(path)
-    if place < 0:
+    """Name the rank that delays the job, as all commands do, and what it does while the others wait."""
+    found, graph = verdict_of_job(facts.path), facts.graph
+    if found is None or found.firmness == "none" or not isinstance(graph, JobGraph):
         return None
-    held = held_up_by(path)
-    rank, own_ns = graph.rank_graphs[place].rank, path.by_rank_ns[graph.rank_graphs[place].rank]
-    meanwhile = _concurrent_work(facts, place, held[place])
     evidence: dict[str, Any] = {
-        "rank": rank, "held_up_ns": held[place].total, "path_ns": own_ns, "meanwhile": meanwhile,
-        "held_up_by_others_ns": {
-            str(part.rank): found.total
-            for part, found in zip(graph.rank_graphs, held, strict=True)
-            if part.index != place
-        },
+        "rank": found.rank, "held_up_ns": found.median_caused_ns,
+        "meanwhile": [] if found.cause is None else [
+            {"name": found.cause.name, "bound_by": found.cause.bound_by, "time_ns": found.median_caused_ns}
+        ],
+        "in_window": delays_window(found, facts.path.window),
     }  # fmt: skip
-    text = verdict.delays_the_others(
-        rank, window_name(path.window), facts.timed(held[place].total), _concurrent_text(facts, meanwhile)
-    )
-    sure = 2 * path.by_bound_ns[BoundBy.UNEXPLAINED.label] < held[place].total
-    detail = verdict.path_on_rank(facts.share(own_ns), rank)
-    return PathFinding(text, evidence, "high" if sure else "medium", detail=detail)
+    text = job_verdict.sentence(found, window_name(facts.path.window), graph.hosts)
+    detail = job_verdict.doubt(found)
+    if found.rank is not None and (own_ns := facts.path.by_rank_ns[found.rank]):
+        detail = f"{detail} {verdict.path_on_rank(facts.share(own_ns), found.rank)}".strip()
+    confidence: Confidence = "high" if found.firmness == "firm" else "medium"
+    return PathFinding(text, evidence, confidence, detail=detail)
 
 
-def _concurrent_work(facts: PathFacts, place: int, held: Intervals) -> list[dict[str, Any]]:
-    """Return what the path does on a rank while the others wait for it: what takes longest first."""
-    pieces, graph = facts.path.segment_table, facts.graph
-    inside = held.covered_until(pieces.end) - held.covered_until(pieces.start)
-    here = np.flatnonzero((pieces.part == place) & (inside > 0))
-    names = np.append(graph.event_table.name, -1)[pieces.event[here]].astype(np.int64)
-    keys = (names + 1) * len(BoundBy) + pieces.bound[here]
-    every = distinct(keys)
-    sums = summed_by(np.searchsorted(every, keys), inside[here], len(every))
-    found = []
-    for at in np.argsort(-sums, kind="stable")[:NAMES_LISTED].tolist():
-        name, bound = divmod(int(every[at]), len(BoundBy))
-        called = graph.names[name - 1] if name else None
-        found.append({"name": called, "bound_by": BoundBy(bound).label, "time_ns": int(sums[at])})
-    return found
-
-
-def _concurrent_text(facts: PathFacts, meanwhile: list[dict[str, Any]]) -> str:
-    """Name what takes most of the time in which the others wait."""
-    if not meanwhile:
-        return verdict.OFF_THE_PATH
-    most = meanwhile[0]
-    return verdict.meanwhile(most["name"], short_labels(facts.graph)[most["bound_by"]])
+def delays_window(found: JobVerdict, window: Window) -> bool:
+    """Return whether the rank that is named delays a window: another step it may not."""
+    return found.rank is not None and (window.step is None or window.step in found.steps or found.scope == "window")
 
 
 def ranks_matched(facts: PathFacts) -> PathFinding | None:
@@ -164,10 +138,11 @@ def _non_waiting_operators(graph: DependencyGraph) -> Ids:
 def _slow_rank(
     facts: PathFacts, rows: Ids, on_path: Bools, said: Callable[[int, float, int, int], Advice]
 ) -> PathFinding | None:
-    place = straggler_index(facts.path)
+    delaying = verdict_of_job(facts.path)
     # Of a job of rank summaries only what the path passes is there: nothing to compare all ranks by.
-    if place < 0 or has_partial_rows(facts.graph):
+    if delaying is None or delaying.rank is None or has_partial_rows(facts.graph):
         return None
+    place = facts.graph.index_of_rank(delaying.rank)
     found = _slowdown(facts, rows, place)
     if found is None:
         return None

@@ -79,7 +79,7 @@ WAITING = ("values_read", "explicit_synchronisation", "waits_of_all_kinds", "blo
 
 def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
     remedy = REMEDIES.get(finding.rule)
-    if remedy is None:
+    if remedy is None or not finding.evidence.get("in_window", True):
         return finding
     try:
         found = replay(facts.graph, remedy(facts, finding), resolved_window(facts.priced_window))

@@ -14,12 +14,11 @@ from analyses.advice.recording_rules import is_largely_unexplained
 from analyses.advice.rules import advice_of, verdict_of
 from analyses.display.labels import short_labels
 from analyses.display.sentence_format import as_sentence, quoted, window_name
-from analyses.messages import advice
+from analyses.messages import advice, job_verdict
 from analyses.messages import verdict as messages
-from analyses.window_report import job_record
+from analyses.window_report import job_record, verdict_of_job
 from hta_graph.graph.memo import memoized
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.rank_crossings import straggler_index
 from hta_graph.text.sanitize import encodable_path
 
 if TYPE_CHECKING:
@@ -121,6 +120,7 @@ def verdict_document(
     return {
         "schema": "hta-graph/report/1",
         "verdict": verdict_records(job or paths[representative_rank(paths)]),
+        "job_verdict": job_verdict.record(verdict_of_job(job) if job else None),
         **(
             {"job": {"file": encodable_path(job.graph.path), "window": _window_record(job), **job_record(job)}}
             if job
@@ -223,9 +223,9 @@ def verdict(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) 
 
 def representative_rank(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> int:
     """Return the rank that delays the job, if one does, else the one with the longest window."""
-    part = straggler_index(job) if job else -1
-    if job and part >= 0 and job.graph.rank_graphs[part].rank in paths:
-        return job.graph.rank_graphs[part].rank
+    found = verdict_of_job(job) if job else None
+    if found is not None and found.rank in paths:
+        return int(found.rank or 0)
     return max(paths, key=lambda rank: paths[rank].length_ns)
 
 
@@ -258,9 +258,9 @@ def representative_ranks(path: CriticalPath, causes: pd.DataFrame, waits: pd.Dat
 
 
 def _rank_that_matters(path: CriticalPath, ranks: list[int], causes: pd.DataFrame) -> tuple[int, str]:
-    part = straggler_index(path)
-    if part >= 0 and path.graph.rank_graphs[part].rank in ranks:
-        return path.graph.rank_graphs[part].rank, "holds_up_the_job"
+    found = verdict_of_job(path)
+    if found is not None and found.rank in ranks:
+        return int(found.rank or 0), "holds_up_the_job"
     known = causes[causes["name"].notna() & causes["rank"].isin(ranks)]
     if len(known):
         return int(known["rank"].iloc[0]), "first_cause"

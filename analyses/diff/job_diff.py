@@ -23,6 +23,7 @@ from analyses.diff.sides import Side
 from analyses.diff.step_kinds import kinds_by_number, kinds_of_steps
 from analyses.display.dataframe_text import RANKS_LISTED
 from analyses.messages import diff as messages
+from analyses.messages import job_verdict
 from analyses.tables import Table
 from hta_graph.graph.conversion import none_where
 from hta_graph.model import Ints
@@ -373,6 +374,7 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
             *conclusion[:1],
             *([] if is_same else [*environment_lines(around), *missing_rank_lines(*sides)]),
             *conclusion[1:],
+            *([] if is_same else _verdict_lines(found)),
         ],
         conclusion=conclusion,
         closing_notes=[] if is_same else [*_closing_lines(found), _rank_note(ranks), *noise_lines(found)],
@@ -381,11 +383,19 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
             "conclusion": " ".join(of_one_rank.conclusion),
             "environment": records(around),
             "job": job,
+            "control_job_verdict": job_verdict.record(found.control.verdict),
+            "job_verdict": job_verdict.record(found.test.verdict),
         },
         worst_by={"job_ranks": "diff_ns"},
         only_with_all=ONLY_WITH_ALL if without_difference(found) else (),
         most_rows=ROWS_SHOWN,
     )
+
+
+def _verdict_lines(found: JobComparison) -> list[str]:
+    """Say which rank delays each job, where one does."""
+    sides = [(name, job_verdict.sentence(side.verdict, side.label, {})) for name, side in found.sides.items()]
+    return [job_verdict.on_side(name, said) for name, said in sides if said]
 
 
 def _job_keys(found: JobComparison) -> dict[str, Any]:

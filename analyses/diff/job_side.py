@@ -23,13 +23,13 @@ from analyses.diff.sides import (
     median_index,
     neighbor_steps,
 )
+from analyses.window_report import delaying_rank
 from hta_graph.arrays import summed_by, take_or
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, Ints
+from hta_graph.multi_rank.job_verdict import JobVerdict, job_verdict, wait_causes
 from hta_graph.multi_rank.matching.read_communications import read_communications
-from hta_graph.multi_rank.wait_causes import WaitCauses
 from hta_graph.paths.critical_path import CriticalPath, critical_paths
-from hta_graph.paths.rank_crossings import straggler_index
 from hta_graph.paths.windows import StepLength, Window, WindowForm, WindowQuery, step, step_lengths, whole
 from hta_graph.storage.location import Location
 
@@ -87,7 +87,7 @@ def _rank_rows(paths: Sequence[CriticalPath], causes: pd.DataFrame) -> pd.DataFr
 
 def _cause_rows(job: JobGraph, every: Sequence[Bools]) -> pd.DataFrame:
     """Attribute the waits of each window to what late ranks did."""
-    found = WaitCauses(job)
+    found = wait_causes(job)
     parts = [pd.DataFrame({"window": at, **found.columns_of(found.attribute(own))}) for at, own in enumerate(every)]
     frame = pd.concat(parts, ignore_index=True)
     texts = {key: frame[key].fillna("").astype(object) for key in CAUSE_KEYS[1:]}
@@ -141,7 +141,8 @@ class JobSide(Lengths):
 
     ``files`` are those of its ranks by number, ``hosts`` those of the ranks that record it; ``world_size`` is the
     number of ranks, given or not. ``missing`` are the ranks that lack a window. ``steps`` are records of all steps
-    where these are compared, ``step_numbers`` the steps of the lengths and ``path_numbers`` those of the rows.
+    where these are compared, ``step_numbers`` the steps of the lengths and ``path_numbers`` those of the rows;
+    ``verdict`` says which rank delays the job.
     """
 
     files: Mapping[int, Location]
@@ -155,6 +156,7 @@ class JobSide(Lengths):
     steps_recorded: int
     rows: JobRows
     missing: tuple[int, ...]
+    verdict: JobVerdict
     steps: Sequence[Mapping[str, Any]] = ()
     step_numbers: tuple[int, ...] = ()
     path_numbers: tuple[int, ...] = ()
@@ -220,7 +222,8 @@ def side_of_job(
         return _side_of_steps(job, lengths, data_load, form)
     (path,) = critical_paths(job, [window or whole()], data_load=data_load)
     measure, first = measure_of_window(job, path.window), is_first_of_several(job, path.window)
-    made = _side(job, measure, np.array([path.length_ns]), [path], 0, numbers=_step_numbers([path]), warms_up=first)
+    lengths, numbers = np.array([path.length_ns]), _step_numbers([path])
+    made = _side(job, measure, lengths, [path], 0, numbers=numbers, warms_up=first, asked=path.window)
     return replace(made, around=_lengths_around(job, path.window))
 
 
@@ -275,6 +278,7 @@ def _side(
     numbers: tuple[int, ...],
     warms_up: bool,
     steps: Sequence[Mapping[str, Any]] = (),
+    asked: Window | None = None,
 ) -> JobSide:
     hosts = {part.rank: read_communications(job.graph(part.rank)).recording.host for part in job.rank_graphs}
     sizes = [part.graph.trace.world_size for part in job.rank_graphs]
@@ -290,6 +294,7 @@ def _side(
         steps_recorded=len(job.steps()),
         rows=rows_of_job(job, paths),
         missing=tuple(sorted({rank for path in paths for rank in path.window.missing})),
+        verdict=job_verdict(job, asked),
         steps=steps,
         step_numbers=numbers,
         path_numbers=_step_numbers(paths),
@@ -314,6 +319,5 @@ def _step_records(job: JobGraph, compared: set[int], paths: Sequence[CriticalPat
 def _bounds_of(path: CriticalPath | None) -> dict[str, Any]:
     if path is None:
         return {"bound_by": None, "held_up_by": None}
-    part = straggler_index(path)
     bound_by = max(path.by_bound_ns.items(), key=lambda item: item[1])[0]
-    return {"bound_by": bound_by, "held_up_by": path.graph.rank_graphs[part].rank if part >= 0 else None}
+    return {"bound_by": bound_by, "held_up_by": delaying_rank(path)}

@@ -106,6 +106,8 @@ def answer_of_comparison(found: Comparison[Side]) -> Answer:
         "caveats": limits,
         **comparison_keys(found),
         "steps": {name: _steps_of_side(side) for name, side in found.sides.items()},
+        "control_job_verdict": None,
+        "job_verdict": None,
     }
     return Answer(
         tables,

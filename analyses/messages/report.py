@@ -58,14 +58,11 @@ def page_title(headline: str, run: str) -> str:
     return f"{headline} – {run}"
 
 
-def headline(window: Window, bound: str, rank: int | None, delaying: int | None) -> str:
+def headline(window: Window, bound: str, rank: int | None) -> str:
     """Name what bounds a window, and which rank."""
     cause = "mostly unexplained" if bound == "unexplained" else f"bound by {bound}"
     cause += "" if rank is None else f" on rank {rank}"
-    name = capitalized(window_name(window).removeprefix("the "))
-    if delaying is not None:
-        return f"{name}: rank {delaying} delays the others; {cause}"
-    return f"{name}: {cause}"
+    return f"{capitalized(window_name(window).removeprefix('the '))}: {cause}"
 
 
 def empty_headline(window: Window) -> str:

@@ -11,7 +11,8 @@ TITLE = "Waiting that each rank causes, by what it does meanwhile"
 NO_WAITING = "No rank waits for another."
 CAUSED_AXIS = "ms, of all other ranks together"
 NO_CAUSE = "no recorded cause"
-COUNTED = "the other ranks and all collectives; without waits that are passed on, unlike the headline and causes"
+COUNTED = "the other ranks and all collectives"
+WHOLE = "the recording"
 ESTIMATE = "Estimated saving at the others' speed"
 
 
@@ -23,42 +24,9 @@ def estimate(rank: int) -> Remedy:
     )
 
 
-def delays_the_others(rank: int, host: str | None, caused_ns: int, waited_ns: int, cause: str) -> str:
-    """Name the rank that causes most of the waiting."""
-    of_all = (
-        f"all {brief_duration(waited_ns)}" if caused_ns == waited_ns
-        else f"{brief_duration(caused_ns)} of {brief_duration(waited_ns)}"
-    )  # fmt: skip
-    return f"rank {rank}{on_host(host)} delays the others: it causes {of_all} of waiting{cause}"
-
-
-def no_rank_stands_out(rank: int, share: float, waited_ns: int, host: str) -> str:
-    """Say that no rank causes most of the waiting."""
-    most = f"rank {rank} causes the most, {brief_share(share)} of {brief_duration(waited_ns)}"
-    return f"no rank causes most of the waiting: {most}{host}"
-
-
-SINGLE_STEPS = "A rank may still delay a single step; see critical-path."
-
-
 def mostly_on_host(share: float, host: str) -> str:
     """Name the host that causes most, as the end of a headline."""
     return f"; {brief_share(share)} is caused on host {one_line(host)}"
-
-
-def on_host(host: str | None) -> str:
-    """Name a host behind a rank."""
-    return "" if host is None else f" on host {one_line(host)}"
-
-
-def by_cause(share: float, cause: str) -> str:
-    """Name the cause of most of a rank's waiting, as the end of a headline."""
-    return f", {brief_share(share)} of it by {cause}"
-
-
-def by_place(share: float, place: str, cause: str) -> str:
-    """Name the operator around most of the causes, as the end of a headline."""
-    return f", {brief_share(share)} of it in {quoted(place)}, mostly {cause}"
 
 
 def largest_cause(cause: str, share: float, rank: int | None = None) -> str:

@@ -11,6 +11,7 @@ from analyses.display.labels import class_meanings, short_labels
 from analyses.display.sentence_format import and_more, as_sentence
 from analyses.display.text_layout import Line, duration_text, percent, table
 from analyses.messages import critical_path as messages
+from analyses.messages import job_verdict
 from analyses.messages.window import NOT_RECORDED, whose
 from analyses.window_report import (
     default_lines,
@@ -21,6 +22,7 @@ from analyses.window_report import (
     step_records,
     steps_in_columns,
     unknown_wait_lines,
+    verdict_of_job,
     window_lines,
     window_record,
 )
@@ -56,6 +58,7 @@ def path_document(
         "rank": path.graph.rank,
         "verdict": verdict_records(path, replayed=replayed),
         "window": window_record(window, path.graph),
+        "job_verdict": job_verdict.record(verdict_of_job(path)),
         **job_record(path),
         **({"steps": step_records(steps)} if window.is_default else {}),
         "coverage": path.coverage,

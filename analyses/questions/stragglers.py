@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from analyses.answer import Answer, Note
 from analyses.display.charts import GRID, empty_figure, new_figure
 from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED
 from analyses.display.labels import SHORT_IN_JOBS
+from analyses.display.sentence_format import window_name
 from analyses.matched_collectives import MatchedWindow, matched_collectives, matching_notes
+from analyses.messages import job_verdict
 from analyses.messages import stragglers as messages
 from analyses.scope import Scope
 from analyses.tables import Table, joined
@@ -22,8 +25,11 @@ from hta_graph.arrays import distinct, split_intervals, summed_by
 from hta_graph.colours import BOUND_COLOUR
 from hta_graph.graph.job_graph import JobGraph, distinct_hosts
 from hta_graph.model import Bools, Ints
+from hta_graph.multi_rank.job_verdict import JobVerdict, wait_causes
+from hta_graph.multi_rank.job_verdict import job_verdict as verdict_of
 from hta_graph.multi_rank.join_ranks import join_ranks
 from hta_graph.multi_rank.wait_causes import WaitCauses
+from hta_graph.paths.windows import Window, between, step
 from hta_graph.text.shorten import short_name
 
 if TYPE_CHECKING:
@@ -49,7 +55,7 @@ CAUSES = [
 ]
 
 
-def causes(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
+def causes(matched: Sequence[MatchedWindow], job: JobGraph | None = None) -> pd.DataFrame:
     """Attribute waiting to what the late ranks did more of than those that waited, since their last collective.
 
     A wait is divided in proportion to what the late rank did more of, by call path, name and class, and to its own
@@ -62,20 +68,39 @@ def causes(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
         a rank without a name, last, is what has no recorded cause: the ranks had no earlier collective in the
         trace, nothing shows what the rank did more of, or the wait is below the error of clocks.
     """
-    if not matched or not any(len(item.found) for item in matched):
+    job = _joined_job(matched) if job is None else job
+    if job is None or not any(len(item.found) for item in matched):
         return joined([], CAUSES)
-    job = _joined_job(matched)
-    found = WaitCauses(job)
+    found = wait_causes(job)
     return joined([_causes_in_window(item, job, found) for item in matched if len(item.found)], CAUSES)
 
 
-def _joined_job(matched: Sequence[MatchedWindow]) -> JobGraph:
-    """Build the job's graph, of what is matched already if the files name their ranks."""
+def _joined_job(matched: Sequence[MatchedWindow]) -> JobGraph | None:
+    """Build the job's graph, of what is matched already if the files name their ranks; None of one rank."""
     # Ranks need not have all windows: a step may be missing.
     found = {rank: scope.graph for item in matched for rank, scope in item.scopes.items()}
     graphs = {rank: found[rank] for rank in sorted(found)}
+    if len(graphs) < 2:
+        return None
     is_numbered = all(graph.rank == rank for rank, graph in graphs.items()) and graphs.keys() == matched[0].ranks.keys()
     return join_ranks(graphs.values(), matched=matched[0].every if is_numbered else None)
+
+
+def _asked_window(matched: Sequence[MatchedWindow], job: JobGraph) -> Window | None:
+    """Return the job's window that was asked for; None of the whole trace and of every step."""
+    if len({item.label for item in matched}) != 1 or any(scope.is_open for scope in matched[0].scopes.values()):
+        return None
+    clocks = dict(zip(job.clock_table.rank.tolist(), job.clock_table.offset.tolist(), strict=True))
+    windows = {rank: scope.window(scope.graph) for rank, scope in matched[0].scopes.items() if scope.window_ns}
+    first = next(iter(windows.values()), None)
+    if first is None or first.is_whole:
+        return None
+    if first.step is not None:
+        return step(first.step, cpu_window=first.form == "cpu")(job)
+    if not first.is_named:
+        return between(first.start_ns, first.end_ns)(job)
+    start = min(window.start_ns - clocks.get(rank, 0) for rank, window in windows.items())
+    return replace(first, start_ns=start, end_ns=max(own.end_ns - clocks.get(rank, 0) for rank, own in windows.items()))
 
 
 def _causes_in_window(item: MatchedWindow, job: JobGraph, found: WaitCauses) -> pd.DataFrame:
@@ -122,23 +147,27 @@ def _distinct_ends(call_paths: Sequence[str]) -> list[str]:
     return [next((name for name in reversed(own) if name not in common), own[-1]) for own in parts]
 
 
-def _headline(frame: pd.DataFrame, hosts: Mapping[int, str]) -> tuple[list[str], list[str | Note]]:
-    """Say which rank delays the others and by what, if one does so more than all others together; notes say more."""
+def _headline(
+    frame: pd.DataFrame, found: JobVerdict | None, window: str, hosts: Mapping[int, str]
+) -> tuple[list[str], list[str | Note]]:
+    """Say which rank delays the others and by what, as the verdict of the job has it; notes say more."""
     waited = int(frame["caused_ns"].sum())
-    if not waited:
+    if not waited or found is None:
         return [], []
-    by_rank = frame.groupby("rank")["caused_ns"].sum().sort_values(ascending=False, kind="stable")
-    rank, caused = int(by_rank.index[0]), int(by_rank.iloc[0])
-    if 2 * caused > waited:
-        own = frame[frame["rank"] == rank]
-        cause, notes = _main_cause(own, caused)
-        said = messages.delays_the_others(rank, hosts.get(rank), caused, waited, cause)
-        estimate = Note(messages.ESTIMATE, messages.estimate(rank), between=": ")
-        return [said], [*notes, *_propagated_notes(own, caused), *_unknown_notes(own, caused), estimate]
+    doubt = [text for text in (job_verdict.doubt(found),) if text]
+    if found.firmness != "none":
+        own = frame[frame["rank"].isin(found.ranks)]
+        caused = int(own["caused_ns"].sum())
+        said = [job_verdict.sentence(found, window, hosts), job_verdict.waiting_caused(found)]
+        notes = [*doubt, *_propagated_notes(own, caused), *_unknown_notes(frame, waited)]
+        if found.rank is None:
+            return said, list(notes)
+        return said, [*notes, Note(messages.ESTIMATE, messages.estimate(found.rank), between=": ")]
+    by_rank = frame[frame["name"].notna()].groupby("rank")["caused_ns"].sum()
     named = frame[frame["name"].notna()]
     largest = _largest_cause(named, waited) if len(named) else []
-    said = messages.no_rank_stands_out(rank, caused / waited, waited, _main_host(by_rank, hosts, waited))
-    return [said], [*largest, *_unknown_notes(frame, waited), messages.SINGLE_STEPS]
+    host = _main_host(by_rank, hosts, int(by_rank.sum()))
+    return [job_verdict.nobody(found, host)], [*largest, *doubt, *_unknown_notes(frame, waited)]
 
 
 def _main_host(by_rank: pd.Series[int], hosts: Mapping[int, str], waited: int) -> str:
@@ -165,21 +194,6 @@ def _unknown_notes(rows: pd.DataFrame, caused: int) -> list[str]:
     return [messages.unknown(lost)] if lost >= NOTABLE * caused else []
 
 
-def _main_cause(own: pd.DataFrame, caused: int) -> tuple[str, list[str]]:
-    """Say what causes most of a rank's waiting, and how much of it; if that is little, inside of what most lies."""
-    named = own[own["name"].notna()].assign(outermost=lambda rows: rows["call_path"].map(_outermost))
-    if not len(named):
-        return "", []
-    what, most = _largest_sum(named, CAUSE_COLUMNS)
-    (where,), inside = _largest_sum(named, ["outermost"])
-    if 2 * most >= caused or not where:
-        return messages.by_cause(most / caused, _cause_text(what)), []
-    there, _ = _largest_sum(named[named["outermost"] == where], CAUSE_COLUMNS)
-    # The same name elsewhere would read as a repetition.
-    largest = [] if there[1:] == what[1:] else [messages.largest_cause(_cause_text(what), most / caused)]
-    return messages.by_place(inside / caused, where, _cause_text(there, where)), largest
-
-
 def _largest_sum(rows: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], int]:
     """Return the values of some columns that cause most together, and how much (ns)."""
     sums = rows.groupby(list(keys), sort=False)["caused_ns"].sum().sort_values(ascending=False, kind="stable")
@@ -187,15 +201,10 @@ def _largest_sum(rows: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], in
     return list(map(str, largest[:-1])), int(largest[-1])
 
 
-def _outermost(call_path: str) -> str:
-    return call_path.partition(BETWEEN)[0]
-
-
-def _cause_text(what: Sequence[str], said: str = "") -> str:
-    """Say what was done, and in what if that is not said already."""
+def _cause_text(what: Sequence[str]) -> str:
+    """Say what was done, and in what."""
     call_path, name, bound = what
-    around = call_path.rpartition(BETWEEN)[2]
-    return messages.cause(short_name(name), "" if around == said else around, SHORT_IN_JOBS[bound])
+    return messages.cause(short_name(name), call_path.rpartition(BETWEEN)[2], SHORT_IN_JOBS[bound])
 
 
 HOSTS = [
@@ -348,23 +357,28 @@ def add_class_bars(made: Figure, attributed: pd.DataFrame, **place: Any) -> None
             )
 
 
-COLUMNS = ["rank", "scope", "collectives", "times_last", "last_share", "wait_caused_ns", "wait_caused_share"]
+COLUMNS = [
+    *("rank", "scope", "collectives", "times_last", "last_share", "wait_caused_ns", "wait_caused_share"),
+    *("caused_ns", "propagated_ns"),
+]
 
 
-def stragglers(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
-    """Sort ranks by the waiting that they cause in the collectives where they arrive last.
+def stragglers(matched: Sequence[MatchedWindow], attributed: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Sort ranks by the waiting that they cause, also where it reaches others through ranks that wait themselves.
 
     HTA compares the starts of one kernel by its name and stream number; here every collective counts, by how long the
-    others waited in it.
+    others waited in it. ``attributed`` are the causes, if they are known.
 
     Returns:
         rank, scope, collectives (that it took part in), times_last, last_share, wait_caused_ns, wait_caused_share (of
-        all ranks' waiting in the window); the worst first.
+        all ranks' waiting in the window: in the collectives where it arrives last), caused_ns (the waiting that is
+        attributed to what it did, passed on or not), propagated_ns (the part that was passed on); the worst first.
     """
-    return joined([_waiting_caused(item) for item in matched if len(item.found)], COLUMNS)
+    attributed = causes(matched) if attributed is None else attributed
+    return joined([_waiting_caused(item, attributed) for item in matched if len(item.found)], COLUMNS)
 
 
-def _waiting_caused(item: MatchedWindow) -> pd.DataFrame:
+def _waiting_caused(item: MatchedWindow, attributed: pd.DataFrame) -> pd.DataFrame:
     """Add up what each rank caused in one window, the worst first."""
     found = item.found
     # Ranks with a collective in the window have a row, even without the window itself, such as a step that they lack.
@@ -374,6 +388,8 @@ def _waiting_caused(item: MatchedWindow) -> pd.DataFrame:
     caused = summed_by(last, waited, len(ranks))
     taken = np.bincount(np.searchsorted(ranks, found.rank), minlength=len(ranks))
     times = np.bincount(last, minlength=len(ranks))
+    known = attributed[(attributed["scope"] == item.label) & attributed["name"].notna() & attributed["rank"].notna()]
+    sums = known.groupby("rank")[["caused_ns", "propagated_ns"]].sum().reindex(ranks, fill_value=0)
     frame = pd.DataFrame({
         "rank": ranks,
         "scope": item.label,
@@ -382,8 +398,11 @@ def _waiting_caused(item: MatchedWindow) -> pd.DataFrame:
         "last_share": times / len(found),
         "wait_caused_ns": caused,
         "wait_caused_share": caused / max(int(caused.sum()), 1),
+        "caused_ns": sums["caused_ns"].to_numpy(np.int64),
+        "propagated_ns": sums["propagated_ns"].to_numpy(np.int64),
     })  # fmt: skip
-    return frame.sort_values(["wait_caused_ns", "times_last", "rank"], ascending=[False, False, True])
+    order = ["caused_ns", "wait_caused_ns", "times_last", "rank"]
+    return frame.sort_values(order, ascending=[False, False, False, True])
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
@@ -393,17 +412,23 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         scopes: one for each rank, or the steps of each.
     """
     matched = matched_collectives(scopes)
-    caused, attributed = stragglers(matched), causes(matched)
+    job = _joined_job(matched)
+    attributed = causes(matched, job)
+    caused = stragglers(matched, attributed)
+    window = None if job is None else _asked_window(matched, job)
+    found = None if job is None else verdict_of(job, window)
     tables = {"stragglers": caused, "hosts": hosts(caused, attributed, matched), "causes": attributed}
     summed = dict.fromkeys(("stragglers", "hosts"), messages.COUNTED)
-    said, notes = _headline(attributed, host_names(matched))
+    name = messages.WHOLE if window is None else window_name(window)
+    said, notes = _headline(attributed, found, name, host_names(matched))
     return Answer(
         tables,
         [*notes, *matching_notes(scopes, matched)],
         opening=said,
         conclusion=said,
+        keys={"job_verdict": job_verdict.record(found)},
         summed=summed | {"causes": "the ranks that waited"},
-        worst_by={"stragglers": "wait_caused_ns"},
+        worst_by={"stragglers": "caused_ns"},
         on_screen={"causes": _causes_on_screen(attributed)},
         drawn={"waiting": waiting_over_time(matched)} if caused["rank"].nunique() > MANY_RANKS else {},
     )

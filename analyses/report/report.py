@@ -20,7 +20,7 @@ from analyses.report.sections import PARTS, ReportPart, class_table, is_of_rank,
 from analyses.report.summary import Summary, detailed_rank, summary_of
 from analyses.report.timeline import SCRIPTS, TimelinePage, steps_on_page, timeline_page
 from analyses.scope import Scope, in_window
-from analyses.window_report import default_lines, rows_after_lines
+from analyses.window_report import default_lines, delaying_rank, rows_after_lines
 from hta_graph.paths.critical_path import CriticalPath, critical_path
 from hta_graph.paths.step_table import StepRow, notable_steps, step_rows
 from hta_graph.paths.windows import step_lengths
@@ -239,8 +239,8 @@ def steps_section(
         return [Section(words.STEPS, chosen)]
     rows = [
         {"step": row.step, "iteration_ns": row.iteration_ns, "latency_ns": row.latency_ns, "bound_by": row.bound_by,
-         "delayed_by": None if row.held_up_by is None else f"rank {row.held_up_by}", "outlier": row.outlier or ""}
-        for row in steps
+         "delayed_by": None if rank is None else f"rank {rank}", "outlier": row.outlier or ""}
+        for row, rank in ((row, delaying_rank(row.path)) for row in steps)
     ]  # fmt: skip
     frame = pd.DataFrame(rows)
     is_job = len(path.graph.rank_graphs) > 1

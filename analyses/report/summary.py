@@ -12,16 +12,15 @@ from analyses.advice.gains import NOTHING_SUGGESTED, cause_words
 from analyses.advice.recording_rules import is_largely_unexplained
 from analyses.advice.rules import ADVICE_RULES
 from analyses.advice.verdict import replayed_advice, replayed_verdict
-from analyses.display.sentence_format import brief_duration, brief_share, time_and_share
+from analyses.display.sentence_format import brief_duration, brief_share
 from analyses.display.text_layout import clipped
 from analyses.messages import report as words
 from analyses.report.gain_curves import gain_name
 from analyses.report.page_labels import page_labels
 from analyses.report.path_lanes import PathPicture, path_picture
-from analyses.window_report import has_iteration
+from analyses.window_report import has_iteration, verdict_of_job
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.rank_crossings import held_up_by, straggler_index
 from hta_graph.what_if.opportunities import Opportunity
 
 MOST_CARDS = 3
@@ -89,11 +88,11 @@ def detailed_rank(paths: Mapping[int, CriticalPath], job: CriticalPath | None = 
 
 
 def _named_rank(job: CriticalPath) -> int:
-    parts, place = job.graph.rank_graphs, straggler_index(job)
-    if place < 0:
-        own = job.segment_table.take(job.segment_table.bound == BoundBy[_largest_class(job).upper()])
-        place = int(np.bincount(own.part, weights=own.length, minlength=len(parts)).argmax())
-    return parts[place].rank
+    found, parts = verdict_of_job(job), job.graph.rank_graphs
+    if found is not None and found.rank is not None:
+        return found.rank
+    own = job.segment_table.take(job.segment_table.bound == BoundBy[_largest_class(job).upper()])
+    return parts[int(np.bincount(own.part, weights=own.length, minlength=len(parts)).argmax())].rank
 
 
 def _largest_class(path: CriticalPath) -> str:
@@ -117,7 +116,7 @@ def summary_of(path: CriticalPath, run: str, opportunities: Sequence[Opportunity
     cards = _cards(facts, found, () if "another_path_share" in bound.evidence else opportunities)
     return Summary(
         run,
-        _headline(facts, bound),
+        _headline(facts, bound, found),
         _figures(facts, cards, bound),
         cards,
         [_finding_text(one, facts) for one in found if not _is_note(one) and one.rule != NOTHING_SUGGESTED],
@@ -139,14 +138,15 @@ def _is_note(finding: PathFinding) -> bool:
     return finding.rule in NOTES or finding.evidence.get("unexplained_ns") == 0
 
 
-def _headline(facts: PathFacts, bound: PathFinding) -> str:
+def _headline(facts: PathFacts, bound: PathFinding, found: Sequence[PathFinding]) -> str:
+    """Return the first sentence: that of the verdict of a job, as all commands say it, else what bounds the window."""
     path = facts.path
     if not path.length_ns:
         return words.empty_headline(path.window)
-    largest, place = _largest_class(path), straggler_index(path)
-    rank = facts.main_rank(facts.segments_in_classes(BoundBy[largest.upper()]))
-    delaying = path.graph.rank_graphs[place].rank if place >= 0 else None
-    return words.headline(path.window, _cause(facts, bound), rank, delaying)
+    if delayed := next((one.text for one in found if one.rule == "held_up_by_rank"), ""):
+        return words.capitalized(delayed)
+    rank = facts.main_rank(facts.segments_in_classes(BoundBy[_largest_class(path).upper()]))
+    return words.headline(path.window, _cause(facts, bound), rank)
 
 
 def _cause(facts: PathFacts, bound: PathFinding) -> str:
@@ -168,10 +168,10 @@ def _figures(facts: PathFacts, cards: Sequence[Card], bound: PathFinding) -> lis
         KeyFigure(brief_share(facts.share(time_ns)), words.of_path(_cause(facts, bound))),
         KeyFigure(brief_duration(path.length_ns), words.length_name(window, path.graph)),
     ]
-    place = straggler_index(path)
-    if place >= 0:
-        rank, waited = path.graph.rank_graphs[place].rank, held_up_by(path)[place].total
-        found.append(KeyFigure(time_and_share(waited, path.length_ns), words.waiting_caused(rank)))
+    delaying = verdict_of_job(path)
+    if delaying is not None and delaying.rank is not None:
+        number = f"{brief_duration(delaying.median_caused_ns)} ({brief_share(delaying.share_of_step)})"
+        found.append(KeyFigure(number, words.waiting_caused(delaying.rank)))
     if has_iteration(window, path.graph):
         found.append(KeyFigure(brief_duration(window.gpu_ns), words.ITERATION))
     largest_card = max(cards, key=lambda card: card.saved_ns, default=None)
@@ -200,7 +200,7 @@ def _cards(facts: PathFacts, found: Sequence[PathFinding], opportunities: Sequen
 
 def _is_advice(finding: PathFinding) -> bool:
     """Return whether a finding requires an action, instead of describing the window."""
-    return finding.rule == "held_up_by_rank" or finding.rule in ADVICE
+    return finding.rule in ADVICE or (finding.rule == "held_up_by_rank" and finding.evidence["rank"] is not None)
 
 
 def _card(facts: PathFacts, finding: PathFinding) -> Card:

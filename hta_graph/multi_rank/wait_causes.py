@@ -13,7 +13,7 @@ import numpy as np
 from hta_graph.arrays import Columns, first_of_runs, pair_key, summed_by, take_or
 from hta_graph.graph.conversion import labels, none_where
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.model import Bools, BoundBy, Ints
+from hta_graph.model import Bools, BoundBy, Floats, Ints
 from hta_graph.multi_rank.rank_activity import ActivityProfile, WalkProfiles, walks_and_profiles
 from hta_graph.multi_rank.sync_points import SyncInterval, SyncPointSearch, Waits, all_waits
 from hta_graph.paths.rank_local_walks import LocalWalks
@@ -187,18 +187,62 @@ class WaitCauses:
         self.waits: Waits = all_waits(job)
 
     @property
+    def job(self) -> JobGraph:
+        """The job."""
+        return self._job
+
+    @property
+    def walks(self) -> LocalWalks:
+        """How ranks came to what they did with others."""
+        return self._ways
+
+    @property
     def activities(self) -> ActivityProfile:
         """What ranks did."""
         return self._profiles.activities
+
+    def walk_times(self) -> Ints:
+        """Return how long each walk takes (ns)."""
+        at, rows = self._profiles.rows(np.arange(self._profiles.walks))
+        return summed_by(at, rows.time, self._profiles.walks)
+
+    def shares_of_ranks(self, parts: Ints, counted: Bools) -> Floats:
+        """Return the share of each wait that goes back to what some ranks did, a column for each.
+
+        Args:
+            parts: the places of the ranks.
+            counted: marks the activities that count.
+        """
+        weighed, waits, turn = self._weighed, self.waits, self._turn_of_member
+        column = np.full(len(self._job.rank_graphs), -1, np.int64)
+        column[parts] = np.arange(len(parts))
+        share = weighed.weight / np.maximum(summed_by(weighed.wait, weighed.weight, len(waits)), 1)[weighed.wait]
+        found = np.zeros((len(waits), len(parts)))
+        mine = take_or(column, take_or(self._job.members.part, waits.late[weighed.wait]))
+        counts = (weighed.member < 0) & (mine >= 0) & take_or(counted, weighed.activity, otherwise=False)
+        np.add.at(found, (weighed.wait[counts], mine[counts]), share[counts])
+        passed = np.flatnonzero(weighed.member >= 0)
+        first = np.searchsorted(weighed.wait[passed], self._turns)
+        # What a wait is passed on to has a later turn.
+        for begin, end in reversed(list(pairwise(first.tolist()))):
+            rows = passed[begin:end]
+            np.add.at(found, weighed.wait[rows], share[rows, None] * found[turn[weighed.member[rows]]])
+        return found
+
+    @cached_property
+    def _turn_of_member(self) -> Ints:
+        """The turn of each member's wait; behind the last one where it has none."""
+        turn = np.full(len(self._job.members), len(self.waits), np.int64)
+        turn[self.waits.waiter] = np.arange(len(self.waits))
+        return turn
 
     @cached_property
     def _weighed(self) -> _Weights:
         """What each wait is attributed to, and the waits that it is passed on to, with their weights; by wait."""
         found, every = wait_excesses(self._job, self._ways, self._profiles, self.waits), np.arange(len(self.waits))
-        turn = np.full(len(self._job.members), -1, np.int64)
-        turn[self.waits.waiter] = every
-        passed = found.passed_on
-        passed = passed.take(turn[passed.member] > passed.wait)  # all are, but where clocks are wrong
+        passed, turn = found.passed_on, self._turn_of_member
+        later = turn[passed.member]
+        passed = passed.take((later > passed.wait) & (later < len(every)))  # all are, but where clocks are wrong
         parts = [
             _Weights.of(wait=found.done.wait, activity=found.done.activity, member=-1, weight=found.done.time),
             _Weights.of(wait=every, activity=-1, member=-1, weight=found.unknown),
@@ -262,9 +306,7 @@ class WaitCauses:
     @cached_property
     def _turns(self) -> list[int]:
         """Where waits begin none of which is passed on to another one of its turn, and where the last one ends."""
-        weighed, count = self._weighed, len(self.waits)
-        turn = np.full(len(self._job.members), count, np.int64)
-        turn[self.waits.waiter] = np.arange(count)
+        weighed, count, turn = self._weighed, len(self.waits), self._turn_of_member
         reaches = np.full(count, count)
         goes_on = weighed.member >= 0
         np.minimum.at(reaches, weighed.wait[goes_on], turn[weighed.member[goes_on]])

@@ -13,20 +13,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hta_graph.arrays import Columns, find_sorted
+from hta_graph.arrays import Columns, find_sorted, take_or
 from hta_graph.errors import QueryError
 from hta_graph.graph.job_graph import JobGraph, Members
 from hta_graph.graph.points import event_of
-from hta_graph.model import BoundBy, Ids, Ints
+from hta_graph.model import Ids, Ints
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.windows import step
 
 if TYPE_CHECKING:
     from hta_graph.paths.critical_path import CriticalPath
-
-
-MIN_WAIT_SHARE = 0.05
-"""A job that waits less than this share of a window for one rank is not delayed by it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +71,8 @@ def crossings(path: CriticalPath) -> RankCrossings:
 def last_arrivals(path: CriticalPath) -> LastArrivals:
     """Find who came last to the collectives that the path of a job leads through, and by how much.
 
-    Only those whose last member is on the path held it up. Messages do not count: that a stage of a pipeline waits for
-    the one before is how pipelines work.
+    Only those whose last member is on the path, by its row or its call, delayed it: who comes last may go straight on.
+    Messages do not count: that a stage of a pipeline waits for the one before is how pipelines work.
     """
     job, window = path.graph, path.window
     if not isinstance(job, JobGraph):
@@ -85,7 +81,8 @@ def last_arrivals(path: CriticalPath) -> LastArrivals:
     passed = np.zeros(len(job.event_table), np.bool_)
     passed[event_of(path.chain.points)] = True
     inside = (every.arrival > window.start_ns) & (every.arrival <= window.end_ns)
-    last = every.take(every.is_last & passed[every.row] & inside)
+    on_path = passed[every.row] | take_or(passed, every.call, otherwise=False)
+    last = every.take(every.is_last & on_path & inside)
     last = last.take(np.argsort(last.number))
     margin = _margins(every.take(~every.is_last), last.number, last.arrival)
     # Below the error of two clocks nobody is known to be late.
@@ -120,14 +117,6 @@ def _margins(others: Members, numbers: Ints, arrival: Ints) -> Ints:
     return np.where(waited, np.maximum(margin, 0), 0)
 
 
-def _unmatched_share(path: CriticalPath, job: JobGraph) -> float:
-    """Return the share of communication in the window, by its time, that is unmatched."""
-    members, events, window = job.members, job.event_table, path.window
-    start = events.start[members.row].clip(window.start_ns, window.end_ns)
-    length = events.end[members.row].clip(window.start_ns, window.end_ns) - start
-    return float(length[members.number < 0].sum() / max(int(length.sum()), 1))
-
-
 def _last_rank_to_end(path: CriticalPath) -> tuple[int, int]:
     """Return which rank ends a job's step last, and how long after the next one (ns)."""
     window = path.window
@@ -143,22 +132,3 @@ def _last_rank_to_end(path: CriticalPath) -> tuple[int, int]:
         return 0, 0
     (before, _), (end, last) = sorted(ends)[-2:]
     return last, max(min(end, window.end_ns) - max(before, window.start_ns), 0)
-
-
-def straggler_index(path: CriticalPath) -> int:
-    """Return the place of the rank that delays a job: it waits longer for it than for all others together; else -1.
-
-    Silent where that is less than 5% of the window, by which steps of one program differ, where what is unexplained
-    near it could change it, and where most communication has no partner.
-    """
-    job = path.graph
-    if not isinstance(job, JobGraph) or 2 * _unmatched_share(path, job) > 1:
-        return -1
-    held = held_up_by(path)
-    totals = [found.total for found in held]
-    largest = max(range(len(held)), key=totals.__getitem__)
-    lost = path.segment_table.take(path.segment_table.bound == BoundBy.UNEXPLAINED)
-    meanwhile = held[largest].covered_until(lost.end) - held[largest].covered_until(lost.start)
-    others = sum(totals) - totals[largest] + int((lost.length - meanwhile).sum())
-    stands_out = totals[largest] >= MIN_WAIT_SHARE * path.length_ns and totals[largest] > others
-    return largest if stands_out else -1

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_warm_up
 from hta_graph.paths.critical_path import CriticalPath, critical_paths
-from hta_graph.paths.rank_crossings import straggler_index
 from hta_graph.paths.window_ends import steps_by_number
 from hta_graph.paths.windows import StepLength, median_step, step, step_lengths
 from hta_graph.text.formatting import milliseconds
@@ -22,7 +21,7 @@ class StepRow:
     """A step: its lengths (ns), the class that most of its critical path belongs to, how much of it has a cause.
 
     ``outlier`` describes what an unusual step contains; ``None`` for the usual ones. ``path`` is that of its usual
-    window. Of a job ``held_up_by`` is the rank that delays the step, if one does.
+    window.
     """
 
     step: int
@@ -31,7 +30,6 @@ class StepRow:
     bound_by: str
     coverage: float
     outlier: str | None
-    held_up_by: int | None
     path: CriticalPath = field(repr=False, compare=False)
 
 
@@ -76,12 +74,7 @@ def _step_row(one: StepLength, path: CriticalPath, outlier: str | None) -> StepR
     # Of equal classes the one that comes first in the order of the table.
     bound_by = max(path.by_bound_ns.items(), key=lambda item: item[1])[0]
     lengths = (one.iteration_ns, one.latency_ns)
-    return StepRow(one.number, *lengths, bound_by, path.coverage, outlier, _straggler_rank(path), path)
-
-
-def _straggler_rank(path: CriticalPath) -> int | None:
-    part = straggler_index(path)
-    return path.graph.rank_graphs[part].rank if part >= 0 else None
+    return StepRow(one.number, *lengths, bound_by, path.coverage, outlier, path)
 
 
 def _outlier_texts(

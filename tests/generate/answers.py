@@ -25,7 +25,7 @@ from tests.generate.properties import (
     share,
     text,
 )
-from tests.generate.shared_parts import EXTENT, FILE, HELD_UP_BY, NOTES, STEP_LENGTHS, UNREAD
+from tests.generate.shared_parts import EXTENT, FILE, HELD_UP_BY, JOB_VERDICT, NOTES, STEP_LENGTHS, UNREAD
 
 SCOPES = list_of(
     record({"file": FILE, "rank": integer("The rank."), "window": EXTENT}, "A window of one rank."),
@@ -42,6 +42,10 @@ NOT_ALWAYS = {
 """Tables that depend on the command line: how many GPUs a process drives, which owner, kind of file, runs or jobs."""
 
 
+KEYS: Mapping[str, Mapping[str, Schema]] = {"stragglers": {"job_verdict": JOB_VERDICT}}
+"""Further keys of some answers."""
+
+
 def all_answers() -> dict[str, Schema]:
     """Return the schema of every analysis and of diff."""
     return {**{one.name: _answer(one) for one in every_analysis().values()}, "diff": diff()}
@@ -52,6 +56,7 @@ def _answer(analysis: Analysis) -> Schema:
     properties = {
         "scopes": SCOPES,
         "conclusion": CONCLUSION,
+        **KEYS.get(analysis.name, {}),
         "tables": _tables(analysis.name, tables),
         "notes": NOTES,
         "unread": UNREAD,
@@ -94,6 +99,8 @@ def diff() -> Schema:
         "environment": list_of(_row(run_diff.TABLES["environment"]), "Differences in the environment of the runs."),
         **lengths,
         "steps": _both(_steps(of_run), "Steps of each run; empty for named windows."),
+        "control_job_verdict": JOB_VERDICT,
+        "job_verdict": JOB_VERDICT,
         "job": record(job, "For two jobs: the same for all ranks; the keys next to it cover one rank of each."),
         "tables": _tables("diff", {**run_diff.TABLES, **job_diff.TABLES}),
         "notes": NOTES,

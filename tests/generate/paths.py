@@ -30,6 +30,7 @@ from tests.generate.shared_parts import (
     FINDING,
     HELD_UP_BY,
     JOB_PARTS,
+    JOB_VERDICT,
     NEAR,
     RANK,
     RANKS,
@@ -91,6 +92,7 @@ def critical_path() -> Schema:
         "rank": RANK,
         "verdict": VERDICT,
         "window": WINDOW,
+        "job_verdict": JOB_VERDICT,
         **JOB_PARTS,
         "steps": STEPS,
         "coverage": share("Share of the window with a known cause"),
@@ -153,7 +155,13 @@ def report() -> Schema:
     return document(
         "report",
         "The verdict of a job and of each of its ranks: report --json.",
-        {"verdict": VERDICT, "job": job, "ranks": list_of(rank, "The verdict of each rank alone."), "unread": UNREAD},
+        {
+            "verdict": VERDICT,
+            "job_verdict": JOB_VERDICT,
+            "job": job,
+            "ranks": list_of(rank, "The verdict of each rank alone."),
+            "unread": UNREAD,
+        },
         ["job", "unread"],
         definitions={"finding": FINDING, "clock": CLOCK},
     )

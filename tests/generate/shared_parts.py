@@ -6,8 +6,10 @@ from typing import get_args
 
 from analyses.advice.gains import NOTHING_SUGGESTED
 from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES
+from analyses.messages.job_verdict import REASONS
 from hta_graph.graph.dependency_graph import DIAGNOSTICS
 from hta_graph.model import BoundBy
+from hta_graph.multi_rank.job_verdict import Firmness, Pattern, Scope
 from hta_graph.trace.gpu_clock import ClockModel
 from tests.generate.properties import (
     bound_by,
@@ -93,6 +95,56 @@ STEP_LENGTHS = {
     "bound_by": bound_by("Class with the most time on its path."),
     "outlier": text("Description of an unusual step; null for usual ones.", null=True),
 }
+JOB_VERDICT = {
+    **record(
+        {
+            "scope": one_of(
+                get_args(Scope),
+                "What it is about: all steps, one step (that differs from the others, or was asked for), or a window.",
+            ),
+            "rank": integer("The rank that delays the others; null if no rank alone does.", null=True),
+            "ranks": list_of(
+                integer("A rank."),
+                "The same rank; where ranks take turns, that of each of steps; without one, the rank that causes most.",
+            ),
+            "firmness": one_of(get_args(Firmness), "firm, hedged (see reason), or none where no rank is named."),
+            "caused_ns": ns(
+                "Waiting that it causes, passed on by other ranks or not, summed over ranks and collectives (of all "
+                "steps, or of the step or window)"
+            ),
+            "median_caused_ns": ns(
+                "Delay of a step: how much sooner the ranks that wait for it would go on; the median of steps"
+            ),
+            "share_of_waiting": share("caused_ns as a share of all waiting with a known cause"),
+            "share_of_step": share("The delay of a step as a share of the step; the median of steps"),
+            "cause": {
+                **record(
+                    {
+                        "bound_by": bound_by("Its class."),
+                        "name": text("What it does most of while others wait."),
+                        "call_path": text("Names of the operators and frames around it, outermost first."),
+                    },
+                    "What delays the others; null if unknown.",
+                ),
+                "type": ["object", "null"],
+            },
+            "pattern": one_of(
+                get_args(Pattern),
+                "When: in every step, in all since since_step, once, or a different rank in each step (rotating); "
+                "null otherwise.",
+                null=True,
+            ),
+            "since_step": integer("First of the delayed steps, for the pattern since; null otherwise.", null=True),
+            "steps": list_of(integer("A step."), "The delayed steps; empty without a rank, or without steps."),
+            "reason": one_of(
+                REASONS, "Reason for not being firm: " + "; ".join(f"{key}: {says}" for key, says in REASONS.items()),
+                null=True,
+            ),
+        },
+        "Which rank delays the job: the same in stragglers, critical-path, report and diff; null for one rank.",
+    ),
+    "type": ["object", "null"],
+}  # fmt: skip
 HELD_UP_BY = integer("For a job: the rank that delays the step; null if none does.", null=True)
 STEP = record(
     {**STEP_LENGTHS, "held_up_by": HELD_UP_BY},

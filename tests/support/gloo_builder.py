@@ -44,8 +44,12 @@ class GlooRank(TraceBuilder):
         return self.row(ph="X", cat="user_annotation", name=f"gloo:{name}", pid=PID, tid=tid, **times, args=args)
 
 
-def late_ranks(folder: Path, *arrivals: float, kind: str = "all_reduce", step_end: float = 60) -> list[Path]:
+def late_ranks(
+    folder: Path, *arrivals: float, kind: str = "all_reduce", step_end: float = 60, met: bool = False
+) -> list[Path]:
     """Write ranks of one step that multiply until they come to a collective (µs), and add after it.
+
+    With ``met`` they have met before the step: from there on it is known who was late.
 
     The first comes to it at 10, the second at 35:
 
@@ -58,6 +62,9 @@ def late_ranks(folder: Path, *arrivals: float, kind: str = "all_reduce", step_en
     paths, last = [], max(arrivals)
     for rank, arrival in enumerate(arrivals):
         trace = GlooRank(rank, list(range(len(arrivals))))
+        if met:
+            trace.called(kind, -20 + rank, -15)
+            trace.worked(kind, -14, -5)
         trace.annotation("ProfilerStep#1", 0, step_end, tid=MAIN)
         trace.op("aten::mul", 1, arrival - 1, tid=MAIN)
         trace.called(kind, arrival, arrival + 2)

@@ -84,8 +84,9 @@ def path_of_window(options: argparse.Namespace) -> CriticalPath:
     from hta_graph.paths.critical_path import critical_path
 
     window_args = WindowArgs.of(options)
-    window, few = window_args.window(), window_args.summary_request() if hasattr(options, "summaries") else None
-    graph = RankInputs.of(options).job_or_graph(few)
+    window, asked = window_args.window(), RankInputs.of(options)
+    few = window_args.summary_with_causes(asked.many_ranks) if hasattr(options, "summaries") else None
+    graph = asked.job_or_graph(few)
     begin_stage("finding the critical path")
     return critical_path(graph, window, data_load=options.data_load)
 
@@ -101,7 +102,8 @@ def _path_per_step(options: argparse.Namespace) -> None:
         raise UsageError("--per-step covers all steps; omit the other window options")
     if options.overlay or options.dot or options.near is not None:
         raise UsageError("--overlay, --dot and --near need one path; use --step N instead of --per-step")
-    graph = RankInputs.of(options).job_or_graph(WindowArgs().summary_request())
+    inputs = RankInputs.of(options)
+    graph = inputs.job_or_graph(WindowArgs().summary_with_causes(inputs.many_ranks))
     # Each rank alone, then the job; for many ranks only the job.
     asked = [graph]
     if isinstance(graph, JobGraph) and not has_partial_rows(graph):

@@ -20,6 +20,7 @@ from hta_graph.graph.rank_summary import RankSummary, StepColumns, fingerprint, 
 from hta_graph.model import Ids
 from hta_graph.multi_rank.join_ranks import join_ranks
 from hta_graph.multi_rank.matching.collectives import Collectives
+from hta_graph.multi_rank.rank_activity import RankActivity
 from hta_graph.multi_rank.summary.boundary_events import excerpt_rows
 from hta_graph.multi_rank.summary.path_legs import (
     JobLegs,
@@ -214,6 +215,8 @@ class SummaryPaths:
             more, summary = excerpts.get(part.rank), own.attached(RankSummary)
             if more is not None and summary is not None:
                 more = more.with_attached(summary.with_rows(summary_rows(more)))
+            if more is not None and (done := own.attached(RankActivity)) is not None:
+                more = more.with_attached(done)
             graphs.append(own if more is None else more)
         return join_ranks(graphs, matched=self._matched, source=self)
 

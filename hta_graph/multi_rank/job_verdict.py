@@ -1,0 +1,455 @@
+"""The verdict of a job: which rank delays the others, in which steps, by how much and by what, or that no rank does.
+
+An asked window comes first; else all steps; else the one step that differs from the others. A rank is named only where
+chance does not explain what it delays: ranks of a sound job are late in turn, for many small reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from hta_graph.arrays import summed_by, take_or
+from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.memo import memoized
+from hta_graph.graph.rank_summary import RankSummary
+from hta_graph.model import Bools, BoundBy, Ints
+from hta_graph.multi_rank.rank_activity import NO_ROW_NAME, STEP_ROW_NAME, RankActivity
+from hta_graph.multi_rank.rank_delays import RankDelays, own_work, rank_delays
+from hta_graph.multi_rank.wait_causes import AttributedWaits, WaitCauses
+from hta_graph.paths.windows import Window, job_step_ends, step_lengths, whole
+
+LEAST_SHARE, FIRM_SHARE = 0.05, 0.1
+"""A rank that delays a step by less than the first share of it is not named; by less than the second, with a doubt.
+
+Steps of one program differ by 5%.
+"""
+
+LEAST_OF_WAITING, FIRM_OF_WAITING = 0.25, 0.5
+"""The same of the waiting in the steps that it delays: who causes less is one of several."""
+
+LEADING = 0.5
+"""From this share of what a rank delays the others by on, one operation is its cause, which no chance repeats.
+
+A processor that is taken away, or another one's noise, hits whatever runs.
+"""
+
+CLEARLY = 2
+"""A rank leads a step clearly if it delays the others by so many times what the next one does."""
+
+CHANCE = 0.02
+"""The same rank leads so many steps by chance no more often than this."""
+
+UNUSUAL = 3
+"""A step differs if it is longer than the others by more than so many times the range of these."""
+
+OF_LARGEST = 1 / 3
+"""Steps count as delayed from this share of the largest delay on."""
+
+ERRORS = 4
+"""Delays below so many times the clocks' error are named with a doubt."""
+
+CANDIDATES = 3
+"""So many ranks that delay most are looked at."""
+
+MOST_UNMATCHED = 0.5
+"""Where more of the communication than this, by its time, has no partner, nobody is named."""
+
+Scope = Literal["all_steps", "step", "window"]
+Firmness = Literal["firm", "hedged", "none"]
+Pattern = Literal["every_step", "since", "once", "rotating"]
+Reason = Literal[
+    "no_waiting", "no_cause_known", "no_causes_in_summary", "mostly_unmatched", "several_ranks", "little", "by_chance"
+]
+
+
+class Cause(NamedTuple):
+    """What a rank does most of while the others wait for it."""
+
+    bound_by: str
+    name: str
+    call_path: str
+
+
+@dataclass(frozen=True)
+class JobVerdict:
+    """Which rank delays a job (times in ns).
+
+    ``rank`` is None where no rank alone does; ``ranks`` are those that delay it, or else the one that causes most.
+    ``caused_ns`` is the waiting of others that it causes, passed-on waits included, over all of them and all the job's
+    collectives (of a window: its own); ``share_of_waiting`` its share of all waiting with a known cause.
+    ``median_caused_ns`` is by how much it delays a step, not summed over ranks: how much sooner those that wait for it
+    would go on (:class:`RankDelays`), the median of ``steps``; ``share_of_step`` that as a share of a step, at most 1.
+    ``steps`` are those that it delays, of all that are compared; ``reason`` says why the verdict is not firm.
+    """
+
+    scope: Scope
+    rank: int | None
+    ranks: tuple[int, ...]
+    firmness: Firmness
+    caused_ns: int
+    median_caused_ns: int
+    share_of_waiting: float
+    share_of_step: float
+    cause: Cause | None
+    pattern: Pattern | None
+    since_step: int | None
+    steps: tuple[int, ...]
+    reason: Reason | None
+    waiting_ns: int = 0
+    compared: int = 0
+
+
+@memoized
+def wait_causes(job: JobGraph) -> WaitCauses:
+    """Return the causes of a job's waits, with data loading as PyTorch names it."""
+    return WaitCauses(job)
+
+
+def knows_causes(job: JobGraph) -> bool:
+    """Return whether causes can be told: of ranks of few rows only where these were asked for them."""
+    parts = [job.graph(part.rank) for part in job.rank_graphs]
+    return all(part.attached(RankSummary) is None or part.attached(RankActivity) is not None for part in parts)
+
+
+def job_verdict(job: JobGraph, window: Window | None = None) -> JobVerdict:
+    """Return which rank delays a job, in all steps, or in a window that was asked for."""
+    if window is None or window.is_default or window.is_whole:
+        return _verdict_of_steps(job)
+    known, span = _verdicts_of_windows(job), (window.start_ns, window.end_ns, window.step)
+    if span not in known:
+        known[span] = _of_window(job, window)
+    return known[span]
+
+
+@memoized
+def _verdicts_of_windows(_: JobGraph) -> dict[tuple[int, int, int | None], JobVerdict]:
+    return {}
+
+
+@memoized
+def delays_by_step(job: JobGraph) -> StepDelays:
+    """Return by how much ranks delay the others in each step of a job; without steps, in all of it."""
+    lengths = step_lengths(job)
+    if not lengths:
+        window = whole()(job)
+        return StepDelays.of(job, [], np.array([window.start_ns]), np.array([window.end_ns]), np.ones(1, np.bool_))
+    ends = job_step_ends(job)
+    end = np.array([ends[one.number] for one in lengths], np.int64)
+    start = end - np.array([one.iteration_ns for one in lengths], np.int64)
+    compared = np.array([one.is_candidate for one in lengths], np.bool_)
+    return StepDelays.of(job, [one.number for one in lengths], start, end, compared)
+
+
+@dataclass(frozen=True, eq=False)
+class StepDelays:
+    """How much ranks delay the others, by step; ``compared`` marks the steps that are no warm-up."""
+
+    job: JobGraph
+    numbers: Sequence[int]
+    start: Ints
+    end: Ints
+    compared: Bools
+    found: RankDelays
+
+    @classmethod
+    def of(cls, job: JobGraph, numbers: Sequence[int], start: Ints, end: Ints, compared: Bools) -> StepDelays:
+        """Compute the delays of windows."""
+        return cls(job, numbers, start, end, compared, rank_delays(job, wait_causes(job), start, end))
+
+    def leading_rank(self, number: int) -> int | None:
+        """Return the rank that delays a step, if one clearly does by a notable share of it."""
+        if number not in self.numbers or not self.found.delay.size:
+            return None
+        row = list(self.numbers).index(number)
+        delay = self.found.delay[row]
+        place = int(delay.argmax())
+        next_ns = int(np.delete(delay, place).max(initial=0))
+        stands_out = delay[place] >= LEAST_SHARE * self.found.length[row] and delay[place] >= CLEARLY * next_ns
+        return self.rank(place) if stands_out and delay[place] > 0 else None
+
+    def rank(self, column: int) -> int:
+        """Return the rank of a column of the delays."""
+        return int(self.job.rank_numbers[self.found.part[column]])
+
+    def attributed(self, rows: Ints) -> AttributedWaits:
+        """Attribute the waits of some steps, as far as their causes are known."""
+        causes, members = wait_causes(self.job), self.job.members
+        came = take_or(members.arrival, causes.waits.late)
+        at = np.searchsorted(self.end, came)
+        inside = np.isin(at, rows)
+        inside[inside] = came[inside] > self.start[at[inside]]
+        chosen = np.zeros(len(members), np.bool_)
+        chosen[causes.waits.waiter[inside]] = True
+        return causes.attribute(chosen)
+
+
+class _Case(NamedTuple):
+    """What speaks for a rank (a column of the delays): in which rows, by how much, by what, how sure."""
+
+    column: int
+    rows: Ints
+    delay_ns: int
+    share: float
+    cause: Cause | None
+    firmness: Firmness
+    reason: Reason | None
+
+
+@memoized
+def _verdict_of_steps(job: JobGraph) -> JobVerdict:
+    """Return the verdict of all steps, else of the step that differs."""
+    if (cannot := _cannot_tell(job)) is not None:
+        return cannot
+    steps = delays_by_step(job)
+    if not steps.numbers:
+        return _of_single(steps, "window")
+    rows = np.flatnonzero(steps.compared)
+    if len(rows) == 1:
+        return _of_single(steps, "all_steps", int(rows[0]))
+    order = np.argsort(-steps.found.delay[rows].sum(axis=0), kind="stable")[:CANDIDATES]
+    cases = [case for column in order.tolist() if (case := _case_in_steps(steps, rows, column)) is not None]
+    named = [case for case in cases if case.firmness != "none"]
+    if named:
+        best = min(named, key=lambda case: (case.firmness != "firm", -case.delay_ns * len(case.rows)))
+        return _verdict(steps, "all_steps", best, *_pattern(steps, rows, best.rows))
+    turns = _rotating(steps, rows)
+    if turns is not None:
+        return turns
+    single = _case_of_differing_step(steps, rows)
+    if single is not None:
+        return _verdict(steps, "step", single, "once", None)
+    return _nobody(steps, "all_steps", rows, cases[0].reason if cases else "little")
+
+
+def _cannot_tell(job: JobGraph) -> JobVerdict | None:
+    """Return the verdict where causes are not known, or communication is mostly unmatched."""
+    if not knows_causes(job):
+        return _without_facts("no_causes_in_summary")
+    if 2 * _unmatched_share(job) > 1:
+        return _without_facts("mostly_unmatched")
+    waits = wait_causes(job).waits
+    if not len(waits):
+        return _without_facts("no_waiting")
+    return None
+
+
+def _without_facts(reason: Reason, scope: Scope = "all_steps") -> JobVerdict:
+    return JobVerdict(scope, None, (), "none", 0, 0, 0.0, 0.0, None, None, None, (), reason)
+
+
+def _unmatched_share(job: JobGraph) -> float:
+    """Return the share of communication, by its time, that is unmatched."""
+    members, events = job.members, job.event_table
+    length = events.end[members.row] - events.start[members.row]
+    return float(length[members.number < 0].sum() / max(int(length.sum()), 1))
+
+
+def _case_in_steps(steps: StepDelays, rows: Ints, column: int) -> _Case | None:
+    """Return what speaks for a rank in several steps; None where it hardly delays any, or only one."""
+    delay, length = steps.found.delay[rows], steps.found.length[rows]
+    own, others = delay[:, column], np.delete(delay, column, axis=1).max(axis=1, initial=0)
+    least = np.maximum(LEAST_SHARE * length, max(OF_LARGEST * own.max(), float(np.median(others))))
+    delayed = np.flatnonzero((own >= least) & (own > 0))
+    if len(delayed) < 2:
+        return None
+    work = _work_meanwhile(steps, rows[delayed], column)
+    leads = int(np.count_nonzero(own[delayed] >= CLEARLY * others[delayed]))
+    by_chance = chance_of(leads, len(rows), len(steps.job.rank_graphs)) > CHANCE and not work.is_one
+    is_most = 2 * int(np.count_nonzero(own[delayed] >= others[delayed])) > len(delayed)
+    share, delay_ns = float(np.median(own[delayed] / length[delayed])), int(np.median(own[delayed]))
+    firmness, reason = _firmness(steps, delay_ns, share, work, is_most=is_most, by_chance=by_chance)
+    return _Case(column, rows[delayed], delay_ns, share, work.cause, firmness, reason)
+
+
+def _firmness(
+    steps: StepDelays, delay_ns: int, share: float, work: _Work, *, is_most: bool, by_chance: bool
+) -> tuple[Firmness, Reason | None]:
+    """Rate a case, and say what keeps it from being firm."""
+    if not work.is_known:
+        return "none", "no_cause_known"
+    if by_chance:
+        return "none", "by_chance"
+    if not is_most or work.of_waiting < LEAST_OF_WAITING:
+        return "none", "several_ranks"
+    if share < LEAST_SHARE:
+        return "none", "little"
+    if share < FIRM_SHARE or delay_ns < ERRORS * int(steps.job.clock_table.error.max(initial=0)):
+        return "hedged", "little"
+    return ("firm", None) if work.of_waiting >= FIRM_OF_WAITING else ("hedged", "several_ranks")
+
+
+def chance_of(leads: int, steps: int, ranks: int) -> float:
+    """Return how often one rank leads at least so many steps if any rank may, for one rank that was picked for it.
+
+    >>> chance_of(3, 3, 8) < 0.02 < chance_of(3, 3, 4), chance_of(0, 3, 4)
+    (True, 1.0)
+    """
+    one = 1 / max(ranks, 2)
+    tail = sum(comb(steps, count) * one**count * (1 - one) ** (steps - count) for count in range(leads, steps + 1))
+    return min(1.0, ranks * tail)
+
+
+class _Work(NamedTuple):
+    """What a rank does while others wait: most of what, for which share of its delays and of all waiting.
+
+    ``is_known``: more waiting goes back to it than has no known cause, which may be another rank's.
+    """
+
+    cause: Cause | None
+    leading: float
+    of_waiting: float
+    is_known: bool
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it is mostly one operation; what has no row is one only where the rank causes most of the waiting."""
+        has_row = self.cause is not None and self.cause.name not in (STEP_ROW_NAME, NO_ROW_NAME)
+        return self.leading >= LEADING and (has_row or self.of_waiting >= FIRM_OF_WAITING)
+
+
+def _work_meanwhile(steps: StepDelays, rows: Ints, column: int) -> _Work:
+    """Return what a rank does in some steps while others wait."""
+    causes, found = wait_causes(steps.job), steps.attributed(rows)
+    is_known = (found.activity >= 0) & (found.rank >= 0)
+    unknown, known = int(found.caused[~is_known].sum()), found.take(is_known)
+    mine = known.take(known.rank == steps.rank(column))
+    mine = mine.take(own_work(causes)[mine.activity])
+    caused, lost = int(mine.caused.sum()), int(known.caused.sum())
+    if not caused:
+        return _Work(None, 0.0, 0.0, is_known=False)
+    most, done = int(mine.activity[mine.caused.argmax()]), causes.activities
+    cause = Cause(BoundBy(done.bound[most]).label, done.name[most], done.call_path[most])
+    return _Work(cause, int(mine.caused.max()) / caused, caused / lost, is_known=caused > unknown)
+
+
+def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
+    """Return what speaks for a rank in the step that is longer than the others by more than these differ.
+
+    It has to explain at least half of that.
+    """
+    length = steps.found.length[rows]
+    if len(rows) < 3:
+        return None
+    at = int(length.argmax())
+    others = np.delete(length, at)
+    longer = int(length[at] - np.median(others))
+    if longer <= UNUSUAL * int(others.max() - others.min()) or longer < LEAST_SHARE * length[at]:
+        return None
+    case = _case_in_single(steps, int(rows[at]))
+    explains = case is not None and case.firmness != "none" and 2 * case.delay_ns >= longer
+    return case if explains else None
+
+
+def _case_in_single(steps: StepDelays, row: int) -> _Case | None:
+    """Return what speaks for a rank in one step; None where none clearly leads."""
+    delay, length = steps.found.delay[row], int(steps.found.length[row])
+    if not len(delay) or not delay.any():
+        return None
+    column = int(delay.argmax())
+    work = _work_meanwhile(steps, np.array([row]), column)
+    own, next_ns = int(delay[column]), int(np.delete(delay, column).max(initial=0))
+    leads = own >= CLEARLY * next_ns
+    share = own / max(length, 1)
+    firmness, reason = _firmness(steps, own, share, work, is_most=leads or work.is_one, by_chance=False)
+    if firmness == "firm" and not work.is_one:
+        firmness, reason = "hedged", "by_chance"
+    return _Case(column, np.array([row]), own, share, work.cause, firmness, reason)
+
+
+def _rotating(steps: StepDelays, rows: Ints) -> JobVerdict | None:
+    """Return the verdict where a different rank delays most steps, by the same operation."""
+    cases = [case for row in rows.tolist() if (case := _case_in_single(steps, row)) is not None]
+    firm = [case for case in cases if case.firmness == "firm"]
+    ranks = [steps.rank(case.column) for case in firm]
+    same = {case.cause for case in firm}
+    if len(firm) < 3 or 4 * len(firm) < 3 * len(rows) or len(set(ranks)) < 3 or len(same) != 1:
+        return None
+    total, waiting = _caused_by(steps, tuple(dict.fromkeys(ranks)))
+    return JobVerdict(
+        "all_steps", None, tuple(dict.fromkeys(ranks)), "firm", total, int(np.median([case.delay_ns for case in firm])),
+        total / max(waiting, 1), float(np.median([case.share for case in firm])), firm[0].cause, "rotating", None,
+        tuple(steps.numbers[int(case.rows[0])] for case in firm), None, waiting, len(rows),
+    )  # fmt: skip
+
+
+def _pattern(steps: StepDelays, rows: Ints, delayed: Ints) -> tuple[Pattern | None, int | None]:
+    """Return when a rank delays steps: in every one, or from one of them on."""
+    if len(delayed) >= 0.9 * len(rows):
+        return "every_step", None
+    before = delayed[0]  # rows of steps, the warm-up too
+    if len(delayed) == len(rows) - int(np.searchsorted(rows, before)) and before >= 2:
+        return "since", steps.numbers[int(before)]
+    return None, None
+
+
+def _of_window(job: JobGraph, window: Window) -> JobVerdict:
+    """Return the verdict of a window that was asked for."""
+    scope: Scope = "window" if window.step is None else "step"
+    if (cannot := _cannot_tell(job)) is not None:
+        return _without_facts(cannot.reason or "no_waiting", scope)
+    numbers = [] if window.step is None else [window.step]
+    span = np.array([window.start_ns]), np.array([window.end_ns])
+    return _of_single(StepDelays.of(job, numbers, *span, np.ones(1, np.bool_)), scope)
+
+
+def _of_single(steps: StepDelays, scope: Scope, row: int = 0) -> JobVerdict:
+    """Return the verdict where there is nothing to compare a step or window with."""
+    case = _case_in_single(steps, row)
+    if case is None or case.firmness == "none":
+        return _nobody(steps, scope, np.array([row]), "no_cause_known" if case is None else case.reason)
+    return _verdict(steps, scope, case, None, None)
+
+
+def _verdict(
+    steps: StepDelays, scope: Scope, case: _Case, pattern: Pattern | None, since_step: int | None
+) -> JobVerdict:
+    rank = steps.rank(case.column)
+    caused, waiting = _caused_by(steps, (rank,), None if scope == "all_steps" else case.rows)
+    return JobVerdict(
+        scope, rank, (rank,), case.firmness, caused, case.delay_ns, caused / max(waiting, 1), case.share, case.cause,
+        pattern, since_step, tuple(steps.numbers[row] for row in case.rows.tolist()) if steps.numbers else (),
+        case.reason, waiting, int(np.count_nonzero(steps.compared)),
+    )  # fmt: skip
+
+
+def _nobody(steps: StepDelays, scope: Scope, rows: Ints, reason: Reason | None) -> JobVerdict:
+    """Return the verdict that no rank alone delays the job; the one that causes most is told."""
+    found = _known(steps, None if scope == "all_steps" else rows)
+    ranks, sums = _by_rank(found)
+    if not len(ranks):
+        return _without_facts("no_cause_known", scope)
+    most, waiting = int(sums.argmax()), int(sums.sum())
+    column = np.flatnonzero(steps.job.rank_numbers[steps.found.part] == ranks[most])
+    delay = steps.found.delay[np.ix_(rows, column)].ravel() if len(column) else np.zeros(len(rows), np.int64)
+    share = float(np.median(delay / np.maximum(steps.found.length[rows], 1)))
+    return JobVerdict(
+        scope, None, (int(ranks[most]),), "none", int(sums[most]), int(np.median(delay)),
+        int(sums[most]) / max(waiting, 1), share, None, None, None, (), reason, waiting,
+        int(np.count_nonzero(steps.compared)),
+    )  # fmt: skip
+
+
+def _caused_by(steps: StepDelays, ranks: tuple[int, ...], rows: Ints | None = None) -> tuple[int, int]:
+    """Return the waiting (ns) that ranks cause in some steps, or in the whole job, and all that has a known cause."""
+    found = _known(steps, rows)
+    return int(found.caused[np.isin(found.rank, ranks)].sum()), int(found.caused.sum())
+
+
+def _known(steps: StepDelays, rows: Ints | None) -> AttributedWaits:
+    found = _attributed_in_all(steps.job) if rows is None else steps.attributed(rows)
+    return found.take((found.activity >= 0) & (found.rank >= 0))
+
+
+@memoized
+def _attributed_in_all(job: JobGraph) -> AttributedWaits:
+    return wait_causes(job).attribute()
+
+
+def _by_rank(found: AttributedWaits) -> tuple[Ints, Ints]:
+    ranks, at = np.unique(found.rank, return_inverse=True)
+    return ranks, summed_by(at.astype(np.int64), found.caused, len(ranks))
