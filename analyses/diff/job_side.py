@@ -222,8 +222,8 @@ def side_of_job(
         return _side_of_steps(job, lengths, data_load, form)
     (path,) = critical_paths(job, [window or whole()], data_load=data_load)
     measure, first = measure_of_window(job, path.window), is_first_of_several(job, path.window)
-    lengths, numbers = np.array([path.length_ns]), _step_numbers([path])
-    made = _side(job, measure, lengths, [path], 0, numbers=numbers, warms_up=first, asked=path.window)
+    one, numbers = np.array([path.length_ns]), _step_numbers([path])
+    made = _side(job, measure, one, [path], 0, numbers=numbers, warms_up=first, asked=path.window)
     return replace(made, around=_lengths_around(job, path.window))
 
 
