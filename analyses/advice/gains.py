@@ -299,6 +299,18 @@ def led_by(facts: PathFacts, finding: PathFinding, advice_found: Sequence[PathFi
     return replace(finding, text=text, evidence=evidence, saves_ns=best.saves_ns, bound_ns=best.bound_ns)
 
 
+def bound_by_start_up(facts: PathFacts, finding: PathFinding, start_up: PathFinding) -> PathFinding:
+    """Return the verdict on a window most of which happens once: a later recording does not hold it."""
+    time_ns = min(int(start_up.evidence["time_ns"]), facts.priced.not_computing_ns)
+    shorter = verdict.Shorter(facts.saving_of(time_ns), facts.priced_name, at_most=False, doubt="")
+    window, lengths = headline_name(facts.path.window), headline_lengths(facts.path.window, facts.graph)
+    text = verdict.bound_by_advice(
+        window, verdict.START_UP, verdict.RECORDED_LATER, shorter, lengths, has_gpu_rows=facts.has_gpu_rows
+    )
+    evidence = {**finding.evidence, "cause": start_up.rule, "cause_ns": time_ns, "at_double_speed": False}
+    return replace(finding, text=text, evidence=evidence, saves_ns=time_ns, bound_ns=facts.priced.not_computing_ns)
+
+
 def _without_gain(facts: PathFacts, gains: Gains, finding: PathFinding, trusted: Reliability) -> PathFinding:
     """Return the verdict where replay cannot be trusted: first what the rows do not show, if that is why."""
     evidence = {**finding.evidence, **vars(trusted)}

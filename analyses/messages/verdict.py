@@ -75,6 +75,9 @@ LEADS: Mapping[str, tuple[str, str]] = {
 """By rule of the advice that saves most: what bounds a window then, and under which condition that is saved."""
 
 
+START_UP, RECORDED_LATER = "one-time start-up", "recorded later"
+
+
 def bound_by_advice(
     window: str, what: str, condition: str, found: Shorter, lengths: Sequence[str], *, has_gpu_rows: bool
 ) -> str:
