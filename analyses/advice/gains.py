@@ -337,9 +337,10 @@ def cause_words(facts: PathFacts, cause: str) -> str:
 def _headline(facts: PathFacts, gains: Gains | None, cause: str, gain: str) -> str:
     path = facts.path
     share = facts.share(gains.time_on_path(cause) if gains and cause in CAUSES else path.by_bound_ns[cause])
-    lengths = headline_lengths(path.window, path.graph)
+    lengths, polls = headline_lengths(path.window, path.graph), cause == HOST_WORK and may_be_polling(facts)
+    what = verdict.HOST_OR_POLLED if polls else cause_words(facts, cause)
     return verdict.bound_by(
-        headline_name(path.window), cause_words(facts, cause), share, None, lengths, gain,
+        headline_name(path.window), what, share, None, lengths, gain,
         has_gpu_rows=facts.has_gpu_rows,
     )  # fmt: skip
 

@@ -31,6 +31,7 @@ def empty_window(window: str) -> str:
 
 
 HOST_WORK = "host time"
+HOST_OR_POLLED = "host time, or by GPU work that the host polls for"
 GLOO = "communication (Gloo)"
 
 
