@@ -184,7 +184,7 @@ class Gains:
         drafts = {}
         for cause, classes in causes.items():
             meant = np.isin(self.base.parts.bound, classes) & self.base.may_change
-            share = meant * (self._gloo_shares if cause == GLOO else 1.0)
+            share = meant * (self._gloo_shares if cause == GLOO else 1.0 - self._gloo_shares * (cause == HOST_WORK))
             if share.any():
                 drafts[cause] = ModifiedWindow(self.base)
                 drafts[cause].factor -= share * (1.0 - factor)
@@ -206,6 +206,9 @@ class Gains:
     def time_on_path(self, cause: str) -> int:
         """Return how long (ns) the path itself is in a cause, which may be of another window than its gain."""
         facts = self.facts
+        if cause == HOST_WORK:
+            # Silence while Gloo communicates is the other cause's.
+            return facts.class_ns(*CAUSES[cause]) - self.time_on_path(GLOO)
         if cause != GLOO:
             return facts.class_ns(*CAUSES[cause])
         return facts.time_during(facts.segments_in_classes(*CAUSES[cause]), facts.graph.event_flags.gloo_collective)
