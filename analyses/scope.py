@@ -109,7 +109,7 @@ def naming_window(said: Sequence[str], scopes: Sequence[Scope]) -> list[str]:
 
 
 SPAN_SHARE = 0.05
-"""From this share of a whole trace on that is before the first or behind the last GPU activity, headlines say so."""
+"""From this share of a whole trace on that is before the first or behind the last GPU activity, headlines report it."""
 
 
 MOSTLY_IDLE = 0.5

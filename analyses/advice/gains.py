@@ -184,7 +184,7 @@ class Gains:
         drafts = {}
         for cause, classes in causes.items():
             meant = np.isin(self.base.parts.bound, classes) & self.base.may_change
-            share = meant * (self._gloo_shares if cause == GLOO else 1.0)
+            share = meant * (self._gloo_shares if cause == GLOO else 1.0 - self._gloo_shares * (cause == HOST_WORK))
             if share.any():
                 drafts[cause] = ModifiedWindow(self.base)
                 drafts[cause].factor -= share * (1.0 - factor)
@@ -206,6 +206,9 @@ class Gains:
     def time_on_path(self, cause: str) -> int:
         """Return how long (ns) the path itself is in a cause, which may be of another window than its gain."""
         facts = self.facts
+        if cause == HOST_WORK:
+            # Silence while Gloo communicates is the other cause's.
+            return facts.class_ns(*CAUSES[cause]) - self.time_on_path(GLOO)
         if cause != GLOO:
             return facts.class_ns(*CAUSES[cause])
         return facts.time_during(facts.segments_in_classes(*CAUSES[cause]), facts.graph.event_flags.gloo_collective)
@@ -299,6 +302,18 @@ def led_by(facts: PathFacts, finding: PathFinding, advice_found: Sequence[PathFi
     return replace(finding, text=text, evidence=evidence, saves_ns=best.saves_ns, bound_ns=best.bound_ns)
 
 
+def bound_by_start_up(facts: PathFacts, finding: PathFinding, start_up: PathFinding) -> PathFinding:
+    """Return the verdict on a window most of which happens once: a later recording does not hold it."""
+    time_ns = min(int(start_up.evidence["time_ns"]), facts.priced.not_computing_ns)
+    shorter = verdict.Shorter(facts.saving_of(time_ns), facts.priced_name, at_most=False, doubt="")
+    window, lengths = headline_name(facts.path.window), headline_lengths(facts.path.window, facts.graph)
+    text = verdict.bound_by_advice(
+        window, verdict.START_UP, verdict.RECORDED_LATER, shorter, lengths, has_gpu_rows=facts.has_gpu_rows
+    )
+    evidence = {**finding.evidence, "cause": start_up.rule, "cause_ns": time_ns, "at_double_speed": False}
+    return replace(finding, text=text, evidence=evidence, saves_ns=time_ns, bound_ns=facts.priced.not_computing_ns)
+
+
 def _without_gain(facts: PathFacts, gains: Gains, finding: PathFinding, trusted: Reliability) -> PathFinding:
     """Return the verdict where replay cannot be trusted: first what the rows do not show, if that is why."""
     evidence = {**finding.evidence, **vars(trusted)}
@@ -325,9 +340,10 @@ def cause_words(facts: PathFacts, cause: str) -> str:
 def _headline(facts: PathFacts, gains: Gains | None, cause: str, gain: str) -> str:
     path = facts.path
     share = facts.share(gains.time_on_path(cause) if gains and cause in CAUSES else path.by_bound_ns[cause])
-    lengths = headline_lengths(path.window, path.graph)
+    lengths, polls = headline_lengths(path.window, path.graph), cause == HOST_WORK and may_be_polling(facts)
+    what = verdict.HOST_OR_POLLED if polls else cause_words(facts, cause)
     return verdict.bound_by(
-        headline_name(path.window), cause_words(facts, cause), share, None, lengths, gain,
+        headline_name(path.window), what, share, None, lengths, gain,
         has_gpu_rows=facts.has_gpu_rows,
     )  # fmt: skip
 

@@ -52,9 +52,14 @@ def replayed_verdict(facts: PathFacts) -> list[PathFinding]:
 
 def _with_gain(finding: PathFinding, facts: PathFacts) -> PathFinding:
     if finding.rule == "bound_by":
-        from analyses.advice.gains import led_by, with_gain  # late, as above
+        from analyses.advice.gains import bound_by_start_up, led_by, with_gain  # late, as above
 
-        return led_by(facts, with_gain(facts, finding), replayed_advice(facts))
+        advised = replayed_advice(facts)
+        once = next((one for one in advised if _is_mostly_start_up(facts, one)), None)
+        gained = with_gain(facts, finding)
+        if once is not None and not gained.evidence.get("missing"):
+            return bound_by_start_up(facts, gained, once)
+        return led_by(facts, gained, advised)
     if not finding.saves_ns or not facts.is_worth(finding.saves_ns):
         return finding
     window, saved = window_name(facts.path.window), facts.saving(finding.saves_ns)

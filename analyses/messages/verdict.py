@@ -31,6 +31,7 @@ def empty_window(window: str) -> str:
 
 
 HOST_WORK = "host time"
+HOST_OR_POLLED = "host time, or by GPU work that the host polls for"
 GLOO = "communication (Gloo)"
 
 
@@ -73,6 +74,9 @@ LEADS: Mapping[str, tuple[str, str]] = {
     "unfused_chains": ("unfused operators", "fused"),
 }
 """By rule of the advice that saves most: what bounds a window then, and under which condition that is saved."""
+
+
+START_UP, RECORDED_LATER = "one-time start-up", "recorded later"
 
 
 def bound_by_advice(

@@ -67,7 +67,7 @@ STARTS_WITHIN_NS = 50_000
 """Work starts this soon after its launch and after the work before it."""
 
 MISSING_SHARE = 0.5
-"""From this share on something is mostly so: idle time with launched work, or a window without a row."""
+"""From this share of the GPU's idle time on launched work is what it mostly waits for."""
 
 BACK_TO_BACK_NS = 1_000
 """Between kernels of one stream that were launched ahead pass about 1 µs, where a trace does not show how much."""
@@ -82,7 +82,7 @@ SLOW_CALL = 5
 """A launching call of this many times its usual length waited for something."""
 
 Missing = Literal["gpu_not_recorded", "nothing_recorded", "not_started"]
-"""What the rows of a window do not show: what launched work did, anything at all, what launched work waited for."""
+"""What rows do not show: what launched work did, what most of a window was, what launched work waited for."""
 
 Reason = Literal[Missing, "fixed", "another_path", "contended", "unusual", "waiting"]
 
@@ -176,15 +176,23 @@ def _missing_rows(base: ReplayGraph) -> tuple[Missing, float] | None:
         return ("not_started", late_ns / length_ns) if is_most else None
     if graph.event_flags.enqueueing_call.any():
         return "gpu_not_recorded", 1.0
-    share = silent_ns(graph, window.start_ns, window.end_ns) / length_ns
-    return ("nothing_recorded", share) if share >= MISSING_SHARE else None
+    silent_ns = _silent_ns(graph, window)
+    return ("nothing_recorded", silent_ns / length_ns) if silent_ns else None
 
 
-def silent_ns(graph: DependencyGraph, start_ns: int, end_ns: int) -> int:
-    """Return for how much of a time (ns) no thread of a trace without GPU rows has anything but annotations open."""
+def _silent_ns(graph: DependencyGraph, window: Window) -> int:
+    """Return for how much of a window (ns) no thread has anything but annotations open; 0 if other parts are larger.
+
+    These are operators, calls, frames and loading; and collectives of Gloo while none of them is open.
+    """
     events, flags = graph.event_table, graph.event_flags
-    rows = kind_mask(events.kind, (*CPU_KINDS, EventKind.PYTHON_FUNCTION)) | flags.gloo_collective | flags.loads_data()
-    return end_ns - start_ns - union(events.start[rows], events.end[rows]).clip(start_ns, end_ns).total
+    does = kind_mask(events.kind, (*CPU_KINDS, EventKind.PYTHON_FUNCTION)) | flags.loads_data()
+    works_ns, open_ns = (
+        union(events.start[rows], events.end[rows]).clip(window.start_ns, window.end_ns).total
+        for rows in (does, does | flags.gloo_collective)
+    )
+    silent_ns = window.end_ns - window.start_ns - open_ns
+    return silent_ns if silent_ns > max(works_ns, open_ns - works_ns) else 0
 
 
 def work_waits_most_of_idle(graph: DependencyGraph, window: Window) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.advice.facts import PathFacts, PathFinding
+from analyses.advice.gains import GLOO, HOST_WORK, Gains
 from analyses.advice.verdict import listed_advice, replayed_advice, replayed_verdict, verdict_sentences
 from analyses.questions.what_if import what_if, what_if_lines
 from hta_graph.what_if.reliability import reliability
@@ -229,3 +230,21 @@ def test_python_that_waits_for_gloo_is_not_python_to_be_moved(waits: bool, tmp_p
     rules = {one.rule for one in replayed_advice(PathFacts(path))}
     assert ("python_bound" in rules) != waits
     assert listed_advice(path).shown
+
+
+def test_silence_while_gloo_communicates_is_no_host_time(tmp_path: Path) -> None:
+    """Operators for 110 µs and a collective for 184 µs: neither counts the other's time."""
+    trace = GlooRank(0, [0, 1])
+    trace.annotation("ProfilerStep#1", 0, 300, tid=1)
+    trace.op("aten::mm", 0, 60, tid=1)
+    trace.called("all_reduce", 60, 62)
+    trace.worked("all_reduce", 62, 246)
+    trace.op("aten::add", 250, 300, tid=1)
+    facts = PathFacts(
+        hg.critical_path(hg.build_graph(hg.read_trace(trace.write(tmp_path / "t.json"))), hg.step(1, cpu_window=True))
+    )
+    gains = Gains.of(facts)
+    assert gains is not None
+    assert (gains.time_on_path(GLOO), gains.time_on_path(HOST_WORK)) == (184_000, 116_000)
+    assert gains.largest is not None
+    assert gains.largest.cause == GLOO
