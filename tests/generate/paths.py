@@ -242,13 +242,13 @@ def what_if() -> Schema:
         "reliable": boolean(
             "Whether predictions can be trusted: not where half of the path is fixed in every scenario, or "
             "if replay follows another path than the recorded one, nor where they depend on driver calls of other "
-            "threads or on times of unusual length."
+            "threads or on times that the trace does not explain."
         ),
         "reason": one_of(
             ["fixed", "another_path", "contended", "unusual"],
             "Why predictions cannot be trusted: the path is fixed, replay follows another path, driver calls of other "
-            "threads may delay launches after the changes, or kernel gaps and launch calls would be longer than usual; "
-            "null if they can.",
+            "threads may delay launches after the changes, or they rest on times that the trace does not explain; null "
+            "if they can.",
             null=True,
         ),
         "frozen_share": share("Share of the recorded path that is fixed in every scenario"),

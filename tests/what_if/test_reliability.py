@@ -56,3 +56,28 @@ def test_calls_that_took_unusually_long_waited_for_something(slow: int, reason: 
         at, free = at + took + 22, begins + 300
     found = reliability_after(hg.replay(trace.graph(tmp_path), hg.scale("kernel:gemm", 0.01), hg.whole()))
     assert found.reason == reason
+
+
+def graph_on_two_streams(folder: Path) -> hg.DependencyGraph:
+    """Work of 100 µs, then a graph of three nodes of which each follows the one before; the second has its own stream.
+
+    Only that the graph follows the work before is known of the second node.
+    """
+    trace = TraceBuilder()
+    for number in range(4):
+        at = 200 * number
+        trace.launch("gemm", (at, at + 4), (at + 8, at + 108), 10 * number + 1)
+        trace.call("cudaGraphLaunch", at + 10, at + 16, 10 * number + 2)
+        for start, stream in ((109, 7), (131.2, 21), (152.4, 7)):
+            trace.kernel("node", at + start, at + start + 20, 10 * number + 2, stream=stream)
+        trace.call("cudaDeviceSynchronize", at + 20, at + 180, 10 * number + 3)
+        trace.op("aten::add", at + 182, at + 198)
+    return trace.graph(folder)
+
+
+def test_the_order_inside_a_graph_is_not_recorded(tmp_path: Path) -> None:
+    graph = graph_on_two_streams(tmp_path)
+    longer = reliability_after(hg.replay(graph, hg.scale("kernel:node", 3), hg.whole()))
+    assert longer.reason == "unusual"
+    assert longer.share == pytest.approx(40 / 800, abs=0.01)
+    assert reliability_after(hg.replay(graph, hg.scale("kernel:gemm", 0.2), hg.whole())).reason is None
