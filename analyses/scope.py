@@ -49,6 +49,14 @@ class Scope:
         """Whether the scope includes everything before it: true for the whole trace and HTA windows, not for a step."""
         return self.cpu_start_ns == np.iinfo(np.int64).min
 
+    @property
+    def whole_ns(self) -> int:
+        """The length of the whole trace where that is the scope, as paths have it; else that of the window."""
+        if not (self.is_open and self.label == WHOLE_TRACE):
+            return self.window_ns
+        found = whole_trace()(self.graph)
+        return found.end_ns - found.start_ns
+
     def __getitem__(self, place: object) -> NoReturn:
         """Explain to a caller of an analysis of several scopes how to pass one."""
         raise TypeError("expected a list of scopes, got one; pass [scope]")
@@ -86,12 +94,22 @@ class Scope:
 
 
 def naming_window(said: Sequence[str], scopes: Sequence[Scope]) -> list[str]:
-    """Put the window and its length in front of a headline, where all scopes have the same one."""
+    """Put the window and its length in front of a headline, where all scopes have the same one.
+
+    The whole trace is what its critical path takes: where the GPU's activities span less of it, that is said.
+    """
     labels, lengths = {scope.label for scope in scopes}, {scope.window_ns for scope in scopes}
-    if not said or len(labels) != 1:
+    if not said or len(labels) != 1 or not any(lengths):
         return list(said)
-    (label,) = labels
-    return [messages.of_window(label, max(lengths), said[0], is_most=len(lengths) > 1), *said[1:]]
+    (label,), is_most = labels, len(lengths) > 1
+    whole_ns = max(scope.whole_ns for scope in scopes)
+    if whole_ns - max(lengths) > SPAN_SHARE * whole_ns:
+        return [messages.of_span(max(lengths), whole_ns, said[0], is_most=is_most), *said[1:]]
+    return [messages.of_window(label, max(lengths), said[0], is_most=is_most), *said[1:]]
+
+
+SPAN_SHARE = 0.05
+"""From this share of a whole trace on that is before the first or behind the last GPU activity, headlines say so."""
 
 
 MOSTLY_IDLE = 0.5

@@ -16,6 +16,8 @@ from hta_graph.bounds import Bounds, priced_window
 from hta_graph.errors import DefectError
 from hta_graph.gpu_activity import Activities, activities
 from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.event_flags import is_step
+from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.host_pauses import PAUSE_NS, device_launches, time_in_pauses
@@ -45,6 +47,11 @@ class PathFacts:
     path: CriticalPath
     answers: dict[Callable[[Any], Any], Any] = field(default_factory=dict)
     """Results that several rules share."""
+
+    @staticmethod
+    def of(path: CriticalPath) -> PathFacts:
+        """Return the facts about a path: the same ones each time."""
+        return _facts_of(path)
 
     @property
     def graph(self) -> DependencyGraph:
@@ -204,6 +211,32 @@ class PathFacts:
             if sums[at]
         ]
 
+    def name_around(self, chosen: Bools, times: Ints) -> str | None:
+        """Name the innermost operator, else frame, else annotation that is open in most of some pieces' times (ns)."""
+        for kinds in ((EventKind.CPU_OP,), (EventKind.PYTHON_FUNCTION,), (EventKind.ANNOTATION,)):
+            found = self._name_open_most(np.flatnonzero(chosen & (times > 0)), times, kinds)
+            if found is not None and not is_step(found):
+                return found
+        return None
+
+    def _name_open_most(self, rows: Ints, times: Ints, kinds: tuple[EventKind, ...]) -> str | None:
+        nesting, pieces, names = self.graph.nesting(*kinds), self.path.segment_table, self.graph.event_table.name
+        open_, levels = nesting.open_at(pieces.lane[rows], pieces.start[rows]), list[Ints]()
+        first_level = np.full(len(self.graph.names), len(self.graph.names))
+        sums = np.zeros(len(self.graph.names), np.int64)
+        while (open_ >= 0).any():
+            name = np.where(open_ >= 0, names[open_], -1)
+            # What is open inside itself is open once.
+            new = (name >= 0) & ~np.any([name == inner for inner in levels], axis=0)
+            np.add.at(sums, name[new], times[rows[new]])
+            np.minimum.at(first_level, name[new], len(levels))
+            levels.append(name)
+            open_ = np.where(open_ >= 0, nesting.parent[open_], -1)
+        most = np.flatnonzero(2 * sums > times[rows].sum())
+        if not len(most):
+            return None
+        return self.graph.names[int(most[np.lexsort((first_level[most], sums[most]))[0]])]
+
     def largest_records(self, chosen: Bools) -> list[dict[str, object]]:
         """Return :meth:`largest_names` as evidence lists them."""
         return [{"name": name, "time_ns": ns, "count": count} for name, ns, count in self.largest_names(chosen)]
@@ -221,14 +254,18 @@ class PathFacts:
 
     def time_during(self, chosen: Bools, rows: Bools) -> int:
         """Return how much of some pieces lies inside any of some events of their rank (ns)."""
-        events, pieces = self.graph.event_table, self.path.segment_table
-        marked, total = np.flatnonzero(rows), 0
+        return int(self.times_during(chosen, rows).sum())
+
+    def times_during(self, chosen: Bools, rows: Bools) -> Ints:
+        """Return of each piece how much of it lies inside any of some events of its rank (ns), if it is chosen."""
+        events, pieces, found = self.graph.event_table, self.path.segment_table, np.zeros(len(chosen), np.int64)
+        marked = np.flatnonzero(rows)
         part = self.graph.rank_index_of(marked)
         for place in range(len(self.graph.rank_graphs)):
             own, here = marked[part == place], chosen & (pieces.part == place)
             inside = union(events.start[own], events.end[own])
-            total += int((inside.covered_until(pieces.end[here]) - inside.covered_until(pieces.start[here])).sum())
-        return total
+            found[here] = inside.covered_until(pieces.end[here]) - inside.covered_until(pieces.start[here])
+        return found
 
     # -- the GPU's work ------------------------------------------------------------------------------------------------
 
@@ -350,6 +387,11 @@ class PathFacts:
             total[1] += int(sums[at])
         ordered = sorted(found.items(), key=lambda item: -item[1][1])[:count]
         return [{"site": site, "calls": calls_there, "time_ns": ns} for site, (calls_there, ns) in ordered]
+
+
+@memoized
+def _facts_of(path: CriticalPath) -> PathFacts:
+    return PathFacts(path)
 
 
 Confidence = Literal["high", "medium", "low"]

@@ -59,6 +59,9 @@ passes while a collective of Gloo runs."""
 COMMUNICATION = (BoundBy.GPU_COMMUNICATION_BOUND.label, GLOO)
 """Causes that may include waiting for other ranks."""
 
+COMMUNICATION_RULES = ("exposed_communication", "serial_communication", "unbucketed_collectives", "gloo_communication")
+"""Advice about communication, which may include waiting for other ranks, too."""
+
 SAME_SHARE = 0.01
 """Gains that differ by less than this share of the window are the same."""
 
@@ -241,9 +244,7 @@ def with_gain(facts: PathFacts, finding: PathFinding) -> PathFinding:
     largest = gains.largest
     trusted = gains.trusted(None if largest is None else largest.cause)
     if trusted.reason:
-        unknown = verdict.no_prediction(trusted.reason, trusted.share)
-        evidence = {**finding.evidence, **vars(trusted)}
-        return replace(finding, text=_headline(facts, gains, evidence["bound_by"], unknown), evidence=evidence)
+        return _without_gain(facts, gains, finding, trusted)
     evidence = {**finding.evidence, "saves_without_ns": {cause: gain.ns for cause, gain in gains.without.items()}}
     if largest is None:
         return replace(
@@ -272,16 +273,63 @@ def with_gain(facts: PathFacts, finding: PathFinding) -> PathFinding:
     return replace(finding, text=text, evidence=evidence, saves_ns=largest.ns, bound_ns=largest.bound_ns)
 
 
+def led_by(facts: PathFacts, finding: PathFinding, advice_found: Sequence[PathFinding]) -> PathFinding:
+    """Return the verdict on a window by the advice that saves most, where that is more than any cause costs.
+
+    Waits of the host are such: without them its work and the GPU's overlap, and none of either goes.
+    """
+    known = "saves_without_ns" in finding.evidence
+    predicted = [one for one in advice_found if one.saves_ns is not None and one.rule in verdict.LEADS]
+    best = max(predicted, key=lambda one: one.saving[0], default=None)
+    least = (finding.saves_ns or 0) + SAME_SHARE * facts.priced.length_ns
+    if not known or best is None or best.saves_ns is None or best.saves_ns <= least:
+        return finding
+    what, condition = verdict.LEADS[best.rule]
+    doubt = verdict.doubt(
+        0, 0, waiting=best.rule in COMMUNICATION_RULES, polling=False, is_low=best.confidence == "low"
+    )
+    shorter = verdict.Shorter(facts.saving_of(best.saves_ns), facts.priced_name, best.is_cut, doubt)
+    bound, lengths = finding.evidence["bound_by"], headline_lengths(facts.path.window, facts.graph)
+    if bound == BoundBy.UNEXPLAINED.label:
+        text = _headline(facts, None, bound, verdict.gain_of_another(what, shorter, halved=False))
+    else:
+        window = headline_name(facts.path.window)
+        text = verdict.bound_by_advice(window, what, condition, shorter, lengths, has_gpu_rows=facts.has_gpu_rows)
+    evidence = {**finding.evidence, "cause": best.rule, "cause_ns": None, "at_double_speed": False}
+    return replace(finding, text=text, evidence=evidence, saves_ns=best.saves_ns, bound_ns=best.bound_ns)
+
+
+def _without_gain(facts: PathFacts, gains: Gains, finding: PathFinding, trusted: Reliability) -> PathFinding:
+    """Return the verdict where replay cannot be trusted: first what the rows do not show, if that is why."""
+    evidence = {**finding.evidence, **vars(trusted)}
+    if trusted.missing is None:
+        unknown = verdict.no_prediction(trusted.reason or "", trusted.share)
+        return replace(finding, text=_headline(facts, gains, evidence["bound_by"], unknown), evidence=evidence)
+    window, lengths = headline_name(facts.path.window), headline_lengths(facts.path.window, facts.graph)
+    missing = facts.saving(round(trusted.share * facts.priced.length_ns))
+    launches, detail = int(facts.graph.event_flags.enqueueing_call.sum()), finding.detail
+    if trusted.missing == "gpu_not_recorded":
+        text = verdict.only_host_time(window, launches, lengths)
+    elif trusted.missing == "nothing_recorded":
+        text = verdict.nothing_recorded(window, missing, lengths)
+    else:
+        text, detail = verdict.not_started(window, missing, lengths), verdict.WHAT_IT_WAITS_FOR
+    return replace(finding, text=text, detail=detail, evidence=evidence, confidence="low")
+
+
 def cause_words(facts: PathFacts, cause: str) -> str:
     """Name a cause."""
     return {HOST_WORK: verdict.HOST_WORK, GLOO: verdict.GLOO}.get(cause) or short_labels(facts.graph)[cause]
 
 
-def _headline(facts: PathFacts, gains: Gains, cause: str, gain: str) -> str:
+def _headline(facts: PathFacts, gains: Gains | None, cause: str, gain: str) -> str:
     path = facts.path
-    share = facts.share(gains.time_on_path(cause) if cause in CAUSES else path.by_bound_ns[cause])
+    share = facts.share(gains.time_on_path(cause) if gains and cause in CAUSES else path.by_bound_ns[cause])
     lengths = headline_lengths(path.window, path.graph)
-    return verdict.bound_by(headline_name(path.window), cause_words(facts, cause), share, None, lengths, gain)
+    return verdict.bound_by(
+        headline_name(path.window), cause_words(facts, cause), share, None, lengths, gain,
+        has_gpu_rows=facts.has_gpu_rows,
+    )  # fmt: skip
 
 
 def _doubt(gains: Gains, cause: str) -> str:

@@ -16,7 +16,7 @@ stream          [kernel ~~~~~~~~~~~~~~~~~~~~]       [kernel    the GPU works thr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,11 @@ from hta_graph.arrays import Columns, distinct, first_of_runs, last_of_runs, tak
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import RETURNS, ROLE, Bools, BoundBy, EdgeRole, EventKind, Ids, Ints
+from hta_graph.paths.host_pauses import device_launches
 from hta_graph.paths.intervals import Intervals
 from hta_graph.paths.window_ends import step_work_ends
 from hta_graph.trace.profiler_names import CAPTURE_CALL, COMPILED_CODE
+from hta_graph.what_if.reliability import work_waits_most_of_idle
 
 SHORTEST_SILENCE_NS = 100_000
 """Python between two operators of a loop takes less, mostly 2 to 50 µs."""
@@ -112,9 +114,9 @@ class HostWaits(Columns):
     """Waits of the host that the path passes, in order of time: the call, whether a rule inferred it.
 
     ``begin`` is when the work ended that was waited for; ``host`` is how long the path then stays on the host and
-    ``idle`` for how much of that no stream runs anything (ns): an instant counts for one wait. ``reads`` marks those
-    with which the host gets values from the GPU, ``copies`` the other ones that hold a copy; the rest are explicit
-    synchronization.
+    ``idle`` for how much of that no stream runs anything (ns): an instant counts for one wait, and none in which the
+    host loads data: that is another rule's. ``reads`` marks those with which the host gets values from the GPU,
+    ``copies`` the other ones that hold a copy; the rest are explicit synchronization.
     """
 
     call: Ids
@@ -135,7 +137,7 @@ def host_waits(facts: PathFacts) -> HostWaits:
     waits = waits.take((waits.target_ns > window.start_ns) & (waits.target_ns <= window.end_ns))
     if not len(waits):
         return HostWaits.empty()
-    works = facts.intervals_of(facts.segments_in_classes(*HOST_CLASSES, BoundBy.SYNC_OVERHEAD))
+    works = facts.intervals_of(facts.segments_in_classes(BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.SYNC_OVERHEAD))
     begin = np.minimum(waits.source_ns, waits.target_ns).clip(min=window.start_ns)
     launched = facts.graph.edges_at(chain.edges[ROLE[kinds] == EdgeRole.LAUNCH]).target_ns
     back_on_gpu = _first_after(waits.target_ns, launched, window.end_ns)
@@ -256,22 +258,6 @@ something else than launching."""
 FEWEST_TINY = 100
 
 
-STARTS_WITHIN_NS = 50_000
-"""Work on an idle stream starts this soon after its launch."""
-
-
-def _idle_with_launched_work_ns(facts: PathFacts) -> int:
-    """Return how long the GPU of a single rank is idle though the launch of what it runs next returned long before."""
-    work = facts.work.take(np.argsort(facts.work.start, kind="stable"))
-    if len(facts.graph.rank_graphs) > 1 or len(work) < 2:
-        return 0
-    ended = np.maximum.accumulate(work.end)[:-1]
-    call, start = work.call[1:], work.start[1:]
-    returned = np.where(call >= 0, facts.graph.event_table.end[call], start)
-    late = start - np.maximum(ended, returned + STARTS_WITHIN_NS)
-    return int(late[late > 0].sum())
-
-
 def launch_bound(facts: PathFacts) -> PathFinding | None:
     """The host launches work more slowly than the GPU does it: CUDA graphs, torch.compile, larger batches."""
     pieces, graph = facts.path.segment_table, facts.graph
@@ -283,7 +269,7 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
     if not facts.is_notable(host_ns, LAUNCHING_SHARE) or not facts.is_notable(saved) or may_be_polling(facts):
         return None
     # A GPU that does not start what it was given is not waiting for the host: others may have it meanwhile.
-    if 2 * _idle_with_launched_work_ns(facts) > facts.gpu_idle_ns:
+    if len(graph.rank_graphs) == 1 and work_waits_most_of_idle(graph, facts.path.window):
         return None
     own = facts.work.take(facts.work.call >= 0)
     when, events = facts.intervals_of(on_host), graph.event_table
@@ -321,14 +307,30 @@ def host_pauses(facts: PathFacts) -> PathFinding | None:
         "pauses": len(times), "time_ns": time_ns, "longest_ns": int(times.max()),
         "largest": facts.largest_records(pausing),
     }  # fmt: skip
-    named, silent = facts.largest_names(pausing, 1), facts.segments_in_classes(BoundBy.CPU_GAP)
+    silent = facts.segments_in_classes(BoundBy.CPU_GAP)
     is_silent = 2 * int(facts.pause_times[silent].sum()) > time_ns
+    name = facts.name_around(pausing, facts.pause_times)
     said = advice.host_pauses(
-        facts.lost(time_ns, facts.bounds.pauses_ns), len(times), int(times.min()), int(times.max()),
-        named[0][0] if named and 2 * named[0][1] > time_ns else None, stacks=facts.has_stacks or not is_silent,
+        facts.lost(time_ns, facts.bounds.pauses_ns), len(times), int(times.min()), int(times.max()), name,
+        stacks=facts.has_stacks or not is_silent, before=None if name else _launched_after_longest_pause(facts),
     )  # fmt: skip
     confidence: Confidence = "low" if gpu_busy_meanwhile(facts) else "medium"
     return PathFinding.of_advice(said, evidence, confidence, saved)
+
+
+def _launched_after_longest_pause(facts: PathFacts) -> str | None:
+    """Name the operator, or else the call, with which the longest pause in the window ends."""
+    window, events, graph = facts.path.window, facts.graph.event_table, facts.graph
+    every = [of.pauses.clip(window.start_ns, window.end_ns) for of in device_launches(graph)]
+    ends = np.concatenate([np.zeros(0, np.int64), *(of.end for of in every)])
+    if not len(ends):
+        return None
+    longest = ends[int(np.argmax(np.concatenate([of.end - of.start for of in every])))]
+    calls = np.flatnonzero((events.start == longest) & (events.kind == EventKind.RUNTIME))
+    if not len(calls):
+        return None
+    operator = int(graph.outermost_operator[calls[0]])
+    return graph.name_of(operator if operator >= 0 else int(calls[0]))
 
 
 MOST_OF_PYTHON = 0.8
@@ -346,6 +348,8 @@ def python_bound(facts: PathFacts) -> PathFinding | None:
     pieces, kind = facts.path.segment_table, facts.graph.event_table.kind
     in_python = facts.segments_in_classes(BoundBy.CPU_GAP) & (pieces.event >= 0)
     in_python &= kind[pieces.event] == EventKind.PYTHON_FUNCTION
+    # A frame may wait for what Gloo does on another thread, which is another rule's.
+    in_python &= 2 * facts.times_during(in_python, facts.graph.event_flags.gloo_collective) < facts.lengths
     time_ns = facts.time_of(in_python)
     saved = min(time_ns, facts.busiest_stream_idle_ns)
     if not facts.is_notable(saved):
@@ -483,6 +487,21 @@ def waits_of_all_kinds(facts: PathFacts) -> PathFinding | None:
     return _waiting_finding(facts, every, np.ones(len(every), np.bool_), advice.WAITS)
 
 
+def waits_of_window(facts: PathFacts) -> PathFinding | None:
+    """Report all calls that wait for the GPU in the window that savings are of, whether its path passes them or not."""
+    edges, bounds = facts.graph.edge_table, facts.priced
+    waits = facts.graph.edges_at(np.flatnonzero(np.isin(edges.kind, RETURNS)).astype(np.int32))
+    waits = waits.take((waits.target_ns > bounds.start_ns) & (waits.target_ns <= bounds.end_ns))
+    if not len(waits) or may_be_polling(facts):
+        return None
+    calls, events = distinct(waits.target), facts.graph.event_table
+    times = events.end[calls] - events.start[calls]
+    evidence = {"waits": len(calls), "gpu_idle_ns": bounds.gpu_idle_ns, "sites": facts.sites(calls, times)}
+    said = advice.waiting(advice.WAITS, len(calls), _site_text(evidence), None, loads=False)
+    found = PathFinding.of_advice(said, evidence, "medium", bounds.running_ahead_ns)
+    return replace(found, rule="waits_of_all_kinds")
+
+
 def pageable_copies(facts: PathFacts) -> PathFinding | None:
     """Copies to the GPU from pageable memory block the host: pinned memory and ``non_blocking=True`` do not."""
     graph, pieces, every = facts.graph, facts.path.segment_table, host_waits(facts)
@@ -528,8 +547,10 @@ def _waiting_finding(facts: PathFacts, every: HostWaits, chosen: Bools, kind: ad
         "waits": len(waits), "host_ns": int(waits.host.sum()), "gpu_idle_ns": idle_ns,
         "sites": facts.sites(waits.call, waits.host),
     }  # fmt: skip
-    said = advice.waiting(kind, len(waits), _site_text(evidence), facts.lost(idle_ns, facts.gpu_idle_ns))
-    return PathFinding.of_advice(said, evidence, _confidence(waits), saved_without_waits(facts, chosen))
+    saved = saved_without_waits(facts, chosen)
+    loads = saved > idle_ns and facts.is_notable(facts.class_ns(BoundBy.DATA_LOADING))
+    said = advice.waiting(kind, len(waits), _site_text(evidence), facts.lost(idle_ns, facts.gpu_idle_ns), loads=loads)
+    return PathFinding.of_advice(said, evidence, _confidence(waits), saved)
 
 
 def _site_text(evidence: Mapping[str, Any]) -> str:
@@ -564,6 +585,23 @@ def data_loading_exposed(facts: PathFacts) -> PathFinding | None:
         in_process=bool(facts.graph.event_flags.loads_in_process.any()),
     )  # fmt: skip
     return PathFinding.of_advice(said, evidence, "high", saved)
+
+
+def loading_of_window(facts: PathFacts) -> PathFinding | None:
+    """Report data loading by its rows, for windows whose path does not wait for it: it may delay the next launches."""
+    graph, bounds = facts.graph, facts.priced
+    rows = np.flatnonzero(graph.event_flags.loads_data(facts.path.data_load))
+    rows = rows[(graph.event_table.end[rows] > bounds.host_start_ns) & (graph.event_table.start[rows] < bounds.end_ns)]
+    most_ns = bounds.data_loading_ns(facts.path.data_load)
+    if not len(rows) or not facts.is_worth(most_ns):
+        return None
+    longest = int(rows[np.argmax(graph.event_table.end[rows] - graph.event_table.start[rows])])
+    evidence = {"loading_ns": most_ns, "largest": []}
+    said = advice.data_loading_exposed(
+        None, None, graph.name_of(longest), in_process=bool(graph.event_flags.loads_in_process.any())
+    )
+    found = PathFinding.of_advice(said, evidence, "high", most_ns)
+    return replace(found, rule="data_loading_exposed")
 
 
 def driver_allocations(facts: PathFacts) -> PathFinding | None:

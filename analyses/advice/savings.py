@@ -13,7 +13,14 @@ import numpy as np
 from analyses.advice.claims import with_replayed_saving, within_bounds
 from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
 from analyses.advice.gpu_rules import fusible_chains, tf32_factors, unbucketed, work_limits
-from analyses.advice.host_rules import blocked_launches, blocks_on_upload, classify_waits, waits_for_pinned_upload
+from analyses.advice.host_rules import (
+    blocked_launches,
+    blocks_on_upload,
+    classify_waits,
+    loading_of_window,
+    waits_for_pinned_upload,
+    waits_of_window,
+)
 from analyses.advice.runtime_rules import code_loading_calls, usual_launch_ns
 from hta_graph.arrays import take_or
 from hta_graph.errors import QueryError
@@ -43,6 +50,33 @@ def with_savings(facts: PathFacts, findings: Iterable[PathFinding]) -> list[Path
     return [_with_saving(facts, finding) for finding in within_bounds(facts, findings, of_job=True)]
 
 
+def with_what_windows_show(facts: PathFacts, found: list[PathFinding]) -> list[PathFinding]:
+    """Add what the path of the asked window does not show, and replay of the priced one does.
+
+    Loading may delay only the next step's launches, and waits may cost little each by its kind, but much together:
+    beyond the waits that are found already, at least what the GPU is idle.
+    """
+    if has_partial_rows(facts.graph) or isinstance(facts.graph, JobGraph) or not facts.has_gpu_rows:
+        return found
+    rules, seen = {one.rule for one in found}, list(found)
+    if "data_loading_exposed" not in rules and (loading := loading_of_window(facts)):
+        seen += with_savings(facts, within_bounds(facts, [loading]))
+    if "synchronous_launches" not in rules and (waits := waits_of_window(facts)):
+        known_ns = max((one.saves_ns or 0 for one in found if one.rule in WAITING), default=0)
+        priced = with_savings(facts, within_bounds(facts, [waits]))
+        gained = [min(one.saves_ns or 0, facts.priced.gpu_idle_ns) - known_ns for one in priced]
+        least = WINDOW_WAITS_SHARE * facts.priced.length_ns
+        seen += [one for one, ns in zip(priced, gained, strict=True) if ns >= least]
+    return seen
+
+
+WINDOW_WAITS_SHARE = 0.1
+"""Waits that the path does not pass are advised from this share on: none of its kinds is notable alone."""
+
+WAITING = ("values_read", "explicit_synchronisation", "waits_of_all_kinds", "blocking_uploads", "pageable_copies")
+"""Rules about waits of the host for the GPU."""
+
+
 def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
     remedy = REMEDIES.get(finding.rule)
     if remedy is None:
@@ -50,7 +84,8 @@ def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
     try:
         found = replay(facts.graph, remedy(facts, finding), resolved_window(facts.priced_window))
         trusted = reliability_after(found)
-        if trusted.reason == "another_path" or (trusted.reason == "fixed" and finding.rule != "held_up_by_rank"):
+        is_late_rank = trusted.reason == "fixed" and finding.rule == "held_up_by_rank"
+        if trusted.reason is not None and trusted.reason not in DOUBTS and not is_late_rank:
             # Replay cannot vouch for it: only the bound is claimed. How late a rank is, is known where ranks meet.
             return finding
         is_rank = facts.has_gpu_rows and not isinstance(facts.graph, JobGraph)
@@ -196,6 +231,8 @@ def _shorter_during(facts: PathFacts, rows: Bools, share: float) -> Change:
 
 
 def _without_python(facts: PathFacts, _: PathFinding) -> Change:
+    if not facts.has_gpu_rows:
+        raise QueryError("a program on the CPU consists of its Python, too: none of it is gone")
     is_frame = facts.graph.event_table.kind == EventKind.PYTHON_FUNCTION
     return _with_factor(
         lambda base: take_or(is_frame, base.parts.owner, otherwise=False) & (base.parts.bound == BoundBy.CPU_GAP)

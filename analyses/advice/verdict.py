@@ -17,6 +17,7 @@ from analyses.display.sentence_format import as_sentence, quoted, window_name
 from analyses.messages import advice
 from analyses.messages import verdict as messages
 from analyses.window_report import job_record
+from hta_graph.graph.memo import memoized
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.rank_crossings import straggler_index
 from hta_graph.text.sanitize import encodable_path
@@ -37,7 +38,7 @@ def verdict_records(path: CriticalPath, *, replayed: bool = True) -> list[dict[s
 
     ``replayed`` adds what each would save by replay, which takes longer than the path.
     """
-    facts = PathFacts(path)
+    facts = PathFacts.of(path)
     if not replayed:
         return [finding.as_record() for finding in (*verdict_of(facts), *advice_of(facts))]
     return [finding.as_record() for finding in (*replayed_verdict(facts), *replayed_advice(facts))]
@@ -52,9 +53,9 @@ def replayed_verdict(facts: PathFacts) -> list[PathFinding]:
 
 def _with_gain(finding: PathFinding, facts: PathFacts) -> PathFinding:
     if finding.rule == "bound_by":
-        from analyses.advice.gains import with_gain  # late, as above
+        from analyses.advice.gains import led_by, with_gain  # late, as above
 
-        return with_gain(facts, finding)
+        return led_by(facts, with_gain(facts, finding), replayed_advice(facts))
     if not finding.saves_ns or not facts.is_worth(finding.saves_ns):
         return finding
     window, saved = window_name(facts.path.window), facts.saving(finding.saves_ns)
@@ -77,16 +78,18 @@ def takes_longer_text(finding: PathFinding, facts: PathFacts) -> str:
     return f"{quoted(name)} ({short_labels(facts.graph)[bound]})"
 
 
+@memoized
 def replayed_advice(facts: PathFacts) -> list[PathFinding]:
     """Return the advice with what each piece would save by replay, what saves most first, and none that saves little.
 
-    Steps of one program differ by as much. Where much is unexplained, what to record comes first. Without a piece that
+    Steps of one program differ by as much. What has nothing but a limit stands behind what replay predicts. Where much
+    is unexplained, what to record comes first. Without a piece that
     saves anything, the last finding says why.
     """
     from analyses.advice.gains import nothing_suggested  # late: paths without replay do without it
-    from analyses.advice.savings import with_savings
+    from analyses.advice.savings import with_savings, with_what_windows_show
 
-    every = with_savings(facts, advice_of(facts))
+    every = with_what_windows_show(facts, with_savings(facts, advice_of(facts)))
     found = [one for one in every if one.saves_ns is None or facts.is_worth(one.saves_ns)]
     unclear = is_largely_unexplained(facts)
     found = sorted(
@@ -94,7 +97,7 @@ def replayed_advice(facts: PathFacts) -> list[PathFinding]:
         key=lambda one: (
             unclear and one.saves_at_most_ns is not None,
             not _is_mostly_start_up(facts, one),
-            _is_guess(one),
+            one.saves_ns is None and one.saves_at_most_ns is not None,
             -one.saving[0],
         ),
     )
@@ -105,11 +108,6 @@ def replayed_advice(facts: PathFacts) -> list[PathFinding]:
 def _is_mostly_start_up(facts: PathFacts, finding: PathFinding) -> bool:
     """Return whether a finding says that most of a window happens once: then nothing else matters before."""
     return finding.rule == "start_up_recorded" and 2 * finding.evidence["time_ns"] >= facts.length_ns
-
-
-def _is_guess(finding: PathFinding) -> bool:
-    """Return whether a finding has nothing but a limit, of low confidence: it stands behind what replay predicts."""
-    return finding.saves_ns is None and finding.saves_at_most_ns is not None and finding.confidence == "low"
 
 
 def verdict_document(
@@ -148,7 +146,7 @@ def _window_record(path: CriticalPath) -> dict[str, Any]:
 
 def verdict_sentences(path: CriticalPath) -> list[str]:
     """Return the verdict: the headline, then the sentences behind it."""
-    found = replayed_verdict(PathFacts(path))
+    found = replayed_verdict(PathFacts.of(path))
     return [line for finding in found for line in (finding.text, finding.detail) if line]
 
 
@@ -184,7 +182,7 @@ class ListedAdvice:
 
 def listed_advice(path: CriticalPath) -> ListedAdvice:
     """Return what an expert would do, at most three pieces, or why there is nothing."""
-    facts = PathFacts(path)
+    facts = PathFacts.of(path)
     every = replayed_advice(facts)
     actions = [finding for finding in every if finding.action]
     why = " ".join(finding.text for finding in every if not finding.action)
@@ -195,9 +193,9 @@ def listed_advice(path: CriticalPath) -> ListedAdvice:
 
 def _saving_text(finding: PathFinding, facts: PathFacts) -> str:
     """Say what following a piece of advice would save of an iteration, by replay and at most, and how sure it is."""
-    most = finding.saves_at_most_ns
     saved, is_bound = finding.saving
-    replayed = None if is_bound or finding.saves_ns is None else facts.saving(saved)
+    most = saved if finding.is_cut else finding.saves_at_most_ns
+    replayed = None if is_bound else facts.saving(saved)
     shares = {reason: finding.evidence.get(f"{reason}_share", 0.0) for reason in ("contended", "unusual")}
     doubt = next((messages.untrusted(reason, share) for reason, share in shares.items() if share), "")
     return advice.saving(finding.confidence, None if most is None else facts.saving(most), replayed, doubt)

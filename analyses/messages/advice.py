@@ -107,14 +107,17 @@ def launch_bound(
     )
 
 
-def host_pauses(time: str, count: int, shortest_ns: int, longest_ns: int, name: str | None, *, stacks: bool) -> Advice:
-    """The host launches nothing for long while the GPU is idle."""
+def host_pauses(
+    time: str, count: int, shortest_ns: int, longest_ns: int, name: str | None, *, stacks: bool, before: str | None
+) -> Advice:
+    """The host launches nothing for long while the GPU is idle; without a name ``before`` is what follows."""
     least = f"{brief_duration(shortest_ns)} to " if count > 1 else ""
+    following = f", the longest before {quoted(before)}" if before else ""
     record = "" if stacks else "; record with_stack=True to see what Python does there"
     return Advice(
         f"Shorten the host's {counted(count, 'pause')}{mostly_in(name)}",
         f"For {time} the host works without a launch: {counted(count, 'pause')} of {least}"
-        f"{brief_duration(longest_ns)}. CUDA graphs and faster launches do not remove pauses. hta-graph "
+        f"{brief_duration(longest_ns)}{following}. CUDA graphs and faster launches do not remove pauses. hta-graph "
         f"idle-time lists them{record}.",
     )
 
@@ -164,12 +167,14 @@ WAITS = Waiting(
 )
 
 
-def waiting(kind: Waiting, times: int, site: str, time: str) -> Advice:
-    """The host waits, and so cannot launch ahead."""
+def waiting(kind: Waiting, times: int, site: str, time: str | None, *, loads: bool) -> Advice:
+    """The host waits, and so cannot launch ahead; ``loads``: nor load data meanwhile, which is not in ``time``."""
     often = "once" if times == 1 else f"{times:,} times"
+    loading = " Data loading is not counted; without the wait it could overlap with GPU work." if loads else ""
     return Advice(
         kind.action,
-        f"The host {kind.does} {often}{site} and cannot launch ahead: afterwards the GPU waits {time} for the host.",
+        f"The host {kind.does} {often}{site} and cannot launch ahead"
+        f"{f': afterwards the GPU waits {time} for the host' if time else ''}.{loading}",
     )
 
 
@@ -203,13 +208,15 @@ def pageable_copies(count: int, where: str, copying: str, idle: str) -> Advice:
     )
 
 
-def data_loading_exposed(time: str, rank: int | None, name: str, *, in_process: bool) -> Advice:
-    """The path waits for data."""
+def data_loading_exposed(time: str | None, rank: int | None, name: str, *, in_process: bool) -> Advice:
+    """The path waits for data; without a ``time`` it does not, but what the host launches next is late."""
     workers = "Set num_workers > 0" if in_process else "Use more workers or prefetching (num_workers, prefetch_factor)"
     where = " It runs in the main process." if in_process else ""
     return Advice(
         f"{workers}, or make batch preparation cheaper",
-        f"Data loading is on the path for {time}{on_rank(rank)}, mostly {quoted(name)}.{where}",
+        f"Data loading is on the path for {time}{on_rank(rank)}, mostly {quoted(name)}.{where}"
+        if time
+        else f"Data loading delays the host's next launches, mostly {quoted(name)}.{where}",
     )
 
 

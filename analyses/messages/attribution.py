@@ -29,6 +29,11 @@ def headline(found: Outlier, by: str, unknown_share: float) -> str:
     return f"{kind} {quoted(found['name'])} has the most self GPU time{found.where}: {own}{lost}"
 
 
+def no_owner(by: str) -> str:
+    """Say that no GPU work has an owner."""
+    return f"no GPU work belongs to any {by.replace('-', ' ')}"
+
+
 def launched_outside(kind: str, *, record: bool) -> str:
     """Explain activities that were launched where no owner was open."""
     remedy = f"; {RECORD[kind]}" if record and kind in RECORD else ""

@@ -16,6 +16,16 @@ PARTS = {
 }
 
 
+NEITHER = "no communication and no copies"
+
+
+def only_copies(found: Outlier) -> str:
+    """State that nothing communicates, and how long copies run alone."""
+    exposed, every = (brief_duration(found[f"{name}memory_ns"]) for name in ("exposed_", ""))
+    share = f"{brief_share(found['window_share'])} of the time"
+    return f"no communication; exposed copies take {share}{found.where}{found.typical}: {exposed} of {every} of copies"
+
+
 def nothing_exposed(found: Outlier) -> str:
     """State that computation overlaps all communication."""
     return f"computation overlaps all communication: {brief_duration(found['communication_ns'])}{found.where}"

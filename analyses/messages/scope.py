@@ -24,6 +24,16 @@ def of_window(label: str, length_ns: int, said: str, *, is_most: bool) -> str:
     return f"{quoted(label)}, {'up to ' if is_most else ''}{brief_duration(length_ns)}: {said}"
 
 
+def of_span(length_ns: int, whole_ns: int, said: str, *, is_most: bool) -> str:
+    """Put the part of a whole trace in front of a headline in which the GPU has anything to do.
+
+    >>> of_span(12_900_000_000, 43_400_000_000, "GPU idle 99% of the time", is_most=False)
+    'first to last GPU activity, 12.9 s of the 43.4 s trace: GPU idle 99% of the time'
+    """
+    length = f"{'up to ' if is_most else ''}{brief_duration(length_ns)} of the {brief_duration(whole_ns)} trace"
+    return f"first to last GPU activity, {length}: {said}"
+
+
 def mostly_idle(share: float, said: str) -> str:
     """Put the idle time in front of a headline about the GPU's work.
 

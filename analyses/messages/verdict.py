@@ -38,12 +38,53 @@ MOST = 0.5
 """From this share on something is mostly so."""
 
 
-def bound_by(window: str, what: str, share: float, rank: int | None, lengths: Sequence[str], gain: str = "") -> str:
-    """Say what bounds a window, and what is gained without it: the headline."""
+def bound_by(
+    window: str, what: str, share: float, rank: int | None, lengths: Sequence[str], gain: str = "",
+    *, has_gpu_rows: bool = True,
+) -> str:  # fmt: skip
+    """Say what bounds a window, and what is gained without it: the headline; first that nothing of a GPU is known."""
     is_known = what != "unexplained"
     unexplained = "mostly unexplained" if share >= MOST else "largely unexplained"
     bound = f"bound by {what}{on_rank(rank)}" if is_known else f"{unexplained}{on_rank(rank)}"
-    return f"{window}: {bound} ({brief_share(share)} of the critical path){gain}; {', '.join(lengths)}"
+    first = _first_words(window, has_gpu_rows=has_gpu_rows)
+    return f"{first} {bound} ({brief_share(share)} of the critical path){gain}; {', '.join(lengths)}"
+
+
+LEADS: Mapping[str, tuple[str, str]] = {
+    "values_read": ("waits for values read from the GPU", "without them"),
+    "explicit_synchronisation": ("synchronization", "without it"),
+    "waits_of_all_kinds": ("waits of the host for the GPU", "without them"),
+    "synchronous_launches": ("a wait after each launch", "without it"),
+    "blocking_uploads": ("waits for copies to the GPU", "without them"),
+    "pageable_copies": ("copies from pageable memory", "from pinned memory"),
+    "host_pauses": ("pauses of the host", "without them"),
+    "launch_bound": ("launch overhead", "without it"),
+    "code_loading": ("code loading", "without it"),
+    "compilation": ("compilation", "without it"),
+    "garbage_collection": ("garbage collection", "without it"),
+    "driver_allocations": ("memory allocation", "without it"),
+    "data_loading_exposed": ("data loading", "without it"),
+    "python_bound": ("Python between operators", "without it"),
+    "exposed_communication": ("GPU communication", "without it"),
+    "serial_communication": ("communication that does not overlap", "overlapped"),
+    "unbucketed_collectives": ("unbucketed collectives", "in buckets"),
+    "far_from_limit": ("an operator far below its limit", "near the limit"),
+    "float32_products": ("float32 matrix products", "in TF32"),
+    "unfused_chains": ("unfused operators", "fused"),
+}
+"""By rule of the advice that saves most: what bounds a window then, and under which condition that is saved."""
+
+
+def bound_by_advice(
+    window: str, what: str, condition: str, found: Shorter, lengths: Sequence[str], *, has_gpu_rows: bool
+) -> str:
+    """Say what bounds a window where following a piece of advice saves more than any cause costs: the headline."""
+    first = _first_words(window, has_gpu_rows=has_gpu_rows)
+    return f"{first} bound by {what}; {condition}, {_shorter(found, is_little=False)}; {', '.join(lengths)}"
+
+
+def _first_words(window: str, *, has_gpu_rows: bool) -> str:
+    return f"{window}:" if has_gpu_rows else f"{window}: {NO_GPU};"
 
 
 class Shorter(NamedTuple):
@@ -71,6 +112,39 @@ def _shorter(found: Shorter, *, is_little: bool) -> str:
     return f"{found.whole} would be {amount} shorter{found.doubt}"
 
 
+NOT_SHOWN: Mapping[str, str] = {
+    "gpu_not_recorded": "the launched GPU work is not recorded",
+    "nothing_recorded": "no operator or call is recorded for {share} of the window",
+    "not_started": "launched work does not start for {share} of the window",
+}
+"""What the rows of a window do not show, as a clause."""
+
+NO_GPU = "no GPU activity is recorded"
+
+
+def only_host_time(window: str, launches: int, lengths: Sequence[str]) -> str:
+    """Say first that what was launched left no row on the GPU: the headline."""
+    calls = counted(launches, "launch call")
+    return f"{window}: {NO_GPU} for {calls}, only host time; savings are unknown; {', '.join(lengths)}"
+
+
+def nothing_recorded(window: str, time: str, lengths: Sequence[str]) -> str:
+    """Say first that most of a window has no row: the headline."""
+    return f"{window}: no operator or call is recorded for {time}; savings are unknown; {', '.join(lengths)}"
+
+
+def not_started(window: str, time: str, lengths: Sequence[str]) -> str:
+    """Name what bounds a window where the GPU does not start what it was given: the headline."""
+    return f"{window}: bound by launched work that does not start for {time}; savings are unknown; {', '.join(lengths)}"
+
+
+WHAT_IT_WAITS_FOR = (
+    "The launch calls of that work have returned and the GPU is idle: it may run another process in turn, or the work "
+    "may wait for other ranks; the trace does not show which."
+)
+"""Behind :func:`not_started`."""
+
+
 def no_prediction(reason: str, share: float) -> str:
     """Say that replay does not show what would be gained."""
     return f"; savings are unknown, because {untrusted(reason, share)}"
@@ -78,6 +152,8 @@ def no_prediction(reason: str, share: float) -> str:
 
 def untrusted(reason: str, share: float) -> str:
     """Say why a prediction cannot be trusted, as a clause."""
+    if reason in NOT_SHOWN:
+        return NOT_SHOWN[reason].format(share=brief_share(share))
     if reason == "fixed":
         return f"{brief_share(share)} of the path is fixed in replay"
     if reason == "contended":
@@ -90,10 +166,13 @@ def untrusted(reason: str, share: float) -> str:
     return f"replay follows another path for {brief_share(share)} of the window"
 
 
-def doubt(fixed_share: float, inferred_share: float, *, waiting: bool, polling: bool) -> str:
+def doubt(
+    fixed_share: float, inferred_share: float, *, waiting: bool, polling: bool, is_low: bool = False
+) -> str:  # fmt: skip
     """Doubt a prediction, right behind it: what it may include, or what most of it rests on."""
     parts = [
         *(["may include waiting for other ranks"] if waiting else []),
+        *(["low confidence"] if is_low else []),
         *(["uncertain: the host may be polling"] if polling else []),
         *([f"uncertain: {brief_share(fixed_share)} of the path is fixed in replay"] if fixed_share else []),
         *([f"uncertain: {brief_share(inferred_share)} of the path is on inferred edges"] if inferred_share else []),

@@ -118,6 +118,11 @@ AMONG_SCENARIOS = "among scenarios"
 MAY_BE_WAITING = " (may include waiting for other ranks)"
 
 
+def unknown_savings(window: str, reason: str, share: float) -> str:
+    """Say that the rows of a window do not show what changes would save: the headline."""
+    return f"{window}: savings are unknown, because {untrusted(reason, share)}"
+
+
 def not_reliable(window: str, reason: str, share: float) -> str:
     """Name a window whose replay cannot be trusted."""
     return f"{window} (not reliable: {untrusted(reason, share)})"

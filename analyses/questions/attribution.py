@@ -142,7 +142,7 @@ def _conclusion(frame: pd.DataFrame, by: str) -> list[str]:
     """Return the headline: the owner with the most self GPU time, and how much has no owner."""
     found = largest_item(frame[frame["name"] != UNKNOWN], ["name"], "gpu_self_ns")
     if found is None:
-        return []
+        return [messages.no_owner(by)] if frame["gpu_self_ns"].any() else []
     unknown = frame[frame["name"] == UNKNOWN]
     return [messages.headline(found, by, int(unknown["gpu_self_ns"].sum()) / int(frame["gpu_self_ns"].sum()))]
 

@@ -17,7 +17,7 @@ from analyses.display.dataframe_text import ARROW
 from analyses.display.headline import largest_item
 from analyses.display.text_layout import clipped
 from analyses.messages import kernel_sequences as messages
-from analyses.scope import Scope
+from analyses.scope import Scope, idle_first
 from analyses.tables import Table, event_names, scopes_in, table_of
 from analyses.window_report import clock_notes
 from hta_graph.alignment.sequence_patterns import SequencePatterns, sequence_patterns
@@ -140,7 +140,7 @@ def answer(scopes: Sequence[Scope], operators: str = OPERATORS) -> Answer:
         {"operator_kernels": frame},
         [*notes, *clock_notes({scope.rank: scope.graph.gpu_clock for scope in scopes})],
         summed={"operator_kernels": "occurrences"},
-        conclusion=[messages.headline(most)] if most else [],
+        conclusion=idle_first([messages.headline(most)] if most else [], scopes),
     )
 
 

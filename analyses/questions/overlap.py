@@ -271,7 +271,7 @@ def _conclusion(frame: pd.DataFrame, collectives: pd.DataFrame, scopes: Sequence
     lengths = [window[key] for key in zip(talks["rank"], talks["scope"], strict=True)]
     found = outlier(talks.assign(window_share=talks["exposed_communication_ns"] / lengths), "window_share")
     if found is None:
-        return []
+        return _without_communication(frame, [max(scope.window_ns, 1) for scope in scopes], scopes)
     exposed, waiting = found["exposed_communication_ns"], found["exposed_waiting_ns"]
     if not exposed:
         return [messages.nothing_exposed(found)]
@@ -281,6 +281,14 @@ def _conclusion(frame: pd.DataFrame, collectives: pd.DataFrame, scopes: Sequence
     name = largest["collective"] if isinstance(largest["collective"], str) else short_name(largest["kernel"])
     waiting_share = None if pd.isna(waiting) else waiting / exposed
     return [messages.headline(found, name, largest["exposed_share"], waiting_share)]
+
+
+def _without_communication(frame: pd.DataFrame, lengths: Sequence[int], scopes: Sequence[Scope]) -> list[str]:
+    """Return the headline where nothing communicates: how long copies are exposed instead; a note says if all idle."""
+    if not any(len(scope.running) for scope in scopes):
+        return []
+    found = outlier(frame.assign(window_share=frame["exposed_memory_ns"] / lengths), "window_share")
+    return [messages.only_copies(found)] if found is not None and found["memory_ns"] else [messages.NEITHER]
 
 
 def _most_exposed(kernels: pd.DataFrame) -> pd.DataFrame:

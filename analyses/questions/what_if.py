@@ -300,8 +300,8 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
         "reason": found.reliability.reason,
         "changes": [one.as_record() for one in found.asked],
         "next": found.next,
-        "opportunities": [vars(one) for one in found.opportunities],
-        "scenarios": [{**one.as_record(), "saved_ns": saved} for one, saved in found.scenarios],
+        "opportunities": [vars(one) for one in found.opportunities_within_rows],
+        "scenarios": [{**one.as_record(), "saved_ns": saved.ns} for one, saved in found.scenarios_within_rows],
         "path_before": _path_record(replayed.path_before, graph),
         "path_after": _path_record(replayed.path_after, graph),
         **({"curve": _curve_record(found.curve)} if found.curve else {}),
@@ -435,6 +435,9 @@ def _largest_savings(found: WhatIf) -> list[str]:
 
     Communication of a single rank may be waiting for others: that is said, and what saves most without it comes next.
     """
+    trusted = found.reliability
+    if trusted.missing is not None:
+        return [messages.unknown_savings(headline_name(found.replayed.window), trusted.missing, trusted.share)]
     ranked = sorted((*_best_opportunity(found), *_best_scenario(found)), key=lambda one: -one.ns)
     if not ranked:
         return [messages.nothing_to_gain(_window_name(found, headline_name), found.replayed.measured_ns)]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from analyses.advice.gains import within_rows
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.labels import SHORT
 from analyses.display.sentence_format import brief_duration, brief_share, time_and_share
@@ -106,7 +107,7 @@ def find_gains(graph: DependencyGraph, window: Window) -> Gains:
     """Find what a window could save, and choose what is worth a curve."""
     query, length = resolved_window(window), window.end_ns - window.start_ns
     base = replay_graph(graph, query)
-    listed, drawn = opportunity_rows(base), []
+    listed, drawn = within_rows(base, opportunity_rows(base)), []
     for chosen, *others in _opportunities_to_draw(listed, length):
         curve = sensitivity(graph, chosen.what, query, within_ns=round(LEAST_BEND_SHARE * length))
         drawn.append(Gain(chosen, tuple(others), curve, _class_of(base, chosen)))

@@ -110,7 +110,7 @@ def summary_of(path: CriticalPath, run: str, opportunities: Sequence[Opportunity
         opportunities: what would save most, which fills cards that advice leaves.
         link: the address of the window in the timeline.
     """
-    facts = PathFacts(path)
+    facts = PathFacts.of(path)
     found = [*replayed_verdict(facts), *replayed_advice(facts)]
     bound = next(finding for finding in found if finding.rule == "bound_by")
     # Where replay cannot be trusted, no speedup is promised.

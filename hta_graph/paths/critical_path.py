@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -52,6 +52,8 @@ class CriticalPath:
         self.chain = chain
         """The walk back from the window's sink."""
         self.segment_table = segment_table
+        self.answers: dict[Callable[[Any], Any], Any] = {}
+        """What was found out about it."""
         self.self_check()
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Whether the replay of a window can be trusted: how much of its path no change moves, or lies elsewhere in replay.
+"""Whether the replay of a window can be trusted: what its rows do not show, and how much of its path no change moves.
 
 After changes, driver calls of several threads may wait for each other that did not, and the other way round
 (:mod:`hta_graph.what_if.driver_lock`). Who comes first is a matter of microseconds: where a prediction depends on it,
@@ -9,6 +9,12 @@ So it is where a change brings times onto the path that something may have made 
 gaps between kernels    where none was launched before its predecessor ended, nothing shows how short they can be
 long launching calls    the call waited: for a full queue, a lock, code that was loaded
 order inside a graph    no record tells which nodes a node of a CUDA graph waits for on other streams
+
+A GPU that is idle although the launch of its next work returned long before waits for nothing that its trace shows: a
+time slice of another process, or other ranks.
+
+host     [launch][launch][launch]......
+stream                    |--- idle, 2.4 ms ---|[ker][ker][ker]
 """
 
 from __future__ import annotations
@@ -22,9 +28,10 @@ from hta_graph.arrays import take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
-from hta_graph.model import Bools, BoundBy, EdgeKind, Ids, Ints
+from hta_graph.model import CPU_KINDS, Bools, BoundBy, EdgeKind, EventKind, Ids, Ints, kind_mask
 from hta_graph.paths.critical_path import critical_path
-from hta_graph.paths.windows import LATEST_NS, resolved_window
+from hta_graph.paths.intervals import union
+from hta_graph.paths.windows import LATEST_NS, Window, resolved_window
 from hta_graph.what_if.modified_window import (
     ModifiedWindow,
     PathTotals,
@@ -66,7 +73,16 @@ FOLLOWS_AT_ONCE_NS = 3_000
 SLOW_CALL = 5
 """A launching call of this many times its usual length waited for something."""
 
-Reason = Literal["fixed", "another_path", "contended", "unusual"]
+STARTS_WITHIN_NS = 50_000
+"""Work starts this soon after its launch and after the work before it."""
+
+MISSING_SHARE = 0.5
+"""From this share on something is mostly so: idle time with launched work, or a window without a row."""
+
+Missing = Literal["gpu_not_recorded", "nothing_recorded", "not_started"]
+"""What the rows of a window do not show: what launched work did, anything at all, what launched work waited for."""
+
+Reason = Literal["gpu_not_recorded", "nothing_recorded", "not_started", "fixed", "another_path", "contended", "unusual"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +101,9 @@ class Reliability:
 
     unusual_share: float = 0.0
     """The share of the window that rests, after a change, on times that the trace does not explain."""
+    missing: Missing | None = None
+    missing_share: float = 0.0
+    """What the rows do not show, and for which share of the window."""
 
     @property
     def of_communication(self) -> Reliability:
@@ -99,6 +118,8 @@ class Reliability:
     @property
     def reason(self) -> Reason | None:
         """Why predictions cannot be trusted; None: they can."""
+        if self.missing:
+            return self.missing
         if self.another_path_share >= ANOTHER_PATH_SHARE:
             return "another_path"
         if self.fixed_share >= UNRELIABLE_SHARE:
@@ -110,6 +131,8 @@ class Reliability:
     @property
     def share(self) -> float:
         """The share that the reason is about."""
+        if self.missing:
+            return self.missing_share
         shares = {
             "another_path": self.another_path_share,
             "contended": self.contended_share,
@@ -121,7 +144,9 @@ class Reliability:
 @memoized
 def reliability(base: ReplayGraph) -> Reliability:
     """Return how far predictions about a window can be trusted."""
-    fixed = frozen_share(base) + earlier_share(base)
+    fixed, missing = frozen_share(base) + earlier_share(base), _missing_rows(base)
+    if missing is not None:
+        return Reliability(fixed, missing=missing[0], missing_share=missing[1])
     if fixed < DOUBTFUL_SHARE:
         return Reliability(fixed)
     path = recorded_path_totals(base)[0]
@@ -130,6 +155,54 @@ def reliability(base: ReplayGraph) -> Reliability:
     replayed = path.by_bound_ns
     differs = sum(max(ns - replayed[bound], 0) for bound, ns in measured.items())
     return Reliability(fixed, alone, differs / max(base.length_ns, 1))
+
+
+def _missing_rows(base: ReplayGraph) -> tuple[Missing, float] | None:
+    """Return what the rows of a single rank's window do not show, and for which share of it; None if they show all."""
+    graph, window, length_ns = base.graph, base.window, base.length_ns
+    if len(graph.rank_graphs) > 1 or not length_ns:
+        return None
+    if graph.is_gpu.any():
+        late_ns = idle_with_launched_work(graph, window)[1]
+        # What has no cause on the path is called unexplained, with its reason.
+        known_ns = late_ns - recorded_path_totals(base)[0].by_bound_ns[BoundBy.UNEXPLAINED.label]
+        is_most = work_waits_most_of_idle(graph, window) and known_ns >= DOUBTFUL_SHARE * length_ns
+        return ("not_started", late_ns / length_ns) if is_most else None
+    if graph.event_flags.enqueueing_call.any():
+        return "gpu_not_recorded", 1.0
+    share = silent_ns(graph, window.start_ns, window.end_ns) / length_ns
+    return ("nothing_recorded", share) if share >= MISSING_SHARE else None
+
+
+def silent_ns(graph: DependencyGraph, start_ns: int, end_ns: int) -> int:
+    """Return for how much of a time (ns) no thread of a trace without GPU rows has anything but annotations open."""
+    events, flags = graph.event_table, graph.event_flags
+    rows = kind_mask(events.kind, (*CPU_KINDS, EventKind.PYTHON_FUNCTION)) | flags.gloo_collective | flags.loads_data()
+    return end_ns - start_ns - union(events.start[rows], events.end[rows]).clip(start_ns, end_ns).total
+
+
+def work_waits_most_of_idle(graph: DependencyGraph, window: Window) -> bool:
+    """Return whether launched work does not start for most of the time in which the GPU of a rank is idle."""
+    idle_ns, late_ns = idle_with_launched_work(graph, window)
+    return late_ns > MISSING_SHARE * idle_ns
+
+
+def idle_with_launched_work(graph: DependencyGraph, window: Window) -> tuple[int, int]:
+    """Return how long (ns) the GPU of a rank is idle, and for how much of that launched work does not start.
+
+    The call that launched what runs next returned more than 50 µs before, and the work before ended as long ago.
+    """
+    start_ns, end_ns, events = window.start_ns, window.end_ns, graph.event_table
+    rows = np.flatnonzero(graph.is_gpu & ~graph.event_flags.waits_on_device)
+    rows = rows[(events.end[rows] > start_ns) & (events.start[rows] < end_ns)]
+    rows = rows[np.argsort(events.start[rows], kind="stable")]
+    start, end = events.start[rows].clip(min=start_ns), events.end[rows].clip(max=end_ns)
+    call = graph.launching_call[rows]
+    ended = np.maximum.accumulate(np.append(start_ns, end))
+    returned = np.where(call >= 0, events.end[call], start)
+    idle = np.maximum(start - ended[:-1], 0)
+    late = (start - np.maximum(ended[:-1], returned) - STARTS_WITHIN_NS).clip(min=0)
+    return int(idle.sum() + end_ns - ended[-1]), int(late.sum())
 
 
 def reliability_after(replayed: Replayed) -> Reliability:

@@ -240,15 +240,16 @@ def what_if() -> Schema:
             "Of a step whose latency differs from its iteration, after changes: the same of its latency.",
         ),
         "reliable": boolean(
-            "Whether predictions can be trusted: not where half of the path is fixed in every scenario, or "
-            "if replay follows another path than the recorded one, nor where they depend on driver calls of other "
-            "threads or on times that the trace does not explain."
+            "Whether predictions can be trusted: not where rows are missing or half of the path is fixed in every "
+            "scenario, or if replay follows another path than the recorded one, nor where they depend on driver calls "
+            "of other threads or on times that the trace does not explain."
         ),
         "reason": one_of(
-            ["fixed", "another_path", "contended", "unusual"],
-            "Why predictions cannot be trusted: the path is fixed, replay follows another path, driver calls of other "
-            "threads may delay launches after the changes, or they rest on times that the trace does not explain; null "
-            "if they can.",
+            ["gpu_not_recorded", "nothing_recorded", "not_started", "fixed", "another_path", "contended", "unusual"],
+            "Why predictions cannot be trusted: launched GPU work is not recorded, most of the window has no operator "
+            "or call, launched work does not start for a cause that is not recorded, the path is fixed, replay "
+            "follows another path, driver calls of other threads may delay launches after the changes, or they rest "
+            "on times that the trace does not explain; null if they can.",
             null=True,
         ),
         "frozen_share": share("Share of the recorded path that is fixed in every scenario"),

@@ -12,11 +12,14 @@ import hta_graph as hg
 from analyses.advice import facts as advice_facts
 from analyses.advice.claims import BOUNDS
 from analyses.advice.facts import PathFacts, PathFinding
+from analyses.advice.gains import SAME_SHARE
 from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES
 from analyses.advice.savings import REMEDIES
 from analyses.advice.verdict import replayed_advice, replayed_verdict
+from analyses.messages.verdict import LEADS
 from analyses.questions.critical_path import path_lines
-from analyses.questions.what_if import what_if, what_if_lines
+from analyses.questions.what_if import what_if, what_if_document, what_if_lines
+from hta_graph.bounds import Bounds
 from hta_graph.errors import DefectError
 from hta_graph.paths.windows import WindowQuery, median_step
 from tests.simulator import Dialect, random_program, simulate, write
@@ -56,7 +59,34 @@ def hold_claims(graph: hg.DependencyGraph) -> int:
             assert saved <= most <= finding.bound_ns <= whole_ns, finding.rule
             count += 1
         hold_shares(path, window or median_step())
+        if len(graph.rank_graphs) == 1:
+            hold_order(path)
+            hold_opportunities(graph, window or median_step())
     return count
+
+
+def hold_order(path: hg.CriticalPath) -> None:
+    """Hold the headline against the advice: none of it saves more, but what counts as the same."""
+    facts = PathFacts(path)
+    bound = next(finding for finding in replayed_verdict(facts) if finding.rule == "bound_by")
+    saved = [one.saves_ns for one in replayed_advice(facts) if one.saves_ns is not None]
+    assert bound.saves_ns is None or not bound.evidence.get("missing")
+    assert max(saved, default=0) <= (bound.saves_ns or 0) + SAME_SHARE * facts.priced.length_ns
+
+
+def hold_opportunities(graph: hg.DependencyGraph, window: WindowQuery) -> None:
+    """Hold what JSON says of classes and scenarios against rows of their own kind."""
+    found = what_if(graph, window)
+    document, bounds = what_if_document(found), Bounds.of(graph, found.replayed.window)
+    most = {
+        "gpu_communication_bound": bounds.communication_ns,
+        "gpu_memory_bound": bounds.copies_ns,
+        **dict.fromkeys(("cpu_bound", "cpu_gap", "data_loading"), bounds.not_computing_ns),
+    }
+    for row in document["opportunities"]:
+        limit = most.get(row["name"], bounds.length_ns) if row["kind"] == "class" else bounds.length_ns
+        assert max(row["saved_half_ns"], row["saved_free_ns"]) <= limit, row
+    assert all(one["saved_ns"] <= bounds.length_ns for one in document["scenarios"])
 
 
 def hold_shares(path: hg.CriticalPath, window: WindowQuery) -> None:
@@ -86,6 +116,11 @@ def test_no_claim_about_a_recording_exceeds_its_bound(file: Path) -> None:
 
 def test_every_rule_with_a_remedy_has_a_bound() -> None:
     assert set(REMEDIES) <= set(BOUNDS) <= {rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES)}
+
+
+def test_every_remedy_of_one_rank_can_lead_the_headline() -> None:
+    of_ranks = {"held_up_by_rank", "slow_gpu", "slow_host"}
+    assert set(LEADS) == set(REMEDIES) - of_ranks
 
 
 def test_a_sentence_that_says_more_than_rows_allow_is_an_error_in_tests(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analyses.questions import idle_time, kernel_breakdown, memory_bandwidth, overlap, roofline, temporal_breakdown
+from analyses.questions import (
+    attribution,
+    idle_time,
+    kernel_breakdown,
+    memory_bandwidth,
+    operator_kernels,
+    overlap,
+    roofline,
+    temporal_breakdown,
+)
 from analyses.scope import Scope, whole
 from tests.support.trace_builder import TraceBuilder
 
@@ -37,7 +46,7 @@ def busy(copy_us: float, talk_us: float) -> TraceBuilder:
 
 def test_answers_about_the_work_begin_with_idle_time_where_the_gpu_is_mostly_idle(tmp_path: Path) -> None:
     scope = scope_of(mostly_idle(), tmp_path)
-    for analysis in (kernel_breakdown, temporal_breakdown):
+    for analysis in (kernel_breakdown, temporal_breakdown, operator_kernels):
         assert analysis.answer([scope]).conclusion[0].startswith("GPU idle 99% of the time (see idle-time); ")
     assert "GPU idle 99% of the window (mostly CPU" in roofline.answer([scope]).conclusion[0]
 
@@ -66,3 +75,30 @@ def test_what_takes_more_is_one(tmp_path: Path) -> None:
     scope = scope_of(busy(copy_us=2_000, talk_us=3_000), tmp_path)
     assert "takes the most copy time" in memory_bandwidth.answer([scope]).conclusion[0]
     assert "exposed communication takes 20% of the time" in overlap.answer([scope]).conclusion[0]
+
+
+def test_without_communication_that_is_said_with_what_copies_take(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 2), (5, 105), 1)
+    trace.call("cudaMemcpyAsync", 3, 4, 2)
+    trace.copy("Memcpy HtoD (Pinned -> Device)", 105, 205, 2)
+    said = (
+        "whole trace, 200.0 µs: no communication; exposed copies take 50% of the time: 100.0 µs of 100.0 µs of copies"
+    )
+    assert overlap.answer([scope_of(trace, tmp_path)]).conclusion == [said]
+
+
+def test_the_time_before_the_first_gpu_activity_is_told_from_the_whole_trace(tmp_path: Path) -> None:
+    """Idle time is divided from the first activity to the last; a path begins with the host."""
+    for begins, said in ((0, "first to last GPU activity, 10.1 ms of the 15.1 ms trace: "), (4_990, "whole trace, ")):
+        trace = busy(copy_us=20, talk_us=30)
+        for row in trace.rows:
+            row["ts"] += 5_000
+        trace.op("prepare", begins, 4_999)
+        assert overlap.answer([scope_of(trace, tmp_path)]).conclusion[0].startswith(said)
+
+
+def test_gpu_work_without_an_owner_is_said_to_have_none(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 2), (5, 105), 1)
+    assert attribution.answer([scope_of(trace, tmp_path)]).conclusion == ["no GPU work belongs to any operator"]

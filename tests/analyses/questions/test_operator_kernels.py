@@ -189,7 +189,7 @@ def test_a_median_and_95_percent_tell_of_single_occurrences(tmp_path: Path) -> N
 
 def test_it_concludes_whose_kernels_take_most(tmp_path: Path) -> None:
     # Twice a gemm of 10 and a bias of 2 µs.
-    assert answer([whole(0, two_linears().graph(tmp_path))]).conclusion == [
-        "sequence with the most GPU time: aten::addmm, 24.0 µs in 2 occurrences (2 GPU activities each)"
-    ]
+    most = "sequence with the most GPU time: aten::addmm, 24.0 µs in 2 occurrences (2 GPU activities each)"
+    idle = "GPU idle 84% of the time (see idle-time)"
+    assert answer([whole(0, two_linears().graph(tmp_path))]).conclusion == [f"{idle}; {most}"]
     assert answer([]).conclusion == []

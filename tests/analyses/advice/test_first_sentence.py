@@ -1,0 +1,231 @@
+"""The first sentence about one rank: what the rows do not show comes first, and nothing advised saves more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import hta_graph as hg
+from analyses.advice.facts import PathFacts, PathFinding
+from analyses.advice.verdict import listed_advice, replayed_advice, replayed_verdict, verdict_sentences
+from analyses.questions.what_if import what_if, what_if_lines
+from hta_graph.what_if.reliability import reliability
+from hta_graph.what_if.replay import replay_graph
+from tests.support.gloo_builder import GlooRank
+from tests.support.samples import SAMPLES
+from tests.support.trace_builder import TraceBuilder
+
+
+def on_cpu(*, launches: bool = False, work_us: float = 90) -> TraceBuilder:
+    """Ten times an operator in 100 µs; none of what it may launch is recorded."""
+    trace = TraceBuilder()
+    trace.annotation("ProfilerStep#1", 0, 1_000)
+    for number in range(10):
+        at = 100.0 * number
+        trace.op("aten::mm", at, at + work_us)
+        if launches:
+            trace.call("cudaLaunchKernel", at + 1, at + 5, number + 1)
+    return trace
+
+
+def in_slices(launches: int, slice_us: float) -> TraceBuilder:
+    """The host launches ten kernels at a time, each in 10 µs; the GPU starts them when its time slice comes.
+
+    host     [launch × 10].............................[launch × 10]
+    stream   ......................[kernel × 10]
+    """
+    trace = TraceBuilder()
+    for number in range(launches):
+        begins = slice_us * number
+        for at in range(10):
+            corr = 10 * number + at + 1
+            trace.op("aten::add", begins + 10 * at, begins + 10 * at + 9)
+            starts = begins + slice_us - 200 + 5 * at
+            trace.launch("add", (begins + 10 * at + 1, begins + 10 * at + 5), (starts, starts + 4), corr)
+        trace.call("cudaDeviceSynchronize", begins + 110, begins + slice_us - 140)
+    return trace
+
+
+def in_time() -> TraceBuilder:
+    """The host works for 80 of each 100 µs before it launches a kernel of 10 µs."""
+    trace = TraceBuilder()
+    for number in range(60):
+        at = 100.0 * number
+        trace.op("aten::add", at, at + 86)
+        trace.launch("add", (at + 80, at + 85), (at + 88, at + 98), number + 1)
+    return trace
+
+
+def queued() -> TraceBuilder:
+    """A thousand kernels of 2 µs are launched ahead, and 2 µs pass between any two: no work starts late."""
+    trace = TraceBuilder()
+    for number in range(1_000):
+        trace.launch("tiny", (number, number + 0.5), (1_200 + 4 * number, 1_202 + 4 * number), number + 1)
+    return trace
+
+
+SAID: dict[str, tuple[Callable[[], TraceBuilder], str | None, str]] = {
+    "launches without work": (
+        lambda: on_cpu(launches=True), "gpu_not_recorded",
+        "step 1: no GPU activity is recorded for 10 launch calls, only host time; savings are unknown; ",
+    ),
+    "a program on the CPU": (on_cpu, None, "step 1: no GPU activity is recorded; bound by host time ("),
+    "hardly a row": (
+        lambda: on_cpu(work_us=10), "nothing_recorded",
+        "step 1: no operator or call is recorded for 900.0 µs (90%); savings are unknown; ",
+    ),
+    "a GPU in slices": (
+        lambda: in_slices(30, 2_400), "not_started", "whole trace: bound by launched work that does not start for ",
+    ),
+    "a GPU that starts in time": (in_time, None, "whole trace: bound by host time ("),
+    "a full queue": (queued, None, "whole trace: bound by kernel gaps ("),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SAID)
+def test_what_the_rows_do_not_show_is_said_first_and_no_gain_is_claimed(case: str, tmp_path: Path) -> None:
+    trace, missing, said = SAID[case]
+    graph = trace().graph(tmp_path)
+    window = hg.step(1) if said.startswith("step") else hg.whole()
+    path = hg.critical_path(graph, window)
+    bound = next(one for one in replayed_verdict(PathFacts(path)) if one.rule == "bound_by")
+    assert bound.text.startswith(said)
+    assert verdict_sentences(path)[0] == bound.text
+    assert reliability(replay_graph(graph, window)).missing == missing
+    assert (bound.saves_ns is None) == (missing is not None)
+    savings = [one for one in replayed_advice(PathFacts(path)) if one.saves_ns is not None]
+    headline = str(what_if_lines(what_if(graph, window))[0])
+    assert ("savings are unknown" in headline) == (missing is not None)
+    assert not (missing and savings)
+
+
+def test_work_that_does_not_start_is_said_to_wait_for_what_the_trace_does_not_show(tmp_path: Path) -> None:
+    path = hg.critical_path(in_slices(30, 2_400).graph(tmp_path), hg.whole())
+    assert "another process in turn, or the work may wait for other ranks" in verdict_sentences(path)[1]
+
+
+# -- the largest claim, advice included --------------------------------------------------------------------------------
+
+
+def test_the_headline_is_the_advice_that_saves_most_where_that_is_more_than_any_cause() -> None:
+    """Without its waits the host works while the GPU does: neither goes, and more is saved than without either."""
+    path = hg.critical_path(hg.build_graph(hg.read_trace(SAMPLES / "slower_trace.json.gz")))
+    bound = next(one for one in replayed_verdict(PathFacts(path)) if one.rule == "bound_by")
+    first = replayed_advice(PathFacts(path))[0]
+    assert (bound.evidence["cause"], bound.saves_ns) == (first.rule, first.saves_ns) == ("values_read", 583_400)
+    assert "bound by waits for values read from the GPU; without them, the iteration would be at most 583" in bound.text
+
+
+def test_loading_that_only_delays_the_next_launches_is_advised_for_an_iteration_too() -> None:
+    graph = hg.build_graph(hg.read_trace(SAMPLES / "sample_trace.json.gz"))
+    found = [replayed_advice(PathFacts(hg.critical_path(graph, hg.step(2, gpu_window=gpu)))) for gpu in (False, True)]
+    saved = [{one.rule: one.saves_ns for one in advice if one.saves_ns} for advice in found]
+    assert saved == [{"data_loading_exposed": 80_600}] * 2
+
+
+def reading(*, kinds: bool) -> TraceBuilder:
+    """The host waits before each launch: by reading a value, and, of several ``kinds``, by synchronizing in turn."""
+    trace, at = TraceBuilder(), 0.0
+    for number in range(40):
+        for kernel in range(4):
+            begins = at + 10 * kernel
+            trace.op("aten::mm", begins, begins + 9)
+            starts = at + 40 + 10 * kernel
+            trace.launch("gemm", (begins + 2, begins + 6), (starts, starts + 10), 5 * number + kernel + 1)
+        if kinds and number % 2:
+            trace.call("cudaDeviceSynchronize", at + 42, at + 85)
+        else:
+            trace.op("aten::item", at + 41, at + 92)
+            trace.call("cudaMemcpyAsync", at + 42, at + 44, 5 * number + 5)
+            trace.copy("Memcpy DtoH (Device -> Pinned)", at + 81, at + 82, 5 * number + 5)
+            trace.call("cudaStreamSynchronize", at + 45, at + 90)
+        at += 100
+    return trace
+
+
+def test_waits_of_all_kinds_are_advised_where_they_cost_much_more_together(tmp_path: Path) -> None:
+    """One kind alone leaves the other's waits, and so gains half."""
+    for kinds in (False, True):
+        facts = PathFacts(hg.critical_path(reading(kinds=kinds).graph(tmp_path), hg.whole()))
+        found = {one.rule: one for one in replayed_advice(facts)}
+        assert ("waits_of_all_kinds" in found) == kinds
+        largest = max(one.saves_ns or 0 for one in found.values())
+        bound = next(one for one in replayed_verdict(facts) if one.rule == "bound_by")
+        assert (bound.saves_ns or 0) >= largest
+
+
+# -- no stretch twice, names -------------------------------------------------------------------------------------------
+
+
+def loading_after_a_wait() -> TraceBuilder:
+    """The host reads a value, loads data for 500 µs, and works for 20 µs until it launches."""
+    trace = TraceBuilder()
+    for number in range(4):
+        at = 1_000.0 * number
+        trace.launch("gemm", (at, at + 5), (at + 10, at + 400), 3 * number + 1)
+        trace.op("aten::item", at + 6, at + 420)
+        trace.call("cudaMemcpyAsync", at + 7, at + 9, 3 * number + 2)
+        trace.copy("Memcpy DtoH (Device -> Pinned)", at + 401, at + 402, 3 * number + 2)
+        trace.call("cudaStreamSynchronize", at + 10, at + 410)
+        trace.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", at + 421, at + 921)
+        trace.op("aten::stack", at + 430, at + 900)
+        trace.op("aten::mm", at + 960, at + 1_000)
+    return trace
+
+
+def test_the_time_behind_a_wait_leaves_out_data_loading_which_is_advice_of_its_own(tmp_path: Path) -> None:
+    facts = PathFacts(hg.critical_path(loading_after_a_wait().graph(tmp_path), hg.whole()))
+    found = {one.rule: one for one in replayed_advice(facts)}
+    loading, waits = found["data_loading_exposed"].evidence["loading_ns"], found["values_read"].evidence["gpu_idle_ns"]
+    assert loading >= 3 * 500_000
+    assert 0 < waits <= facts.gpu_idle_ns - loading
+    assert "Data loading is not counted; without the wait it could overlap with GPU work." in found["values_read"].text
+
+
+def pausing(outer: str, *, step: bool = False) -> TraceBuilder:
+    """The host is in many short operators for 5 ms, all inside of one, between two launches."""
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 5), (10, 60), 1)
+    if step:
+        trace.annotation(outer, 10, 5_000)
+    else:
+        trace.op(outer, 10, 5_000)
+    for number in range(49):
+        trace.op(f"aten::part{number}", 20 + 100 * number, 110 + 100 * number)
+    trace.op("aten::mm", 5_010, 5_030)
+    trace.launch("gemm", (5_015, 5_020), (5_025, 5_100), 2)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("outer", "step", "said"),
+    [
+        ("aten::split_with_sizes", False, "pause, mostly in aten::split_with_sizes"),
+        ("forward", True, "pause, mostly in forward"),
+        ("ProfilerStep#1", True, "5.01 ms, the longest before aten::mm"),
+    ],
+)
+def test_pauses_are_named_by_what_is_open_or_else_by_what_follows(
+    outer: str, step: bool, said: str, tmp_path: Path
+) -> None:
+    facts = PathFacts(hg.critical_path(pausing(outer, step=step).graph(tmp_path), hg.whole()))
+    found: PathFinding = next(one for one in replayed_advice(facts) if one.rule == "host_pauses")
+    assert said in found.sentences
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_python_that_waits_for_gloo_is_not_python_to_be_moved(waits: bool, tmp_path: Path) -> None:
+    trace = GlooRank(0, [0, 1])
+    trace.annotation("ProfilerStep#1", 0, 300, tid=1)
+    trace.op("aten::mm", 5, 60, tid=1)
+    trace.called("all_reduce", 61, 63)
+    trace.frame("<built-in method wait>", 64, 250, tid=1)
+    if waits:
+        trace.worked("all_reduce", 64, 248)
+    trace.op("aten::add", 251, 299, tid=1)
+    path = hg.critical_path(hg.build_graph(hg.read_trace(trace.write(tmp_path / "t.json"))), hg.step(1))
+    rules = {one.rule for one in replayed_advice(PathFacts(path))}
+    assert ("python_bound" in rules) != waits
+    assert listed_advice(path).shown
