@@ -407,9 +407,10 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description="Is advice true? Simulated programs, run again as advised.")
     parser.add_argument("--programs", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0, help="the first seed: rules were made with those below 4,000")
     parser.add_argument("--size", type=int, default=400)
     options = parser.parse_args()
-    seeds, families = range(options.programs), ("pytorch", "experts")
+    seeds, families = range(options.first, options.first + options.programs), ("pytorch", "experts")
     promises = ("kept", "kept, doubted", "doubted", "neither")
     columns = ("fired", "wrong", "above", "above rows", *promises, "spin", "spin, kept")
     for family, of_steps in ((family, of_steps) for of_steps in (False, True) for family in families):

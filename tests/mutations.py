@@ -584,6 +584,20 @@ MISTAKES = (
         ("tests/analyses/advice/test_savings.py",),
     ),
     Mutation(
+        "gaps between kernels are as short as any trace shows",
+        "hta_graph/what_if/reliability.py",
+        "if len(lag) >= FEWEST_LAUNCHED_AHEAD else BACK_TO_BACK_NS",
+        "if len(lag) else LATEST_NS",
+        ("tests/what_if/test_reliability.py",),
+    ),
+    Mutation(
+        "what communicates is fixed, also where that is what changes",
+        "hta_graph/what_if/reliability.py",
+        "found = reliability(base).where_moved(moved_ns / max(base.length_ns, 1))",
+        "found = reliability(base)",
+        ("tests/analyses/questions/test_what_if.py",),
+    ),
+    Mutation(
         "a call holds the driver's lock for as long as it waited for it as recorded",
         "hta_graph/what_if/driver_lock.py",
         "own = np.maximum(weight[edge] - calls.waited, 0)",

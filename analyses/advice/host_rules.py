@@ -30,7 +30,7 @@ from hta_graph.model import RETURNS, ROLE, Bools, BoundBy, EdgeRole, EventKind, 
 from hta_graph.paths.host_pauses import device_launches
 from hta_graph.paths.intervals import Intervals
 from hta_graph.paths.window_ends import step_work_ends
-from hta_graph.trace.profiler_names import COMPILED_CODE
+from hta_graph.trace.profiler_names import CAPTURE_CALL, COMPILED_CODE
 from hta_graph.what_if.reliability import work_waits_most_of_idle
 
 SHORTEST_SILENCE_NS = 100_000
@@ -338,8 +338,12 @@ MOST_OF_PYTHON = 0.8
 
 
 def python_bound(facts: PathFacts) -> PathFinding | None:
-    """Python that runs between operators delays the GPU: named by its frames, where they are recorded."""
-    if not facts.has_stacks or may_be_polling(facts):
+    """Python that runs between operators delays the GPU: named by its frames, where they are recorded.
+
+    While a graph is captured, nothing runs on the GPU, and replaying the graph runs no Python.
+    """
+    captures = not facts.has_gpu_rows and facts.graph.trace.matching_names(CAPTURE_CALL).any()
+    if captures or not facts.has_stacks or may_be_polling(facts):
         return None
     pieces, kind = facts.path.segment_table, facts.graph.event_table.kind
     in_python = facts.segments_in_classes(BoundBy.CPU_GAP) & (pieces.event >= 0)

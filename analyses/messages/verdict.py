@@ -165,7 +165,10 @@ def untrusted(reason: str, share: float) -> str:
     if reason == "contended":
         return f"driver calls of other threads may change it by {brief_share(share)} of the window"
     if reason == "unusual":
-        return f"{brief_share(share)} of the window would be kernel gaps or launch calls that are longer than usual"
+        return (
+            f"{brief_share(share)} of the window rests on kernel gaps, launch calls or an order inside CUDA graphs "
+            "that the trace does not explain"
+        )
     return f"replay follows another path for {brief_share(share)} of the window"
 
 

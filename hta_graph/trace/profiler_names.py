@@ -345,6 +345,9 @@ COMPILATION = re.compile(
 """Annotations (``compile_fx_inner (dynamo_timed)``) and frames while PyTorch or Triton compiles, tunes kernels or
 captures a graph; what runs the result later has other names."""
 
+CAPTURE_CALL = re.compile(r"(cuda|hip|cu)StreamBeginCapture")
+"""Calls from which on a stream's work is captured in a graph, instead of run."""
+
 GARBAGE_COLLECTION = re.compile(r"(Python GC|<built-in function collect>|gc[._]collect|garbage[ _]collection)$")
 """Python frames and annotations while Python collects garbage: ``Python GC`` is written with
 ``record_python_gc_info`` (PyTorch 2.9), the second by the stack tracer for a call of ``gc.collect()``."""

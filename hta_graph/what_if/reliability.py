@@ -6,17 +6,17 @@ After changes, driver calls of several threads may wait for each other that did 
 (:mod:`hta_graph.what_if.driver_lock`). Who comes first is a matter of microseconds: where a prediction depends on it,
 it is doubtful.
 
+So it is where a change brings times onto the path that something may have made longer which the trace does not show:
+
+gaps between kernels    where none was launched before its predecessor ended, nothing shows how short they can be
+long launching calls    the call waited: for a full queue, a lock, code that was loaded
+order inside a graph    no record tells which nodes a node of a CUDA graph waits for on other streams
+
 A GPU that is idle although the launch of its next work returned long before waits for nothing that its trace shows: a
 time slice of another process, or other ranks.
 
 host     [launch][launch][launch]......
 stream                    |--- idle, 2.4 ms ---|[ker][ker][ker]
-
-Nor can a prediction be trusted where a change brings times onto the path that something may have made longer which the
-trace does not show:
-
-gaps between kernels    where none was launched before its predecessor ended, nothing shows how short they can be
-long launching calls    the call waited: for a full queue, a lock, code that was loaded
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ import numpy as np
 from hta_graph.arrays import take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
-from hta_graph.graph.points import event_of
-from hta_graph.model import CPU_KINDS, Bools, BoundBy, EdgeKind, EventKind, Ints, kind_mask
+from hta_graph.graph.points import end_point, event_of, start_point
+from hta_graph.model import CPU_KINDS, Bools, BoundBy, EdgeKind, EventKind, Ids, Ints, kind_mask
 from hta_graph.paths.critical_path import critical_path
 from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import LATEST_NS, Window, resolved_window
@@ -57,8 +57,8 @@ ANOTHER_PATH_SHARE = 0.1
 CONTENDED_SHARE = 0.03
 """A prediction that the driver's lock changes by less than this share of its window does not depend on it."""
 
-UNUSUAL_SHARE = 0.03
-"""A prediction with less than this share of its window in unusual times is not off by more for them."""
+UNUSUAL_SHARE = 0.02
+"""Where a prediction rests on less of what the trace does not explain, it is off by less than 3% of its window."""
 
 POSSIBLE_WAITING_SHARE = 0.2
 """Where a fifth of a prediction is waiting that cannot be told from work, it may be too long by a quarter."""
@@ -77,6 +77,9 @@ LAUNCHED_AHEAD_NS = 20_000
 
 FEWEST_LAUNCHED_AHEAD = 10
 """A few gaps show no usual one."""
+
+FOLLOWS_AT_ONCE_NS = 3_000
+"""Between nodes of a graph that follow each other across streams pass 1 to 2 µs."""
 
 SLOW_CALL = 5
 """A launching call of this many times its usual length waited for something."""
@@ -101,7 +104,7 @@ class Reliability:
     contended_share: float = 0.0
     """By which share of the window calls that wait anew for the driver's lock change a prediction."""
     unusual_share: float = 0.0
-    """The share of the window that is gaps and launching calls of unusual length after a change, and was not before."""
+    """The share of the window that rests, after a change, on times that the trace does not explain."""
     missing: Missing | None = None
     missing_share: float = 0.0
     """What the rows do not show, and for which share of the window."""
@@ -229,7 +232,8 @@ def reliability_after(replayed: Replayed) -> Reliability:
     found = reliability(base).where_moved(moved_ns / max(base.length_ns, 1))
     with_lock = replayed.saved_with_lock_ns
     share = abs(with_lock - replayed.saved_ns) / max(replayed.measured_ns, 1)
-    unusual = (_unusual_time(replayed.path_after) - _unusual_time(replayed.path_before)) / max(base.length_ns, 1)
+    grown_ns = _unusual_time(replayed.path_after) - _unusual_time(replayed.path_before)
+    unusual = max(grown_ns, _lost_graph_order(replayed)) / max(base.length_ns, 1)
     return replace(
         found,
         contended_share=share if share >= CONTENDED_SHARE else 0.0,
@@ -247,6 +251,42 @@ def _unusual_time(path: PathTotals) -> int:
     usual = np.where(gaps, _back_to_back_ns(graph), SLOW_CALL * take_or(_usual_calls(graph), parts.owner, otherwise=0))
     chosen = gaps | calls
     return int((path.length - usual)[chosen].clip(min=0).sum())
+
+
+def _lost_graph_order(replayed: Replayed) -> int:
+    """Return by how much (ns) a node of a CUDA graph no more follows another one that it directly followed.
+
+    launch    |~~~~~~~~~~~~~~~~~~~~~~~~~▶              after a change   |~~~~~~~~~~~~~~~~~~~~~~~~~▶
+    stream 1     [=====node 1=====]                            [=====node 1=====]
+    stream 2                       [=====node 2=====]                              [=====node 2=====]
+    """
+    base, graph = replayed.draft.base, replayed.graph
+    before, after = _followers_inside_graphs(graph)
+    inside = base.is_inside[end_point(before)] & base.is_inside[start_point(after)]
+    before, after = before[inside], after[inside]
+    gap = replayed.times[start_point(after)] - replayed.times[end_point(before)]
+    was = graph.event_table.start[after] - graph.event_table.end[before]
+    return int(np.abs(gap - was).max(initial=0))
+
+
+@memoized
+def _followers_inside_graphs(graph: DependencyGraph) -> tuple[Ids, Ids]:
+    """Return pairs of nodes of one graph launch on two streams, of which one starts right when the other has ended."""
+    events, call = graph.event_table, graph.launching_call
+    nodes = np.flatnonzero(call >= 0)
+    several = np.bincount(call[nodes], minlength=len(events)) > 1
+    nodes = nodes[several[call[nodes]]]
+    # The ends and the starts of each launch's nodes in order of time: before a start stands the latest end.
+    which, time = np.concatenate([nodes, nodes]), np.concatenate([events.end[nodes], events.start[nodes]])
+    is_start = np.repeat([False, True], len(nodes))
+    order = np.lexsort((is_start, time, call[which]))
+    which, is_start = which[order], is_start[order]
+    latest = np.maximum.accumulate(np.where(is_start, -1, np.arange(len(which))))
+    place = np.flatnonzero(is_start & (latest >= 0))
+    before, after = which[latest[place]], which[place]
+    follows = (call[before] == call[after]) & (events.lane[before] != events.lane[after])
+    follows &= events.start[after] - events.end[before] <= FOLLOWS_AT_ONCE_NS
+    return before[follows].astype(np.int32), after[follows].astype(np.int32)
 
 
 @memoized

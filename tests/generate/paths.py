@@ -250,8 +250,8 @@ def what_if() -> Schema:
         "reliable": boolean(
             "Whether predictions can be trusted: not where rows are missing or half of the path is fixed in every "
             "scenario, or if replay follows another path than the recorded one, nor where they depend on driver calls "
-            "of other threads or on times of unusual length, nor where a fifth of a job's prediction may be waiting "
-            "for other ranks."
+            "of other threads or on times that the trace does not explain, nor where a fifth of a job's prediction may "
+            "be waiting for other ranks."
         ),
         "reason": one_of(
             [
@@ -260,9 +260,9 @@ def what_if() -> Schema:
             ],
             "Why predictions cannot be trusted: launched GPU work is not recorded, most of the window has no operator "
             "or call, launched work does not start for a cause that is not recorded, the path is fixed, replay "
-            "follows another path, driver calls of other threads may delay launches after the changes, kernel gaps "
-            "and launch calls would be longer than usual, or much of a job's prediction may be waiting for other "
-            "ranks; null if they can.",
+            "follows another path, driver calls of other threads may delay launches after the changes, they rest on "
+            "times that the trace does not explain, or much of a job's prediction may be waiting for other ranks; "
+            "null if they can.",
             null=True,
         ),
         "frozen_share": share("Share of the recorded path that is fixed in every scenario"),

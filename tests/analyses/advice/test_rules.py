@@ -605,6 +605,17 @@ def test_following_advice_saves_time_on_simulated_programs() -> None:
     assert sum(count for (_, key), count in counts.items() if key == "wrong") == 0
 
 
+@pytest.mark.slow
+def test_what_an_iteration_gains_is_predicted_or_doubted() -> None:
+    counts = rates("pytorch", range(60), 400, of_steps=True)
+    fired, wrong, kept, neither = (
+        sum(count for (_, key), count in counts.items() if key == name)
+        for name in ("fired", "wrong", "kept", "neither")
+    )
+    assert (wrong, neither) == (0, 0)
+    assert kept >= 0.95 * fired > 20
+
+
 def test_compiled_programs_are_not_told_to_compile(tmp_path: Path) -> None:
     plain, compiled = launching(20, 4), launching(20, 4)
     compiled.op("Torch-Compiled Region: 0/0", 2_000, 2_001)
@@ -621,3 +632,17 @@ def test_all_of_python_is_not_one_frame(tmp_path: Path) -> None:
         trace.op("aten::add", at, at + 5)
         trace.launch("kernel", (at + 1, at + 3), (at + 10, at + 14), number + 1)
     assert findings(trace, tmp_path)["python_bound"].action.startswith("Run less Python")
+
+
+@pytest.mark.parametrize("captures", [True, False])
+def test_python_that_runs_once_to_capture_a_graph_is_not_advised_about(captures: bool, tmp_path: Path) -> None:
+    """Its launches leave no rows of the GPU; the same without a capture is work of the host alone."""
+    trace = TraceBuilder()
+    if captures:
+        trace.call("hipStreamBeginCapture", 0, 1)
+    for number in range(40):
+        at = 100 * number + 10
+        trace.frame("model.py(7): forward", at + 5, at + 95)
+        trace.op("aten::add", at, at + 5)
+        trace.call("hipLaunchKernel", at + 1, at + 3)
+    assert ("python_bound" in findings(trace, tmp_path)) is not captures

@@ -1,0 +1,83 @@
+"""How far predictions can be trusted: what they rest on after a change, and what the trace shows of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import hta_graph as hg
+from hta_graph.what_if.reliability import reliability_after
+from tests.advice_accuracy import CHANGES, changed, graph_of_run
+from tests.simulator import Program
+from tests.simulator.program import Gap, Launch, Op, Statement, SyncDevice
+from tests.simulator.pytorch_idioms import COMPUTE
+from tests.support.trace_builder import TraceBuilder
+
+
+def launch_bound(ahead: int) -> Program:
+    """Operators of 35 µs, each with a kernel of up to 31 µs; before, kernels of 100 µs that are launched ``ahead``."""
+    body: list[Statement] = [Op("aten::mm", (Launch(COMPUTE, 100_000, "gemm"),)) for _ in range(ahead)]
+    body += [SyncDevice()] * (ahead > 0)
+    for place in range(60):
+        body += [Op("aten::add", (Gap(25_000), Launch(COMPUTE, 31_000 - 800 * (place % 5), "add"))), Gap(6_000)]
+    return Program.of(*body, SyncDevice())
+
+
+@pytest.mark.parametrize(("ahead", "reason"), [(0, "unusual"), (30, None)], ids=["none launched ahead", "gaps seen"])
+def test_gaps_that_were_never_seen_shorter_may_be_shorter(ahead: int, reason: str | None) -> None:
+    program = launch_bound(ahead)
+    graph, after = graph_of_run(program), graph_of_run(changed(program, CHANGES["launch_bound"]))
+    found = hg.replay(graph, hg.scenario("cuda_graphs"), hg.whole())
+    trusted = reliability_after(found)
+    assert trusted.reason == reason
+    missed = abs(hg.critical_path(after, hg.whole()).length_ns - found.predicted_ns) / found.measured_ns
+    assert (missed > 0.03) == (reason is not None)
+    if reason:
+        assert trusted.share == pytest.approx(missed, abs=0.02)
+
+
+def test_gaps_that_are_on_the_path_anyway_are_no_doubt() -> None:
+    graph = graph_of_run(launch_bound(0))
+    assert reliability_after(hg.replay(graph, (), hg.whole())).reason is None
+    assert reliability_after(hg.replay(graph, hg.scale("kernel:add", 0.9), hg.whole())).reason is None
+
+
+@pytest.mark.parametrize(("slow", "reason"), [(10, "unusual"), (0, None)])
+def test_calls_that_took_unusually_long_waited_for_something(slow: int, reason: str | None, tmp_path: Path) -> None:
+    """While kernels are long the calls are hidden; with short ones they are the path, if they then take as long."""
+    trace = TraceBuilder()
+    at, free = 0.0, 0.0
+    for number in range(40):
+        took = 100 if number < slow else 4
+        begins = max(free + 1, at + 6)
+        trace.launch("gemm", (at, at + took), (begins, begins + 300), number + 1)
+        trace.op("aten::mm", at + took + 1, at + took + 21)
+        at, free = at + took + 22, begins + 300
+    found = reliability_after(hg.replay(trace.graph(tmp_path), hg.scale("kernel:gemm", 0.01), hg.whole()))
+    assert found.reason == reason
+
+
+def graph_on_two_streams(folder: Path) -> hg.DependencyGraph:
+    """Work of 100 µs, then a graph of three nodes of which each follows the one before; the second has its own stream.
+
+    Only that the graph follows the work before is known of the second node.
+    """
+    trace = TraceBuilder()
+    for number in range(4):
+        at = 200 * number
+        trace.launch("gemm", (at, at + 4), (at + 8, at + 108), 10 * number + 1)
+        trace.call("cudaGraphLaunch", at + 10, at + 16, 10 * number + 2)
+        for start, stream in ((109, 7), (131.2, 21), (152.4, 7)):
+            trace.kernel("node", at + start, at + start + 20, 10 * number + 2, stream=stream)
+        trace.call("cudaDeviceSynchronize", at + 20, at + 180, 10 * number + 3)
+        trace.op("aten::add", at + 182, at + 198)
+    return trace.graph(folder)
+
+
+def test_the_order_inside_a_graph_is_not_recorded(tmp_path: Path) -> None:
+    graph = graph_on_two_streams(tmp_path)
+    longer = reliability_after(hg.replay(graph, hg.scale("kernel:node", 3), hg.whole()))
+    assert longer.reason == "unusual"
+    assert longer.share == pytest.approx(40 / 800, abs=0.01)
+    assert reliability_after(hg.replay(graph, hg.scale("kernel:gemm", 0.2), hg.whole())).reason is None
