@@ -23,7 +23,15 @@ from hta_graph.trace.json_reader import Header, RowReader, paused_gc
 from hta_graph.trace.launch_arrows import match_launches_by_arrows
 from hta_graph.trace.memory_limit import out_of_memory_error
 from hta_graph.trace.profiler_names import KERNEL_OF_CALL
-from hta_graph.trace.rank_files import FoundFile, RankFile, assign_ranks, choose_ranks, expand_inputs, header_count
+from hta_graph.trace.rank_files import (
+    FoundFile,
+    RankFile,
+    assign_ranks,
+    choose_ranks,
+    derived_files,
+    expand_inputs,
+    header_count,
+)
 from hta_graph.trace.table import Trace
 
 Say = Callable[[str], None]
@@ -97,6 +105,7 @@ def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: 
             found.append(FoundFile(path, None, out_of_memory_error(path)))
     if skipped:
         say(_skipped_line(skipped))
+    found = _without_derived(found, say)
     if not found:
         raise TraceError(", ".join(map(str, places)), "no trace among these files")
     ranks = assign_ranks(found)
@@ -119,6 +128,21 @@ def _skipped_line(errors: Mapping[Location, NotATraceError]) -> str:
     names = _first_of(next(iter(errors)).parent, [path.name for path in errors])
     what = "1 file that is not a trace" if len(errors) == 1 else f"{len(errors)} files that are not traces"
     return f"skipped {what}: {names}"
+
+
+def _without_derived(files: list[FoundFile], say: Say) -> list[FoundFile]:
+    """Leave out copies of ranks with counters or an overlay, and say so."""
+    derived = derived_files(files)
+    if derived:
+        say(_derived_line([file.path for file in derived]))
+    return [file for file in files if file not in derived]
+
+
+def _derived_line(paths: Sequence[Location]) -> str:
+    """Say which copies of ranks were left out."""
+    names = _first_of(paths[0].parent, [path.name for path in paths])
+    what = "1 file that is a copy" if len(paths) == 1 else f"{len(paths)} files that are copies"
+    return f"skipped {what} of a rank with counters or an overlay: {names}"
 
 
 def _order_line(files: Sequence[RankFile]) -> str:
