@@ -155,7 +155,7 @@ def _without_late_ends(
                  [gemm]                                    as long as gemm takes elsewhere, until add at the latest
 
     With programmatic launch the next one may begin earlier, never end earlier. Rows of one graph launch may be branches
-    that are shown on one stream, and a communication kernel waits beside others. In 47 public traces no activity
+    that are shown on one stream, and a communication kernel waits while others run. In 47 public traces no activity
     outlives a later one.
     """
     kind, lane, start, end = (columns[key] for key in ("kind", "lane", "start", "end"))
