@@ -16,7 +16,7 @@ from hta_graph.model import EventKind, Ids
 
 NUMBER = re.compile(r"\d+")
 MANY_NAMES, VERY_MANY_NAMES = 20, 100
-"""The number of names that are folded if they have several numbers, and in any case: one may number a model's layers."""
+"""How many names are folded if they have several numbers, and in any case: one number may be that of a layer."""
 FEW_INSTANCES = 2
 """Names that recur as often are compared with each other, and stay."""
 
