@@ -131,7 +131,7 @@ def _skipped_line(errors: Mapping[Location, NotATraceError]) -> str:
 
 
 def _without_derived(files: list[FoundFile], say: Say) -> list[FoundFile]:
-    """Leave out copies of ranks with counters or an overlay, and say so."""
+    """Leave out copies of ranks with counters or an overlay, and name them."""
     derived = derived_files(files)
     if derived:
         say(_derived_line([file.path for file in derived]))
