@@ -34,7 +34,7 @@ def recorded_owners(graph: DependencyGraph, kind: str) -> RecordedOwners:
     """Return the modules, or the annotations, that are recorded on GPU activities; of other kinds there are none.
 
     Raises:
-        TraceError: the file, which is read once more where it may say so, is gone or has changed.
+        TraceError: the file, which is read once more where it may hold them, is gone or has changed.
     """
     return _recorded(graph)[kind] if kind in KEYS else RecordedOwners(_nothing(graph), ())
 

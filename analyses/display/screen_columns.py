@@ -24,7 +24,8 @@ ORDER: Mapping[str, Sequence[str]] = {
     # of overlap, then of collectives
     "collectives": (
         *("rank", "number", "collective", "exposed_ns", "exposed_share", "duration_ns", "count"),
-        *("waited_ns", "last_rank", "longest_wait_ns", "transfer_ns", "bytes", "bus_gbps", "dtype", "group", "kernel"),
+        *("waited_ns", "last_rank", "longest_wait_ns", "transfer_ns", "bytes", "bus_gbps", "imbalance"),
+        *("dtype", "group", "kernel"),
     ),
     "most_exposed": ("rank", "event_index", "collective", "exposed_ns", "duration_ns", "kernel"),
     "copies": ("rank", "kernel", "exposed_ns", "exposed_share", "duration_ns", "count"),

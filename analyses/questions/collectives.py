@@ -182,7 +182,8 @@ def _exchanged_elements(item: MatchedWindow) -> list[list[int] | None]:
     found: list[list[int] | None] = [[] for _ in range(len(item.found))]
     members = zip(item.found.number.tolist(), item.found.rank.tolist(), item.found.place.tolist(), strict=True)
     for number, rank, place in members:
-        own, elements = found[number], item.ranks[rank].arguments[EXCHANGED][place]
+        said = item.ranks[rank].arguments.get(EXCHANGED)  # summaries of earlier versions lack it
+        own, elements = found[number], said[place] if said else None
         if own is not None and elements is not None:
             own.append(elements)
         else:

@@ -16,7 +16,7 @@ from hta_graph.model import EventKind, Ids
 
 NUMBER = re.compile(r"\d+")
 MANY_NAMES, VERY_MANY_NAMES = 20, 100
-"""So many names are folded if they have several numbers; so many in any case: layers of a model may be told by one."""
+"""How many names are folded if they have several numbers, and in any case: one number may be that of a layer."""
 FEW_INSTANCES = 2
 """Names that recur as often are compared with each other, and stay."""
 

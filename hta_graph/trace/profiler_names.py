@@ -115,7 +115,7 @@ EVENT_RECORD_CALL = re.compile(rf"{LIKE_CUDA}EventRecord|recordEvent|synEventRec
 """Calls that record an event on a stream."""
 
 EVENT_MARK_CALL = re.compile(rf"{LIKE_CUDA}EventRecord")
-"""Those of them that may leave a mark among the kernels, which is no work; MTIA's are told by their own names."""
+"""Those of them that may leave a mark among the kernels, which is no work; MTIA's have names of their own."""
 
 STREAM_WAIT_CALL = re.compile(rf"{LIKE_CUDA}StreamWaitEvent|synStreamWaitEvent|(AscendCL@)?aclrtStreamWaitEvent")
 """Calls that let a stream wait for an event."""

@@ -78,8 +78,6 @@ def rank_in_name(path: Location) -> int | None:
 def expand_inputs(paths: Sequence[Location]) -> list[Location]:
     """Replace each folder by the trace files in it, each pattern by what fits it, in order of name.
 
-    Of a folder, copies of its traces with counters or an overlay are left out.
-
     Raises:
         TraceError: a folder holds no ``.json``, ``.gz`` or ``.zst`` file, or nothing fits a pattern.
     """
@@ -90,7 +88,7 @@ def expand_inputs(paths: Sequence[Location]) -> list[Location]:
             found += fitting
             continue
         try:
-            inside = _without_derived(_traces_in(path))
+            inside = _traces_in(path)
         except NotADirectoryError:
             inside = [path]
         except FileNotFoundError:
@@ -108,18 +106,6 @@ DERIVED = re.compile(
     r"(?:overlaid_(?:critical_path_)?)?(?P<stem>.+?)(?:_with_counters)?(?P<suffix>\.json(?:\.gz|\.zst)?)"
 )
 """How the copies of traces are called that are written with counters or an overlay."""
-
-
-def _without_derived(files: Sequence[Location]) -> list[Location]:
-    """Leave out the copies of other files of a folder, with counters or an overlay: they would be its ranks twice."""
-    names = {path.name for path in files}
-    stems = {name.split(".json")[0] for name in names}
-
-    def is_derived(name: str) -> bool:
-        found = DERIVED.fullmatch(name)
-        return found is not None and found["stem"] + found["suffix"] != name and found["stem"] in stems
-
-    return [path for path in files if not is_derived(path.name)]
 
 
 def _traces_in(folder: Location) -> list[Location]:
@@ -156,6 +142,23 @@ def files_of_no_rank(files: Sequence[FoundFile], has_gpu_rows: Callable[[Locatio
         return unknown
     without = [file for file in unknown if not has_gpu_rows(file.path)]
     return without if without and has_gpu_rows(next(iter(ranked.values())).path) else []
+
+
+def derived_files(files: Sequence[FoundFile]) -> list[FoundFile]:
+    """Return the copies of other files that have their rank too, by their names: with counters or an overlay."""
+    ranks = {(file.path.parent, file.path.name.split(".json")[0]): file.in_header for file in files}
+    found = [(file, DERIVED.fullmatch(file.path.name)) for file in files]
+    return [
+        file
+        for file, name in found
+        if name is not None
+        and name["stem"] + name["suffix"] != file.path.name
+        and ranks.get((file.path.parent, name["stem"]), NO_SUCH_FILE) == file.in_header
+    ]
+
+
+NO_SUCH_FILE = -1
+"""The rank of a file that is not there."""
 
 
 def assign_ranks(files: Iterable[FoundFile]) -> list[RankFile]:

@@ -31,6 +31,7 @@ from hta_graph.trace.rank_files import (
     RankFile,
     assign_ranks,
     choose_ranks,
+    derived_files,
     expand_inputs,
     files_of_no_rank,
     header_count,
@@ -151,6 +152,7 @@ def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: 
             found.append(FoundFile(path, None, out_of_memory_error(path)))
     if skipped:
         say(_skipped_line(skipped))
+    found = _without_derived(found, say)
     if not found:
         raise TraceError(", ".join(map(str, places)), "no trace among these files")
     ranks = assign_ranks(_without_front_ends(_without_merged(found, say), say))
@@ -201,6 +203,21 @@ def _skipped_line(errors: Mapping[Location, NotATraceError]) -> str:
     names = _first_of(next(iter(errors)).parent, [path.name for path in errors])
     what = "1 file that is not a trace" if len(errors) == 1 else f"{len(errors)} files that are not traces"
     return f"skipped {what}: {names}"
+
+
+def _without_derived(files: list[FoundFile], say: Say) -> list[FoundFile]:
+    """Leave out copies of ranks with counters or an overlay, and name them."""
+    derived = derived_files(files)
+    if derived:
+        say(_derived_line([file.path for file in derived]))
+    return [file for file in files if file not in derived]
+
+
+def _derived_line(paths: Sequence[Location]) -> str:
+    """Say which copies of ranks were left out."""
+    names = _first_of(paths[0].parent, [path.name for path in paths])
+    what = "1 file that is a copy" if len(paths) == 1 else f"{len(paths)} files that are copies"
+    return f"skipped {what} of a rank with counters or an overlay: {names}"
 
 
 def _order_line(files: Sequence[RankFile]) -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import orjson
 import pytest
 
 import hta_graph as hg
 from analyses.questions.critical_path import path_lines
+from tests.simulator import Dialect, random_program, simulate, to_bytes, write
+from tests.simulator.programs import Family
+from tests.support.deep_tests import deep
 from tests.support.trace_builder import TraceBuilder
 
 CATEGORY = "privateuse1_runtime"
@@ -82,3 +87,22 @@ def test_an_unknown_call_that_the_profiler_records_as_a_wait_is_one(tmp_path: Pa
     graph = trace.graph(tmp_path)
     assert graph.diagnostics["waits_of_unknown_calls"] == 1
     assert not any(label.startswith("stream -1") for label in graph.lanes.labels)
+
+
+@pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 40))])
+@pytest.mark.parametrize("family", ["pytorch", "experts"])
+def test_of_simulated_programs_with_unknown_names_only_waits_are_taken_as_such(
+    family: Family, seed: int, tmp_path: Path
+) -> None:
+    document = orjson.loads(
+        to_bytes(write(simulate(random_program(seed, family, 60)), Dialect(sync_rows="none")).document)
+    )
+    for row in document["traceEvents"]:
+        if row.get("cat") in {"cuda_runtime", "cuda_driver"}:
+            row |= {"cat": CATEGORY, "name": "foo" + re.sub("^(cuda|cu)", "", row["name"])}
+    path = tmp_path / "t.json"
+    path.write_bytes(orjson.dumps(document))
+    graph = hg.build_graph(hg.read_trace(path))
+    waits = graph.edges.query("rule == 'returned_with_work'")["target_index"].unique()
+    names = {document["traceEvents"][index]["name"] for index in waits}
+    assert all(re.search("Synchronize|Memcpy", name) for name in names), names

@@ -143,8 +143,9 @@ def test_inferred_edges_name_their_rule_and_recorded_ones_none() -> None:
         assert ((edges.rule == "recorded") == (edges.evidence == "recorded")).all()
         named |= set(edges.rule)
     assert named <= {rule.label for rule in Rule}
+    # The programs run on known vendors' hardware: no call of an unknown name waits in them.
     of_jobs = {Rule.ALIGNED_SEQUENCES, Rule.CALL_OF_WORKER, Rule.SILENCE_UNTIL_WORK_END}
-    assert len(named) >= len(set(Rule) - of_jobs - {Rule.OF_PRODUCER}) - 2, (
+    assert len(named) >= len(set(Rule) - of_jobs - {Rule.OF_PRODUCER, Rule.RETURNED_WITH_WORK}) - 2, (
         "nearly all rules are used by these programs"
     )
 

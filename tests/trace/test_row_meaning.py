@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 import hta_graph as hg
@@ -16,6 +17,7 @@ from analyses.questions.memory_bandwidth import memory_bandwidth
 from analyses.scope import whole
 from hta_graph.attribution.owners import owners
 from hta_graph.export.anonymize.anonymize_trace import TraceAnonymizer
+from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.trace_builder import TraceBuilder
 
 
@@ -147,6 +149,34 @@ def test_branches_of_one_graph_may_outlive_each_other(tmp_path: Path) -> None:
     for at in range(20):
         trace.kernel("short", 20 + 10 * at, 25 + 10 * at, 1)
     assert read(trace, tmp_path).diagnostics["late_ends"] == 0
+
+
+def test_in_a_graph_what_takes_many_times_as_long_as_usual_is_late(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.call("hipGraphLaunch", 0, 5, 1)
+    for name, start, end in [*TWENTY[:5], ("gemm", 200, 900), *TWENTY[6:]]:
+        trace.kernel(name, start, end, 1)
+    graph = hg.build_graph(read(trace, tmp_path))
+    assert graph.diagnostics["late_ends"] == 1
+    assert graph.events.query("kind == 'kernel'").eval("end_ns - start_ns").unique().tolist() == [10_000]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_late_ends_of_simulated_programs_are_found_and_nothing_else_changes(seed: int, tmp_path: Path) -> None:
+    rows = orjson.loads(to_bytes(write(simulate(random_program(seed, "pytorch", 60)), Dialect()).document))
+    path = tmp_path / "t.json"
+    path.write_bytes(orjson.dumps(rows))
+    before = hg.read_trace(path)
+    kernels = [at for at, row in enumerate(rows["traceEvents"]) if row.get("cat") == "kernel"]
+    chosen = kernels[len(kernels) // 2]
+    rows["traceEvents"][chosen]["dur"] = float(rows["traceEvents"][chosen]["dur"]) + 20_000
+    path.write_bytes(orjson.dumps(rows))
+    after = hg.read_trace(path)
+    assert before.diagnostics["late_ends"] == 0
+    length = dict(zip(after.events.index.tolist(), (after.events.end - after.events.start).tolist(), strict=True))
+    known = dict(zip(before.events.index.tolist(), (before.events.end - before.events.start).tolist(), strict=True))
+    changed = {index for index, ns in known.items() if length[index] != ns}
+    assert changed <= {chosen}
 
 
 def launch_in(trace: TraceBuilder, name: str, start: float, number: int, early: float, *, length: float = 5) -> None:
