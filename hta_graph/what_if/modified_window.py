@@ -421,7 +421,7 @@ def possible_waiting_time(path: PathTotals) -> int:
 
 @memoized
 def _excess_of_messages(graph: DependencyGraph) -> Floats:
-    """Return by what share of its weight each edge of a message on CPUs took far longer than usual on its rank.
+    """Return by what share each edge to the end of a message on CPUs is far longer than usual on its rank.
 
     Once both sides have come it does not wait; the thread that waited may have come late itself, in no row.
     """
@@ -430,9 +430,10 @@ def _excess_of_messages(graph: DependencyGraph) -> Floats:
     sent = np.flatnonzero((edges.kind == EdgeKind.POINT_TO_POINT) & known.binds & beside)
     rank, weight = graph.rank_index_of(event_of(edges.target[sent])), known.weight[sent]
     usual = EXCESS_FACTOR * percentiles_by(rank, weight, len(graph.rank_graphs), 50)[rank]
-    found = np.zeros(len(edges))
-    found[sent] = (1 - np.maximum(ALWAYS_EXPLAINED_NS, usual) / np.maximum(weight, 1)).clip(min=0)
-    return found
+    found = np.zeros(len(graph.timeline.times))
+    found[edges.target[sent]] = (1 - np.maximum(ALWAYS_EXPLAINED_NS, usual) / np.maximum(weight, 1)).clip(min=0)
+    # Whatever else may bind such an end after a change weighs no less.
+    return found[edges.target]
 
 
 def earlier_share(base: ReplayGraph) -> float:

@@ -207,9 +207,11 @@ def _keyed_edges(graph: DependencyGraph, part: int) -> _KeyedEdges:
     weight = edge_weights(graph).weight[row]
     # Only a lane's own time adds up, also what follows a wait: lags overlap.
     of_lane = np.isin(ROLE[graph.edge_table.kind[row]], (EdgeRole.THREAD, EdgeRole.ACTIVITY, EdgeRole.AWAKENING))
-    has_time = of_lane & (known.alike[row] >= 0) & (weight > 0)
+    # How much of a communication without a partner is waiting is not known.
+    is_told = ~graph.without_partner[event_of(graph.edge_table.target[row])]
+    has_time = of_lane & (known.alike[row] >= 0) & (weight > 0) & is_told
     kind = np.where(has_time, hash_rows(known.alike[row], known.step[row]), -1)
-    return _KeyedEdges(row, weight, known.place[row], kind)
+    return _KeyedEdges(row, weight, np.where(is_told, known.place[row], -1), kind)
 
 
 def comparison_keys(base: ReplayGraph, part: int) -> ComparisonKeys:

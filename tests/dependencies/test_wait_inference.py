@@ -120,6 +120,18 @@ def test_threads_that_work_side_by_side_hand_nothing_over(tmp_path: Path) -> Non
     assert edges(trace.graph(tmp_path), "thread_handoff") == set()
 
 
+@pytest.mark.parametrize("name", ["gloo:all_gather", "a loop"])
+def test_workers_of_gloo_hand_no_backward_pass_over(tmp_path: Path, name: str) -> None:
+    """Threads of a group copy what they gathered: more operators than the thread whose backward pass they serve."""
+    trace = TraceBuilder()
+    trace.op("aten::sum", 0, 4)
+    trace.op("autograd::engine::evaluate_function: SumBackward0", 40, 60)
+    trace.annotation(name, 10, 90, tid=2)
+    for start in (11, 15, 70, 80):
+        trace.op("aten::copy_", start, start + 2, tid=2)
+    assert (edges(trace.graph(tmp_path), "thread_handoff") == set()) == (name == "gloo:all_gather")
+
+
 def test_a_call_that_returns_right_after_another_thread_s_waited_for_the_lock(tmp_path: Path) -> None:
     trace = TraceBuilder()
     for at in range(5):

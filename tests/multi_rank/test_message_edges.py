@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
+from hta_graph.model import BoundBy, EdgeKind
+from hta_graph.paths.binding_edges import binding_edges
 from tests.support.gloo_builder import MAIN, GlooRank
+from tests.support.trace_builder import PID
 
 
 def edges_into_send(folder: Path, send_end: float) -> list[tuple[str, float]]:
@@ -44,3 +47,78 @@ def test_a_send_that_outlives_the_call_of_its_receive_waited_for_it(
     tmp_path: Path, send_end: float, expected: list[tuple[str, float]]
 ) -> None:
     assert edges_into_send(tmp_path, send_end) == expected
+
+
+def pair_of(folder: Path, send_end: float, *, with_sender: bool = True) -> hg.JobGraph:
+    """Read two ranks of which the first computes until it waits for two sends, and the second receives them.
+
+    µs      10        20        30        40        50        60
+    rank 0  [call][call]     [==== aten::mul =====]    |[add]
+             [== gloo:send ==========================]           waits at 50
+                [== gloo:send =========================]         waits for the second one until it comes
+    rank 1  [call][recv]                                [call][recv]
+    """
+    sender, receiver = GlooRank(0, [0, 1]), GlooRank(1, [0, 1])
+    for rank in (sender, receiver):
+        rank.annotation("ProfilerStep#1", 0, 200, tid=MAIN)
+    for start in (10, 14):
+        sender.called("send", start, start + 2)
+    sender.worked("send", 11, send_end, tid=MAIN)
+    sender.worked("send", 15, 90, tid=MAIN)
+    sender.op("aten::mul", 20, 48, tid=MAIN)
+    sender.op("aten::add", 95, 110, tid=MAIN)
+    receiver.called("recv", 9, 12)
+    receiver.worked("recv", 11, 16, tid=MAIN)
+    receiver.op("aten::mm", 17, 80, tid=MAIN)
+    receiver.called("recv", 82, 84)
+    receiver.worked("recv", 83, 92, tid=MAIN)
+    receiver.op("aten::add", 95, 100, tid=MAIN)
+    ranks = (sender, receiver) if with_sender else (receiver,)
+    return hg.read_job([rank.write(folder / f"rank{place}.json") for place, rank in enumerate(ranks)])
+
+
+def causes_of_sends(job: hg.JobGraph) -> list[tuple[str, str, int]]:
+    """Return what lets the ends of sends happen: the edge, what it comes from, and on which rank."""
+    bound_by, edges = binding_edges(job), job.edge_table
+    rows = [row for row in range(len(job.event_table)) if job.name_of(row) == "gloo:send"]
+    found = [bound_by[2 * row + 1] for row in rows]
+    return [
+        (
+            EdgeKind(edges.kind[edge]).label,
+            job.name_of(edges.source[edge] >> 1),
+            int(job.rank_index_of(edges.source[[edge]] >> 1)[0]),
+        )
+        for edge in found
+    ]
+
+
+def test_who_comes_late_to_a_message_lets_it_end(tmp_path: Path) -> None:
+    """The thread for the first one, which it waits for late; the receiver for the second one."""
+    job = pair_of(tmp_path, 50)
+    assert causes_of_sends(job) == [("thread_order", "aten::mul", 0), ("point_to_point", "gloo:recv", 1)]
+
+
+def test_a_thread_waits_for_one_message_after_the_other(tmp_path: Path) -> None:
+    """The wait for the second send begins when that for the first one is over."""
+    job = pair_of(tmp_path, 88)
+    bound_by, edges, times = binding_edges(job), job.edge_table, job.timeline.times
+    first, second = (2 * row + 1 for row in range(len(job.event_table)) if job.name_of(row) == "gloo:send")
+    on_thread = edges.source[(edges.target == second) & (edges.kind == EdgeKind.THREAD_ORDER)]
+    assert on_thread.tolist() == [first]
+    assert times[second] - times[first] == 2_000
+    assert EdgeKind(edges.kind[bound_by[second]]) == EdgeKind.THREAD_ORDER
+
+
+def test_time_until_a_wait_is_its_threads_and_of_its_annotation(tmp_path: Path) -> None:
+    job = pair_of(tmp_path, 88)
+    path = hg.critical_path(job, hg.whole()).segment_table
+    gap = path.take(path.bound == BoundBy.CPU_GAP)
+    assert {job.lanes.labels[lane] for lane in gap.lane.tolist()} <= {f"thread {PID}:{MAIN}"}
+    assert {job.name_of(row) for row in gap.event.tolist()} == {"ProfilerStep#1"}
+
+
+def test_silence_before_a_message_without_a_partner_may_be_waiting(tmp_path: Path) -> None:
+    job = pair_of(tmp_path, 50, with_sender=False)
+    path = hg.critical_path(job, hg.whole())
+    assert path.by_bound_ns["gpu_communication_bound"] == 4_000 + 8_000
+    assert hg.replay(job, [], hg.whole()).waiting_share > 0.1

@@ -20,6 +20,7 @@ from hta_graph.paths.windows import median_step
 from hta_graph.what_if.reliability import Reliability
 from hta_graph.what_if.replay import Replayed
 from hta_graph.what_if.scenarios import SCENARIOS
+from tests.simulator.ranks import Fault, JobShape, Recording, gpipe, record_job, simulate_job
 from tests.support.command_line import BOUND_BY, command_json, one_error, run_command
 from tests.support.gloo_builder import late_ranks
 from tests.support.shared_traces import SHARED
@@ -46,6 +47,23 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]:
     status, out, err = run_command(capsys, "what-if", *arguments)
     assert status == 0, err
     return out.splitlines()
+
+
+def test_what_may_be_waiting_for_a_stage_without_a_file_is_said_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rank 1 is late, and then waits for rank 2, whose file is missing: as long as before, or not at all."""
+    shape = JobShape(4, 4, backend="gloo", faults=[Fault(1, step, "forward", 5_000_000) for step in range(4)] * 4)
+    recorded = record_job(simulate_job(gpipe(shape)), Recording(), tmp_path)
+    asks = "--scenario", "rank_like_others=1", "--step", "2"
+    assert asked(capsys, tmp_path, *asks)["reliable"]
+    recorded.paths[2].unlink()
+    found = asked(capsys, tmp_path, *asks)
+    assert (found["reliable"], found["reason"]) == (False, "waiting")
+    for given in (asks, ("--step", "2")):
+        doubt = "(not reliable: 84% of the predicted time may be waiting for other ranks)"
+        assert said(capsys, tmp_path, *given)[0].startswith(f"step 2 {doubt}: ")
+    assert asked(capsys, tmp_path, *asks, "--summaries", "always")["reason"] == "waiting"
 
 
 def gpu_bound(folder: Path) -> Path:
