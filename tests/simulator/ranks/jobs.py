@@ -225,7 +225,7 @@ def meshes(shape: JobShape) -> JobProgram:
     ways += [[tuple(range(at, count, width)) for at in range(width)] for width in widths if width * 2 <= count]
     ways = [way for at, way in enumerate(ways) if way not in ways[:at]]
     rng.shuffle(ways)
-    families = [[tuple(range(count))], *ways[: rng.randint(1, len(ways))]]
+    families = [[tuple(range(count))], *ways[: rng.randint(min(1, len(ways)), len(ways))]]
     numbers = iter(range(count * len(ways) + 1))
     groups = [[Group(str(next(numbers)), ranks) for ranks in family] for family in families]
     called = rng.sample(range(len(families)), rng.randint(1, len(families)))
