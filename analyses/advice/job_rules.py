@@ -72,7 +72,9 @@ def ranks_matched(facts: PathFacts) -> PathFinding | None:
     if not len(inside):
         return PathFinding(verdict.NO_COMMUNICATION, evidence)
     is_notable = share >= FROZEN_SHARE or not len(matched)
-    return PathFinding(verdict.matched(collectives, messages, alone if is_notable else 0, share), evidence)
+    said = verdict.matched(collectives, messages, alone if is_notable else 0, share)
+    unknown = job.diagnostics["collectives_group_unknown"]
+    return PathFinding(f"{said} {verdict.group_not_recorded(unknown)}" if unknown else said, evidence)
 
 
 def clocks_unsure(facts: PathFacts) -> PathFinding | None:

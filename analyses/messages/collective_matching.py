@@ -25,7 +25,7 @@ def unmatched(count: int) -> str:
 
 
 def group_not_recorded(count: int) -> str:
-    """Report collectives of which nothing tells the group."""
+    """Report collectives whose group is unknown."""
     return (
         f"{counted(count, 'collective')} left out: the traces do not record the process group, and the timing does not "
         "determine it; record flight recorder dumps"

@@ -259,6 +259,11 @@ def matched(collectives: int, messages: int, alone: int, alone_share: float) -> 
     return f"{said}; {lone}." if alone else f"{said}."
 
 
+def group_not_recorded(collectives: int) -> str:
+    """Say of how many collectives of the whole job the group is unknown."""
+    return f"The process group of {counted(collectives, 'collective')} is not recorded; they are left out."
+
+
 def clock_uncertain(rank: int, error_ns: int) -> str:
     """Say that a clock is too uncertain for waits of that length."""
     return (

@@ -62,6 +62,8 @@ BUILD_DIAGNOSTICS: dict[str, str] = {
     "sync_records_without_work": "synchronization records of slow calls whose stream has no work; inferred instead",
     "sync_records_contradicted": "synchronization records set aside: most name work that ended after their call",
     "forward_backward_unresolved": "forward-backward pairs without two operators that follow each other",
+    "collectives_group_unknown": "CPU collectives left out: neither the trace nor their timing tells the process group",
+    "matches_withdrawn": "communications that match only if clocks of one host differ by more than they can; left out",
 }
 """The counts of building a graph: key → meaning."""
 

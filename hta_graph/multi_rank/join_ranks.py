@@ -70,7 +70,9 @@ def join_ranks(
     meetings = rendezvous_points(met, _collective_names(found, members))
     descriptions = describe_members(members.values())
     joined = join_columns(list(moved), list(moved.values()), [work.row for work in host], meetings, descriptions)
-    timeline, notes = Timeline(joined.trace), Counter[str]()
+    timeline = Timeline(joined.trace)
+    left_out = {"collectives_group_unknown": found.of_open_group, "matches_withdrawn": found.with_implausible_clocks}
+    notes = Counter(left_out)
     rendezvous = dict(
         zip(meetings.number.tolist(), range(joined.first_rendezvous, len(joined.trace.events)), strict=True)
     )

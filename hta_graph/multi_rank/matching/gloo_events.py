@@ -50,8 +50,9 @@ _Value = tuple[str, int]
 class GlooEvents:
     """Rows of work and calls (canonical rows, in order of start), and per row and per call what was recorded on it.
 
-    ``inputs`` are ``Concrete Inputs`` and ``sizes`` the elements (-1: not recorded), by canonical row; ``types`` one
-    per row of work; ``distributed`` is the header's part about the job.
+    ``inputs`` are ``Concrete Inputs`` and ``sizes`` the elements (-1: not recorded), by canonical row; ``tensors`` are
+    the elements that a call may hand on: of all its tensors or of one of them; ``types`` one per row of work;
+    ``distributed`` is the header's part about the job.
     """
 
     graph: DependencyGraph
@@ -60,6 +61,7 @@ class GlooEvents:
     names: list[str]
     inputs: dict[int, Any]
     sizes: dict[int, int]
+    tensors: dict[int, set[int]]
     types: list[Any]
     distributed: dict[str, Any]
 
@@ -90,6 +92,7 @@ def read_gloo_events(graph: DependencyGraph, calls: Collection[str]) -> GlooEven
         [graph.name_of(row) for row in rows.tolist()],
         dict(zip(both.tolist(), details["Concrete Inputs"], strict=True)),
         dict(zip(both.tolist(), map(count_elements, details["Input Dims"]), strict=True)),
+        dict(zip(asked.tolist(), map(_tensor_sizes, details["Input Dims"][len(rows) :]), strict=True)),
         _input_types(details, len(rows)),
         details.distributed,
     )
@@ -98,6 +101,16 @@ def read_gloo_events(graph: DependencyGraph, calls: Collection[str]) -> GlooEven
 def _rows_by_start(graph: DependencyGraph, mask: np.ndarray[Any, np.dtype[np.bool_]]) -> Ids:
     found = np.flatnonzero(mask).astype(np.int32)
     return found[np.argsort(graph.event_table.start[found], kind="stable")]
+
+
+def _tensor_sizes(dims: Any) -> set[int]:
+    """Return the elements of all tensors of a call and of each (``_reduce_scatter_base_`` has an output and an input).
+
+    >>> sorted(_tensor_sizes([[4], [8], []])), _tensor_sizes(None)
+    ([4, 8, 12], {-1})
+    """
+    listed = dims if isinstance(dims, list) else []
+    return {count_elements(dims), *(count_elements([own]) for own in listed if own)}
 
 
 def _input_types(details: EventArgs, rows: int) -> list[Any]:
@@ -277,8 +290,10 @@ def _calls_in_order(found: GlooEvents, queue: Sequence[int], is_work: np.ndarray
         does = PROCESS_GROUP_CALL[found.graph.name_of(call)].rows
         fitting = [rows for rows in waiting.values() if rows and found.names[rows[-1]] in does]
         if fitting:
-            size = found.sizes[call]
-            best = min(fitting, key=lambda rows: (found.sizes[int(found.rows[rows[-1]])] != size, begins[rows[-1]]))
+            sizes = found.tensors[call]
+            best = min(
+                fitting, key=lambda rows: (found.sizes[int(found.rows[rows[-1]])] not in sizes, begins[rows[-1]])
+            )
             calls[best.pop()] = call
     return calls
 

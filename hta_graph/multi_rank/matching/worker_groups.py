@@ -44,9 +44,9 @@ from hta_graph.multi_rank.matching.pair_clocks import MAX_DRIFT
 Workers = tuple[int, ...]
 """One worker of a rank or two neighbors, by number."""
 
-ONE_CLOCK_NS = 100_000
-"""By how much a rank may seem to leave before another one came, on one clock: in 20,152 recorded collectives nobody
-did; a call's row begins some microseconds before the call."""
+ONE_CLOCK_NS = 10_000
+"""By how much a rank may seem to leave before another one's row began, on one clock: of 10,296 recorded members none
+left less than 24 µs after the last row began; processes convert the clock's ticks to some microseconds."""
 
 MAX_ROWS_ALONE = 2
 """How many rows of a group may be those of one worker: the two take turns (in 280 recorded groups both had one of the
@@ -180,34 +180,41 @@ class _GroupSearch:
     def _exclude(self) -> None:
         """Leave out what has no partner on another rank, or leaves a worker without a group, until nothing changes."""
         before = -1
-        while before != (before := sum(map(len, self._possible.values()))):
+        while before != (before := sum(map(len, self._possible.values())) + sum(map(len, self.covers.values()))):
             for (rank, group), own in self._possible.items():
                 if own:
-                    peers = [other for other in self._peers[group] if other != rank][:MAX_PEERS]
-                    own &= {one for one in own if all(self._has_partner(one, other, group) for other in peers)}
+                    near = self._near(rank, group)
+                    own &= {one for one in own if all(self._has_partner(one, other, group) for other in near)}
             self.covers = {rank: self._covers_of(rank) for rank in self.covers}
-            needed = {rank: self._needed_groups(rank) for rank in self.covers}
             for rank, covers in self.covers.items():
                 if len(covers) < MAX_COVERS:
-                    covers[:] = [cover for cover in covers if needed[rank] <= {group for _, group in cover}]
+                    neighbors = {other for group in self._groups[rank] for other in self._near(rank, group)}
+                    covers[:] = [cover for cover in covers if all(self._agrees(rank, cover, at) for at in neighbors)]
                     used = {(workers, group) for cover in covers for workers, group in cover}
                     for group in self._groups[rank]:
                         self._possible[rank, group] &= {Candidate(rank, own, "") for own, of in used if of == group}
 
-    def _needed_groups(self, rank: int) -> set[str]:
-        """Return the groups of a rank that another rank surely calls."""
-        return {
-            group
-            for group in self._groups[rank]
-            for other in self._peers[group]
-            if other != rank and self._surely_calls(other, group)
-        }
+    def _near(self, rank: int, group: str) -> list[int]:
+        """Return the other ranks of a group with which one is compared."""
+        return [other for other in self._peers[group] if other != rank][:MAX_PEERS]
 
-    def _surely_calls(self, rank: int, group: str) -> bool:
-        covers = self.covers.get(rank)
-        if covers is None:
-            return bool(self._rows_of(Candidate(rank, (), group)).contents)
-        return bool(covers) and len(covers) < MAX_COVERS and all(any(of == group for _, of in own) for own in covers)
+    def _agrees(self, rank: int, cover: Cover, other: int) -> bool:
+        """Return whether another rank can call the same of the groups that both have: who calls one, calls it too."""
+        shared = {group for group in self._groups[rank] if other in self._peers[group]}
+        mine = {group: Candidate(rank, workers, "") for workers, group in cover if group in shared}
+        if other not in self._groups:
+            fixed = {group: Candidate(other, (), group) for group in shared}
+            theirs = [{group: one for group, one in fixed.items() if self._rows_of(one).contents}]
+        elif len(self.covers[other]) >= MAX_COVERS:
+            return True
+        else:
+            theirs = [
+                {group: Candidate(other, workers, "") for workers, group in own if group in shared}
+                for own in self.covers[other]
+            ]
+        return any(
+            mine.keys() == own.keys() and all(self._meets(mine[group], own[group]) for group in mine) for own in theirs
+        )
 
     def _has_partner(self, one: Candidate, rank: int, group: str) -> bool:
         return any(self._meets(one, other) is not None for other in self._possible[rank, group])
@@ -366,12 +373,11 @@ class _GroupSearch:
         if (left.contents & right.contents).total() < (1 - MAX_LOST_SHARE) * MIN_SHARED * least or not least:
             return None
         one, two = left.happened, right.happened
-        hosts = [self._ranks[own].recording.host for own in (rank, other)]
-        is_one_host = hosts[0] is not None and hosts[0] == hosts[1]
+        is_one_host = self._ranks[rank].recording.host == self._ranks[other].recording.host
         if self._is_one_clock and is_one_host:
             found, ahead = align_at_offset(one, two, 0, ONE_CLOCK_NS), 0
         else:
-            found, _ = align_sequences(one, two)
+            found = _in_order(one, two) or align_sequences(one, two)[0]
             most = MAX_HOST_OFFSET_NS if is_one_host else UNKNOWN_CLOCK_NS
             distance = _distance_of_clocks(one.take(found.left), two.take(found.right), most)
             if distance is None:
@@ -425,6 +431,15 @@ def _codes(texts: Iterable[Iterable[str]]) -> dict[str, int]:
 
 def _ascends(places: Sequence[int]) -> bool:
     return list(places) == sorted(places)
+
+
+def _in_order(one: CommunicationSequence, other: CommunicationSequence) -> Alignment | None:
+    """Return the pairs of equal places where both did the same throughout: that needs no clocks; else None."""
+    alike = len(one) == len(other) and (one.what == other.what).all()
+    if not alike or not ((one.elements == other.elements) | (one.elements < 0) | (other.elements < 0)).all():
+        return None
+    every = np.arange(len(one))
+    return Alignment(every, every, 0.0)
 
 
 def _distance_of_clocks(one: CommunicationSequence, other: CommunicationSequence, most: int) -> int | None:

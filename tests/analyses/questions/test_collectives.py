@@ -23,6 +23,7 @@ from hta_graph.errors import QueryError
 from hta_graph.multi_rank.matching.collectives import match_collectives
 from hta_graph.multi_rank.matching.match_ranks import MATCHED_BY
 from hta_graph.multi_rank.matching.read_communications import read_communication_kernels
+from tests.support.gloo_builder import GlooRank
 from tests.support.golden_graphs import graphs
 from tests.support.reference_percentile import percentile
 from tests.support.shared_traces import SHARED
@@ -332,3 +333,23 @@ def test_without_recorded_parts_the_formula_of_equal_ones_counts(tmp_path: Path)
     (row,) = collectives(matched_collectives(scopes_of(tmp_path, *traces))).to_dict("records")
     assert row["bus_gbps"] == pytest.approx(1_000 * 4 / 100_000 / 2)
     assert pd.isna(row["imbalance"])
+
+
+def test_no_more_than_all_of_the_time_in_collectives_is_waiting(tmp_path: Path) -> None:
+    """On the CPU a row may begin long after its rank came: the time in a collective counts from then on."""
+    traces = [GlooRank(rank, [0, 1]) for rank in range(2)]
+    for trace, called in zip(traces, (10, 900), strict=True):
+        trace.called("all_reduce", called, called + 2)
+        trace.worked("all_reduce", 910, 920)
+    found = collectives_module.answer(scopes_of(tmp_path, *traces))
+    assert found.conclusion[0].startswith("96% of the time in collectives is waiting")
+
+
+def test_collectives_of_a_group_that_nothing_tells_are_counted(tmp_path: Path) -> None:
+    traces = [GlooRank(rank, [0, 1, 2], [rank, 2] if rank < 2 else [0, 2]) for rank in range(2)]
+    for trace in traces:
+        trace.called("all_reduce", 10, 12)
+        trace.worked("all_reduce", 13, 20)
+    scopes = scopes_of(tmp_path, *traces)
+    notes = matching_notes(scopes, matched_collectives(scopes))
+    assert notes[0].startswith("2 collectives left out: the traces do not record the process group")

@@ -10,7 +10,18 @@ true_path(recorded)      # [(rank, event_index, start, end, what binds its end)]
 
 from tests.simulator.ranks.communication_statements import Group, JobProgram
 from tests.simulator.ranks.engine import JobRun, simulate_job
-from tests.simulator.ranks.jobs import JobShape, ddp, experts, fsdp, gpipe, pipeline, rooted, tensor_parallel, wide
+from tests.simulator.ranks.jobs import (
+    JobShape,
+    ddp,
+    experts,
+    fsdp,
+    gpipe,
+    meshes,
+    pipeline,
+    rooted,
+    tensor_parallel,
+    wide,
+)
 from tests.simulator.ranks.recorded_job import (
     Clock,
     PathPiece,
@@ -39,6 +50,7 @@ __all__ = [
     "experts",
     "fsdp",
     "gpipe",
+    "meshes",
     "pipeline",
     "record_job",
     "rooted",

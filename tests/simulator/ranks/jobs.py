@@ -261,6 +261,40 @@ def tensor_parallel(shape: JobShape) -> JobProgram:
     return _job(shape, groups, steps, "tensor parallel")
 
 
+def meshes(shape: JobShape) -> JobProgram:
+    """Groups over a mesh of ranks, of which some are never called, in an order of their own; sizes may all be equal."""
+    rng, count = shape.rng(), shape.ranks
+    widths = [width for width in (2, 4) if width < count]
+    ways = [[tuple(range(first, first + width)) for first in range(0, count, width)] for width in widths]
+    ways += [[tuple(range(at, count, width)) for at in range(width)] for width in widths if width * 2 <= count]
+    ways = [way for at, way in enumerate(ways) if way not in ways[:at]]
+    rng.shuffle(ways)
+    families = [[tuple(range(count))], *ways[: rng.randint(min(1, len(ways)), len(ways))]]
+    numbers = iter(range(count * len(ways) + 1))
+    groups = [[Group(str(next(numbers)), ranks) for ranks in family] for family in families]
+    called = rng.sample(range(len(families)), rng.randint(1, len(families)))
+    kinds: tuple[Kind, ...] = ("all_reduce", "all_reduce", "all_gather", "reduce_scatter", "barrier")
+    one_size = rng.random() < 0.5
+    plan = [
+        (rng.choice(called), *(("all_reduce", 4_096) if one_size else (rng.choice(kinds), 1_024 << rng.randrange(4))))
+        for _ in range(shape.layers)
+    ]
+
+    def steps(script: RankScript) -> list[Statement]:
+        found: list[Statement] = []
+        for _ in range(shape.steps):
+            parts: list[Body] = [script.load(100_000)]
+            for family, kind, size in plan:
+                group = next(own for own in groups[family] if script.rank in own.ranks)
+                begun = script.meet(kind, group, shape.transfer_ns, 1 if kind == "barrier" else size)
+                layer = script.layer("aten::linear", "forward", int(shape.compute_ns * script.rng.uniform(0.3, 1.7)))
+                parts.append((layer, *begun.ask, *begun.wait))
+            found.append(script.step(*parts))
+        return found
+
+    return _job(shape, tuple(group for family in groups for group in family), steps, "meshes")
+
+
 def experts(shape: JobShape) -> JobProgram:
     """Mixture of experts: tokens go to the ranks of their experts and come back; some experts have more of them."""
     world = shape.world()
