@@ -293,12 +293,13 @@ def cached_text() -> Iterator[None]:
         _CACHED.reset(token)
 
 
-def read_bytes(path: Location, *, per_byte: float = PEAK_PER_TEXT) -> FileBytes:
+def read_bytes(path: Location, *, per_byte: float = PEAK_PER_TEXT, is_any_format: bool = False) -> FileBytes:
     """Read and decompress one file; of one that does not begin as JSON does, no more than shows that.
 
     Args:
         path: the file.
         per_byte: how much memory each byte of its text will take.
+        is_any_format: read a file of a known format that is not read as a trace.
 
     Raises:
         TraceError: the file is missing, unreadable or empty.
@@ -306,8 +307,8 @@ def read_bytes(path: Location, *, per_byte: float = PEAK_PER_TEXT) -> FileBytes:
         MissingExtraError: the file is zstd and no decoder is installed.
     """
     kept = _CACHED.get()
-    if kept is None:
-        return _read_file(path, per_byte)
+    if kept is None or is_any_format:
+        return _read_file(path, per_byte, is_any_format=is_any_format)
     if path not in kept:
         kept[path] = _read_file(path, per_byte)
     return kept[path]
@@ -327,10 +328,10 @@ def text_head(path: Location, size: int) -> bytes:
     return head[:size]
 
 
-def _read_file(path: Location, per_byte: float) -> FileBytes:
+def _read_file(path: Location, per_byte: float, *, is_any_format: bool = False) -> FileBytes:
     try:
         with path.open("rb") as file:
-            return _read_text(path, file, per_byte)
+            return _read_text(path, file, per_byte, is_any_format=is_any_format)
     except FileNotFoundError:
         raise TraceError(path, "no such file") from None
     except IsADirectoryError:
@@ -339,12 +340,12 @@ def _read_file(path: Location, per_byte: float) -> FileBytes:
         raise TraceError(path, f"cannot be read: {error.strerror or error}") from None
 
 
-def _read_text(path: Location, file: BufferedReader, per_byte: float) -> FileBytes:
+def _read_text(path: Location, file: BufferedReader, per_byte: float, *, is_any_format: bool) -> FileBytes:
     begin = file.peek(HEAD_BYTES)[:HEAD_BYTES]
     if not begin:
         raise TraceError(path, "is empty", "record the trace again")
     layer = layer_of(begin)
-    if not layer:
+    if not layer and not is_any_format:
         refuse_known_format(path, begin)
     size = path.stat().st_size if is_remote(path) else os.fstat(file.fileno()).st_size
     # What is not packed tells its length, and is read at once.
@@ -360,7 +361,7 @@ def _read_text(path: Location, file: BufferedReader, per_byte: float) -> FileByt
         advance_stage(used if layer else text, size)
 
     found = _unpack(Decompression(path, file), limit, advance)
-    if layer:
+    if layer and not is_any_format:
         refuse_known_format(path, found.data[:HEAD_BYTES])
     return found
 
