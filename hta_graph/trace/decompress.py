@@ -293,13 +293,12 @@ def cached_text() -> Iterator[None]:
         _CACHED.reset(token)
 
 
-def read_bytes(path: Location, *, per_byte: float = PEAK_PER_TEXT, is_any_format: bool = False) -> FileBytes:
+def read_bytes(path: Location, *, per_byte: float = PEAK_PER_TEXT) -> FileBytes:
     """Read and decompress one file; of one that does not begin as JSON does, no more than shows that.
 
     Args:
         path: the file.
         per_byte: how much memory each byte of its text will take.
-        is_any_format: read a file of a known format that is not read as a trace.
 
     Raises:
         TraceError: the file is missing, unreadable or empty.
@@ -307,11 +306,20 @@ def read_bytes(path: Location, *, per_byte: float = PEAK_PER_TEXT, is_any_format
         MissingExtraError: the file is zstd and no decoder is installed.
     """
     kept = _CACHED.get()
-    if kept is None or is_any_format:
-        return _read_file(path, per_byte, is_any_format=is_any_format)
+    if kept is None:
+        return _read_file(path, per_byte)
     if path not in kept:
         kept[path] = _read_file(path, per_byte)
     return kept[path]
+
+
+def read_any_format(path: Location, *, per_byte: float) -> FileBytes:
+    """Read and decompress one file, also one of a known format that is no trace.
+
+    Raises:
+        TraceError: as :func:`read_bytes`.
+    """
+    return _read_file(path, per_byte, is_any_format=True)
 
 
 def text_head(path: Location, size: int) -> bytes:

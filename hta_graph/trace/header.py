@@ -111,17 +111,19 @@ LONGEST_CATEGORY = 64
 """How far such a key and its value may lie across two pieces of a text (bytes)."""
 
 
-def has_gpu_rows(path: Location) -> bool:
-    """Return whether a trace has GPU activities, by its text; true where that cannot be read."""
-    before = b""
+def is_of_cpu_alone(path: Location) -> bool:
+    """Return whether a trace has events, but no GPU activities, by its text; false where that cannot be read."""
+    before, has_events = b"", False
     try:
         for chunk in _text_chunks(path):
-            if GPU_CATEGORY.search(before + chunk):
-                return True
+            text = before + chunk
+            if GPU_CATEGORY.search(text):
+                return False
+            has_events |= b'"cat"' in text
             before = chunk[-LONGEST_CATEGORY:]
     except (OSError, HtaGraphError):
-        return True
-    return False
+        return False
+    return has_events
 
 
 LABELLED_PROCESS = re.compile(rb'"pid"\s*:\s*"\[[A-Z]{2}\d{2}[^"\]]{0,80}\] -?\d')

@@ -121,7 +121,7 @@ def _matching_files(path: Location) -> list[Location]:
         return []  # what is wrong is said when the path itself is opened
 
 
-def files_of_no_rank(files: Sequence[FoundFile], has_gpu_rows: Callable[[Location], bool]) -> list[FoundFile]:
+def files_of_no_rank(files: Sequence[FoundFile], is_of_cpu_alone: Callable[[Location], bool]) -> list[FoundFile]:
     """Return the files of processes that are no ranks, such as the front end of an inference server.
 
     The profiler notes a rank in each process of a job. A file that has none is no rank where the others are all of
@@ -134,8 +134,8 @@ def files_of_no_rank(files: Sequence[FoundFile], has_gpu_rows: Callable[[Locatio
         return []
     if len(ranked) == sizes.pop():
         return unknown
-    without = [file for file in unknown if not has_gpu_rows(file.path)]
-    return without if without and has_gpu_rows(next(iter(ranked.values())).path) else []
+    without = [file for file in unknown if is_of_cpu_alone(file.path)]
+    return without if without and not is_of_cpu_alone(next(iter(ranked.values())).path) else []
 
 
 def assign_ranks(files: Iterable[FoundFile]) -> list[RankFile]:

@@ -20,7 +20,7 @@ from hta_graph.trace.columnize import assemble_traces, collect_columns
 from hta_graph.trace.decompress import FileBytes, read_bytes
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.formats import foreign_trace_error, writer_of
-from hta_graph.trace.header import has_gpu_rows, has_labelled_processes, peek_header
+from hta_graph.trace.header import has_labelled_processes, is_of_cpu_alone, peek_header
 from hta_graph.trace.json_reader import Header, RowReader, paused_gc
 from hta_graph.trace.lost_returns import end_frames_with_callers
 from hta_graph.trace.memory_limit import out_of_memory_error
@@ -71,7 +71,7 @@ def read_without_log(place: Location, *, salvage: bool) -> Trace:
 
 def _read_recordings(place: Location, *, salvage: bool) -> list[Trace]:
     """Read the traces of all recordings in a file; of nearly every file that is one."""
-    traces = _traces_of(place, read_bytes(place), salvage=salvage)
+    traces = traces_of_bytes(place, read_bytes(place), salvage=salvage)
     return [end_frames_with_callers(match_launches_by_external_id(found)) for found in traces]
 
 
@@ -88,10 +88,15 @@ def trace_of_bytes(path: Location, content: FileBytes, *, salvage: bool = False)
     Raises:
         TraceError: as :func:`read_trace`.
     """
-    return _only_one(path, _traces_of(path, content, salvage=salvage))
+    return _only_one(path, traces_of_bytes(path, content, salvage=salvage))
 
 
-def _traces_of(path: Location, content: FileBytes, *, salvage: bool) -> list[Trace]:
+def traces_of_bytes(path: Location, content: FileBytes, *, salvage: bool = False) -> list[Trace]:
+    """Read the traces of all recordings in a file that is in memory already.
+
+    Raises:
+        TraceError: as :func:`read_trace`.
+    """
     with paused_gc():
         rows = RowReader(path, content, salvage=salvage)
         collected = collect_columns(rows)
@@ -175,7 +180,7 @@ def _without_merged(found: Sequence[FoundFile], say: Say) -> list[FoundFile]:
 
 def _without_front_ends(found: Sequence[FoundFile], say: Say) -> list[FoundFile]:
     """Leave out the files of processes that are no ranks."""
-    outside = files_of_no_rank(found, has_gpu_rows)
+    outside = files_of_no_rank(found, is_of_cpu_alone)
     if outside:
         names = _first_of(outside[0].path.parent, [file.path.name for file in outside])
         say(f"skipped {names}: no rank of the job is recorded in {_it_or_them(outside)}")

@@ -21,7 +21,7 @@ from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.matching.communications import count_elements
 from hta_graph.multi_rank.matching.plain_pickle import NotPlainError, read_plain_pickle
 from hta_graph.storage.location import Location, expand_file_lists
-from hta_graph.trace.decompress import read_bytes, text_head
+from hta_graph.trace.decompress import read_any_format, read_bytes, text_head
 from hta_graph.trace.memory_limit import out_of_memory_error
 from hta_graph.trace.profiler_names import RANK_IN_FILE_NAME
 
@@ -142,7 +142,7 @@ def _entries_of(path: Location) -> list[_Entry]:
 
 def _pickled_entries(path: Location) -> list[_Entry]:
     """Read a pickle's plain data; nothing in it is run."""
-    data = read_bytes(path, per_byte=PEAK_PER_PICKLED_BYTE, is_any_format=True).data
+    data = read_any_format(path, per_byte=PEAK_PER_PICKLED_BYTE).data
     try:
         return msgspec.convert(read_plain_pickle(data), type=_Dump).entries
     except NotPlainError as error:
