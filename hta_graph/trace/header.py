@@ -111,19 +111,19 @@ LONGEST_CATEGORY = 64
 """How far such a key and its value may lie across two pieces of a text (bytes)."""
 
 
-def is_of_cpu_alone(path: Location) -> bool:
-    """Return whether a trace has events, but no GPU activities, by its text; false where that cannot be read."""
-    before, has_events = b"", False
+def has_gpu_rows(path: Location) -> bool | None:
+    """Return whether a trace has GPU activities, by its text; None where it is not whole, or has no events."""
+    before, has_events, is_found = b"", False, False
     try:
         for chunk in _text_chunks(path):
             text = before + chunk
-            if GPU_CATEGORY.search(text):
-                return False
-            has_events |= b'"cat"' in text
-            before = chunk[-LONGEST_CATEGORY:]
+            is_found = is_found or GPU_CATEGORY.search(text) is not None
+            has_events = has_events or b'"cat"' in text
+            before = text[-LONGEST_CATEGORY:]
     except (OSError, HtaGraphError):
-        return False
-    return has_events
+        return None
+    is_whole = before.rstrip().endswith((b"}", b"]"))
+    return is_found if has_events and is_whole else None
 
 
 LABELLED_PROCESS = re.compile(rb'"pid"\s*:\s*"\[[A-Z]{2}\d{2}[^"\]]{0,80}\] -?\d')

@@ -20,7 +20,7 @@ from hta_graph.trace.columnize import assemble_traces, collect_columns
 from hta_graph.trace.decompress import FileBytes, read_bytes
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.formats import foreign_trace_error, writer_of
-from hta_graph.trace.header import has_labelled_processes, is_of_cpu_alone, peek_header
+from hta_graph.trace.header import has_gpu_rows, has_labelled_processes, peek_header
 from hta_graph.trace.json_reader import Header, RowReader, paused_gc
 from hta_graph.trace.lost_returns import end_frames_with_callers
 from hta_graph.trace.memory_limit import out_of_memory_error
@@ -180,7 +180,7 @@ def _without_merged(found: Sequence[FoundFile], say: Say) -> list[FoundFile]:
 
 def _without_front_ends(found: Sequence[FoundFile], say: Say) -> list[FoundFile]:
     """Leave out the files of processes that are no ranks."""
-    outside = files_of_no_rank(found, is_of_cpu_alone)
+    outside = files_of_no_rank(found, has_gpu_rows)
     if outside:
         names = _first_of(outside[0].path.parent, [file.path.name for file in outside])
         say(f"skipped {names}: no rank of the job is recorded in {_it_or_them(outside)}")
