@@ -210,7 +210,7 @@ def parse_leniently(text: str | bytes) -> Any:
     except json.JSONDecodeError as error:
         if not PRINTED_NAN.match(whole, error.pos):
             raise
-    return json.loads(_with_json_nan(whole), strict=False, parse_float=_exact_decimal)
+    return json.loads(with_json_nan(whole), strict=False, parse_float=_exact_decimal)
 
 
 PRINTED_NAN = re.compile(r"-?(?:inf|nan)\b")
@@ -218,10 +218,10 @@ PRINTED_NAN = re.compile(r"-?(?:inf|nan)\b")
 STRING_OR_NAN = re.compile(r'"(?:[^"\\]|\\.)*+"|(?<![\w.+-])-?(?:inf|nan)(?![\w.])', re.DOTALL)
 
 
-def _with_json_nan(text: str) -> str:
-    """Replace such numbers by what the parser knows; places in the text stay what they are.
+def with_json_nan(text: str) -> str:
+    """Replace numbers as C++ prints them by what the parser knows; places in the text stay what they are.
 
-    >>> _with_json_nan('{"inf": inf, "a": "x, nan]", "b": [-nan]}')
+    >>> with_json_nan('{"inf": inf, "a": "x, nan]", "b": [-nan]}')
     '{"inf": NaN, "a": "x, nan]", "b": [ NaN]}'
     """
     return STRING_OR_NAN.sub(lambda token: token[0] if token[0][0] == '"' else "NaN".rjust(len(token[0])), text)
@@ -327,7 +327,7 @@ def _event_length(raw: bytes) -> int:
     """Return how long the event is (bytes) with which a text begins; 0 where it begins with none."""
     text = raw.decode("utf-8", errors="surrogateescape")
     try:
-        found, end = _SCANNER.raw_decode(_with_json_nan(text), len(text) - len(text.lstrip()))
+        found, end = _SCANNER.raw_decode(with_json_nan(text), len(text) - len(text.lstrip()))
     except (ValueError, RecursionError):
         return 0
     is_event = isinstance(found, dict) and "ph" in found

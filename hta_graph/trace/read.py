@@ -77,7 +77,7 @@ def _read_recordings(place: Location, *, salvage: bool) -> list[Trace]:
 
 def _only_one(path: Location, traces: Sequence[Trace]) -> Trace:
     if len(traces) > 1:
-        remedy = Remedy("read_graphs() or read_job() reads all of them", "pass this file alone, or the files merged")
+        remedy = Remedy("read_graphs() or read_job() reads all of them", "pass the files that were merged")
         raise TraceError(path, f"holds the recordings of {len(traces)} ranks, merged into one file", remedy)
     return traces[0]
 

@@ -39,6 +39,8 @@ LEAST_MATCHED = 0.5
 Those without a call may have the number of another recording's."""
 REPEATED = 0.5
 """Share of ids that occur again, as those of one recording do not, from which on a file is several."""
+LEAST_IDS = 8
+"""Number of ids from which on that is no accident."""
 REMEDY = Remedy("pass the files that were merged", "pass the files that were merged")
 
 
@@ -151,15 +153,21 @@ def _refuse_repeated(path: Location, columns: FileColumns) -> list[Recording]:
     """Refuse recordings that have one process id: as processes in containers do.
 
     Raises:
-        TraceError: most calls have a correlation that another call of the file has, too.
+        TraceError: most calls and operators have an id that another one of the file has, too.
     """
-    calls = (columns["kind"] == EventKind.RUNTIME) & (columns["correlation"] > 0)
-    count = int(np.count_nonzero(calls))
-    distinct = len(np.unique(columns["correlation"][calls]))
-    if count - distinct > REPEATED * distinct > 0:
-        cause = "holds several recordings of one process id: calls repeat each other's correlations"
+    calls = columns["correlation"][columns["kind"] == EventKind.RUNTIME]
+    operators = np.maximum(columns["external_id"], columns["old_external_id"])[columns["kind"] == EventKind.CPU_OP]
+    if _repeats(calls) and _repeats(operators):
+        cause = "holds several recordings of one process id: their calls and operators have the same ids"
         raise TraceError(path, cause, REMEDY)
     return []
+
+
+def _repeats(ids: Ints) -> bool:
+    """Return whether most ids occur more than once."""
+    known = ids[ids > 0]
+    distinct = len(np.unique(known))
+    return len(known) - distinct > REPEATED * distinct and distinct >= LEAST_IDS
 
 
 def _host_processes(columns: FileColumns, processes: Processes) -> list[int]:

@@ -158,6 +158,18 @@ def test_one_rank_of_a_merged_file(capsys: pytest.CaptureFixture[str], tmp_path:
     assert "rank 9 not found; available: 0, 1, 2, 3" in one_error(capsys, tmp_path, "info", merged, "--rank", 9)
 
 
+def test_an_overlay_shows_one_rank_of_a_merged_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    merged = write_merged(simulated(tmp_path / "ranks", "ddp"), labelled, tmp_path / "merged.json")
+    target = tmp_path / "overlay.json"
+    status, _, err = run_command(capsys, "critical-path", merged, "--overlay", target)
+    assert status == 1
+    assert err.endswith("holds several ranks, whose paths one overlay cannot show; write that of one rank: --rank N\n")
+    assert not target.exists()
+    assert run_command(capsys, "critical-path", merged, "--overlay", target, "--rank", 1)[0] == 0
+    rows = json.loads(target.read_bytes())["traceEvents"]
+    assert rows[: len(read_document(merged)["traceEvents"])] == read_document(merged)["traceEvents"]
+
+
 def test_a_merged_file_beside_others_is_left_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     documents = simulated(tmp_path / "ranks", "ddp")
     write_merged(documents, labelled, tmp_path / "ranks" / "merged.json")
