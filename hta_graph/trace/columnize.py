@@ -319,7 +319,7 @@ def assemble_traces(path: Location, collected: Collected, facts: FileFacts) -> l
     A file of several recordings gives its ranks' traces, numbered by what their processes are called or by order.
 
     Raises:
-        TraceError: it holds several recordings that cannot be told apart.
+        TraceError: it holds several recordings that cannot be distinguished.
     """
     counts = Counter(dict.fromkeys(READING_DIAGNOSTICS, 0)) + collected.counts
     counts["rows_dropped_not_an_object"] = facts.non_objects

@@ -26,7 +26,7 @@ FIRST_EVENT = re.compile(rb'"traceEvents"\s*:\s*\[(?=\s*\{)')
 BARE_LIST = re.compile(rb"\s*\[\s*\{")
 DISTRIBUTED = b'"distributedInfo"'
 FRAME_HEADER = 512
-"""How much of a file's beginning tells how it is packed, and how long its first zstd frame is."""
+"""How much of a file's beginning shows how it is packed, and how long its first zstd frame is."""
 TEXT_PER_ZIPPED = 12
 """How long a trace's text is for each byte of a zip archive: 8 to 20 (measured with gzip)."""
 SAMPLE = 1 << 16

@@ -2,7 +2,7 @@
 
 Rows hold only the fields that decide something. The array of events is cut between events. Each part is decoded
 strictly, or by a lenient parser where that fails: for NaN, ``inf``, control characters and huge integers. Behind an
-event that is no JSON, such as a name with quotes in it, a damaged file goes on where the next event begins.
+event that is no JSON, such as a name with quotes in it, reading continues where the next event begins.
 """
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ CLOSINGS = 1_000
 CLOSING_BYTES = 1 << 31
 """How much text to decode for that: all tries, but for those of an event that is itself as long as a trace."""
 EVENT_BOUNDARY = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:)')
-"""Where one event ends and another begins, as far as the text around it tells."""
+"""Where one event ends and another begins, as far as the text around it shows."""
 SEPARATORS = re.compile(rb"[\s,]*")
 JOINED = 4
 """How many such pieces one event may be: its name or arguments may hold what looks like a boundary."""
@@ -342,7 +342,7 @@ class Parts:
 
     ``header``, ``count`` and ``non_objects`` (of rows), ``tolerant`` and ``fault`` (what is wrong with it, if anything
     is) are known when all parts have been taken; ``taken`` is how much of the text (bytes) the parts until now stood
-    in. With ``salvage`` reading goes on behind what is no JSON: ``skipped`` events of ``skipped_bytes``.
+    in. With ``salvage`` reading continues behind what is no JSON: ``skipped`` events of ``skipped_bytes``.
 
     Raises, while iterating, ``TraceError``: the text is JSON of another shape.
     """

@@ -89,7 +89,7 @@ def test_what_cannot_be_told_apart_is_refused(capsys: pytest.CaptureFixture[str]
     documents = simulated(tmp_path / "ranks", program, one_device=True)
     merged = write_merged(documents, joined_by_time, tmp_path / "merged.json")
     line = one_error(capsys, tmp_path, "critical-path", merged)
-    assert "holds recordings of 4 processes (4000, 4037, 4074, 4111) that cannot be told apart on the GPU" in line
+    assert "holds recordings of 4 processes (4000, 4037, 4074, 4111) that cannot be distinguished on the GPU" in line
     assert line.endswith("; pass the files that were merged\n")
 
 
