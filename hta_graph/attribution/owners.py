@@ -120,7 +120,10 @@ def _operator_owners(graph: DependencyGraph) -> Owners:
     def innermost(rows: Ids) -> Ids:
         looked_up = nearest_around(graph.calls.parent, look.on_own_thread(rows), kind == EventKind.CPU_OP)
         nests = (rows >= 0) & kind_mask(kind[rows], CPU_KINDS)
-        return np.where(nests, graph.operator_around[rows], looked_up).astype(np.int32)
+        # Before Kineto an operator stands for the call, and owns what it launched.
+        launches = nests & (kind[rows] == EventKind.CPU_OP) & (graph.event_table.correlation[rows] > 0)
+        around = np.where(launches, rows, graph.operator_around[rows])
+        return np.where(nests, around, looked_up).astype(np.int32)
 
     return Owners(innermost, graph.operator_around)
 

@@ -10,10 +10,16 @@ from hta_graph.trace.table import EventTable, Trace
 
 
 class CallsByCorrelation:
-    """Runtime calls by their correlation; of two calls with one correlation the outermost."""
+    """Runtime calls by their correlation; of two calls with one correlation the outermost.
+
+    In traces of the profiler before Kineto, which have no calls, operators stand for them.
+    """
 
     def __init__(self, events: EventTable) -> None:
-        calls = np.flatnonzero((events.kind == EventKind.RUNTIME) & (events.correlation > 0))
+        has_id = events.correlation > 0
+        calls = np.flatnonzero((events.kind == EventKind.RUNTIME) & has_id)
+        if not len(calls):
+            calls = np.flatnonzero((events.kind == EventKind.CPU_OP) & has_id)
         self._correlation, first = np.unique(events.correlation[calls], return_index=True)
         self._call = calls[first].astype(np.int32)
 

@@ -21,7 +21,7 @@ LARGEST_DIRECTORY = 1 << 20
 END_OF_ZIP = b"PK\x05\x06"
 LONGEST_END = (1 << 16) + 22
 BLOCK = 512
-"""Everything in a tar archive fills blocks of so many bytes."""
+"""Everything in a tar archive fills blocks of this size (bytes)."""
 LONGEST_NOTE = 1 << 20
 """How long (bytes) a name or a list of attributes before a member may be."""
 OUTSIDE = re.compile(r"(?:.*[/\\])?\.\.(?:[/\\]|$)|[/\\]|[A-Za-z]:[/\\]")
@@ -120,7 +120,7 @@ class _Blocks:
         self._rest = memoryview(b"")
 
     def some(self, size: int) -> memoryview:
-        """Return at most so many bytes; none at the end."""
+        """Return at most a number of bytes; none at the end."""
         while not self._rest:
             piece = next(self._pieces, None)
             if piece is None:
@@ -130,7 +130,7 @@ class _Blocks:
         return found
 
     def exactly(self, size: int) -> bytes:
-        """Return so many bytes, fewer only at the end."""
+        """Return a number of bytes, fewer only at the end."""
         found = bytearray()
         while len(found) < size and (part := self.some(size - len(found))):
             found += part

@@ -19,6 +19,7 @@ from hta_graph.arrays import distinct, freeze
 from hta_graph.model import GPU_KINDS, LONGEST_NS, Bools, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.storage.location import Location
 from hta_graph.trace.json_reader import Args, FileFacts, FilePart, Number, Row, number_or_text
+from hta_graph.trace.old_functions import OLD_ARROW, OLD_PROCESS, LaunchArrow, old_kinds, with_old_launches
 from hta_graph.trace.profiler_names import CATEGORY, STEP_NAME
 from hta_graph.trace.rank_files import header_count, header_settings
 from hta_graph.trace.recordings import divide_recordings
@@ -100,6 +101,7 @@ class Collected:
     streams: _Numbering = field(default_factory=_Numbering)
     brackets: list[Bracket] = field(default_factory=list)
     arrows: list[Arrow] = field(default_factory=list)
+    old_launches: list[LaunchArrow] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
 
@@ -123,7 +125,11 @@ def _part_columns(part: FilePart, offset: int, collected: Collected, *, exact: b
     # A trace has a dozen categories: each is looked up once and not once per row.
     category = categories.codes(map(attrgetter("cat"), part.rows))
     kind = _kind_of_category(categories, category)
+    if None in categories:  # metadata, and what PyTorch wrote before Kineto
+        old_kinds(part.rows, np.flatnonzero((category == categories[None]) & (phase == phases.get("X", -2))), kind)
     _note_arrows(part.rows, np.flatnonzero(category == categories.get("fwdbwd", -1)), times, collected)
+    for old in [name for name in categories if isinstance(name, str) and OLD_ARROW.fullmatch(name)]:
+        _note_old_launches(part.rows, np.flatnonzero(category == categories[old]), times, collected)
     begins = _note_brackets(part.rows, times, kind, offset, collected) if "B" in phases or "E" in phases else []
     memory = [at for at in np.flatnonzero(phase == phases.get("i", -2)).tolist() if part.rows[at].name == "[memory]"]
     kind[memory] = EventKind.MEMORY
@@ -173,6 +179,14 @@ def _note_arrows(rows: list[Row], flows: Ints, times: Ints, collected: Collected
     arrows = [at for at in flows.tolist() if rows[at].ph in ("s", "f")]
     collected.arrows += [
         Arrow(rows[at].ph == "s", rows[at].id, (rows[at].pid, rows[at].tid), int(times[at])) for at in arrows
+    ]
+
+
+def _note_old_launches(rows: list[Row], flows: Ints, times: Ints, collected: Collected) -> None:
+    collected.old_launches += [
+        (rows[at].id, int(times[at]), str(rows[at].name), rows[at].ph == "s")
+        for at in flows.tolist()
+        if rows[at].ph in ("s", "f")
     ]
 
 
@@ -263,6 +277,8 @@ def _lane_keys(rows: list[Row], args: FileColumns, on_stream: Bools, collected: 
 
 
 def _stream_key(pid: Any, tid: Any, device: Any, context: Any, stream: Any) -> StreamKey:
+    if device is None and isinstance(pid, str) and OLD_PROCESS.fullmatch(pid):
+        return tid, context, 0
     return pid if device is None else device, context, tid if stream is None else stream
 
 
@@ -308,7 +324,7 @@ def assemble_traces(path: Location, collected: Collected, facts: FileFacts) -> l
     A file of several recordings gives its ranks' traces, numbered by what their processes are called or by order.
 
     Raises:
-        TraceError: it holds several recordings that cannot be told apart.
+        TraceError: it holds several recordings that cannot be distinguished.
     """
     counts = Counter(dict.fromkeys(READING_DIAGNOSTICS, 0)) + collected.counts
     counts["rows_dropped_not_an_object"] = facts.non_objects
@@ -409,6 +425,10 @@ def _assemble_trace(
     columns, notes = with_meaning(columns, names, counts)
     order = canonical_order(columns)
     events = EventTable(**{field: freeze(columns[field][order]) for field in EventTable.__dataclass_fields__})
+    if collected.old_launches:
+        base = base_time(facts.header.base) or 0
+        arrows = [(key, time + base, text, is_start) for key, time, text, is_start in collected.old_launches]
+        events = with_old_launches(events, names, arrows)
     return Trace(
         path=path,
         events=events,

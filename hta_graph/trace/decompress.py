@@ -313,6 +313,15 @@ def read_bytes(path: Location, *, per_byte: float = PEAK_PER_TEXT) -> FileBytes:
     return kept[path]
 
 
+def read_any_format(path: Location, *, per_byte: float) -> FileBytes:
+    """Read and decompress one file, also one of a known format that is no trace.
+
+    Raises:
+        TraceError: as :func:`read_bytes`.
+    """
+    return _read_file(path, per_byte, is_any_format=True)
+
+
 def text_head(path: Location, size: int) -> bytes:
     """Return the unpacked beginning of a file, up to a number of bytes; none if it cannot be read."""
     head = b""
@@ -327,10 +336,10 @@ def text_head(path: Location, size: int) -> bytes:
     return head[:size]
 
 
-def _read_file(path: Location, per_byte: float) -> FileBytes:
+def _read_file(path: Location, per_byte: float, *, is_any_format: bool = False) -> FileBytes:
     try:
         with path.open("rb") as file:
-            return _read_text(path, file, per_byte)
+            return _read_text(path, file, per_byte, is_any_format=is_any_format)
     except FileNotFoundError:
         raise TraceError(path, "no such file") from None
     except IsADirectoryError:
@@ -339,12 +348,12 @@ def _read_file(path: Location, per_byte: float) -> FileBytes:
         raise TraceError(path, f"cannot be read: {error.strerror or error}") from None
 
 
-def _read_text(path: Location, file: BufferedReader, per_byte: float) -> FileBytes:
+def _read_text(path: Location, file: BufferedReader, per_byte: float, *, is_any_format: bool) -> FileBytes:
     begin = file.peek(HEAD_BYTES)[:HEAD_BYTES]
     if not begin:
         raise TraceError(path, "is empty", "record the trace again")
     layer = layer_of(begin)
-    if not layer:
+    if not layer and not is_any_format:
         refuse_known_format(path, begin)
     size = path.stat().st_size if is_remote(path) else os.fstat(file.fileno()).st_size
     # What is not packed tells its length, and is read at once.
@@ -360,7 +369,7 @@ def _read_text(path: Location, file: BufferedReader, per_byte: float) -> FileByt
         advance_stage(used if layer else text, size)
 
     found = _unpack(Decompression(path, file), limit, advance)
-    if layer:
+    if layer and not is_any_format:
         refuse_known_format(path, found.data[:HEAD_BYTES])
     return found
 

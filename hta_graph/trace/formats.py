@@ -17,7 +17,7 @@ from hta_graph.errors import NotATraceError, TraceError
 from hta_graph.storage.location import Location, is_remote
 
 HEAD_BYTES = 4096
-"""How much of a file's beginning tells its format."""
+"""How much of a file's beginning shows its format."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Format:
         remedy: what to do with a file that is not read.
         layer: how it packs another file: ``gzip``, ``zstd``, ``zip`` or ``tar``.
         is_lost: the file stands for a trace that is not in it: its rank is missing.
-        describe: looks into a file for more than its first bytes tell.
+        describe: looks into a file for more than its first bytes show.
     """
 
     name: str

@@ -26,7 +26,7 @@ FIRST_EVENT = re.compile(rb'"traceEvents"\s*:\s*\[(?=\s*\{)')
 BARE_LIST = re.compile(rb"\s*\[\s*\{")
 DISTRIBUTED = b'"distributedInfo"'
 FRAME_HEADER = 512
-"""How much of a file's beginning tells how it is packed, and how long its first zstd frame is."""
+"""How much of a file's beginning shows how it is packed, and how long its first zstd frame is."""
 TEXT_PER_ZIPPED = 12
 """How long a trace's text is for each byte of a zip archive: 8 to 20 (measured with gzip)."""
 SAMPLE = 1 << 16
@@ -111,17 +111,19 @@ LONGEST_CATEGORY = 64
 """How far such a key and its value may lie across two pieces of a text (bytes)."""
 
 
-def has_gpu_rows(path: Location) -> bool:
-    """Return whether a trace has GPU activities, by its text; true where that cannot be read."""
-    before = b""
+def has_gpu_rows(path: Location) -> bool | None:
+    """Return whether a trace has GPU activities, by its text; None where it is not whole, or has no events."""
+    before, has_events, is_found = b"", False, False
     try:
         for chunk in _text_chunks(path):
-            if GPU_CATEGORY.search(before + chunk):
-                return True
-            before = chunk[-LONGEST_CATEGORY:]
+            text = before + chunk
+            is_found = is_found or GPU_CATEGORY.search(text) is not None
+            has_events = has_events or b'"cat"' in text
+            before = text[-LONGEST_CATEGORY:]
     except (OSError, HtaGraphError):
-        return True
-    return False
+        return None
+    is_whole = before.rstrip().endswith((b"}", b"]"))
+    return is_found if has_events and is_whole else None
 
 
 LABELLED_PROCESS = re.compile(rb'"pid"\s*:\s*"\[[A-Z]{2}\d{2}[^"\]]{0,80}\] -?\d')

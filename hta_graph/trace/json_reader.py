@@ -2,7 +2,7 @@
 
 Rows hold only the fields that decide something. The array of events is cut between events. Each part is decoded
 strictly, or by a lenient parser where that fails: for NaN, ``inf``, control characters and huge integers. Behind an
-event that is no JSON, such as a name with quotes in it, a damaged file goes on where the next event begins.
+event that is no JSON, such as a name with quotes in it, reading continues where the next event begins.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def parse_leniently(text: str | bytes) -> Any:
     except json.JSONDecodeError as error:
         if not PRINTED_NAN.match(whole, error.pos):
             raise
-    return json.loads(_with_json_nan(whole), strict=False, parse_float=_exact_decimal)
+    return json.loads(with_json_nan(whole), strict=False, parse_float=_exact_decimal)
 
 
 PRINTED_NAN = re.compile(r"-?(?:inf|nan)\b")
@@ -230,10 +230,10 @@ PRINTED_NAN = re.compile(r"-?(?:inf|nan)\b")
 STRING_OR_NAN = re.compile(r'"(?:[^"\\]|\\.)*+"|(?<![\w.+-])-?(?:inf|nan)(?![\w.])', re.DOTALL)
 
 
-def _with_json_nan(text: str) -> str:
-    """Replace such numbers by what the parser knows; places in the text stay what they are.
+def with_json_nan(text: str) -> str:
+    """Replace numbers as C++ prints them by what the parser knows; places in the text stay what they are.
 
-    >>> _with_json_nan('{"inf": inf, "a": "x, nan]", "b": [-nan]}')
+    >>> with_json_nan('{"inf": inf, "a": "x, nan]", "b": [-nan]}')
     '{"inf": NaN, "a": "x, nan]", "b": [ NaN]}'
     """
     return STRING_OR_NAN.sub(lambda token: token[0] if token[0][0] == '"' else "NaN".rjust(len(token[0])), text)
@@ -305,7 +305,7 @@ CLOSINGS = 1_000
 CLOSING_BYTES = 1 << 31
 """How much text to decode for that: all tries, but for those of an event that is itself as long as a trace."""
 EVENT_BOUNDARY = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:)')
-"""Where one event ends and another begins, as far as the text around it tells."""
+"""Where one event ends and another begins, as far as the text around it shows."""
 SEPARATORS = re.compile(rb"[\s,]*")
 JOINED = 4
 """How many such pieces one event may be: its name or arguments may hold what looks like a boundary."""
@@ -339,7 +339,7 @@ def _event_length(raw: bytes) -> int:
     """Return how long the event is (bytes) with which a text begins; 0 where it begins with none."""
     text = raw.decode("utf-8", errors="surrogateescape")
     try:
-        found, end = _SCANNER.raw_decode(_with_json_nan(text), len(text) - len(text.lstrip()))
+        found, end = _SCANNER.raw_decode(with_json_nan(text), len(text) - len(text.lstrip()))
     except (ValueError, RecursionError):
         return 0
     is_event = isinstance(found, dict) and "ph" in found
@@ -354,7 +354,7 @@ class Parts:
 
     ``header``, ``count`` and ``non_objects`` (of rows), ``tolerant`` and ``fault`` (what is wrong with it, if anything
     is) are known when all parts have been taken; ``taken`` is how much of the text (bytes) the parts until now stood
-    in. With ``salvage`` reading goes on behind what is no JSON: ``skipped`` events of ``skipped_bytes``.
+    in. With ``salvage`` reading continues behind what is no JSON: ``skipped`` events of ``skipped_bytes``.
 
     Raises, while iterating, ``TraceError``: the text is JSON of another shape.
     """

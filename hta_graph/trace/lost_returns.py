@@ -74,7 +74,8 @@ def _callers(trace: Trace, frames: Ids) -> Ids:
     found = read_event_args(trace, [FRAME_ID, CALLER_ID], frames)
     own, caller = (list(map(_number, found[key])) for key in (FRAME_ID, CALLER_ID))
     lanes = trace.events.lane[frames].tolist()
-    place = {(lane, number): at for at, (lane, number) in enumerate(zip(lanes, own, strict=True)) if number is not None}
+    place: dict[tuple[int, int | None], int] = {}
+    place.update(((lane, own[at]), at) for at, lane in enumerate(lanes) if own[at] is not None)
     return np.array([place.get((lane, number), -1) for lane, number in zip(lanes, caller, strict=True)], np.int32)
 
 

@@ -127,7 +127,7 @@ def _matching_files(path: Location) -> list[Location]:
         return []  # what is wrong is said when the path itself is opened
 
 
-def files_of_no_rank(files: Sequence[FoundFile], has_gpu_rows: Callable[[Location], bool]) -> list[FoundFile]:
+def files_of_no_rank(files: Sequence[FoundFile], has_gpu_rows: Callable[[Location], bool | None]) -> list[FoundFile]:
     """Return the files of processes that are no ranks, such as the front end of an inference server.
 
     The profiler notes a rank in each process of a job. A file that has none is no rank where the others are all of
@@ -138,10 +138,11 @@ def files_of_no_rank(files: Sequence[FoundFile], has_gpu_rows: Callable[[Locatio
     sizes = {file.world_size for file in ranked.values()}
     if not unknown or len(sizes) != 1 or None in sizes:
         return []
-    if len(ranked) == sizes.pop():
-        return unknown
-    without = [file for file in unknown if not has_gpu_rows(file.path)]
-    return without if without and has_gpu_rows(next(iter(ranked.values())).path) else []
+    is_all = len(ranked) == sizes.pop()
+    if not is_all and not has_gpu_rows(next(iter(ranked.values())).path):
+        return []
+    found = {file: has_gpu_rows(file.path) for file in unknown}
+    return [file for file, on_gpu in found.items() if on_gpu is False or (is_all and on_gpu)]
 
 
 def derived_files(files: Sequence[FoundFile]) -> list[FoundFile]:

@@ -73,14 +73,14 @@ def read_without_log(place: Location, *, salvage: bool) -> Trace:
 
 def _read_recordings(place: Location, *, salvage: bool) -> list[Trace]:
     """Read the traces of all recordings in a file; of nearly every file that is one."""
-    traces = _traces_of(place, read_bytes(place), salvage=salvage)
+    traces = traces_of_bytes(place, read_bytes(place), salvage=salvage)
     linked = [match_launches_by_external_id(match_launches_by_arrows(found)) for found in traces]
     return [end_frames_with_callers(found) for found in linked]
 
 
 def _only_one(path: Location, traces: Sequence[Trace]) -> Trace:
     if len(traces) > 1:
-        remedy = Remedy("read_graphs() or read_job() reads all of them", "pass this file alone, or the files merged")
+        remedy = Remedy("read_graphs() or read_job() reads all of them", "pass the files that were merged")
         raise TraceError(path, f"holds the recordings of {len(traces)} ranks, merged into one file", remedy)
     return traces[0]
 
@@ -91,10 +91,15 @@ def trace_of_bytes(path: Location, content: FileBytes, *, salvage: bool = False)
     Raises:
         TraceError: as :func:`read_trace`.
     """
-    return _only_one(path, _traces_of(path, content, salvage=salvage))
+    return _only_one(path, traces_of_bytes(path, content, salvage=salvage))
 
 
-def _traces_of(path: Location, content: FileBytes, *, salvage: bool) -> list[Trace]:
+def traces_of_bytes(path: Location, content: FileBytes, *, salvage: bool = False) -> list[Trace]:
+    """Read the traces of all recordings in a file that is in memory already.
+
+    Raises:
+        TraceError: as :func:`read_trace`.
+    """
     with paused_gc():
         rows = RowReader(path, content, salvage=salvage)
         collected = collect_columns(rows)

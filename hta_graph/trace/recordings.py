@@ -1,6 +1,6 @@
 """Several recordings in one file, as mergers of ranks write them: which rows are whose.
 
-Mergers write one rank's rows behind the other's and change process ids, so that viewers tell them apart: by a text in
+Mergers write one rank's rows behind the other's and change process ids, so that viewers show them apart: by a text in
 front (SGLang: ``[TP00] 4242``) or by an offset (1,000,000 times the rank). Correlations, External ids and Python ids
 stay what they were: they are unique within a recording only. A recording is of one process with operators, and of what
 GPUs did for it. On a GPU row the process is the device by the profiler, so what a merger changed is seen there.
@@ -39,12 +39,14 @@ LEAST_MATCHED = 0.5
 Those without a call may have the number of another recording's."""
 REPEATED = 0.5
 """Share of ids that occur again, as those of one recording do not, from which on a file is several."""
+LEAST_IDS = 8
+"""Number of ids from which on that is no accident."""
 REMEDY = Remedy("pass the files that were merged", "pass the files that were merged")
 
 
 @dataclass(frozen=True)
 class ProcessKey:
-    """A process id apart: the text before its number, and the number."""
+    """The parts of a process id: the text before its number, and the number."""
 
     text: str
     number: int
@@ -127,7 +129,7 @@ def divide_recordings(
     """Return the recordings of a file, in the order of their ranks or of the file; none where it is one.
 
     Raises:
-        TraceError: it holds several that cannot be told apart.
+        TraceError: it holds several that cannot be distinguished.
     """
     is_moved = any(map(_added_to_device, streams))
     if len({thread[0] for thread in threads}) < 2 and not is_moved:
@@ -143,7 +145,7 @@ def divide_recordings(
         if of_row is not None and _is_believable(columns, of_row):
             return _recordings(columns, found, of_row, len(hosts), is_sorted=divide is _by_order)
     names = ", ".join(f"{found.keys[host].text}{found.keys[host].number}" for host in hosts[:4])
-    cause = f"holds recordings of {len(hosts)} processes ({names}) that cannot be told apart on the GPU"
+    cause = f"holds recordings of {len(hosts)} processes ({names}) that cannot be distinguished on the GPU"
     raise TraceError(path, cause, REMEDY)
 
 
@@ -151,15 +153,21 @@ def _refuse_repeated(path: Location, columns: FileColumns) -> list[Recording]:
     """Refuse recordings that have one process id: as processes in containers do.
 
     Raises:
-        TraceError: most calls have a correlation that another call of the file has, too.
+        TraceError: most calls and operators have an id that another one of the file has, too.
     """
-    calls = (columns["kind"] == EventKind.RUNTIME) & (columns["correlation"] > 0)
-    count = int(np.count_nonzero(calls))
-    distinct = len(np.unique(columns["correlation"][calls]))
-    if count - distinct > REPEATED * distinct > 0:
-        cause = "holds several recordings of one process id: calls repeat each other's correlations"
+    calls = columns["correlation"][columns["kind"] == EventKind.RUNTIME]
+    operators = np.maximum(columns["external_id"], columns["old_external_id"])[columns["kind"] == EventKind.CPU_OP]
+    if _repeats(calls) and _repeats(operators):
+        cause = "holds several recordings of one process id: their calls and operators have the same ids"
         raise TraceError(path, cause, REMEDY)
     return []
+
+
+def _repeats(ids: Ints) -> bool:
+    """Return whether most ids occur more than once."""
+    known = ids[ids > 0]
+    distinct = len(np.unique(known))
+    return len(known) - distinct > REPEATED * distinct and distinct >= LEAST_IDS
 
 
 def _host_processes(columns: FileColumns, processes: Processes) -> list[int]:
@@ -200,7 +208,7 @@ def _by_offset(columns: FileColumns, processes: Processes) -> list[Recording]:
 
 
 def _by_text(_: FileColumns, processes: Processes, hosts: list[int]) -> Ids | None:
-    """Divide by the texts in front of process ids, where these tell the hosts apart."""
+    """Divide by the texts in front of process ids, where these distinguish the hosts."""
     of_text = {processes.keys[host].text: at for at, host in enumerate(hosts)}
     if len(of_text) < len(hosts) or "" in of_text:
         return None

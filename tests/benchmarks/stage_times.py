@@ -42,14 +42,14 @@ def measure(path: Path) -> dict[str, float]:
     from hta_graph.paths.critical_path import critical_path
     from hta_graph.paths.windows import whole
     from hta_graph.text.json_text import to_json
-    from hta_graph.trace.columnize import assemble_trace, collect_columns
+    from hta_graph.trace.columnize import assemble_traces, collect_columns
     from hta_graph.trace.decompress import read_bytes
     from hta_graph.trace.json_reader import RowReader
 
     content = watch.time("read and decompress", lambda: read_bytes(path))
     rows = RowReader(path, content)
     collected = watch.time("rows and columns", lambda: collect_columns(rows))
-    trace = watch.time("assemble", lambda: assemble_trace(path, collected, rows.facts))
+    trace = watch.time("assemble", lambda: assemble_traces(path, collected, rows.facts)[0])
     timeline = Timeline(trace)
     watch.time("order and nesting", lambda: (timeline.position, timeline.calls))
     context = RuleContext(trace, timeline)

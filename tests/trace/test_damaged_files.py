@@ -127,6 +127,8 @@ def test_what_is_no_number_costs_nothing(tmp_path: Path, parts: int, token: str)
     trace = hg.read_trace(write(tmp_path, rows))
     assert found_rows(trace) == list(range(60))
     assert trace.diagnostics["tolerant_json"] == 1
+    overlay = json.loads(overlay_bytes(hg.critical_path(hg.build_graph(trace), hg.whole())))
+    assert overlay["traceEvents"][59]["args"]["memory bandwidth (GB/s)"] is None
     assert parts
 
 

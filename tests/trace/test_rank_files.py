@@ -333,3 +333,39 @@ def test_salvage_reaches_the_files_of_a_folder(
     status, out, _ = run_command(capsys, "info", tmp_path, "--json", "-", *(["--salvage"] if salvage else []))
     assert status == (0 if salvage else 1)
     assert [rank["events"] for rank in json.loads(out)["ranks"]] == [1] * (1 + salvage)
+
+
+def ranked_trace(folder: Path, rank: int, world: int) -> Path:
+    """Write a rank's trace with a kernel."""
+    builder = TraceBuilder(distributedInfo={"rank": rank, "world_size": world})
+    builder.op("op", 0, 10)
+    builder.launch("gemm", (1, 2), (3, 9), 1)
+    return builder.write(folder / f"tp{rank}_rank{rank}.json")
+
+
+@pytest.mark.parametrize("present", [(0, 1), (0,)], ids=["all ranks", "a rank is missing"])
+def test_a_front_end_is_no_rank(tmp_path: Path, present: tuple[int, ...]) -> None:
+    """An inference server's front end has no process group, and does nothing on the GPU."""
+    for rank in present:
+        ranked_trace(tmp_path, rank, 2)
+    front = operator_trace(tmp_path / "host_500.async_llm.1700000000.pt.trace.json.gz")
+    assert ranks_and_words(tmp_path) == (
+        list(present), [f"skipped {front}: no rank of the job is recorded in it"],
+    )  # fmt: skip
+
+
+def test_a_file_with_gpu_work_may_be_the_missing_rank(tmp_path: Path) -> None:
+    ranked_trace(tmp_path, 0, 2)
+    builder = TraceBuilder()
+    builder.launch("gemm", (1, 2), (3, 9), 1)
+    builder.write(tmp_path / "x.json")
+    assert ranks_and_words(tmp_path)[0] == [0, 1]
+
+
+def test_a_truncated_file_is_no_front_end(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Its rank may stand in what is lost."""
+    ranked_trace(tmp_path, 0, 2)
+    path = operator_trace(tmp_path / "x.json")
+    path.write_bytes(path.read_bytes()[:-30])
+    status, _, err = run_command(capsys, "info", tmp_path)
+    assert (status, "truncated" in err) == (1, True)

@@ -89,7 +89,7 @@ def test_what_cannot_be_told_apart_is_refused(capsys: pytest.CaptureFixture[str]
     documents = simulated(tmp_path / "ranks", program, one_device=True)
     merged = write_merged(documents, joined_by_time, tmp_path / "merged.json")
     line = one_error(capsys, tmp_path, "critical-path", merged)
-    assert "holds recordings of 4 processes (4000, 4037, 4074, 4111) that cannot be told apart on the GPU" in line
+    assert "holds recordings of 4 processes (4000, 4037, 4074, 4111) that cannot be distinguished on the GPU" in line
     assert line.endswith("; pass the files that were merged\n")
 
 
@@ -156,6 +156,18 @@ def test_one_rank_of_a_merged_file(capsys: pytest.CaptureFixture[str], tmp_path:
     merged = write_merged(documents, labelled, tmp_path / "merged.json")
     assert command_json(capsys, "critical-path", merged, "--rank", 2)["rank"] == 2
     assert "rank 9 not found; available: 0, 1, 2, 3" in one_error(capsys, tmp_path, "info", merged, "--rank", 9)
+
+
+def test_an_overlay_shows_one_rank_of_a_merged_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    merged = write_merged(simulated(tmp_path / "ranks", "ddp"), labelled, tmp_path / "merged.json")
+    target = tmp_path / "overlay.json"
+    status, _, err = run_command(capsys, "critical-path", merged, "--overlay", target)
+    assert status == 1
+    assert err.endswith("holds several ranks, whose paths one overlay cannot show; write that of one rank: --rank N\n")
+    assert not target.exists()
+    assert run_command(capsys, "critical-path", merged, "--overlay", target, "--rank", 1)[0] == 0
+    rows = json.loads(target.read_bytes())["traceEvents"]
+    assert rows[: len(read_document(merged)["traceEvents"])] == read_document(merged)["traceEvents"]
 
 
 def test_a_merged_file_beside_others_is_left_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

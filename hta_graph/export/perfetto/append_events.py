@@ -21,7 +21,7 @@ from hta_graph.storage.location import Location
 from hta_graph.storage.output_paths import check_output
 from hta_graph.text.formatting import microseconds
 from hta_graph.trace.decompress import read_bytes
-from hta_graph.trace.json_reader import closed_text, paused_gc, replace_half_escapes
+from hta_graph.trace.json_reader import closed_text, paused_gc, replace_half_escapes, with_json_nan
 from hta_graph.trace.table import Trace
 from hta_graph.trace.timestamps import base_time
 
@@ -117,7 +117,7 @@ def _base_ns(printed: msgspec.Raw, *, tolerant: bool) -> int:
 def _strict_json(path: Location, text: bytes) -> bytes:
     """Rewrite what only a tolerant parser reads: numbers keep their digits, NaN and the infinities become null."""
     # Half a character cannot be written as UTF-8; the reader takes it for an unknown one too.
-    mended = replace_half_escapes(text.decode("utf-8", "replace").lstrip("\ufeff"))
+    mended = with_json_nan(replace_half_escapes(text.decode("utf-8", "replace").lstrip("\ufeff")))
     digits = orjson.Fragment
     try:
         return orjson.dumps(

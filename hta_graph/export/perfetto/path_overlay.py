@@ -19,6 +19,7 @@ import numpy as np
 import orjson
 
 from hta_graph.arrays import distinct, first_of_runs, take_or
+from hta_graph.errors import Remedy, TraceError
 from hta_graph.export.perfetto.append_events import (
     FIRST_FREE_PROCESS,
     OriginalRow,
@@ -401,7 +402,7 @@ def overlay_bytes(path: CriticalPath, *, arrows: int = ARROW_LIMIT) -> bytes:
         arrows: maximum number of arrows; the longest runs get them.
 
     Raises:
-        TraceError: the file is gone or has changed.
+        TraceError: the file is gone or has changed, or holds several ranks of the job.
     """
     return b"".join(_start_overlay(path, arrows)[0])
 
@@ -426,6 +427,9 @@ def _start_overlay(path: CriticalPath, limit: int) -> tuple[Iterator[bytes], Ove
     wanted, crossings = runs_with_arrows(path, original.base_ns), runs_before_crossings(path, original.base_ns)
     arrows = PathArrows(wanted[: max(limit, 0)], crossings[: max(limit, 0)])
     if isinstance(graph, JobGraph) and len(graph.rank_graphs) > 1:
+        if len({part.graph.path for part in graph.rank_graphs}) < len(graph.rank_graphs):
+            remedy = Remedy("write the path of one rank", "write that of one rank: --rank N")
+            raise TraceError(lowest.path, "holds several ranks, whose paths one overlay cannot show", remedy)
         content = _job_chunks(path, graph, original, arrows)
     else:
         content = original.with_rows(PathEvents(path, _target_of_rank(path, original), arrows).lines())

@@ -7,6 +7,7 @@ torch/csrc/distributed/c10d.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,8 +19,9 @@ import numpy as np
 from hta_graph.errors import TraceError
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.matching.communications import count_elements
+from hta_graph.multi_rank.matching.plain_pickle import NotPlainError, read_plain_pickle
 from hta_graph.storage.location import Location, expand_file_lists
-from hta_graph.trace.decompress import read_bytes, text_head
+from hta_graph.trace.decompress import read_any_format, read_bytes, text_head
 from hta_graph.trace.memory_limit import out_of_memory_error
 from hta_graph.trace.profiler_names import RANK_IN_FILE_NAME
 
@@ -30,7 +32,11 @@ PEAK_PER_BYTE = 24
 """What a dump's entries may take in memory for each byte of its text: an empty one is two bytes."""
 HEAD_BYTES = 1 << 16
 DUMP_MARKER = b'"collective_seq_id"'
+DUMP_NAME = re.compile(r".*\.json[^/]*|(?:nccl|comm_lib|fr)_trace_(?:rank_)?\d+(?:\.\w{1,8})?")
+"""Names of dumps: JSON, and those that PyTorch itself writes (``TORCH_FR_DUMP_TEMP_FILE``), which are pickles."""
 PICKLE_MAGIC = b"\x80"
+PEAK_PER_PICKLED_BYTE = 60
+"""What a pickle's entries may take for each of its bytes: an empty list is two."""
 JSON_REMEDY = (
     "write JSON with torch._C._distributed_c10d._dump_fr_trace_json() (before PyTorch 2.8: _dump_nccl_trace_json())"
 )
@@ -77,19 +83,22 @@ def find_flight_dumps(inputs: Iterable[str | Location]) -> list[Location]:
 
 def _files_in(folder: Location) -> list[Location]:
     # A pipe among them would keep the reader waiting.
-    return sorted(path for path in folder.glob("*.json*") if path.is_file()) if folder.is_dir() else []
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if DUMP_NAME.fullmatch(path.name) and path.is_file())
 
 
 def _is_dump(path: Location) -> bool:
     """Look at the beginning of a file: a trace has no sequence numbers under that name."""
-    return DUMP_MARKER in text_head(path, HEAD_BYTES)
+    head = text_head(path, HEAD_BYTES)
+    return DUMP_MARKER.strip(b'"') in head if head.startswith(PICKLE_MAGIC) else DUMP_MARKER in head
 
 
 def read_flight_dumps(paths: Sequence[Location]) -> dict[int, FlightRecord]:
     """Read dumps: per rank, taken from the file name, its collectives.
 
     Raises:
-        TraceError: a file is a pickle or not a dump, its name has no rank, or two are of one rank.
+        TraceError: a file is no dump, or a pickle of more than plain data; its name has no rank, or two are of one.
     """
     found: dict[int, FlightRecord] = {}
     for path in paths:
@@ -105,20 +114,14 @@ def read_flight_dumps(paths: Sequence[Location]) -> dict[int, FlightRecord]:
 
 
 def _rank_of(path: Location) -> int:
-    named = RANK_IN_FILE_NAME.search(path.name)
+    named = RANK_IN_FILE_NAME.search(path.name) or re.fullmatch(r"fr_trace_(\d{1,9})()", path.name)
     if named is None:
         raise TraceError(path, "the file name contains no rank", "name the dumps rank0.json, rank1.json and so on")
     return int(named[1] or named[2])
 
 
 def _record_of(path: Location) -> FlightRecord:
-    if text_head(path, len(PICKLE_MAGIC)) == PICKLE_MAGIC:
-        raise TraceError(path, "is a pickle, which can run code when it is read", JSON_REMEDY)
-    data = read_bytes(path, per_byte=PEAK_PER_BYTE).data
-    try:
-        entries = msgspec.json.decode(data, type=_Dump).entries
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise TraceError(path, "is not a flight recorder dump", JSON_REMEDY) from None
+    entries = _pickled_entries(path) if text_head(path, 1) == PICKLE_MAGIC else _entries_of(path)
     known = [entry for entry in entries if _is_collective(entry)]
     return FlightRecord(
         [str(entry.process_group[0]) for entry in known],
@@ -127,6 +130,25 @@ def _record_of(path: Location) -> FlightRecord:
         np.array([count_elements(entry.input_sizes) for entry in known], np.int64),
         np.array([entry.time_created_ns for entry in known], np.int64),
     )
+
+
+def _entries_of(path: Location) -> list[_Entry]:
+    data = read_bytes(path, per_byte=PEAK_PER_BYTE).data
+    try:
+        return msgspec.json.decode(data, type=_Dump).entries
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise TraceError(path, "is not a flight recorder dump", JSON_REMEDY) from None
+
+
+def _pickled_entries(path: Location) -> list[_Entry]:
+    """Read a pickle's plain data; nothing in it is run."""
+    data = read_any_format(path, per_byte=PEAK_PER_PICKLED_BYTE).data
+    try:
+        return msgspec.convert(read_plain_pickle(data), type=_Dump).entries
+    except NotPlainError as error:
+        raise TraceError(path, f"is a pickle that {error}", JSON_REMEDY) from None
+    except (msgspec.ValidationError, RecursionError):
+        raise TraceError(path, "is not a flight recorder dump", JSON_REMEDY) from None
 
 
 def _is_collective(entry: _Entry) -> bool:

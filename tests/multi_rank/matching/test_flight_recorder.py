@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,8 +60,8 @@ def test_dumps_are_found_in_their_folder_or_among_the_traces(tmp_path: Path) -> 
 
 def test_what_is_no_dump_is_refused_with_the_call_that_writes_one(tmp_path: Path) -> None:
     path = tmp_path / "rank0.json"
-    path.write_bytes(pickle.dumps({"entries": [ENTRY]}))
-    with pytest.raises(TraceError, match=r"rank0.json: is a pickle.*_dump_fr_trace_json\(\)"):
+    path.write_bytes(pickle.dumps({"entries": [ENTRY, Path("x")]}))
+    with pytest.raises(TraceError, match=r"rank0.json: is a pickle that holds more than plain data .*_trace_json\(\)"):
         read_flight_dumps([path])
     path.write_text('{"traceEvents": []}')
     with pytest.raises(TraceError, match="is not a flight recorder dump"):
@@ -69,6 +70,51 @@ def test_what_is_no_dump_is_refused_with_the_call_that_writes_one(tmp_path: Path
         read_flight_dumps([write(tmp_path / "dump.json", ENTRY)])
     with pytest.raises(TraceError, match="second flight recorder dump of rank 0"):
         read_flight_dumps([write(tmp_path / "rank0.json"), write(tmp_path / "other_rank_0.json")])
+
+
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+@pytest.mark.parametrize("name", ["nccl_trace_rank_3", "comm_lib_trace_rank_3", "fr_trace_3", "nccl_trace_rank_3.json"])
+def test_dumps_under_pytorchs_own_names_are_read(tmp_path: Path, name: str, protocol: int) -> None:
+    """PyTorch writes pickles of plain data, whose names have no ending."""
+    path = tmp_path / name
+    entry = ENTRY | {"process_group": ("0", "default_pg")}
+    path.write_bytes(pickle.dumps({"version": "2.10", "entries": [entry, entry | {"is_p2p": True}]}, protocol))
+    assert find_flight_dumps([tmp_path]) == [path]
+    ((rank, record),) = read_flight_dumps([path]).items()
+    assert (rank, record.group, record.kind) == (3, ["0"], ["all_reduce"])
+    assert (record.sequence.tolist(), record.elements.tolist(), record.time.tolist()) == ([7], [8], [10**18])
+    write(path, ENTRY)
+    assert read_flight_dumps([path])[3].sequence.tolist() == [7]
+
+
+class Harmful:
+    """Runs a command when Python unpickles it."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.mark),)
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_nothing_in_a_pickle_is_run(tmp_path: Path, protocol: int) -> None:
+    path, mark = tmp_path / "nccl_trace_rank_0", tmp_path / "mark"
+    path.write_bytes(b"\x80\x02" + pickle.dumps({"entries": [ENTRY, Harmful(mark)]}, protocol))
+    with pytest.raises(TraceError, match=r"is a pickle that (holds more than plain data|is damaged)"):
+        read_flight_dumps([path])
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("stride", [1])
+def test_damaged_pickles_are_one_line(tmp_path: Path, stride: int) -> None:
+    whole = pickle.dumps({"version": "2.10", "entries": [ENTRY, ENTRY | {"collective_seq_id": 8}]}, 2)
+    path = tmp_path / "nccl_trace_rank_0"
+    for at in range(1, len(whole), stride):
+        for damaged in (whole[:at], whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :]):
+            path.write_bytes(damaged)
+            with suppress(TraceError):
+                read_flight_dumps([path])
 
 
 def test_a_dump_that_nests_too_deeply_is_refused(tmp_path: Path) -> None:

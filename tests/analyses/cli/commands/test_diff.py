@@ -138,13 +138,13 @@ def test_a_share_that_is_none_is_wrong_usage(
 def files_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Note every file of which a trace is read."""
     noted: list[str] = []
-    read = reading.trace_of_bytes
+    read = reading.traces_of_bytes
 
-    def noting(path: Path, content: FileBytes, *, salvage: bool = False) -> Trace:
+    def noting(path: Path, content: FileBytes, *, salvage: bool = False) -> list[Trace]:
         noted.append(path.name)
         return read(path, content, salvage=salvage)
 
-    monkeypatch.setattr(reading, "trace_of_bytes", noting)
+    monkeypatch.setattr(reading, "traces_of_bytes", noting)
     return noted
 
 
