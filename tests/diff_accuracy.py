@@ -110,7 +110,7 @@ def equal_simulated(folder: Path, seeds: int) -> Tally:
                     )
                     for side in range(2)
                 ]
-                found = between_runs(*runs)
+                found = between_runs(runs[0], runs[1])
                 own.add(found)
                 every.add(found)
             _print(f"equal, {script}, {kind}: {own.text()}")
