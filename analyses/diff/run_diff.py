@@ -160,7 +160,8 @@ def comparison_keys(found: Comparison[Lengths]) -> dict[str, Any]:
         "beyond_noise": found.beyond_noise,
         "difference_ns": found.difference_ns,
         "noise_ns": found.noise_ns,
-        "more_steps": None if more is None else {"steps": more[1], "visible_share": more[0]},
+        "more_steps": None if more is None else more[1],
+        "more_steps_share": None if more is None else more[0],
         "compared_by": "means" if found.is_of_sums else "pairs" if change.is_paired else "medians",
         "means": {
             "control_ns": round(change.means_ns[0]),

@@ -112,13 +112,14 @@ def _lengths() -> dict[str, Schema]:
         "difference_share": share("Difference as a share of the control; null without a conclusion", null=True),
         "noise_share": share("Largest share that noise explains; null if unknown", null=True),
         "beyond_noise": boolean("Whether the difference exceeds the noise."),
-        "difference_ns": ns("Test minus control", least=None),
+        "difference_ns": ns("Test minus control"),
         "noise_ns": ns("Largest difference that noise explains: what could not have been detected"),
-        "more_steps": record(
-            {"steps": integer("Steps of each run."), "visible_share": share("Difference that they would show")},
-            "How many steps would show a smaller difference; null for windows that are no steps, or if noise is small.",
+        "more_steps": integer(
+            "Steps of each run that would show more_steps_share; null for windows that are no steps, or if noise is "
+            "least.",
             null=True,
         ),
+        "more_steps_share": share("Difference that noise hides, and that more steps would show", null=True),
         "compared_by": one_of(["medians", "pairs", "means"], "What the difference is one of."),
         "means": record(
             {
@@ -141,7 +142,7 @@ def _kind() -> dict[str, Schema]:
         "test_steps": integer("Number of steps in the test."),
         "control_ns": ns("Median of the control"),
         "test_ns": ns("Median of the test"),
-        "diff_ns": ns("Test minus control", least=None),
+        "diff_ns": ns("Test minus control"),
         "noise_ns": ns("Largest difference that noise explains; null if a side has one such step", null=True),
         "judged": boolean("Whether the kind is part of the comparison; rare longer steps are not."),
     }
@@ -151,7 +152,7 @@ def _pair() -> dict[str, Schema]:
     return {
         "control_step": integer("Step of the control."),
         "test_step": integer("Step of the test."),
-        "diff_ns": ns("Test minus control", least=None),
+        "diff_ns": ns("Test minus control"),
     }
 
 
