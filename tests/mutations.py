@@ -2156,13 +2156,6 @@ COLUMNS = (
         ("tests/analyses/diff/test_run_diff.py",),
     ),
     Mutation(
-        "wide noise hides that it hides",
-        "analyses/diff/conclusion.py",
-        "WIDE_NOISE = 0.1",
-        "WIDE_NOISE = 10",
-        ("tests/analyses/diff/test_run_diff.py",),
-    ),
-    Mutation(
         "an option that is not recorded is on",
         "analyses/diff/environment.py",
         'trace.settings.get(key, "0")',
@@ -2179,8 +2172,8 @@ COLUMNS = (
     Mutation(
         "a faster test fails above",
         "analyses/cli/commands/diff.py",
-        "found.change_share > share:",
-        "abs(found.change_share) > share:",
+        "if difference_ns > max(",
+        "if abs(difference_ns) > max(",
         ("tests/analyses/cli/commands/test_diff.py",),
     ),
 )

@@ -121,7 +121,7 @@ def answer_of_comparison(found: Comparison[Side]) -> Answer:
 
 
 def collective_lines(found: Comparison[Side], changes: pd.DataFrame) -> list[str]:
-    """Tell which collectives of the compared windows moved, are new or are gone."""
+    """Report which collectives of the compared windows moved, are new or are gone."""
     if is_same_recording(found) or found.refused:
         return []
     changed = collective_changes(found.control.scope, found.test.scope, changes)

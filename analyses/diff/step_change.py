@@ -301,7 +301,7 @@ class _Sides:
         return change, noise_ns + self._excess_of_rare(medians, weight)
 
     def _excess_of_rare(self, changes: Floats, weight: Floats) -> float:
-        """Return what rare kinds changed more or less than the others: two steps may both be held up by chance.
+        """Return what rare kinds changed more or less than the others: two steps may both be delayed by chance.
 
         Where all kinds are rare they show each other's noise.
         """
