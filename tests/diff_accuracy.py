@@ -33,7 +33,7 @@ from hta_graph.errors import HtaGraphError
 from hta_graph.model import Ints
 from tests.support.noisy_runs import noisy_run
 from tests.support.shared_traces import SHARED
-from tests.support.step_programs import SCRIPTS, drifting, stalling, wandering
+from tests.support.step_programs import OF_ONE_KIND, SCRIPTS, drifting, stalling, wandering
 
 KERNEL = "ampere_sgemm_64x32_tn"
 PAIRS = 24
@@ -70,6 +70,12 @@ class Tally:
             summed = change.summed_ns > max(change.summed_noise_ns, gate * change.means_ns[0])
             self.failed[gate] += not found.refused and (usual or summed)
 
+    def join(self, other: Tally) -> None:
+        """Count the pairs of another tally, too."""
+        self.pairs, self.different = self.pairs + other.pairs, self.different + other.different
+        self.failed.update(other.failed)
+        self.noise += other.noise
+
     def text(self) -> str:
         """Return the counts."""
         gates = ", ".join(f"{self.failed[gate]} above {gate:.0%}" for gate in GATES)
@@ -99,46 +105,43 @@ def equal_simulated(folder: Path, seeds: int) -> Tally:
         for kind in _paces(0):
             own = Tally()
             for seed in range(seeds):
-                steps = STEPS[seed % len(STEPS)]
-                runs = [
-                    noisy_run(
-                        folder,
-                        2 * seed + side,
-                        steps=steps[side] + 1,
-                        script=SCRIPTS[script],
-                        pace_of=_paces(2 * seed + side)[kind],
-                    )
-                    for side in range(2)
-                ]
-                found = between_runs(*runs)
-                own.add(found)
-                every.add(found)
+                own.add(_equal_pair(folder, script, kind, seed))
             _print(f"equal, {script}, {kind}: {own.text()}")
+            every.join(own)
     return every
+
+
+def _equal_pair(folder: Path, script: str, kind: str, seed: int) -> Comparison[Side]:
+    steps = STEPS[seed % len(STEPS)]
+    control, test = (
+        noisy_run(folder, own, steps=count + 1, script=SCRIPTS[script], pace_of=_paces(own)[kind])
+        for own, count in zip((2 * seed, 2 * seed + 1), steps, strict=True)
+    )
+    return between_runs(control, test)
 
 
 def slower_simulated(folder: Path, pairs: int) -> None:
     """Compare programs whose steps, all or those of one kind, take longer."""
     for script in SCRIPTS:
-        for only_odd in (False, True):
+        for chosen, where in ((None, "all steps"), (OF_ONE_KIND.get(script), "one kind of steps")):
+            if chosen is None and where != "all steps":
+                continue
             for share in SLOWER:
-                own = Tally()
-                for seed in range(pairs):
-                    control = noisy_run(folder, 1_000 + 2 * seed, steps=13, script=SCRIPTS[script])
-                    test = noisy_run(
-                        folder,
-                        1_001 + 2 * seed,
-                        steps=13,
-                        script=SCRIPTS[script],
-                        pace_of=_slower(share, only_odd=only_odd),
-                    )
-                    own.add(between_runs(control, test))
-                where = "odd steps" if only_odd else "all steps"
-                _print(f"slower by {share:.0%} in {where}, {script}: {own.text()}")
+                found = _slower_pairs(folder, script, _slower(share, chosen), pairs)
+                _print(f"slower by {share:.0%} in {where}, {script}: {found.text()}")
 
 
-def _slower(share: float, *, only_odd: bool) -> Pace:
-    return lambda number: 1 + share * (number % 2 if only_odd else 1)
+def _slower_pairs(folder: Path, script: str, pace: Pace, pairs: int) -> Tally:
+    own = Tally()
+    for seed in range(pairs):
+        control = noisy_run(folder, 1_000 + 2 * seed, steps=13, script=SCRIPTS[script])
+        test = noisy_run(folder, 1_001 + 2 * seed, steps=13, script=SCRIPTS[script], pace_of=pace)
+        own.add(between_runs(control, test))
+    return own
+
+
+def _slower(share: float, chosen: Callable[[int], bool] | None) -> Pace:
+    return lambda number: 1 + share * (chosen is None or chosen(number))
 
 
 def _splits(count: int) -> Iterator[tuple[Ints, Ints]]:
@@ -203,9 +206,7 @@ def equal_recorded(folders: Sequence[Path]) -> Tally:
     every = Tally()
     for name, own_tally in tallies.items():
         _print(f"equal, {name}: {own_tally.text()}")
-        every.pairs, every.different = every.pairs + own_tally.pairs, every.different + own_tally.different
-        every.failed.update(own_tally.failed)
-        every.noise += own_tally.noise
+        every.join(own_tally)
     return every
 
 

@@ -1,7 +1,13 @@
-"""What two runs enqueued, aligned in order: kernels added, removed, replaced, slower or faster."""
+"""What two runs enqueued, aligned in order: kernels and collectives added, removed, replaced, moved, slower or faster.
+
+control   A  B  C  D        C is moved: the same kernel at another place, under another operator or on another stream
+test      A  C  B  E        D is replaced by E
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,20 +18,23 @@ from analyses.diff.merge_tables import SIDES, largest_change_first
 from analyses.scope import Scope
 from hta_graph.alignment.sequence_alignment import align
 from hta_graph.attribution.call_paths import CallPaths
-from hta_graph.model import Ids, Ints
+from hta_graph.model import EventKind, Ids, Ints
+from hta_graph.trace.profiler_names import PROCESS_GROUP_CALL
 
+STREAM_CHANGE = r" \(stream -?\d+ ⇒ -?\d+\)$"
 NAMES_SHOWN = 4
 """How many kernels of a changed run are named."""
 
 
 @dataclass(frozen=True)
 class EnqueuedWork:
-    """GPU activities in the order in which they were enqueued: canonical row, length, call path, name."""
+    """GPU activities in the order in which they were enqueued: canonical row, length, call path, name, stream."""
 
     row: Ids
     length: Ints
     path: Ids
     name: Ids
+    stream: Ids | Ints
 
     @classmethod
     def of(cls, scope: Scope, paths: CallPaths) -> EnqueuedWork:
@@ -36,32 +45,132 @@ class EnqueuedWork:
         order = np.lexsort((work.row, enqueued))
         work = work.take(order)
         path = paths.around(scope.graph, work.call)
-        return cls(work.row, work.end - work.start, path, events.name[work.row])
+        stream = scope.graph.lanes.stream[work.lane]
+        return cls(work.row, work.end - work.start, path, events.name[work.row], stream)
+
+    @classmethod
+    def with_host_collectives(cls, scope: Scope, paths: CallPaths) -> EnqueuedWork:
+        """Order a window's work; without a GPU the calls of its collectives, in order of time."""
+        if len(scope.work):
+            return cls.of(scope, paths)
+        graph, events = scope.graph, scope.graph.event_table
+        calls = np.array([name in PROCESS_GROUP_CALL for name in graph.names] or [False])[events.name]
+        rows = np.flatnonzero(calls & (events.kind == EventKind.CPU_OP)).astype(np.int32)
+        rows = rows[scope.holds(rows)]
+        rows = rows[np.lexsort((rows, events.start[rows]))]
+        path = paths.around(graph, rows)
+        nowhere = np.full(len(rows), -1, np.int64)
+        return cls(rows, events.end[rows] - events.start[rows], path, events.name[rows], nowhere)
 
 
 def kernel_changes(control: Scope, test: Scope) -> pd.DataFrame:
     """Align what both runs enqueued, by call path and kernel name in order, and list the differences.
 
     Returns:
-        change (``added``, ``removed``, ``replaced``: other kernels at one place; ``slower``, ``faster``: the same
-        kernel), call_path, kernels (the first names; control ⇒ test where they differ), times (how often), control_ns,
+        change (``added``, ``removed``, ``replaced``: other kernels at one place; ``moved``: the same kernel at another
+        place or on another stream; ``slower``, ``faster``: the same kernel), call_path (before ⇒ after where it
+        differs), kernels (the first names; control ⇒ test where they differ), times (how often), control_ns,
         test_ns, diff_ns, control_index, test_index (the first event of each side, null where there is none).
     """
     paths = CallPaths()
-    left, right = EnqueuedWork.of(control, paths), EnqueuedWork.of(test, paths)
+    left, right = (EnqueuedWork.with_host_collectives(scope, paths) for scope in (control, test))
     matched = align(*common_codes(left, right, control, test))
-    rows = _same_kernels(left, right, matched, control, test)
-    rows += _changed_runs(left, right, matched, control, test)
-    keys = ["change", "path", "kernels"]
+    moved = _moved(left, right, matched, control, test)
+    rows = _moved_kernels(left, right, moved, control, test)
+    rows += _same_kernels(left, right, matched, control, test)
+    rows += _changed_runs(left, right, matched, moved, control, test)
+    keys = ["change", "path", "path_after", "kernels"]
     columns = [*keys, "times", "control_ns", "test_ns", "control_index", "test_index"]
     frame = pd.DataFrame(rows, columns=columns)
     sums = {"times": "sum", "control_ns": "sum", "test_ns": "sum", "control_index": "first", "test_index": "first"}
     frame = frame.groupby(keys, sort=False).agg(sums).reset_index()
-    frame.insert(1, "call_path", pd.Series([paths.label(path) for path in frame.pop("path")], dtype=object))
+    labels = [
+        _path_label(paths, one, other) for one, other in zip(frame.pop("path"), frame.pop("path_after"), strict=True)
+    ]
+    frame.insert(1, "call_path", pd.Series(labels, dtype=object))
     for side in SIDES:
         frame[f"{side}_index"] = frame[f"{side}_index"].astype("Int64")
     indices = {name: frame.pop(name) for name in ("control_index", "test_index")}
     return largest_change_first(frame.assign(**indices))
+
+
+@dataclass(frozen=True)
+class CollectiveChanges:
+    """How many collectives of each name moved, are new and are gone, and from where to where the first one moved."""
+
+    moved: Mapping[str, int]
+    new: Mapping[str, int]
+    gone: Mapping[str, int]
+    places: tuple[str, str] = ("", "")
+
+
+def collective_changes(control: Scope, test: Scope, changes: pd.DataFrame) -> CollectiveChanges:
+    """Return what changed among the collectives of two windows.
+
+    Args:
+        control: the window to compare with.
+        test: the window that changed.
+        changes: all changes in order, as :func:`kernel_changes` lists them.
+    """
+    before, after = (Counter(_collective_names(scope)) for scope in (control, test))
+    names = changes["kernels"].str.replace(STREAM_CHANGE, "", regex=True)
+    moved = changes.assign(kernels=names)[(changes["change"] == "moved") & names.isin(set(before))]
+    places = moved["call_path"].iloc[0].partition(" ⇒ ")[::2] if len(moved) else ("", "")
+    counts: Counter[str] = Counter()
+    for name, times in zip(moved["kernels"], moved["times"].tolist(), strict=True):
+        counts[str(name)] += times
+    return CollectiveChanges(counts, after - before, before - after, places)
+
+
+def _collective_names(scope: Scope) -> list[str]:
+    """Return the names of a window's communication kernels, without a GPU those of the calls of its collectives."""
+    work = EnqueuedWork.with_host_collectives(scope, CallPaths())
+    graph = scope.graph
+    tells = graph.event_flags.communicates[work.row] if len(scope.work) else np.ones(len(work.row), np.bool_)
+    return [graph.name_of(row) for row in work.row[tells].tolist()]
+
+
+def _path_label(paths: CallPaths, before: int, after: int) -> str:
+    return paths.label(before) if before == after else f"{paths.label(before)} ⇒ {paths.label(after)}"
+
+
+def _moved(
+    left: EnqueuedWork, right: EnqueuedWork, matched: tuple[Ints, Ints], control: Scope, test: Scope
+) -> tuple[Ints, Ints]:
+    """Return the places of the same kernels at other places: of one name, the n-th unmatched one with the n-th."""
+    alone = [
+        np.setdiff1d(np.arange(len(side.row)), places) for side, places in zip((left, right), matched, strict=True)
+    ]
+    names = [
+        pd.Series([scope.graph.name_of(row) for row in side.row[places].tolist()], dtype=object)
+        for side, places, scope in zip((left, right), alone, (control, test), strict=True)
+    ]
+    frames = [
+        pd.DataFrame({"name": own, "number": own.groupby(own).cumcount(), "place": places})
+        for own, places in zip(names, alone, strict=True)
+    ]
+    both = frames[0].merge(frames[1], on=["name", "number"], suffixes=("", "_after"))
+    return both["place"].to_numpy(np.int64), both["place_after"].to_numpy(np.int64)
+
+
+def _moved_kernels(
+    left: EnqueuedWork, right: EnqueuedWork, moved: tuple[Ints, Ints], control: Scope, test: Scope
+) -> list[tuple[Any, ...]]:
+    """List the kernels at other places, each with its operators before and after."""
+    return [
+        (
+            "moved",
+            int(left.path[one]),
+            int(right.path[other]),
+            control.graph.name_of(int(left.row[one])),
+            1,
+            int(left.length[one]),
+            int(right.length[other]),
+            _event_number(control, int(left.row[one])),
+            _event_number(test, int(right.row[other])),
+        )
+        for one, other in zip(moved[0].tolist(), moved[1].tolist(), strict=True)
+    ]
 
 
 def common_codes(left: EnqueuedWork, right: EnqueuedWork, control: Scope, test: Scope) -> tuple[Ints, Ints]:
@@ -80,26 +189,49 @@ def common_codes(left: EnqueuedWork, right: EnqueuedWork, control: Scope, test: 
 def _same_kernels(
     left: EnqueuedWork, right: EnqueuedWork, matched: tuple[Ints, Ints], control: Scope, test: Scope
 ) -> list[tuple[Any, ...]]:
-    """Sum the matched kernels by call path and name."""
+    """Sum the matched kernels by call path, name and the streams where these changed."""
     a, b = matched
     frame = pd.DataFrame({"path": left.path[a], "name": left.name[a], "a": left.length[a], "b": right.length[b]})
     frame["left"], frame["right"] = left.row[a], right.row[b]
-    found = frame.groupby(["path", "name"]).agg(
+    frame["streams"] = _changed_streams(left.stream[a], right.stream[b])
+    found = frame.groupby(["path", "name", "streams"]).agg(
         times=("a", "size"), a=("a", "sum"), b=("b", "sum"), left=("left", "first"), right=("right", "first")
     )
     rows = []
-    for (path, name), times, was, now, one, other in found.itertuples():
-        if was != now:
-            kernel = control.graph.names[name]
+    for (path, name, streams), times, was, now, one, other in found.itertuples():
+        if was != now or streams:
+            kernel = control.graph.names[name] + streams
             index = _event_number(control, one), _event_number(test, other)
-            rows.append(("slower" if now > was else "faster", path, kernel, times, was, now, *index))
+            change = "moved" if streams else "slower" if now > was else "faster"
+            rows.append((change, path, path, kernel, times, was, now, *index))
     return rows
 
 
+def _changed_streams(before: Ids | Ints, after: Ids | Ints) -> list[str]:
+    """Describe for each matched kernel how its stream changed; empty for the usual counterpart of its stream.
+
+    Numbers of streams differ between runs: the counterpart is the stream to which most kernels of one went.
+
+    >>> _changed_streams(np.array([7, 7, 7, 20]), np.array([9, 9, 20, 20]))
+    ['', '', ' (stream 7 ⇒ 20)', '']
+    """
+    pairs = pd.DataFrame({"before": before, "after": after})
+    usual = pairs.groupby("before")["after"].agg(lambda after: after.mode().iloc[0])
+    return [
+        "" if usual[one] == other else f" (stream {one} ⇒ {other})"
+        for one, other in zip(pairs["before"], pairs["after"], strict=True)
+    ]
+
+
 def _changed_runs(
-    left: EnqueuedWork, right: EnqueuedWork, matched: tuple[Ints, Ints], control: Scope, test: Scope
+    left: EnqueuedWork,
+    right: EnqueuedWork,
+    matched: tuple[Ints, Ints],
+    moved: tuple[Ints, Ints],
+    control: Scope,
+    test: Scope,
 ) -> list[tuple[Any, ...]]:
-    """List the runs of unmatched kernels between matched ones."""
+    """List the runs of kernels between matched ones that have no counterpart."""
     # Between one matched pair and the next is what only one side has, or what one has in place of the other's:
     # control   A  B  x  C        x is replaced by y, z is added
     # test      A  B  y  C  z
@@ -107,13 +239,15 @@ def _changed_runs(
     b = np.concatenate([[-1], matched[1], [len(right.row)]])
     rows = []
     for at in np.flatnonzero((np.diff(a) > 1) | (np.diff(b) > 1)).tolist():
-        mine, theirs = slice(int(a[at]) + 1, int(a[at + 1])), slice(int(b[at]) + 1, int(b[at + 1]))
-        rows.append(_changed_run(left, right, mine, theirs, control, test))
+        mine = np.setdiff1d(np.arange(a[at] + 1, a[at + 1]), moved[0])
+        theirs = np.setdiff1d(np.arange(b[at] + 1, b[at + 1]), moved[1])
+        if len(mine) or len(theirs):
+            rows.append(_changed_run(left, right, mine, theirs, control, test))
     return rows
 
 
 def _changed_run(
-    left: EnqueuedWork, right: EnqueuedWork, mine: slice, theirs: slice, control: Scope, test: Scope
+    left: EnqueuedWork, right: EnqueuedWork, mine: Ints, theirs: Ints, control: Scope, test: Scope
 ) -> tuple[Any, ...]:
     """Describe one run of unmatched kernels."""
     was, now = left.row[mine], right.row[theirs]
@@ -121,6 +255,7 @@ def _changed_run(
     path = int(left.path[mine][0]) if len(was) else int(right.path[theirs][0])
     return (
         change,
+        path,
         path,
         " ⇒ ".join(filter(None, (_first_kernels(control, was), _first_kernels(test, now)))),
         1,

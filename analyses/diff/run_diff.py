@@ -7,6 +7,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from analyses import column_types
 from analyses.answer import Answer, records
@@ -21,7 +22,7 @@ from analyses.diff.conclusion import (
     without_difference,
 )
 from analyses.diff.environment import caveats, environment, environment_lines
-from analyses.diff.kernels_in_order import kernel_changes
+from analyses.diff.kernels_in_order import collective_changes, kernel_changes
 from analyses.diff.length_comparison import Comparison, compare
 from analyses.diff.sides import Lengths, Side, side_of_path, side_of_window, sides_of_steps
 from analyses.diff.step_change import KindChange
@@ -95,6 +96,7 @@ def answer_of_comparison(found: Comparison[Side]) -> Answer:
     around = environment(control, test)
     limits = caveats(control, test, around)
     conclusion = conclusion_lines(found, tables["critical_path_by_class"], tables["critical_path_by_name"], limits)
+    conclusion += collective_lines(found, tables["kernels_in_order"])
     more = {"steps": step_table(found), "environment": around}
     tables |= {name: frame for name, frame in more.items() if len(frame)}
     is_same = is_same_recording(found)
@@ -118,6 +120,16 @@ def answer_of_comparison(found: Comparison[Side]) -> Answer:
         captions=_captions(found),
         only_with_all=ONLY_WITH_ALL if without_difference(found) else (),
     )
+
+
+def collective_lines(found: Comparison[Side], changes: pd.DataFrame) -> list[str]:
+    """Report which collectives of the compared windows moved, are new or are gone."""
+    if is_same_recording(found) or found.refused:
+        return []
+    changed = collective_changes(found.control.scope, found.test.scope, changes)
+    if not (changed.moved or changed.new or changed.gone):
+        return []
+    return [messages.collectives_changed(changed.moved, changed.new, changed.gone, changed.places)]
 
 
 ONLY_WITH_ALL = ("critical_path_by_name", "gpu_time_by_call_path", "kernels_in_order", "by_name")
@@ -150,7 +162,8 @@ def comparison_keys(found: Comparison[Lengths]) -> dict[str, Any]:
         "beyond_noise": found.beyond_noise,
         "difference_ns": found.difference_ns,
         "noise_ns": found.noise_ns,
-        "more_steps": None if more is None else {"steps": more[1], "visible_share": more[0]},
+        "more_steps": None if more is None else more[1],
+        "more_steps_share": None if more is None else more[0],
         "compared_by": "means" if found.is_of_sums else "pairs" if change.is_paired else "medians",
         "means": {
             "control_ns": round(change.means_ns[0]),
@@ -248,7 +261,7 @@ COUNTED = ["control_count", "test_count", *TIMES, "noise_ns"]
 MEANINGS = {
     "control_count": column_types.integer("Number of occurrences in the control."),
     "test_count": column_types.integer("Number of occurrences in the test."),
-    "change": column_types.one_of(["added", "removed", "replaced", "slower", "faster"], "Kind of change."),
+    "change": column_types.one_of(["added", "removed", "replaced", "moved", "slower", "faster"], "Kind of change."),
     "kernels": column_types.text("Names of the first kernels; control ⇒ test where they differ."),
     "times": column_types.integer("Number of occurrences."),
     "control_index": column_types.integer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import Literal
 
 import numpy as np
@@ -85,7 +86,7 @@ NEIGHBORS = 24
 
 def neighbor_steps(graph: DependencyGraph, window: Window) -> list[StepLength]:
     """Return the steps around a named one that are no warm-up, with itself; none if it is a warm-up itself."""
-    steps = [one for one in step_lengths(graph) if one.is_candidate]
+    steps = list(filter(attrgetter("is_candidate"), step_lengths(graph)))
     places = [at for at, one in enumerate(steps) if one.number == window.step]
     if not places:
         return []

@@ -264,16 +264,24 @@ class _Sides:
         return max(map(_drift, self._away()))
 
     def go_together(self, pairs: tuple[Ints, Ints]) -> bool:
-        """Return whether the lengths of the same steps go up and down together on both sides."""
+        """Return whether the lengths of the same steps go up and down together on both sides.
+
+        Steps of other numbers that only stand at the same place both become longer where runs drift: that is no sign.
+        """
         kind = self.both[0].kind[pairs[0]]
         freedom = len(kind) - int(np.count_nonzero(np.bincount(kind, minlength=1))) - 1
         if freedom < ENOUGH_STEPS:
             return False
         ns = [side.ns[at] for side, at in zip(self.both, pairs, strict=True)]
         left, right = (own - _by_kind(np.mean, own, kind, self.kinds)[kind] for own in ns)
+        if not self._have_equal_numbers(pairs):
+            left, right = (own - _slope(own) * _places(len(own)) for own in (left, right))
         spread = np.sqrt((left**2).sum() * (right**2).sum())
         together = min(float((left * right).sum() / spread), 1 - 1e-12) if spread else 0.0
         return bool(together * np.sqrt(freedom / (1 - together**2)) > CERTAIN_PAIRS)
+
+    def _have_equal_numbers(self, pairs: tuple[Ints, Ints]) -> bool:
+        return np.array_equal(self.both[0].number[pairs[0]], self.both[1].number[pairs[1]])
 
     def change_of_pairs(self, pairs: tuple[Ints, Ints]) -> tuple[float, float]:
         """Return the change of the usual step and its noise, from the differences of pairs."""
@@ -288,10 +296,12 @@ class _Sides:
         wide = (STANDARD_ERRORS + FEW_PAIRS / freedom) * _dependence([differ - medians[kind]])
         change = float((medians * weight).sum())
         noise_ns = max(wide * error, _least_shift_of_signs(differ - medians[kind], kind, slower=change >= 0))
+        if not self._have_equal_numbers(pairs):
+            noise_ns = max(noise_ns, self._drift() * float((self.medians[0] * self.weight).sum()))
         return change, noise_ns + self._excess_of_rare(medians, weight)
 
     def _excess_of_rare(self, changes: Floats, weight: Floats) -> float:
-        """Return what rare kinds changed more or less than the others: two steps may both be held up by chance.
+        """Return what rare kinds changed more or less than the others: two steps may both be delayed by chance.
 
         Where all kinds are rare they show each other's noise.
         """
@@ -357,13 +367,22 @@ def _dependence(sides: Sequence[Floats]) -> float:
     return float(np.sqrt((1 + likeness) / (1 - likeness)))
 
 
+def _places(count: int) -> Floats:
+    """Number values around the middle one."""
+    return np.arange(count) - (count - 1) / 2
+
+
+def _slope(values: Floats) -> float:
+    """Return by how much values grow from each to the next (least squares)."""
+    place = _places(len(values))
+    return float((place * values).sum() / max(float((place**2).sum()), 1.0))
+
+
 def _drift(away: Floats) -> float:
     """Return by how much values change from the first to the last, if they certainly do."""
-    count = len(away)
-    if count < ENOUGH_IN_ORDER // 2 or not away.any():
+    count, slope = len(away), _slope(away)
+    if count < ENOUGH_IN_ORDER // 2 or not slope:
         return 0.0
-    place = np.arange(count) - (count - 1) / 2
-    slope = float((place * away).sum() / (place**2).sum())
-    rest = away - slope * place
-    error = float(np.sqrt((rest**2).sum() / max(count - 2, 1) / (place**2).sum()))
+    rest = away - slope * _places(count)
+    error = float(np.sqrt((rest**2).sum() / max(count - 2, 1) / (_places(count) ** 2).sum()))
     return abs(slope) * count if abs(slope) > t_quantile(count - 2) * error else 0.0

@@ -23,14 +23,14 @@ from hta_graph.model import EventKind, Ids, Ints, kind_mask
 Content = Mapping[str, tuple[int, int, bool]]
 """What a step contains: how often each name occurs, its time (ns), and whether it is GPU work."""
 LEAST_COMMON_STEPS = 0.5
-"""The share of each side's steps that must be of common kinds, for kinds to be told apart."""
+"""The share of each side's steps that must be of common kinds, for kinds to be compared."""
 
 
 @dataclass(frozen=True)
 class StepKinds:
     """The kind of each step of both sides, common ones numbered from 0; a kind of one side alone is -1.
 
-    ``names`` tell the common kinds apart; ``alone`` counts the steps of each side's own kinds, by what these contain.
+    ``names`` describe the common kinds; ``alone`` counts the steps of each side's own kinds, by what these contain.
     """
 
     control: Ints

@@ -114,11 +114,52 @@ def _lengths() -> dict[str, Schema]:
         "conclusion": CONCLUSION,
         "caveats": list_of(text("A sentence."), "Reasons against the comparison."),
         "measure": one_of(get_args(Measure), "Compared length."),
-        "control_ns": ns("Median of the control"),
-        "test_ns": ns("Median of the test"),
+        "control_ns": ns("Median of the control; of several kinds of steps that of their mixture"),
+        "test_ns": ns("Median of the test; of several kinds of steps that of their mixture"),
         "difference_share": share("Difference as a share of the control; null without a conclusion", null=True),
         "noise_share": share("Largest share that noise explains; null if unknown", null=True),
         "beyond_noise": boolean("Whether the difference exceeds the noise."),
+        "difference_ns": ns("Test minus control"),
+        "noise_ns": ns("Largest difference that noise explains: what could not have been detected"),
+        "more_steps": integer(
+            "Steps of each run that would show more_steps_share; null for windows that are no steps, or if noise is "
+            "least.",
+            null=True,
+        ),
+        "more_steps_share": share("Difference that noise hides, and that more steps would show", null=True),
+        "compared_by": one_of(["medians", "pairs", "means"], "What the difference is one of."),
+        "means": record(
+            {
+                "control_ns": ns("Mean of the control"),
+                "test_ns": ns("Mean of the test"),
+                "noise_ns": ns("Largest difference of the means that noise explains; null if unknown", null=True),
+            },
+            "Mean lengths, for which steps that hang count.",
+        ),
+        "kinds": list_of(record(_kind(), "A kind."), "Kinds of steps that both sides have, the most frequent first."),
+        "steps_of_one_side": _both(integer("Number of steps."), "Steps of kinds that the other side does not have."),
+        "pairs": list_of(record(_pair(), "A pair."), "The same steps of both sides."),
+    }
+
+
+def _kind() -> dict[str, Schema]:
+    return {
+        "kind": text("What its steps have and others lack; empty if there is one kind."),
+        "control_steps": integer("Number of steps in the control."),
+        "test_steps": integer("Number of steps in the test."),
+        "control_ns": ns("Median of the control"),
+        "test_ns": ns("Median of the test"),
+        "diff_ns": ns("Test minus control"),
+        "noise_ns": ns("Largest difference that noise explains; null if a side has one such step", null=True),
+        "judged": boolean("Whether the kind is part of the comparison; rare longer steps are not."),
+    }
+
+
+def _pair() -> dict[str, Schema]:
+    return {
+        "control_step": integer("Step of the control."),
+        "test_step": integer("Step of the test."),
+        "diff_ns": ns("Test minus control"),
     }
 
 

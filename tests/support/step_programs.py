@@ -61,6 +61,15 @@ SCRIPTS: dict[str, Script] = {
 }
 
 
+OF_ONE_KIND: dict[str, Callable[[int], bool]] = {
+    "alternating": lambda number: number % 2 == 1,
+    "accumulating": lambda number: number % 4 == 0,
+    "saving": lambda number: number % 5 != 0,
+    "host": lambda number: number % 2 == 1,
+}
+"""Which steps are of one kind, by number, where there are several kinds."""
+
+
 def drifting(share: float) -> Callable[[int], float]:
     """Let each step take longer than the one before, by a share of the first."""
     return lambda number: 1 + share * number

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analyses.diff.kernels_in_order import kernel_changes
+from analyses.diff.kernels_in_order import collective_changes, kernel_changes
 from analyses.scope import Scope, whole
 from hta_graph.alignment.sequence_alignment import align
 from hta_graph.attribution.call_paths import CallPaths
@@ -42,6 +42,53 @@ def test_another_kernel_in_its_place_is_replaced(tmp_path: Path) -> None:
     assert (row["change"], row["kernels"], row["diff_ns"]) == ("replaced", "old ⇒ new", -1_000)
     assert control.graph.event(row["control_index"])["name"] == "old"
     assert test.graph.event(row["test_index"])["name"] == "new"
+
+
+def test_a_kernel_at_another_place_is_moved(tmp_path: Path) -> None:
+    work = [("a", "k", 5), ("b", "q", 5), ("c", "r", 5), ("d", "s", 5)]
+    control = run([*work, ("late", "reduce", 7)], tmp_path, "control")
+    test = run([*work[:1], ("early", "reduce", 7), *work[1:]], tmp_path, "test")
+    changes = kernel_changes(control, test)
+    found = changes[["change", "call_path", "kernels", "times"]].to_numpy().tolist()
+    assert found == [["moved", "late ⇒ early", "reduce", 1]]
+
+
+def test_a_kernel_on_another_stream_is_moved(tmp_path: Path) -> None:
+    """Streams have other numbers in each run: those that all of their kernels share are the same."""
+    scopes = []
+    for name, streams in (("control", [7, 7, 7, 20, 20]), ("test", [9, 9, 30, 30, 30])):
+        trace = TraceBuilder()
+        for number, stream in enumerate(streams, 1):
+            trace.launch(
+                f"k{number}", (10 * number, 10 * number + 1), (10 * number + 2, 10 * number + 8), number, stream=stream
+            )
+        (tmp_path / name).mkdir()
+        scopes.append(whole(0, trace.graph(tmp_path / name)))
+    found = kernel_changes(*scopes)
+    assert found[["change", "kernels"]].to_numpy().tolist() == [["moved", "k3 (stream 7 ⇒ 30)"]]
+
+
+def test_collectives_that_moved_are_new_or_are_gone(tmp_path: Path) -> None:
+    """Without a GPU, the calls of collectives are in the order."""
+    scopes = []
+    for name, operators in (
+        ("control", ["mm", "mm", "c10d::allreduce_", "c10d::broadcast_"]),
+        ("test", ["mm", "c10d::allreduce_", "mm", "c10d::barrier"]),
+    ):
+        trace = TraceBuilder()
+        for at, operator in enumerate(operators):
+            around = "backward" if at == 1 else "optimizer"
+            trace.op(around, 10 * at, 10 * at + 9)
+            trace.op(operator, 10 * at + 1, 10 * at + 8)
+        (tmp_path / name).mkdir()
+        scopes.append(whole(0, trace.graph(tmp_path / name)))
+    found = collective_changes(*scopes, kernel_changes(*scopes))
+    assert (found.moved, found.new, found.gone) == (
+        {"c10d::allreduce_": 1},
+        {"c10d::barrier": 1},
+        {"c10d::broadcast_": 1},
+    )
+    assert found.places == ("optimizer / c10d::allreduce_", "backward / c10d::allreduce_")
 
 
 def test_numbers_of_iterations_do_not_part_call_paths(tmp_path: Path) -> None:

@@ -49,6 +49,45 @@ def test_without_a_difference_details_need_all(capsys: pytest.CaptureFixture[str
     assert "More tables" not in all_of_it
 
 
+def alternating(path: Path, longer: int = 0) -> Path:
+    """Record 12 steps that take 40 and 80 ms in turn, the longer ones with an annotation of their own."""
+    trace, at = TraceBuilder(), 0
+    for step in range(13):
+        length = 1_000 * (40 + 40 * (step % 2)) + longer + 37 * (step * 7 % 11)
+        trace.annotation(f"ProfilerStep#{step}", at, at + length)
+        trace.op("aten::mm", at + 10, at + 50)
+        if step % 2:
+            trace.annotation("large", at + 100, at + 40_000)
+        at += length + 5
+    return trace.write(path)
+
+
+def test_steps_that_alternate_are_compared_kind_by_kind(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The steps of one run differ by 40 ms, those of one kind by 8 ms between the runs."""
+    pair = alternating(tmp_path / "control.json"), alternating(tmp_path / "slower.json", 8_000)
+    status, out, err = run_command(capsys, "diff", *pair, "--fail-above", "5%")
+    assert (status, err.startswith("hta-graph: --fail-above: 13.3% slower, above")) == (1, True)
+    assert out.startswith("13.3% slower in CPU time: median 60.203 ms → 68.204 ms over 12 and 12 steps of 2 kinds (")
+    assert re.search(r"\nKinds of steps: 6 and 6 with large, \S+ ms → \S+ ms \(\+8\.000 ms\); 6 and 6 without", out)
+    assert "\nStep by step: 12 of 12 steps are longer, by +8.000 ms at the median.\n" in out
+    found = command_json(capsys, "diff", *pair)
+    assert [(kind["kind"], kind["control_steps"], kind["diff_ns"]) for kind in found["kinds"]] == [
+        ("with large", 6, 8_000_000), ("without large", 6, 8_000_000),
+    ]  # fmt: skip
+    assert found["difference_ns"] == found["test_ns"] - found["control_ns"] == 8_000_000
+    assert {pair["diff_ns"] for pair in found["pairs"]} == {8_000_000}
+
+
+def test_a_run_and_itself_are_one_sentence(capsys: pytest.CaptureFixture[str], control: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.json"
+    copy.write_bytes(control.read_bytes())
+    (tmp_path / "job").mkdir()
+    small_job(tmp_path / "job")
+    for pair in ((control, control), (control, copy), (tmp_path / "job", tmp_path / "job")):
+        status, out, err = run_command(capsys, "diff", *pair, "--fail-above", "1%")
+        assert (status, out, err) == (0, "No difference: both sides are the same recording.\n", "")
+
+
 @pytest.mark.slow
 def test_json_has_keys_beside_the_tables(capsys: pytest.CaptureFixture[str], control: Path, slower: Path) -> None:
     found = command_json(capsys, "diff", control, slower)
