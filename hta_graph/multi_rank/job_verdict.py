@@ -6,6 +6,7 @@ chance does not explain what it delays: ranks of a sound job are late in turn, f
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
@@ -13,15 +14,15 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from hta_graph.arrays import summed_by, take_or
+from hta_graph.arrays import summed_by
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import Bools, BoundBy, Ints
 from hta_graph.multi_rank.rank_activity import NO_ROW_NAME, STEP_ROW_NAME, RankActivity
-from hta_graph.multi_rank.rank_delays import RankDelays, own_work, rank_delays
+from hta_graph.multi_rank.rank_delays import RankDelays, RankSpans, own_work, rank_delays
 from hta_graph.multi_rank.wait_causes import AttributedWaits, WaitCauses
-from hta_graph.paths.windows import Window, job_step_ends, step_lengths, whole
+from hta_graph.paths.windows import Window, rank_step_ends, step_lengths, whole
 
 LEAST_SHARE, FIRM_SHARE = 0.05, 0.1
 """A rank that delays a step by less than the first share of it is not named; by less than the second, with a doubt.
@@ -134,15 +135,29 @@ def _verdicts_of_windows(_: JobGraph) -> dict[tuple[int, int, int | None], JobVe
 @memoized
 def delays_by_step(job: JobGraph) -> StepDelays:
     """Return by how much ranks delay the others in each step of a job; without steps, in all of it."""
-    lengths = step_lengths(job)
-    if not lengths:
+    ends, steps = rank_step_ends(job), [step_lengths(part.graph) for part in job.rank_graphs]
+    proposed = Counter(one.number for of_rank in steps for one in of_rank if one.is_candidate)
+    numbers = sorted({number for of_rank in ends for number in of_rank})
+    if not numbers:
         window = whole()(job)
-        return StepDelays.of(job, [], np.array([window.start_ns]), np.array([window.end_ns]), np.ones(1, np.bool_))
-    ends = job_step_ends(job)
-    end = np.array([ends[one.number] for one in lengths], np.int64)
-    start = end - np.array([one.iteration_ns for one in lengths], np.int64)
-    compared = np.array([one.is_candidate for one in lengths], np.bool_)
-    return StepDelays.of(job, [one.number for one in lengths], start, end, compared)
+        return _delays_in(job, window.start_ns, window.end_ns)
+    span = np.zeros((2, len(numbers), len(ends)), np.int64)
+    for place, (part, of_rank) in enumerate(zip(job.rank_graphs, ends, strict=True)):
+        before = min((item.start_ns for item in part.graph.steps()), default=0)
+        for row, number in enumerate(numbers):
+            end = max(of_rank.get(number, before), before)
+            span[:, row, place] = before, end
+            before = end
+    most = max(proposed.values(), default=0)
+    compared = np.array([proposed[number] == most for number in numbers], np.bool_)
+    spans = RankSpans(span[0], span[1])
+    return StepDelays(job, numbers, compared, rank_delays(job, wait_causes(job), spans))
+
+
+def _delays_in(job: JobGraph, start_ns: int, end_ns: int) -> StepDelays:
+    """Return by how much ranks delay the others in one window."""
+    start, end = (np.full((1, len(job.rank_graphs)), time, np.int64) for time in (start_ns, end_ns))
+    return StepDelays(job, [], np.ones(1, np.bool_), rank_delays(job, wait_causes(job), RankSpans(start, end)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,15 +166,8 @@ class StepDelays:
 
     job: JobGraph
     numbers: Sequence[int]
-    start: Ints
-    end: Ints
     compared: Bools
     found: RankDelays
-
-    @classmethod
-    def of(cls, job: JobGraph, numbers: Sequence[int], start: Ints, end: Ints, compared: Bools) -> StepDelays:
-        """Compute the delays of windows."""
-        return cls(job, numbers, start, end, compared, rank_delays(job, wait_causes(job), start, end))
 
     def leading_rank(self, number: int) -> int | None:
         """Return the rank that delays a step, if one clearly does by a notable share of it."""
@@ -169,7 +177,7 @@ class StepDelays:
         delay = self.found.delay[row]
         place = int(delay.argmax())
         next_ns = int(np.delete(delay, place).max(initial=0))
-        stands_out = delay[place] >= LEAST_SHARE * self.found.length[row] and delay[place] >= CLEARLY * next_ns
+        stands_out = delay[place] >= LEAST_SHARE * self.found.length[row, place] and delay[place] >= CLEARLY * next_ns
         return self.rank(place) if stands_out and delay[place] > 0 else None
 
     def rank(self, column: int) -> int:
@@ -177,14 +185,10 @@ class StepDelays:
         return int(self.job.rank_numbers[self.found.part[column]])
 
     def attributed(self, rows: Ints) -> AttributedWaits:
-        """Attribute the waits of some steps, as far as their causes are known."""
-        causes, members = wait_causes(self.job), self.job.members
-        came = take_or(members.arrival, causes.waits.late)
-        at = np.searchsorted(self.end, came)
-        inside = np.isin(at, rows)
-        inside[inside] = came[inside] > self.start[at[inside]]
-        chosen = np.zeros(len(members), np.bool_)
-        chosen[causes.waits.waiter[inside]] = True
+        """Attribute the waits of some steps."""
+        causes = wait_causes(self.job)
+        chosen = np.zeros(len(self.job.members), np.bool_)
+        chosen[causes.waits.waiter[np.isin(self.found.row, rows)]] = True
         return causes.attribute(chosen)
 
 
@@ -251,7 +255,7 @@ def _unmatched_share(job: JobGraph) -> float:
 
 def _case_in_steps(steps: StepDelays, rows: Ints, column: int) -> _Case | None:
     """Return what speaks for a rank in several steps; None where it hardly delays any, or only one."""
-    delay, length = steps.found.delay[rows], steps.found.length[rows]
+    delay, length = steps.found.delay[rows], steps.found.length[rows, column]
     own, others = delay[:, column], np.delete(delay, column, axis=1).max(axis=1, initial=0)
     least = np.maximum(LEAST_SHARE * length, max(OF_LARGEST * own.max(), float(np.median(others))))
     delayed = np.flatnonzero((own >= least) & (own > 0))
@@ -332,7 +336,7 @@ def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
 
     It has to explain at least half of that.
     """
-    length = steps.found.length[rows]
+    length = steps.found.length[rows].max(axis=1)
     if len(rows) < 3:
         return None
     at = int(length.argmax())
@@ -347,10 +351,11 @@ def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
 
 def _case_in_single(steps: StepDelays, row: int) -> _Case | None:
     """Return what speaks for a rank in one step; None where none clearly leads."""
-    delay, length = steps.found.delay[row], int(steps.found.length[row])
+    delay = steps.found.delay[row]
     if not len(delay) or not delay.any():
         return None
     column = int(delay.argmax())
+    length = int(steps.found.length[row, column])
     work = _work_meanwhile(steps, np.array([row]), column)
     own, next_ns = int(delay[column]), int(np.delete(delay, column).max(initial=0))
     leads = own >= CLEARLY * next_ns
@@ -392,9 +397,10 @@ def _of_window(job: JobGraph, window: Window) -> JobVerdict:
     scope: Scope = "window" if window.step is None else "step"
     if (cannot := _cannot_tell(job)) is not None:
         return _without_facts(cannot.reason or "no_waiting", scope)
-    numbers = [] if window.step is None else [window.step]
-    span = np.array([window.start_ns]), np.array([window.end_ns])
-    return _of_single(StepDelays.of(job, numbers, *span, np.ones(1, np.bool_)), scope)
+    steps = delays_by_step(job)
+    if window.step is not None and window.step in steps.numbers:
+        return _of_single(steps, scope, list(steps.numbers).index(window.step))
+    return _of_single(_delays_in(job, window.start_ns, window.end_ns), scope)
 
 
 def _of_single(steps: StepDelays, scope: Scope, row: int = 0) -> JobVerdict:
@@ -424,9 +430,9 @@ def _nobody(steps: StepDelays, scope: Scope, rows: Ints, reason: Reason | None) 
     if not len(ranks):
         return _without_facts("no_cause_known", scope)
     most, waiting = int(sums.argmax()), int(sums.sum())
-    column = np.flatnonzero(steps.job.rank_numbers[steps.found.part] == ranks[most])
-    delay = steps.found.delay[np.ix_(rows, column)].ravel() if len(column) else np.zeros(len(rows), np.int64)
-    share = float(np.median(delay / np.maximum(steps.found.length[rows], 1)))
+    column = int(np.flatnonzero(steps.job.rank_numbers[steps.found.part] == ranks[most])[0])
+    delay = steps.found.delay[rows, column]
+    share = float(np.median(delay / np.maximum(steps.found.length[rows, column], 1)))
     return JobVerdict(
         scope, None, (int(ranks[most]),), "none", int(sums[most]), int(np.median(delay)),
         int(sums[most]) / max(waiting, 1), share, None, None, None, (), reason, waiting,
