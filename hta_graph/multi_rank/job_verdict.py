@@ -334,7 +334,7 @@ def _work_meanwhile(steps: StepDelays, rows: Ints, column: int) -> _Work:
 def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
     """Return what speaks for a rank in the step that is longer than the others by more than these differ.
 
-    It has to explain at least half of that.
+    What it delays that step by more than the others has to explain at least half of that.
     """
     length = steps.found.length[rows].max(axis=1)
     if len(rows) < 3:
@@ -345,8 +345,10 @@ def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
     if longer <= UNUSUAL * int(others.max() - others.min()) or longer < LEAST_SHARE * length[at]:
         return None
     case = _case_in_single(steps, int(rows[at]))
-    explains = case is not None and case.firmness != "none" and 2 * case.delay_ns >= longer
-    return case if explains else None
+    if case is None or case.firmness == "none":
+        return None
+    usual_ns = int(np.median(np.delete(steps.found.delay[rows, case.column], at)))
+    return case if 2 * (case.delay_ns - usual_ns) >= longer else None
 
 
 def _case_in_single(steps: StepDelays, row: int) -> _Case | None:

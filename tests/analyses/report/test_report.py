@@ -24,7 +24,7 @@ from analyses.report.summary import KeyFigure, detailed_rank, summary_of
 from analyses.report.timeline import timeline_page
 from analyses.scope import in_window
 from hta_graph.colours import BOUND_COLOUR
-from hta_graph.paths.rank_crossings import straggler_index
+from analyses.window_report import verdict_of_job
 from hta_graph.what_if.opportunities import Opportunity
 from tests.support.html_tables import page_sections, page_tables
 from tests.support.page_summary import page_summary
