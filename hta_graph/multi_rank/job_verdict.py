@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import comb
 from typing import Literal, NamedTuple
 
@@ -34,9 +35,9 @@ LEAST_OF_WAITING, FIRM_OF_WAITING = 0.25, 0.5
 """The same of the waiting in the steps that it delays: who causes less is one of several."""
 
 LEADING = 0.5
-"""From this share of what a rank delays the others by on, one operation is its cause, which no chance repeats.
+"""From this share of what a rank delays the others by on, one operation is its cause, if it is no other rank's.
 
-A processor that is taken away, or another one's noise, hits whatever runs.
+A processor that is taken away, or loads that differ by chance, hit whatever runs, on any rank.
 """
 
 CLEARLY = 2
@@ -60,6 +61,9 @@ CANDIDATES = 3
 MOST_UNMATCHED = 0.5
 """Where more of the communication than this, by its time, has no partner, nobody is named."""
 
+TURNS = 3
+"""So many different ranks at least take turns."""
+
 Scope = Literal["all_steps", "step", "window"]
 Firmness = Literal["firm", "hedged", "none"]
 Pattern = Literal["every_step", "since", "once", "rotating"]
@@ -80,7 +84,8 @@ class Cause(NamedTuple):
 class JobVerdict:
     """Which rank delays a job (times in ns).
 
-    ``rank`` is None where no rank alone does; ``ranks`` are those that delay it, or else the one that causes most.
+    ``rank`` is None where no rank alone does; ``ranks`` are those that delay it, that of each of ``steps`` where they
+    take turns, or else the one that causes most.
     ``caused_ns`` is the waiting of others that it causes, passed-on waits included, over all of them and all the job's
     collectives (of a window: its own); ``share_of_waiting`` its share of all waiting with a known cause.
     ``median_caused_ns`` is by how much it delays a step, not summed over ranks: how much sooner those that wait for it
@@ -184,6 +189,11 @@ class StepDelays:
         """Return the rank of a column of the delays."""
         return int(self.job.rank_numbers[self.found.part[column]])
 
+    @cached_property
+    def compared_waits(self) -> AttributedWaits:
+        """The waits of the steps that are no warm-up, attributed."""
+        return self.attributed(np.flatnonzero(self.compared))
+
     def attributed(self, rows: Ints) -> AttributedWaits:
         """Attribute the waits of some steps."""
         causes = wait_causes(self.job)
@@ -218,12 +228,11 @@ def _verdict_of_steps(job: JobGraph) -> JobVerdict:
     order = np.argsort(-steps.found.delay[rows].sum(axis=0), kind="stable")[:CANDIDATES]
     cases = [case for column in order.tolist() if (case := _case_in_steps(steps, rows, column)) is not None]
     named = [case for case in cases if case.firmness != "none"]
+    if (turns := _rotating(steps, rows)) is not None:
+        return turns
     if named:
         best = min(named, key=lambda case: (case.firmness != "firm", -case.delay_ns * len(case.rows)))
         return _verdict(steps, "all_steps", best, *_pattern(steps, rows, best.rows))
-    turns = _rotating(steps, rows)
-    if turns is not None:
-        return turns
     single = _case_of_differing_step(steps, rows)
     if single is not None:
         return _verdict(steps, "step", single, "once", None)
@@ -299,21 +308,18 @@ def chance_of(leads: int, steps: int, ranks: int) -> float:
 
 
 class _Work(NamedTuple):
-    """What a rank does while others wait: most of what, for which share of its delays and of all waiting.
+    """What a rank does while others wait: most of what, and the share of all waiting.
 
-    ``is_known``: more waiting goes back to it than has no known cause, which may be another rank's.
+    ``is_leading``: most of its delays are by one operation; what has no row is one only where the rank causes most of
+    the waiting. ``is_one``: on no other rank that delays others as much. ``is_known``: more waiting goes back to it
+    than has no known cause, which may be another rank's.
     """
 
     cause: Cause | None
-    leading: float
+    is_leading: bool
+    is_one: bool
     of_waiting: float
     is_known: bool
-
-    @property
-    def is_one(self) -> bool:
-        """Whether it is mostly one operation; what has no row is one only where the rank causes most of the waiting."""
-        has_row = self.cause is not None and self.cause.name not in (STEP_ROW_NAME, NO_ROW_NAME)
-        return self.leading >= LEADING and (has_row or self.of_waiting >= FIRM_OF_WAITING)
 
 
 def _work_meanwhile(steps: StepDelays, rows: Ints, column: int) -> _Work:
@@ -325,10 +331,15 @@ def _work_meanwhile(steps: StepDelays, rows: Ints, column: int) -> _Work:
     mine = mine.take(own_work(causes)[mine.activity])
     caused, lost = int(mine.caused.sum()), int(known.caused.sum())
     if not caused:
-        return _Work(None, 0.0, 0.0, is_known=False)
-    most, done = int(mine.activity[mine.caused.argmax()]), causes.activities
+        return _Work(None, is_leading=False, is_one=False, of_waiting=0.0, is_known=False)
+    most, done, largest = int(mine.activity[mine.caused.argmax()]), causes.activities, int(mine.caused.max())
     cause = Cause(BoundBy(done.bound[most]).label, done.name[most], done.call_path[most])
-    return _Work(cause, int(mine.caused.max()) / caused, caused / lost, is_known=caused > unknown)
+    has_row = cause.name not in (STEP_ROW_NAME, NO_ROW_NAME)
+    is_leading = largest >= LEADING * caused and (has_row or caused >= FIRM_OF_WAITING * lost)
+    every = steps.compared_waits
+    elsewhere = every.caused[(every.activity == most) & (every.rank != steps.rank(column))]
+    is_one = is_leading and largest >= CLEARLY * int(elsewhere.max(initial=0))
+    return _Work(cause, is_leading, is_one, caused / lost, is_known=caused > unknown)
 
 
 def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
@@ -362,8 +373,8 @@ def _case_in_single(steps: StepDelays, row: int) -> _Case | None:
     own, next_ns = int(delay[column]), int(np.delete(delay, column).max(initial=0))
     leads = own >= CLEARLY * next_ns
     share = own / max(length, 1)
-    firmness, reason = _firmness(steps, own, share, work, is_most=leads or work.is_one, by_chance=False)
-    if firmness == "firm" and not work.is_one:
+    firmness, reason = _firmness(steps, own, share, work, is_most=leads or work.is_leading, by_chance=False)
+    if firmness == "firm" and not work.is_leading:
         firmness, reason = "hedged", "by_chance"
     return _Case(column, np.array([row]), own, share, work.cause, firmness, reason)
 
@@ -371,17 +382,23 @@ def _case_in_single(steps: StepDelays, row: int) -> _Case | None:
 def _rotating(steps: StepDelays, rows: Ints) -> JobVerdict | None:
     """Return the verdict where a different rank delays most steps, by the same operation."""
     cases = [case for row in rows.tolist() if (case := _case_in_single(steps, row)) is not None]
-    firm = [case for case in cases if case.firmness == "firm"]
+    firm = [case for case in cases if case.firmness == "firm" and _leads(steps, case)]
     ranks = [steps.rank(case.column) for case in firm]
-    same = {case.cause for case in firm}
-    if len(firm) < 3 or 4 * len(firm) < 3 * len(rows) or len(set(ranks)) < 3 or len(same) != 1:
+    takes_turns = len(set(ranks)) >= TURNS and 2 * max(Counter(ranks).values()) <= len(ranks)
+    if 4 * len(firm) < 3 * len(rows) or not takes_turns or len({case.cause for case in firm}) > 1:
         return None
     total, waiting = _caused_by(steps, tuple(dict.fromkeys(ranks)))
     return JobVerdict(
-        "all_steps", None, tuple(dict.fromkeys(ranks)), "firm", total, int(np.median([case.delay_ns for case in firm])),
+        "all_steps", None, tuple(ranks), "firm", total, int(np.median([case.delay_ns for case in firm])),
         total / max(waiting, 1), float(np.median([case.share for case in firm])), firm[0].cause, "rotating", None,
         tuple(steps.numbers[int(case.rows[0])] for case in firm), None, waiting, len(rows),
     )  # fmt: skip
+
+
+def _leads(steps: StepDelays, case: _Case) -> bool:
+    """Return whether the rank of a single step delays it clearly more than the next one does."""
+    delay = steps.found.delay[case.rows[0]]
+    return bool(case.delay_ns >= CLEARLY * np.delete(delay, case.column).max(initial=0))
 
 
 def _pattern(steps: StepDelays, rows: Ints, delayed: Ints) -> tuple[Pattern | None, int | None]:

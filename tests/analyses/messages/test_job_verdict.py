@@ -38,8 +38,10 @@ CAUSE = ", mostly in aten::mm (CPU work)"
         ),
         (
             verdict_like(rank=None, ranks=(2, 0, 1), steps=(3, 4, 5), pattern="rotating"),
-            "a different rank delays the others in each step, by 1.50 ms (25% of a step): rank 2 in step 3, rank 0 in "
-            "step 4, rank 1 in step 5",
+            (
+                "a different rank delays the others in each step, by 1.50 ms (25% of a step): rank 2 in step 3, rank 0 "
+                "in step 4, rank 1 in step 5"
+            ),
         ),
     ],
 )
