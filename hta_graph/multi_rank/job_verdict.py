@@ -6,22 +6,24 @@ chance does not explain what it delays: ranks of a sound job are late in turn, f
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import comb
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from hta_graph.arrays import summed_by, take_or
+from hta_graph.arrays import summed_by
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import Bools, BoundBy, Ints
 from hta_graph.multi_rank.rank_activity import NO_ROW_NAME, STEP_ROW_NAME, RankActivity
-from hta_graph.multi_rank.rank_delays import RankDelays, own_work, rank_delays
+from hta_graph.multi_rank.rank_delays import RankDelays, RankSpans, own_work, rank_delays
 from hta_graph.multi_rank.wait_causes import AttributedWaits, WaitCauses
-from hta_graph.paths.windows import Window, job_step_ends, step_lengths, whole
+from hta_graph.paths.windows import Window, rank_step_ends, step_lengths, whole
 
 LEAST_SHARE, FIRM_SHARE = 0.05, 0.1
 """A rank that delays a step by less than the first share of it is not named; by less than the second, with a doubt.
@@ -33,9 +35,9 @@ LEAST_OF_WAITING, FIRM_OF_WAITING = 0.25, 0.5
 """The same of the waiting in the steps that it delays: who causes less is one of several."""
 
 LEADING = 0.5
-"""From this share of what a rank delays the others by on, one operation is its cause, which no chance repeats.
+"""From this share of what a rank delays the others by on, one operation is its cause, if it is no other rank's.
 
-A processor that is taken away, or another one's noise, hits whatever runs.
+A processor that is taken away, or loads that differ by chance, hit whatever runs, on any rank.
 """
 
 CLEARLY = 2
@@ -59,6 +61,9 @@ CANDIDATES = 3
 MOST_UNMATCHED = 0.5
 """Where more of the communication than this, by its time, has no partner, nobody is named."""
 
+TURNS = 3
+"""So many different ranks at least take turns."""
+
 Scope = Literal["all_steps", "step", "window"]
 Firmness = Literal["firm", "hedged", "none"]
 Pattern = Literal["every_step", "since", "once", "rotating"]
@@ -79,7 +84,8 @@ class Cause(NamedTuple):
 class JobVerdict:
     """Which rank delays a job (times in ns).
 
-    ``rank`` is None where no rank alone does; ``ranks`` are those that delay it, or else the one that causes most.
+    ``rank`` is None where no rank alone does; ``ranks`` are those that delay it, that of each of ``steps`` where they
+    take turns, or else the one that causes most.
     ``caused_ns`` is the waiting of others that it causes, passed-on waits included, over all of them and all the job's
     collectives (of a window: its own); ``share_of_waiting`` its share of all waiting with a known cause.
     ``median_caused_ns`` is by how much it delays a step, not summed over ranks: how much sooner those that wait for it
@@ -134,15 +140,29 @@ def _verdicts_of_windows(_: JobGraph) -> dict[tuple[int, int, int | None], JobVe
 @memoized
 def delays_by_step(job: JobGraph) -> StepDelays:
     """Return by how much ranks delay the others in each step of a job; without steps, in all of it."""
-    lengths = step_lengths(job)
-    if not lengths:
+    ends, steps = rank_step_ends(job), [step_lengths(part.graph) for part in job.rank_graphs]
+    proposed = Counter(one.number for of_rank in steps for one in of_rank if one.is_candidate)
+    numbers = sorted({number for of_rank in ends for number in of_rank})
+    if not numbers:
         window = whole()(job)
-        return StepDelays.of(job, [], np.array([window.start_ns]), np.array([window.end_ns]), np.ones(1, np.bool_))
-    ends = job_step_ends(job)
-    end = np.array([ends[one.number] for one in lengths], np.int64)
-    start = end - np.array([one.iteration_ns for one in lengths], np.int64)
-    compared = np.array([one.is_candidate for one in lengths], np.bool_)
-    return StepDelays.of(job, [one.number for one in lengths], start, end, compared)
+        return _delays_in(job, window.start_ns, window.end_ns)
+    span = np.zeros((2, len(numbers), len(ends)), np.int64)
+    for place, (part, of_rank) in enumerate(zip(job.rank_graphs, ends, strict=True)):
+        before = min((item.start_ns for item in part.graph.steps()), default=0)
+        for row, number in enumerate(numbers):
+            end = max(of_rank.get(number, before), before)
+            span[:, row, place] = before, end
+            before = end
+    most = max(proposed.values(), default=0)
+    compared = np.array([proposed[number] == most for number in numbers], np.bool_)
+    spans = RankSpans(span[0], span[1])
+    return StepDelays(job, numbers, compared, rank_delays(job, wait_causes(job), spans))
+
+
+def _delays_in(job: JobGraph, start_ns: int, end_ns: int) -> StepDelays:
+    """Return by how much ranks delay the others in one window."""
+    start, end = (np.full((1, len(job.rank_graphs)), time, np.int64) for time in (start_ns, end_ns))
+    return StepDelays(job, [], np.ones(1, np.bool_), rank_delays(job, wait_causes(job), RankSpans(start, end)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,15 +171,8 @@ class StepDelays:
 
     job: JobGraph
     numbers: Sequence[int]
-    start: Ints
-    end: Ints
     compared: Bools
     found: RankDelays
-
-    @classmethod
-    def of(cls, job: JobGraph, numbers: Sequence[int], start: Ints, end: Ints, compared: Bools) -> StepDelays:
-        """Compute the delays of windows."""
-        return cls(job, numbers, start, end, compared, rank_delays(job, wait_causes(job), start, end))
 
     def leading_rank(self, number: int) -> int | None:
         """Return the rank that delays a step, if one clearly does by a notable share of it."""
@@ -169,22 +182,23 @@ class StepDelays:
         delay = self.found.delay[row]
         place = int(delay.argmax())
         next_ns = int(np.delete(delay, place).max(initial=0))
-        stands_out = delay[place] >= LEAST_SHARE * self.found.length[row] and delay[place] >= CLEARLY * next_ns
+        stands_out = delay[place] >= LEAST_SHARE * self.found.length[row, place] and delay[place] >= CLEARLY * next_ns
         return self.rank(place) if stands_out and delay[place] > 0 else None
 
     def rank(self, column: int) -> int:
         """Return the rank of a column of the delays."""
         return int(self.job.rank_numbers[self.found.part[column]])
 
+    @cached_property
+    def compared_waits(self) -> AttributedWaits:
+        """The waits of the steps that are no warm-up, attributed."""
+        return self.attributed(np.flatnonzero(self.compared))
+
     def attributed(self, rows: Ints) -> AttributedWaits:
-        """Attribute the waits of some steps, as far as their causes are known."""
-        causes, members = wait_causes(self.job), self.job.members
-        came = take_or(members.arrival, causes.waits.late)
-        at = np.searchsorted(self.end, came)
-        inside = np.isin(at, rows)
-        inside[inside] = came[inside] > self.start[at[inside]]
-        chosen = np.zeros(len(members), np.bool_)
-        chosen[causes.waits.waiter[inside]] = True
+        """Attribute the waits of some steps."""
+        causes = wait_causes(self.job)
+        chosen = np.zeros(len(self.job.members), np.bool_)
+        chosen[causes.waits.waiter[np.isin(self.found.row, rows)]] = True
         return causes.attribute(chosen)
 
 
@@ -214,12 +228,11 @@ def _verdict_of_steps(job: JobGraph) -> JobVerdict:
     order = np.argsort(-steps.found.delay[rows].sum(axis=0), kind="stable")[:CANDIDATES]
     cases = [case for column in order.tolist() if (case := _case_in_steps(steps, rows, column)) is not None]
     named = [case for case in cases if case.firmness != "none"]
+    if (turns := _rotating(steps, rows)) is not None:
+        return turns
     if named:
         best = min(named, key=lambda case: (case.firmness != "firm", -case.delay_ns * len(case.rows)))
         return _verdict(steps, "all_steps", best, *_pattern(steps, rows, best.rows))
-    turns = _rotating(steps, rows)
-    if turns is not None:
-        return turns
     single = _case_of_differing_step(steps, rows)
     if single is not None:
         return _verdict(steps, "step", single, "once", None)
@@ -251,7 +264,7 @@ def _unmatched_share(job: JobGraph) -> float:
 
 def _case_in_steps(steps: StepDelays, rows: Ints, column: int) -> _Case | None:
     """Return what speaks for a rank in several steps; None where it hardly delays any, or only one."""
-    delay, length = steps.found.delay[rows], steps.found.length[rows]
+    delay, length = steps.found.delay[rows], steps.found.length[rows, column]
     own, others = delay[:, column], np.delete(delay, column, axis=1).max(axis=1, initial=0)
     least = np.maximum(LEAST_SHARE * length, max(OF_LARGEST * own.max(), float(np.median(others))))
     delayed = np.flatnonzero((own >= least) & (own > 0))
@@ -295,21 +308,18 @@ def chance_of(leads: int, steps: int, ranks: int) -> float:
 
 
 class _Work(NamedTuple):
-    """What a rank does while others wait: most of what, for which share of its delays and of all waiting.
+    """What a rank does while others wait: most of what, and the share of all waiting.
 
-    ``is_known``: more waiting goes back to it than has no known cause, which may be another rank's.
+    ``is_leading``: most of its delays are by one operation; what has no row is one only where the rank causes most of
+    the waiting. ``is_one``: on no other rank that delays others as much. ``is_known``: more waiting goes back to it
+    than has no known cause, which may be another rank's.
     """
 
     cause: Cause | None
-    leading: float
+    is_leading: bool
+    is_one: bool
     of_waiting: float
     is_known: bool
-
-    @property
-    def is_one(self) -> bool:
-        """Whether it is mostly one operation; what has no row is one only where the rank causes most of the waiting."""
-        has_row = self.cause is not None and self.cause.name not in (STEP_ROW_NAME, NO_ROW_NAME)
-        return self.leading >= LEADING and (has_row or self.of_waiting >= FIRM_OF_WAITING)
 
 
 def _work_meanwhile(steps: StepDelays, rows: Ints, column: int) -> _Work:
@@ -321,18 +331,23 @@ def _work_meanwhile(steps: StepDelays, rows: Ints, column: int) -> _Work:
     mine = mine.take(own_work(causes)[mine.activity])
     caused, lost = int(mine.caused.sum()), int(known.caused.sum())
     if not caused:
-        return _Work(None, 0.0, 0.0, is_known=False)
-    most, done = int(mine.activity[mine.caused.argmax()]), causes.activities
+        return _Work(None, is_leading=False, is_one=False, of_waiting=0.0, is_known=False)
+    most, done, largest = int(mine.activity[mine.caused.argmax()]), causes.activities, int(mine.caused.max())
     cause = Cause(BoundBy(done.bound[most]).label, done.name[most], done.call_path[most])
-    return _Work(cause, int(mine.caused.max()) / caused, caused / lost, is_known=caused > unknown)
+    has_row = cause.name not in (STEP_ROW_NAME, NO_ROW_NAME)
+    is_leading = largest >= LEADING * caused and (has_row or caused >= FIRM_OF_WAITING * lost)
+    every = steps.compared_waits
+    elsewhere = every.caused[(every.activity == most) & (every.rank != steps.rank(column))]
+    is_one = is_leading and largest >= CLEARLY * int(elsewhere.max(initial=0))
+    return _Work(cause, is_leading, is_one, caused / lost, is_known=caused > unknown)
 
 
 def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
     """Return what speaks for a rank in the step that is longer than the others by more than these differ.
 
-    It has to explain at least half of that.
+    What it delays that step by more than the others has to explain at least half of that.
     """
-    length = steps.found.length[rows]
+    length = steps.found.length[rows].max(axis=1)
     if len(rows) < 3:
         return None
     at = int(length.argmax())
@@ -341,22 +356,25 @@ def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
     if longer <= UNUSUAL * int(others.max() - others.min()) or longer < LEAST_SHARE * length[at]:
         return None
     case = _case_in_single(steps, int(rows[at]))
-    explains = case is not None and case.firmness != "none" and 2 * case.delay_ns >= longer
-    return case if explains else None
+    if case is None or case.firmness == "none":
+        return None
+    usual_ns = int(np.median(np.delete(steps.found.delay[rows, case.column], at)))
+    return case if 2 * (case.delay_ns - usual_ns) >= longer else None
 
 
 def _case_in_single(steps: StepDelays, row: int) -> _Case | None:
     """Return what speaks for a rank in one step; None where none clearly leads."""
-    delay, length = steps.found.delay[row], int(steps.found.length[row])
+    delay = steps.found.delay[row]
     if not len(delay) or not delay.any():
         return None
     column = int(delay.argmax())
+    length = int(steps.found.length[row, column])
     work = _work_meanwhile(steps, np.array([row]), column)
     own, next_ns = int(delay[column]), int(np.delete(delay, column).max(initial=0))
     leads = own >= CLEARLY * next_ns
     share = own / max(length, 1)
-    firmness, reason = _firmness(steps, own, share, work, is_most=leads or work.is_one, by_chance=False)
-    if firmness == "firm" and not work.is_one:
+    firmness, reason = _firmness(steps, own, share, work, is_most=leads or work.is_leading, by_chance=False)
+    if firmness == "firm" and not work.is_leading:
         firmness, reason = "hedged", "by_chance"
     return _Case(column, np.array([row]), own, share, work.cause, firmness, reason)
 
@@ -364,17 +382,23 @@ def _case_in_single(steps: StepDelays, row: int) -> _Case | None:
 def _rotating(steps: StepDelays, rows: Ints) -> JobVerdict | None:
     """Return the verdict where a different rank delays most steps, by the same operation."""
     cases = [case for row in rows.tolist() if (case := _case_in_single(steps, row)) is not None]
-    firm = [case for case in cases if case.firmness == "firm"]
+    firm = [case for case in cases if case.firmness == "firm" and _leads(steps, case)]
     ranks = [steps.rank(case.column) for case in firm]
-    same = {case.cause for case in firm}
-    if len(firm) < 3 or 4 * len(firm) < 3 * len(rows) or len(set(ranks)) < 3 or len(same) != 1:
+    takes_turns = len(set(ranks)) >= TURNS and 2 * max(Counter(ranks).values()) <= len(ranks)
+    if 4 * len(firm) < 3 * len(rows) or not takes_turns or len({case.cause for case in firm}) > 1:
         return None
     total, waiting = _caused_by(steps, tuple(dict.fromkeys(ranks)))
     return JobVerdict(
-        "all_steps", None, tuple(dict.fromkeys(ranks)), "firm", total, int(np.median([case.delay_ns for case in firm])),
+        "all_steps", None, tuple(ranks), "firm", total, int(np.median([case.delay_ns for case in firm])),
         total / max(waiting, 1), float(np.median([case.share for case in firm])), firm[0].cause, "rotating", None,
         tuple(steps.numbers[int(case.rows[0])] for case in firm), None, waiting, len(rows),
     )  # fmt: skip
+
+
+def _leads(steps: StepDelays, case: _Case) -> bool:
+    """Return whether the rank of a single step delays it clearly more than the next one does."""
+    delay = steps.found.delay[case.rows[0]]
+    return bool(case.delay_ns >= CLEARLY * np.delete(delay, case.column).max(initial=0))
 
 
 def _pattern(steps: StepDelays, rows: Ints, delayed: Ints) -> tuple[Pattern | None, int | None]:
@@ -392,9 +416,10 @@ def _of_window(job: JobGraph, window: Window) -> JobVerdict:
     scope: Scope = "window" if window.step is None else "step"
     if (cannot := _cannot_tell(job)) is not None:
         return _without_facts(cannot.reason or "no_waiting", scope)
-    numbers = [] if window.step is None else [window.step]
-    span = np.array([window.start_ns]), np.array([window.end_ns])
-    return _of_single(StepDelays.of(job, numbers, *span, np.ones(1, np.bool_)), scope)
+    steps = delays_by_step(job)
+    if window.step is not None and window.step in steps.numbers:
+        return _of_single(steps, scope, list(steps.numbers).index(window.step))
+    return _of_single(_delays_in(job, window.start_ns, window.end_ns), scope)
 
 
 def _of_single(steps: StepDelays, scope: Scope, row: int = 0) -> JobVerdict:
@@ -424,9 +449,9 @@ def _nobody(steps: StepDelays, scope: Scope, rows: Ints, reason: Reason | None) 
     if not len(ranks):
         return _without_facts("no_cause_known", scope)
     most, waiting = int(sums.argmax()), int(sums.sum())
-    column = np.flatnonzero(steps.job.rank_numbers[steps.found.part] == ranks[most])
-    delay = steps.found.delay[np.ix_(rows, column)].ravel() if len(column) else np.zeros(len(rows), np.int64)
-    share = float(np.median(delay / np.maximum(steps.found.length[rows], 1)))
+    column = int(np.flatnonzero(steps.job.rank_numbers[steps.found.part] == ranks[most])[0])
+    delay = steps.found.delay[rows, column]
+    share = float(np.median(delay / np.maximum(steps.found.length[rows, column], 1)))
     return JobVerdict(
         scope, None, (int(ranks[most]),), "none", int(sums[most]), int(np.median(delay)),
         int(sums[most]) / max(waiting, 1), share, None, None, None, (), reason, waiting,

@@ -14,7 +14,7 @@ import numpy as np
 
 from hta_graph.arrays import first_of_runs, freeze, take_or
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.model import Bools, BoundBy, Floats, Ints
+from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
 from hta_graph.multi_rank.wait_causes import WaitCauses
 from hta_graph.paths.intervals import union
 from hta_graph.paths.rank_local_walks import LocalWalks
@@ -30,43 +30,66 @@ EARLIEST_NS = int(np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True, eq=False)
-class RankDelays:
-    """How much (ns) ranks delay the others in some windows of a job.
+class RankSpans:
+    """Parts of a job's time that follow one another, such as steps, on each rank: a row per part, a column per rank."""
 
-    ``delay`` has a row per window and a column per rank of ``part``: what others that wait for it lose in the window
-    because of what the rank does itself, passed-on waits included: the lower median of those that lose much, at most
-    the window. ``length`` are those of the windows.
+    start: Ints
+    end: Ints
+
+    @property
+    def length(self) -> Ints:
+        """How long each part is on each rank; 0 where the rank lacks it."""
+        found: Ints = np.maximum(self.end - self.start, 0)
+        return found
+
+    def rows_of(self, part: Ids | Ints, came: Ints) -> Ints:
+        """Return in which part of a rank's time each of some moments lies; -1 in none."""
+        found = np.full(len(came), -1, np.int64)
+        for place in range(self.end.shape[1]):
+            mine = np.flatnonzero(part == place)
+            latest = np.maximum.accumulate(self.end[:, place])
+            row = np.searchsorted(latest, came[mine], side="left")
+            inside = row < len(latest)
+            inside[inside] = came[mine[inside]] > self.start[row[inside], place]
+            found[mine[inside]] = row[inside]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class RankDelays:
+    """How much (ns) ranks delay the others in parts of a job's time.
+
+    ``delay`` has a row per part and a column per rank of ``part``: what others that wait for it lose meanwhile because
+    of what the rank does itself, passed-on waits included: the lower median of those that lose much, at most the length
+    of the part on that rank. ``row`` is for each wait the part in which the rank came that was waited for (-1: none).
     """
 
     part: Ints
     delay: Ints
     length: Ints
+    row: Ints
 
 
-def rank_delays(job: JobGraph, causes: WaitCauses, start: Ints, end: Ints) -> RankDelays:
-    """Return by how much ranks delay each other in windows that follow one another.
+def rank_delays(job: JobGraph, causes: WaitCauses, spans: RankSpans) -> RankDelays:
+    """Return by how much ranks delay each other.
 
-    A communication belongs to the window in which its last member came. That a transfer takes long is no doing of one
-    of its ranks. Of messages a rank delays others by no more than what it works longer than they do: that one stage of
-    a pipeline waits for another, and that they fill and drain, is the schedule's.
+    A wait belongs to the step of the rank that came last, by that rank's own time: groups that never meet drift apart.
+    That a transfer takes long is no doing of one of its ranks. Of messages a rank delays others by no more than what it
+    works longer than they do: that one stage of a pipeline waits for another, and that they fill and drain, is the
+    schedule's.
     """
     waits, members = causes.waits, job.members
-    came = take_or(members.arrival, waits.late, otherwise=EARLIEST_NS)
-    window = np.searchsorted(end, came, side="left")
-    inside = window < len(end)
-    inside[inside] = came[inside] > start[window[inside]]
-    part = _ranks_told(causes, len(waits), inside)
+    late = take_or(members.part, waits.late)
+    row = spans.rows_of(late, take_or(members.arrival, waits.late, otherwise=EARLIEST_NS))
+    part = _ranks_told(causes, len(waits), row >= 0)
     share = causes.shares_of_ranks(part, own_work(causes))
     share *= waits.time[:, None]
-    share[~inside] = 0
-    excess = _excess_work(job, causes, start, end, part)
-    lost = _lost_by_waiters(job, causes, share, np.where(inside, window, -1), len(end))
-    with_messages, by_collectives = lost
+    share[row < 0] = 0
+    with_messages, by_collectives = _lost_by_waiters(job, causes, share, row, len(spans.end))
+    excess = _excess_work(job, causes, spans)[:, part]
     most = _usual_loss(by_collectives + np.minimum(with_messages - by_collectives, excess[:, None, :]))
-    length = end - start
-    return RankDelays(
-        part, freeze(np.minimum(most.astype(np.int64), length[:, None])), freeze(length),
-    )  # fmt: skip
+    length = spans.length[:, part]
+    return RankDelays(part, freeze(np.minimum(most.astype(np.int64), length)), freeze(length), freeze(row))
 
 
 def _usual_loss(lost: Floats) -> Floats:
@@ -136,19 +159,19 @@ def last_resumed(walks: LocalWalks) -> Ints:
     return np.where(walks.before[root] >= 0, found, -1)
 
 
-def _excess_work(job: JobGraph, causes: WaitCauses, start: Ints, end: Ints, part: Ints) -> Ints:
-    """Return how much longer (ns) ranks work in windows than the others, or than usual where that is more.
+def _excess_work(job: JobGraph, causes: WaitCauses, spans: RankSpans) -> Ints:
+    """Return how much longer (ns) each rank works than the others, or than usual where that is more.
 
-    A stage may always have less to do than others: what it does more of than in other windows, and others do not, is
-    not the schedule's.
+    A stage may always have less to do than others: what it does more of than in other steps, and others do not, is not
+    the schedule's.
     """
     if not job.members.is_message[causes.waits.waiter].any():
-        return np.zeros((len(end), len(part)), np.int64)
-    work = working_time(job, causes, start, end)
+        return np.zeros(spans.end.shape, np.int64)
+    work = working_time(job, causes, spans)
     more = work - _median_of_others(work)
     unusual = work - np.median(work, axis=0)
     unusual = unusual - _median_of_others(unusual)
-    found: Ints = np.maximum(np.maximum(more, unusual), 0)[:, part].astype(np.int64)
+    found: Ints = np.maximum(np.maximum(more, unusual), 0).astype(np.int64)
     return found
 
 
@@ -158,8 +181,8 @@ def _median_of_others(values: Floats | Ints) -> Floats:
     return np.stack([np.median(np.delete(values, at, axis=1), axis=1) for at in columns], axis=1)
 
 
-def working_time(job: JobGraph, causes: WaitCauses, start: Ints, end: Ints) -> Ints:
-    """Return how long (ns) each rank works in windows, between what it waits for: a row per window."""
+def working_time(job: JobGraph, causes: WaitCauses, spans: RankSpans) -> Ints:
+    """Return how long (ns) each rank works in parts of its time, between what it waits for."""
     walks = causes.walks
     length = causes.walk_times()
     known = np.flatnonzero(walks.before >= 0)
@@ -167,4 +190,6 @@ def working_time(job: JobGraph, causes: WaitCauses, start: Ints, end: Ints) -> I
     begin, done = walks.before_ns[known], walks.before_ns[known] + length[known]
     ranks: Sequence[int] = range(len(job.rank_graphs))
     busy = [union(begin[part == place], done[part == place]) for place in ranks]
-    return np.stack([own.covered_until(end) - own.covered_until(start) for own in busy], axis=1)
+    ends, starts = spans.end, np.minimum(spans.start, spans.end)
+    pairs = zip(busy, ends.T, starts.T, strict=True)
+    return np.stack([own.covered_until(end) - own.covered_until(start) for own, end, start in pairs], axis=1)

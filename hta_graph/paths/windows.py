@@ -543,11 +543,19 @@ def _with_host_communication(job: JobGraph, part: RankGraph, sink: Sink, span: t
 def job_step_ends(job: JobGraph) -> dict[int, int]:
     """Return when the work of each step ends on the last rank (ns), by number: the GPU's, and what ran on CPUs."""
     found: dict[int, int] = {}
-    for part in job.rank_graphs:
-        ends = _ends_on_rank(job, part)
-        for item, end in zip(part.graph.steps(), ends.tolist(), strict=True):
-            found[item.number] = max(end, found.get(item.number, end))
+    for of_rank in rank_step_ends(job):
+        for number, end in of_rank.items():
+            found[number] = max(end, found.get(number, end))
     return found
+
+
+@memoized
+def rank_step_ends(job: JobGraph) -> tuple[dict[int, int], ...]:
+    """Return when the work of each step ends on each rank (ns, in job time), by number, in order of time."""
+    return tuple(
+        dict(zip((item.number for item in part.graph.steps()), _ends_on_rank(job, part).tolist(), strict=True))
+        for part in job.rank_graphs
+    )
 
 
 def _ends_on_rank(job: JobGraph, part: RankGraph) -> Ints:

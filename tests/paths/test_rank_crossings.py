@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from hta_graph.model import BoundBy
-from hta_graph.paths.rank_crossings import crossings, held_up_by, last_arrivals, straggler_index
+from hta_graph.paths.rank_crossings import crossings, held_up_by, last_arrivals
 from tests.support.gloo_builder import MAIN, GlooRank, late_ranks
 from tests.support.two_rank_job import one_rank, small_job
 
@@ -37,7 +36,7 @@ def test_a_cause_that_is_stamped_after_its_effect_is_counted_at_the_crossing(tmp
 
 def test_one_rank_has_nobody_to_wait_for(tmp_path: Path) -> None:
     path = hg.critical_path(one_rank(0).graph(tmp_path))
-    assert (len(crossings(path)), len(last_arrivals(path)), straggler_index(path)) == (0, 0, -1)
+    assert (len(crossings(path)), len(last_arrivals(path))) == (0, 0)
     assert [found.total for found in held_up_by(path)] == [0]
 
 
@@ -50,13 +49,11 @@ def test_the_job_waits_for_the_last_one_since_the_next_one_came(
     found = last_arrivals(path)
     assert (found.part.tolist(), found.margin.tolist()) == ([last], [margin])
     assert [held.total for held in held_up_by(path)] == [margin * (at == last) for at in range(len(arrivals))]
-    assert straggler_index(path) == last
 
 
-def test_a_rank_that_is_hardly_later_holds_up_nobody(tmp_path: Path) -> None:
+def test_a_small_margin_is_known_with_one_clock(tmp_path: Path) -> None:
     path = job_path(late_ranks(tmp_path, 32.5, 35))
     assert last_arrivals(path).margin.tolist() == [2_500]
-    assert straggler_index(path) == -1
 
 
 def test_below_the_error_of_clocks_nobody_is_late(tmp_path: Path) -> None:
@@ -81,15 +78,6 @@ def test_a_step_waits_for_the_rank_that_ends_it_last(tmp_path: Path) -> None:
     (tmp_path / "longer").mkdir()
     path = job_path([late_ranks(tmp_path / "longer", 10, 10.4, step_end=90)[0], paths[1]])
     assert [held.total for held in held_up_by(path)] == [30_000, 400]
-    assert straggler_index(path) == 0
-
-
-def test_where_most_has_no_partner_nobody_is_known_to_hold_up_the_job(tmp_path: Path) -> None:
-    path = job_path(late_ranks(tmp_path, 10, 35))
-    assert isinstance(path.graph, hg.JobGraph)
-    assert straggler_index(path) == 1
-    path.graph.members = replace(path.graph.members, number=np.full(len(path.graph.members), -1))
-    assert straggler_index(path) == -1
 
 
 def test_what_the_path_does_not_lead_through_holds_up_nobody(tmp_path: Path) -> None:
@@ -104,17 +92,3 @@ def test_what_the_path_does_not_lead_through_holds_up_nobody(tmp_path: Path) -> 
     path = job_path(paths, hg.whole())
     assert path.by_rank_ns == {0: 79_000, 1: 0}
     assert len(last_arrivals(path)) == 0
-
-
-def test_what_is_unexplained_beside_it_could_be_anybody(tmp_path: Path) -> None:
-    path = job_path(late_ranks(tmp_path, 10, 35))
-    beside = path.segment_table.start - path.window.start_ns >= 35_000
-    classes = {
-        chosen: np.where(chosen_pieces, BoundBy.UNEXPLAINED, path.segment_table.bound).astype(np.int8)
-        for chosen, chosen_pieces in (("beside", beside), ("meanwhile", ~beside))
-    }
-    assert path.segment_table.length[beside].sum() == 25_000
-    path.segment_table = replace(path.segment_table, bound=classes["beside"])
-    assert straggler_index(path) == -1
-    path.segment_table = replace(path.segment_table, bound=classes["meanwhile"])
-    assert straggler_index(path) == 1

@@ -21,19 +21,24 @@ def findings(path: hg.CriticalPath) -> dict[str, PathFinding]:
 
 
 def test_the_rank_that_holds_up_the_job_opens_the_verdict(tmp_path: Path) -> None:
-    found = findings(hg.critical_path(hg.read_job(late_ranks(tmp_path, 10, 30, 55))))
+    found = findings(hg.critical_path(hg.read_job(late_ranks(tmp_path, 10, 30, 55, met=True))))
     assert next(iter(found)) == "held_up_by_rank"
     verdict = found["held_up_by_rank"]
     assert (verdict.confidence, verdict.saves_at_most_ns) == ("high", None)
     assert verdict.evidence["rank"] == 2
     assert verdict.evidence["held_up_ns"] == 25_000
-    assert verdict.evidence["held_up_by_others_ns"] == {"0": 0, "1": 0}
-    assert verdict.evidence["meanwhile"][0] == {"name": "aten::mul", "bound_by": "cpu_bound", "time_ns": 24_000}
+    assert verdict.evidence["in_window"]
+    assert verdict.evidence["meanwhile"] == [{"name": "aten::mul", "bound_by": "cpu_bound", "time_ns": 25_000}]
+
+
+def test_before_ranks_have_met_nobody_is_known_to_be_late(tmp_path: Path) -> None:
+    """Recordings begin when they begin: who comes last to the first collective may have been recorded late."""
+    assert "held_up_by_rank" not in findings(hg.critical_path(hg.read_job(late_ranks(tmp_path, 10, 30, 55))))
 
 
 @pytest.mark.parametrize("arrivals", [(33, 35), (35, 35), (35, 34.5, 34)])
 def test_ranks_that_are_alike_hold_up_nobody(tmp_path: Path, arrivals: tuple[float, ...]) -> None:
-    found = findings(hg.critical_path(hg.read_job(late_ranks(tmp_path, *arrivals))))
+    found = findings(hg.critical_path(hg.read_job(late_ranks(tmp_path, *arrivals, met=True))))
     assert "held_up_by_rank" not in found
     assert next(iter(found)) == "bound_by"
 
@@ -80,7 +85,7 @@ def test_ranks_that_never_talk_are_told_so(tmp_path: Path) -> None:
 
 
 def test_uncertain_clocks_are_told_where_they_matter(tmp_path: Path) -> None:
-    path = hg.critical_path(hg.read_job(late_ranks(tmp_path, 10, 35)))
+    path = hg.critical_path(hg.read_job(late_ranks(tmp_path, 10, 35, met=True)))
     assert isinstance(path.graph, hg.JobGraph)
     assert "clocks_unsure" not in findings(path)
     path.graph.clock_table = replace(path.graph.clock_table, error=np.array([0, 1_500]))

@@ -25,7 +25,7 @@ def path() -> CriticalPath:
 
 @pytest.fixture
 def nobody_holds_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shown_ranks_module, "straggler_index", lambda _: -1)
+    monkeypatch.setattr(shown_ranks_module, "verdict_of_job", lambda _: None)
 
 
 def test_who_holds_up_the_job_stands_first(path: CriticalPath) -> None:

@@ -91,7 +91,7 @@ def test_waits_that_stay_are_not_removed(tmp_path: Path) -> None:
 def test_the_rank_that_holds_up_the_job_would_save_what_it_does_longer(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    late_ranks(tmp_path, 10, 35)
+    late_ranks(tmp_path, 10, 35, met=True)
     out = run_command(capsys, "critical-path", tmp_path)[1].splitlines()
     assert "63% of the path is on rank 1. At the others' speed step 1 would be 25.0 µs (42%) shorter." in out
     plain, near = (
@@ -106,12 +106,9 @@ def test_a_rank_that_computes_late_since_it_loaded_long_is_said_to_load_longer(
 ) -> None:
     """The others wait while it computes, as long as they did: that would be the wrong thing to change."""
     out = run_command(capsys, "critical-path", FOLDER / "four_ranks")[1]
-    late = "wait 121.0 µs (9%) for it alone while it is mostly in ampere_sgemm_64x32_tn (GPU compute)"
-    assert late in out.splitlines()[0]
-    assert (
-        "At the others' speed step 2 would be 190.0 µs (14%) shorter; the extra time is in "
-        "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ (data loading).\n"
-    ) in out
+    loading = "mostly in enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ (data loading)"
+    assert out.splitlines()[0].endswith(f"in every step (15% of a step), {loading}")
+    assert "At the others' speed step 2 would be 190.0 µs (14%) shorter.\n" in out
 
 
 def test_a_rank_is_not_said_to_take_longer_in_what_another_one_does_not_do(
@@ -128,6 +125,8 @@ def test_a_rank_is_not_said_to_take_longer_in_what_another_one_does_not_do(
     works = [{"mul": 20, "div": 105, "add": 10}, both | {"add": 60}, both, both]
     for rank, work in enumerate(works):
         trace = GlooRank(rank, [0, 1, 2, 3])
+        trace.called("all_reduce", -20 + rank, -15)
+        trace.worked("all_reduce", -14, -5)
         trace.annotation("ProfilerStep#1", 0, 185, tid=MAIN)
         at = 0
         for name, length in work.items():

@@ -24,6 +24,8 @@ def hosts(folder: Path, *lengths: list[float]) -> list[Path]:
     last, paths = max(5 * sum(own) for own in lengths), []
     for rank, own in enumerate(lengths):
         trace, at = GlooRank(rank, list(range(len(lengths)))), 0.0
+        trace.called("all_reduce", -20 + rank, -15)
+        trace.worked("all_reduce", -14, -5)
         for _ in range(5):
             for name, length in zip(NAMES, own, strict=True):
                 trace.op(name, at, at + length, tid=MAIN)
@@ -40,6 +42,7 @@ def gpus(folder: Path, *lengths: list[float]) -> list[Path]:
     last, paths = max(5 * sum(own) for own in lengths) + 10, []
     for rank, own in enumerate(lengths):
         trace, at, corr = RankBuilder(rank, len(lengths)), 10.0, 1
+        trace.collective(-30, (-20 + rank, -5), 98)
         for turn in range(5):
             for name, length in zip(NAMES, own, strict=True):
                 call = 0.2 * (turn * len(own) + NAMES.index(name))

@@ -20,6 +20,7 @@ from analyses.questions.stragglers import ROWS, _causes_on_screen, _headline, wa
 from analyses.report import sections as report_sections
 from analyses.report.sections import job_section
 from analyses.scope import Scope, whole
+from tests.support.job_verdicts import FIRM, nobody_named
 from tests.support.trace_builder import TraceBuilder
 
 KERNEL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
@@ -107,14 +108,15 @@ def causes_of(caused: dict[int, int]) -> pd.DataFrame:
 
 def test_the_first_sentence_names_the_host_where_that_is_sure() -> None:
     hosts = {0: "a", 1: "a", 2: "b", 3: "b"}
-    ((of_host,), _), ((of_rank,), _) = (_headline(causes_of({2: 9, 0: 1}), known) for known in (hosts, {}))
-    assert of_host.startswith("rank 2 on host b delays the others:")
-    assert of_rank.startswith("rank 2 delays the others:")
-    (both,), notes = _headline(causes_of({2: 4, 3: 3, 0: 3}), hosts)
-    assert both.startswith("no rank causes most of the waiting: rank 2 causes the most, 40% of ")
+    causes = causes_of({2: 9, 0: 1})
+    ((of_host, _), _), ((of_rank, _), _) = (_headline(causes, FIRM, "", known) for known in (hosts, {}))
+    assert of_host.startswith("rank 2 on host b delays the others by ")
+    assert of_rank.startswith("rank 2 delays the others by ")
+    (both,), notes = _headline(causes_of({2: 4, 3: 3, 0: 3}), nobody_named(share_of_waiting=0.4), "", hosts)
+    assert both.startswith("no rank alone delays the others: rank 2 causes the most, 40% of ")
     assert both.endswith("; 70% is caused on host b")
-    assert notes[0].startswith("Largest single cause: mm (GPU compute) on rank 2, 40% of the waiting.")
-    assert "host" not in _headline(causes_of({2: 2, 3: 3, 0: 3, 1: 2}), hosts)[0][0]
+    assert str(notes[0]).startswith("Largest single cause: mm (GPU compute) on rank 2, 40% of the waiting.")
+    assert "host" not in _headline(causes_of({2: 2, 3: 3, 0: 3, 1: 2}), nobody_named(), "", hosts)[0][0]
 
 
 @pytest.mark.slow
