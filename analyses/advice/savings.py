@@ -61,7 +61,7 @@ def with_what_windows_show(facts: PathFacts, found: list[PathFinding]) -> list[P
     rules, seen = {one.rule for one in found}, list(found)
     if "data_loading_exposed" not in rules and (loading := loading_of_window(facts)):
         seen += with_savings(facts, within_bounds(facts, [loading]))
-    if "synchronous_launches" not in rules and (waits := waits_of_window(facts)):
+    if not rules & {"synchronous_launches", "waits_of_all_kinds"} and (waits := waits_of_window(facts)):
         known_ns = max((one.saves_ns or 0 for one in found if one.rule in WAITING), default=0)
         priced = with_savings(facts, within_bounds(facts, [waits]))
         gained = [min(one.saves_ns or 0, facts.priced.gpu_idle_ns) - known_ns for one in priced]
