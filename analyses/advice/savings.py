@@ -54,13 +54,15 @@ def with_what_windows_show(facts: PathFacts, found: list[PathFinding]) -> list[P
     """Add what the path of the asked window does not show, and replay of the priced one does.
 
     Loading may delay only the next step's launches, and waits may cost little each by its kind, but much together:
-    beyond the waits that are found already, at least what the GPU is idle.
+    beyond the waits that are found already, at least what the GPU is idle. Where replay cannot vouch for a saving,
+    nothing tells that there is any.
     """
     if has_partial_rows(facts.graph) or isinstance(facts.graph, JobGraph) or not facts.has_gpu_rows:
         return found
     rules, seen = {one.rule for one in found}, list(found)
     if "data_loading_exposed" not in rules and (loading := loading_of_window(facts)):
-        seen += with_savings(facts, within_bounds(facts, [loading]))
+        priced = with_savings(facts, within_bounds(facts, [loading]))
+        seen += [one for one in priced if one.saves_ns is not None]
     if not rules & {"synchronous_launches", "waits_of_all_kinds"} and (waits := waits_of_window(facts)):
         known_ns = max((one.saves_ns or 0 for one in found if one.rule in WAITING), default=0)
         priced = with_savings(facts, within_bounds(facts, [waits]))

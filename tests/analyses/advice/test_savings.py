@@ -10,13 +10,14 @@ import pytest
 import analyses
 import hta_graph as hg
 from analyses.advice.facts import PathFacts, PathFinding
+from analyses.advice.host_rules import loading_of_window
 from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES, advice_of, verdict_of
 from analyses.advice.savings import REMEDIES, with_savings
 from analyses.advice.verdict import listed_advice, replayed_advice
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.what_if.reliability import reliability_after
 from tests.advice_accuracy import CHANGES, changed, graph_of_run
-from tests.simulator import Dialect, Program, write
+from tests.simulator import Dialect, Program, random_program, write
 from tests.simulator.program import Call, Gap, Launch, Op, SyncDevice, ThreadProgram
 from tests.simulator.pytorch_idioms import COMPUTE, load_data, step
 from tests.support.command_line import command_json, run_command
@@ -198,6 +199,15 @@ def test_the_demos_first_advice_gains_what_it_says() -> None:
     gained = hg.critical_path(graph, window).length_ns - hg.critical_path(rerun, window).length_ns
     assert gained == PLAIN.load_ns - 1
     assert first.saves_ns == 80_600
+
+
+def test_loading_off_the_path_is_advised_only_where_replay_vouches_for_a_saving() -> None:
+    """The second run gains nothing; half of the path is communication without a partner."""
+    facts = PathFacts(hg.critical_path(graph_of_run(random_program(8031, "pytorch", 400))))
+    loading = loading_of_window(facts)
+    assert loading is not None
+    assert loading.saves_at_most_ns
+    assert "data_loading_exposed" not in [one.rule for one in replayed_advice(facts)]
 
 
 def loading_beside_allocations(allocation_ns: int, kernel_ns: int) -> Program:
