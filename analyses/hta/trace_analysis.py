@@ -388,6 +388,8 @@ class TraceAnalysis:
 
         return hta_aten_op_kernels_and_delay(self.t.scopes_of(ranks), sort_by)
 
+    get_op_kernels_and_delay = get_aten_op_kernels_and_delay
+
     def get_frequent_cuda_kernel_sequences(
         self,
         operator_name: str,

@@ -74,6 +74,7 @@ ALIASES = {
     "get_cuda_launch_kernel_info": "get_cuda_kernel_launch_stats",
     "get_queue_length_series": "get_queue_length_time_series",
     "get_memory_bw_series": "get_memory_bw_time_series",
+    "get_op_kernels_and_delay": "get_aten_op_kernels_and_delay",
 }
 
 
