@@ -240,7 +240,10 @@ class _GroupSearch:
                 divisions = self._divisions(rivals)
                 if len(cluster) < 2 or not divisions or len(self._rows_of(one).happened) < MIN_ROWS_FITTED:
                     continue
-                fits = {rank: self._fits(cluster[rank], [group, *others]) for rank, others in rivals.items()}
+                fits = {
+                    rank: self._fits(other, {group: cluster, **{of: self._partners(other, of) for of in rivals[rank]}})
+                    for rank, other in cluster.items()
+                }
                 better = [sum(fits[rank][group] - fits[rank][of[rank]] for rank in of) for of in divisions]
                 if -PROVEN_FIT < min(better) < PROVEN_FIT:
                     continue
@@ -286,20 +289,22 @@ class _GroupSearch:
             and self._partners(one, other)
         ]
 
-    def _fits(self, one: Candidate, groups: Sequence[str]) -> dict[str, float]:
-        """Return how likely the ends of a candidate's rows are in each of some groups (the logarithm)."""
+    def _fits(self, one: Candidate, clusters: Mapping[str, Mapping[int, Candidate]]) -> dict[str, float]:
+        """Return how likely the ends of a candidate's rows are in each of some groups (the logarithm).
+
+        Args:
+            one: the candidate.
+            clusters: the candidates of all ranks of each group.
+        """
         own = self._rows_of(one).happened
-        came = {one.rank: own.start}
-        for group in groups:
-            for rank, other in self._partners(one, group).items():
-                if rank not in came:
-                    came[rank] = self._arrivals_beside(one, other)
+        came = {one: own.start}
+        for other in {other for cluster in clusters.values() for other in cluster.values()} - {one}:
+            came[other] = self._arrivals_beside(one, other)
         known = own.waits & np.all([times > NEVER_NS for times in came.values()], axis=0)
-        fits = {}
-        for group in groups:
-            last = np.max([came[rank] for rank in self._partners(one, group)], axis=0)
-            fits[group] = _log_likelihood(own.take(known), last[known])
-        return fits
+        last = {
+            group: np.max([came[other] for other in cluster.values()], axis=0) for group, cluster in clusters.items()
+        }
+        return {group: _log_likelihood(own.take(known), times[known]) for group, times in last.items()}
 
     def _arrivals_beside(self, one: Candidate, other: Candidate) -> Ints:
         """Return when the other rank came to each row of one, by its clock (never: it has none)."""
@@ -498,6 +503,8 @@ def _log_likelihood(own: CommunicationSequence, last: Ints) -> float:
 
     Their logarithms scatter around its own by the Laplace distribution, which rare long ones do not spoil.
     """
+    if not len(own):
+        return 0.0
     lasts = np.log(np.maximum(own.end - last, MIN_TRANSFER_NS))
     content = np.unique(np.stack((own.what, own.elements)), axis=1, return_inverse=True)[1].reshape(-1)
     found = 0.0
