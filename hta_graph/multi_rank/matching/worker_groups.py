@@ -103,7 +103,7 @@ def with_worker_groups(ranks: Mapping[int, RankCommunications]) -> dict[int, Ran
     opened = {
         rank: own
         for rank, own in ranks.items()
-        if 0 < _workers_of(own) <= THREADS_PER_GROUP * len(own.recording.groups)
+        if own.recording.groups and 0 < _workers_of(own) <= THREADS_PER_GROUP * len(own.recording.groups)
     }
     if not opened:
         return dict(ranks)
