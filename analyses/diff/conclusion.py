@@ -9,7 +9,7 @@ from math import ceil
 import numpy as np
 import pandas as pd
 
-from analyses.diff.length_comparison import LEAST_OF_WINDOWS, Comparison
+from analyses.diff.length_comparison import ENOUGH_AROUND, LEAST_OF_WINDOWS, Comparison
 from analyses.diff.noise import ENOUGH_STEPS, LEAST_OF_STEPS
 from analyses.diff.sides import Lengths
 from analyses.messages import diff as messages
@@ -106,9 +106,12 @@ def _caution_lines(found: Comparison[Lengths], repeated_on: int | None) -> list[
     said = []
     if found.repeats is not None:
         around = (len(found.control.neighbors.ns), len(found.test.neighbors.ns))
+        around = around if min(around) >= ENOUGH_AROUND else (0, 0)
         said.append(messages.noise_source(_counts(found), found.repeats.units, repeated_on, around, LEAST_OF_WINDOWS))
     if found.control.warms_up:
         said.append(messages.WARMS_UP)
+    if found.unlike is not None:
+        said.append(messages.unlike_steps(*found.unlike))
     if found.control.measure == "whole trace":
         said.append(messages.SAME_WORK)
     more = more_steps(found)

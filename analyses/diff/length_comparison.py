@@ -146,6 +146,8 @@ SAME_AMOUNT = 1.25
 """The ratio of the amounts of work above which windows are not compared by their lengths."""
 MOSTLY_ON_GPU = 0.5
 """The share of the critical path on the GPU from which on the noise of kernels is that of a step."""
+ENOUGH_AROUND = 2
+"""How many steps, a named one among them, show how much it varies."""
 ENOUGH_FREEDOM = 4
 """How many deviations of steps show their noise by themselves; of fewer the parts of steps must agree."""
 
@@ -164,6 +166,8 @@ class Comparison(Generic[Side_co]):
     repeats: RepetitionNoise | None
     refused: str
     kinds: StepKinds
+    unlike: tuple[str, str] | None = None
+    """What tells the named steps of both sides apart, if they are of different kinds."""
 
     @property
     def sides(self) -> dict[str, Side_co]:
@@ -275,7 +279,18 @@ def compare_lengths(
     noise = _noise_of_few(sides, repeats, of_neighbors)
     refused = _refusal_reason(control, test, repeats)
     change = replace(change, noise_ns=noise * change.control_ns)
-    return Comparison(control, test, change, repeats, refused, kinds)
+    return Comparison(control, test, change, repeats, refused, kinds, _unlike_steps(sides, of_neighbors))
+
+
+def _unlike_steps(sides: tuple[Lengths, Lengths], kinds: StepKinds | None) -> tuple[str, str] | None:
+    """Return the kinds of two named steps if they differ."""
+    if kinds is None or not kinds.are_several:
+        return None
+    found = []
+    for side, kind in zip(sides, kinds.by_side, strict=True):
+        own = kind[side.neighbors.number == side.numbers[0]] if len(kind) else kind
+        found.append(int(own[0]) if len(own) else -1)
+    return (kinds.names[found[0]], kinds.names[found[1]]) if found[0] != found[1] and min(found) >= 0 else None
 
 
 def _noise_of_few(sides: tuple[Lengths, Lengths], repeats: RepetitionNoise, kinds: StepKinds | None) -> float:
@@ -283,7 +298,7 @@ def _noise_of_few(sides: tuple[Lengths, Lengths], repeats: RepetitionNoise, kind
     parts = NORMAL_99 * repeats.noise_share
     counts = (len(sides[0].lengths_ns), len(sides[1].lengths_ns))
     around = [side.neighbors for side in sides]
-    if min(len(own.ns) for own in around) >= ENOUGH_STEPS:
+    if min(len(own.ns) for own in around) >= ENOUGH_AROUND:
         known = kinds or StepKinds.one((len(around[0].ns), len(around[1].ns)))
         found = [_deviations(own.ns, kind) for own, kind in zip(around, (known.control, known.test), strict=True)]
         least = LEAST_OF_STEPS

@@ -369,7 +369,8 @@ def _dependence(sides: Sequence[Floats]) -> float:
 
 def _places(count: int) -> Floats:
     """Number values around the middle one."""
-    return np.arange(count) - (count - 1) / 2
+    places: Floats = np.arange(count, dtype=np.float64) - (count - 1) / 2
+    return places
 
 
 def _slope(values: Floats) -> float:

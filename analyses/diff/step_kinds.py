@@ -96,7 +96,8 @@ def _content_of(scope: Scope) -> Content:
     """Return what a step calls on its thread and enqueues, by name."""
     graph, events = scope.graph, scope.graph.event_table
     rows = _rows_of_step_threads(graph)
-    rows = np.concatenate([rows[scope.holds(rows)], scope.work.row])
+    first, past = np.searchsorted(events.start[rows], (scope.cpu_start_ns, scope.cpu_end_ns))
+    rows = np.concatenate([rows[first : max(first, past)], scope.work.row])
     codes, place = np.unique(events.name[rows], return_inverse=True)
     place = place.reshape(-1)
     count = np.bincount(place, minlength=len(codes))
@@ -112,13 +113,17 @@ def _content_of(scope: Scope) -> Content:
 
 @memoized
 def _rows_of_step_threads(graph: DependencyGraph) -> Ids | Ints:
-    """Return the annotations and outermost operators on the threads of the steps; other threads cross their borders."""
+    """Return the annotations and outermost operators on the threads of the steps, by start.
+
+    What other threads do crosses the borders of steps.
+    """
     events = graph.event_table
     steps = np.array([comparable_name(name) == STEPS for name in graph.names] or [False])[events.name]
     is_annotation = events.kind == EventKind.ANNOTATION
     threads = distinct(events.lane[[item.event for item in graph.steps()]])
     is_outermost = kind_mask(events.kind, (EventKind.CPU_OP,)) & (graph.operator_around < 0)
-    rows: Ids | Ints = np.flatnonzero(((is_annotation & ~steps) | is_outermost) & np.isin(events.lane, threads))
+    own = np.flatnonzero(((is_annotation & ~steps) | is_outermost) & np.isin(events.lane, threads))
+    rows: Ids | Ints = own[np.argsort(events.start[own], kind="stable")]
     return rows
 
 

@@ -192,6 +192,16 @@ and operators.'
     return f"{only}: the noise is estimated from {repeated}, at least {percent(least)}."
 
 
+def unlike_steps(before: str, after: str) -> str:
+    """Warn that two steps do different work.
+
+    >>> unlike_steps("without save", "with save")
+    'The steps do different work: the before step is one without save, the after step one with save.'
+    """
+    one, other = map(_shortened, (before, after))
+    return f"The steps do different work: the before step is one {one}, the after step one {other}."
+
+
 SAME_RECORDING = "No difference: both sides are the same recording."
 
 
