@@ -43,6 +43,9 @@ A processor that is taken away, or loads that differ by chance, hit whatever run
 CLEARLY = 2
 """A rank leads a step clearly if it delays the others by so many times what the next one does."""
 
+BY_FAR = 4
+"""Of ranks that take turns each delays its steps by so many times what the next one does: some rank is always last."""
+
 CHANCE = 0.02
 """The same rank leads so many steps by chance no more often than this."""
 
@@ -202,6 +205,21 @@ class StepDelays:
         return causes.attribute(chosen)
 
 
+class _Work(NamedTuple):
+    """What a rank does while others wait: most of what, and the share of all waiting.
+
+    ``is_leading``: most of its delays are by one operation; what has no row is one only where the rank causes most of
+    the waiting. ``is_one``: on no other rank that delays others as much. ``is_known``: more waiting goes back to it
+    than has no known cause, which may be another rank's.
+    """
+
+    cause: Cause | None
+    is_leading: bool
+    is_one: bool
+    of_waiting: float
+    is_known: bool
+
+
 class _Case(NamedTuple):
     """What speaks for a rank (a column of the delays): in which rows, by how much, by what, how sure."""
 
@@ -209,7 +227,7 @@ class _Case(NamedTuple):
     rows: Ints
     delay_ns: int
     share: float
-    cause: Cause | None
+    work: _Work
     firmness: Firmness
     reason: Reason | None
 
@@ -276,7 +294,7 @@ def _case_in_steps(steps: StepDelays, rows: Ints, column: int) -> _Case | None:
     is_most = 2 * int(np.count_nonzero(own[delayed] >= others[delayed])) > len(delayed)
     share, delay_ns = float(np.median(own[delayed] / length[delayed])), int(np.median(own[delayed]))
     firmness, reason = _firmness(steps, delay_ns, share, work, is_most=is_most, by_chance=by_chance)
-    return _Case(column, rows[delayed], delay_ns, share, work.cause, firmness, reason)
+    return _Case(column, rows[delayed], delay_ns, share, work, firmness, reason)
 
 
 def _firmness(
@@ -305,21 +323,6 @@ def chance_of(leads: int, steps: int, ranks: int) -> float:
     one = 1 / max(ranks, 2)
     tail = sum(comb(steps, count) * one**count * (1 - one) ** (steps - count) for count in range(leads, steps + 1))
     return min(1.0, ranks * tail)
-
-
-class _Work(NamedTuple):
-    """What a rank does while others wait: most of what, and the share of all waiting.
-
-    ``is_leading``: most of its delays are by one operation; what has no row is one only where the rank causes most of
-    the waiting. ``is_one``: on no other rank that delays others as much. ``is_known``: more waiting goes back to it
-    than has no known cause, which may be another rank's.
-    """
-
-    cause: Cause | None
-    is_leading: bool
-    is_one: bool
-    of_waiting: float
-    is_known: bool
 
 
 def _work_meanwhile(steps: StepDelays, rows: Ints, column: int) -> _Work:
@@ -376,29 +379,29 @@ def _case_in_single(steps: StepDelays, row: int) -> _Case | None:
     firmness, reason = _firmness(steps, own, share, work, is_most=leads or work.is_leading, by_chance=False)
     if firmness == "firm" and not work.is_leading:
         firmness, reason = "hedged", "by_chance"
-    return _Case(column, np.array([row]), own, share, work.cause, firmness, reason)
+    return _Case(column, np.array([row]), own, share, work, firmness, reason)
 
 
 def _rotating(steps: StepDelays, rows: Ints) -> JobVerdict | None:
     """Return the verdict where a different rank delays most steps, by the same operation."""
     cases = [case for row in rows.tolist() if (case := _case_in_single(steps, row)) is not None]
-    firm = [case for case in cases if case.firmness == "firm" and _leads(steps, case)]
-    ranks = [steps.rank(case.column) for case in firm]
+    cases = [case for case in cases if case.firmness != "none" and case.share >= FIRM_SHARE and _leads(steps, case)]
+    ranks = [steps.rank(case.column) for case in cases]
     takes_turns = len(set(ranks)) >= TURNS and 2 * max(Counter(ranks).values()) <= len(ranks)
-    if 4 * len(firm) < 3 * len(rows) or not takes_turns or len({case.cause for case in firm}) > 1:
+    if 4 * len(cases) < 3 * len(rows) or not takes_turns or len({case.work.cause for case in cases}) > 1:
         return None
     total, waiting = _caused_by(steps, tuple(dict.fromkeys(ranks)))
     return JobVerdict(
-        "all_steps", None, tuple(ranks), "firm", total, int(np.median([case.delay_ns for case in firm])),
-        total / max(waiting, 1), float(np.median([case.share for case in firm])), firm[0].cause, "rotating", None,
-        tuple(steps.numbers[int(case.rows[0])] for case in firm), None, waiting, len(rows),
+        "all_steps", None, tuple(ranks), "firm", total, int(np.median([case.delay_ns for case in cases])),
+        total / max(waiting, 1), float(np.median([case.share for case in cases])), cases[0].work.cause, "rotating",
+        None, tuple(steps.numbers[int(case.rows[0])] for case in cases), None, waiting, len(rows),
     )  # fmt: skip
 
 
 def _leads(steps: StepDelays, case: _Case) -> bool:
-    """Return whether the rank of a single step delays it clearly more than the next one does."""
+    """Return whether the rank of a single step delays it by far more than the next one does."""
     delay = steps.found.delay[case.rows[0]]
-    return bool(case.delay_ns >= CLEARLY * np.delete(delay, case.column).max(initial=0))
+    return bool(case.delay_ns >= BY_FAR * np.delete(delay, case.column).max(initial=0))
 
 
 def _pattern(steps: StepDelays, rows: Ints, delayed: Ints) -> tuple[Pattern | None, int | None]:
@@ -435,10 +438,10 @@ def _verdict(
 ) -> JobVerdict:
     rank = steps.rank(case.column)
     caused, waiting = _caused_by(steps, (rank,), None if scope == "all_steps" else case.rows)
+    numbers = tuple(steps.numbers[row] for row in case.rows.tolist()) if steps.numbers else ()
     return JobVerdict(
-        scope, rank, (rank,), case.firmness, caused, case.delay_ns, caused / max(waiting, 1), case.share, case.cause,
-        pattern, since_step, tuple(steps.numbers[row] for row in case.rows.tolist()) if steps.numbers else (),
-        case.reason, waiting, int(np.count_nonzero(steps.compared)),
+        scope, rank, (rank,), case.firmness, caused, case.delay_ns, caused / max(waiting, 1), case.share,
+        case.work.cause, pattern, since_step, numbers, case.reason, waiting, int(np.count_nonzero(steps.compared)),
     )  # fmt: skip
 
 
