@@ -41,7 +41,7 @@ def sentence(found: JobVerdict, window: str, hosts: Mapping[int, str]) -> str:
         return ""
     size = f"by {brief_duration(found.median_caused_ns)}"
     share = f"({brief_share(found.share_of_step)} of {'a step' if found.steps else window})"
-    cause = _cause(found.cause)
+    cause = _cause(found.cause, is_one=found.is_one_cause)
     if found.pattern == "rotating":
         turns = [f"rank {rank} in step {step}" for rank, step in zip(found.ranks, found.steps, strict=True)]
         named = ", ".join([*turns[:STEPS_NAMED], *["…"] * (len(turns) > STEPS_NAMED)])
@@ -66,8 +66,11 @@ def _when(found: JobVerdict, window: str) -> str:
     return f"in steps {', '.join(first)} and {last}" if first else f"in step {last}"
 
 
-def _cause(done: Cause | None) -> str:
-    return "" if done is None else f", {meanwhile(short_name(done.name), SHORT_IN_JOBS[done.bound_by])}"
+def _cause(done: Cause | None, *, is_one: bool) -> str:
+    if done is None:
+        return ""
+    said = meanwhile(short_name(done.name), SHORT_IN_JOBS[done.bound_by])
+    return f", {said}" if is_one else f", in many operations, {said.replace('mostly in', 'the largest', 1)}"
 
 
 def on_host(host: str | None) -> str:

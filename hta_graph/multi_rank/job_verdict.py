@@ -43,6 +43,9 @@ A processor that is taken away, or loads that differ by chance, hit whatever run
 CLEARLY = 2
 """A rank leads a step clearly if it delays the others by so many times what the next one does."""
 
+BY_FAR = 4
+"""Of ranks that take turns each delays its steps by so many times what the next one does: some rank is always last."""
+
 CHANCE = 0.02
 """The same rank leads so many steps by chance no more often than this."""
 
@@ -60,6 +63,9 @@ CANDIDATES = 3
 
 MOST_UNMATCHED = 0.5
 """Where more of the communication than this, by its time, has no partner, nobody is named."""
+
+STEPS_LOOKED_AT = 24
+"""Of very many steps with ranks that take turns the causes of so many are compared."""
 
 TURNS = 3
 """So many different ranks at least take turns."""
@@ -91,6 +97,7 @@ class JobVerdict:
     ``median_caused_ns`` is by how much it delays a step, not summed over ranks: how much sooner those that wait for it
     would go on (:class:`RankDelays`), the median of ``steps``; ``share_of_step`` that as a share of a step, at most 1.
     ``steps`` are those that it delays, of all that are compared; ``reason`` says why the verdict is not firm.
+    ``is_one_cause``: most of the delay is by ``cause``.
     """
 
     scope: Scope
@@ -108,6 +115,7 @@ class JobVerdict:
     reason: Reason | None
     waiting_ns: int = 0
     compared: int = 0
+    is_one_cause: bool = True
 
 
 @memoized
@@ -202,6 +210,22 @@ class StepDelays:
         return causes.attribute(chosen)
 
 
+class _Work(NamedTuple):
+    """What a rank does while others wait: most of what, and the share of all waiting.
+
+    ``is_most``: most of its delays are by that. ``is_leading``: and it is one operation: what has no row is one only
+    where the rank causes most of the waiting. ``is_one``: on no other rank that delays others as much. ``is_known``:
+    more waiting goes back to it than has no known cause, which may be another rank's.
+    """
+
+    cause: Cause | None
+    is_most: bool
+    is_leading: bool
+    is_one: bool
+    of_waiting: float
+    is_known: bool
+
+
 class _Case(NamedTuple):
     """What speaks for a rank (a column of the delays): in which rows, by how much, by what, how sure."""
 
@@ -209,7 +233,7 @@ class _Case(NamedTuple):
     rows: Ints
     delay_ns: int
     share: float
-    cause: Cause | None
+    work: _Work
     firmness: Firmness
     reason: Reason | None
 
@@ -276,7 +300,7 @@ def _case_in_steps(steps: StepDelays, rows: Ints, column: int) -> _Case | None:
     is_most = 2 * int(np.count_nonzero(own[delayed] >= others[delayed])) > len(delayed)
     share, delay_ns = float(np.median(own[delayed] / length[delayed])), int(np.median(own[delayed]))
     firmness, reason = _firmness(steps, delay_ns, share, work, is_most=is_most, by_chance=by_chance)
-    return _Case(column, rows[delayed], delay_ns, share, work.cause, firmness, reason)
+    return _Case(column, rows[delayed], delay_ns, share, work, firmness, reason)
 
 
 def _firmness(
@@ -307,21 +331,6 @@ def chance_of(leads: int, steps: int, ranks: int) -> float:
     return min(1.0, ranks * tail)
 
 
-class _Work(NamedTuple):
-    """What a rank does while others wait: most of what, and the share of all waiting.
-
-    ``is_leading``: most of its delays are by one operation; what has no row is one only where the rank causes most of
-    the waiting. ``is_one``: on no other rank that delays others as much. ``is_known``: more waiting goes back to it
-    than has no known cause, which may be another rank's.
-    """
-
-    cause: Cause | None
-    is_leading: bool
-    is_one: bool
-    of_waiting: float
-    is_known: bool
-
-
 def _work_meanwhile(steps: StepDelays, rows: Ints, column: int) -> _Work:
     """Return what a rank does in some steps while others wait."""
     causes, found = wait_causes(steps.job), steps.attributed(rows)
@@ -331,15 +340,16 @@ def _work_meanwhile(steps: StepDelays, rows: Ints, column: int) -> _Work:
     mine = mine.take(own_work(causes)[mine.activity])
     caused, lost = int(mine.caused.sum()), int(known.caused.sum())
     if not caused:
-        return _Work(None, is_leading=False, is_one=False, of_waiting=0.0, is_known=False)
+        return _Work(None, is_most=False, is_leading=False, is_one=False, of_waiting=0.0, is_known=False)
     most, done, largest = int(mine.activity[mine.caused.argmax()]), causes.activities, int(mine.caused.max())
     cause = Cause(BoundBy(done.bound[most]).label, done.name[most], done.call_path[most])
     has_row = cause.name not in (STEP_ROW_NAME, NO_ROW_NAME)
-    is_leading = largest >= LEADING * caused and (has_row or caused >= FIRM_OF_WAITING * lost)
+    is_most = largest >= LEADING * caused
+    is_leading = is_most and (has_row or caused >= FIRM_OF_WAITING * lost)
     every = steps.compared_waits
     elsewhere = every.caused[(every.activity == most) & (every.rank != steps.rank(column))]
     is_one = is_leading and largest >= CLEARLY * int(elsewhere.max(initial=0))
-    return _Work(cause, is_leading, is_one, caused / lost, is_known=caused > unknown)
+    return _Work(cause, is_most, is_leading, is_one, caused / lost, is_known=caused > unknown)
 
 
 def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
@@ -376,29 +386,33 @@ def _case_in_single(steps: StepDelays, row: int) -> _Case | None:
     firmness, reason = _firmness(steps, own, share, work, is_most=leads or work.is_leading, by_chance=False)
     if firmness == "firm" and not work.is_leading:
         firmness, reason = "hedged", "by_chance"
-    return _Case(column, np.array([row]), own, share, work.cause, firmness, reason)
+    return _Case(column, np.array([row]), own, share, work, firmness, reason)
 
 
 def _rotating(steps: StepDelays, rows: Ints) -> JobVerdict | None:
-    """Return the verdict where a different rank delays most steps, by the same operation."""
-    cases = [case for row in rows.tolist() if (case := _case_in_single(steps, row)) is not None]
-    firm = [case for case in cases if case.firmness == "firm" and _leads(steps, case)]
-    ranks = [steps.rank(case.column) for case in firm]
-    takes_turns = len(set(ranks)) >= TURNS and 2 * max(Counter(ranks).values()) <= len(ranks)
-    if 4 * len(firm) < 3 * len(rows) or not takes_turns or len({case.cause for case in firm}) > 1:
+    """Return the verdict where a different rank delays most steps by far, by the same operation."""
+    delay = steps.found.delay[rows]
+    most = delay.argmax(axis=1)
+    each = np.arange(len(rows))
+    own, share = delay[each, most], delay[each, most] / np.maximum(steps.found.length[rows, most], 1)
+    by_far = own >= BY_FAR * np.partition(delay, -2, axis=1)[:, -2] if delay.shape[1] > 1 else np.zeros(len(rows), bool)
+    led = np.flatnonzero(by_far & (share >= FIRM_SHARE))
+    turns = np.bincount(most[led], minlength=1)
+    takes_turns = np.count_nonzero(turns) >= TURNS and 2 * turns.max() <= len(led)
+    if 4 * len(led) < 3 * len(rows) or not takes_turns:
         return None
-    total, waiting = _caused_by(steps, tuple(dict.fromkeys(ranks)))
+    looked_at = led[:: -(-len(led) // STEPS_LOOKED_AT)]
+    cases = [_case_in_single(steps, int(rows[at])) for at in looked_at.tolist()]
+    causes = {case.work.cause for case in cases if case is not None and case.firmness != "none"}
+    if len(causes) != 1:
+        return None
+    ranks = tuple(steps.rank(column) for column in most[led].tolist())
+    total, waiting = _caused_by(steps, ranks)
     return JobVerdict(
-        "all_steps", None, tuple(ranks), "firm", total, int(np.median([case.delay_ns for case in firm])),
-        total / max(waiting, 1), float(np.median([case.share for case in firm])), firm[0].cause, "rotating", None,
-        tuple(steps.numbers[int(case.rows[0])] for case in firm), None, waiting, len(rows),
+        "all_steps", None, ranks, "firm", total, int(np.median(own[led])), total / max(waiting, 1),
+        float(np.median(share[led])), causes.pop(), "rotating", None,
+        tuple(steps.numbers[row] for row in rows[led].tolist()), None, waiting, len(rows),
     )  # fmt: skip
-
-
-def _leads(steps: StepDelays, case: _Case) -> bool:
-    """Return whether the rank of a single step delays it clearly more than the next one does."""
-    delay = steps.found.delay[case.rows[0]]
-    return bool(case.delay_ns >= CLEARLY * np.delete(delay, case.column).max(initial=0))
 
 
 def _pattern(steps: StepDelays, rows: Ints, delayed: Ints) -> tuple[Pattern | None, int | None]:
@@ -435,10 +449,11 @@ def _verdict(
 ) -> JobVerdict:
     rank = steps.rank(case.column)
     caused, waiting = _caused_by(steps, (rank,), None if scope == "all_steps" else case.rows)
+    numbers = tuple(steps.numbers[row] for row in case.rows.tolist()) if steps.numbers else ()
     return JobVerdict(
-        scope, rank, (rank,), case.firmness, caused, case.delay_ns, caused / max(waiting, 1), case.share, case.cause,
-        pattern, since_step, tuple(steps.numbers[row] for row in case.rows.tolist()) if steps.numbers else (),
-        case.reason, waiting, int(np.count_nonzero(steps.compared)),
+        scope, rank, (rank,), case.firmness, caused, case.delay_ns, caused / max(waiting, 1), case.share,
+        case.work.cause, pattern, since_step, numbers, case.reason, waiting, int(np.count_nonzero(steps.compared)),
+        case.work.is_most,
     )  # fmt: skip
 
 

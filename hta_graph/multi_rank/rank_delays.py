@@ -7,19 +7,18 @@ rank 1   ──── op ─────[1|]─[2|]
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, freeze, take_or
+from hta_graph.arrays import first_of_runs, freeze, rows_by_value, take_or
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
 from hta_graph.multi_rank.wait_causes import WaitCauses
 from hta_graph.paths.intervals import union
 from hta_graph.paths.rank_local_walks import LocalWalks
 
-MOST_CELLS = 1 << 27
+MOST_CELLS = 1 << 24
 """So many shares of waits, by wait and rank, are held at once; of more ranks only those that cause most are told."""
 FEWEST_RANKS = 8
 
@@ -45,8 +44,9 @@ class RankSpans:
     def rows_of(self, part: Ids | Ints, came: Ints) -> Ints:
         """Return in which part of a rank's time each of some moments lies; -1 in none."""
         found = np.full(len(came), -1, np.int64)
-        for place in range(self.end.shape[1]):
-            mine = np.flatnonzero(part == place)
+        for place, mine in rows_by_value(part).items():
+            if place < 0:
+                continue
             latest = np.maximum.accumulate(self.end[:, place])
             row = np.searchsorted(latest, came[mine], side="left")
             inside = row < len(latest)
@@ -81,7 +81,7 @@ def rank_delays(job: JobGraph, causes: WaitCauses, spans: RankSpans) -> RankDela
     waits, members = causes.waits, job.members
     late = take_or(members.part, waits.late)
     row = spans.rows_of(late, take_or(members.arrival, waits.late, otherwise=EARLIEST_NS))
-    part = _ranks_told(causes, len(waits), row >= 0)
+    part = _ranks_told(causes, max(len(waits), spans.end.size), row >= 0)
     share = causes.shares_of_ranks(part, own_work(causes))
     share *= waits.time[:, None]
     share[row < 0] = 0
@@ -109,11 +109,11 @@ def own_work(causes: WaitCauses) -> Bools:
     return found
 
 
-def _ranks_told(causes: WaitCauses, waits: int, inside: Bools) -> Ints:
+def _ranks_told(causes: WaitCauses, rows: int, inside: Bools) -> Ints:
     """Return the places of the ranks to look at: all, or of very many those that cause most."""
     job = causes.job
     count = len(job.rank_graphs)
-    most = max(MOST_CELLS // max(waits, 1), FEWEST_RANKS)
+    most = max(MOST_CELLS // max(rows, 1), FEWEST_RANKS)
     if count <= most:
         return np.arange(count)
     chosen = np.zeros(len(job.members), np.bool_)
@@ -186,10 +186,10 @@ def working_time(job: JobGraph, causes: WaitCauses, spans: RankSpans) -> Ints:
     walks = causes.walks
     length = causes.walk_times()
     known = np.flatnonzero(walks.before >= 0)
-    part = job.members.part[walks.member[known]]
     begin, done = walks.before_ns[known], walks.before_ns[known] + length[known]
-    ranks: Sequence[int] = range(len(job.rank_graphs))
-    busy = [union(begin[part == place], done[part == place]) for place in ranks]
+    of_rank, none = rows_by_value(job.members.part[walks.member[known]]), np.empty(0, np.int64)
+    mine = [of_rank.get(place, none) for place in range(len(job.rank_graphs))]
+    busy = [union(begin[rows], done[rows]) for rows in mine]
     ends, starts = spans.end, np.minimum(spans.start, spans.end)
     pairs = zip(busy, ends.T, starts.T, strict=True)
     return np.stack([own.covered_until(end) - own.covered_until(start) for own, end, start in pairs], axis=1)

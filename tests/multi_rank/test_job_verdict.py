@@ -1,0 +1,195 @@
+"""Which rank delays a job: simulated jobs with injected delays, and such without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hta_graph as hg
+from hta_graph.multi_rank.job_verdict import JobVerdict, chance_of, delays_by_step, job_verdict, wait_causes
+from tests.simulator.ranks import (
+    Clock,
+    Fault,
+    JobProgram,
+    JobShape,
+    Recording,
+    ddp,
+    experts,
+    fsdp,
+    pipeline,
+    record_job,
+    simulate_job,
+    tensor_parallel,
+)
+from tests.simulator.ranks.scripts import Backend
+from tests.support.command_line import command_json
+from tests.support.gloo_builder import MAIN, GlooRank
+
+Kind = Callable[[JobShape], JobProgram]
+STEPS, DELAY_NS = 6, 2_000_000
+KINDS = (ddp, fsdp, tensor_parallel, pipeline)
+BACKENDS: tuple[Backend, ...] = ("nccl", "gloo")
+EACH_BY_CHANCE = pytest.mark.sampled(4)
+
+
+def simulated(
+    folder: Path,
+    kind: Kind,
+    faults: Sequence[Fault] = (),
+    *,
+    backend: Backend = "nccl",
+    recording: Recording | None = None,
+    steps: int = STEPS,
+) -> hg.JobGraph:
+    shape = JobShape(ranks=4, steps=steps, layers=3, seed=3, backend=backend, faults=faults)
+    recorded = record_job(simulate_job(kind(shape)), recording or Recording(), folder)
+    return hg.read_job(recorded.paths)
+
+
+def late(rank: int, *steps: int, ns: int = DELAY_NS) -> list[Fault]:
+    return [Fault(rank, step, "forward", ns) for step in steps]
+
+
+def check(job: hg.JobGraph, found: JobVerdict) -> None:
+    """Hold what holds of every verdict."""
+    assert 0 <= found.share_of_step <= 1
+    assert 0 <= found.share_of_waiting <= 1
+    assert found.caused_ns <= found.waiting_ns <= int(wait_causes(job).waits.time.sum())
+    delays = delays_by_step(job).found
+    assert (delays.delay <= delays.length).all()
+
+
+@EACH_BY_CHANCE
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("steps", "pattern", "scope"),
+    [(range(STEPS), "every_step", "all_steps"), ((3, 4, 5), "since", "all_steps"), ((3,), "once", "step")],
+)
+def test_the_late_rank_is_named_with_its_steps_and_its_delay(
+    tmp_path: Path, kind: Kind, backend: Backend, steps: Sequence[int], pattern: str, scope: str
+) -> None:
+    job = simulated(tmp_path, kind, late(2, *steps), backend=backend)
+    found = job_verdict(job)
+    check(job, found)
+    assert (found.rank, found.pattern, found.scope) == (2, pattern, scope)
+    assert found.steps == tuple(step for step in steps if step > 0)
+    assert found.since_step == (3 if pattern == "since" else None)
+    assert abs(found.median_caused_ns / DELAY_NS - 1) < 0.15
+
+
+@EACH_BY_CHANCE
+@pytest.mark.parametrize("kind", [*KINDS, experts])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nobody_is_accused_where_nobody_is_late(tmp_path: Path, kind: Kind, backend: Backend) -> None:
+    """Stages of a pipeline wait by schedule, ranks of any job by chance, those of experts for other ranks' tokens."""
+    job = simulated(tmp_path, kind, backend=backend)
+    found = job_verdict(job)
+    check(job, found)
+    assert found.rank is None or found.share_of_step < 0.1
+    assert found.pattern != "rotating"
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_ranks_that_are_late_in_turn_are_named_with_their_steps(tmp_path: Path, kind: Kind, backend: Backend) -> None:
+    faults = [Fault(step % 4, step, "forward", DELAY_NS) for step in range(STEPS)]
+    job = simulated(tmp_path, kind, faults, backend=backend)
+    found = job_verdict(job)
+    check(job, found)
+    assert (found.rank, found.pattern) == (None, "rotating")
+    assert len(found.steps) >= 4
+    assert found.ranks == tuple(step % 4 for step in found.steps)
+
+
+def test_a_recording_that_begins_later_accuses_nobody(tmp_path: Path) -> None:
+    """Before ranks have met, nothing says that the one that is seen last was late."""
+    job = simulated(tmp_path, ddp, recording=Recording(windows={3: (4_000_000, 1 << 62)}))
+    assert job_verdict(job).rank is None
+
+
+def test_below_the_error_of_clocks_nobody_is_accused(tmp_path: Path) -> None:
+    clocks = {rank: Clock(offset_ns=rank * 3_000_000) for rank in range(4)}
+    job = simulated(tmp_path, ddp, late(2, *range(STEPS)), recording=Recording(clocks=clocks, hosts=4))
+    assert job_verdict(job).rank == 2
+
+
+def gloo_steps(folder: Path, *lengths: Sequence[float]) -> hg.JobGraph:
+    """Write ranks that multiply in each step for so long (µs), meet once, and go straight on without waiting.
+
+    µs       0        10                 60
+    rank 0   [mul]call[add               ]wait    it waits for the collective after other work
+    worker        [~~~~~~~~~~~~~~~~~~====]
+    rank 1   [mul               ]call[add ]wait
+    """
+    paths = []
+    for rank, own in enumerate(lengths):
+        trace = GlooRank(rank, list(range(len(lengths))))
+        trace.called("all_reduce", -20 + rank, -15)
+        trace.worked("all_reduce", -14, -5)
+        for step, length in enumerate(own):
+            at, last = 200 * step, max(of[step] for of in lengths)
+            trace.annotation(f"ProfilerStep#{step}", at, at + 190, tid=MAIN)
+            trace.op("aten::mul", at + 1, at + 1 + length, tid=MAIN)
+            trace.called("all_reduce", at + 2 + length, at + 4 + length)
+            trace.worked("all_reduce", at + 5 + length, at + last + 20)
+            trace.op("aten::add", at + last + 25, at + last + 40, tid=MAIN)
+        paths.append(trace.write(folder / f"rank{rank}.json"))
+    return hg.read_job(paths)
+
+
+def test_a_rank_that_leads_by_chance_is_not_named(tmp_path: Path) -> None:
+    """Either of two ranks is the last one of two steps half of the time, with the same operation."""
+    found = job_verdict(gloo_steps(tmp_path, (10, 40, 10, 60), (10, 10, 50, 30)))
+    assert (found.rank, found.firmness) == (None, "none")
+
+
+def test_a_step_that_was_asked_for_comes_first(tmp_path: Path) -> None:
+    job = simulated(tmp_path, ddp, [*late(2, *range(STEPS)), Fault(1, 4, "optimizer", 3 * DELAY_NS)])
+    assert job_verdict(job).rank == 2
+    asked = job_verdict(job, hg.step(5)(job))
+    check(job, asked)
+    assert (asked.scope, asked.rank, asked.steps) == ("step", 1, (5,))
+
+
+def test_groups_that_never_meet_have_steps_of_their_own(tmp_path: Path) -> None:
+    """Ranks 0 and 1 are through long before 2 and 3: a step of the job by time would be none of theirs."""
+    program = tensor_parallel(JobShape(ranks=4, steps=STEPS, layers=3, seed=3, faults=late(3, *range(STEPS))))
+    recorded = record_job(simulate_job(program), Recording(), tmp_path)
+    job = hg.read_job([recorded.paths[2], recorded.paths[3]])
+    assert job_verdict(job).rank == 3
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("kind", [ddp, pipeline])
+def test_all_commands_give_the_same_verdict(capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: Kind) -> None:
+    simulated(tmp_path / "job", kind, late(1, *range(STEPS)), backend="gloo")
+    simulated(tmp_path / "control", kind, backend="gloo")
+    documents = [
+        command_json(capsys, command, tmp_path / "job") for command in ("stragglers", "critical-path", "report")
+    ]
+    documents.append(command_json(capsys, "diff", tmp_path / "control", tmp_path / "job"))
+    verdicts = [document["job_verdict"] for document in documents]
+    assert verdicts[0]["rank"] == 1
+    assert all(verdict == verdicts[0] for verdict in verdicts)
+    assert documents[-1]["control_job_verdict"]["rank"] is None
+    (row, *_) = documents[0]["tables"]["stragglers"]
+    assert (row["rank"], row["caused_ns"]) == (1, verdicts[0]["caused_ns"])
+    said = documents[1]["verdict"][0]["text"]
+    assert said.lower().startswith(documents[0]["conclusion"].partition(" It causes")[0].lower())
+
+
+def test_one_rank_has_no_verdict_of_a_job(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    simulated(tmp_path, ddp)
+    for command in ("stragglers", "critical-path", "report"):
+        assert command_json(capsys, command, tmp_path / "rank0.json")["job_verdict"] is None
+
+
+def test_chance_grows_with_the_ranks_that_may_lead() -> None:
+    assert chance_of(0, 5, 8) == 1
+    found = [chance_of(5, 5, ranks) for ranks in (2, 4, 8)]
+    assert np.allclose(found, [2 / 2**5, 4 / 4**5, 8 / 8**5])
