@@ -15,7 +15,7 @@ from hta_graph.errors import DefectError
 from tests.simulator.dialect import Exact
 from tests.support.deep_tests import cases, deep
 from tests.support.invariants import BrokenRuleError, check_graph
-from tests.trace_fuzz import BYTES, DAMAGES, STRUCTURAL, as_bytes, examine, fuzz, make_case, seeds
+from tests.trace_fuzz import BYTES, DAMAGES, STRUCTURAL, as_bytes, examine, fuzz, make_case, origins, seeds
 
 CASES = cases(750)
 PART = 150
@@ -37,7 +37,7 @@ def test_every_kind_of_damage_damages() -> None:
     argument that it draws that often.
     """
     assert [make_case(1, number) for number in range(20)] == [make_case(1, number) for number in range(20)]
-    whole = {raw for _, raw in seeds()}
+    whole = {raw for _, raw in origins()}
     for at, damage in enumerate(DAMAGES):
         made = [make_case(1, at + turn * len(DAMAGES)) for turn in range(30)]
         assert {case.damage for case in made} == {damage}
@@ -93,3 +93,25 @@ def test_a_time_with_an_enormous_exponent(tmp_path: Path, field: str, text: str)
         odd = json.dumps(operator_row(1712867402348336) | {field: "?"}).replace('"?"', printed)
         graph = sound_graph(tmp_path / "trace.json", as_bytes({"traceEvents": rows})[:-2] + f", {odd}]}}".encode())
         assert len(graph.events) == 3 + int("e-" in text and field == "dur")
+
+
+def test_an_arrow_that_is_recorded_twice(tmp_path: Path) -> None:
+    """It became two edges (seed 3, case 4426): a merged file has it from both recordings, with ids of their own."""
+    flow = {"cat": "fwdbwd", "name": "fwdbwd", "pid": 1, "tid": 1}
+    arrows = [
+        flow | {"ph": ph, "ts": ts, "id": number, "bp": "e"} for number in (1, 2) for ph, ts in (("s", 10), ("f", 50))
+    ]
+    graph = sound_graph(tmp_path / "trace.json", as_bytes([operator_row(10, 5), operator_row(50, 5), *arrows]))
+    assert graph.edge_counts()["forward_backward"] == {"recorded": 1, "inferred": 0}
+
+
+def test_a_step_on_a_thread_without_operators(tmp_path: Path) -> None:
+    """In replay it ended with its last kernel (seed 3, case 4462), and did not take the time that it took."""
+    gpu = {"device": 0, "context": 1, "stream": 7, "correlation": 1}
+    step = {"cat": "user_annotation", "name": "ProfilerStep#1", "tid": 9, "ts": 10, "dur": 90}
+    launch = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 20, "dur": 5, "args": {"correlation": 1}}
+    kernel = {"cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 30, "dur": 9, "args": gpu}
+    rows = [operator_row(0) | row for row in (step, launch, kernel)]
+    graph = sound_graph(tmp_path / "trace.json", as_bytes(rows))
+    check_graph(graph, [hg.step(1)], oracle=True)
+    assert hg.replay(graph, window=hg.step(1)).identity_ns == 90_000
