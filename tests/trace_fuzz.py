@@ -64,7 +64,20 @@ def seeds() -> tuple[tuple[str, bytes], ...]:
         for number, dialect in enumerate(DIALECTS)
     ]
     small = [path for path in shared_traces() if path.stat().st_size < LARGEST_REAL_BYTES]
-    return (*made, *(seed for path in small for seed in _stretches(path)))
+    return (*made, ("with memory", _with_memory(made[0][1])), *(seed for path in small for seed in _stretches(path)))
+
+
+def _with_memory(raw: bytes) -> bytes:
+    """Add the rows that the profiler writes with ``profile_memory``: one at the start of each operator."""
+    document = _load_exactly(raw)
+    kept = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "s": "t"}
+    operators = [row for row in document["traceEvents"] if row.get("cat") == "cpu_op"]
+    for at, row in enumerate(operators):
+        size = 512 * (at + 1) if at % 3 else -512 * at
+        args = {"Bytes": size, "Addr": at % 7, "Device Id": 0, "Device Type": 1}
+        args |= {"Total Allocated": 4096 + max(size, 0), "Total Reserved": 1 << 20}
+        document["traceEvents"].append(kept | {key: row[key] for key in ("pid", "tid", "ts")} | {"args": args})
+    return as_bytes(document)
 
 
 def _stretches(path: Path) -> Iterator[tuple[str, bytes]]:
@@ -383,6 +396,20 @@ class Case:
     damage: str
     origin: str
     raw: bytes
+
+
+LIGHT = (
+    "drop_row", "duplicate_row", "garbage_row", "reorder", "drop_arg", "retype_arg", "odd_numbers", "another_category",
+    "another_name", "foreign_rows",
+)  # fmt: skip
+"""Damage after which most of a trace is as it was."""
+
+
+def damaged_once(raw: bytes, rng: Rng) -> bytes:
+    """Damage one row of a sound trace, or mix in a few."""
+    document = _load_exactly(raw)
+    STRUCTURAL[rng.choice(LIGHT)](document, rng)
+    return as_bytes(document)
 
 
 def make_case(seed: int, number: int) -> Case:
