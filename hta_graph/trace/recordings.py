@@ -41,6 +41,8 @@ REPEATED = 0.5
 """Share of ids that occur again, as those of one recording do not, from which on a file is several."""
 LEAST_IDS = 8
 """Number of ids from which on that is no accident."""
+LARGEST_OFFSET = 1 << 53
+"""What mergers add stays below what every reader of JSON holds exactly."""
 REMEDY = Remedy("pass the files that were merged", "pass the files that were merged")
 
 
@@ -97,7 +99,8 @@ class Processes:
 def _added_to_device(stream: tuple[Any, ...]) -> int:
     """Return what the process id of a stream's row is more than its device; 0 where the row names no device."""
     number = ProcessKey.of(stream[3]).number
-    return number - stream[0] if isinstance(stream[0], int) and number >= 0 else 0
+    added = number - stream[0] if isinstance(stream[0], int) and number >= 0 else 0
+    return added if abs(added) <= LARGEST_OFFSET else 0
 
 
 @dataclass(frozen=True)

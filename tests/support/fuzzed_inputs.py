@@ -38,7 +38,8 @@ class Place:
     """Where a case lives: ``inputs`` is read, ``outputs`` takes what is written.
 
     Inputs are ``sound``, damaged ``once`` in a way that leaves most of them, or ``damaged`` in any way. ``texts`` are
-    the traces as they were before they were packed, ``is_job`` whether they are of several ranks.
+    the traces as they were before they were packed, ``is_job`` whether they are of several ranks, ``asked`` the options
+    of a right command line.
     """
 
     folder: Path
@@ -49,6 +50,7 @@ class Place:
     damage: str
     texts: list[bytes] = field(default_factory=list)
     is_job: bool = False
+    asked: frozenset[str] = frozenset()
 
     @property
     def inputs(self) -> Path:

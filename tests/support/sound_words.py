@@ -84,6 +84,7 @@ def _chosen(words: tuple[str, ...], place: Place) -> list[argparse.Action]:
         chosen["--rank"] = actions["--rank"]
     if place.is_job and words[-1] in ("diff", "stragglers"):
         chosen.pop("--rank", None)
+    place.asked = frozenset(chosen)
     # In the order of the parser: an option with many values takes what follows it.
     return [action for name, action in actions.items() if name in chosen]
 
@@ -124,7 +125,8 @@ def _output(place: Place) -> list[str]:
         "completion": (".txt",), "schema": (".json",),
     }  # fmt: skip
     if command in ("strip", "counters"):
-        return [place.target(".json", ".json.gz")] if not place.is_job else [_folder(place, command)]
+        of_several = place.is_job and (command == "counters" or "--rank" not in place.asked)
+        return [_folder(place, command) if of_several else place.target(".json", ".json.gz")]
     names = {_name(action) for action in options_of(place.command)}
     answers = [suffix for suffix, name in ((".csv", "--csv"), (".html", "--plot")) if name in names]
     if command == "sync-deps":

@@ -115,3 +115,11 @@ def test_a_step_on_a_thread_without_operators(tmp_path: Path) -> None:
     graph = sound_graph(tmp_path / "trace.json", as_bytes(rows))
     check_graph(graph, [hg.step(1)], oracle=True)
     assert hg.replay(graph, window=hg.step(1)).identity_ns == 90_000
+
+
+@pytest.mark.parametrize("device", [-(2**63), 2**70, 0])
+def test_a_process_far_from_its_device(tmp_path: Path, device: int) -> None:
+    """What a merger may have added did not fit 64 bits: OverflowError (seed 21, case 244)."""
+    args = {"device": device, "context": 1, "stream": 7, "correlation": 1}
+    kernels = [operator_row(at, cat="kernel", name="gemm", pid=2**62, tid=7, args=args) for at in (5, 9)]
+    sound_graph(tmp_path / "trace.json", as_bytes([operator_row(1), *kernels]))
