@@ -20,6 +20,7 @@ from tests.job_fuzz import damaged as damaged_job
 from tests.support.astra_log import Ran, log_text
 from tests.support.foreign_traces import SOUND_JOBS, foreign_traces, merged_job, old_profilers_array, sound_ranks
 from tests.support.host_builder import host_of
+from tests.support.made_files import PACKED
 from tests.trace_fuzz import BYTES, damaged_once, make_case, pack, seeds
 
 Rng = random.Random
@@ -146,10 +147,12 @@ def job(place: Place, name: str = "job") -> list[str]:
     ranks = list(damaged_job(place.number, place.seed) if place.damage == "damaged" else sound_ranks(number))
     if place.damage == "once":
         ranks[-1] = damaged_once(ranks[-1], place.rng)
-    paths = []
-    for at, text in enumerate(ranks):
-        raw = pack(bytearray(text), place.rng) if place.damage != "damaged" and place.rng.random() < 0.1 else text
-        paths.append(_keep(place, f"{name}/rank{at}", raw, text))
+    # All in one way: an archive beside traces is taken for a copy of them.
+    packing = place.rng.choice(sorted(PACKED)) if place.damage != "damaged" and place.rng.random() < 0.2 else ""
+    paths = [
+        _keep(place, f"{name}/rank{at}", PACKED[packing](text) if packing else text, text)
+        for at, text in enumerate(ranks)
+    ]
     if place.rng.random() < 0.1:
         place.written(f"{name}/notes.json", b'{"schema": "1.1.0", "nodes": []}')
     return [str(place.inputs / name)] if place.rng.random() < 0.7 else [str(path) for path in paths]
