@@ -333,8 +333,10 @@ def _without_gain(facts: PathFacts, gains: Gains, finding: PathFinding, trusted:
 
 
 def cause_words(facts: PathFacts, cause: str) -> str:
-    """Name a cause."""
-    return {HOST_WORK: verdict.HOST_WORK, GLOO: verdict.GLOO}.get(cause) or short_labels(facts.graph)[cause]
+    """Name a cause, or what the advice is about by which a verdict is led."""
+    named = {HOST_WORK: verdict.HOST_WORK, GLOO: verdict.GLOO, "start_up_recorded": verdict.START_UP}
+    named |= {rule: what for rule, (what, _) in verdict.LEADS.items()}
+    return named.get(cause) or short_labels(facts.graph)[cause]
 
 
 def _headline(facts: PathFacts, gains: Gains | None, cause: str, gain: str) -> str:

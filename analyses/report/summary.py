@@ -162,10 +162,15 @@ def _figures(facts: PathFacts, cards: Sequence[Card], bound: PathFinding) -> lis
     if not path.length_ns:
         return []
     is_known = bound.evidence["bound_by"] != BoundBy.UNEXPLAINED.label
+    # What advice is about need not be a part of the path.
     time_ns = bound.evidence.get("cause_ns", bound.evidence["time_ns"]) if is_known else bound.evidence["time_ns"]
     found = [
         *([_gain_figure(facts, bound)] if bound.saves_ns is not None else []),
-        KeyFigure(brief_share(facts.share(time_ns)), words.of_path(_cause(facts, bound))),
+        *(
+            [KeyFigure(brief_share(facts.share(time_ns)), words.of_path(_cause(facts, bound)))]
+            if time_ns is not None
+            else []
+        ),
         KeyFigure(brief_duration(path.length_ns), words.length_name(window, path.graph)),
     ]
     delaying = verdict_of_job(path)

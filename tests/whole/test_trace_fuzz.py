@@ -123,3 +123,10 @@ def test_a_process_far_from_its_device(tmp_path: Path, device: int) -> None:
     args = {"device": device, "context": 1, "stream": 7, "correlation": 1}
     kernels = [operator_row(at, cat="kernel", name="gemm", pid=2**62, tid=7, args=args) for at in (5, 9)]
     sound_graph(tmp_path / "trace.json", as_bytes([operator_row(1), *kernels]))
+
+
+def test_replay_of_a_path_that_ends_with_an_edge_back_in_time(tmp_path: Path) -> None:
+    """What its cause took after the window's end counted (seed 31, case 1167): 3.04 ms of a window of 2.15 ms."""
+    case = make_case(31, 1167)
+    graph = sound_graph(tmp_path / "trace.json", case.raw)
+    check_graph(graph, [hg.between(1712867402348492125, 1712867402350644527)])
