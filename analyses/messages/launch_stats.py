@@ -48,8 +48,3 @@ def without_launch(rank: int, label: str, orphans: int, activities: int) -> str:
 def only_memory(rank: int, label: str) -> str:
     """Report a window in which nothing but what is left out was launched."""
     return f"rank {rank}: only copies and memsets were launched in {window_named(label)}, and these are left out"
-
-
-def nothing_starts(rank: int, label: str) -> str:
-    """Report a window in which activities run that all started before."""
-    return f"rank {rank}: no GPU activity starts in {window_named(label)}"

@@ -237,10 +237,8 @@ def _largest_overheads(frame: pd.DataFrame) -> pd.DataFrame:
 def _missing_notes(scope: Scope, *, no_memory_events: bool) -> Iterator[str]:
     """Yield notes on what is missing or left out."""
     is_launched = scope.work.call >= 0
-    if scope.missing():
-        yield scope.missing()
-    elif not len(is_launched):
-        yield messages.nothing_starts(scope.rank, scope.label)
+    if missing := scope.missing_start():
+        yield missing
     elif not is_launched.all():
         orphans = int(np.count_nonzero(~is_launched))
         yield messages.without_launch(scope.rank, scope.label, orphans, len(scope.work))
