@@ -50,11 +50,6 @@ class StepLengths:
     number: Ints
     kind: Ints
 
-    @classmethod
-    def of_one_kind(cls, ns: Ints) -> StepLengths:
-        """Return steps that all do the same."""
-        return cls(ns.astype(float), np.arange(len(ns)), np.zeros(len(ns), np.int64))
-
     def take(self, kept: Bools | Ints) -> StepLengths:
         """Select some steps."""
         return StepLengths(self.ns[kept], self.number[kept], self.kind[kept])
@@ -147,7 +142,7 @@ def _judged_kinds(control: StepLengths, test: StepLengths) -> Ints:
 def paired_steps(control: StepLengths, test: StepLengths) -> tuple[Ints, Ints]:
     """Return the places of the same steps: of one number and kind, else the n-th ones of each kind.
 
-    >>> steps = StepLengths.of_one_kind(np.array([5, 6, 7]))
+    >>> steps = StepLengths(np.array([5.0, 6, 7]), np.arange(3), np.zeros(3, np.int64))
     >>> [places.tolist() for places in paired_steps(steps, replace(steps, number=np.array([1, 2, 3])))]
     [[1, 2], [0, 1]]
     """
