@@ -15,7 +15,7 @@ import numpy as np
 from analyses.diff.kernels_in_order import EnqueuedWork, common_codes
 from analyses.diff.noise import ENOUGH_STEPS, LEAST_OF_STEPS, FewSteps, Repetitions, noise_of_repetitions
 from analyses.diff.sides import Lengths, Side, median_index
-from analyses.diff.step_change import Change, StepLengths, change_of_steps
+from analyses.diff.step_change import StepChange, StepLengths, change_of_steps
 from analyses.diff.step_kinds import StepKinds, kinds_of_steps
 from analyses.messages import diff as messages
 from analyses.scope import Scope
@@ -162,7 +162,7 @@ class Comparison(Generic[Side_co]):
 
     control: Side_co
     test: Side_co
-    change: Change
+    change: StepChange
     repeats: RepetitionNoise | None
     refused: str
     kinds: StepKinds
