@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -178,6 +178,11 @@ class Comparison(Generic[Side_co]):
     def is_of_sums(self) -> bool:
         """Whether only the mean length changed, as where some steps of one side hang."""
         return self.change.is_summed and not self.change.is_usual
+
+    @property
+    def compared_by(self) -> Literal["medians", "pairs", "means"]:
+        """What the difference is one of."""
+        return "means" if self.is_of_sums else "pairs" if self.change.is_paired else "medians"
 
     @property
     def lengths(self) -> tuple[int, int]:
