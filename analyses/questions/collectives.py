@@ -297,9 +297,7 @@ def answer(scopes: Sequence[Scope]) -> Answer:
 
 def _conclusion(every: pd.DataFrame, ranks: pd.DataFrame) -> list[str]:
     """Say how much of the time in collectives is waiting for the last rank, and which rank that mostly is."""
-    waited = int(ranks["wait_ns"].sum())
-    # On CPU back ends a rank arrives, and waits, before the row of the work begins: the row's duration may be shorter.
-    duration = waited + int(ranks["transfer_ns"].sum())
+    duration, waited = int(ranks["duration_ns"].sum()), int(ranks["wait_ns"].sum())
     if not duration:
         return []
     said = messages.waiting(waited, duration)
