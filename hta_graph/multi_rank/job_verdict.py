@@ -297,7 +297,7 @@ def _case_in_steps(steps: StepDelays, rows: Ints, column: int) -> _Case | None:
     work = _work_meanwhile(steps, rows[delayed], column)
     leads = int(np.count_nonzero(own[delayed] >= CLEARLY * others[delayed]))
     by_chance = chance_of(leads, len(rows), len(steps.job.rank_graphs)) > CHANCE and not work.is_one
-    is_most = 2 * int(np.count_nonzero(own[delayed] >= others[delayed])) > len(delayed)
+    is_most = 2 * int(np.count_nonzero(own[delayed] >= others[delayed])) >= len(delayed)
     share, delay_ns = float(np.median(own[delayed] / length[delayed])), int(np.median(own[delayed]))
     firmness, reason = _firmness(steps, delay_ns, share, work, is_most=is_most, by_chance=by_chance)
     return _Case(column, rows[delayed], delay_ns, share, work, firmness, reason)

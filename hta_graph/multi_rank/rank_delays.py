@@ -15,7 +15,7 @@ from hta_graph.arrays import first_of_runs, freeze, rows_by_value, take_or
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
 from hta_graph.multi_rank.wait_causes import WaitCauses
-from hta_graph.paths.intervals import union
+from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.rank_local_walks import LocalWalks
 
 MOST_CELLS = 1 << 24
@@ -83,6 +83,9 @@ def rank_delays(job: JobGraph, causes: WaitCauses, spans: RankSpans) -> RankDela
     row = spans.rows_of(late, take_or(members.arrival, waits.late, otherwise=EARLIEST_NS))
     part = _ranks_told(causes, max(len(waits), spans.end.size), row >= 0)
     share = causes.shares_of_ranks(part, own_work(causes))
+    open_share = _open_share(job)[part]
+    if open_share.any():
+        share += causes.shares_of_ranks(part, _sends(causes)) * open_share
     share *= waits.time[:, None]
     share[row < 0] = 0
     with_messages, by_collectives = _lost_by_waiters(job, causes, share, row, len(spans.end))
@@ -106,6 +109,28 @@ def _usual_loss(lost: Floats) -> Floats:
 def own_work(causes: WaitCauses) -> Bools:
     """Mark what a rank does by itself: all but transfers, which are of all ranks that take part."""
     found: Bools = np.array(causes.activities.bound, np.int8) != BoundBy.GPU_COMMUNICATION_BOUND
+    return found
+
+
+def _sends(causes: WaitCauses) -> Bools:
+    """Mark sends."""
+    return ~own_work(causes) & np.array(["send" in name.lower() for name in causes.activities.name], np.bool_)
+
+
+def _open_share(job: JobGraph) -> Floats:
+    """Return the share of the time in each rank's sends in which it worked: its sends are open meanwhile."""
+    worked = np.array([own.total for own in _work_during_sends(job)], np.float64)
+    sends = np.flatnonzero(_is_send(job))
+    whole = np.bincount(job.members.part[sends], job.members.transfer[sends], len(worked))
+    found: Floats = np.minimum(worked / np.maximum(whole, 1), 1.0)
+    return found
+
+
+def _is_send(job: JobGraph) -> Bools:
+    """Mark the members that are sends of a message that has a receive, on the CPU."""
+    members = job.members
+    sends = np.array([name.startswith("send") for name in job.names], np.bool_)[members.said]
+    found: Bools = sends & members.is_message & (members.number >= 0) & ~job.is_gpu[members.row]
     return found
 
 
@@ -182,14 +207,46 @@ def _median_of_others(values: Floats | Ints) -> Floats:
 
 
 def working_time(job: JobGraph, causes: WaitCauses, spans: RankSpans) -> Ints:
-    """Return how long (ns) each rank works in parts of its time, between what it waits for."""
+    """Return how long (ns) each rank works in parts of its time: between its waits, and while its sends are open."""
     walks = causes.walks
     length = causes.walk_times()
     known = np.flatnonzero(walks.before >= 0)
     begin, done = walks.before_ns[known], walks.before_ns[known] + length[known]
     of_rank, none = rows_by_value(job.members.part[walks.member[known]]), np.empty(0, np.int64)
     mine = [of_rank.get(place, none) for place in range(len(job.rank_graphs))]
-    busy = [union(begin[rows], done[rows]) for rows in mine]
+    busy = [
+        union(np.append(begin[rows], late.start), np.append(done[rows], late.end))
+        for rows, late in zip(mine, _work_during_sends(job), strict=True)
+    ]
     ends, starts = spans.end, np.minimum(spans.start, spans.end)
     pairs = zip(busy, ends.T, starts.T, strict=True)
     return np.stack([own.covered_until(end) - own.covered_until(start) for own, end, start in pairs], axis=1)
+
+
+def _work_during_sends(job: JobGraph) -> list[Intervals]:
+    """Return when each rank works while its sends are open whose receives have ended.
+
+    On CPU back ends a send's row ends when its sender asks for it: it does other things before, unless it waits. Only
+    where it communicates meanwhile is it known not to have asked at once.
+
+    send       [====|......]    its thread works, and asks for it at the end
+    another       [=]
+    receive      [==]
+    """
+    members, events = job.members, job.event_table
+    end = events.end[members.row]
+    sends = _is_send(job)
+    open_sends = np.flatnonzero(sends)
+    received = np.full(int(members.number.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+    receives = np.flatnonzero(~sends & members.is_message & (members.number >= 0))
+    received[members.number[receives]] = end[receives]
+    begin = np.maximum(received[members.number[open_sends]], members.arrival[open_sends])
+    found = []
+    for place in range(len(job.rank_graphs)):
+        mine, own = members.part[open_sends] == place, np.flatnonzero(members.part == place)
+        came = np.sort(members.arrival[own])
+        asked = np.searchsorted(came, end[open_sends]) > np.searchsorted(came, members.arrival[open_sends], "right")
+        late = mine & (begin < end[open_sends]) & asked
+        waiting = union(members.arrival[own], members.arrival[own] + members.wait[own])
+        found.append(union(begin[late], end[open_sends[late]]).subtract(waiting))
+    return found
