@@ -167,7 +167,7 @@ class Comparison(Generic[Side_co]):
     refused: str
     kinds: StepKinds
     unlike: tuple[str, str] | None = None
-    """What tells the named steps of both sides apart, if they are of different kinds."""
+    """How the named steps of both sides differ, if they are of different kinds."""
 
     @property
     def sides(self) -> dict[str, Side_co]:

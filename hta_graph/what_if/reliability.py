@@ -61,7 +61,7 @@ UNUSUAL_SHARE = 0.02
 """Where a prediction rests on less of what the trace does not explain, it is off by less than 3% of its window."""
 
 POSSIBLE_WAITING_SHARE = 0.2
-"""Where a fifth of a prediction is waiting that cannot be told from work, it may be too long by a quarter."""
+"""Where a fifth of a prediction may be waiting that looks like work, it may be too long by a quarter."""
 
 STARTS_WITHIN_NS = 50_000
 """Work starts this soon after its launch and after the work before it."""
@@ -109,7 +109,7 @@ class Reliability:
     missing_share: float = 0.0
     """What the rows do not show, and for which share of the window."""
     waiting_share: float = 0.0
-    """Which share of a job's prediction may be waiting for other ranks, which it cannot tell from work."""
+    """Which share of a job's prediction may be waiting for other ranks that looks like work."""
 
     @property
     def of_communication(self) -> Reliability:
