@@ -2262,7 +2262,29 @@ OVERLAYS = (
 )
 MEETINGS = "hta_graph/paths/rank_crossings.py"
 OF_MEETINGS = ("tests/paths/test_rank_crossings.py",)
+OF_VERDICTS = ("tests/multi_rank/test_job_verdict.py",)
 JOBS = (
+    Mutation(
+        "of a job overlapping waits add up",
+        "hta_graph/multi_rank/rank_delays.py",
+        "longest = np.maximum.reduceat(amount[every], first)",
+        "longest = np.add.reduceat(amount[every], first)",
+        OF_VERDICTS,
+    ),
+    Mutation(
+        "of a job stages wait for no reason",
+        "hta_graph/multi_rank/rank_delays.py",
+        "np.minimum(with_messages - by_collectives, excess[:, None, :])",
+        "(with_messages - by_collectives)",
+        OF_VERDICTS,
+    ),
+    Mutation(
+        "of a job chance leads no step",
+        "hta_graph/multi_rank/job_verdict.py",
+        "return min(1.0, ranks * tail)",
+        "return 0.0",
+        OF_VERDICTS,
+    ),
     Mutation(
         "of a job everybody was passed",
         MEETINGS,

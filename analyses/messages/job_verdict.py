@@ -1,4 +1,4 @@
-"""The verdict of a job in words: the same sentence in every command, and its record in JSON."""
+"""The verdict of a job: the same sentence in every command, and its record in JSON."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.rank_local_walks import LocalWalks
 
 MOST_CELLS = 1 << 24
-"""So many shares of waits, by wait and rank, are held at once; of more ranks only those that cause most are told."""
+"""How many shares of waits, by wait and rank, are held at once; of more ranks only those that cause most are known."""
 FEWEST_RANKS = 8
 
 MUCH = 0.5
@@ -81,7 +81,7 @@ def rank_delays(job: JobGraph, causes: WaitCauses, spans: RankSpans) -> RankDela
     waits, members = causes.waits, job.members
     late = take_or(members.part, waits.late)
     row = spans.rows_of(late, take_or(members.arrival, waits.late, otherwise=EARLIEST_NS))
-    part = _ranks_told(causes, max(len(waits), spans.end.size), row >= 0)
+    part = _ranks_looked_at(causes, max(len(waits), spans.end.size), row >= 0)
     share = causes.shares_of_ranks(part, own_work(causes))
     open_share = _open_share(job)[part]
     if open_share.any():
@@ -134,7 +134,7 @@ def _is_send(job: JobGraph) -> Bools:
     return found
 
 
-def _ranks_told(causes: WaitCauses, rows: int, inside: Bools) -> Ints:
+def _ranks_looked_at(causes: WaitCauses, rows: int, inside: Bools) -> Ints:
     """Return the places of the ranks to look at: all, or of very many those that cause most."""
     job = causes.job
     count = len(job.rank_graphs)
