@@ -333,8 +333,11 @@ def _without_gain(facts: PathFacts, gains: Gains, finding: PathFinding, trusted:
 
 
 def cause_words(facts: PathFacts, cause: str) -> str:
-    """Name a cause."""
-    return {HOST_WORK: verdict.HOST_WORK, GLOO: verdict.GLOO}.get(cause) or short_labels(facts.graph)[cause]
+    """Name a cause: a class, several, or the rule of the advice that leads."""
+    if cause in verdict.LEADS:
+        return verdict.LEADS[cause][0]
+    named = {HOST_WORK: verdict.HOST_WORK, GLOO: verdict.GLOO, "start_up_recorded": verdict.START_UP}
+    return named.get(cause) or short_labels(facts.graph)[cause]
 
 
 def _headline(facts: PathFacts, gains: Gains | None, cause: str, gain: str) -> str:
