@@ -28,7 +28,7 @@ from hta_graph.colours import BOUND_COLOUR
 from hta_graph.what_if.opportunities import Opportunity
 from tests.support.html_tables import page_sections, page_tables
 from tests.support.page_summary import page_summary
-from tests.support.samples import FOUR_RANKS, ONE_RANK
+from tests.support.samples import FOUR_RANKS, ONE_RANK, SAMPLES
 from tests.support.shared_traces import SHARED
 from tests.support.timeline_data import page_data
 from tests.support.trace_builder import TraceBuilder
@@ -85,6 +85,17 @@ def test_an_assumption_reads_as_one_and_follows_advice(tmp_path: Path) -> None:
     assert summary.figures[-1] == KeyFigure("450.0 µs (45%)", "estimated saving if gemm ran twice as fast")
     assert not any("Unexplained: 0 ms" in finding for finding in summary.findings)
     assert "Unexplained: 0 ms." in summary.notes
+
+
+def test_advice_that_leads_the_verdict_leads_the_page() -> None:
+    """It has no time of its own on the path, so the share is that of the largest class."""
+    graph = hg.build_graph(hg.read_trace(SAMPLES / "slower_trace.json.gz"))
+    summary = summary_of(hg.critical_path(graph, hg.step(2, gpu_window=True)), "run", [])
+    assert summary.headline == "Step 2: bound by waits for values read from the GPU"
+    assert [figure.text for figure in summary.figures[:2]] == [
+        "shorter iteration without waits for values read from the GPU",
+        "of the critical path is GPU compute",
+    ]
 
 
 def test_a_low_confidence_shows_next_to_the_saving() -> None:
