@@ -52,6 +52,9 @@ CHANCE = 0.02
 UNUSUAL = 3
 """A step differs if it is longer than the others by more than this many times their range."""
 
+FEWEST_STEPS = 3
+"""A step is compared with two others at least, which have a range."""
+
 OF_LARGEST = 1 / 3
 """Steps count as delayed from this share of the largest delay on."""
 
@@ -355,10 +358,12 @@ def _work_meanwhile(steps: StepDelays, rows: Ints, column: int) -> _Work:
 def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
     """Return what speaks for a rank in the step that is longer than the others by more than these differ.
 
-    What it delays that step by more than the others has to explain at least half of that.
+    What it delays that step by more than the others has to explain at least half of that. Of very few steps the first
+    one is among the others: it warms up, and is usually longer than they are.
     """
+    rows = rows if len(rows) >= FEWEST_STEPS else np.arange(len(steps.numbers))
     length = steps.found.length[rows].max(axis=1)
-    if len(rows) < 3:
+    if len(rows) < FEWEST_STEPS or not steps.compared[rows[length.argmax()]]:
         return None
     at = int(length.argmax())
     others = np.delete(length, at)
