@@ -362,7 +362,9 @@ def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
     one is among the others: it warms up, and is usually longer than they are.
     """
     rows = rows if len(rows) >= FEWEST_STEPS else np.arange(len(steps.numbers))
-    length = steps.found.length[rows].max(axis=1)
+    late = int(steps.found.delay[rows].max(axis=0).argmax())
+    # On the late rank itself an earlier step may be the long one.
+    length = np.median(np.delete(steps.found.own_length[rows], late, axis=1), axis=1)
     if len(rows) < FEWEST_STEPS or not steps.compared[rows[length.argmax()]]:
         return None
     at = int(length.argmax())
