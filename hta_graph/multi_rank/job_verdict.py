@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import comb
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from hta_graph.arrays import summed_by
+from hta_graph.arrays import summed_by, take_or
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.rank_summary import RankSummary
@@ -52,6 +52,9 @@ CHANCE = 0.02
 UNUSUAL = 3
 """A step differs if it is longer than the others by more than this many times their range."""
 
+FEWEST_STEPS = 3
+"""A step is compared with two others at least, which have a range."""
+
 OF_LARGEST = 1 / 3
 """Steps count as delayed from this share of the largest delay on."""
 
@@ -66,6 +69,9 @@ MOST_UNMATCHED = 0.5
 
 STEPS_LOOKED_AT = 24
 """Where ranks take turns in very many steps, the causes of this many are compared."""
+
+MOSTLY_LAST = 0.5
+"""Without known causes the rank is mentioned that more of the waiting than this is for."""
 
 TURNS = 3
 """At least this many different ranks take turns."""
@@ -355,10 +361,14 @@ def _work_meanwhile(steps: StepDelays, rows: Ints, column: int) -> _Work:
 def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
     """Return what speaks for a rank in the step that is longer than the others by more than these differ.
 
-    What it delays that step by more than the others has to explain at least half of that.
+    What it delays that step by more than the others has to explain at least half of that. Of very few steps the first
+    one is among the others: it warms up, and is usually longer than they are.
     """
-    length = steps.found.length[rows].max(axis=1)
-    if len(rows) < 3:
+    rows = rows if len(rows) >= FEWEST_STEPS else np.arange(len(steps.numbers))
+    late = int(steps.found.delay[rows].max(axis=0).argmax())
+    # On the late rank itself an earlier step may be the long one.
+    length = np.median(np.delete(steps.found.own_length[rows], late, axis=1), axis=1)
+    if len(rows) < FEWEST_STEPS or not steps.compared[rows[length.argmax()]]:
         return None
     at = int(length.argmax())
     others = np.delete(length, at)
@@ -462,7 +472,7 @@ def _no_rank(steps: StepDelays, scope: Scope, rows: Ints, reason: Reason | None)
     found = _known(steps, None if scope == "all_steps" else rows)
     ranks, sums = _by_rank(found)
     if not len(ranks):
-        return _without_facts("no_cause_known", scope)
+        return _of_last_arrivals(steps.job, scope)
     most, waiting = int(sums.argmax()), int(sums.sum())
     column = int(np.flatnonzero(steps.job.rank_numbers[steps.found.part] == ranks[most])[0])
     delay = steps.found.delay[rows, column]
@@ -472,6 +482,15 @@ def _no_rank(steps: StepDelays, scope: Scope, rows: Ints, reason: Reason | None)
         int(sums[most]) / max(waiting, 1), share, None, None, None, (), reason, waiting,
         int(np.count_nonzero(steps.compared)),
     )  # fmt: skip
+
+
+def _of_last_arrivals(job: JobGraph, scope: Scope) -> JobVerdict:
+    """Return the verdict where no waiting has a known cause: no rank delays the job, but one may mostly come last."""
+    waits = wait_causes(job).waits
+    sums = summed_by(take_or(job.members.part.astype(np.int64), waits.late) + 1, waits.time, len(job.rank_graphs) + 1)
+    last, waiting = int(sums[1:].argmax()), int(sums.sum())
+    named = (int(job.rank_numbers[last]),) if sums[last + 1] > MOSTLY_LAST * waiting else ()
+    return replace(_without_facts("no_cause_known", scope), ranks=named, waiting_ns=waiting)
 
 
 def _caused_by(steps: StepDelays, ranks: tuple[int, ...], rows: Ints | None = None) -> tuple[int, int]:

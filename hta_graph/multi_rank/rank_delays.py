@@ -60,13 +60,16 @@ class RankDelays:
     """How much (ns) ranks delay the others in parts of a job's time.
 
     ``delay`` has a row per part and a column per rank of ``part``: what others that wait for it lose meanwhile because
-    of what the rank does itself, passed-on waits included: the lower median of those that lose much, at most the length
-    of the part on that rank. ``row`` is for each wait the part in which the rank came that was waited for (-1: none).
+    of what the rank does itself, passed-on waits included: the lower median of those that lose much, at most
+    ``length``, that of the part on the rank that loses most; ``own_length`` is that on the rank itself, which may end
+    one part late and so delay the next one. ``row`` is for each wait the part in which the rank came that was waited
+    for (-1: none).
     """
 
     part: Ints
     delay: Ints
     length: Ints
+    own_length: Ints
     row: Ints
 
 
@@ -90,9 +93,12 @@ def rank_delays(job: JobGraph, causes: WaitCauses, spans: RankSpans) -> RankDela
     share[row < 0] = 0
     with_messages, by_collectives = _lost_by_waiters(job, causes, share, row, len(spans.end))
     excess = _excess_work(job, causes, spans)[:, part]
-    most = _usual_loss(by_collectives + np.minimum(with_messages - by_collectives, excess[:, None, :]))
-    length = spans.length[:, part]
-    return RankDelays(part, freeze(np.minimum(most.astype(np.int64), length)), freeze(length), freeze(row))
+    lost = by_collectives + np.minimum(with_messages - by_collectives, excess[:, None, :])
+    own_length = spans.length[:, part]
+    loses_most = np.take_along_axis(spans.length, lost.argmax(axis=1), axis=1)
+    length = np.where(lost.any(axis=1), loses_most, own_length)
+    delay = np.minimum(_usual_loss(lost).astype(np.int64), length)
+    return RankDelays(part, freeze(delay), freeze(length), freeze(own_length), freeze(row))
 
 
 def _usual_loss(lost: Floats) -> Floats:

@@ -95,7 +95,7 @@ Cover = tuple[tuple[Workers, str], ...]
 
 
 def with_worker_groups(ranks: Mapping[int, RankCommunications]) -> dict[int, RankCommunications]:
-    """Name the groups of the collectives on the CPU for which a file alone leaves them open, if all ranks together show them.
+    """Name the groups of collectives on the CPU that files alone leave open, where all ranks together show them.
 
     The simplest explanation holds: the clocks of one host agree, and no row is lost, unless no groups fit then.
     """
