@@ -1,4 +1,4 @@
-"""Whether the replay of a window can be trusted: what its rows do not show, and how much of its path no change moves.
+"""Whether the replay of a window can be trusted: what its rows do not contain, and how much of its path is fixed.
 
 Of a job also how much of a prediction may be waiting for other ranks.
 
