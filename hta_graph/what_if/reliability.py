@@ -10,7 +10,7 @@ So it is where a change brings times onto the path that something may have made 
 
 gaps between kernels    where none was launched before its predecessor ended, nothing shows how short they can be
 long launching calls    the call waited: for a full queue, a lock, code that was loaded
-order inside a graph    no record tells which nodes a node of a CUDA graph waits for on other streams
+order inside a graph    no record shows which nodes a node of a CUDA graph waits for on other streams
 
 A GPU that is idle although the launch of its next work returned long before waits for nothing that its trace shows: a
 time slice of another process, or other ranks.
