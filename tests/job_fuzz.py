@@ -13,7 +13,6 @@ import tempfile
 import traceback
 import warnings
 from collections import Counter
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,29 +20,18 @@ import networkx as nx
 
 import hta_graph as hg
 from hta_graph.errors import DefectError
-from tests.simulator.ranks import JobShape, Recording, ddp, experts, fsdp, pipeline, record_job, rooted, simulate_job
+from tests.support.foreign_traces import MERGERS, SOUND_JOBS, sound_ranks
 from tests.support.fuzzed_command import run_fuzzed
 from tests.support.invariants import require
+from tests.support.merged_ranks import with_own_process
 from tests.trace_fuzz import BYTES, ODD_VALUES, STRUCTURAL, as_bytes, rows_of
 
-SCENARIOS = (ddp, fsdp, pipeline, rooted, experts)
 ARGS = (
     "Seq", "Comms Id", "Process Group Name", "Process Group Ranks", "Collective name", "Group size", "Src Rank",
     "Dst Rank", "Rank", "In msg nelems", "Out msg nelems", "dtype", "Concrete Inputs", "Input Dims",
     "Global rank start", "Global rank stride",
 )  # fmt: skip
 LARGEST_GRAPH = 4_000
-
-
-@cache
-def sound_ranks(number: int) -> tuple[bytes, ...]:
-    """Return the files of a small simulated job."""
-    backend = "gloo" if number % 2 else "nccl"
-    shape = JobShape(ranks=2 + number % 3, steps=2, layers=2, seed=number, backend=backend)
-    job = simulate_job(SCENARIOS[number % len(SCENARIOS)](shape))
-    with tempfile.TemporaryDirectory() as folder:
-        recorded = record_job(job, Recording(ids=number % 3 == 0), Path(folder))
-        return tuple(path.read_bytes() for path in recorded.paths)
 
 
 def odd_arguments(document: Any, rng: random.Random) -> None:
@@ -58,7 +46,7 @@ def odd_arguments(document: Any, rng: random.Random) -> None:
 def damaged(number: int, seed: int) -> list[bytes]:
     """Damage some ranks of a job; equal arguments give equal bytes."""
     rng = random.Random(f"{seed} {number}")
-    ranks = list(sound_ranks(rng.randrange(15)))
+    ranks = list(sound_ranks(rng.randrange(SOUND_JOBS)))
     for at in rng.sample(range(len(ranks)), rng.randint(1, len(ranks))):
         way = rng.random()
         if way < 0.2:
@@ -74,7 +62,16 @@ def damaged(number: int, seed: int) -> list[bytes]:
             ranks[at] = as_bytes(document)
     if rng.random() < 0.1:
         ranks[-1] = ranks[0]
-    return ranks
+    return _merged(ranks, rng) if rng.random() < 0.15 else ranks
+
+
+def _merged(ranks: list[bytes], rng: random.Random) -> list[bytes]:
+    """Merge ranks into one file, if they are still something that a merger can read."""
+    try:
+        documents = [with_own_process(json.loads(raw), rank) for rank, raw in enumerate(ranks)]
+        return [as_bytes(rng.choice(MERGERS)(documents))]
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return ranks
 
 
 def examine(folder: Path, ranks: list[bytes]) -> str:

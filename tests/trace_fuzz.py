@@ -30,8 +30,11 @@ import hta_graph as hg
 from hta_graph.errors import DefectError
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.simulator.dialect import Exact
+from tests.support.foreign_traces import foreign_traces
 from tests.support.fuzzed_command import run_fuzzed
 from tests.support.invariants import BrokenRuleError, check_graph, require, some_windows
+from tests.support.made_files import PACKED, REFUSED
+from tests.support.merged_ranks import TOLD_APART
 from tests.support.shared_traces import shared_traces
 
 TIME_LIMIT_S = 20
@@ -61,7 +64,20 @@ def seeds() -> tuple[tuple[str, bytes], ...]:
         for number, dialect in enumerate(DIALECTS)
     ]
     small = [path for path in shared_traces() if path.stat().st_size < LARGEST_REAL_BYTES]
-    return (*made, *(seed for path in small for seed in _stretches(path)))
+    return (*made, ("with memory", _with_memory(made[0][1])), *(seed for path in small for seed in _stretches(path)))
+
+
+def _with_memory(raw: bytes) -> bytes:
+    """Add the rows that the profiler writes with ``profile_memory``: one at the start of each operator."""
+    document = _load_exactly(raw)
+    kept = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "s": "t"}
+    operators = [row for row in document["traceEvents"] if row.get("cat") == "cpu_op"]
+    for at, row in enumerate(operators):
+        size = 512 * (at + 1) if at % 3 else -512 * at
+        args = {"Bytes": size, "Addr": at % 7, "Device Id": 0, "Device Type": 1}
+        args |= {"Total Allocated": 4096 + max(size, 0), "Total Reserved": 1 << 20}
+        document["traceEvents"].append(kept | {key: row[key] for key in ("pid", "tid", "ts")} | {"args": args})
+    return as_bytes(document)
 
 
 def _stretches(path: Path) -> Iterator[tuple[str, bytes]]:
@@ -73,6 +89,13 @@ def _stretches(path: Path) -> Iterator[tuple[str, bytes]]:
         # Without a header and an operator it would be another program's.
         part = [next(row for row in rows if row.get("cat") == "cpu_op"), *part]
     yield path.parent.name, as_bytes({**document, "traceEvents": part} if isinstance(document, dict) else part)
+
+
+@cache
+def origins() -> tuple[tuple[str, bytes], ...]:
+    """Return all that is damaged: sound traces, and one in five merged or of another program, written alike."""
+    foreign = [(name, as_bytes(_load_exactly(raw))) for name, raw in foreign_traces()]
+    return (*seeds() * max(1, 4 * len(foreign) // len(seeds())), *foreign)
 
 
 def as_bytes(document: Document) -> bytes:
@@ -249,6 +272,26 @@ def nested_garbage(document: Document, rng: Rng) -> None:
     place[rng.choice((*FIELDS, *ARGS, "distributedInfo"))] = NESTED
 
 
+def foreign_rows(document: Document, rng: Rng) -> None:
+    """Mix in rows that other programs, the profiler before Kineto or mergers wrote, at times that the trace has."""
+    rows, theirs = rows_of(document), rows_of(json.loads(rng.choice(foreign_traces())[1]))
+    for row in rng.choices(theirs, k=rng.choice((1, 3, 20))):
+        near = _any_row(document, rng)
+        times = {"ts": near["ts"]} if "ts" in near and rng.random() < 0.7 else {}
+        rows.insert(rng.randrange(len(rows)), {**row, **times})
+
+
+def merge_files(document: Document, rng: Rng) -> None:
+    """Merge with itself or with other recordings, which need not be of the same job, in the ways of mergers."""
+    own = [row for row in rows_of(document) if isinstance(row, dict)]
+    others = [rows_of(_load_exactly(rng.choice(seeds())[1])) for _ in range(rng.choice((1, 1, 2)))]
+    parts = [own, *rng.choice((others, others, [deepcopy(own)]))]
+    merged = rng.choice(TOLD_APART[:1] + TOLD_APART[2:4] + TOLD_APART[5:])
+    rows_of(document)[:] = merged([{"traceEvents": part} for part in parts])["traceEvents"]
+    if rng.random() < 0.3:
+        reorder(document, rng)
+
+
 def everything(document: Document, rng: Rng) -> None:
     rng.choice([damage for name, damage in STRUCTURAL.items() if name != "everything"])(document, rng)
 
@@ -258,7 +301,8 @@ STRUCTURAL: dict[str, Callable[[Document, Rng], None]] = {
     for damage in (
         drop_row, duplicate_row, garbage_row, reorder, truncate_rows, drop_field, drop_arg, drop_header, retype_field,
         retype_arg, retype_header, odd_numbers, swap_fields, swap_args, exchange_values, another_category, another_name,
-        another_phase, one_correlation, few_times, clock_faults, nested_garbage, everything,
+        another_phase, one_correlation, few_times, clock_faults, nested_garbage, foreign_rows,
+        merge_files, everything,
     )
 }  # fmt: skip
 
@@ -305,13 +349,43 @@ def swap_bytes(raw: bytearray, rng: Rng) -> bytes:
 
 def damage_gzip(raw: bytearray, rng: Rng) -> bytes:
     packed = bytearray(gzip.compress(bytes(raw), 1))
-    return rng.choice((flip_bits, truncate_bytes, delete_bytes, replace_bytes, repeat_bytes))(packed, rng)
+    return rng.choice(DAMAGES_OF_PACKED)(packed, rng)
 
+
+def _text(raw: bytearray) -> bytes:
+    """Return bytes as text of UTF-8, as what writes other encodings needs it."""
+    return bytes(raw).decode("utf-8", "replace").encode()
+
+
+def pack(raw: bytearray, rng: Rng) -> bytes:
+    packed: bytes = PACKED[rng.choice(sorted(PACKED))](bytes(raw))
+    return packed
+
+
+def damage_packed(raw: bytearray, rng: Rng) -> bytes:
+    return rng.choice(DAMAGES_OF_PACKED)(bytearray(pack(raw, rng)), rng)
+
+
+def another_format(raw: bytearray, rng: Rng) -> bytes:
+    """Make a file of another format, of the trace if it can hold one, at times a damaged one."""
+    made: bytes = REFUSED[rng.choice(sorted(REFUSED))][1](_text(raw))
+    return made if rng.random() < 0.5 else rng.choice(DAMAGES_OF_PACKED)(bytearray(made), rng)
+
+
+def another_encoding(raw: bytearray, rng: Rng) -> bytes:
+    made = _text(raw).decode().encode(rng.choice(("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig")))
+    return made if rng.random() < 0.5 else rng.choice(DAMAGES_OF_PACKED)(bytearray(made), rng)
+
+
+DAMAGES_OF_PACKED = (flip_bits, truncate_bytes, delete_bytes, replace_bytes, repeat_bytes)
+ONCE = ("damage_gzip", "pack", "damage_packed", "another_format", "another_encoding")
+"""What is not done again to what it made."""
 
 BYTES: dict[str, Callable[[bytearray, Rng], bytes]] = {
     damage.__name__: damage
     for damage in (
         flip_bits, replace_bytes, change_digits, delete_bytes, repeat_bytes, truncate_bytes, swap_bytes, damage_gzip,
+        pack, damage_packed, another_format, another_encoding,
     )
 }  # fmt: skip
 DAMAGES = (*STRUCTURAL, *BYTES)
@@ -327,14 +401,28 @@ class Case:
     raw: bytes
 
 
+LIGHT = (
+    "drop_row", "duplicate_row", "garbage_row", "reorder", "drop_arg", "retype_arg", "odd_numbers", "another_category",
+    "another_name", "foreign_rows",
+)  # fmt: skip
+"""Damage after which most of a trace is as it was."""
+
+
+def damaged_once(raw: bytes, rng: Rng) -> bytes:
+    """Damage one row of a sound trace, or mix in a few."""
+    document = _load_exactly(raw)
+    STRUCTURAL[rng.choice(LIGHT)](document, rng)
+    return as_bytes(document)
+
+
 def make_case(seed: int, number: int) -> Case:
     """Damage a trace once or a few times; equal arguments give equal bytes."""
     rng = Rng(f"{seed} {number}")
     damage = DAMAGES[number % len(DAMAGES)]
-    origin, raw = rng.choice(seeds())
+    origin, raw = rng.choice(origins())
     times = rng.choice((1, 1, 2, 5))
     if damage in BYTES:
-        for _ in range(1 if damage == "damage_gzip" else times):
+        for _ in range(1 if damage in ONCE else times):
             raw = BYTES[damage](bytearray(raw or b" "), rng)
         return Case(number, damage, origin, raw)
     document = _load_exactly(raw)
@@ -367,21 +455,35 @@ def examine(path: Path, rng: Rng) -> str:
     with warnings.catch_warnings(), time_limit():
         warnings.simplefilter("error")
         arguments = rng.choice(ARGUMENTS)
-        outcome = _ask_the_library(path, rng, salvage="--salvage" in arguments)
-        _ask_the_command_line(path, arguments, outcome)
+        outcome, ranks = _ask_the_library(path, rng, salvage="--salvage" in arguments)
+        # Recordings of one file need not be of one job: then only each of them is certain to be readable.
+        is_read = outcome == "analysed" and (ranks == 1 or arguments[0] == "info")
+        _ask_the_command_line(path, arguments, is_read=is_read and arguments[0] != "critical-path")
     return outcome
 
 
-def _ask_the_library(path: Path, rng: Rng, *, salvage: bool) -> str:
+def _ask_the_library(path: Path, rng: Rng, *, salvage: bool) -> tuple[str, int]:
+    """Return what became of a file, and the number of its recordings."""
     try:
-        graph = hg.build_graph(hg.read_trace(path, salvage=salvage))
+        graphs = [hg.build_graph(trace) for trace in _read(path, salvage=salvage)]
     except DefectError:
         raise
     except hg.HtaGraphError as error:
         _check_line(str(error), path)
-        return "refused"
-    check_graph(graph, some_windows(graph, rng))
-    return "analysed"
+        return "refused", 0
+    for graph in graphs:
+        check_graph(graph, some_windows(graph, rng))
+    return "analysed", len(graphs)
+
+
+def _read(path: Path, *, salvage: bool) -> list[hg.Trace]:
+    """Read the one recording of a file, or those that were merged into it."""
+    try:
+        return [hg.read_trace(path, salvage=salvage)]
+    except hg.HtaGraphError as error:
+        if "merged into one file" not in str(error):
+            raise
+    return list(hg.read_traces(path, salvage=salvage))
 
 
 def _check_line(line: str, path: Path) -> None:
@@ -389,7 +491,7 @@ def _check_line(line: str, path: Path) -> None:
     require(path.name in line, f"the line does not name the file: {line[:80]!r}")
 
 
-def _ask_the_command_line(path: Path, arguments: list[str], outcome: str) -> None:
+def _ask_the_command_line(path: Path, arguments: list[str], *, is_read: bool) -> None:
     answer = run_fuzzed([arguments[0], str(path), *arguments[1:]])
     answer.check_one_error()
     succeeds = answer.status == 0
@@ -398,8 +500,7 @@ def _ask_the_command_line(path: Path, arguments: list[str], outcome: str) -> Non
         _check_document(json.loads(answer.out))
     elif succeeds:
         require(answer.out.strip(), "no output and no error")
-    if outcome == "analysed" and arguments[0] != "critical-path":
-        require(succeeds, "the command line refuses what the library reads")
+    require(succeeds or not is_read, "the command line refuses what the library reads")
 
 
 def _check_document(document: dict[str, Any]) -> None:

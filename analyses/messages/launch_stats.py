@@ -43,3 +43,8 @@ def without_launch(rank: int, label: str, orphans: int, activities: int) -> str:
     """Report activities of which the launch call was not recorded."""
     counts = f"{orphans:,} of {activities:,} GPU activities in {window_named(label)}"
     return f"rank {rank}: {counts} left out: no launch call in the trace"
+
+
+def only_memory(rank: int, label: str) -> str:
+    """Report a window in which nothing but what is left out was launched."""
+    return f"rank {rank}: only copies and memsets were launched in {window_named(label)}, and these are left out"

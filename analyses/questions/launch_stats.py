@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -205,6 +205,7 @@ def answer(
     frame = launches(scopes, include_memory_events=not no_memory_events)
     notes = [
         *(note for scope in scopes if (note := _missing_note(scope))),
+        *(_memory_notes(scopes) if no_memory_events else ()),
         *clock_notes({scope.rank: scope.graph.gpu_clock for scope in scopes}),
     ]
     largest = _largest_overheads(frame)
@@ -240,6 +241,13 @@ def _missing_note(scope: Scope) -> str:
         return scope.missing()
     orphans = int(np.count_nonzero(scope.work.call < 0))
     return messages.without_launch(scope.rank, scope.label, orphans, len(scope.work))
+
+
+def _memory_notes(scopes: Sequence[Scope]) -> Iterator[str]:
+    """Report the scopes of which no launch is left without copies and memsets."""
+    for scope in scopes:
+        if (scope.work.call >= 0).any() and not len(launched_work(scope, include_memory_events=False)):
+            yield messages.only_memory(scope.rank, scope.label)
 
 
 def figure(found: Answer) -> Figure:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import distinct, find_sorted, first_of_runs, last_of_runs
+from hta_graph.arrays import distinct, find_sorted, first_of_runs, last_of_runs, pair_key
 from hta_graph.dependencies.context import RuleContext, slow_calls
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point, event_of, start_point
@@ -144,14 +144,16 @@ def forward_backward(context: RuleContext) -> EdgeTable:
     By the profiler's arrows where the file has them, else by autograd's sequence numbers: of the operators with one
     number the forward one started last, and so did the backward one (they name their forward thread), inside the
     engine's ``evaluate_function``. All 1,782 arrows of 16 public traces say the same. Pairs that do not follow each
-    other in time are left out.
+    other in time are left out; an arrow that is recorded twice is one edge.
     """
     forward, backward = _by_flows(context) if len(context.trace.flows.start_time) else _by_sequence_number(context)
     events = context.trace.events
     ordered = (forward >= 0) & (backward >= 0)
     ordered &= events.end[forward] <= events.start[backward]
     context.notes["forward_backward_unresolved"] = int(np.count_nonzero(~ordered))
-    return EdgeTable.of_kind(EdgeKind.FORWARD_BACKWARD, end_point(forward[ordered]), start_point(backward[ordered]))
+    forward, backward = forward[ordered], backward[ordered]
+    once = np.sort(np.unique(pair_key(forward, backward), return_index=True)[1])
+    return EdgeTable.of_kind(EdgeKind.FORWARD_BACKWARD, end_point(forward[once]), start_point(backward[once]))
 
 
 def _by_flows(context: RuleContext) -> tuple[Ids, Ids]:

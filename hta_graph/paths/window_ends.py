@@ -116,9 +116,12 @@ def later_sink(cpu: Sink, gpu: Sink | None) -> Sink:
 
 
 def latest_sink(sinks: Sequence[Sink]) -> Sink:
-    """Return the latest one, of equals the first; it waits for the ends of all."""
+    """Return the latest one, of equals the first; it waits for the ends of all, if for any: else nothing moves it."""
+    latest = max(sinks, key=lambda sink: sink.time_ns)
+    if not len(latest.ends):
+        return latest
     return replace(
-        max(sinks, key=lambda sink: sink.time_ns),
+        latest,
         ends=np.concatenate([sink.ends for sink in sinks]),
         tails=np.concatenate([sink.tails for sink in sinks]),
         lanes=np.concatenate([sink.lanes for sink in sinks]),

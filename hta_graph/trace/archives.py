@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator
 from io import SEEK_END, BufferedReader
 
@@ -71,7 +72,9 @@ def unzip_trace(path: Location, file: BufferedReader) -> Iterator[bytes]:
             with archive.open(member) as inside:
                 while piece := inside.read(PIECE):
                     yield piece
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError, ValueError, UnicodeError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise TraceError(path, f"is a damaged zip archive: {error}", "copy it again") from None
+    except (NotImplementedError, RuntimeError, ValueError, UnicodeError) as error:
         raise TraceError(path, f"is a zip archive that cannot be unpacked: {error}", "unpack it") from None
 
 

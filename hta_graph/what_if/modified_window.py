@@ -337,9 +337,8 @@ def _hidden_by_clock_faults(edges: ReplayEdges, values: Ints | Floats, weight: I
     path   ──────────|────▶|          the later edge goes back in time by a clock fault: what the earlier one has
                ◀─────|                beyond that is no time of the window
     """
-    begins = np.minimum.accumulate(values[edges.source[passed]])
-    ends = np.append(values[edges.target[passed[:1]]], begins[:-1])
-    hidden: Floats = np.maximum(weight[passed], 0) - (ends - begins)
+    reached = np.minimum.accumulate(np.append(values[edges.target[passed[:1]]], values[edges.source[passed]]))
+    hidden: Floats = np.maximum(weight[passed], 0) - (reached[:-1] - reached[1:])
     return hidden
 
 

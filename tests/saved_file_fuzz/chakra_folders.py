@@ -15,7 +15,6 @@ from hta_graph.chakra.convert_options import ConvertOptions
 from hta_graph.chakra.et_files import GROUPS_FILE, length_prefixed, read_et, varint
 from hta_graph.chakra.rank_workload import RankInput
 from hta_graph.chakra.schema import GlobalMetadata, Node
-from tests.job_fuzz import sound_ranks
 from tests.saved_file_fuzz.command import ask_command
 from tests.saved_file_fuzz.damage_cases import (
     OF_ANY_FOLDER,
@@ -27,6 +26,7 @@ from tests.saved_file_fuzz.damage_cases import (
     pipe_for_a_file,
     read_files,
 )
+from tests.support.foreign_traces import sound_ranks
 from tests.trace_fuzz import ODD_VALUES
 
 ODD_WORDS = (0, 1, 2, 3, 2**31 - 1, 2**31, 2**32 - 1, 2**53, 2**53 + 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1)

@@ -15,8 +15,9 @@ import numpy as np
 import hta_graph as hg
 from hta_graph.errors import DefectError, HtaGraphError
 from hta_graph.multi_rank.matching.read_communications import read_communications
-from tests.job_fuzz import check_job, sound_ranks
+from tests.job_fuzz import check_job
 from tests.saved_file_fuzz.damage_cases import OF_ANY_FOLDER, Family, Files, Harm, Rng, any_file, edit_json
+from tests.support.foreign_traces import sound_ranks
 from tests.support.invariants import require
 from tests.trace_fuzz import ODD_VALUES
 

@@ -19,7 +19,7 @@ from pyarrow import parquet
 import hta_graph as hg
 from hta_graph.errors import DefectError, HtaGraphError
 from hta_graph.export.picture.render import around_picture, path_picture
-from tests.job_fuzz import check_job, sound_ranks
+from tests.job_fuzz import check_job
 from tests.saved_file_fuzz.damage_cases import (
     OF_ANY_FOLDER,
     Family,
@@ -31,6 +31,7 @@ from tests.saved_file_fuzz.damage_cases import (
     pipe_for_a_file,
     read_files,
 )
+from tests.support.foreign_traces import sound_ranks
 from tests.support.invariants import check_graph, require, some_windows
 from tests.trace_fuzz import ODD_NUMBERS, ODD_VALUES, seeds
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.command_fuzz import POSITIONALS, fuzz_commands, values_of
+from tests.command_fuzz import POSITIONALS, fuzz_commands, fuzzed_commands, values_of
 from tests.support.cli_parsers import options_of, parsers_by_command, positionals_of
 from tests.support.deep_tests import cases, deep
+from tests.support.fuzzed_inputs import INPUTS
+from tests.support.sound_words import NEVER, VALUES
 
-COMMANDS = len(parsers_by_command()) - 1
-"""All but the demonstration."""
+COMMANDS = len(fuzzed_commands())
+DEEP_TURNS = 20
+"""How often each command is asked in a deep run; every second time with a right command line."""
 
 
 @pytest.mark.parametrize(
@@ -22,8 +25,31 @@ def test_any_question_is_answered_or_refused(first: int, count: int) -> None:
     assert answered > count // 5
 
 
+@pytest.mark.parametrize("command", [" ".join(words) for words in fuzzed_commands()])
+def test_every_command_is_reached(command: str) -> None:
+    """A command's own right lines: one of the first three is answered, and none of them is called wrong."""
+    for turn in range(3):
+        found = fuzz_commands(20_261_126, range(2 * turn, 2 * turn + 1), command)
+        assert found.failures == {}
+        if found.counts[command]["right answered"]:
+            return
+    pytest.fail("none is answered")
+
+
+@pytest.mark.parametrize("command", [deep(" ".join(words)) for words in fuzzed_commands()])
+def test_a_third_of_right_command_lines_is_answered(command: str) -> None:
+    found = fuzz_commands(20_261_126, range(DEEP_TURNS), command)
+    assert found.failures == {}
+    counts = found.counts[command]
+    assert counts["right"] == DEEP_TURNS / 2
+    assert counts["right answered"] >= counts["right"] / 3
+
+
 def test_whatever_a_command_can_be_given_is_given() -> None:
     for words in parsers_by_command():
         assert all(action.dest in POSITIONALS for action in positionals_of(words))
         for action in options_of(words):
             values_of(action)
+            name = max(action.option_strings, key=len)
+            assert action.nargs == 0 or action.choices or name in {*VALUES, *NEVER} or words == ("demo",)
+    assert INPUTS.keys() <= POSITIONALS.keys()

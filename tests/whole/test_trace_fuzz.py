@@ -15,7 +15,8 @@ from hta_graph.errors import DefectError
 from tests.simulator.dialect import Exact
 from tests.support.deep_tests import cases, deep
 from tests.support.invariants import BrokenRuleError, check_graph
-from tests.trace_fuzz import BYTES, DAMAGES, STRUCTURAL, as_bytes, examine, fuzz, make_case, seeds
+from tests.support.trace_builder import TraceBuilder
+from tests.trace_fuzz import BYTES, DAMAGES, STRUCTURAL, as_bytes, examine, fuzz, make_case, origins, seeds
 
 CASES = cases(750)
 PART = 150
@@ -37,7 +38,7 @@ def test_every_kind_of_damage_damages() -> None:
     argument that it draws that often.
     """
     assert [make_case(1, number) for number in range(20)] == [make_case(1, number) for number in range(20)]
-    whole = {raw for _, raw in seeds()}
+    whole = {raw for _, raw in origins()}
     for at, damage in enumerate(DAMAGES):
         made = [make_case(1, at + turn * len(DAMAGES)) for turn in range(30)]
         assert {case.damage for case in made} == {damage}
@@ -93,3 +94,43 @@ def test_a_time_with_an_enormous_exponent(tmp_path: Path, field: str, text: str)
         odd = json.dumps(operator_row(1712867402348336) | {field: "?"}).replace('"?"', printed)
         graph = sound_graph(tmp_path / "trace.json", as_bytes({"traceEvents": rows})[:-2] + f", {odd}]}}".encode())
         assert len(graph.events) == 3 + int("e-" in text and field == "dur")
+
+
+def test_an_arrow_that_is_recorded_twice(tmp_path: Path) -> None:
+    """It became two edges (seed 3, case 4426): a merged file has it from both recordings, with ids of their own."""
+    flow = {"cat": "fwdbwd", "name": "fwdbwd", "pid": 1, "tid": 1}
+    arrows = [
+        flow | {"ph": ph, "ts": ts, "id": number, "bp": "e"} for number in (1, 2) for ph, ts in (("s", 10), ("f", 50))
+    ]
+    graph = sound_graph(tmp_path / "trace.json", as_bytes([operator_row(10, 5), operator_row(50, 5), *arrows]))
+    assert graph.edge_counts()["forward_backward"] == {"recorded": 1, "inferred": 0}
+
+
+def test_a_step_on_a_thread_without_operators(tmp_path: Path) -> None:
+    """In replay it ended with its last kernel (seed 3, case 4462), and did not take the time that it took."""
+    gpu = {"device": 0, "context": 1, "stream": 7, "correlation": 1}
+    step = {"cat": "user_annotation", "name": "ProfilerStep#1", "tid": 9, "ts": 10, "dur": 90}
+    launch = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 20, "dur": 5, "args": {"correlation": 1}}
+    kernel = {"cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 30, "dur": 9, "args": gpu}
+    rows = [operator_row(0) | row for row in (step, launch, kernel)]
+    graph = sound_graph(tmp_path / "trace.json", as_bytes(rows))
+    check_graph(graph, [hg.step(1)], oracle=True)
+    assert hg.replay(graph, window=hg.step(1)).identity_ns == 90_000
+
+
+@pytest.mark.parametrize("device", [-(2**63), 2**70, 0])
+def test_a_process_far_from_its_device(tmp_path: Path, device: int) -> None:
+    """What a merger may have added did not fit 64 bits: OverflowError (seed 21, case 244)."""
+    args = {"device": device, "context": 1, "stream": 7, "correlation": 1}
+    kernels = [operator_row(at, cat="kernel", name="gemm", pid=2**62, tid=7, args=args) for at in (5, 9)]
+    sound_graph(tmp_path / "trace.json", as_bytes([operator_row(1), *kernels]))
+
+
+def test_replay_of_a_path_that_ends_with_an_edge_back_in_time(tmp_path: Path) -> None:
+    """What its cause took after it counted (seed 31, case 1167): 3.04 ms of a window of 2.15 ms."""
+    trace = TraceBuilder()
+    trace.launch("late", (0, 5), (20, 660), 1)
+    trace.call("cudaDeviceSynchronize", 10, 110, 2)
+    graph = trace.graph(tmp_path)
+    begins = int(graph.timeline.times.min())
+    check_graph(graph, [hg.between(begins + 2_000, begins + 2_000_000)])

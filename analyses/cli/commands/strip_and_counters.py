@@ -210,7 +210,7 @@ def _run_counters(options: argparse.Namespace) -> None:
     from hta_graph.storage.output_paths import check_outputs
 
     scopes = [whole(rank, graph) for rank, graph in RankInputs.of(options).graphs_by_rank()]
-    targets = _output_files(resolve_location(options.output), [scope.graph.path for scope in scopes])
+    targets = _output_files(resolve_location(options.output), [(scope.rank, scope.graph.path) for scope in scopes])
     # A folder gets files named after the inputs; one of them can be another input.
     check_outputs(targets, input_files(options))
     for scope, target in zip(scopes, targets, strict=True):
@@ -220,18 +220,22 @@ def _run_counters(options: argparse.Namespace) -> None:
         print_lines([f"{target}: {counted}; open it at ui.perfetto.dev" if points else f"{target}: {scope.missing()}"])
 
 
-def _output_files(place: Location, paths: list[Location]) -> list[Location]:
-    """Return the file for each rank: the output, or one in that folder.
+def _output_files(place: Location, ranks: list[tuple[int, Location]]) -> list[Location]:
+    """Return the file for each rank: the output, or one in that folder, with the rank where files have one name.
 
     Raises:
         UsageError: several ranks would be written to one file.
     """
     from analyses.questions.counter_tracks import output_name
 
-    targets = [place / output_name(path, "_with_counters") if place.is_dir() else place for path in paths]
-    if len(set(targets)) < len(targets):
-        raise UsageError(f"{targets[0]}: cannot hold several ranks; name a folder, or one rank with --rank")
-    return targets
+    if place.is_dir():
+        names = [output_name(path, "_with_counters") for _, path in ranks]
+        if len(set(names)) < len(names):
+            names = [output_name(path, f"_rank{rank}_with_counters") for rank, path in ranks]
+        return [place / name for name in names]
+    if len(ranks) > 1:
+        raise UsageError(f"{place}: cannot hold several ranks; name a folder, or one rank with --rank")
+    return [place] * len(ranks)
 
 
 COUNTERS = Command(

@@ -20,6 +20,7 @@ from hta_graph.errors import OutputError
 from hta_graph.export.perfetto.append_events import write_counters
 from tests.browser.perfetto_ui import PerfettoUI, ask, missing
 from tests.support.golden_graphs import NANOSECONDS, WHOLE_MICROSECONDS, answered, graphs
+from tests.support.merged_ranks import labelled, with_own_process, write_merged
 from tests.support.shared_traces import SHARED
 from tests.support.trace_builder import TraceBuilder
 
@@ -184,3 +185,17 @@ def test_read_only_inputs_need_an_output_folder(tmp_path: Path) -> None:
         hta_scopes(graphs("dlrm_8xv100")), output_dir=tmp_path, time_series=None, output_suffix="_with_counters"
     )
     assert [path.name for path in found] == [f"kineto_rank{rank}_with_counters.json.gz" for rank in range(8)]
+
+
+def test_ranks_of_one_file_are_written_under_names_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    merged, out = tmp_path / "merged.json", tmp_path / "out"
+    out.mkdir()
+    ranks = [with_own_process(written(two_streams().write(tmp_path / "rank.json")), rank) for rank in (0, 1)]
+    write_merged(ranks, labelled, merged)
+    assert main(["counters", str(merged), "-o", str(out)]) == 0
+    assert [path.name for path in sorted(out.iterdir())] == [f"merged_rank{rank}_with_counters.json" for rank in (0, 1)]
+    capsys.readouterr()
+    assert main(["counters", str(merged), "-o", str(tmp_path / "one.json")]) == 2
+    assert "cannot hold several ranks; name a folder" in capsys.readouterr().err

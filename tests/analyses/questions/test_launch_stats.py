@@ -84,6 +84,17 @@ def test_a_window_asks_about_what_starts_in_it(tmp_path: Path) -> None:
     assert launches([in_window(0, graph, between(21_000, 44_000))])["name"].tolist() == ["behind"]
 
 
+def test_a_window_of_copies_only_is_said_without_them(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.call("cudaMemcpyAsync", 0, 2, 1)
+    trace.copy("Memcpy HtoD (Host -> Device)", 5, 9, 1)
+    scope = whole(0, trace.graph(tmp_path))
+    assert answer([scope]).notes == []
+    assert answer([scope], no_memory_events=True).notes == [
+        "rank 0: only copies and memsets were launched in the whole trace, and these are left out"
+    ]
+
+
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace.launch("a", (0, 1), (2, 3), 1)

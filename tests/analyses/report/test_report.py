@@ -450,3 +450,17 @@ def test_cells_and_titles_are_escaped() -> None:
 def test_traces_of_all_kinds_get_a_report(name: str, tmp_path: Path) -> None:
     assert main(["report", str(SHARED / "traces" / name), "-o", str(tmp_path / "r.html")]) == 0
     assert b"</html>" in (tmp_path / "r.html").read_bytes()
+
+
+def test_the_page_is_led_by_advice_where_the_verdict_is(tmp_path: Path) -> None:
+    """What advice saves is no part of the path; what happens once is."""
+    waits = summary_of(hg.critical_path(hg.build_graph(hg.read_trace(SAMPLES / "slower_trace.json.gz"))), "run")
+    assert waits.headline == "Step 2: bound by waits for values read from the GPU"
+    assert waits.figures[0].text == "shorter iteration without waits for values read from the GPU"
+    assert not any("of the critical path" in figure.text for figure in waits.figures)
+    trace = TraceBuilder()
+    trace.call("cudaStreamCreateWithFlags", 0, 30_000)
+    trace.launch("gemm", (30_001, 30_005), (30_010, 31_000), 1)
+    once = summary_of(hg.critical_path(trace.graph(tmp_path)), "run")
+    assert once.headline == "Whole trace: bound by one-time start-up"
+    assert once.figures[1] == KeyFigure("97%", "of the critical path is one-time start-up")
