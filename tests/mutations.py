@@ -1003,8 +1003,8 @@ MISTAKES = (
     Mutation(
         "the base time is ignored",
         "hta_graph/trace/columnize.py",
-        "_with_base(columns, base or 0)",
-        "_with_base(columns, 0)",
+        "counts), base or 0)",
+        "counts), 0)",
     ),
     Mutation("arrays can be written", "hta_graph/arrays.py", "    array.flags.writeable = False\n", ""),
     Mutation(
@@ -1906,8 +1906,8 @@ COLUMNS = (
     Mutation(
         "pickles are read as dumps that are none",
         "hta_graph/multi_rank/matching/flight_recorder.py",
-        "if data.startswith(PICKLE_MAGIC):",
-        "if data.endswith(PICKLE_MAGIC):",
+        "if text_head(path, 1) == PICKLE_MAGIC",
+        "if text_head(path, 1) != PICKLE_MAGIC",
         ("tests/multi_rank/matching/test_flight_recorder.py",),
     ),
     Mutation(
@@ -2262,11 +2262,33 @@ OVERLAYS = (
 )
 MEETINGS = "hta_graph/paths/rank_crossings.py"
 OF_MEETINGS = ("tests/paths/test_rank_crossings.py",)
+OF_VERDICTS = ("tests/multi_rank/test_job_verdict.py",)
 JOBS = (
+    Mutation(
+        "of a job overlapping waits add up",
+        "hta_graph/multi_rank/rank_delays.py",
+        "longest = np.maximum.reduceat(amount[every], first)",
+        "longest = np.add.reduceat(amount[every], first)",
+        OF_VERDICTS,
+    ),
+    Mutation(
+        "of a job stages wait for no reason",
+        "hta_graph/multi_rank/rank_delays.py",
+        "np.minimum(with_messages - by_collectives, excess[:, None, :])",
+        "(with_messages - by_collectives)",
+        OF_VERDICTS,
+    ),
+    Mutation(
+        "of a job chance leads no step",
+        "hta_graph/multi_rank/job_verdict.py",
+        "return min(1.0, ranks * tail)",
+        "return 0.0",
+        OF_VERDICTS,
+    ),
     Mutation(
         "of a job everybody was passed",
         MEETINGS,
-        "last = every.take(every.is_last & passed[every.row] & inside)",
+        "last = every.take(every.is_last & on_path & inside)",
         "last = every.take(every.is_last & inside)",
         ("tests/analyses/advice/test_job_rules.py", *OF_MEETINGS),
     ),
@@ -2282,13 +2304,6 @@ JOBS = (
         MEETINGS,
         "margin > 2 * job.clock_table.error[last.part]",
         "margin > 0 * job.clock_table.error[last.part]",
-        OF_MEETINGS,
-    ),
-    Mutation(
-        "of a job the unknown is nobody's",
-        MEETINGS,
-        "int((lost.length - meanwhile).sum())",
-        "int((lost.length - lost.length).sum())",
         OF_MEETINGS,
     ),
     Mutation(

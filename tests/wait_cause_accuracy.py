@@ -80,7 +80,7 @@ def prove(scenario: str, backend: str, seed: int) -> Score:
     score = Score(jobs=1, waited_ns=int(attributed.caused.sum()), unknown_ns=unknown)
     if int(members.wait[members.number >= 0].sum()) != score.waited_ns:
         score.unbalanced.append(case)
-    if not names or not _causes_most(scenario, shape, job):
+    if not names or not causes_most(scenario, shape, job):
         return score
     score.asked = 1
     known = attributed.take(attributed.activity >= 0)
@@ -91,7 +91,7 @@ def prove(scenario: str, backend: str, seed: int) -> Score:
     return score
 
 
-def _causes_most(scenario: str, shape: JobShape, job: JobRun) -> bool:
+def causes_most(scenario: str, shape: JobShape, job: JobRun) -> bool:
     """Tell whether a job waits less than half as long without its delay."""
     return 2 * _true_waiting(simulate_job(SCENARIOS[scenario](replace(shape, faults=())))) < _true_waiting(job)
 

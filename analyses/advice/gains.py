@@ -333,9 +333,10 @@ def _without_gain(facts: PathFacts, gains: Gains, finding: PathFinding, trusted:
 
 
 def cause_words(facts: PathFacts, cause: str) -> str:
-    """Name a cause, or what the advice is about by which a verdict is led."""
+    """Name a cause: a class, several, or the rule of the advice that leads."""
+    if cause in verdict.LEADS:
+        return verdict.LEADS[cause][0]
     named = {HOST_WORK: verdict.HOST_WORK, GLOO: verdict.GLOO, "start_up_recorded": verdict.START_UP}
-    named |= {rule: what for rule, (what, _) in verdict.LEADS.items()}
     return named.get(cause) or short_labels(facts.graph)[cause]
 
 

@@ -55,7 +55,7 @@ def with_what_windows_show(facts: PathFacts, found: list[PathFinding]) -> list[P
 
     Loading may delay only the next step's launches, and waits may cost little each by its kind, but much together:
     beyond the waits that are found already, at least what the GPU is idle. Where replay cannot vouch for a saving,
-    nothing tells that there is any.
+    nothing shows that there is any.
     """
     if has_partial_rows(facts.graph) or isinstance(facts.graph, JobGraph) or not facts.has_gpu_rows:
         return found

@@ -82,7 +82,7 @@ def _lengths_text(found: Comparison[Lengths]) -> str:
     both_whole = labels[0] == labels[1] and control.measure == "whole trace"
     kinds = len(found.change.kinds)
     return messages.lengths(
-        found.lengths, _counts(found), None if both_whole else labels, kinds=kinds, are_means=found.is_of_sums
+        found.lengths, _counts(found), None if both_whole else labels, kinds=kinds, compared_by=found.compared_by
     )
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
 from analyses.diff.kernels_in_order import EnqueuedWork, common_codes
 from analyses.diff.noise import ENOUGH_STEPS, LEAST_OF_STEPS, FewSteps, Repetitions, noise_of_repetitions
 from analyses.diff.sides import Lengths, Side, median_index
-from analyses.diff.step_change import Change, StepLengths, change_of_steps
+from analyses.diff.step_change import StepChange, StepLengths, change_of_steps
 from analyses.diff.step_kinds import StepKinds, kinds_of_steps
 from analyses.messages import diff as messages
 from analyses.scope import Scope
@@ -162,12 +162,12 @@ class Comparison(Generic[Side_co]):
 
     control: Side_co
     test: Side_co
-    change: Change
+    change: StepChange
     repeats: RepetitionNoise | None
     refused: str
     kinds: StepKinds
     unlike: tuple[str, str] | None = None
-    """What tells the named steps of both sides apart, if they are of different kinds."""
+    """How the named steps of both sides differ, if they are of different kinds."""
 
     @property
     def sides(self) -> dict[str, Side_co]:
@@ -178,6 +178,11 @@ class Comparison(Generic[Side_co]):
     def is_of_sums(self) -> bool:
         """Whether only the mean length changed, as where some steps of one side hang."""
         return self.change.is_summed and not self.change.is_usual
+
+    @property
+    def compared_by(self) -> Literal["medians", "pairs", "means"]:
+        """What the difference is one of."""
+        return "means" if self.is_of_sums else "pairs" if self.change.is_paired else "medians"
 
     @property
     def lengths(self) -> tuple[int, int]:

@@ -68,27 +68,24 @@ class FewSteps:
         return t_quantile(PARTS_WEIGHT) * self.parts_share * error
 
 
-def band_of_medians(control: Floats, test: Floats) -> Floats:
-    """Return how far two medians are apart by chance at most, row by row; the columns are repetitions.
+def band_of_spreads(control: tuple[Floats, int], test: tuple[Floats, int]) -> Floats:
+    """Return how far medians are apart by chance at most, given the spreads of both sides and their repetitions.
 
-    The spread of each side is the median of its deviations, without the smallest one, which is that of the median
-    itself; so one stalled step does not widen it (as in Hill and Holland, 1977: least absolute residuals).
-
-    >>> band_of_medians(np.array([[100, 101, 99, 100, 300]]), np.array([[100, 101, 99]])).round(1).tolist()
+    >>> runs = (np.array([[100.0, 101, 99, 100, 300]]), np.array([[100.0, 101, 99]]))
+    >>> band_of_spreads(*((spread_of_rows(run), run.shape[1]) for run in runs)).round(1).tolist()
     [4.3]
     """
-    return band_of_spreads(*((spread_of_rows(side), side.shape[1]) for side in (control, test)))
-
-
-def band_of_spreads(control: tuple[Floats, int], test: tuple[Floats, int]) -> Floats:
-    """Return how far medians are apart by chance at most, given the spreads of both sides and their repetitions."""
     variances = [spread**2 / count for spread, count in (control, test)]
     band: Floats = STANDARD_ERRORS * np.sqrt(variances[0] + variances[1])
     return band
 
 
 def spread_of_rows(values: Floats) -> Floats:
-    """Estimate the standard deviation of each row; 0 where nothing is repeated."""
+    """Estimate the standard deviation of each row; 0 where nothing is repeated.
+
+    It is the median of the deviations, without the smallest one, which is that of the median itself; so one stalled
+    step does not widen it (as in Hill and Holland, 1977: least absolute residuals).
+    """
     if values.shape[1] < 2:
         return np.zeros(len(values))
     away = np.sort(np.abs(values - np.median(values, axis=1, keepdims=True)), axis=1)

@@ -164,7 +164,7 @@ def comparison_keys(found: Comparison[Lengths]) -> dict[str, Any]:
         "noise_ns": found.noise_ns,
         "more_steps": None if more is None else more[1],
         "more_steps_share": None if more is None else more[0],
-        "compared_by": "means" if found.is_of_sums else "pairs" if change.is_paired else "medians",
+        "compared_by": found.compared_by,
         "means": {
             "control_ns": round(change.means_ns[0]),
             "test_ns": round(change.means_ns[1]),

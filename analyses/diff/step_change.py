@@ -50,11 +50,6 @@ class StepLengths:
     number: Ints
     kind: Ints
 
-    @classmethod
-    def of_one_kind(cls, ns: Ints) -> StepLengths:
-        """Return steps that all do the same."""
-        return cls(ns.astype(float), np.arange(len(ns)), np.zeros(len(ns), np.int64))
-
     def take(self, kept: Bools | Ints) -> StepLengths:
         """Select some steps."""
         return StepLengths(self.ns[kept], self.number[kept], self.kind[kept])
@@ -81,7 +76,7 @@ class KindChange:
 
 
 @dataclass(frozen=True)
-class Change:
+class StepChange:
     """The change of a usual step (ns) and the largest that noise explains; of several kinds, of their mixture.
 
     ``control_ns`` and ``test_ns`` are median lengths, ``means_ns`` the mean lengths of both sides, ``pairs`` the places
@@ -103,7 +98,7 @@ class Change:
         """The change of the mean length."""
         return self.means_ns[1] - self.means_ns[0]
 
-    def with_noise(self, share: float) -> Change:
+    def with_noise(self, share: float) -> StepChange:
         """Return the change with a noise of at least a share of the control."""
         return replace(self, noise_ns=max(self.noise_ns, share * self.control_ns))
 
@@ -118,7 +113,7 @@ class Change:
         return abs(self.summed_ns) > self.summed_noise_ns
 
 
-def change_of_steps(control: StepLengths, test: StepLengths) -> Change:
+def change_of_steps(control: StepLengths, test: StepLengths) -> StepChange:
     """Compare the steps of two runs kind by kind, and pair by pair where their lengths go together."""
     judged = _judged_kinds(control, test)
     sides = [side.take(np.isin(side.kind, judged)).with_kinds(judged) for side in (control, test)]
@@ -147,7 +142,7 @@ def _judged_kinds(control: StepLengths, test: StepLengths) -> Ints:
 def paired_steps(control: StepLengths, test: StepLengths) -> tuple[Ints, Ints]:
     """Return the places of the same steps: of one number and kind, else the n-th ones of each kind.
 
-    >>> steps = StepLengths.of_one_kind(np.array([5, 6, 7]))
+    >>> steps = StepLengths(np.array([5.0, 6, 7]), np.arange(3), np.zeros(3, np.int64))
     >>> [places.tolist() for places in paired_steps(steps, replace(steps, number=np.array([1, 2, 3])))]
     [[1, 2], [0, 1]]
     """
@@ -174,7 +169,7 @@ def _change_of_kind(kind: int, control: StepLengths, test: StepLengths, *, is_ju
     return KindChange(kind, counts, own.control_ns, own.test_ns, own.difference_ns, noise, is_judged)
 
 
-def _change_of_kinds(control: StepLengths, test: StepLengths) -> Change:
+def _change_of_kinds(control: StepLengths, test: StepLengths) -> StepChange:
     """Compare steps of kinds that both sides have, weighted by how often they occur."""
     sides = _Sides(control, test)
     control_ns, test_ns = (sides.medians * sides.weight).sum(axis=1).tolist()
@@ -183,7 +178,7 @@ def _change_of_kinds(control: StepLengths, test: StepLengths) -> Change:
     is_paired = sides.go_together(pairs)
     usual = sides.change_of_pairs(pairs) if is_paired else sides.change_of_medians()
     means, summed_noise_ns = sides.means_and_noise()
-    return Change(
+    return StepChange(
         control_ns, test_ns, usual[0], max(usual[1], least), means, max(summed_noise_ns, least), pairs, is_paired
     )
 

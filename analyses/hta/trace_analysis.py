@@ -459,7 +459,7 @@ class TraceAnalysis:
         """Return the critical path of an annotation's instances, and True.
 
         It is a :class:`hta_graph.CriticalPath` that has the edges of HTA's graph too: ``critical_path_edges_set`` and
-        :meth:`get_events_for_edge`.
+        ``get_events_for_edge``.
 
         Args:
             rank: a loaded rank.

@@ -105,17 +105,19 @@ def lengths(
     labels: tuple[str, str] | None,
     *,
     kinds: int = 1,
-    are_means: bool = False,
+    compared_by: str = "medians",
 ) -> str:
     """Print both lengths: medians of several steps, otherwise with the labels of the windows, if any are given.
 
-    >>> lengths((62_000_000, 70_000_000), (11, 12), None, kinds=2)
-    'median 62.000 ms → 70.000 ms over 11 and 12 steps of 2 kinds'
+    >>> lengths((62_000_000, 70_000_000), (11, 12), None, kinds=2, compared_by="pairs")
+    'median 62.000 ms → 70.000 ms over 11 and 12 steps of 2 kinds, compared in pairs'
     """
     was, now = map(duration_text, both_ns)
     if max(counts) > 1:
         of_kinds = f" of {kinds} kinds" if kinds > 1 else ""
-        return f"{'mean' if are_means else 'median'} {was} → {now} over {counts[0]} and {counts[1]} steps{of_kinds}"
+        in_pairs = ", compared in pairs" if compared_by == "pairs" else ""
+        figure = "mean" if compared_by == "means" else "median"
+        return f"{figure} {was} → {now} over {counts[0]} and {counts[1]} steps{of_kinds}{in_pairs}"
     if labels is None:
         return f"{was} → {now}"
     before, after = (clipped(label, LONGEST_NAME) for label in labels)

@@ -1,4 +1,4 @@
-"""The verdict of a job in words: the same sentence in every command, and its record in JSON."""
+"""The verdict of a job: the same sentence in every command, and its record in JSON."""
 
 from __future__ import annotations
 
@@ -88,8 +88,9 @@ def waiting_caused(found: JobVerdict) -> str:
 
 def nobody(found: JobVerdict, host: str) -> str:
     """Say that no rank alone delays a job, and which one causes most."""
-    if not found.ranks:
-        return f"no rank alone delays the others: {REASONS[found.reason or 'no_cause_known']}"
+    if not found.ranks or not found.share_of_waiting:
+        last = f"; rank {found.ranks[0]} mostly arrives last" if found.ranks else ""
+        return f"no rank alone delays the others: {REASONS[found.reason or 'no_cause_known']}{last}"
     most = f"rank {found.ranks[0]} causes the most, {brief_share(found.share_of_waiting)} of "
     return f"no rank alone delays the others: {most}{brief_duration(found.waiting_ns)} of waiting{host}"
 

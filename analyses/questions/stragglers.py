@@ -429,9 +429,19 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         keys={"job_verdict": job_verdict.record(found)},
         summed=summed | {"causes": "the ranks that waited"},
         worst_by={"stragglers": "caused_ns"},
-        on_screen={"causes": _causes_on_screen(attributed)},
+        on_screen={"stragglers": _worst_first(caused), "causes": _causes_on_screen(attributed)},
         drawn={"waiting": waiting_over_time(matched)} if caused["rank"].nunique() > MANY_RANKS else {},
     )
+
+
+def _worst_first(caused: pd.DataFrame) -> pd.DataFrame:
+    """Put the rows of several steps in order of the waiting that they cause, so that none hides behind the first ones.
+
+    Of many ranks each step has its worst ranks on a screen.
+    """
+    if caused["scope"].nunique() < 2 or caused["rank"].nunique() > MANY_RANKS:
+        return caused
+    return caused.sort_values("caused_ns", ascending=False, kind="stable", ignore_index=True)
 
 
 def figure(found: Answer) -> Figure:

@@ -162,15 +162,13 @@ def _figures(facts: PathFacts, cards: Sequence[Card], bound: PathFinding) -> lis
     if not path.length_ns:
         return []
     is_known = bound.evidence["bound_by"] != BoundBy.UNEXPLAINED.label
-    # What advice is about need not be a part of the path.
-    time_ns = bound.evidence.get("cause_ns", bound.evidence["time_ns"]) if is_known else bound.evidence["time_ns"]
+    of_cause_ns = bound.evidence.get("cause_ns") if is_known else None
+    # Waits that advice removes have no time of their own on the path: their class has.
+    what = page_labels(facts.graph)[bound.evidence["bound_by"]] if of_cause_ns is None else _cause(facts, bound)
+    time_ns = bound.evidence["time_ns"] if of_cause_ns is None else of_cause_ns
     found = [
         *([_gain_figure(facts, bound)] if bound.saves_ns is not None else []),
-        *(
-            [KeyFigure(brief_share(facts.share(time_ns)), words.of_path(_cause(facts, bound)))]
-            if time_ns is not None
-            else []
-        ),
+        KeyFigure(brief_share(facts.share(time_ns)), words.of_path(what)),
         KeyFigure(brief_duration(path.length_ns), words.length_name(window, path.graph)),
     ]
     delaying = verdict_of_job(path)

@@ -62,7 +62,7 @@ BUILD_DIAGNOSTICS: dict[str, str] = {
     "sync_records_without_work": "synchronization records of slow calls whose stream has no work; inferred instead",
     "sync_records_contradicted": "synchronization records set aside: most name work that ended after their call",
     "forward_backward_unresolved": "forward-backward pairs without two operators that follow each other",
-    "collectives_group_unknown": "CPU collectives left out: neither the trace nor their timing tells the process group",
+    "collectives_group_unknown": "CPU collectives left out: neither the trace nor their timing shows the process group",
     "matches_withdrawn": "communications that match only if clocks of one host differ by more than they can; left out",
 }
 """The counts of building a graph: key → meaning."""
@@ -229,7 +229,7 @@ class DependencyGraph:
 
     @cached_property
     def calling_lane(self) -> Ids:
-        """The thread beside which each lane of communication lies; other lanes are their own."""
+        """The thread whose communication each lane holds; other lanes are their own."""
         lanes, part = self.lanes, self.rank_index_of_lane.tolist()
         of_thread = {(rank, label): lane for lane, (rank, label) in enumerate(zip(part, lanes.labels, strict=True))}
         found = np.arange(len(lanes.labels), dtype=np.int32)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import comb
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from hta_graph.arrays import summed_by
+from hta_graph.arrays import summed_by, take_or
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.rank_summary import RankSummary
@@ -41,34 +41,40 @@ A processor that is taken away, or loads that differ by chance, hit whatever run
 """
 
 CLEARLY = 2
-"""A rank leads a step clearly if it delays the others by so many times what the next one does."""
+"""A rank leads a step clearly if it delays the others this many times as long as the next one does."""
 
 BY_FAR = 4
-"""Of ranks that take turns each delays its steps by so many times what the next one does: some rank is always last."""
+"""Of ranks that take turns each delays its steps this many times as long as the next one: some rank is always last."""
 
 CHANCE = 0.02
-"""The same rank leads so many steps by chance no more often than this."""
+"""A rank is named only if chance lets one lead as many steps no more often than this."""
 
 UNUSUAL = 3
-"""A step differs if it is longer than the others by more than so many times the range of these."""
+"""A step differs if it is longer than the others by more than this many times their range."""
+
+FEWEST_STEPS = 3
+"""A step is compared with two others at least, which have a range."""
 
 OF_LARGEST = 1 / 3
 """Steps count as delayed from this share of the largest delay on."""
 
 ERRORS = 4
-"""Delays below so many times the clocks' error are named with a doubt."""
+"""Delays below this multiple of the clock error are hedged."""
 
 CANDIDATES = 3
-"""So many ranks that delay most are looked at."""
+"""How many ranks, those that delay most, are looked at."""
 
 MOST_UNMATCHED = 0.5
-"""Where more of the communication than this, by its time, has no partner, nobody is named."""
+"""Where more of the communication than this, by its time, has no partner, no rank is named."""
 
 STEPS_LOOKED_AT = 24
-"""Of very many steps with ranks that take turns the causes of so many are compared."""
+"""Where ranks take turns in very many steps, the causes of this many are compared."""
+
+MOSTLY_LAST = 0.5
+"""Without known causes the rank is mentioned that more of the waiting than this is for."""
 
 TURNS = 3
-"""So many different ranks at least take turns."""
+"""At least this many different ranks take turns."""
 
 Scope = Literal["all_steps", "step", "window"]
 Firmness = Literal["firm", "hedged", "none"]
@@ -125,7 +131,7 @@ def wait_causes(job: JobGraph) -> WaitCauses:
 
 
 def knows_causes(job: JobGraph) -> bool:
-    """Return whether causes can be told: of ranks of few rows only where these were asked for them."""
+    """Return whether causes are known: summaries have them only where they were asked for them."""
     parts = [job.graph(part.rank) for part in job.rank_graphs]
     return all(part.attached(RankSummary) is None or part.attached(RankActivity) is not None for part in parts)
 
@@ -260,14 +266,14 @@ def _verdict_of_steps(job: JobGraph) -> JobVerdict:
     single = _case_of_differing_step(steps, rows)
     if single is not None:
         return _verdict(steps, "step", single, "once", None)
-    return _nobody(steps, "all_steps", rows, cases[0].reason if cases else "little")
+    return _no_rank(steps, "all_steps", rows, cases[0].reason if cases else "little")
 
 
 def _cannot_tell(job: JobGraph) -> JobVerdict | None:
     """Return the verdict where causes are not known, or communication is mostly unmatched."""
     if not knows_causes(job):
         return _without_facts("no_causes_in_summary")
-    if 2 * _unmatched_share(job) > 1:
+    if _unmatched_share(job) > MOST_UNMATCHED:
         return _without_facts("mostly_unmatched")
     waits = wait_causes(job).waits
     if not len(waits):
@@ -297,7 +303,7 @@ def _case_in_steps(steps: StepDelays, rows: Ints, column: int) -> _Case | None:
     work = _work_meanwhile(steps, rows[delayed], column)
     leads = int(np.count_nonzero(own[delayed] >= CLEARLY * others[delayed]))
     by_chance = chance_of(leads, len(rows), len(steps.job.rank_graphs)) > CHANCE and not work.is_one
-    is_most = 2 * int(np.count_nonzero(own[delayed] >= others[delayed])) > len(delayed)
+    is_most = 2 * int(np.count_nonzero(own[delayed] >= others[delayed])) >= len(delayed)
     share, delay_ns = float(np.median(own[delayed] / length[delayed])), int(np.median(own[delayed]))
     firmness, reason = _firmness(steps, delay_ns, share, work, is_most=is_most, by_chance=by_chance)
     return _Case(column, rows[delayed], delay_ns, share, work, firmness, reason)
@@ -321,7 +327,7 @@ def _firmness(
 
 
 def chance_of(leads: int, steps: int, ranks: int) -> float:
-    """Return how often one rank leads at least so many steps if any rank may, for one rank that was picked for it.
+    """Return how often some rank leads at least that many steps by chance.
 
     >>> chance_of(3, 3, 8) < 0.02 < chance_of(3, 3, 4), chance_of(0, 3, 4)
     (True, 1.0)
@@ -355,10 +361,14 @@ def _work_meanwhile(steps: StepDelays, rows: Ints, column: int) -> _Work:
 def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
     """Return what speaks for a rank in the step that is longer than the others by more than these differ.
 
-    What it delays that step by more than the others has to explain at least half of that.
+    What it delays that step by more than the others has to explain at least half of that. Of very few steps the first
+    one is among the others: it warms up, and is usually longer than they are.
     """
-    length = steps.found.length[rows].max(axis=1)
-    if len(rows) < 3:
+    rows = rows if len(rows) >= FEWEST_STEPS else np.arange(len(steps.numbers))
+    late = int(steps.found.delay[rows].max(axis=0).argmax())
+    # On the late rank itself an earlier step may be the long one.
+    length = np.median(np.delete(steps.found.own_length[rows], late, axis=1), axis=1)
+    if len(rows) < FEWEST_STEPS or not steps.compared[rows[length.argmax()]]:
         return None
     at = int(length.argmax())
     others = np.delete(length, at)
@@ -440,7 +450,7 @@ def _of_single(steps: StepDelays, scope: Scope, row: int = 0) -> JobVerdict:
     """Return the verdict where there is nothing to compare a step or window with."""
     case = _case_in_single(steps, row)
     if case is None or case.firmness == "none":
-        return _nobody(steps, scope, np.array([row]), "no_cause_known" if case is None else case.reason)
+        return _no_rank(steps, scope, np.array([row]), "no_cause_known" if case is None else case.reason)
     return _verdict(steps, scope, case, None, None)
 
 
@@ -457,12 +467,12 @@ def _verdict(
     )  # fmt: skip
 
 
-def _nobody(steps: StepDelays, scope: Scope, rows: Ints, reason: Reason | None) -> JobVerdict:
-    """Return the verdict that no rank alone delays the job; the one that causes most is told."""
+def _no_rank(steps: StepDelays, scope: Scope, rows: Ints, reason: Reason | None) -> JobVerdict:
+    """Return the verdict that no rank alone delays the job, with the one that causes most."""
     found = _known(steps, None if scope == "all_steps" else rows)
     ranks, sums = _by_rank(found)
     if not len(ranks):
-        return _without_facts("no_cause_known", scope)
+        return _of_last_arrivals(steps.job, scope)
     most, waiting = int(sums.argmax()), int(sums.sum())
     column = int(np.flatnonzero(steps.job.rank_numbers[steps.found.part] == ranks[most])[0])
     delay = steps.found.delay[rows, column]
@@ -472,6 +482,15 @@ def _nobody(steps: StepDelays, scope: Scope, rows: Ints, reason: Reason | None) 
         int(sums[most]) / max(waiting, 1), share, None, None, None, (), reason, waiting,
         int(np.count_nonzero(steps.compared)),
     )  # fmt: skip
+
+
+def _of_last_arrivals(job: JobGraph, scope: Scope) -> JobVerdict:
+    """Return the verdict where no waiting has a known cause: no rank delays the job, but one may mostly come last."""
+    waits = wait_causes(job).waits
+    sums = summed_by(take_or(job.members.part.astype(np.int64), waits.late) + 1, waits.time, len(job.rank_graphs) + 1)
+    last, waiting = int(sums[1:].argmax()), int(sums.sum())
+    named = (int(job.rank_numbers[last]),) if sums[last + 1] > MOSTLY_LAST * waiting else ()
+    return replace(_without_facts("no_cause_known", scope), ranks=named, waiting_ns=waiting)
 
 
 def _caused_by(steps: StepDelays, ranks: tuple[int, ...], rows: Ints | None = None) -> tuple[int, int]:

@@ -15,11 +15,11 @@ from hta_graph.arrays import first_of_runs, freeze, rows_by_value, take_or
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
 from hta_graph.multi_rank.wait_causes import WaitCauses
-from hta_graph.paths.intervals import union
+from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.rank_local_walks import LocalWalks
 
 MOST_CELLS = 1 << 24
-"""So many shares of waits, by wait and rank, are held at once; of more ranks only those that cause most are told."""
+"""How many shares of waits, by wait and rank, are held at once; of more ranks only those that cause most are known."""
 FEWEST_RANKS = 8
 
 MUCH = 0.5
@@ -60,13 +60,16 @@ class RankDelays:
     """How much (ns) ranks delay the others in parts of a job's time.
 
     ``delay`` has a row per part and a column per rank of ``part``: what others that wait for it lose meanwhile because
-    of what the rank does itself, passed-on waits included: the lower median of those that lose much, at most the length
-    of the part on that rank. ``row`` is for each wait the part in which the rank came that was waited for (-1: none).
+    of what the rank does itself, passed-on waits included: the lower median of those that lose much, at most
+    ``length``, that of the part on the rank that loses most; ``own_length`` is that on the rank itself, which may end
+    one part late and so delay the next one. ``row`` is for each wait the part in which the rank came that was waited
+    for (-1: none).
     """
 
     part: Ints
     delay: Ints
     length: Ints
+    own_length: Ints
     row: Ints
 
 
@@ -81,15 +84,21 @@ def rank_delays(job: JobGraph, causes: WaitCauses, spans: RankSpans) -> RankDela
     waits, members = causes.waits, job.members
     late = take_or(members.part, waits.late)
     row = spans.rows_of(late, take_or(members.arrival, waits.late, otherwise=EARLIEST_NS))
-    part = _ranks_told(causes, max(len(waits), spans.end.size), row >= 0)
+    part = _ranks_looked_at(causes, max(len(waits), spans.end.size), row >= 0)
     share = causes.shares_of_ranks(part, own_work(causes))
+    open_share = _open_share(job)[part]
+    if open_share.any():
+        share += causes.shares_of_ranks(part, _sends(causes)) * open_share
     share *= waits.time[:, None]
     share[row < 0] = 0
     with_messages, by_collectives = _lost_by_waiters(job, causes, share, row, len(spans.end))
     excess = _excess_work(job, causes, spans)[:, part]
-    most = _usual_loss(by_collectives + np.minimum(with_messages - by_collectives, excess[:, None, :]))
-    length = spans.length[:, part]
-    return RankDelays(part, freeze(np.minimum(most.astype(np.int64), length)), freeze(length), freeze(row))
+    lost = by_collectives + np.minimum(with_messages - by_collectives, excess[:, None, :])
+    own_length = spans.length[:, part]
+    loses_most = np.take_along_axis(spans.length, lost.argmax(axis=1), axis=1)
+    length = np.where(lost.any(axis=1), loses_most, own_length)
+    delay = np.minimum(_usual_loss(lost).astype(np.int64), length)
+    return RankDelays(part, freeze(delay), freeze(length), freeze(own_length), freeze(row))
 
 
 def _usual_loss(lost: Floats) -> Floats:
@@ -109,7 +118,29 @@ def own_work(causes: WaitCauses) -> Bools:
     return found
 
 
-def _ranks_told(causes: WaitCauses, rows: int, inside: Bools) -> Ints:
+def _sends(causes: WaitCauses) -> Bools:
+    """Mark sends."""
+    return ~own_work(causes) & np.array(["send" in name.lower() for name in causes.activities.name], np.bool_)
+
+
+def _open_share(job: JobGraph) -> Floats:
+    """Return the share of the time in each rank's sends in which it worked: its sends are open meanwhile."""
+    worked = np.array([own.total for own in _work_during_sends(job)], np.float64)
+    sends = np.flatnonzero(_is_send(job))
+    whole = np.bincount(job.members.part[sends], job.members.transfer[sends], len(worked))
+    found: Floats = np.minimum(worked / np.maximum(whole, 1), 1.0)
+    return found
+
+
+def _is_send(job: JobGraph) -> Bools:
+    """Mark the members that are sends of a message that has a receive, on the CPU."""
+    members = job.members
+    sends = np.array([name.startswith("send") for name in job.names], np.bool_)[members.said]
+    found: Bools = sends & members.is_message & (members.number >= 0) & ~job.is_gpu[members.row]
+    return found
+
+
+def _ranks_looked_at(causes: WaitCauses, rows: int, inside: Bools) -> Ints:
     """Return the places of the ranks to look at: all, or of very many those that cause most."""
     job = causes.job
     count = len(job.rank_graphs)
@@ -182,14 +213,46 @@ def _median_of_others(values: Floats | Ints) -> Floats:
 
 
 def working_time(job: JobGraph, causes: WaitCauses, spans: RankSpans) -> Ints:
-    """Return how long (ns) each rank works in parts of its time, between what it waits for."""
+    """Return how long (ns) each rank works in parts of its time: between its waits, and while its sends are open."""
     walks = causes.walks
     length = causes.walk_times()
     known = np.flatnonzero(walks.before >= 0)
     begin, done = walks.before_ns[known], walks.before_ns[known] + length[known]
     of_rank, none = rows_by_value(job.members.part[walks.member[known]]), np.empty(0, np.int64)
     mine = [of_rank.get(place, none) for place in range(len(job.rank_graphs))]
-    busy = [union(begin[rows], done[rows]) for rows in mine]
+    busy = [
+        union(np.append(begin[rows], late.start), np.append(done[rows], late.end))
+        for rows, late in zip(mine, _work_during_sends(job), strict=True)
+    ]
     ends, starts = spans.end, np.minimum(spans.start, spans.end)
     pairs = zip(busy, ends.T, starts.T, strict=True)
     return np.stack([own.covered_until(end) - own.covered_until(start) for own, end, start in pairs], axis=1)
+
+
+def _work_during_sends(job: JobGraph) -> list[Intervals]:
+    """Return when each rank works while its sends are open whose receives have ended.
+
+    On CPU back ends a send's row ends when its sender asks for it: it does other things before, unless it waits. Only
+    where it communicates meanwhile is it known not to have asked at once.
+
+    send       [====|......]    its thread works, and asks for it at the end
+    another       [=]
+    receive      [==]
+    """
+    members, events = job.members, job.event_table
+    end = events.end[members.row]
+    sends = _is_send(job)
+    open_sends = np.flatnonzero(sends)
+    received = np.full(int(members.number.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+    receives = np.flatnonzero(~sends & members.is_message & (members.number >= 0))
+    received[members.number[receives]] = end[receives]
+    begin = np.maximum(received[members.number[open_sends]], members.arrival[open_sends])
+    found = []
+    for place in range(len(job.rank_graphs)):
+        mine, own = members.part[open_sends] == place, np.flatnonzero(members.part == place)
+        came = np.sort(members.arrival[own])
+        asked = np.searchsorted(came, end[open_sends]) > np.searchsorted(came, members.arrival[open_sends], "right")
+        late = mine & (begin < end[open_sends]) & asked
+        waiting = union(members.arrival[own], members.arrival[own] + members.wait[own])
+        found.append(union(begin[late], end[open_sends[late]]).subtract(waiting))
+    return found

@@ -199,7 +199,7 @@ WRITERS: tuple[Writer, ...] = (
     Writer("torch.compile (tlparse's chromium_events)", re.compile(rb'"cat"\s*:\s*"dynamo_timed"')),
     Writer("ONNX Runtime", re.compile(rb'"[A-Za-z]+ExecutionProvider"|"cat"\s*:\s*"Session"')),
     Writer("Horovod's timeline", re.compile(rb'"NEGOTIATE_[A-Z]+')),
-    Writer("Ascend's msprof", re.compile(rb'"(?:Ascend Hardware|AscendCL|CANN)"')),
+    Writer("Ascend's msprof", re.compile(rb'"(?:Ascend Hardware|AscendCL|CANN|HostToDevice)"')),
     Writer("Intel's unitrace", re.compile(rb'"ze[A-Z]\w+"|"zeCommandListAppend')),
     Writer("clang -ftime-trace", re.compile(rb'"Total (?:ExecuteCompiler|Frontend|Backend)"')),
     Writer("Bazel", re.compile(rb'"bazel_version"|"build phase marker"')),

@@ -39,10 +39,12 @@ LEAST_MATCHED = 0.5
 Those without a call may have the number of another recording's."""
 REPEATED = 0.5
 """Share of ids that occur again, as those of one recording do not, from which on a file is several."""
+LEAST_COMMON = 3
+"""Number of ids that two processes have in common from which on that is no accident."""
+LARGEST_ID = 1 << 40
+"""Process ids and devices are smaller, also with what mergers add."""
 LEAST_IDS = 8
-"""Number of ids from which on that is no accident."""
-LARGEST_OFFSET = 1 << 53
-"""What mergers add stays below what every reader of JSON holds exactly."""
+"""Number of ids of one process from which on that they repeat is no accident."""
 REMEDY = Remedy("pass the files that were merged", "pass the files that were merged")
 
 
@@ -62,7 +64,7 @@ class ProcessKey:
         >>> ProcessKey.of(7), ProcessKey.of("Spans")
         (ProcessKey(text='', number=7), ProcessKey(text='Spans', number=-1))
         """
-        if isinstance(pid, (int, float)) and float(pid).is_integer():
+        if isinstance(pid, (int, float)) and abs(pid) < LARGEST_ID and float(pid).is_integer():
             return cls("", int(pid))
         if named := RANK_IN_PROCESS.search(str(pid)):
             other = re.search(r"\d{1,18}", RANK_IN_PROCESS.sub("", str(pid)))
@@ -99,8 +101,8 @@ class Processes:
 def _added_to_device(stream: tuple[Any, ...]) -> int:
     """Return what the process id of a stream's row is more than its device; 0 where the row names no device."""
     number = ProcessKey.of(stream[3]).number
-    added = number - stream[0] if isinstance(stream[0], int) and number >= 0 else 0
-    return added if abs(added) <= LARGEST_OFFSET else 0
+    is_known = isinstance(stream[0], int) and abs(stream[0]) < LARGEST_ID and number >= 0
+    return number - stream[0] if is_known else 0
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,7 @@ def _repeat_ids(columns: FileColumns, processes: Processes, hosts: list[int]) ->
         ids = [np.unique(columns[name][(processes.of_row == host) & (columns[name] > 0)]) for host in hosts]
         sizes = [len(own) for own in ids if len(own)]
         common = sum(sizes) - len(np.unique(np.concatenate(ids)))
-        if len(sizes) > 1 and common > REPEATED * min(sizes):
+        if len(sizes) > 1 and common >= LEAST_COMMON and common > REPEATED * min(sizes):
             return True
     return False
 

@@ -389,7 +389,7 @@ def time_without_partner(path: PathTotals, meant: Bools | None = None) -> int:
 
 
 def possible_waiting_time(path: PathTotals) -> int:
-    """Return how much (ns) of a job's path may be waiting for other ranks, which cannot be told from work there.
+    """Return how much (ns) of a job's path may be waiting for other ranks, which looks like work there.
 
     That is communication without a partner, and where ``wait()`` leaves no row, on CPUs, silence: of threads while what
     their rank does with others has no partner or no call, and of threads without a step, such as workers. So it is

@@ -1,4 +1,4 @@
-"""Whether the replay of a window can be trusted: what its rows do not show, and how much of its path no change moves.
+"""Whether the replay of a window can be trusted: what its rows do not contain, and how much of its path is fixed.
 
 Of a job also how much of a prediction may be waiting for other ranks.
 
@@ -10,7 +10,7 @@ So it is where a change brings times onto the path that something may have made 
 
 gaps between kernels    where none was launched before its predecessor ended, nothing shows how short they can be
 long launching calls    the call waited: for a full queue, a lock, code that was loaded
-order inside a graph    no record tells which nodes a node of a CUDA graph waits for on other streams
+order inside a graph    no record shows which nodes a node of a CUDA graph waits for on other streams
 
 A GPU that is idle although the launch of its next work returned long before waits for nothing that its trace shows: a
 time slice of another process, or other ranks.
@@ -61,7 +61,7 @@ UNUSUAL_SHARE = 0.02
 """Where a prediction rests on less of what the trace does not explain, it is off by less than 3% of its window."""
 
 POSSIBLE_WAITING_SHARE = 0.2
-"""Where a fifth of a prediction is waiting that cannot be told from work, it may be too long by a quarter."""
+"""Where a fifth of a prediction may be waiting that looks like work, it may be too long by a quarter."""
 
 STARTS_WITHIN_NS = 50_000
 """Work starts this soon after its launch and after the work before it."""
@@ -109,7 +109,7 @@ class Reliability:
     missing_share: float = 0.0
     """What the rows do not show, and for which share of the window."""
     waiting_share: float = 0.0
-    """Which share of a job's prediction may be waiting for other ranks, which it cannot tell from work."""
+    """Which share of a job's prediction may be waiting for other ranks that looks like work."""
 
     @property
     def of_communication(self) -> Reliability:

@@ -134,7 +134,7 @@ class Replayed:
 
     @property
     def waiting_share(self) -> float:
-        """The share of the predicted path that may be waiting for other ranks, which cannot be told from work."""
+        """The share of the predicted path that may be waiting for other ranks that looks like work."""
         return possible_waiting_time(self.path_after) / max(self.predicted_ns, 1)
 
     @property

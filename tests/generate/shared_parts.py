@@ -134,7 +134,7 @@ JOB_VERDICT = {
                 "null otherwise.",
                 null=True,
             ),
-            "since_step": integer("First of the delayed steps, for the pattern since; null otherwise.", null=True),
+            "since_step": integer("First of the delayed steps if the pattern is since; null otherwise.", null=True),
             "steps": list_of(integer("A step."), "The delayed steps; empty without a rank, or without steps."),
             "reason": one_of(
                 REASONS, "Reason for not being firm: " + "; ".join(f"{key}: {says}" for key, says in REASONS.items()),

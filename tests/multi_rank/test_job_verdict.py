@@ -81,6 +81,15 @@ def test_the_late_rank_is_named_with_its_steps_and_its_delay(
     assert abs(found.median_caused_ns / DELAY_NS - 1) < 0.15
 
 
+@pytest.mark.parametrize("kind", [fsdp, tensor_parallel])
+def test_a_rank_that_ends_its_step_late_delays_the_next_one_by_all_of_that(tmp_path: Path, kind: Kind) -> None:
+    """Its own next step is short: the others are there already."""
+    long_ns = 20 * DELAY_NS
+    found = job_verdict(simulated(tmp_path, kind, [Fault(1, 2, "optimizer", long_ns)]))
+    assert (found.rank, found.pattern, found.steps) == (1, "once", (3,))
+    assert abs(found.median_caused_ns / long_ns - 1) < 0.15
+
+
 @EACH_BY_CHANCE
 @pytest.mark.parametrize("kind", [*KINDS, experts])
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -258,8 +258,8 @@ def groups_by_worker_lane(
 ) -> dict[int, ProcessGroup]:
     """Return the group that each worker's lane serves; nothing where some group may have left no row.
 
-    Workers are made in pairs, in the order of the groups. That tells whose they are only if each group has one among
-    them: with so many threads that no group can lack one.
+    Workers are made in pairs, in the order of the groups. That shows whose they are only if each group has one among
+    them: with enough threads for all groups.
     """
     if len(groups) == 1:
         return {lane: groups[0] for _, lane in threads}

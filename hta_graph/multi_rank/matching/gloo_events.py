@@ -125,7 +125,7 @@ SIZE_DIFFERS_BY_RANK = ("all_to_all", "gather", "scatter")
 
 
 def read_gloo_communications(graph: DependencyGraph) -> RankCommunications:
-    """Return what ran on the CPU, in order of its rows' start or, where sizes tell that from their calls, of these.
+    """Return what ran on the CPU, in order of its rows' start or, where sizes show that from their calls, of these.
 
     A rank arrives when the last operator inside the call that lies before the work has ended (a reduce-scatter copies
     first), else when the call began; without a call, and where the whole rank stood still, when the work begins.
@@ -252,11 +252,11 @@ def _order_of_calls(found: GlooEvents, queue: Ints, lane: Ids, calls: Ids) -> In
 
 
 def _usual_values(keys: Sequence[_Value], values: Sequence[_Value]) -> dict[_Value, _Value]:
-    """Return the value that stands beside each key most often."""
-    beside: dict[_Value, Counter[_Value]] = defaultdict(Counter)
+    """Return the value that each key occurs with most often."""
+    values_of: dict[_Value, Counter[_Value]] = defaultdict(Counter)
     for key, value in zip(keys, values, strict=True):
-        beside[key][value] += 1
-    return {key: found.most_common(1)[0][0] for key, found in beside.items()}
+        values_of[key][value] += 1
+    return {key: found.most_common(1)[0][0] for key, found in values_of.items()}
 
 
 def _latest_calls(found: GlooEvents, works: Ints, calls: Ids) -> Ids:
@@ -337,7 +337,7 @@ ranks on two cores 62 ms at most; a quota of CPU time makes it wait for a period
 def _with_delayed_arrivals(own: RankCommunications, lane: Ids, is_message: Bools) -> Ints:
     """Return arrivals, later where the rank stood still: then the others wait for its row, whenever it called.
 
-    A thread that holds Python's lock (garbage collection, for example) keeps the workers from going on. Such a row
+    A thread that holds Python's lock (garbage collection, for example) keeps the workers from continuing. Such a row
     begins very long after its call although a worker of its queue was free; the rank then comes with the row.
 
         call      |c10d::allreduce_|

@@ -95,7 +95,7 @@ Cover = tuple[tuple[Workers, str], ...]
 
 
 def with_worker_groups(ranks: Mapping[int, RankCommunications]) -> dict[int, RankCommunications]:
-    """Name the groups of the collectives on the CPU for which a file alone leaves them open, if the ranks tell.
+    """Name the groups of collectives on the CPU that files alone leave open, where all ranks together show them.
 
     The simplest explanation holds: the clocks of one host agree, and no row is lost, unless no groups fit then.
     """
@@ -343,7 +343,7 @@ class _GroupSearch:
     def decided(self, rank: int) -> dict[Workers, str]:
         """Return the groups of the workers for which all ways that are left agree; of several ways the one in order.
 
-        Groups of the same ranks explain the same: where nothing else tells them apart, the ranks alone are named.
+        Groups of the same ranks explain the same: where nothing else distinguishes them, the ranks alone are named.
         """
         covers = self.covers[rank]
         if len(covers) > 1:

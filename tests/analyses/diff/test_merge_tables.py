@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from analyses.diff import merge_tables
 from analyses.diff.merge_tables import SideRows, merge_medians
-from analyses.diff.noise import LEAST_OF_STEPS, band_of_medians
+from analyses.diff.noise import LEAST_OF_STEPS, band_of_spreads, spread_of_rows
 from hta_graph.model import Floats
 
 
@@ -35,7 +37,17 @@ def test_medians_and_noise_are_those_of_whole_tables(
     assert set(found.index) == set(np.flatnonzero(np.hstack(sides).any(axis=1)))
     medians = [np.median(side, axis=1) for side in sides]
     longer = np.maximum(*(median.round() for median in medians))
-    noise = np.ceil(np.maximum(band_of_medians(*sides), LEAST_OF_STEPS * longer))
+    band = band_of_spreads(*((spread_of_rows(side), side.shape[1]) for side in sides))
+    noise = np.ceil(np.maximum(band, LEAST_OF_STEPS * longer))
     for name, row in found.iterrows():
         assert [row["control_ns"], row["test_ns"]] == [median[name].round() for median in medians]
         assert row["noise_ns"] == noise[name]
+
+
+def test_rows_of_several_kinds_are_those_of_each_kind_by_its_share() -> None:
+    """Two windows of three are of one kind; medians over all three would leave the other one out."""
+    kinds = np.array([0, 1, 0]), np.array([1, 0, 0])
+    sides = [np.array([[10.0, 90, 12]]), np.array([[95.0, 11, 13]])]
+    rows = [replace(rows_of_side(side), kind=kind) for side, kind in zip(sides, kinds, strict=True)]
+    found = merge_medians(rows, ["name"], ["ns"], None).iloc[0]
+    assert [found["control_ns"], found["test_ns"]] == [round((2 * 11 + 90) / 3), round((2 * 12 + 95) / 3)]

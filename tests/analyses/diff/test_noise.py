@@ -7,11 +7,18 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from analyses.diff.noise import LEAST_OF_STEPS, Repetitions, band_of_medians, noise_of_repetitions
+from analyses.diff.noise import LEAST_OF_STEPS, Repetitions, band_of_spreads, noise_of_repetitions, spread_of_rows
 from analyses.diff.step_change import StepLengths, change_of_steps
 from hta_graph.model import Floats, Ints
 
 RECORDINGS = 4_000
+
+
+def band_of_medians(control: Floats, test: Floats) -> Floats:
+    """Return how far the medians of rows are apart by chance at most; the columns are repetitions."""
+    return band_of_spreads(*((spread_of_rows(side), side.shape[1]) for side in (control, test)))
+
+
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
 
 
@@ -43,7 +50,8 @@ def test_more_steps_believe_smaller_differences() -> None:
 
 
 def band_of_steps(control: Ints, test: Ints) -> float:
-    found = change_of_steps(StepLengths.of_one_kind(control), StepLengths.of_one_kind(test))
+    sides = (StepLengths(ns.astype(float), np.arange(len(ns)), np.zeros(len(ns), np.int64)) for ns in (control, test))
+    found = change_of_steps(*sides)
     return found.noise_ns / found.control_ns
 
 

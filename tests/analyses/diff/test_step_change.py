@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analyses.diff.step_change import Change, StepLengths, change_of_steps, paired_steps
+from analyses.diff.step_change import StepChange, StepLengths, change_of_steps, paired_steps
 from hta_graph.model import Floats, Ints
 from tests.support.deep_tests import deep
 
@@ -145,7 +145,7 @@ def called_different(draw: Draw, counts: tuple[int, int], kinds: Ints, runs: int
         for count in counts:
             kind = np.resize(kinds, count)
             own.append(steps((50 * (1 + kind) * (1 + 0.04 * draw(rng, count))).tolist(), kind.tolist()))
-        found: Change = change_of_steps(*own)
+        found: StepChange = change_of_steps(*own)
         different += found.is_usual or found.is_summed
     return different / runs
 

@@ -93,7 +93,7 @@ def test_simulated_programs_have_two_kinds_of_steps(tmp_path: Path, script: str)
     assert len(found.change.kinds) == 2
     assert not found.beyond_noise
     assert found.noise_share < 0.08
-    assert " of 2 kinds (" in opening(found).splitlines()[0]
+    assert " steps of 2 kinds" in opening(found).splitlines()[0]
 
 
 @pytest.mark.slow

@@ -54,6 +54,10 @@ def test_nobody_is_named_without_a_verdict() -> None:
     said = "no rank alone delays the others: rank 2 causes the most, 90% of 10.0 ms of waiting"
     assert nobody(nobody_named(), "") == said
     assert nobody(nobody_named(ranks=()), "").startswith("no rank alone delays the others: the delays may be chance")
+    unknown = nobody_named(share_of_waiting=0.0)
+    assert nobody(unknown, "").endswith(
+        "the delays may be chance: too few steps, and no single cause; rank 2 mostly arrives last"
+    )
 
 
 def test_how_much_of_the_waiting_it_causes() -> None:

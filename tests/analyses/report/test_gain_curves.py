@@ -70,7 +70,7 @@ def test_without_curves_a_conclusion_tells_what_comes_next(job_gains: Gains) -> 
     window, length = job_gains.window, job_gains.window.end_ns - job_gains.window.start_ns
     nothing = RankPathTotals((), ())
     as_is = JobPrediction(
-        job_gains.graph, window, (), length, length, length, 0.0, 0.0, nothing, nothing, is_unchanged=True
+        job_gains.graph, window, (), length, length, length, 0.0, 0.0, 0.0, nothing, nothing, is_unchanged=True
     )
     assert conclusion_without_curves(JobOpportunities(as_is, listed, {})) == (
         "Largest saving: aten::mm at 2x speed saves 220.0 µs (16%); removing it saves 341.0 µs (25%); "

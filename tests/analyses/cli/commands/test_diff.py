@@ -67,7 +67,7 @@ def test_steps_that_alternate_are_compared_kind_by_kind(capsys: pytest.CaptureFi
     pair = alternating(tmp_path / "control.json"), alternating(tmp_path / "slower.json", 8_000)
     status, out, err = run_command(capsys, "diff", *pair, "--fail-above", "5%")
     assert (status, err.startswith("hta-graph: --fail-above: 13.3% slower, above")) == (1, True)
-    assert out.startswith("13.3% slower in CPU time: median 60.203 ms → 68.204 ms over 12 and 12 steps of 2 kinds (")
+    assert out.startswith("13.3% slower in CPU time: median 60.203 ms → 68.204 ms over 12 and 12 steps of 2 kinds, ")
     assert re.search(r"\nKinds of steps: 6 and 6 with large, \S+ ms → \S+ ms \(\+8\.000 ms\); 6 and 6 without", out)
     assert "\nStep by step: 12 of 12 steps are longer, by +8.000 ms at the median.\n" in out
     found = command_json(capsys, "diff", *pair)
