@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -53,6 +54,14 @@ def _check_text_is_printed(target: str, options: argparse.Namespace) -> None:
         raise UsageError(f"{target}: {option} leaves no text to write there; omit one of them")
 
 
+class _AnswerText(StringIO):
+    """What is printed for the file of an answer; another output that is named ``-`` goes to what is ``beneath``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.beneath = sys.stdout
+
+
 def run_command(options: argparse.Namespace) -> None:
     """Run a command; write what it prints to the file that the command line names, whole or not at all."""
     target = getattr(options, "answer", None)
@@ -61,7 +70,7 @@ def run_command(options: argparse.Namespace) -> None:
         return
     from hta_graph.storage.atomic_write import write_file
 
-    text = StringIO()
+    text = _AnswerText()
     try:
         with redirect_stdout(text):
             options.run(options)

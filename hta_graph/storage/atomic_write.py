@@ -205,10 +205,12 @@ def _is_standard_output(place: Path) -> bool:
 def _write_standard_output(pieces: Iterable[bytes]) -> None:
     # A terminal would obey what a file or a pipe gets as it is.
     clear_stage()
-    shown = [sanitize_lines(b"".join(pieces).decode("utf-8", "replace")).encode()] if sys.stdout.isatty() else pieces
+    # Text that is printed may be collected for a file at the same time.
+    out = getattr(sys.stdout, "beneath", sys.stdout)
+    shown = [sanitize_lines(b"".join(pieces).decode("utf-8", "replace")).encode()] if out.isatty() else pieces
     try:
-        sys.stdout.buffer.writelines(shown)
-        sys.stdout.buffer.flush()
+        out.buffer.writelines(shown)
+        out.buffer.flush()
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -125,7 +125,8 @@ def one_trace(place: Place, name: str = "t") -> list[str]:
         raw = make_case(place.seed, place.number).raw
         return [str(_keep(place, name, raw, raw))]
     if place.damage == "sound" and place.rng.random() < 0.2:  # now and then of a format that may not be read
-        raw = place.rng.choice(foreign_traces())[1]
+        name_of_kind, raw = place.rng.choice(foreign_traces())
+        place.is_job = name_of_kind.startswith("merged")
         return [str(_keep(place, name, raw, raw))]
     wanted = OF_RECORDED.get(place.command[-1], b"")
     text = place.rng.choice([raw for _, raw in seeds() if wanted in raw])

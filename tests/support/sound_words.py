@@ -36,6 +36,7 @@ NOT_BESIDE = {
 }
 """Options that are refused beside others."""
 INSTEAD_OF_TEXT = ("--json", "--csv", "--plot", "--external-ids", "--parquet")
+"""Options beside which an answer has no file of its own."""
 
 
 def sound_words(words: tuple[str, ...], place: Place) -> list[str]:
@@ -73,10 +74,8 @@ def _chosen(words: tuple[str, ...], place: Place) -> list[argparse.Action]:
     for name, others in NOT_BESIDE.items():
         if any(other in chosen for other in others):
             chosen.pop(name, None)
-    if actions.get("--output") is not None and actions["--output"].dest == "answer":
-        chosen = {
-            name: action for name, action in chosen.items() if "--output" not in chosen or name not in INSTEAD_OF_TEXT
-        }
+    if "--output" in chosen and chosen["--output"].dest == "answer":
+        chosen = {name: action for name, action in chosen.items() if name not in INSTEAD_OF_TEXT}
     for name, other in NEEDS.items():
         if other not in chosen and other in actions:
             chosen.pop(name, None)

@@ -65,3 +65,15 @@ def test_a_failed_command_writes_no_file(trace: Path, tmp_path: Path, capsys: py
     status, out, _ = run_command(capsys, "critical-path", trace, "--step", 99, "-o", tmp_path / "a.txt")
     assert (status, out) == (1, "")
     assert folder_contents(tmp_path) == before
+
+
+def test_another_output_goes_to_standard_output_beside_it(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = run_command(capsys, "critical-path", trace)[1]
+    graph = tmp_path / "path.dot"
+    run_command(capsys, "critical-path", trace, "--dot", graph)
+    target = tmp_path / "answer.txt"
+    status, out, _ = run_command(capsys, "critical-path", trace, "-o", target, "--dot", "-")
+    assert (status, out) == (0, graph.read_text(encoding="utf-8"))
+    assert target.read_text(encoding="utf-8") == expected
