@@ -92,6 +92,12 @@ class Scope:
             return messages.no_activity_in_window(self.rank, self.label)
         return messages.no_activity(self.rank)
 
+    def missing_start(self) -> str:
+        """Return a note if no GPU activity starts in the window, or an empty text."""
+        if self.missing() or len(self.work):
+            return self.missing()
+        return messages.nothing_starts(self.rank, self.label)
+
 
 def naming_window(said: Sequence[str], scopes: Sequence[Scope]) -> list[str]:
     """Put the window and its length in front of a headline, where all scopes have the same one.

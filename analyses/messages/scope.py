@@ -48,6 +48,11 @@ def no_activity_in_window(rank: int, label: str) -> str:
     return f"rank {rank}: no GPU activity in {window_named(label)}; choose another window"
 
 
+def nothing_starts(rank: int, label: str) -> str:
+    """Report a window in which activities run that all started before."""
+    return f"rank {rank}: no GPU activity starts in {window_named(label)}"
+
+
 def no_activity(rank: int) -> str:
     """Report a trace without GPU activity."""
     return (

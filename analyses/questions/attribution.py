@@ -212,7 +212,7 @@ def _table_name(by: str) -> str:
 
 def _missing_notes(scope: Scope, by: str) -> list[str]:
     """Return notes on what could not be attributed, and why."""
-    if missing := scope.missing():
+    if missing := scope.missing_start():
         return [missing]
     if by == "activity":
         return []

@@ -204,8 +204,7 @@ def answer(
     """
     frame = launches(scopes, include_memory_events=not no_memory_events)
     notes = [
-        *(note for scope in scopes if (note := _missing_note(scope))),
-        *(_memory_notes(scopes) if no_memory_events else ()),
+        *(note for scope in scopes for note in _missing_notes(scope, no_memory_events=no_memory_events)),
         *clock_notes({scope.rank: scope.graph.gpu_clock for scope in scopes}),
     ]
     largest = _largest_overheads(frame)
@@ -235,19 +234,16 @@ def _largest_overheads(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.nlargest(LARGEST, "overhead_ns")[list(LARGEST_COLUMNS)]
 
 
-def _missing_note(scope: Scope) -> str:
-    """Return a note on what is missing or left out."""
-    if scope.missing() or (scope.work.call >= 0).all():
-        return scope.missing()
-    orphans = int(np.count_nonzero(scope.work.call < 0))
-    return messages.without_launch(scope.rank, scope.label, orphans, len(scope.work))
-
-
-def _memory_notes(scopes: Sequence[Scope]) -> Iterator[str]:
-    """Report the scopes of which no launch is left without copies and memsets."""
-    for scope in scopes:
-        if (scope.work.call >= 0).any() and not len(launched_work(scope, include_memory_events=False)):
-            yield messages.only_memory(scope.rank, scope.label)
+def _missing_notes(scope: Scope, *, no_memory_events: bool) -> Iterator[str]:
+    """Yield notes on what is missing or left out."""
+    is_launched = scope.work.call >= 0
+    if missing := scope.missing_start():
+        yield missing
+    elif not is_launched.all():
+        orphans = int(np.count_nonzero(~is_launched))
+        yield messages.without_launch(scope.rank, scope.label, orphans, len(scope.work))
+    if no_memory_events and is_launched.any() and not len(launched_work(scope, include_memory_events=False)):
+        yield messages.only_memory(scope.rank, scope.label)
 
 
 def figure(found: Answer) -> Figure:

@@ -301,7 +301,7 @@ def _largest_opportunity(frame: pd.DataFrame, limits: pd.DataFrame) -> list[str]
 
 def roofline_notes(scopes: Sequence[Scope], looked: Sequence[ScopeLimits]) -> list[str | Note]:
     """Return notes on what is missing, why, and how to record or give it."""
-    notes: list[str | Note] = [scope.missing() for scope in scopes if scope.missing()]
+    notes: list[str | Note] = [missing for scope in scopes if (missing := scope.missing_start())]
     notes += several_gpus(scopes)
     first = {limits.scope.rank: limits for limits in reversed(looked)}
     for rank in sorted(first):

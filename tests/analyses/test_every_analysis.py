@@ -19,6 +19,7 @@ from tests.support.command_line import run_command
 from tests.support.deep_tests import deep
 from tests.support.incomplete_traces import POOR_TRACES, TELLING, broken_off, cuda
 from tests.support.shared_traces import SHARED
+from tests.support.trace_builder import TraceBuilder
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -164,3 +165,18 @@ def test_real_traces_that_lack_something_are_answered(
 
 def first_trace(name: str) -> Path:
     return next(path for path in sorted((SHARED / "traces" / name).iterdir()) if not path.name.startswith("host_et"))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_window_in_which_nothing_starts_has_words(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 3)
+    trace.launch("long", (1, 2), (4, 90), 1)
+    path = trace.write(tmp_path / "trace.json")
+    start = int(next(read_traces(path)).events.start.min())
+    window = ["--window", f"{start + 10_000}:{start + 20_000}"]
+    status, out, err = run_command(capsys, *COMMANDS[name], path, *window)
+    assert "Traceback" not in err
+    assert (out if status == 0 else err).strip(), name

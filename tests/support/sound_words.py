@@ -70,9 +70,6 @@ def _chosen(words: tuple[str, ...], place: Place) -> list[argparse.Action]:
         kept = place.rng.choice(given) if given else ""
         chosen = {name: action for name, action in chosen.items() if name not in names}
         chosen |= {kept: actions[kept]} if kept else {}
-    for name, other in NEEDS.items():
-        if other not in chosen and other in actions:
-            chosen.pop(name, None)
     for name, others in NOT_BESIDE.items():
         if any(other in chosen for other in others):
             chosen.pop(name, None)
@@ -80,6 +77,9 @@ def _chosen(words: tuple[str, ...], place: Place) -> list[argparse.Action]:
         chosen = {
             name: action for name, action in chosen.items() if "--output" not in chosen or name not in INSTEAD_OF_TEXT
         }
+    for name, other in NEEDS.items():
+        if other not in chosen and other in actions:
+            chosen.pop(name, None)
     if place.is_job and chosen.keys() & {"--overlay", "--near", "--curve", "--external-ids"} and "--rank" in actions:
         chosen["--rank"] = actions["--rank"]
     if place.is_job and words[-1] in ("diff", "stragglers"):

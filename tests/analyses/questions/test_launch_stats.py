@@ -95,6 +95,15 @@ def test_a_window_of_copies_only_is_said_without_them(tmp_path: Path) -> None:
     ]
 
 
+def test_a_window_in_which_nothing_starts_is_said(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.launch("long", (0, 1), (2, 90), 1)
+    graph = trace.graph(tmp_path)
+    begins = int(graph.timeline.times.min())
+    scope = in_window(0, graph, between(begins + 10_000, begins + 20_000))
+    assert answer([scope]).notes == [f"rank 0: no GPU activity starts in {begins + 10_000}:{begins + 20_000}"]
+
+
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace.launch("a", (0, 1), (2, 3), 1)
