@@ -94,14 +94,16 @@ def _edges_to_message_waits(graph: DependencyGraph, work: HostCommunications) ->
     """Lead to the end of each message's row, where ``wait()`` returns, from what its thread did last until then.
 
     That is the thread's last point before, or the end of another message that it waited for since: so what came late,
-    the thread or the other rank, is seen, however long the row is.
+    the thread or the other rank, is seen, however long the row is. A thread that waits at once came with its call.
 
     thread      [c10d::send][c10d::send][aten::mm]────▶|      ───▶|[aten::add]
         message      [======== gloo:send =============]|          |
         message                 [======== gloo:send ==============]
     """
-    events, calls, rows = graph.event_table, graph.calls, work.row[work.is_message]
-    rows = rows[np.lexsort((events.start[rows], events.end[rows], events.lane[rows]))]
+    events, calls, rows = graph.event_table, graph.calls, work.row
+    messages = work.take(np.lexsort((events.start[rows], events.end[rows], events.lane[rows])))
+    messages = messages.take(messages.is_message)
+    rows = messages.row
     ends, lanes = events.end[rows], events.lane[rows]
     before = last_at_most(calls.time, calls.first[lanes], calls.first[lanes + 1], ends - 1)
     known = before >= calls.first[lanes]
@@ -110,7 +112,8 @@ def _edges_to_message_waits(graph: DependencyGraph, work: HostCommunications) ->
     after_message = np.zeros(len(rows), np.bool_)
     after_message[1:] = (lanes[1:] == lanes[:-1]) & ~(known[1:] & (calls.time[at[1:]] > ends[:-1]))
     previous = np.roll(rows, 1)
-    found = known | after_message
+    waits_at_once = calls.is_end[at] & (calls.event[at] == messages.call)
+    found = (known & ~waits_at_once) | after_message
     return EdgeTable.between(
         EdgeKind.THREAD_ORDER,
         np.where(after_message, previous, calls.event[at])[found],

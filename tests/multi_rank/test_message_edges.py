@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import hta_graph as hg
@@ -98,6 +99,16 @@ def test_who_comes_late_to_a_message_lets_it_end(tmp_path: Path) -> None:
     assert causes_of_sends(job) == [("thread_order", "aten::mul", 0), ("point_to_point", "gloo:recv", 1)]
 
 
+def test_a_thread_that_waits_at_once_came_with_its_call(tmp_path: Path) -> None:
+    """It does nothing in between that lets a receive end, even if its call is open longer than the sender needs."""
+    job = pair_of(tmp_path, 50)
+    edges = job.edge_table
+    ends = [2 * row + 1 for row in range(len(job.event_table)) if job.name_of(row) == "gloo:recv"]
+    into = edges.kind[np.isin(edges.target, ends)]
+    assert len(ends) == 2
+    assert EdgeKind.THREAD_ORDER not in into.tolist()
+
+
 def test_a_thread_waits_for_one_message_after_the_other(tmp_path: Path) -> None:
     """The wait for the second send begins when that for the first one is over."""
     job = pair_of(tmp_path, 88)
@@ -120,5 +131,6 @@ def test_time_until_a_wait_is_its_threads_and_of_its_annotation(tmp_path: Path) 
 def test_silence_before_a_message_without_a_partner_may_be_waiting(tmp_path: Path) -> None:
     job = pair_of(tmp_path, 50, with_sender=False)
     path = hg.critical_path(job, hg.whole())
-    assert path.by_bound_ns["gpu_communication_bound"] == 4_000 + 8_000
+    # It waits for both at once, so their rows are communication from their beginning on.
+    assert path.by_bound_ns["gpu_communication_bound"] == 5_000 + 9_000
     assert hg.replay(job, [], hg.whole()).waiting_share > 0.1
