@@ -19,7 +19,7 @@ STEPS_NAMED = 4
 
 REASONS: Mapping[str, str] = {
     "no_waiting": "no rank waits for another",
-    "no_cause_known": "the waiting has no recorded cause",
+    "no_cause_known": "most of the waiting has no recorded cause",
     "no_causes_in_summary": "the summaries of the ranks contain no causes of waiting",
     "mostly_unmatched": "most communication has no partner on another rank",
     "several_ranks": "other ranks cause much of the waiting, too",
@@ -79,12 +79,10 @@ def on_host(host: str | None) -> str:
 
 
 def waiting_caused(found: JobVerdict) -> str:
-    """Say how much of the waiting the named ranks cause."""
+    """Say how much of the waiting the named ranks cause; as a share, since waits of collectives may overlap."""
     who = "It causes" if found.rank is not None else "They cause"
-    waiting = f"{brief_duration(found.waiting_ns)} of waiting with a known cause"
-    if found.caused_ns == found.waiting_ns:
-        return f"{who} all {waiting}."
-    return f"{who} {brief_duration(found.caused_ns)} of {waiting}."
+    part = "all" if found.caused_ns == found.waiting_ns else brief_share(found.share_of_waiting)
+    return f"{who} {part} of the waiting with a known cause."
 
 
 def nobody(found: JobVerdict, host: str) -> str:
@@ -92,9 +90,8 @@ def nobody(found: JobVerdict, host: str) -> str:
     if not found.ranks or not found.share_of_waiting:
         last = f"; rank {found.ranks[0]} mostly arrives last" if found.ranks else ""
         return f"no rank alone delays the others: {REASONS[found.reason or 'no_cause_known']}{last}"
-    waiting = f"{brief_duration(found.waiting_ns)} of waiting with a known cause"
-    most = f"rank {found.ranks[0]} causes the most, {brief_share(found.share_of_waiting)} of {waiting}"
-    return f"no rank alone delays the others: {most}{host}"
+    share = f"{brief_share(found.share_of_waiting)} of the waiting with a known cause"
+    return f"no rank alone delays the others: rank {found.ranks[0]} causes the most, {share}{host}"
 
 
 def doubt(found: JobVerdict) -> str:

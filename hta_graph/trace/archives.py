@@ -10,6 +10,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator
+from errno import EINVAL
 from io import SEEK_END, BufferedReader
 
 from hta_graph.errors import NotATraceError, TraceError
@@ -74,6 +75,10 @@ def unzip_trace(path: Location, file: BufferedReader) -> Iterator[bytes]:
                     yield piece
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise TraceError(path, f"is a damaged zip archive: {error}", "copy it again") from None
+    except OSError as error:
+        if error.errno != EINVAL:  # its list of members leads before the file's beginning
+            raise
+        raise TraceError(path, "is a damaged zip archive", "copy it again") from None
     except (NotImplementedError, RuntimeError, ValueError, UnicodeError) as error:
         raise TraceError(path, f"is a zip archive that cannot be unpacked: {error}", "unpack it") from None
 
