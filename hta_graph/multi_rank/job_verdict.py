@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import comb
+from math import exp, lgamma, log, log1p
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -331,9 +331,14 @@ def chance_of(leads: int, steps: int, ranks: int) -> float:
 
     >>> chance_of(3, 3, 8) < 0.02 < chance_of(3, 3, 4), chance_of(0, 3, 4)
     (True, 1.0)
+    >>> chance_of(1_000, 10_000, 8) > 0.99 > 0.02 > chance_of(1_500, 10_000, 8)
+    True
     """
-    one = 1 / max(ranks, 2)
-    tail = sum(comb(steps, count) * one**count * (1 - one) ** (steps - count) for count in range(leads, steps + 1))
+    counts, one = range(leads, steps + 1), 1 / max(ranks, 2)
+    # The numbers of ways themselves are too large for floats from about a thousand steps on.
+    ways = (lgamma(steps + 1) - lgamma(count + 1) - lgamma(steps - count + 1) for count in counts)
+    terms = zip(counts, ways, strict=True)
+    tail = sum(exp(way + count * log(one) + (steps - count) * log1p(-one)) for count, way in terms)
     return min(1.0, ranks * tail)
 
 

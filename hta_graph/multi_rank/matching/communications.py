@@ -305,7 +305,7 @@ def count_elements(dims: Any) -> int:
 
 
 MOST_DIMENSIONS = 64
-"""PyTorch's own limit for a tensor in most operators (``dim_bitset_size``); the product of very many numbers is slow."""
+"""PyTorch's own limit in most operators (``dim_bitset_size``); the product of very many numbers is slow."""
 
 
 def _is_shape(shape: Any) -> bool:
