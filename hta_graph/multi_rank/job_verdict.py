@@ -478,7 +478,11 @@ def _no_rank(steps: StepDelays, scope: Scope, rows: Ints, reason: Reason | None)
     ranks, sums = _by_rank(found)
     if not len(ranks):
         return _of_last_arrivals(steps.job, scope)
-    most, waiting = int(sums.argmax()), int(sums.sum())
+    # Of very many ranks only some have delays; another one may cause more outside the steps.
+    has_delay = np.isin(ranks, steps.job.rank_numbers[steps.found.part])
+    most, waiting = int(np.where(has_delay, sums, -1).argmax()), int(sums.sum())
+    if not has_delay[most]:
+        return _of_last_arrivals(steps.job, scope)
     column = int(np.flatnonzero(steps.job.rank_numbers[steps.found.part] == ranks[most])[0])
     delay = steps.found.delay[rows, column]
     share = float(np.median(delay / np.maximum(steps.found.length[rows, column], 1)))
