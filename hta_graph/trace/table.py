@@ -292,12 +292,14 @@ class Trace:
 def _numbered_on(cycles: list[list[Step]]) -> list[list[Step]]:
     """Number the steps of a cycle on from those before, where it repeats one of their numbers."""
     taken: set[int] = set()
+    largest = -1
     found = []
     for cycle in cycles:
         repeats = not taken.isdisjoint(step.number for step in cycle)
-        shift = max(taken) + 1 - cycle[0].number if repeats else 0
+        shift = largest + 1 - cycle[0].number if repeats else 0
         found.append([replace(step, number=step.number + shift) for step in cycle])
         taken.update(step.number for step in found[-1])
+        largest = max(largest, found[-1][-1].number)
     return found
 
 
