@@ -90,7 +90,7 @@ class _ShortReads:
         self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
 
     def read(self, size: int = -1) -> bytes:
-        """Read at most so many bytes, or all."""
+        """Read at most a number of bytes, or all."""
         data = self._file.read(LARGEST_DIRECTORY + 1 if size < 0 else min(size, LARGEST_DIRECTORY + 1))
         if len(data) > LARGEST_DIRECTORY:
             raise TraceError(self._path, "is a zip archive of too many files", "unpack it and pass the folder")

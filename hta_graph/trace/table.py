@@ -23,6 +23,9 @@ from hta_graph.trace.gpu_clock import FileTimes, GpuClock
 from hta_graph.trace.json_reader import Number
 from hta_graph.trace.profiler_names import STEP_NAME
 
+MOST_CYCLES_NAMED = 10
+"""How many of the cycles that repeat numbers get a line each: a damaged trace may have thousands."""
+
 READING_DIAGNOSTICS: dict[str, str] = {
     "rows_dropped_not_an_object": "elements of traceEvents that are not JSON objects",
     "rows_dropped_no_name": "events without a name",
@@ -286,7 +289,8 @@ class Trace:
                 if last != first:
                     numbers = f"steps {cycle[0].number} to {cycle[-1].number}"
                 lines.append(f"{names} occur again in another cycle of the profiler; there they are {numbers}")
-        return lines
+        more = len(lines) - MOST_CYCLES_NAMED
+        return lines if more <= 0 else [*lines[:MOST_CYCLES_NAMED], f"… and {more:,} more cycles"]
 
 
 def _numbered_on(cycles: list[list[Step]]) -> list[list[Step]]:
