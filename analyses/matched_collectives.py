@@ -67,11 +67,11 @@ def matched_collectives(scopes: Sequence[Scope]) -> list[MatchedWindow]:
     for scope in scopes:
         by_label.setdefault(scope.label, {})[scope.rank] = scope
     graphs = {scope.rank: scope.graph for scope in scopes}
-    ranks = {rank: read_communications(graph) for rank, graph in graphs.items()} if len(graphs) > 1 else {}
-    ranks = with_worker_groups(ranks)
+    read = {rank: read_communications(graph) for rank, graph in graphs.items()} if len(graphs) > 1 else {}
     # Matched over whole traces: at the border of a step ranks may be in different steps.
     known = collectives_of_graphs(graphs)
-    found = match_collectives(ranks) if known is None else known
+    found = match_collectives(read) if known is None else known
+    ranks = with_worker_groups(read)
     return [_in_window(MatchedWindow(label, own, ranks, found, found)) for label, own in by_label.items()]
 
 

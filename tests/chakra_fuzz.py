@@ -19,12 +19,15 @@ from pathlib import Path
 from tests.job_fuzz import damaged
 from tests.support.fuzzed_command import run_fuzzed
 from tests.support.invariants import require
+from tests.support.made_files import REFUSED
 from tests.trace_fuzz import make_case
 
 OF_FILES = (
     "is not JSON", "is truncated", "is corrupt", "nests JSON values too deeply", "has traceEvents of type",
     "is JSON without traceEvents", "is a list without event objects", "holds nothing to simulate",
-    "holds no GPU activity",
+    "holds no GPU activity", "is a Chrome trace of another program", "holds several recordings",
+    "cannot be distinguished", "merged into one file", "is a damaged zip archive", "; convert it to UTF-8",
+    *(words for _, _, words in REFUSED.values()),
 )  # fmt: skip
 """Why a trace can be refused by itself."""
 OF_JOBS = (

@@ -25,6 +25,7 @@ from analyses.advice.facts import HOST_CLASSES, TINY_KERNEL_NS, Confidence, Path
 from analyses.messages import advice, verdict
 from hta_graph.arrays import Columns, distinct, first_of_runs, last_of_runs, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import RETURNS, ROLE, Bools, BoundBy, EdgeRole, EventKind, Ids, Ints
 from hta_graph.paths.host_pauses import device_launches
@@ -319,8 +320,10 @@ def host_pauses(facts: PathFacts) -> PathFinding | None:
 
 
 def _launched_after_longest_pause(facts: PathFacts) -> str | None:
-    """Name the operator, or else the call, with which the longest pause in the window ends."""
+    """Name the operator, or else the call, with which the longest pause of a rank's window ends."""
     window, events, graph = facts.path.window, facts.graph.event_table, facts.graph
+    if isinstance(graph, JobGraph):  # the longest one may be on another rank than the path
+        return None
     every = [of.pauses.clip(window.start_ns, window.end_ns) for of in device_launches(graph)]
     ends = np.concatenate([np.zeros(0, np.int64), *(of.end for of in every)])
     if not len(ends):

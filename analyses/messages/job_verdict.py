@@ -81,9 +81,10 @@ def on_host(host: str | None) -> str:
 def waiting_caused(found: JobVerdict) -> str:
     """Say how much of the waiting the named ranks cause."""
     who = "It causes" if found.rank is not None else "They cause"
+    waiting = f"{brief_duration(found.waiting_ns)} of waiting with a known cause"
     if found.caused_ns == found.waiting_ns:
-        return f"{who} all {brief_duration(found.waiting_ns)} of waiting that has a known cause."
-    return f"{who} {brief_duration(found.caused_ns)} of {brief_duration(found.waiting_ns)} of waiting."
+        return f"{who} all {waiting}."
+    return f"{who} {brief_duration(found.caused_ns)} of {waiting}."
 
 
 def nobody(found: JobVerdict, host: str) -> str:
@@ -91,8 +92,9 @@ def nobody(found: JobVerdict, host: str) -> str:
     if not found.ranks or not found.share_of_waiting:
         last = f"; rank {found.ranks[0]} mostly arrives last" if found.ranks else ""
         return f"no rank alone delays the others: {REASONS[found.reason or 'no_cause_known']}{last}"
-    most = f"rank {found.ranks[0]} causes the most, {brief_share(found.share_of_waiting)} of "
-    return f"no rank alone delays the others: {most}{brief_duration(found.waiting_ns)} of waiting{host}"
+    waiting = f"{brief_duration(found.waiting_ns)} of waiting with a known cause"
+    most = f"rank {found.ranks[0]} causes the most, {brief_share(found.share_of_waiting)} of {waiting}"
+    return f"no rank alone delays the others: {most}{host}"
 
 
 def doubt(found: JobVerdict) -> str:

@@ -186,7 +186,7 @@ def _largest_cause(named: pd.DataFrame, waited: int) -> list[str]:
 
 def _propagated_notes(own: pd.DataFrame, caused: int) -> list[str]:
     passed = int(own["propagated_ns"].sum())
-    return [messages.propagated(passed / caused)] if passed >= NOTABLE * caused else []
+    return [messages.propagated(passed / caused)] if caused and passed >= NOTABLE * caused else []
 
 
 def _unknown_notes(rows: pd.DataFrame, caused: int) -> list[str]:

@@ -213,7 +213,7 @@ class CpuSegments:
         kinds = (EdgeKind.THREAD_HANDOFF, EdgeKind.FORWARD_BACKWARD, EdgeKind.THREAD_ORDER)
         handed, needed, followed = (self._graph.edges_of(kind) for kind in kinds)
         # Messages to other ranks are on no thread: what follows the point that asks for one does not wait for it.
-        asks = self._graph.is_activity[followed.target] & ~self._graph.is_activity[followed.source]
+        asks = self._graph.is_activity[followed.target] & ~self._graph.is_activity[followed.source] & ~followed.to_end
         for place in (
             self._places_of(handed.source, at_end=handed.from_end),
             self._places_of(followed.source[asks], at_end=followed.from_end[asks]),
@@ -337,7 +337,8 @@ def _requesting_segments(graph: DependencyGraph, cpu: CpuSegments) -> Ints:
     segments = np.full(len(graph.event_table), -1, np.int64)
     if graph.lanes.is_communication.any():
         edges = graph.edges_of(EdgeKind.THREAD_HANDOFF, EdgeKind.THREAD_ORDER)
-        requests = np.flatnonzero(graph.is_activity[edges.target] & ~graph.is_activity[edges.source])
+        # What leads to a message's end is its thread that waits for it.
+        requests = np.flatnonzero(graph.is_activity[edges.target] & ~graph.is_activity[edges.source] & ~edges.to_end)
         segments[edges.target[requests]] = cpu.segment_before(edges.source[requests], at_end=edges.from_end[requests])
     return segments
 

@@ -476,13 +476,11 @@ def _no_rank(steps: StepDelays, scope: Scope, rows: Ints, reason: Reason | None)
     """Return the verdict that no rank alone delays the job, with the one that causes most."""
     found = _known(steps, None if scope == "all_steps" else rows)
     ranks, sums = _by_rank(found)
-    if not len(ranks):
-        return _of_last_arrivals(steps.job, scope)
     # Of very many ranks only some have delays; another one may cause more outside the steps.
     has_delay = np.isin(ranks, steps.job.rank_numbers[steps.found.part])
+    if not has_delay.any() or reason == "no_cause_known":
+        return _of_last_arrivals(steps, scope, None if scope == "all_steps" else rows)
     most, waiting = int(np.where(has_delay, sums, -1).argmax()), int(sums.sum())
-    if not has_delay[most]:
-        return _of_last_arrivals(steps.job, scope)
     column = int(np.flatnonzero(steps.job.rank_numbers[steps.found.part] == ranks[most])[0])
     delay = steps.found.delay[rows, column]
     share = float(np.median(delay / np.maximum(steps.found.length[rows, column], 1)))
@@ -493,10 +491,12 @@ def _no_rank(steps: StepDelays, scope: Scope, rows: Ints, reason: Reason | None)
     )  # fmt: skip
 
 
-def _of_last_arrivals(job: JobGraph, scope: Scope) -> JobVerdict:
-    """Return the verdict where no waiting has a known cause: no rank delays the job, but one may mostly come last."""
-    waits = wait_causes(job).waits
-    sums = summed_by(take_or(job.members.part.astype(np.int64), waits.late) + 1, waits.time, len(job.rank_graphs) + 1)
+def _of_last_arrivals(steps: StepDelays, scope: Scope, rows: Ints | None) -> JobVerdict:
+    """Return the verdict where most waiting has no known cause: no rank is to blame, but one may mostly come last."""
+    job, waits = steps.job, wait_causes(steps.job).waits
+    inside = np.ones(len(waits), np.bool_) if rows is None else np.isin(steps.found.row, rows)
+    part = take_or(job.members.part.astype(np.int64), waits.late[inside]) + 1
+    sums = summed_by(part, waits.time[inside], len(job.rank_graphs) + 1)
     last, waiting = int(sums[1:].argmax()), int(sums.sum())
     named = (int(job.rank_numbers[last]),) if sums[last + 1] > MOSTLY_LAST * waiting else ()
     return replace(_without_facts("no_cause_known", scope), ranks=named, waiting_ns=waiting)

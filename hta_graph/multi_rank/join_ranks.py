@@ -58,8 +58,9 @@ def join_ranks(
     """
     begin_stage("joining ranks")
     by_rank = graphs_by_rank(graphs)
-    members = with_worker_groups({rank: read_communications(graph) for rank, graph in by_rank.items()})
-    found = match_collectives(members) if matched is None else matched
+    read = {rank: read_communications(graph) for rank, graph in by_rank.items()}
+    found = match_collectives(read) if matched is None else matched
+    members = with_worker_groups(read)
     if not len(found):
         _refuse_unrelated_ranks(by_rank)
     if clocks is not None:

