@@ -347,8 +347,9 @@ def _waiting_names(name: Ids, follows: Bools, share: Floats) -> list[int]:
             continue
         # The probability that as many shares, anywhere between 0 and 1, have no larger product.
         log = float(-np.log(hits).sum())
-        terms = np.cumprod(np.append(1.0, log / np.arange(1, len(hits))))
-        if np.exp(-log) * terms.sum() <= BY_CHANCE:
+        # It is the sum of log^k / k! · e^-log: of some hundred calls each factor alone is beyond floats.
+        terms = np.cumsum(np.append(-log, np.log(log / np.arange(1, len(hits)))))
+        if np.logaddexp.reduce(terms) <= np.log(BY_CHANCE):
             found.append(code)
     return found
 

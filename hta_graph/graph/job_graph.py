@@ -120,7 +120,7 @@ class JobGraph(DependencyGraph):
         """Mark the activities that communicate and are unmatched."""
         alone = self.event_flags.communicates | self.lanes.is_communication[self.event_table.lane]
         alone[self.members.row[self.members.number >= 0]] = False
-        return alone
+        return freeze(alone)
 
     # -- its ranks -----------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import comb
+from math import exp, lgamma, log, log1p
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -331,9 +331,14 @@ def chance_of(leads: int, steps: int, ranks: int) -> float:
 
     >>> chance_of(3, 3, 8) < 0.02 < chance_of(3, 3, 4), chance_of(0, 3, 4)
     (True, 1.0)
+    >>> chance_of(1_000, 10_000, 8) > 0.99 > 0.02 > chance_of(1_500, 10_000, 8)
+    True
     """
-    one = 1 / max(ranks, 2)
-    tail = sum(comb(steps, count) * one**count * (1 - one) ** (steps - count) for count in range(leads, steps + 1))
+    counts, one = range(leads, steps + 1), 1 / max(ranks, 2)
+    # The numbers of ways themselves are too large for floats from about a thousand steps on.
+    ways = (lgamma(steps + 1) - lgamma(count + 1) - lgamma(steps - count + 1) for count in counts)
+    terms = zip(counts, ways, strict=True)
+    tail = sum(exp(way + count * log(one) + (steps - count) * log1p(-one)) for count, way in terms)
     return min(1.0, ranks * tail)
 
 
@@ -471,9 +476,11 @@ def _no_rank(steps: StepDelays, scope: Scope, rows: Ints, reason: Reason | None)
     """Return the verdict that no rank alone delays the job, with the one that causes most."""
     found = _known(steps, None if scope == "all_steps" else rows)
     ranks, sums = _by_rank(found)
-    if not len(ranks) or reason == "no_cause_known":
+    # Of very many ranks only some have delays; another one may cause more outside the steps.
+    has_delay = np.isin(ranks, steps.job.rank_numbers[steps.found.part])
+    if not has_delay.any() or reason == "no_cause_known":
         return _of_last_arrivals(steps, scope, None if scope == "all_steps" else rows)
-    most, waiting = int(sums.argmax()), int(sums.sum())
+    most, waiting = int(np.where(has_delay, sums, -1).argmax()), int(sums.sum())
     column = int(np.flatnonzero(steps.job.rank_numbers[steps.found.part] == ranks[most])[0])
     delay = steps.found.delay[rows, column]
     share = float(np.median(delay / np.maximum(steps.found.length[rows, column], 1)))

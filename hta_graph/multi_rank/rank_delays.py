@@ -247,12 +247,13 @@ def _work_during_sends(job: JobGraph) -> list[Intervals]:
     receives = np.flatnonzero(~sends & members.is_message & (members.number >= 0))
     received[members.number[receives]] = end[receives]
     begin = np.maximum(received[members.number[open_sends]], members.arrival[open_sends])
+    sent, of_rank, none = rows_by_value(members.part[open_sends]), rows_by_value(members.part), np.empty(0, np.int64)
     found = []
     for place in range(len(job.rank_graphs)):
-        mine, own = members.part[open_sends] == place, np.flatnonzero(members.part == place)
-        came = np.sort(members.arrival[own])
-        asked = np.searchsorted(came, end[open_sends]) > np.searchsorted(came, members.arrival[open_sends], "right")
-        late = mine & (begin < end[open_sends]) & asked
+        mine, own = sent.get(place, none), of_rank.get(place, none)
+        came, began, ended = np.sort(members.arrival[own]), members.arrival[open_sends[mine]], end[open_sends[mine]]
+        asked = np.searchsorted(came, ended) > np.searchsorted(came, began, "right")
+        late = mine[(begin[mine] < ended) & asked]
         waiting = union(members.arrival[own], members.arrival[own] + members.wait[own])
         found.append(union(begin[late], end[open_sends[late]]).subtract(waiting))
     return found

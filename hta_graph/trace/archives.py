@@ -67,8 +67,8 @@ def unzip_trace(path: Location, file: BufferedReader) -> Iterator[bytes]:
         TraceError: it holds none or several, or cannot be unpacked here.
     """
     try:
-        _check_directory(path, file)
-        with zipfile.ZipFile(file) as archive:
+        _check_end(path, file)
+        with zipfile.ZipFile(_ShortReads(path, file)) as archive:
             member = _member_of(path, archive)
             with archive.open(member) as inside:
                 while piece := inside.read(PIECE):
@@ -83,18 +83,33 @@ def unzip_trace(path: Location, file: BufferedReader) -> Iterator[bytes]:
         raise TraceError(path, f"is a zip archive that cannot be unpacked: {error}", "unpack it") from None
 
 
-def _check_directory(path: Location, file: BufferedReader) -> None:
-    """Refuse a list of members that would take more memory than a trace."""
+class _ShortReads:
+    """A file of which little is read at once: a list of members, which is, may say in several places how long it is.
+
+    Raises, while reading, ``TraceError``: the list would take more memory than a trace.
+    """
+
+    def __init__(self, path: Location, file: BufferedReader) -> None:
+        self._path = path
+        self._file = file
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        """Read at most a number of bytes, or all."""
+        data = self._file.read(LARGEST_DIRECTORY + 1 if size < 0 else min(size, LARGEST_DIRECTORY + 1))
+        if len(data) > LARGEST_DIRECTORY:
+            raise TraceError(self._path, "is a zip archive of too many files", "unpack it and pass the folder")
+        return data
+
+
+def _check_end(path: Location, file: BufferedReader) -> None:
+    """Refuse an archive without an end, which is where its members are listed."""
     if not file.seekable():
         raise TraceError(path, "is a zip archive in a stream", "unpack it")
     size = file.seek(0, SEEK_END)
     file.seek(max(size - LONGEST_END, 0))
-    end = file.read(LONGEST_END)
-    at = end.rfind(END_OF_ZIP)
-    if at < 0:
+    if END_OF_ZIP not in file.read(LONGEST_END):
         raise TraceError(path, "is a truncated zip archive", "copy it again")
-    if int.from_bytes(end[at + 12 : at + 16], "little") > LARGEST_DIRECTORY:
-        raise TraceError(path, "is a zip archive of too many files", "unpack it and pass the folder")
 
 
 def _member_of(path: Location, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
@@ -159,7 +174,7 @@ def untar_trace(path: Location, pieces: Iterator[bytes]) -> Iterator[bytes]:
         if not counts:
             if header[156:157] in b"xgLK" and size > LONGEST_NOTE:
                 raise TraceError(path, "is a tar archive with an absurd name", "unpack it")
-            yield from _pass(path, source, padded)
+            _pass(path, source, padded)
             continue
         begin = source.exactly(min(size, HEAD_BYTES))
         is_trace = _is_candidate(begin)
@@ -169,9 +184,9 @@ def untar_trace(path: Location, pieces: Iterator[bytes]) -> Iterator[bytes]:
         if is_trace:
             yield begin
             yield from _take(path, source, size - len(begin))
-            yield from _pass(path, source, padded - size)
+            _pass(path, source, padded - size)
         else:
-            yield from _pass(path, source, padded - len(begin))
+            _pass(path, source, padded - len(begin))
     if not found:
         raise _none(path, "tar")
 
@@ -205,7 +220,6 @@ def _take(path: Location, source: _Blocks, size: int) -> Iterator[bytes]:
         yield bytes(part)
 
 
-def _pass(path: Location, source: _Blocks, size: int) -> Iterator[bytes]:
+def _pass(path: Location, source: _Blocks, size: int) -> None:
     for _ in _take(path, source, size):
         pass
-    yield from ()

@@ -19,13 +19,12 @@ from typing import Any
 from hta_graph.errors import HtaGraphError, MissingExtraError, TraceError
 from hta_graph.progress import advance_stage, begin_stage
 from hta_graph.storage.location import Location, is_remote, open_to_peek
-from hta_graph.trace.archives import untar_trace, unzip_trace
+from hta_graph.trace.archives import PIECE, untar_trace, unzip_trace
 from hta_graph.trace.formats import HEAD_BYTES, JSON_BEGIN, format_of, layer_of
 from hta_graph.trace.memory_limit import PEAK_PER_TEXT, TextLimit
 
 GZIP_MAGIC = b"\x1f\x8b"
 
-PIECE = 1 << 17
 PACKED_PIECE = 1 << 16
 FIRST_STEP = 1 << 12
 """How much of a member is given to the decompressor first: what is left over of that is copied, for each member."""

@@ -16,7 +16,7 @@ import msgspec
 from hta_graph.errors import HtaGraphError, TooLargeError
 from hta_graph.storage.location import Location, is_remote, open_to_peek
 from hta_graph.trace.decompress import Decompression, frame_length, is_gzip, is_zstd, text_head
-from hta_graph.trace.formats import layer_of
+from hta_graph.trace.formats import HEAD_BYTES, layer_of
 from hta_graph.trace.json_reader import EVENT_ROWS, Header
 from hta_graph.trace.memory_limit import TextLimit
 
@@ -25,8 +25,6 @@ ENDS_BYTES = 1 << 20
 FIRST_EVENT = re.compile(rb'"traceEvents"\s*:\s*\[(?=\s*\{)')
 BARE_LIST = re.compile(rb"\s*\[\s*\{")
 DISTRIBUTED = b'"distributedInfo"'
-FRAME_HEADER = 512
-"""How much of a file's beginning shows how it is packed, and how long its first zstd frame is."""
 TEXT_PER_ZIPPED = 12
 """How long a trace's text is for each byte of a zip archive: 8 to 20 (measured with gzip)."""
 SAMPLE = 1 << 16
@@ -154,7 +152,7 @@ def _text_size(path: Location) -> int:
     try:
         packed = path.stat().st_size
         with open_to_peek(path) as file:
-            begin = file.read(FRAME_HEADER)
+            begin = file.read(HEAD_BYTES)
             if not is_gzip(begin) and not is_zstd(begin):
                 return packed * TEXT_PER_ZIPPED if layer_of(begin) == "zip" else packed
             noted = max(_length_of_last_member(file) if is_gzip(begin) else frame_length(begin), packed)

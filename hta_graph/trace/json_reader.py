@@ -306,6 +306,8 @@ CLOSING_BYTES = 1 << 31
 """How much text to decode for that: all tries, but for those of an event that is itself as long as a trace."""
 EVENT_BOUNDARY = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:)')
 """Where one event ends and another begins, as far as the text around it shows."""
+LAST_BRACE = re.compile(rb"\}(?=\s*\])")
+"""Where the last event of an array may end."""
 SEPARATORS = re.compile(rb"[\s,]*")
 JOINED = 4
 """How many such pieces one event may be: its name or arguments may hold what looks like a boundary."""
@@ -521,12 +523,16 @@ class Parts:
     def _take_end(self, at: int, *, is_new: bool) -> None:
         """Take the keys of the header behind the last event, which ends at a place or begins there and is no JSON."""
         begin = self._first_event() or 0
-        ends = [at, *(at + brace.end() for brace in islice(re.finditer(rb"\}(?=\s*\])", self._raw[at:]), CLOSINGS))]
+        tries = min(CLOSINGS, CLOSING_BYTES // max(len(self._raw) - at, 1) + 1)
+        ends = [at, *(brace.end() for brace in islice(LAST_BRACE.finditer(self._raw, at), tries))]
+        # What stands before the array is known to be JSON, and may be long: it is decoded once.
+        before = b"[" if is_array(self._raw) else b'{"traceEvents":['
         for end in ends:
             try:
-                self._decode_text(self._raw[:begin] + self._raw[end:])
+                self._decode_text(before + self._raw[end:])
             except FaultError:
                 continue
+            self._decode_text(self._raw[:begin] + self._raw[end:])
             self._behind = self._raw[end:]
             break
         else:

@@ -7,8 +7,10 @@ starts in the call and ends where the activity starts. Elsewhere correlations sa
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -72,14 +74,16 @@ def _pairs_of_ends(trace: Trace) -> list[tuple[End, End]]:
                     starts[row.id].append((time, row.pid, row.tid))
                 else:
                     ends.append((row.id, (time, row.pid, row.tid)))
+    for same in starts.values():
+        same.sort(key=itemgetter(0))
     base = base_time(reader.facts.header.base) or 0
     return [(_with_base(_start_of(starts[key], end), base), _with_base(end, base)) for key, end in ends if starts[key]]
 
 
 def _start_of(starts: list[End], end: End) -> End:
-    """Return where an arrow starts: of several with its id, where ids are used again, the latest before its end."""
-    before = [start for start in starts if start[0] <= end[0]]
-    return max(before, key=lambda start: start[0]) if before else min(starts, key=lambda start: start[0])
+    """Return where an arrow starts: of several with its id, in order of time, the latest before its end."""
+    time = starts[max(bisect_right(starts, end[0], key=itemgetter(0)) - 1, 0)][0]
+    return starts[bisect_left(starts, time, key=itemgetter(0))]
 
 
 def _with_base(end: End, base: int) -> End:

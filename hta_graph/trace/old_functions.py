@@ -21,9 +21,9 @@ from hta_graph.model import Codes, EventKind, Ids, Ints
 from hta_graph.trace.json_reader import Row
 from hta_graph.trace.table import EventTable
 
-OLD_PROCESS = re.compile(r"(?P<kind>CPU|CUDA|HIP|XPU|PrivateUse1|[A-Z]\w{1,20}) functions")
-"""The process of such rows."""
-OLD_ARROW = re.compile(r"cpu_to_(cuda|hip|xpu|privateuse1|\w{1,20})")
+OLD_PROCESS = re.compile(r"(?P<kind>[A-Z]\w{1,20}) functions")
+"""The process of such rows: of the CPU or, for example, CUDA."""
+OLD_ARROW = re.compile(r"cpu_to_\w{1,20}")
 """The category of arrows from operators to what they launched on a device."""
 
 LaunchArrow = tuple[Any, int, str, bool]

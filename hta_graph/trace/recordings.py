@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import find_sorted
+from hta_graph.arrays import find_sorted, first_of_runs
 from hta_graph.errors import Remedy, TraceError
 from hta_graph.model import GPU_KINDS, Bools, EventKind, Ids, Ints, kind_mask
 from hta_graph.storage.location import Location
@@ -192,11 +192,16 @@ def _are_labelled(processes: Processes, hosts: list[int]) -> bool:
 
 def _repeat_ids(columns: FileColumns, processes: Processes, hosts: list[int]) -> bool:
     """Return whether hosts have ids in common that one recording gives once."""
+    is_host = np.zeros(len(processes.keys), np.bool_)
+    is_host[hosts] = True
     for name in ("correlation", "external_id", "old_external_id"):
-        ids = [np.unique(columns[name][(processes.of_row == host) & (columns[name] > 0)]) for host in hosts]
-        sizes = [len(own) for own in ids if len(own)]
-        common = sum(sizes) - len(np.unique(np.concatenate(ids)))
-        if len(sizes) > 1 and common >= LEAST_COMMON and common > REPEATED * min(sizes):
+        rows = np.flatnonzero(is_host[processes.of_row] & (columns[name] > 0))
+        host, ids = processes.of_row[rows], columns[name][rows]
+        order = np.lexsort((ids, host))
+        once = order[first_of_runs(host[order], ids[order])]
+        sizes = np.unique(host[once], return_counts=True)[1]
+        common = len(once) - len(np.unique(ids))
+        if len(sizes) > 1 and common >= LEAST_COMMON and common > REPEATED * sizes.min():
             return True
     return False
 

@@ -242,14 +242,14 @@ def _plausible_ends(name: Ids, start: Ints, end: Ints, late: Bools) -> Ints:
     """Return the ends: late ones where the stream's next activity begins, or after the usual time of their name."""
     found = end.copy()
     length = np.where(late, 0, end - start)
-    usual = medians_by(name[~late], length[~late], int(name.max()) + 1)
+    usual = medians_by(name[~late], length[~late], int(name.max()) + 1).astype(np.int64)
     alike = np.bincount(name[~late], minlength=len(usual))
-    for at in np.flatnonzero(late).tolist():
-        # What begins at the same instant is no bound: it may be the same work, stamped twice.
-        following = start[at + 1 :][start[at + 1 :] > start[at]]
-        bound = int(following[0]) if len(following) else int(end[at])
-        known = alike[name[at]] >= FEWEST_ALIKE
-        found[at] = min(bound, int(start[at]) + int(usual[name[at]])) if known else bound
+    # What begins at the same instant is no bound: it may be the same work, stamped twice.
+    begins = np.append(np.flatnonzero(first_of_runs(start)), len(start))
+    following = begins[np.searchsorted(begins, np.flatnonzero(late), side="right")]
+    # One that a late end outlives began later on its stream, so that something follows.
+    bound, own = start[following], name[late]
+    found[late] = np.where(alike[own] >= FEWEST_ALIKE, np.minimum(bound, start[late] + usual[own]), bound)
     return found
 
 

@@ -23,6 +23,9 @@ from hta_graph.trace.gpu_clock import FileTimes, GpuClock
 from hta_graph.trace.json_reader import Number
 from hta_graph.trace.profiler_names import STEP_NAME
 
+MOST_CYCLES_NAMED = 10
+"""How many of the cycles that repeat numbers get a line each: a damaged trace may have thousands."""
+
 READING_DIAGNOSTICS: dict[str, str] = {
     "rows_dropped_not_an_object": "elements of traceEvents that are not JSON objects",
     "rows_dropped_no_name": "events without a name",
@@ -286,18 +289,21 @@ class Trace:
                 if last != first:
                     numbers = f"steps {cycle[0].number} to {cycle[-1].number}"
                 lines.append(f"{names} occur again in another cycle of the profiler; there they are {numbers}")
-        return lines
+        more = len(lines) - MOST_CYCLES_NAMED
+        return lines if more <= 0 else [*lines[:MOST_CYCLES_NAMED], f"… and {more:,} more cycles"]
 
 
 def _numbered_on(cycles: list[list[Step]]) -> list[list[Step]]:
     """Number the steps of a cycle on from those before, where it repeats one of their numbers."""
     taken: set[int] = set()
+    largest = -1
     found = []
     for cycle in cycles:
         repeats = not taken.isdisjoint(step.number for step in cycle)
-        shift = max(taken) + 1 - cycle[0].number if repeats else 0
+        shift = largest + 1 - cycle[0].number if repeats else 0
         found.append([replace(step, number=step.number + shift) for step in cycle])
         taken.update(step.number for step in found[-1])
+        largest = max(largest, found[-1][-1].number)
     return found
 
 

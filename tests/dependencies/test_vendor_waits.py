@@ -81,6 +81,11 @@ def test_what_is_not_shown_to_wait_works(call: str, lag: float, times: int, tmp_
     assert graph.diagnostics["waits_of_unknown_calls"] == 0
 
 
+def test_very_many_calls_of_an_unknown_name_are_no_less_waits(tmp_path: Path) -> None:
+    graph = waiting_program("fooWaitIdle", times=500).graph(tmp_path)
+    assert graph.diagnostics["waits_of_unknown_calls"] == 500
+
+
 def test_an_unknown_call_that_the_profiler_records_as_a_wait_is_one(tmp_path: Path) -> None:
     trace = waiting_program("zeNewWait", 25)
     trace.row(ph="X", cat="xpu_sync", name="zeNewWait", pid=-1, tid=1, ts=53, dur=610, args={"correlation": 9})

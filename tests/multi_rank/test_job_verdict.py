@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
+from hta_graph.multi_rank import rank_delays
 from hta_graph.multi_rank.job_verdict import JobVerdict, chance_of, delays_by_step, job_verdict, wait_causes
 from tests.simulator.ranks import (
     Clock,
@@ -202,3 +203,17 @@ def test_chance_grows_with_the_ranks_that_may_lead() -> None:
     assert chance_of(0, 5, 8) == 1
     found = [chance_of(5, 5, ranks) for ranks in (2, 4, 8)]
     assert np.allclose(found, [2 / 2**5, 4 / 4**5, 8 / 8**5])
+
+
+def test_of_many_ranks_one_that_is_not_looked_at_may_cause_most(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Which ranks are looked at depends on the waits of steps; what is caused counts in the whole job."""
+    (most,) = job_verdict(simulated(tmp_path, ddp)).ranks
+    others = [rank for rank in range(4) if rank != most]
+    monkeypatch.setattr(rank_delays, "_ranks_looked_at", lambda *_: np.array(others))
+    job = simulated(tmp_path, ddp)
+    found = job_verdict(job)
+    check(job, found)
+    assert found.rank is None
+    assert set(found.ranks) < set(others)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +153,12 @@ def test_a_file_of_nothing_else_is_an_error(tmp_path: Path, parts: Any) -> None:
     with pytest.raises(TraceError, match="after 0 complete events; record the trace again"):
         hg.read_trace(path, salvage=True)
     assert parts
+
+
+def test_a_last_event_of_many_ends_is_not_read_with_the_header_each_time(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    head = '{"x": [' + "1, " * 500_000 + '1], "traceEvents": ['
+    path.write_text(head + SEPARATOR.join(ROWS) + ', {"ph": "X", "name": "a"b", "q": [' + "} ]" * 1000 + "\n}")
+    begin = time.process_time()
+    assert len(found_rows(hg.read_trace(path, salvage=True))) == len(ROWS)
+    assert time.process_time() - begin < 20

@@ -137,6 +137,19 @@ def test_a_zip_of_too_many_files_is_not_listed(tmp_path: Path) -> None:
         hg.read_trace(path)
 
 
+def test_a_zip_that_says_twice_how_many_files_it_has_is_not_listed(tmp_path: Path) -> None:
+    """The second end is that of zip64, which counts where there is one."""
+    path = tmp_path / "many.zip"
+    listed = (b"PK\1\2" + bytes(24) + (1).to_bytes(2, "little") + bytes(16) + b"a") * 30_000
+    counts = 2 * (30_000).to_bytes(8, "little") + len(listed).to_bytes(8, "little") + bytes(8)
+    ends = b"PK\6\6" + (44).to_bytes(8, "little") + bytes(12) + counts
+    ends += b"PK\6\7" + bytes(4) + (4 + len(listed)).to_bytes(8, "little") + (1).to_bytes(4, "little")
+    ends += b"PK\5\6" + bytes(8) + (100).to_bytes(4, "little") + bytes(6)
+    path.write_bytes(b"PK\3\4" + listed + ends)
+    with pytest.raises(TraceError, match="is a zip archive of too many files"):
+        hg.read_trace(path)
+
+
 def test_a_tar_of_an_absurd_name_is_refused(tmp_path: Path) -> None:
     whole = bytearray(tar([("x" * 300 + ".json", b"{}")]))
     assert whole[156:157] == b"x"

@@ -58,3 +58,9 @@ def test_a_step_that_is_written_twice_is_one(tmp_path: Path) -> None:
     trace.annotation("ProfilerStep#1", 5, 95, tid=2)
     trace.annotation("ProfilerStep#2", 100, 190)
     assert [step.number for step in hg.read_trace(trace.write(tmp_path / "t.json")).steps()] == [1, 2]
+
+
+def test_of_very_many_cycles_some_are_named(tmp_path: Path) -> None:
+    lines = hg.read_trace(steps_of(tmp_path, *[1] * 40)).repeated_steps
+    assert len(lines) == 11
+    assert lines[-1] == "… and 29 more cycles"

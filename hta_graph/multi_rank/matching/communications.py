@@ -304,9 +304,15 @@ def count_elements(dims: Any) -> int:
     return total if sizes and total < 1 << 62 else -1
 
 
+MOST_DIMENSIONS = 64
+"""PyTorch's own limit in most operators (``dim_bitset_size``); the product of very many numbers is slow."""
+
+
 def _is_shape(shape: Any) -> bool:
     return (
-        isinstance(shape, list) and bool(shape) and all(isinstance(size, int) and 0 <= size < 1 << 40 for size in shape)
+        isinstance(shape, list)
+        and 0 < len(shape) <= MOST_DIMENSIONS
+        and all(isinstance(size, int) and 0 <= size < 1 << 40 for size in shape)
     )
 
 

@@ -8,7 +8,7 @@ torch/csrc/distributed/c10d.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -35,8 +35,9 @@ DUMP_MARKER = b'"collective_seq_id"'
 DUMP_NAME = re.compile(r".*\.json[^/]*|(?:nccl|comm_lib|fr)_trace_(?:rank_)?\d+(?:\.\w{1,8})?")
 """Names of dumps: JSON, and those that PyTorch itself writes (``TORCH_FR_DUMP_TEMP_FILE``), which are pickles."""
 PICKLE_MAGIC = b"\x80"
-PEAK_PER_PICKLED_BYTE = 60
-"""What a pickle's entries may take for each of its bytes: an empty list is two."""
+PEAK_PER_PICKLED_BYTE = 128
+"""What a pickle's entries may take for each of its bytes: an empty dictionary is one and takes 73, an entry that is
+named again is two."""
 JSON_REMEDY = (
     "write JSON with torch._C._distributed_c10d._dump_fr_trace_json() (before PyTorch 2.8: _dump_nccl_trace_json())"
 )
@@ -126,10 +127,17 @@ def _record_of(path: Location) -> FlightRecord:
     return FlightRecord(
         [str(entry.process_group[0]) for entry in known],
         np.array([entry.collective_seq_id for entry in known], np.int64),
-        [str(entry.profiling_name).partition(":")[2] for entry in known],
-        np.array([count_elements(entry.input_sizes) for entry in known], np.int64),
+        _each_once([entry.profiling_name for entry in known], lambda name: name.partition(":")[2]),
+        np.array(_each_once([entry.input_sizes for entry in known], count_elements), np.int64),
         np.array([entry.time_created_ns for entry in known], np.int64),
     )
+
+
+def _each_once(objects: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+    """Apply a function to each object, once to one that occurs again: a short pickle may name a long one very often."""
+    distinct = {id(item): item for item in objects}
+    found = {key: function(item) for key, item in distinct.items()}
+    return [found[id(item)] for item in objects]
 
 
 def _entries_of(path: Location) -> list[_Entry]:
@@ -157,5 +165,7 @@ def _is_collective(entry: _Entry) -> bool:
         not entry.is_p2p
         and isinstance(entry.process_group, list)
         and bool(entry.process_group)
+        and isinstance(entry.process_group[0], (str, int))
+        and isinstance(entry.profiling_name, str)
         and all(isinstance(number, int) and 0 <= number < 1 << 62 for number in numbers)
     )

@@ -64,12 +64,13 @@ def _with_recorded_groups(own: RankCommunications, graph: DependencyGraph, recor
     """Name the groups of workers that the trace leaves open: those of the entries that were made in their calls."""
     names = {group.rpartition("[")[0].strip(): group for group in own.recording.groups}
     order = np.argsort(record.time, kind="stable")
+    made = record.time[order]
     votes: dict[int, Counter[str]] = defaultdict(Counter)
     for at, worker in enumerate(own.arguments[WORKER]):
         call = int(own.call[at])
         if worker is None or call < 0:
             continue
-        first, last = np.searchsorted(record.time[order], graph.event_table.start[call]), graph.event_table.end[call]
+        first, last = np.searchsorted(made, graph.event_table.start[call]), graph.event_table.end[call]
         kind = _normalized_kind(own.arguments["Collective name"][at])
         for entry in order[first : first + 1].tolist():
             if record.time[entry] <= last + ENTERED_WITHIN_NS and _normalized_kind(record.kind[entry]) == kind:
@@ -86,16 +87,14 @@ def _number_rank(own: RankCommunications, graph: DependencyGraph, record: Flight
     own = _with_recorded_groups(own, graph, record)
     numbers: list[Any] = list(own.arguments["Seq"])
     called = np.where(own.call >= 0, graph.event_table.start[own.call], own.arrival)
-    for name in dict.fromkeys(record.group):
-        places = [
-            at
-            for at, (group, number, is_message) in enumerate(
-                zip(own.arguments["Process Group Name"], numbers, own.is_message, strict=True)
-            )
-            if number is None and not is_message and group == name
-        ]
-        if places:
-            _number_group(own, called, np.array(places, np.int64), record, name, numbers)
+    places: dict[str, list[int]] = {name: [] for name in record.group}
+    rows = zip(own.arguments["Process Group Name"], numbers, own.is_message, strict=True)
+    for at, (group, number, is_message) in enumerate(rows):
+        if number is None and not is_message and isinstance(group, str) and group in places:
+            places[group].append(at)
+    for name, listed in places.items():
+        if listed:
+            _number_group(own, called, np.array(listed, np.int64), record, name, numbers)
     return replace(own, arguments=own.arguments | {"Seq": numbers})
 
 

@@ -265,12 +265,17 @@ def _latest_calls(found: GlooEvents, works: Ints, calls: Ids) -> Ids:
     start = found.graph.event_table.start
     begins = start[calls].tolist()
     does = [PROCESS_GROUP_CALL[found.graph.name_of(call)].rows for call in calls.tolist()]
-    free = len(begins)
+    free, used_up = len(begins), set[str]()
     for place in range(len(works) - 1, -1, -1):
         began, name = int(start[found.rows[works[place]]]), found.names[works[place]]
+        if name in used_up:
+            continue
         at = next((at for at in range(free - 1, -1, -1) if begins[at] <= began and name in does[at]), -1)
         if at >= 0:
             chosen[place], free = calls[at], at
+        else:
+            # Nothing that fits is left for earlier rows either.
+            used_up.add(name)
     return chosen
 
 

@@ -31,7 +31,7 @@ class NotPlainError(Exception):
 
 
 def read_plain_pickle(raw: bytes) -> Any:
-    """Return what a pickle holds; its tuples are lists.
+    """Return what a pickle holds; its tuples are lists. What it names twice is one object: walk it once.
 
     >>> import pickle
     >>> read_plain_pickle(pickle.dumps({"a": [1, 2.5, None, ("x", True)]}, 2))
@@ -94,8 +94,11 @@ class _Machine:
             stack.append(taken)
         elif name.startswith("APPEND"):
             stack[-1].extend(taken)
-        else:
+        elif all(isinstance(key, str) for key in taken[::2]):
             stack[-1].update(zip(taken[::2], taken[1::2], strict=True))
+        else:
+            # Numbers can be chosen so that their hashes are equal, which makes a dictionary slow; those of text cannot.
+            raise NotPlainError("has a dictionary whose keys are not text")
         return True
 
     def _above_mark(self) -> list[Any]:

@@ -117,6 +117,30 @@ def test_damaged_pickles_are_one_line(tmp_path: Path, stride: int) -> None:
                 read_flight_dumps([path])
 
 
+def test_pickles_that_grow_when_they_are_walked_are_read_once(tmp_path: Path) -> None:
+    """A few bytes can nest very deeply, or name one long object a million times."""
+    path = tmp_path / "nccl_trace_rank_0"
+    doubled: list[Any] = []
+    for _ in range(60):
+        doubled = [doubled, doubled]
+    deep_list = b"]" * 50_000 + b"a" * 49_999
+    name, sizes = "nccl:" + "x" * 100_000, [[1 << 39] * 64] * 20_000
+    entry = ENTRY | {"profiling_name": name, "input_sizes": sizes}
+    entries = [ENTRY | {"process_group": [doubled]}, ENTRY | {"profiling_name": doubled}, *[entry] * 20_000]
+    path.write_bytes(pickle.dumps({"entries": entries}, 2))
+    ((_, record),) = read_flight_dumps([path]).items()
+    assert len(record.kind) == 20_000
+    assert len({id(kind) for kind in record.kind}) == 1
+    assert set(record.elements.tolist()) == {-1}
+    whole = pickle.dumps({"entries": [ENTRY | {"process_group": [None], "input_sizes": [[3]]}]}, 2)
+    assert b"Na" in whole
+    path.write_bytes(whole.replace(b"Na", deep_list + b"a"))
+    assert read_flight_dumps([path])[0].sequence.tolist() == []
+    path.write_bytes(pickle.dumps({"entries": [ENTRY | {3: 4}]}, 2))
+    with pytest.raises(TraceError, match="keys are not text"):
+        read_flight_dumps([path])
+
+
 def test_a_dump_that_nests_too_deeply_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "rank0.json", ENTRY)
     path.write_bytes(path.read_bytes().replace(b'"0"', b"[" * 20_000 + b"]" * 20_000))
