@@ -227,7 +227,7 @@ def parse_leniently(text: str | bytes) -> Any:
 
 PRINTED_NAN = re.compile(r"-?(?:inf|nan)\b")
 """How C++ prints what is no number: the profiler's rates and occupancies may be such."""
-STRING_OR_NAN = re.compile(r'"(?:[^"\\]|\\.)*+"|(?<![\w.+-])-?(?:inf|nan)(?![\w.])', re.DOTALL)
+STRING_OR_NAN = re.compile(r'"(?:[^"\\]|\\.)*+"?|(?<![\w.+-])-?(?:inf|nan)(?![\w.])', re.DOTALL)
 
 
 def with_json_nan(text: str) -> str:
