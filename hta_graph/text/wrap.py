@@ -9,7 +9,7 @@ HANGING = 2
 """How much further the next lines of a sentence are indented."""
 WORD = re.compile(r" *(?:[^ ]*\d (?:ns|µs|ms|s|GB/s|×)(?!\w)[^ ]*|[^ ]+)")
 """A word, or a number with its unit."""
-LABEL = re.compile(r"( *\S+(?: \S+)* {2,})\S")
+LABEL = re.compile(r"^( *\S+(?: \S+)* {2,})\S")
 """What comes before the second column of a line that is aligned with spaces."""
 
 
