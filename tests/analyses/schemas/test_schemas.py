@@ -97,8 +97,11 @@ def test_schemas_describe_nothing_that_is_never_written(written: list[Written]) 
     missing = {
         name: {place for place in described_places(name) - seen[name] if not BY_KIND.search(place)} for name in seen
     }
-    # Labels of edges are there with rules of one's own only, times of the host where a GPU's clock is off.
+    # Labels of edges are there with rules of one's own only, times of the host where a GPU's clock is off; parts of
+    # all-to-alls where they are recorded, and the sample's late rank is late in every step, firmly.
     rare = {
+        "tables.collectives[].imbalance",
+        *(f"{verdict}.{key}" for verdict in ("job_verdict", "control_job_verdict") for key in ("since_step", "reason")),
         "unread",
         "edges[].rule",
         "custom_rules",
