@@ -119,6 +119,7 @@ def test_a_trace_without_events_is_no_foreign_trace(tmp_path: Path) -> None:
 BOMB = b'{"traceEvents": [' + b" " * (200 << 20) + b"]}"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("how", ["zip", "tar.gz beside a note", "gzip three times"])
 def test_bombs_stop_at_the_memory_limit(tmp_path: Path, how: str) -> None:
     path = tmp_path / "bomb"

@@ -137,7 +137,9 @@ def test_an_error_is_one_printable_line() -> None:
 @pytest.mark.sources
 def test_texts_leave_in_few_places() -> None:
     """Only these write to a stream: what they write is printable, or is a document for other programs."""
-    writing = re.compile(r"\bprint\(|(?:stdout|stderr)(?:\.buffer)?\.write|\bto\.write|\.print_(?:help|usage)\(")
+    writing = re.compile(
+        r"\bprint\(|(?:stdout|stderr)(?:\.buffer)?\.write|\bout\.buffer\.write|\bto\.write|\.print_(?:help|usage)\("
+    )
     found = {
         str(path.relative_to(ROOT))
         for package in ("hta_graph", "analyses")
