@@ -29,6 +29,7 @@ from hta_graph.text.formatting import microseconds
 from hta_graph.trace.columnize import start_times
 from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.json_reader import FilePart, Number, RowReader, RowShape, number_or_text
+from hta_graph.trace.old_functions import OLD_ARROW
 from hta_graph.trace.profiler_names import CATEGORY, LAUNCH_ARROWS, PROFILER_RANGE
 from hta_graph.trace.table import Trace
 from hta_graph.trace.timestamps import INVALID
@@ -148,11 +149,19 @@ class AnonymizedRows:
         return found
 
     def _other(self, row: _Row, time: int) -> dict[str, Any]:
-        if row.ph in ("s", "t", "f") and row.cat in ARROW_CATEGORIES and time != INVALID and self._base is not None:
+        is_old = row.cat is not None and OLD_ARROW.fullmatch(row.cat) is not None
+        if (
+            row.ph in ("s", "t", "f")
+            and (is_old or row.cat in ARROW_CATEGORIES)
+            and time != INVALID
+            and self._base is not None
+        ):
             pid, tid = self.numbers.place(row.pid, row.tid)
             ts = orjson.Fragment(microseconds(time + self._base - self.origin_ns))
             end = {"bp": "e"} if row.ph == "f" else {}
             number = self.numbers.arrow(row.id)
+            # Before Kineto an arrow was called as the rows at its ends.
+            ends = EventKind.CPU_OP if row.ph == "s" else EventKind.KERNEL
             return {
                 "ph": row.ph,
                 "id": number,
@@ -160,7 +169,7 @@ class AnonymizedRows:
                 "tid": tid,
                 "ts": ts,
                 "cat": row.cat,
-                "name": row.cat,
+                "name": self.names.name(ends, row.name or "") if is_old else row.cat,
                 **end,
             }
         if row.ph == "M" and isinstance(row.args, dict) and (named := self._viewer_names(row, row.args)) is not None:

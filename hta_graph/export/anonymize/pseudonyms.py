@@ -247,6 +247,8 @@ FIRST_NEW_ID = 1000
 """Above the numbers of devices, which stand in the same place for a viewer."""
 
 WHOLE_NUMBER = re.compile(r"\d{1,18}")
+OLD_PROCESSES = ("CPU functions", "CUDA functions")
+"""The processes of PyTorch's profiler before Kineto: they say what its rows are."""
 STREAM_NAME = re.compile(r"(?:stream )?-?\d{1,18}")
 
 
@@ -274,6 +276,8 @@ class IdMap:
             return value
         if isinstance(value, int) and -FIRST_NEW_ID < value <= 0:
             return value
+        if value in OLD_PROCESSES:
+            return value
         if not WHOLE_NUMBER.fullmatch(text := str(value).removesuffix(".0")):
             return self._names.text("thread", text)
         number = int(text)
@@ -295,6 +299,8 @@ class IdMap:
         if value is None or value == "" or (isinstance(value, float) and value.is_integer()):
             return value
         if isinstance(value, (int, str)) and STREAM_NAME.fullmatch(str(value).strip()):
+            return value
+        if value in OLD_PROCESSES:
             return value
         return self._names.text("lane", str(value))
 
