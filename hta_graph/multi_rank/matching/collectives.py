@@ -156,13 +156,17 @@ def collectives_of_graphs(graphs: Mapping[int, DependencyGraph]) -> Collectives 
 
 
 def match_collectives(ranks: Mapping[int, RankCommunications]) -> Collectives:
-    """Match the collectives of ranks.
+    """Match the collectives of ranks; see :func:`match_grouped_collectives`."""
+    return match_grouped_collectives(with_worker_groups(ranks))
+
+
+def match_grouped_collectives(ranks: Mapping[int, RankCommunications]) -> Collectives:
+    """Match the collectives of ranks whose groups are named as far as they can be.
 
     Members belong together by their recorded communication id, else by group and sequence number, else by order: each
     group's lists are aligned with gaps, by what each did and when it ended. A match stands only if no rank left before
     another one came that it waits for. Where clocks differ is seen, and corrected, by what belongs together.
     """
-    ranks = with_worker_groups(ranks)
     records = rank_records(ranks)
     doubtful: set[tuple[int, int]] = set()
     channels, before = _match_records(records)
