@@ -175,6 +175,7 @@ def test_groups_that_never_meet_have_steps_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.sampled(2)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", [ddp, pipeline])
 def test_all_commands_give_the_same_verdict(capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: Kind) -> None:
     simulated(tmp_path / "job", kind, late(1, *range(STEPS)), backend="gloo")

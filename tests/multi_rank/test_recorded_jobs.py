@@ -60,6 +60,7 @@ def test_no_collective_of_the_group_that_is_never_called_is_invented(name: str) 
     assert not job.diagnostics["collectives_group_unknown"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["pairs_once", "experts_every"])
 def test_all_commands_give_one_verdict(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = []

@@ -108,6 +108,7 @@ def test_no_claim_about_a_simulated_program_exceeds_its_bound(program: tuple[Fam
     hold_claims(graph_of(write(simulate(random_program(seed, family, 300)), Dialect(sync_rows="none")).document))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.shared
 @pytest.mark.parametrize("file", shared_traces(), ids=lambda file: f"{file.parent.name}-{file.name}")
 def test_no_claim_about_a_recording_exceeds_its_bound(file: Path) -> None:

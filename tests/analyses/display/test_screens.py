@@ -99,6 +99,7 @@ def run(arguments: Sequence[object]) -> None:
         main([str(one) for one in arguments])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("command", OF_A_RANK, ids=" ".join)
 def test_answers_about_a_rank_fit(command: list[str], printed: list[list[Line]]) -> None:
     run([command[0], ONE_RANK, *command[1:]])
@@ -107,6 +108,7 @@ def test_answers_about_a_rank_fit(command: list[str], printed: list[list[Line]])
         check_screens(lines)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("command", OF_A_JOB, ids=" ".join)
 def test_answers_about_a_job_fit(command: list[str], printed: list[list[Line]]) -> None:
     run([command[0], FOUR_RANKS, *command[1:]])
@@ -129,6 +131,7 @@ def files_of(name: str) -> Iterator[Path]:
     yield from sorted((SHARED / "traces" / name).glob("*rank*.json.gz"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.shared
 @pytest.mark.parametrize("trace", ["sam_eager_a100", "owlv2_pystack_h100", "cupti_counters", "sync_alexnet_a100"])
 def test_answers_about_real_ranks_fit(trace: str, printed: list[list[Line]]) -> None:
