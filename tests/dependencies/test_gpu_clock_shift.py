@@ -151,6 +151,7 @@ DECIDED: dict[Family, float] = {"pytorch": 0.5, "arbitrary": 0.0, "experts": 0.5
 """The least share of programs whose clocks are bounded on both sides: without records few arbitrary ones are."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("clock", [name for name in CLOCKS if name != "one clock"])
 @pytest.mark.parametrize("family", QUICK)
 def test_programs_keep_their_waits_under_any_clock(family: Family, clock: str) -> None:

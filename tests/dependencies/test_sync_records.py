@@ -193,7 +193,7 @@ def test_records_of_another_device_change_no_edge(family: Family, programs: int)
     assert moved > 2 * programs
 
 
-@pytest.mark.parametrize("programs", [4, deep(60)])
+@pytest.mark.parametrize("programs", [2, deep(60)])
 @pytest.mark.parametrize("dialect", ["wrong stream", "half the records"])
 def test_faulty_records_lose_no_long_wait_and_make_no_false_one(dialect: str, programs: int) -> None:
     for run in runs("pytorch", programs):
@@ -208,7 +208,7 @@ def test_faulty_records_lose_no_long_wait_and_make_no_false_one(dialect: str, pr
             assert edge[0] not in GPU_TO_CPU or not is_long or ours.implies(edge)
 
 
-@pytest.mark.parametrize("programs", [4, deep(60)])
+@pytest.mark.parametrize("programs", [2, deep(60)])
 @pytest.mark.parametrize("dialect", ["wrong stream", "half the records"])
 def test_waits_are_inferred_where_records_are_faulty(dialect: str, programs: int) -> None:
     graphs = [read(write(run, DIALECTS[dialect])) for run in runs("arbitrary", programs)]

@@ -66,6 +66,7 @@ def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     return size
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("bad", [[0], [30], [59], [10, 11, 12], [0, 20, 59], list(range(0, 60, 2))])
 def test_all_other_events_are_read(tmp_path: Path, parts: int, damage: str, bad: list[int]) -> None:

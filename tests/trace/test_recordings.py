@@ -65,7 +65,7 @@ def same_ranks(folder: Path, merged: Path) -> list[int]:
     return [trace.rank or 0 for trace in together]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("merge", TOLD_APART, ids=lambda merge: merge.__name__)
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("seed", [0, deep(1), deep(2)])

@@ -102,13 +102,14 @@ def test_no_claim_about_a_sample_exceeds_its_bound(name: str) -> None:
     assert hold_claims(hg.read_job(path) if path.is_dir() else hg.build_graph(hg.read_trace(path)))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_no_claim_about_a_simulated_program_exceeds_its_bound(program: tuple[Family, int]) -> None:
     family, seed = program
     hold_claims(graph_of(write(simulate(random_program(seed, family, 300)), Dialect(sync_rows="none")).document))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.shared
 @pytest.mark.parametrize("file", shared_traces(), ids=lambda file: f"{file.parent.name}-{file.name}")
 def test_no_claim_about_a_recording_exceeds_its_bound(file: Path) -> None:

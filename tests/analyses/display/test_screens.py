@@ -108,7 +108,7 @@ def test_answers_about_a_rank_fit(command: list[str], printed: list[list[Line]])
         check_screens(lines)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("command", OF_A_JOB, ids=" ".join)
 def test_answers_about_a_job_fit(command: list[str], printed: list[list[Line]]) -> None:
     run([command[0], FOUR_RANKS, *command[1:]])
