@@ -20,7 +20,7 @@ from hta_graph.graph.event_flags import is_step
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.host_pauses import PAUSE_NS, device_launches, time_in_pauses
+from hta_graph.paths.host_pauses import PAUSE_NS, rows_by_pauses, time_in_pauses
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.windows import Window
 
@@ -165,13 +165,18 @@ class PathFacts:
         return found
 
     def pauses_of(self, chosen: Bools) -> Ints:
-        """Return how long some pieces are in each pause in which they are for more than 1 ms (ns)."""
-        found, chosen = [], chosen & (self.pause_times > 0)
-        for of in device_launches(self.graph):
-            when = self.intervals_of(chosen & (self.path.segment_table.part == of.part))
-            inside = when.covered_until(of.pauses.end) - when.covered_until(of.pauses.start)
+        """Return how long some pieces are in each pause in which they are for more than 1 ms (ns).
+
+        Devices may pause at the same time: a piece is in a pause of the one that its thread launches to.
+        """
+        places, found = np.flatnonzero(chosen & (self.pause_times > 0)), [np.zeros(0, np.int64)]
+        for pauses, rows in rows_by_pauses(self.graph, self.path.segment_table.lane[places]):
+            mine = np.zeros(len(chosen), np.bool_)
+            mine[places[rows]] = True
+            when = self.intervals_of(mine)
+            inside = when.covered_until(pauses.end) - when.covered_until(pauses.start)
             found.append(inside[inside > PAUSE_NS])
-        return np.concatenate([np.zeros(0, np.int64), *found])
+        return np.concatenate(found)
 
     def time_of(self, chosen: Bools) -> int:
         """Add up some pieces (ns)."""

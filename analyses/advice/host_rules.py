@@ -300,8 +300,7 @@ def host_pauses(facts: PathFacts) -> PathFinding | None:
     # What the driver does once, or to get memory, other rules report.
     pausing = (facts.pause_times > 0) & ~facts.owned_by(facts.graph.event_table.kind == EventKind.RUNTIME)
     times = facts.pauses_of(pausing)
-    # The iteration that is priced may have less of a pause than the latency of its step.
-    time_ns = min(int(times.sum()), facts.bounds.pauses_ns)
+    time_ns = int(times.sum())
     saved = min(time_ns, facts.busiest_stream_idle_ns)
     if not facts.is_notable(saved) or may_be_polling(facts):
         return None
@@ -313,7 +312,7 @@ def host_pauses(facts: PathFacts) -> PathFinding | None:
     is_silent = 2 * int(facts.pause_times[silent].sum()) > time_ns
     name = facts.name_around(pausing, facts.pause_times)
     said = advice.host_pauses(
-        facts.timed(time_ns), len(times), int(times.min()), int(times.max()), name,
+        facts.lost(time_ns, facts.bounds.pauses_ns), len(times), int(times.min()), int(times.max()), name,
         stacks=facts.has_stacks or not is_silent, before=None if name else _launched_after_longest_pause(facts),
     )  # fmt: skip
     confidence: Confidence = "low" if gpu_busy_meanwhile(facts) else "medium"

@@ -138,12 +138,13 @@ def time_in_pauses(graph: DependencyGraph, lane: Ids, start: Ints, end: Ints) ->
     A thread that launches nothing pauses when its rank's busiest device is not launched to.
     """
     found = np.zeros(len(lane), np.int64)
-    for pauses, rows in _rows_by_pauses(graph, lane):
+    for pauses, rows in rows_by_pauses(graph, lane):
         found[rows] = pauses.covered_until(end[rows]) - pauses.covered_until(start[rows])
     return found
 
 
-def _rows_by_pauses(graph: DependencyGraph, lane: Ids) -> list[tuple[Intervals, Ints]]:
+def rows_by_pauses(graph: DependencyGraph, lane: Ids) -> list[tuple[Intervals, Ints]]:
+    """Return the pauses that concern threads, each with the rows of its threads; see :func:`time_in_pauses`."""
     pauses_of, every = np.full(len(graph.lanes.labels) + 1, -1, np.int32), device_launches(graph)
     # Those with the most calls come last, and so decide for threads that launch nothing.
     for place in sorted(range(len(every)), key=lambda at: len(every[at].calls.start)):

@@ -122,6 +122,15 @@ def test_a_recording_that_begins_later_accuses_nobody(tmp_path: Path) -> None:
     assert job_verdict(job).rank is None
 
 
+def test_where_most_waiting_has_no_cause_that_is_said_and_who_comes_last(tmp_path: Path) -> None:
+    """Before the first collective that ranks share nothing shows what they did, and in which order they began."""
+    late_ns = 20 * DELAY_NS
+    job = simulated(tmp_path, tensor_parallel, late(2, 0, ns=late_ns), backend="gloo")
+    found = job_verdict(job, hg.step(0)(job))
+    check(job, found)
+    assert (found.rank, found.reason, found.ranks, found.share_of_waiting) == (None, "no_cause_known", (2,), 0)
+
+
 def test_below_the_error_of_clocks_nobody_is_accused(tmp_path: Path) -> None:
     clocks = {rank: Clock(offset_ns=rank * 3_000_000) for rank in range(4)}
     job = simulated(tmp_path, ddp, late(2, *range(STEPS)), recording=Recording(clocks=clocks, hosts=4))

@@ -247,7 +247,7 @@ FIRST_NEW_ID = 1000
 """Above the numbers of devices, which stand in the same place for a viewer."""
 
 WHOLE_NUMBER = re.compile(r"\d{1,18}")
-OLD_PROCESSES = ("CPU functions", "CUDA functions")
+OLD_PROCESSES = ("CPU functions", "CUDA functions", "XPU functions")
 """The processes of PyTorch's profiler before Kineto: they say what its rows are."""
 STREAM_NAME = re.compile(r"(?:stream )?-?\d{1,18}")
 

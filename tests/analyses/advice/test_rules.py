@@ -402,6 +402,19 @@ def test_a_pause_of_the_host_is_no_launching_and_no_graph_removes_it(tmp_path: P
     assert 0 <= replayed.predicted_ns - pause_ns < 10_000
 
 
+def test_two_devices_that_pause_at_once_are_paused_once(tmp_path: Path) -> None:
+    """Two threads launch to a device each, and none for 5 ms: the path is on one of them."""
+    trace = TraceBuilder()
+    for number in range(2):
+        for at in (0, 5_100):
+            begin, run = at + 20 * number, at + 20 * number + 10
+            trace.op("aten::add", begin, begin + 6, tid=number + 1)
+            trace.launch("gemm", (begin + 1, begin + 5), (run, run + 4), at + number + 1, device=number, tid=number + 1)
+    pauses = findings(trace, tmp_path)["host_pauses"].evidence
+    assert pauses["pauses"] == 1
+    assert pauses["time_ns"] < 5_200_000
+
+
 def test_stacks_that_are_there_are_not_asked_for(tmp_path: Path) -> None:
     assert "with_stack=True" in findings(silent(3000), tmp_path)["host_pauses"].text
     assert "with_stack=True" not in findings(silent(3000, stacks=True), tmp_path)["host_pauses"].text

@@ -17,6 +17,7 @@ from hta_graph.export.anonymize.keep_options import KEEP_OPTIONS
 from tests.support import samples
 from tests.support.compare_graphs import MARKS, differences
 from tests.support.deep_tests import deep, for_all
+from tests.support.foreign_traces import old_profilers_array
 from tests.support.random_jobs import random_ranks
 from tests.support.random_rows import RANDOM_ROWS, RandomRows
 from tests.support.shared_traces import SHARED, shared_traces
@@ -62,6 +63,13 @@ def test_a_soup_of_rows_keeps_its_graph(soup: RandomRows) -> None:
         path = Path(name) / "trace.json"
         path.write_bytes(as_bytes(soup.document(base_ns=1_700_000_000_000_000_000)))
         check_same(path, Path(name))
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_an_array_of_the_profiler_before_kineto_keeps_its_graph(number: int, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(old_profilers_array(number))
+    check_same(tmp_path / "a.json", tmp_path)
+    assert len(hg.build_graph(hg.read_trace(tmp_path / "stripped.json")).edges_of(hg.EdgeKind.LAUNCH)) == 12
 
 
 @pytest.mark.sampled(3)
