@@ -120,9 +120,9 @@ def saving_if_faster(name: str) -> str:
     return f"estimated saving if {name} ran twice as fast"
 
 
-def waiting_caused(rank: int) -> str:
-    """Explain the time that all other ranks wait for one."""
-    return f"the other ranks wait for rank {rank}"
+def waiting_caused(rank: int, share: str, *, of_steps: bool) -> str:
+    """Explain the time that the other ranks wait for one; its share is of a usual step, maybe not the page's."""
+    return f"the other ranks wait for rank {rank} ({share} of {'a step' if of_steps else 'the window'})"
 
 
 def saves(text: str, *, at_most: bool) -> str:

@@ -173,8 +173,9 @@ def _figures(facts: PathFacts, cards: Sequence[Card], bound: PathFinding) -> lis
     ]
     delaying = verdict_of_job(path)
     if delaying is not None and delaying.rank is not None:
-        number = f"{brief_duration(delaying.median_caused_ns)} ({brief_share(delaying.share_of_step)})"
-        found.append(KeyFigure(number, words.waiting_caused(delaying.rank)))
+        share = brief_share(delaying.share_of_step)
+        text = words.waiting_caused(delaying.rank, share, of_steps=bool(delaying.steps))
+        found.append(KeyFigure(brief_duration(delaying.median_caused_ns), text))
     if has_iteration(window, path.graph):
         found.append(KeyFigure(brief_duration(window.gpu_ns), words.ITERATION))
     largest_card = max(cards, key=lambda card: card.saved_ns, default=None)

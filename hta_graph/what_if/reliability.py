@@ -172,10 +172,10 @@ def _missing_rows(base: ReplayGraph) -> tuple[Missing, float] | None:
     if len(graph.rank_graphs) > 1 or not length_ns:
         return None
     if graph.is_gpu.any():
-        late_ns = idle_with_launched_work(graph, window)[1]
+        idle_ns, late_ns = idle_with_launched_work(graph, window)
         # What has no cause on the path is called unexplained, with its reason.
         known_ns = late_ns - recorded_path_totals(base)[0].by_bound_ns[BoundBy.UNEXPLAINED.label]
-        is_most = work_waits_most_of_idle(graph, window) and known_ns >= DOUBTFUL_SHARE * length_ns
+        is_most = late_ns > MISSING_SHARE * idle_ns and known_ns >= DOUBTFUL_SHARE * length_ns
         return ("not_started", late_ns / length_ns) if is_most else None
     if graph.event_flags.enqueueing_call.any():
         return "gpu_not_recorded", 1.0
