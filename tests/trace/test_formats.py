@@ -9,6 +9,7 @@ import re
 import zipfile
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -178,11 +179,11 @@ def test_a_zip_in_a_stream_is_named(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     whole = PACKED["zip"](plain(tmp_path).read_bytes())
-    if os.fork() == 0:
-        pipe.write_bytes(whole)
-        os._exit(0)
+    writer = Thread(target=pipe.write_bytes, args=(whole,))
+    writer.start()
     with pytest.raises(TraceError, match="is a zip archive in a stream; unpack it"):
         hg.read_trace(pipe)
+    writer.join()
 
 
 def test_each_format_is_declared_once() -> None:
