@@ -178,7 +178,7 @@ CASES: list[tuple[str, int, Callable[[list[Any]], None], str]] = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("rule", "rank", "change", "what"), CASES)
 def test_a_broken_rule_is_found(work: Path, rule: str, rank: int, change: Any, what: str) -> None:
     assert check(read_folder(work)).findings == []

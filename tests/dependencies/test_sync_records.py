@@ -193,6 +193,7 @@ def test_records_of_another_device_change_no_edge(family: Family, programs: int)
     assert moved > 2 * programs
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("programs", [2, deep(60)])
 @pytest.mark.parametrize("dialect", ["wrong stream", "half the records"])
 def test_faulty_records_lose_no_long_wait_and_make_no_false_one(dialect: str, programs: int) -> None:

@@ -82,6 +82,7 @@ def test_the_late_rank_is_named_with_its_steps_and_its_delay(
     assert abs(found.median_caused_ns / DELAY_NS - 1) < 0.15
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", [fsdp, tensor_parallel])
 def test_a_rank_that_ends_its_step_late_delays_the_next_one_by_all_of_that(tmp_path: Path, kind: Kind) -> None:
     """Its own next step is short: the others are there already."""
@@ -103,7 +104,7 @@ def test_nobody_is_accused_where_nobody_is_late(tmp_path: Path, kind: Kind, back
     assert found.pattern != "rotating"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_ranks_that_are_late_in_turn_are_named_with_their_steps(tmp_path: Path, kind: Kind, backend: Backend) -> None:

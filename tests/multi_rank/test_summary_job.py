@@ -54,6 +54,7 @@ def job_of(tmp_path_factory: pytest.TempPathFactory) -> JobOf:
     return jobs_written_once(tmp_path_factory)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("command", "job", "asked"), ASKED)
 def test_few_rows_answer_as_all_do(
     capsys: pytest.CaptureFixture[str], job_of: JobOf, command: str, job: str, asked: list[list[str]]

@@ -160,6 +160,7 @@ def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> Non
                 hg.read_trace(f"{scheme}://bucket/t.json")
 
 
+@pytest.mark.slow
 def test_secrets_are_sent_and_never_shown(capsys: pytest.CaptureFixture[str], web: Web, tmp_path: Path) -> None:
     web.files["rank0.json"] = TRACE
     url = web.url.replace("http://", "http://me:pw5ec2e7@") + "/rank0.json?X-Amz-Signature=5ec2e7"

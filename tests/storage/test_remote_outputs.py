@@ -78,6 +78,7 @@ def test_inputs_are_never_overwritten(capsys: pytest.CaptureFixture[str], bucket
     assert bucket.get("run/rank0.json") == TRACE
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("target", "says"),
     [

@@ -481,7 +481,7 @@ def expected_rows(row: str, field: str) -> tuple[int, ...]:
     return (6,) if no_event else (7,)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("row", "field", "inner", "values"),
     [(*place, OTHER_TYPES[number % 19 :: 19]) for number, place in enumerate(PLACES)]

@@ -122,6 +122,7 @@ def test_a_file_that_is_also_truncated(tmp_path: Path, parts: int) -> None:
     assert parts
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("token", ["inf", "-inf", "nan", "-nan", "NaN", "Infinity"])
 def test_what_is_no_number_costs_nothing(tmp_path: Path, parts: int, token: str) -> None:
     """C++ prints rates so; they are arguments of events that are sound."""

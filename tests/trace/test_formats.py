@@ -29,6 +29,7 @@ def plain(folder: Path) -> Path:
     return two_steps().write(folder / "plain.json")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", PACKED)
 def test_one_trace_inside_is_read(capsys: pytest.CaptureFixture[str], tmp_path: Path, how: str) -> None:
     one = plain(tmp_path)
@@ -162,6 +163,7 @@ def test_a_tar_of_an_absurd_name_is_refused(tmp_path: Path) -> None:
         hg.read_trace(path)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", ["zip of a Mac", "tar.gz beside a note", "tar with a long name"])
 @pytest.mark.parametrize("stride", [37])
 def test_damaged_archives_are_one_line(tmp_path: Path, how: str, stride: int) -> None:

@@ -66,6 +66,7 @@ def test_every_cut_names_the_byte_and_the_number_of_whole_events(tmp_path: Path,
             hg.read_trace(path)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("step", [193, deep(29)])
 @pytest.mark.parametrize("shape", ["document", "list"])
 def test_salvage_reads_the_whole_events_of_every_cut(tmp_path: Path, shape: str, step: int) -> None:

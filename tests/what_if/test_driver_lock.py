@@ -35,7 +35,7 @@ def saved_by_run(program: Program, graph: DependencyGraph, number: int) -> int:
     return hg.critical_path(graph, window).length_ns - hg.critical_path(after, window).length_ns
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("allocation_ns", [10_000, 30_000, 60_000, 90_000])
 @pytest.mark.parametrize("period_ns", [40_000, 90_000, 130_000])
 @pytest.mark.parametrize("kernel_ns", [10_000, 60_000])

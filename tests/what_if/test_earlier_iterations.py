@@ -32,6 +32,7 @@ def iterations(graph: DependencyGraph) -> list[int]:
     return [one.iteration_ns for one in step_lengths(graph)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("script", [PLAIN, SLOWER])
 @pytest.mark.parametrize("rule", sorted(SCENARIOS))
 def test_the_bundled_programs_gain_in_each_iteration_what_is_predicted(script: Script, rule: str) -> None:
@@ -123,6 +124,7 @@ def test_a_latency_that_begins_where_the_work_before_ends_is_priced_as_an_iterat
     assert earlier_iterations(graph, latency) is None, "which was asked for as a latency"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("family", ["pytorch", "experts", "arbitrary"])
 def test_lengths_paths_and_curves_agree_for_all_changes(family: str) -> None:
     together = 0

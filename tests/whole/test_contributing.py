@@ -100,6 +100,7 @@ ONE_STEP = (RECIPES[2], 3)
 """An export that is not listed as a command: calling it fails."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("recipe", "at"),
     [ONE_STEP, *(exhaustive(*step) for step in STEPS if step != ONE_STEP)],

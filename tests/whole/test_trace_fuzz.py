@@ -31,6 +31,7 @@ def test_damaged_traces_give_a_sound_result_or_one_clear_line(first: int, part: 
     assert min(counts) > part // 10
 
 
+@pytest.mark.slow
 def test_every_kind_of_damage_damages() -> None:
     """Cases are equal for equal seeds, and each kind changes the bytes of a sixth of the traces that it is given.
 

@@ -96,6 +96,7 @@ def hold_shares(path: hg.CriticalPath, window: WindowQuery) -> None:
         assert all(share <= 100 for share in shares), line
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["sample_trace.json.gz", "slower_trace.json.gz", "two_gpus.json.gz", "four_ranks"])
 def test_no_claim_about_a_sample_exceeds_its_bound(name: str) -> None:
     path = SAMPLES / name
@@ -109,7 +110,7 @@ def test_no_claim_about_a_simulated_program_exceeds_its_bound(program: tuple[Fam
     hold_claims(graph_of(write(simulate(random_program(seed, family, 300)), Dialect(sync_rows="none")).document))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.shared
 @pytest.mark.parametrize("file", shared_traces(), ids=lambda file: f"{file.parent.name}-{file.name}")
 def test_no_claim_about_a_recording_exceeds_its_bound(file: Path) -> None:

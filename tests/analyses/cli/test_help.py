@@ -69,7 +69,7 @@ def test_every_command_has_its_help_and_a_group() -> None:
     assert [name for name, command in BY_NAME.items() if not command.more.endswith(".")] == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [deep(name) if name in OF_SECONDS else name for name in BY_NAME])
 def test_every_example_of_a_command_runs(name: str, standing_there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record_elsewhere(name, standing_there)

@@ -72,6 +72,7 @@ def test_joiners_that_join_nothing_are_seen(text: str) -> None:
     assert len(sanitize(text)) == len(text)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("words", SOME, ids=" ".join)
 def test_no_command_lets_a_text_through(
     words: tuple[str, ...], hostile: Material, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -108,7 +108,7 @@ def test_answers_about_a_rank_fit(command: list[str], printed: list[list[Line]])
         check_screens(lines)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("command", OF_A_JOB, ids=" ".join)
 def test_answers_about_a_job_fit(command: list[str], printed: list[list[Line]]) -> None:
     run([command[0], FOUR_RANKS, *command[1:]])
@@ -154,6 +154,7 @@ def test_answers_about_real_jobs_fit(trace: str, printed: list[list[Line]]) -> N
         check_screens(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_two_ranks_are_compared_on_two_screens(printed: list[list[Line]]) -> None:
     run(["diff", *list(files_of("nanogpt_ddp_8xh100"))[:2]])

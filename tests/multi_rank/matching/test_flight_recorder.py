@@ -117,6 +117,7 @@ def test_damaged_pickles_are_one_line(tmp_path: Path, stride: int) -> None:
                 read_flight_dumps([path])
 
 
+@pytest.mark.slow
 def test_pickles_that_grow_when_they_are_walked_are_read_once(tmp_path: Path) -> None:
     """A few bytes can nest very deeply, or name one long object a million times."""
     path = tmp_path / "nccl_trace_rank_0"

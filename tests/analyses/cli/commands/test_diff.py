@@ -198,6 +198,7 @@ def test_a_file_on_both_sides_is_read_once(
     assert "Compared: rank 0 (before) and rank 0 (after)." in out if words else len(out.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_job_on_both_sides_is_read_once(
     files_read: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
