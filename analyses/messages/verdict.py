@@ -162,6 +162,8 @@ def untrusted(reason: str, share: float) -> str:
         return f"{brief_share(share)} of the path is fixed in replay"
     if reason == "waiting":
         return f"{brief_share(share)} of the predicted time may be waiting for other ranks"
+    if reason == "steps_differ":
+        return f"the steps differ so much that another run may be {brief_share(share)} off"
     if reason == "contended":
         return f"driver calls of other threads may change it by {brief_share(share)} of the window"
     if reason == "unusual":

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analyses.display.sentence_format import as_sentence, brief_duration
+from analyses.display.sentence_format import as_sentence, brief_duration, counted
 from analyses.display.text_layout import clipped, percent
 from analyses.messages.verdict import untrusted
+from analyses.messages.window import OTHER_STEP
 
 SCENARIOS = "scenarios"
 SCENARIO_COLUMNS: Sequence[str] = ("--scenario", "what changes", "assumption")
@@ -88,6 +89,18 @@ NEGATIVE_SAVINGS = (
 def latency(after: str, before: str, change_text: str) -> str:
     """Say how long the latency of a step would be, next to its iteration."""
     return f"Latency: {after} instead of {before} ({change_text})."
+
+
+def of_steps(count: int, usual: tuple[str, str], interval: tuple[str, str]) -> str:
+    """Say how long a usual step would be instead of how long, and how long one of another run."""
+    after, before = usual
+    low, high = interval
+    return f"Median of {count} steps: {after} instead of {before}; in another run {low} to {high} (90% probability)."
+
+
+def typical_step(label: str, steps: int) -> str:
+    """Say why a step was chosen."""
+    return f"{label} is predicted closest to the median of {counted(steps, 'step')}; {OTHER_STEP}."
 
 
 def no_gain(window: str, length_ns: int, *, is_unchanged: bool, means_less: bool) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import median
 from typing import Any
 
 from analyses.advice.gains import within_rows
@@ -33,7 +34,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import require_all_rows
 from hta_graph.paths.step_table import StepRow, step_rows
-from hta_graph.paths.windows import Window, WindowQuery
+from hta_graph.paths.windows import Window, WindowQuery, resolved_window, step
 from hta_graph.text.formatting import milliseconds
 from hta_graph.text.sanitize import encodable_path
 from hta_graph.text.shorten import short_name, shorten_middle
@@ -46,6 +47,7 @@ from hta_graph.what_if.replay import Replayed, replay
 from hta_graph.what_if.scenarios import COMPARES_RANKS, SCENARIOS, scenario
 from hta_graph.what_if.sensitivity import TOLERANCE_NS, Curve, next_on_path, sensitivity
 from hta_graph.what_if.slack import NearCritical, near_critical
+from hta_graph.what_if.step_predictions import StepPredictions, step_predictions
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,7 @@ class WhatIf:
     near: NearCritical | None = None
     latency: Replayed | None = None
     compared: Replayed | None = None
+    of_steps: StepPredictions | None = None
 
     @property
     def graph(self) -> DependencyGraph:
@@ -167,7 +170,8 @@ class WhatIf:
         # Summaries of a job's ranks show no more than this, and its whole graphs answer as they do.
         if not isinstance(self.replayed, Replayed) or len(self.graph.rank_graphs) > 1:
             predicted = self.compared or self.replayed
-            return Reliability(predicted.frozen_share, waiting_share=predicted.waiting_share)
+            differs = self.of_steps.off_by(predicted.predicted_ns) if self.of_steps else 0.0
+            return Reliability(predicted.frozen_share, waiting_share=predicted.waiting_share, differs_share=differs)
         return reliability_after(self.replayed) if self.asked else reliability(self.replayed.draft.base)
 
     def within_rows(self, change: Change | None, saved_ns: int) -> Saving:
@@ -211,6 +215,9 @@ def what_if(
             if value is not None:
                 require_all_rows(graph, option)
         return _what_if_of_ranks(elsewhere(window(graph), window.asked), asked)
+    of_steps = _of_steps(graph, window, asked)
+    if of_steps and window(graph).is_default:
+        window = resolved_window(replace(step(of_steps.typical_step)(graph), is_default=True))
     latency = _latency(graph, window, asked)
     window = _iteration_of(window)
     replayed = replay(graph, [one.change for one in asked], window)
@@ -231,7 +238,16 @@ def what_if(
         None if near is None else near_critical(graph, window, share=near),
         latency,
         compared[1] if compared else None,
+        of_steps,
     )
+
+
+def _of_steps(graph: DependencyGraph, window: WindowQuery, asked: Sequence[NamedChange]) -> StepPredictions | None:
+    """Predict all steps where a rank is to be like the others: that is asked about a run and not about one step."""
+    meant = window(graph)
+    if not any(one.asked.startswith("rank_like_others") for one in asked) or meant.step is None or meant.form == "cpu":
+        return None
+    return step_predictions(graph, [one.change for one in asked], _iteration_of)
 
 
 def _iteration_of(window: WindowQuery) -> WindowQuery:
@@ -312,6 +328,7 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
         "predicted_ns": replayed.predicted_ns,
         "saved_ns": replayed.saved_ns,
         **({"latency": _latency_record(found.latency)} if found.latency else {}),
+        **({"of_steps": _of_steps_record(found.of_steps)} if found.of_steps else {}),
         "frozen_share": replayed.frozen_share,
         "inferred_share": replayed.inferred_share,
         "reliable": found.reliability.reason is None,
@@ -331,6 +348,17 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
 def _latency_record(latency: Replayed) -> dict[str, int]:
     lengths = {"measured_ns": latency.measured_ns, "predicted_ns": latency.predicted_ns}
     return {**lengths, "saved_ns": latency.saved_ns}
+
+
+def _of_steps_record(predicted: StepPredictions) -> dict[str, Any]:
+    low, high = predicted.interval_ns
+    rows = zip(predicted.steps, predicted.measured_ns, predicted.predicted_ns, strict=True)
+    return {
+        "usual_ns": predicted.usual_ns,
+        "low_ns": low,
+        "high_ns": high,
+        "steps": [{"step": number, "measured_ns": was, "predicted_ns": now} for number, was, now in rows],
+    }
 
 
 def _path_record(path: PathTotals | RankPathTotals, graph: DependencyGraph) -> dict[str, Any]:
@@ -395,7 +423,7 @@ def _headline(found: WhatIf) -> list[str]:
     if not replayed.saved_ns:
         less = bool(replayed.remarks)
         said = messages.no_gain(name, replayed.measured_ns, is_unchanged=replayed.is_unchanged, means_less=less)
-        return [said, *_latency_lines(found)]
+        return [said, *_of_steps_lines(found), *_latency_lines(found)]
     saving = found.within_rows(None, replayed.saved_ns)
     return [
         messages.predicted(
@@ -403,9 +431,19 @@ def _headline(found: WhatIf) -> list[str]:
             at_least=saving.is_cut,
         ),
         *([messages.beyond_rows(replayed.predicted_ns)] if saving.is_cut else []),
+        *_of_steps_lines(found),
         *_start_lines(replayed),
         *_latency_lines(found),
     ]  # fmt: skip
+
+
+def _of_steps_lines(found: WhatIf) -> list[str]:
+    """Say how long a usual step would be, where all were replayed."""
+    predicted = found.of_steps
+    if predicted is None:
+        return []
+    usual = _distinct_durations(predicted.usual_ns, round(median(predicted.measured_ns)))
+    return [messages.of_steps(len(predicted.steps), usual, _distinct_durations(*predicted.interval_ns))]
 
 
 def _start_lines(replayed: Replayed | JobPrediction) -> list[str]:
@@ -589,6 +627,8 @@ def _window_lines(found: WhatIf) -> list[Line]:
     graph, window = found.graph, found.replayed.window
     of = whose(graph.rank, len(graph.rank_graphs))
     chosen = default_lines(window, graph, ())[:1]
+    if found.of_steps and window.is_default:
+        chosen = [messages.typical_step(window.label, len(found.of_steps.steps))]
     return [f"{graph.path.name}{of}", *window_lines(window, graph), *missing_lines(window), *chosen]
 
 

@@ -87,7 +87,10 @@ SLOW_CALL = 5
 Missing = Literal["gpu_not_recorded", "nothing_recorded", "not_started"]
 """What rows do not show: what launched work did, what most of a window was, what launched work waited for."""
 
-Reason = Literal[Missing, "fixed", "another_path", "contended", "unusual", "waiting"]
+DIFFERS_SHARE = 0.25
+"""Where another run may differ by more than this share of a prediction, this one step says little about it."""
+
+Reason = Literal[Missing, "fixed", "another_path", "contended", "unusual", "waiting", "steps_differ"]
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,8 @@ class Reliability:
     """What the rows do not show, and for which share of the window."""
     waiting_share: float = 0.0
     """Which share of a job's prediction may be waiting for other ranks that looks like work."""
+    differs_share: float = 0.0
+    """By which share of a job's prediction another run may differ from it, as its steps differ (90% probability)."""
 
     @property
     def of_communication(self) -> Reliability:
@@ -132,6 +137,8 @@ class Reliability:
             return "fixed"
         if self.waiting_share >= POSSIBLE_WAITING_SHARE:
             return "waiting"
+        if self.differs_share > DIFFERS_SHARE:
+            return "steps_differ"
         if self.contended_share:
             return "contended"
         return "unusual" if self.unusual_share else None
@@ -146,6 +153,7 @@ class Reliability:
             "contended": self.contended_share,
             "unusual": self.unusual_share,
             "waiting": self.waiting_share,
+            "steps_differ": self.differs_share,
         }
         return shares.get(self.reason or "fixed", self.fixed_share)
 

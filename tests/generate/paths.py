@@ -247,21 +247,41 @@ def what_if() -> Schema:
             },
             "Of a step whose latency differs from its iteration, after changes: the same of its latency.",
         ),
+        "of_steps": record(
+            {
+                "usual_ns": ns("Predicted length of a usual step, their median"),
+                "low_ns": ns("Lower end of the interval that holds it in another run, with 90% probability"),
+                "high_ns": ns("Upper end of it"),
+                "steps": list_of(
+                    record(
+                        {
+                            "step": integer("Its number."),
+                            "measured_ns": ns("Length as recorded"),
+                            "predicted_ns": ns("Predicted length after the changes"),
+                        },
+                        "A step.",
+                    ),
+                    "The steps that were replayed, in order of time.",
+                ),
+            },
+            "Where one rank of a job is to be like the others: the same of all steps that can be compared.",
+        ),
         "reliable": boolean(
             "Whether predictions can be trusted: not where rows are missing or half of the path is fixed in every "
             "scenario, or if replay follows another path than the recorded one, nor where they depend on driver calls "
             "of other threads or on times that the trace does not explain, nor where a fifth of a job's prediction may "
-            "be waiting for other ranks."
+            "be waiting for other ranks or its steps differ so much that another run may be off by more than 25%."
         ),
         "reason": one_of(
             [
                 *("gpu_not_recorded", "nothing_recorded", "not_started"),
-                *("fixed", "another_path", "contended", "unusual", "waiting"),
+                *("fixed", "another_path", "contended", "unusual", "waiting", "steps_differ"),
             ],
             "Why predictions cannot be trusted: launched GPU work is not recorded, most of the window has no operator "
             "or call, launched work does not start for a cause that is not recorded, the path is fixed, replay "
             "follows another path, driver calls of other threads may delay launches after the changes, they rest on "
-            "times that the trace does not explain, or much of a job's prediction may be waiting for other ranks; "
+            "times that the trace does not explain, much of a job's prediction may be waiting for other ranks, or its "
+            "steps differ too much to predict another run; "
             "null if they can.",
             null=True,
         ),
@@ -288,6 +308,6 @@ def what_if() -> Schema:
         "what-if",
         "Length of a window after changes; without changes, the largest savings.",
         properties,
-        ["ranks", "steps", "latency", "curve", "near", "unread"],
+        ["ranks", "steps", "latency", "of_steps", "curve", "near", "unread"],
         definitions={"step": STEP},
     )
