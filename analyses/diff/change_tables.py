@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -39,14 +39,26 @@ def class_times(paths: Sequence[CriticalPath]) -> pd.DataFrame:
     return pd.DataFrame(times, columns=["window", "bound_by", "ns"])
 
 
-def path_event_diff(found: Comparison[Side]) -> pd.DataFrame:
-    """Compare the events on the paths.
+def path_event_diff(found: Comparison[Side], shared: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """Compare the events on the paths, those of one shared name together.
 
     Returns:
         name, bound_by, control_calls, test_calls, control_ns, test_ns, diff_ns, noise_ns; as in the table of classes.
     """
     keys = ["name", "bound_by"]
-    return changed_rows(_medians(found, lambda side: event_times(side.paths), keys, ["calls", "ns"]))
+    return changed_rows(
+        _medians(
+            found, lambda side: with_shared_names(event_times(side.paths), shared or {}, keys), keys, ["calls", "ns"]
+        )
+    )
+
+
+def with_shared_names(rows: pd.DataFrame, shared: Mapping[str, str], keys: list[str]) -> pd.DataFrame:
+    """Add up the rows of a window whose names share one."""
+    if not shared:
+        return rows
+    named = rows.assign(name=[shared.get(name, name) for name in rows["name"]])
+    return named.groupby(["window", *keys], sort=False).sum().reset_index()
 
 
 def event_times(paths: Sequence[CriticalPath]) -> pd.DataFrame:
@@ -185,6 +197,12 @@ def _medians(
         for side, kind in zip((found.control, found.test), kinds, strict=True)
     ]
     return merge_medians(sides, keys, values, found.row_noise_share)
+
+
+def with_labels(tables: Mapping[str, pd.DataFrame], labels: Mapping[str, str]) -> dict[str, pd.DataFrame]:
+    """Return the tables with classes as screens name them."""
+    key = "bound_by"
+    return {name: of.assign(**{key: of[key].map(labels)}) for name, of in tables.items() if key in of and len(of)}
 
 
 def changed_rows(frame: pd.DataFrame) -> pd.DataFrame:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Collection
 
+from hta_graph.attribution.numbered_names import NUMBER
 from hta_graph.trace.profiler_names import STEP_NAME
 
 STEPS = "ProfilerStep"
@@ -28,3 +31,15 @@ def without_compiler_numbers(name: str) -> str:
     'Torch-Compiled Region: #/# / ## Call CompiledFxGraph # ##'
     """
     return COMPILER_NUMBER.sub(lambda found: f"{found[1]}#/#" if found[1] else f"{found[2]}#", name)
+
+
+def numbered_alike(names: Collection[str]) -> dict[str, str]:
+    """Return of names that differ from others by numbers alone what they share, with ``#`` for each number.
+
+    >>> numbered_alike(["PP:1F0", "PP:1F1", "layer 3"])
+    {'PP:1F0': 'PP:#F#', 'PP:1F1': 'PP:#F#'}
+    """
+    alike: defaultdict[str, list[str]] = defaultdict(list)
+    for name in sorted(names):
+        alike[NUMBER.sub("#", name)].append(name)
+    return {name: shared for shared, own in alike.items() if len(own) > 1 for name in own}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 
 import numpy as np
@@ -21,6 +21,7 @@ CERTAIN_PART_SHARE = 1.5
 """Of many parts one leaves its band by chance: by how many bands a part must change where the whole does not."""
 WORTH_SEEING = (0.05, 0.02, 0.01)
 """Differences that people look for, largest first: the next one that noise hides is what more steps would show."""
+HALF = 0.5
 LEAST_PART = 0.1
 """The share of the difference from which on a class of the critical path accounts for it."""
 
@@ -31,6 +32,8 @@ def conclusion_lines(
     by_name: pd.DataFrame,
     caveats: Sequence[str] = (),
     *,
+    together: pd.DataFrame,
+    labels: Mapping[str, str],
     repeated_on: int | None = None,
 ) -> list[str]:
     """State whether the test is slower, how sure that is, and what accounts for most of it.
@@ -40,6 +43,8 @@ def conclusion_lines(
         by_class: what changed on the critical path, by class.
         by_name: the same by name.
         caveats: what else than the program differs, as :func:`caveats` lists it.
+        together: the same with names that differ by numbers alone together.
+        labels: of classes.
         repeated_on: the rank of a job whose repetitions give the noise of too few steps.
     """
     if is_same_recording(found):
@@ -47,9 +52,10 @@ def conclusion_lines(
     return [
         _verdict_line(found, caveats),
         *_caveat_lines(found, caveats),
+        *_level_lines(found),
         *_caution_lines(found, repeated_on),
         *_step_lines(found),
-        *_cause_lines(found, by_class, by_name),
+        *_cause_lines(found, by_class, (by_name, together), labels),
     ]
 
 
@@ -58,9 +64,11 @@ def _verdict_line(found: Comparison[Lengths], caveats: Sequence[str]) -> str:
     lengths = _lengths_text(found)
     if found.refused:
         return messages.refused(found.refused, lengths)
+    is_new = not any(level.beyond_noise for level in found.levels.earlier)
+    since = messages.since(found.levels.since, is_new=is_new and found.beyond_noise)
     if not found.beyond_noise:
-        return messages.no_difference(measure, lengths, change, noise)
-    return messages.difference(measure, lengths, change, noise, caveats)
+        return messages.no_difference(measure, lengths, change, noise, since)
+    return messages.difference(measure, lengths, change, noise, caveats, since)
 
 
 def is_same_recording(found: Comparison[Lengths]) -> bool:
@@ -119,6 +127,22 @@ def _caution_lines(found: Comparison[Lengths], repeated_on: int | None) -> list[
     return said
 
 
+def _level_lines(found: Comparison[Lengths]) -> list[str]:
+    """Compare the steps before the last change of level inside a run."""
+    if found.refused:
+        return []
+    return [
+        messages.earlier_level(
+            level.side,
+            (int(level.steps[0]), int(level.steps[-1])),
+            (round(level.control_ns), round(level.test_ns)),
+            level.noise_ns / max(level.control_ns, 1),
+            beyond=level.beyond_noise,
+        )
+        for level in found.levels.earlier
+    ]
+
+
 def more_steps(found: Comparison[Lengths]) -> tuple[float, int] | None:
     """Return a difference (a share) that is not visible, and the number of steps of each run that would show it."""
     wanted = next((share for share in WORTH_SEEING if share < found.noise_share), None)
@@ -174,24 +198,40 @@ def pair_differences(found: Comparison[Lengths]) -> list[int]:
     return differences
 
 
-def _cause_lines(found: Comparison[Lengths], by_class: pd.DataFrame, by_name: pd.DataFrame) -> list[str]:
+def _cause_lines(
+    found: Comparison[Lengths],
+    by_class: pd.DataFrame,
+    names: tuple[pd.DataFrame, pd.DataFrame],
+    labels: Mapping[str, str],
+) -> list[str]:
     """Name what changed on the critical path beyond its own noise; within the noise of the whole only what is large."""
     if found.refused or (found.repeats is not None and not found.beyond_noise):
         return []
-    by_class, by_name = beyond_noise(by_class), beyond_noise(by_name)
+    by_class, by_name, together = map(beyond_noise, (by_class, *names))
     if not found.beyond_noise:
-        return _hidden_change_lines(by_class, by_name, LEAST_OF_STEPS * found.lengths[0])
+        return _hidden_change_lines(by_class, by_name, LEAST_OF_STEPS * found.lengths[0], labels)
     moved = by_class[by_class["diff_ns"].abs() >= LEAST_PART * abs(found.difference_ns)].head(CLASSES_NAMED)
-    pairs = list(zip(moved["bound_by"], moved["diff_ns"].tolist(), strict=True))
+    pairs = list(zip(moved["bound_by"].map(labels), moved["diff_ns"].tolist(), strict=True))
     said = [messages.class_changes(pairs)] if pairs else []
-    return [*said, *(messages.largest_change(name, ns) for name, ns in _first_row(by_name))]
+    return [*said, *_largest_change_lines(by_name, together, found.shared_names)]
 
 
-def _hidden_change_lines(by_class: pd.DataFrame, by_name: pd.DataFrame, least_ns: float) -> list[str]:
+def _largest_change_lines(by_name: pd.DataFrame, together: pd.DataFrame, shared: Mapping[str, str]) -> list[str]:
+    """Name the largest change: that of several names that differ by numbers, if none of them is half of it."""
+    one, several = _first_row(by_name), _first_row(together)
+    if several and several[0][0] in shared.values() and not (one and abs(one[0][1]) >= HALF * abs(several[0][1])):
+        count = sum(shared.get(name) == several[0][0] for name in set(by_name["name"]))
+        return [messages.largest_change_of_several(several[0][0], count, several[0][1])]
+    return [messages.largest_change(name, ns) for name, ns in one]
+
+
+def _hidden_change_lines(
+    by_class: pd.DataFrame, by_name: pd.DataFrame, least_ns: float, labels: Mapping[str, str]
+) -> list[str]:
     """Count what changed, and name the largest, if a part changed by as much as the whole would have to."""
     size = by_name["diff_ns"].abs()
     large = by_name[(size > least_ns) & (size > CERTAIN_PART_SHARE * by_name["noise_ns"])]
-    largest = list(zip(by_class["bound_by"], by_class["diff_ns"].tolist(), strict=True))[:1]
+    largest = list(zip(by_class["bound_by"].map(labels), by_class["diff_ns"].tolist(), strict=True))[:1]
     counts = len(by_class), len(by_name)
     return [messages.hidden_changes(counts, largest, _first_row(by_name)[0])] if len(large) else []
 

@@ -12,16 +12,17 @@ import pandas as pd
 
 from analyses import column_types
 from analyses.answer import Answer, Note, records
-from analyses.diff.change_tables import changed_rows
+from analyses.diff.change_tables import changed_rows, with_labels, with_shared_names
 from analyses.diff.conclusion import beyond_noise, conclusion_lines, is_same_recording, noise_lines, without_difference
 from analyses.diff.environment import caveats, environment, environment_lines
 from analyses.diff.job_side import CAUSE_KEYS, GROUP_KEYS, STEPS_LISTED, JobRows, JobSide
-from analyses.diff.length_comparison import Comparison, compare_lengths, repetition_noise
+from analyses.diff.length_comparison import AllSteps, Comparison, compare_lengths, last_levels, repetition_noise
 from analyses.diff.merge_tables import SIDES, SideRows, merge_medians
 from analyses.diff.run_diff import TIMES, answer_of_comparison, collective_lines, comparison_keys
 from analyses.diff.sides import Side
 from analyses.diff.step_kinds import kinds_by_number, kinds_of_steps
 from analyses.display.dataframe_text import RANKS_LISTED
+from analyses.display.labels import SHORT_IN_JOBS
 from analyses.messages import diff as messages
 from analyses.messages import job_verdict
 from analyses.tables import Table
@@ -110,13 +111,16 @@ def job_classes(found: JobComparison) -> pd.DataFrame:
     return _medians(found, lambda rows: rows.classes, ["bound_by"], ["ns"])
 
 
-def job_names(found: JobComparison) -> pd.DataFrame:
-    """Compare the events on the jobs' paths, on any rank.
+def job_names(found: JobComparison, shared: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """Compare the events on the jobs' paths, on any rank, those of one shared name together.
 
     Returns:
         name, bound_by, control_calls, test_calls, control_ns, test_ns, diff_ns, noise_ns; as in the table of classes.
     """
-    return changed_rows(_medians(found, lambda rows: rows.names, ["name", "bound_by"], ["calls", "ns"]))
+    keys = ["name", "bound_by"]
+    return changed_rows(
+        _medians(found, lambda rows: with_shared_names(rows.names, shared or {}, keys), keys, ["calls", "ns"])
+    )
 
 
 def job_ranks(found: JobComparison) -> pd.DataFrame:
@@ -184,15 +188,21 @@ def _by_kind(rows: JobRows) -> pd.DataFrame:
     return rows.groups.groupby(["window", *GROUP_KEYS[:2]])["ns"].sum().reset_index()
 
 
-def job_causes(found: JobComparison) -> pd.DataFrame:
-    """Compare what made other ranks wait, on the ranks that both jobs have.
+def job_causes(found: JobComparison, shared: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """Compare what made other ranks wait, on the ranks that both jobs have; what shares a name together.
 
     Returns:
         rank, name (what it did; missing if not recorded), call_path (around that, outermost first), bound_by,
         control_ns, test_ns (waiting of others that it causes), diff_ns, noise_ns; as in the table of classes.
     """
     kept = common_ranks(found)
-    rows = _medians(found, lambda rows: _of_ranks(rows.causes, kept), CAUSE_KEYS, ["ns"], _least_wait_ns(found))
+    rows = _medians(
+        found,
+        lambda rows: with_shared_names(_of_ranks(rows.causes, kept), shared or {}, CAUSE_KEYS),
+        CAUSE_KEYS,
+        ["ns"],
+        _least_wait_ns(found),
+    )
     frame = changed_rows(rows)
     return frame.assign(**{key: _none_for_nothing(frame, key, frame["name"]) for key in ("call_path", "name")})
 
@@ -253,7 +263,6 @@ def _none_for_nothing(frame: pd.DataFrame, column: str, text: pd.Series[Any]) ->
 BETWEEN = " / "
 """The separator of names in a call path."""
 DOMINANT_SHARE = 0.5
-CAUSE_COLUMNS = ["rank", "name", "call_path", "bound_by", "diff_ns"]
 
 
 def job_conclusion(
@@ -267,12 +276,22 @@ def job_conclusion(
         caveats: what else than the program differs.
         repeated_on: the rank whose repetitions give the noise of too few steps.
     """
-    said = conclusion_lines(found, tables["job_classes"], tables["job_names"], caveats, repeated_on=repeated_on)
+    shared = found.shared_names
+    together = job_names(found, shared) if shared else tables["job_names"]
+    said = conclusion_lines(
+        found,
+        tables["job_classes"],
+        tables["job_names"],
+        caveats,
+        together=together,
+        labels=SHORT_IN_JOBS,
+        repeated_on=repeated_on,
+    )
     if not found.beyond_noise:
         return said
     change_ns = found.difference_ns
-    per_step = max(len(side.lengths_ns) for side in found.sides.values()) > 1
-    return [*said, *_where_lines(change_ns, tables), *_cause_lines(change_ns, tables, per_step=per_step)]
+    causes = job_causes(found, shared) if shared else tables["job_causes"]
+    return [*said, *_where_lines(change_ns, tables), *_cause_lines(change_ns, causes, together, tables["job_ranks"])]
 
 
 def _where_lines(change_ns: int, tables: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -285,21 +304,30 @@ def _where_lines(change_ns: int, tables: Mapping[str, pd.DataFrame]) -> list[str
     return []
 
 
-def _cause_lines(change_ns: int, tables: Mapping[str, pd.DataFrame], *, per_step: bool) -> list[str]:
+def _cause_lines(change_ns: int, causes: pd.DataFrame, names: pd.DataFrame, ranks: pd.DataFrame) -> list[str]:
     """Name the rank that others wait for now, or no longer."""
-    causes = beyond_noise(tables["job_causes"])
+    causes = beyond_noise(causes)
     causes = causes[causes["name"].notna() & (causes["diff_ns"] / change_ns > 0)]
     # In a pipeline waiting moves from rank to rank by chance: what also made the path longer comes first.
-    on_path = beyond_noise(tables["job_names"])
+    on_path = beyond_noise(names)
     on_path = on_path[on_path["diff_ns"] / change_ns > 0]
     causes = causes.loc[(~causes["name"].isin(on_path["name"])).sort_values(kind="stable").index]
-    for rank, name, path, bound, diff_ns in causes.head(1)[CAUSE_COLUMNS].itertuples(index=False):
-        whole = tables["job_ranks"].set_index("rank").loc[rank]
-        caused_ns = (int(whole["control_caused_ns"]), int(whole["test_caused_ns"]))
-        where = messages.place(rank, whole["host"])
-        cause = messages.cause(name, path.rpartition(BETWEEN)[2], bound)
-        return [messages.waits_changed(where, caused_ns, cause, diff_ns, per_step=per_step)]
+    for row in causes.head(1).to_dict("records"):
+        larger = "test" if row["diff_ns"] > 0 else "control"
+        own: Any = ranks.set_index("rank").loc[row["rank"]]
+        shares = [
+            share_of(int(own[column]), int(ranks[column].sum())) for column in (f"{side}_caused_ns" for side in SIDES)
+        ]
+        of_it = share_of(int(row[f"{larger}_ns"]), int(own[f"{larger}_caused_ns"]))
+        where = messages.place(row["rank"], own["host"])
+        cause = messages.cause(row["name"], row["call_path"].rpartition(BETWEEN)[2], row["bound_by"])
+        return [messages.waits_changed(where, (shares[0], shares[1]), cause, of_it, longer=row["diff_ns"] > 0)]
     return []
+
+
+def share_of(part_ns: int, whole_ns: int) -> float:
+    """Return a part of a whole, both of which are medians."""
+    return min(part_ns / whole_ns, 1.0) if whole_ns else 0.0
 
 
 ROWS_SHOWN = 10
@@ -325,21 +353,23 @@ def between_jobs(control: JobSide, test: JobSide, ranks: Comparison[Side]) -> Jo
         test: the job that changed.
         ranks: one rank of each, compared: its repetitions give the noise where steps are too few.
     """
-    known = ranks.control.numbers, ranks.test.numbers
-    kinds = kinds_by_number(ranks.kinds, known, (control.numbers, test.numbers))
+    every = ranks.all_steps or AllSteps((ranks.control.numbers, ranks.test.numbers), ranks.kinds)
+    kinds = kinds_by_number(every.kinds, every.numbers, (control.numbers, test.numbers))
+    control, test, kinds, levels = last_levels(control, test, kinds)
     near = [side.around for side in (ranks.control, ranks.test)]
     of_neighbors = kinds_by_number(
         kinds_of_steps(near[0].scopes, near[1].scopes),
         (near[0].number, near[1].number),
         (control.around.number, test.around.number),
     )
-    return compare_lengths(
+    found = compare_lengths(
         control,
         test,
         lambda: repetition_noise(ranks.control, ranks.test, communication=False),
         kinds,
         of_neighbors,
     )
+    return replace(found, levels=levels)
 
 
 def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
@@ -363,6 +393,9 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
     if not is_same_recording(found):
         conclusion += collective_lines(ranks, of_one_rank.tables["kernels_in_order"])
     is_same = is_same_recording(found)
+    verdicts = [] if is_same else _verdict_lines(found)
+    # Noise of few steps hides what the verdict on the test finds in them.
+    first = verdicts[-1:] if _is_hidden(found) else []
     if is_same:
         # Nothing but zeros would be in them.
         tables = {name: frame.iloc[:0] for name, frame in tables.items()}
@@ -373,10 +406,11 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
         tables=tables | more,
         series={name: frame for name, frame in of_one_rank.tables.items() if name != "environment"},
         opening=[
+            *first,
             *conclusion[:1],
             *([] if is_same else [*environment_lines(around), *missing_rank_lines(*sides)]),
             *conclusion[1:],
-            *([] if is_same else _verdict_lines(found)),
+            *(line for line in verdicts if line not in first),
         ],
         conclusion=conclusion,
         closing_notes=[] if is_same else [*_closing_lines(found), _rank_note(ranks), *noise_lines(found)],
@@ -388,6 +422,7 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
             "control_job_verdict": job_verdict.record(found.control.verdict),
             "job_verdict": job_verdict.record(found.test.verdict),
         },
+        on_screen=with_labels(tables, SHORT_IN_JOBS),
         worst_by={"job_ranks": "diff_ns"},
         only_with_all=ONLY_WITH_ALL if without_difference(found) else (),
         most_rows=ROWS_SHOWN,
@@ -398,6 +433,12 @@ def _verdict_lines(found: JobComparison) -> list[str]:
     """Say which rank delays each job, where one does."""
     sides = [(name, job_verdict.sentence(side.verdict, side.label, {})) for name, side in found.sides.items()]
     return [job_verdict.on_side(name, said) for name, said in sides if said]
+
+
+def _is_hidden(found: JobComparison) -> bool:
+    """Return whether a rank delays the test by no more than noise explains of the difference."""
+    verdict = found.test.verdict
+    return without_difference(found) and verdict.firmness != "none" and verdict.median_caused_ns <= found.noise_ns
 
 
 def _job_keys(found: JobComparison) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from analyses.diff.sides import (
     Lengths,
     Measure,
     Neighbors,
+    annotations_on,
     is_first_of_recording,
     is_first_of_several,
     measure_of_window,
@@ -52,6 +53,12 @@ class JobRows:
     ranks: pd.DataFrame
     causes: pd.DataFrame
     groups: pd.DataFrame
+
+    def since(self, first: int) -> JobRows:
+        """Return the rows of the windows from one on, which becomes the first."""
+        frames = (self.classes, self.names, self.ranks, self.causes, self.groups)
+        kept = (frame[frame["window"] >= first] for frame in frames)
+        return JobRows(self.count - first, *(frame.assign(window=frame["window"] - first) for frame in kept))
 
 
 def rows_of_job(job: JobGraph, paths: Sequence[CriticalPath]) -> JobRows:
@@ -161,6 +168,22 @@ class JobSide(Lengths):
     step_numbers: tuple[int, ...] = ()
     path_numbers: tuple[int, ...] = ()
     around: Neighbors = field(default_factory=Neighbors)
+    annotations_on_path: frozenset[str] = frozenset()
+
+    def since(self, place: int) -> Self:
+        """Return the windows from a place on."""
+        if not place:
+            return self
+        first_step = self.step_numbers[place]
+        path = sum(number < first_step for number in self.path_numbers)
+        return replace(
+            self,
+            every_length=self.every_length[place:],
+            step_numbers=self.step_numbers[place:],
+            path_numbers=self.path_numbers[path:],
+            rows=self.rows.since(path),
+            steps=[{**one, "compared": one["compared"] and one["step"] >= first_step} for one in self.steps],
+        )
 
     def is_same_as(self, other: Lengths) -> bool:
         """Return whether both are the same windows of the same recordings."""
@@ -170,6 +193,11 @@ class JobSide(Lengths):
             and self.files.keys() == other.files.keys()
             and self.rows.ranks.equals(other.rows.ranks)
         )
+
+    @property
+    def annotations(self) -> frozenset[str]:
+        """The names of the annotations on the critical paths."""
+        return self.annotations_on_path
 
     @property
     def numbers(self) -> Ints:
@@ -298,6 +326,7 @@ def _side(
         steps=steps,
         step_numbers=numbers,
         path_numbers=_step_numbers(paths),
+        annotations_on_path=annotations_on(paths),
     )
 
 

@@ -6,17 +6,19 @@ Where a side has too few steps, the noise is estimated from the repetitions of i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
+from analyses.diff.comparable_names import numbered_alike
 from analyses.diff.kernels_in_order import EnqueuedWork, common_codes
 from analyses.diff.noise import ENOUGH_STEPS, LEAST_OF_STEPS, FewSteps, Repetitions, noise_of_repetitions
 from analyses.diff.sides import Lengths, Side, median_index
 from analyses.diff.step_change import StepChange, StepLengths, change_of_steps
 from analyses.diff.step_kinds import StepKinds, kinds_of_steps
+from analyses.diff.step_levels import StepLevels, find_levels
 from analyses.messages import diff as messages
 from analyses.scope import Scope
 from hta_graph.alignment.sequence_alignment import align
@@ -153,6 +155,14 @@ ENOUGH_FREEDOM = 4
 
 
 @dataclass(frozen=True)
+class AllSteps:
+    """The steps of both sides before they are divided into levels: their numbers and kinds."""
+
+    numbers: tuple[Ints, Ints]
+    kinds: StepKinds
+
+
+@dataclass(frozen=True)
 class Comparison(Generic[Side_co]):
     """Two runs' lengths: their kinds of steps, the change, and the largest change that noise explains.
 
@@ -168,11 +178,20 @@ class Comparison(Generic[Side_co]):
     kinds: StepKinds
     unlike: tuple[str, str] | None = None
     """How the named steps of both sides differ, if they are of different kinds."""
+    levels: StepLevels = field(default_factory=StepLevels)
+    """The levels of all steps; both sides consist of the last one alone."""
+    all_steps: AllSteps | None = None
+    """Of one rank of each run the steps of all levels."""
 
     @property
     def sides(self) -> dict[str, Side_co]:
         """Both sides by name."""
         return {"control": self.control, "test": self.test}
+
+    @property
+    def shared_names(self) -> dict[str, str]:
+        """What annotations on the critical paths share that differ by numbers alone."""
+        return numbered_alike(self.control.annotations | self.test.annotations)
 
     @property
     def is_of_sums(self) -> bool:
@@ -238,16 +257,33 @@ class Comparison(Generic[Side_co]):
 
 def compare(control: Side, test: Side) -> Comparison[Side]:
     """Compare two runs by their steps, with noise from repetitions where the steps are too few."""
-    kinds = kinds_of_steps(control.scopes, test.scopes)
+    every = AllSteps((control.numbers, test.numbers), kinds_of_steps(control.scopes, test.scopes))
+    control, test, kinds, levels = last_levels(control, test, every.kinds)
     sides = [_represented(side, kind) for side, kind in ((control, kinds.control), (test, kinds.test))]
     of_neighbors = kinds_of_steps(control.around.scopes, test.around.scopes)
-    return compare_lengths(sides[0], sides[1], lambda: repetition_noise(sides[0], sides[1]), kinds, of_neighbors)
+    found = compare_lengths(sides[0], sides[1], lambda: repetition_noise(sides[0], sides[1]), kinds, of_neighbors)
+    return replace(found, levels=levels, all_steps=every)
 
 
 def _represented(side: Side, kind: Ints) -> Side:
     """Choose the window that represents a run among those of the most frequent kind."""
     own = np.flatnonzero(kind == 0)
     return replace(side, representative=int(own[median_index(side.lengths_ns[own])]))
+
+
+def last_levels(control: SideT, test: SideT, kinds: StepKinds) -> tuple[SideT, SideT, StepKinds, StepLevels]:
+    """Select the steps of both runs since the last change of level inside each, with their kinds."""
+    if min(len(control.lengths_ns), len(test.lengths_ns)) < ENOUGH_STEPS:
+        return control, test, kinds, StepLevels()
+    levels = find_levels(*_step_lengths((control, test), kinds))
+    return control.since(levels.first[0]), test.since(levels.first[1]), kinds.since(levels.first), levels
+
+
+def _step_lengths(sides: tuple[Lengths, Lengths], kinds: StepKinds) -> list[StepLengths]:
+    return [
+        StepLengths(side.lengths_ns.astype(float), side.numbers, kind)
+        for side, kind in zip(sides, kinds.by_side, strict=True)
+    ]
 
 
 def compare_lengths(
@@ -268,11 +304,7 @@ def compare_lengths(
     """
     sides = (control, test)
     counts = (len(control.lengths_ns), len(test.lengths_ns))
-    steps = [
-        StepLengths(side.lengths_ns.astype(float), side.numbers, kind)
-        for side, kind in zip(sides, (kinds.control, kinds.test), strict=True)
-    ]
-    change = change_of_steps(*steps)
+    change = change_of_steps(*_step_lengths(sides, kinds))
     if min(counts) >= ENOUGH_STEPS:
         found = Comparison(control, test, change, None, _refusal_reason(control, test, None), kinds)
         if found.freedom >= ENOUGH_FREEDOM:

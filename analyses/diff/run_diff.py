@@ -11,7 +11,14 @@ import pandas as pd
 
 from analyses import column_types
 from analyses.answer import Answer, records
-from analyses.diff.change_tables import call_path_diff, path_class_diff, path_event_diff, step_table, time_by_name_diff
+from analyses.diff.change_tables import (
+    call_path_diff,
+    path_class_diff,
+    path_event_diff,
+    step_table,
+    time_by_name_diff,
+    with_labels,
+)
 from analyses.diff.conclusion import (
     conclusion_lines,
     is_same_recording,
@@ -26,7 +33,9 @@ from analyses.diff.kernels_in_order import collective_changes, kernel_changes
 from analyses.diff.length_comparison import Comparison, compare
 from analyses.diff.sides import Lengths, Side, side_of_path, side_of_window, sides_of_steps
 from analyses.diff.step_change import KindChange
+from analyses.diff.step_levels import EarlierLevel
 from analyses.display.charts import COLOUR, empty_figure, new_figure
+from analyses.display.labels import short_labels
 from analyses.messages import diff as messages
 from analyses.scope import Scope
 from analyses.tables import Table
@@ -95,7 +104,16 @@ def answer_of_comparison(found: Comparison[Side]) -> Answer:
     }
     around = environment(control, test)
     limits = caveats(control, test, around)
-    conclusion = conclusion_lines(found, tables["critical_path_by_class"], tables["critical_path_by_name"], limits)
+    by_name = tables["critical_path_by_name"]
+    shared, labels = found.shared_names, short_labels(found.test.graph)
+    conclusion = conclusion_lines(
+        found,
+        tables["critical_path_by_class"],
+        by_name,
+        limits,
+        together=path_event_diff(found, shared) if shared else by_name,
+        labels=labels,
+    )
     conclusion += collective_lines(found, tables["kernels_in_order"])
     more = {"steps": step_table(found), "environment": around}
     tables |= {name: frame for name, frame in more.items() if len(frame)}
@@ -118,6 +136,7 @@ def answer_of_comparison(found: Comparison[Side]) -> Answer:
         conclusion=conclusion,
         keys=keys,
         captions=_captions(found),
+        on_screen=with_labels(tables, labels),
         only_with_all=ONLY_WITH_ALL if without_difference(found) else (),
     )
 
@@ -175,6 +194,8 @@ def comparison_keys(found: Comparison[Lengths]) -> dict[str, Any]:
             name: sum(alone.values()) for name, alone in zip(found.sides, found.kinds.alone, strict=True)
         },
         "pairs": _pair_keys(found),
+        "since_step": dict(zip(found.sides, found.levels.since, strict=True)),
+        "earlier_levels": list(map(_level_keys, found.levels.earlier)),
     }
 
 
@@ -188,6 +209,19 @@ def _kind_keys(name: str, kind: KindChange) -> dict[str, Any]:
         "diff_ns": round(kind.difference_ns),
         "noise_ns": ceil(kind.noise_ns) if np.isfinite(kind.noise_ns) else None,
         "judged": kind.is_judged,
+    }
+
+
+def _level_keys(level: EarlierLevel) -> dict[str, Any]:
+    return {
+        "side": level.side,
+        "first_step": int(level.steps[0]),
+        "last_step": int(level.steps[-1]),
+        "steps": len(level.steps),
+        "control_ns": round(level.control_ns),
+        "test_ns": round(level.test_ns),
+        "diff_ns": round(level.difference_ns),
+        "noise_ns": ceil(level.noise_ns),
     }
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
+from analyses.diff.comparable_names import comparable_name
 from analyses.scope import Scope, in_window
+from hta_graph.arrays import distinct
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.model import Ints
+from hta_graph.model import EventKind, Ints
 from hta_graph.paths.critical_path import CriticalPath, critical_paths
 from hta_graph.paths.step_table import StepRow, step_rows
 from hta_graph.paths.window_ends import steps_by_number
@@ -61,9 +63,18 @@ class Lengths:
         """The steps that show how much a single named step varies, itself among them."""
         raise NotImplementedError
 
+    def since(self, place: int) -> Self:
+        """Return the windows from a place on."""
+        raise NotImplementedError
+
     def is_same_as(self, other: Lengths) -> bool:
         """Return whether both are the same windows of the same recording; lengths never agree by chance."""
         return self.label == other.label and np.array_equal(self.lengths_ns, other.lengths_ns)
+
+    @property
+    def annotations(self) -> frozenset[str]:
+        """The names of the annotations on the critical paths."""
+        raise NotImplementedError
 
     @property
     def median_ns(self) -> int:
@@ -132,6 +143,10 @@ class Side(Lengths):
         """The steps that show how much a single named step varies, itself among them."""
         return self.around
 
+    def since(self, place: int) -> Self:
+        """Return the windows from a place on."""
+        return replace(self, scopes=self.scopes[place:], paths=self.paths[place:]) if place else self
+
     def is_same_as(self, other: Lengths) -> bool:
         """Return whether both are the same windows of the same recording."""
         if not (isinstance(other, Side) and super().is_same_as(other) and self.graph.rank == other.graph.rank):
@@ -161,6 +176,11 @@ class Side(Lengths):
         """Whether the trace has steps, compared or not."""
         return bool(self.graph.steps())
 
+    @cached_property
+    def annotations(self) -> frozenset[str]:
+        """The names of the annotations on the critical paths."""
+        return annotations_on(self.paths)
+
     @property
     def scope(self) -> Scope:
         """The window that represents the run."""
@@ -170,6 +190,15 @@ class Side(Lengths):
     def path(self) -> CriticalPath:
         """The critical path of the window that represents the run."""
         return self.paths[self.usual]
+
+
+def annotations_on(paths: Sequence[CriticalPath]) -> frozenset[str]:
+    """Return the names of the annotations on paths of one graph."""
+    graph = paths[0].graph
+    events = distinct(np.concatenate([path.segment_table.event for path in paths]))
+    events = events[events >= 0]
+    names = distinct(graph.event_table.name[events[graph.event_table.kind[events] == EventKind.ANNOTATION]])
+    return frozenset(comparable_name(graph.names[code]) for code in names.tolist())
 
 
 def sides_of_steps(

@@ -115,7 +115,7 @@ class StepChange:
 
 def change_of_steps(control: StepLengths, test: StepLengths) -> StepChange:
     """Compare the steps of two runs kind by kind, and pair by pair where their lengths go together."""
-    judged = _judged_kinds(control, test)
+    judged = judged_kinds(control, test)
     sides = [side.take(np.isin(side.kind, judged)).with_kinds(judged) for side in (control, test)]
     of_judged = _change_of_kinds(*sides)
     pairs = paired_steps(control, test)
@@ -124,7 +124,7 @@ def change_of_steps(control: StepLengths, test: StepLengths) -> StepChange:
     return replace(of_judged, pairs=pairs, kinds=tuple(kinds))
 
 
-def _judged_kinds(control: StepLengths, test: StepLengths) -> Ints:
+def judged_kinds(control: StepLengths, test: StepLengths) -> Ints:
     """Return the kinds whose noise is known: the repeated ones, and rare ones that are no longer than these.
 
     What only a rare step does (a checkpoint) was seen once: how much it varies shows nowhere.
@@ -167,6 +167,12 @@ def _change_of_kind(kind: int, control: StepLengths, test: StepLengths, *, is_ju
     # One step shows no spread; what those of other kinds show need not hold for it.
     noise = own.noise_ns if min(counts) >= 2 else NO_SUM
     return KindChange(kind, counts, own.control_ns, own.test_ns, own.difference_ns, noise, is_judged)
+
+
+def pairs_that_go_together(control: StepLengths, test: StepLengths) -> tuple[Ints, Ints] | None:
+    """Return the places of the same steps where their lengths go up and down together, else ``None``."""
+    pairs = paired_steps(control, test)
+    return pairs if _Sides(control, test).go_together(pairs) else None
 
 
 def _change_of_kinds(control: StepLengths, test: StepLengths) -> StepChange:
@@ -252,7 +258,7 @@ class _Sides:
 
     def _dependence(self) -> float:
         """Return by how much the noise of a mean is larger because each step resembles the one before."""
-        return _dependence(self._away())
+        return dependence(self._away())
 
     def _drift(self) -> float:
         """Return by how much steps become longer or shorter during a recording, as a share, where that is certain."""
@@ -288,7 +294,7 @@ class _Sides:
         spreads = np.nan_to_num(_spreads(differ - medians[kind], kind, self.kinds))
         error = float(np.sqrt((weight**2 * spreads**2 / np.maximum(counts, 1)).sum()))
         freedom = max(len(kind) - int(np.count_nonzero(counts)), 1)
-        wide = (STANDARD_ERRORS + FEW_PAIRS / freedom) * _dependence([differ - medians[kind]])
+        wide = (STANDARD_ERRORS + FEW_PAIRS / freedom) * dependence([differ - medians[kind]])
         change = float((medians * weight).sum())
         noise_ns = max(wide * error, _least_shift_of_signs(differ - medians[kind], kind, slower=change >= 0))
         if not self._have_equal_numbers(pairs):
@@ -350,7 +356,7 @@ def _evenly(values: Floats) -> Floats:
     return np.sort(values)[np.linspace(0, len(values) - 1, MOST_RANKED).astype(np.int64)]
 
 
-def _dependence(sides: Sequence[Floats]) -> float:
+def dependence(sides: Sequence[Floats]) -> float:
     """Return by how much the noise of a mean is larger because each value resembles the one before (AR(1))."""
     total = sum(map(len, sides))
     power = sum(float((own**2).sum()) for own in sides)

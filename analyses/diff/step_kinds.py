@@ -43,6 +43,10 @@ class StepKinds:
         """The kinds of the steps of control and test."""
         return self.control, self.test
 
+    def since(self, first: tuple[int, int]) -> StepKinds:
+        """Return the kinds of the steps from a place in each side on."""
+        return replace(self, control=self.control[first[0] :], test=self.test[first[1] :])
+
     @property
     def are_several(self) -> bool:
         """Whether steps differ in what they do."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from analyses.display.labels import SHORT, SHORT_IN_JOBS
-from analyses.display.sentence_format import brief_duration, quoted
+from analyses.display.labels import SHORT_IN_JOBS
+from analyses.display.sentence_format import brief_share, quoted
 from analyses.display.text_layout import clipped, duration_text
 from hta_graph.errors import Remedy
 from hta_graph.text.formatting import signed_milliseconds
@@ -129,20 +129,50 @@ def refused(reason: str, both: str) -> str:
     return f"No verdict: {reason} ({both})."
 
 
-def no_difference(measure: str, both: str, change: float, noise: float) -> str:
+def no_difference(measure: str, both: str, change: float, noise: float, since_step: str = "") -> str:
     """State that the difference is within the noise."""
     found = f"{both} ({percent(change, sign=True)}; noise ±{percent(noise)})"
-    return f"No difference in {LENGTH[measure]} beyond noise: {found}."
+    return f"No difference in {LENGTH[measure]} beyond noise{since_step}: {found}."
 
 
-def difference(measure: str, both: str, change: float, noise: float, caveats: Sequence[str]) -> str:
+def since(first_steps: tuple[int | None, int | None], *, is_new: bool) -> str:
+    """Name the steps since the last change of level inside either run; ``is_new``: before it nothing differed.
+
+    >>> since((None, 5), is_new=True), since((None, 5), is_new=False)
+    (' since step 5, before it no difference', ' since step 5')
+    >>> since((5, None), is_new=False), since((4, 6), is_new=False)
+    (' compared with the before run since step 5', ' since step 6 compared with the before run since step 4')
+    """
+    before, after = first_steps
+    if before is None or before == after:
+        return "" if after is None else f" since step {after}{', before it no difference' if is_new else ''}"
+    return f"{'' if after is None else f' since step {after}'} compared with the before run since step {before}"
+
+
+def earlier_level(side: str, steps: tuple[int, int], both_ns: tuple[int, int], noise: float, *, beyond: bool) -> str:
+    """Compare the steps of one run before a change of level with the other run.
+
+    >>> earlier_level("test", (3, 4), (95_000_000, 81_000_000), 0.23, beyond=False)
+    'Steps 3 to 4 after: no difference, 95.000 ms → 81.000 ms (-14.7%; noise ±23.0%).'
+    """
+    change = both_ns[1] / max(both_ns[0], 1) - 1
+    said = f"{percent(abs(change))} {'slower' if change > 0 else 'faster'}" if beyond else "no difference"
+    was, now = map(duration_text, both_ns)
+    named = f"steps {steps[0]} to {steps[1]} {BEFORE_AFTER[side]}"
+    which = named.capitalize() if side == "test" else f"Compared with {named}"
+    return f"{which}: {said}, {was} → {now} ({percent(change, sign=True)}; noise ±{percent(noise)})."
+
+
+def difference(
+    measure: str, both: str, change: float, noise: float, caveats: Sequence[str], since_step: str = ""
+) -> str:
     """State by how much the second run is slower or faster."""
     but = f", but {enumerated(caveats)}" if caveats else ""
     found = f"{both} (noise ±{percent(noise)})"
     size = percent(abs(change))
     if measure == "whole trace":
         return f"The whole trace is {size} {'longer' if change > 0 else 'shorter'}{but}: {found}."
-    return f"{size} {'slower' if change > 0 else 'faster'}{SLOWER_IN.get(measure, '')}{but}: {found}."
+    return f"{size} {'slower' if change > 0 else 'faster'}{SLOWER_IN.get(measure, '')}{since_step}{but}: {found}."
 
 
 def steps_of_one_side(with_steps: str) -> str:
@@ -335,7 +365,7 @@ def steps_not_compared(omitted: Mapping[str, Sequence[int]], *, are_first: bool)
 
 def class_changes(changes: Sequence[tuple[str, int]]) -> str:
     """List the classes of the critical path that changed most."""
-    listed = "; ".join(f"{SHORT[bound]} {signed_milliseconds(ns)} ms" for bound, ns in changes)
+    listed = "; ".join(f"{label} {signed_milliseconds(ns)} ms" for label, ns in changes)
     return f"On the critical path: {listed}."
 
 
@@ -344,15 +374,24 @@ def largest_change(name: str, ns: int) -> str:
     return f"Largest change on the critical path: {_change(name, ns)}."
 
 
+def largest_change_of_several(name: str, count: int, ns: int) -> str:
+    """Name the events that differ by numbers alone and whose time on the critical path changed most.
+
+    >>> largest_change_of_several("PP:#F#", 8, 242_450_000)
+    'Largest change on the critical path: 8 annotations PP:#F#, +242.450 ms together.'
+    """
+    return f"Largest change on the critical path: {count:,} annotations {_change(name, ns)} together."
+
+
 def hidden_changes(counts: tuple[int, int], of_class: Sequence[tuple[str, int]], of_name: tuple[str, int]) -> str:
     """Count the classes and names that changed although the whole did not, and name the largest of each.
 
-    >>> hidden_changes((1, 3), [("cpu_bound", 7_000_000)], ("aten::mm", 5_000_000))
+    >>> hidden_changes((1, 3), [("CPU work", 7_000_000)], ("aten::mm", 5_000_000))
     'On the critical path, 1 class and 3 names changed beyond noise; largest: CPU work +7.000 ms; aten::mm, +5.000 ms.'
     """
     kinds = zip(counts, (("class", "classes"), ("name", "names")), strict=True)
     counted = [f"{count:,} {words[count != 1]}" for count, words in kinds if count]
-    largest = [f"{SHORT[bound]} {signed_milliseconds(ns)} ms" for bound, ns in of_class] + [_change(*of_name)]
+    largest = [f"{label} {signed_milliseconds(ns)} ms" for label, ns in of_class] + [_change(*of_name)]
     return f"On the critical path, {enumerated(counted)} changed beyond noise; largest: {'; '.join(largest)}."
 
 
@@ -408,13 +447,17 @@ def path_changed_on(where: str, ns: int, *, longer: bool) -> str:
     return f"The critical path is {'longer' if longer else 'shorter'} on {where}: {signed_milliseconds(ns)} ms."
 
 
-def waits_changed(where: str, caused_ns: tuple[int, int], cause: str, ns: int, *, per_step: bool) -> str:
-    """Name the rank that delays the others now, or no longer does, and why."""
-    was, now = map(brief_duration, caused_ns)
+def waits_changed(where: str, shares: tuple[float, float], cause: str, of_it: float, *, longer: bool) -> str:
+    """Name the rank that delays the others now, or no longer does, and why; waits may overlap, so they are shares.
+
+    >>> waits_changed("rank 1", (0.06, 0.99), "aten::mm", 0.9, longer=True)
+    'Rank 1 now delays the others: it causes 6% → 99% of the waiting with a known cause; 90% of that in aten::mm.'
+    """
+    was, now = map(brief_share, shares)
     who = f"{where[0].upper()}{where[1:]}"
-    delays = "now delays the others" if ns > 0 else "delays the others less"
-    times = f"it causes {was} → {now} of waiting{' per step' if per_step else ''}"
-    return f"{who} {delays}: {times}; largest change: {cause}, {signed_milliseconds(ns)} ms."
+    delays = "now delays the others" if longer else "delays the others less"
+    shown = f"it causes {was} → {now} of the waiting with a known cause"
+    return f"{who} {delays}: {shown}; {brief_share(of_it)} of {'that' if longer else 'what it caused'} in {cause}."
 
 
 def cause(name: str, around: str, bound: str) -> str:

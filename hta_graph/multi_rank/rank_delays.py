@@ -207,9 +207,19 @@ def _excess_work(job: JobGraph, causes: WaitCauses, spans: RankSpans) -> Ints:
 
 
 def _median_of_others(values: Floats | Ints) -> Floats:
-    """Return for each column the median of the other ones, row by row."""
-    columns = range(values.shape[1])
-    return np.stack([np.median(np.delete(values, at, axis=1), axis=1) for at in columns], axis=1)
+    """Return for each column the median of the other ones, row by row: without itself each rank moves up by one.
+
+    >>> _median_of_others(np.array([[1, 9, 5, 3]])).tolist()
+    [[5.0, 3.0, 3.0, 5.0]]
+    """
+    order = np.argsort(values, axis=1, kind="stable")
+    ranked, place = np.take_along_axis(values, order, axis=1), np.empty_like(order)
+    np.put_along_axis(place, order, np.arange(values.shape[1])[None, :], axis=1)
+    others = values.shape[1] - 1
+    middle = [at + (place <= at) for at in ((others - 1) // 2, others // 2)]
+    lower, upper = (np.take_along_axis(ranked, at, axis=1).astype(np.float64) for at in middle)
+    found: Floats = (lower + upper) / 2
+    return found
 
 
 def working_time(job: JobGraph, causes: WaitCauses, spans: RankSpans) -> Ints:

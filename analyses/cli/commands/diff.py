@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from analyses.diff.length_comparison import Comparison
     from analyses.diff.sides import Lengths
     from hta_graph.graph.dependency_graph import DependencyGraph
+    from hta_graph.model import Ints
     from hta_graph.paths.windows import WindowForm, WindowQuery
     from hta_graph.storage.location import Location
 
@@ -165,17 +166,27 @@ def _fail_above(share: float, found: Comparison[Lengths]) -> None:
     if found.refused:
         raise QueryError(f"--fail-above: cannot compare: {found.refused}")
     change = found.change
-    for difference_ns, noise_ns, control_ns in (
-        (change.difference_ns, change.noise_ns, change.control_ns),
-        (change.summed_ns, change.summed_noise_ns, change.means_ns[0]),
+    since, earlier = found.levels.since[1], [level for level in found.levels.earlier if level.side == "test"]
+    for steps, difference_ns, noise_ns, control_ns in (
+        (since, change.difference_ns, change.noise_ns, change.control_ns),
+        (since, change.summed_ns, change.summed_noise_ns, change.means_ns[0]),
+        *((level.steps, level.difference_ns, level.noise_ns, level.control_ns) for level in earlier),
     ):
         if difference_ns > max(noise_ns, share * control_ns):
             slower, least, noise = (
                 f"{value:.1%}" for value in (difference_ns / control_ns, share, noise_ns / control_ns)
             )
-            raise QueryError(f"--fail-above: {slower} slower, above the limit of {least} and the noise of {noise}")
+            limits = f"above the limit of {least} and the noise of {noise}"
+            raise QueryError(f"--fail-above: {slower} slower{_when(steps)}, {limits}")
     if not found.beyond_noise and found.noise_share > share and not is_same_recording(found):
         _say_what_is_hidden(share, found)
+
+
+def _when(steps: Ints | int | None) -> str:
+    """Name the steps that are slower, where not all are."""
+    if steps is None or isinstance(steps, int):
+        return "" if steps is None else f" since step {steps}"
+    return f" in steps {steps[0]} to {steps[-1]}"
 
 
 def _say_what_is_hidden(share: float, found: Comparison[Lengths]) -> None:

@@ -189,3 +189,30 @@ def test_a_terminal_gets_the_job_alone_ten_rows_each(job_of: Job) -> None:
     assert list(answer.tables) == list(job_diff.TABLES)
     for name, table in job_diff.TABLES.items():
         assert list(answer.tables[name]) == list(table.columns)
+
+
+@pytest.mark.slow
+def test_what_the_noise_of_few_steps_hides_is_said_first() -> None:
+    """Four steps of which one is 150 ms late, against four of which three are 120 ms late."""
+    recorded = Path(__file__).parents[2] / "multi_rank" / "recorded"
+    folders = [sorted((recorded / name).glob("rank*.json.gz")) for name in ("pairs_once", "levels_since")]
+    found = compared_jobs(*folders)
+    answer = answer_of(found)
+    assert not found.beyond_noise
+    assert answer.opening[0].startswith("In the test, rank 2 delays the others by ")
+    assert answer.opening[1].startswith("No difference in iteration time beyond noise: ")
+    assert [line.startswith("A difference below ") for line in answer.opening].count(True) == 1
+    assert answer.opening[-1].startswith("In the control, rank 1 delays the others by ")
+    classes = set(answer.on_screen["job_classes"]["bound_by"])
+    assert ("communication" in classes, "GPU communication" in classes) == (True, False)
+
+
+def test_the_steps_since_a_place_keep_their_rows(job_of: Job) -> None:
+    side = side_of_job(hg.read_job(files(job_of("control"))))
+    rest = side.since(1)
+    assert (rest.lengths_ns.tolist(), rest.numbers.tolist()) == (
+        side.lengths_ns[1:].tolist(),
+        side.numbers[1:].tolist(),
+    )
+    assert rest.rows.classes.groupby("window")["ns"].sum().tolist() == rest.lengths_ns.tolist()
+    assert [step["step"] for step in rest.steps if step["compared"]] == rest.numbers.tolist()

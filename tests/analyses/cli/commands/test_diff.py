@@ -135,6 +135,42 @@ def test_a_test_that_is_less_slower_does_not_fail(
     assert run_command(capsys, "diff", control, slower, "--fail-above", share)[::2] == (0, "")
 
 
+@pytest.mark.parametrize("before", [2, deep(4)])
+def test_a_run_that_is_slower_since_a_step_says_so_and_fails(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, before: int
+) -> None:
+    usual = [100, 101, 99, 100, 102, 98, 100, 101]
+    faulty = [length + 30 * (at >= before) for at, length in enumerate(usual[::-1])]
+    pair = [recorded(tmp_path / f"{name}.json", [900, *own]) for name, own in (("a", usual), ("b", faulty))]
+    status, out, err = run_command(capsys, "diff", *pair, "--fail-above", "5%")
+    step = before + 2
+    assert status == 1
+    assert re.match(rf"hta-graph: --fail-above: 3\d\.\d% slower since step {step}, above the limit of 5\.0%", err)
+    assert re.match(rf"3\d\.\d% slower per iteration since step {step}, before it no difference: median 0\.100 ms", out)
+    assert f"\nSteps 2 to {step - 1} after: no difference, " in out
+    found = command_json(capsys, "diff", *pair)
+    assert found["since_step"] == {"control": None, "test": step}
+    (earlier,) = found["earlier_levels"]
+    assert (earlier["side"], earlier["first_step"], earlier["last_step"]) == ("test", 2, step - 1)
+    assert abs(earlier["diff_ns"]) <= earlier["noise_ns"]
+    assert [step["step"] for step in found["steps"]["test"] if step["compared"]] == list(range(step, 10))
+    assert run_command(capsys, "diff", *pair, "--fail-above", "50%")[0] == 0
+
+
+@pytest.mark.slow
+def test_a_gate_fails_for_the_first_steps_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    usual = [100, 101, 99, 100, 102, 98, 100, 101]
+    pair = [
+        recorded(tmp_path / f"{name}.json", [900, *own])
+        for name, own in (("a", usual), ("b", [length + 30 * (at < 4) for at, length in enumerate(usual)]))
+    ]
+    status, out, err = run_command(capsys, "diff", *pair, "--fail-above", "5%")
+    assert status == 1
+    assert " slower in steps 2 to 5, above the limit of 5.0% " in err
+    assert out.startswith("No difference in iteration time beyond noise since step 6: ")
+    assert "\nSteps 2 to 5 after: 30." in out
+
+
 @pytest.mark.slow
 def test_a_faster_test_does_not_fail(capsys: pytest.CaptureFixture[str], control: Path, slower: Path) -> None:
     assert run_command(capsys, "diff", slower, control, "--fail-above", "5%")[0] == 0
