@@ -230,8 +230,7 @@ def reliability_after(replayed: Replayed) -> Reliability:
     base = replayed.draft.base
     moved_ns = time_without_partner(recorded_path_totals(base)[0], _changed_parts(replayed.draft))
     found = reliability(base).where_moved(moved_ns / max(base.length_ns, 1))
-    with_lock = replayed.saved_with_lock_ns
-    share = abs(with_lock - replayed.saved_ns) / max(replayed.measured_ns, 1)
+    share = abs(replayed.saved_ns - replayed.saved_without_lock_ns) / max(replayed.measured_ns, 1)
     grown_ns = _unusual_time(replayed.path_after) - _unusual_time(replayed.path_before)
     unusual = max(grown_ns, _lost_graph_order(replayed)) / max(base.length_ns, 1)
     return replace(
