@@ -15,6 +15,7 @@ from hta_graph.graph.conversion import labels, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
+from hta_graph.graph.numbered_names import row_labels
 from hta_graph.graph.points import event_of
 from hta_graph.model import LONGEST_NS, Bools, BoundBy, EdgeKind, Floats, Ids, Ints
 from hta_graph.paths.intervals import union
@@ -235,18 +236,22 @@ class PathTotals:
         """Return how much time (ns) of the path is in some parts."""
         return int(self.length[meant[self.rows]].sum())
 
-    def by_name(self, meant: Bools | None = None) -> dict[str, Any]:
-        """Return the columns name (whose the time is), bound_by, rank, time_ns, longest first; of some parts or all."""
+    def by_name(self, meant: Bools | None = None, *, of_job: bool = False) -> dict[str, Any]:
+        """Return the columns name (whose the time is), bound_by, rank, time_ns, longest first; of some parts or all.
+
+        Names are those of tables of one rank; as recorded where they become part of a job's (``of_job``).
+        """
         base, graph = self.base, self.base.graph
         chosen = slice(None) if meant is None else meant[self.rows]
         rows, length = self.rows[chosen], self.length[chosen]
-        names = take_or(graph.event_table.name, base.parts.owner[rows])
+        codes, texts = (graph.event_table.name, graph.names) if of_job else row_labels(graph)
+        names = take_or(codes, base.parts.owner[rows])
         ranks = len(graph.rank_graphs)
         key = ((names + 1).astype(np.int64) * len(BoundBy) + base.parts.bound[rows]) * ranks + base.part_rank[rows]
-        time = summed_by(key, length, (len(graph.names) + 1) * len(BoundBy) * ranks)
+        time = summed_by(key, length, (len(texts) + 1) * len(BoundBy) * ranks)
         found = np.flatnonzero(time)
         bound = labels(BoundBy, (found // ranks % len(BoundBy)).astype(np.int8))
-        names = texts_of_codes(graph.names, found // ranks // len(BoundBy) - 1)
+        names = texts_of_codes(texts, found // ranks // len(BoundBy) - 1)
         of_rank = np.array([part.rank for part in graph.rank_graphs], object)[found % ranks]
         return path_columns(zip(names, bound, of_rank, time[found].tolist(), strict=True))
 
