@@ -34,6 +34,7 @@ from hta_graph.paths.host_pauses import device_launches
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.time_accounting import TimePart
 from hta_graph.paths.windows import Window, step
+from hta_graph.what_if.driver_lock import waits_for_lock
 
 if TYPE_CHECKING:
     from hta_graph.what_if.modified_window import ModifiedWindow
@@ -160,6 +161,11 @@ class Bounds:
         events = self.graph.event_table
         return union(events.start[rows], events.end[rows]).clip(self.host_start_ns, self.end_ns).total
 
+    @cached_property
+    def lock_waits_ns(self) -> int:
+        """How long driver calls wait for one of another thread, where such threads hold the driver's lock for long."""
+        return waits_for_lock(self.graph, self.host_start_ns, self.end_ns).total
+
     # -- what claims may not exceed ------------------------------------------------------------------------------------
 
     @property
@@ -230,8 +236,12 @@ class Bounds:
         return self.of_host_rows(self.graph.event_flags.loads_data(expressions))
 
     def of_host_rows(self, rows: Bools, share: float = 1.0) -> int:
-        """Return what some rows of threads save at most if they take less time, by this share of it."""
-        return min(self.not_computing_ns, ceil(self._time_of_rows(rows) * share))
+        """Return what some rows of threads save at most if they take less time, by this share of it.
+
+        Driver calls then come at other times, and none may wait for another thread's.
+        """
+        shorter_ns = ceil(self._time_of_rows(rows) * share)
+        return min(self.not_computing_ns, shorter_ns + self.lock_waits_ns * (shorter_ns > 0))
 
     def of_work(self, rows: Ids | Ints, share: Floats | float = 1.0) -> int:
         """Return what faster GPU activities save at most: their time that other work of their kind does not overlap.
@@ -295,6 +305,8 @@ class Bounds:
         np.maximum.at(shares, owner[runs], 1.0 - draft.factor[faster][runs])
         rows = np.flatnonzero(shares)
         found = self.of_work(rows, shares[rows])
+        # Without other changes nothing moves, and what moves may wait no more for the driver's lock.
+        found += self.lock_waits_ns if found else 0
         if draft.weighed.any() or draft.extra.any():
             return self.length_ns
         if not runs.all() or draft.is_reshaped:

@@ -600,8 +600,8 @@ MISTAKES = (
     Mutation(
         "a call holds the driver's lock for as long as it waited for it as recorded",
         "hta_graph/what_if/driver_lock.py",
-        "own = np.maximum(weight[edge] - calls.waited, 0)",
-        "own = weight[edge]",
+        "own = np.maximum(weight[place] - calls.waited, 0)",
+        "own = weight[place]",
         ("tests/what_if/test_driver_lock.py",),
     ),
     Mutation(

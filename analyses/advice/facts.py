@@ -18,6 +18,7 @@ from hta_graph.gpu_activity import Activities, activities
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_step
 from hta_graph.graph.memo import memoized
+from hta_graph.graph.numbered_names import row_labels
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.host_pauses import PAUSE_NS, rows_by_pauses, time_in_pauses
@@ -26,6 +27,9 @@ from hta_graph.paths.windows import Window
 
 NOTABLE_SHARE = 0.05
 """Advice about less than this share of a window is not given: steps of one program differ by as much."""
+
+UNRECORDED_SHARE = 0.1
+"""From this share of unexplained time on, answers say first what to record: any cause could be the largest."""
 
 TINY_KERNEL_NS = 10_000
 """A kernel below 10 µs takes little longer than its own start and end (3 to 5 µs on current GPUs)."""
@@ -82,6 +86,11 @@ class PathFacts:
     def is_notable(self, ns: int, least: float = NOTABLE_SHARE) -> bool:
         """Return whether a time is a notable share of the window."""
         return ns >= least * self.length_ns and ns > 0
+
+    @property
+    def is_largely_unexplained(self) -> bool:
+        """Whether the next recording matters more than anything that this one shows."""
+        return self.is_notable(self.path.by_bound_ns[BoundBy.UNEXPLAINED.label], UNRECORDED_SHARE)
 
     # -- what savings are of, and what rows allow ----------------------------------------------------------------------
 
@@ -205,16 +214,12 @@ class PathFacts:
 
     def largest_names(self, chosen: Bools, count: int = 3) -> list[tuple[str, int, int]]:
         """Return the names that own most of some pieces: name, time (ns), number of events."""
-        pieces, names = self.path.segment_table, self.graph.event_table.name
+        pieces, (codes, texts) = self.path.segment_table, row_labels(self.graph)
         rows = np.flatnonzero(chosen & (pieces.event >= 0))
-        event, code = pieces.event[rows], names[pieces.event[rows]]
-        sums = summed_by(code, self.lengths[rows], len(self.graph.names))
+        event, code = pieces.event[rows], codes[pieces.event[rows]]
+        sums = summed_by(code, self.lengths[rows], len(texts))
         largest = np.argsort(-sums, kind="stable")[:count]
-        return [
-            (self.graph.names[at], int(sums[at]), len(distinct(event[code == at])))
-            for at in largest.tolist()
-            if sums[at]
-        ]
+        return [(texts[at], int(sums[at]), len(distinct(event[code == at]))) for at in largest.tolist() if sums[at]]
 
     def name_around(self, chosen: Bools, times: Ints) -> str | None:
         """Name the innermost operator, else frame, else annotation that is open in most of some pieces' times (ns)."""

@@ -11,7 +11,7 @@ twice the speed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -162,10 +162,24 @@ class Gains:
 
         Of causes that save the same it is the one that the path is in for longest.
         """
-        most = max((gain.ns for gain in self.claims.values()), default=0)
+        return self._largest_of(self.claims.values())
+
+    @cached_property
+    def largest_known(self) -> Gain | None:
+        """The same but for gaps between kernels: where much is unexplained, these may be what is not recorded, too."""
+        gaps = BoundBy.GPU_KERNEL_KERNEL_OVERHEAD.label
+        return self._largest_of([gain for gain in self.claims.values() if gain.cause != gaps])
+
+    def _largest_of(self, claims: Collection[Gain]) -> Gain | None:
+        most = max((gain.ns for gain in claims), default=0)
         least = max(most - SAME_SHARE * self.facts.priced.length_ns, 1)
-        alike = (gain for gain in self.claims.values() if gain.ns >= least)
+        alike = (gain for gain in claims if gain.ns >= least)
         return max(alike, key=lambda gain: self.time_on_path(gain.cause), default=None)
+
+    @cached_property
+    def longest(self) -> str:
+        """The cause that the path is in for longest, whatever it would save."""
+        return max(CAUSES, key=self.time_on_path)
 
     def consists_of(self, cause: str) -> bool:
         """Return whether a cause is what the window is there for."""
@@ -249,22 +263,27 @@ def with_gain(facts: PathFacts, finding: PathFinding) -> PathFinding:
     if trusted.reason:
         return _without_gain(facts, gains, finding, trusted)
     evidence = {**finding.evidence, "saves_without_ns": {cause: gain.ns for cause, gain in gains.without.items()}}
-    if largest is None:
-        return replace(
-            finding, text=_headline(facts, gains, evidence["bound_by"], verdict.NO_SINGLE_CAUSE), evidence=evidence
-        )
     is_unexplained = evidence["bound_by"] == BoundBy.UNEXPLAINED.label
+    if is_unexplained:
+        largest = gains.largest_known
+    if largest is None or (is_unexplained and not facts.is_worth(largest.ns)):
+        little = verdict.known_causes_save_little(NOTABLE_SHARE, facts.priced_name)
+        nothing = little if is_unexplained else verdict.NO_SINGLE_CAUSE
+        return replace(finding, text=_headline(facts, gains, evidence["bound_by"], nothing), evidence=evidence)
     halved = gains.consists_of(largest.cause)
     shorter = verdict.Shorter(
         facts.saving_of(largest.ns), facts.priced_name, gains.at_most(largest), _doubt(gains, largest.cause)
     )
-    words = cause_words(facts, largest.cause)
+    words, detail = cause_words(facts, largest.cause), finding.detail
     if is_unexplained:
         text = _headline(facts, gains, evidence["bound_by"], verdict.gain_of_another(words, shorter, halved=halved))
     else:
         on_path = facts.share(gains.time_on_path(largest.cause)) / (2 if halved else 1)
         is_little = largest.ns / max(facts.priced.length_ns, 1) < LITTLE * on_path
-        text = _headline(facts, gains, largest.cause, verdict.gain(shorter, halved=halved, is_little=is_little))
+        without = verdict.HOST_WORK if _gpu_may_be_polled_for(facts, gains, largest.cause) else "it"
+        gain = verdict.gain(shorter, halved=halved, is_little=is_little, without=without)
+        text = _headline(facts, gains, largest.cause, gain)
+        detail = detail or _saves_less(facts, gains, largest)
         most = max(CAUSES[largest.cause], key=facts.class_ns)
         evidence |= {
             "bound_by": most.label,
@@ -273,7 +292,17 @@ def with_gain(facts: PathFacts, finding: PathFinding) -> PathFinding:
         }
     time_ns = gains.time_on_path(largest.cause)
     evidence |= {"cause": largest.cause, "cause_ns": time_ns, "at_double_speed": halved}
-    return replace(finding, text=text, evidence=evidence, saves_ns=largest.ns, bound_ns=largest.bound_ns)
+    return replace(finding, text=text, detail=detail, evidence=evidence, saves_ns=largest.ns, bound_ns=largest.bound_ns)
+
+
+def _saves_less(facts: PathFacts, gains: Gains, largest: Gain) -> str:
+    """Say what the longest class would save, where the path is in it for longer than in what would save most."""
+    other = gains.claims.get(gains.longest)
+    longer_ns = gains.time_on_path(gains.longest) - gains.time_on_path(largest.cause)
+    if other is None or facts.share(longer_ns) <= SAME_SHARE:
+        return ""
+    halved = gains.consists_of(other.cause)
+    return verdict.saves_less(cause_words(facts, other.cause), facts.saving_of(other.ns), halved=halved)
 
 
 def led_by(facts: PathFacts, finding: PathFinding, advice_found: Sequence[PathFinding]) -> PathFinding:
@@ -299,7 +328,7 @@ def led_by(facts: PathFacts, finding: PathFinding, advice_found: Sequence[PathFi
         window = headline_name(facts.path.window)
         text = verdict.bound_by_advice(window, what, condition, shorter, lengths, has_gpu_rows=facts.has_gpu_rows)
     evidence = {**finding.evidence, "cause": best.rule, "cause_ns": None, "at_double_speed": False}
-    return replace(finding, text=text, evidence=evidence, saves_ns=best.saves_ns, bound_ns=best.bound_ns)
+    return replace(finding, text=text, detail="", evidence=evidence, saves_ns=best.saves_ns, bound_ns=best.bound_ns)
 
 
 def bound_by_start_up(facts: PathFacts, finding: PathFinding, start_up: PathFinding) -> PathFinding:
@@ -311,7 +340,8 @@ def bound_by_start_up(facts: PathFacts, finding: PathFinding, start_up: PathFind
         window, verdict.START_UP, verdict.RECORDED_LATER, shorter, lengths, has_gpu_rows=facts.has_gpu_rows
     )
     evidence = {**finding.evidence, "cause": start_up.rule, "cause_ns": time_ns, "at_double_speed": False}
-    return replace(finding, text=text, evidence=evidence, saves_ns=time_ns, bound_ns=facts.priced.not_computing_ns)
+    bound_ns = facts.priced.not_computing_ns
+    return replace(finding, text=text, detail="", evidence=evidence, saves_ns=time_ns, bound_ns=bound_ns)
 
 
 def _without_gain(facts: PathFacts, gains: Gains, finding: PathFinding, trusted: Reliability) -> PathFinding:
@@ -343,12 +373,40 @@ def cause_words(facts: PathFacts, cause: str) -> str:
 def _headline(facts: PathFacts, gains: Gains | None, cause: str, gain: str) -> str:
     path = facts.path
     share = facts.share(gains.time_on_path(cause) if gains and cause in CAUSES else path.by_bound_ns[cause])
-    lengths, polls = headline_lengths(path.window, path.graph), cause == HOST_WORK and may_be_polling(facts)
+    window, lengths = headline_name(path.window), headline_lengths(path.window, path.graph)
+    if gains and _gpu_may_be_polled_for(facts, gains, cause):
+        return verdict.polled_for(window, facts.share(facts.busy.total), share, gain, lengths)
+    polls = cause == HOST_WORK and may_be_polling(facts)
     what = verdict.HOST_OR_POLLED if polls else cause_words(facts, cause)
+    longest = gains.time_on_path(gains.longest) if gains and cause in CAUSES else 0
     return verdict.bound_by(
-        headline_name(path.window), what, share, None, lengths, gain,
-        has_gpu_rows=facts.has_gpu_rows,
+        window, what, share, None, lengths, gain,
+        has_gpu_rows=facts.has_gpu_rows, beside=_beside(facts, gains, cause) if gains else (),
+        is_longest=facts.share(longest) <= share + SAME_SHARE,
     )  # fmt: skip
+
+
+def _gpu_may_be_polled_for(facts: PathFacts, gains: Gains, cause: str) -> bool:
+    """Return whether the host may poll for a GPU that works for longer than the path is on the host."""
+    polls = cause == HOST_WORK and may_be_polling(facts)
+    return polls and facts.busy.total > gains.time_on_path(HOST_WORK)
+
+
+NEARLY_AS_LONG = 0.8
+"""What the path is in for this part of its time in what is named is named beside it."""
+
+
+def _beside(facts: PathFacts, gains: Gains, cause: str) -> list[tuple[str, float]]:
+    """Name what else the path is in for nearly as long, or longer, and what has no cause where that is much."""
+    if cause not in CAUSES:
+        return []
+    other = max((one for one in CAUSES if one != cause), key=gains.time_on_path)
+    found = []
+    if gains.time_on_path(other) >= NEARLY_AS_LONG * gains.time_on_path(cause):
+        found.append((cause_words(facts, other), facts.share(gains.time_on_path(other))))
+    if facts.is_largely_unexplained:
+        found.append(("unexplained", facts.share(facts.class_ns(BoundBy.UNEXPLAINED))))
+    return found
 
 
 def _doubt(gains: Gains, cause: str) -> str:

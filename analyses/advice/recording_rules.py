@@ -60,18 +60,9 @@ def begun_too_late(facts: PathFacts) -> PathFinding | None:
     return PathFinding.of_advice(advice.begun_too_late(facts.timed(time_ns)), {"unexplained_ns": time_ns})
 
 
-UNRECORDED_SHARE = 0.1
-"""From this share of unexplained time on, answers say first what to record: any cause could be the largest."""
-
-
-def is_largely_unexplained(facts: PathFacts) -> bool:
-    """Return whether the next recording matters more than anything that this one shows."""
-    return facts.is_notable(facts.path.by_bound_ns[BoundBy.UNEXPLAINED.label], UNRECORDED_SHARE)
-
-
 def causes_not_recorded(facts: PathFacts) -> PathFinding | None:
     """Much time has no cause, and no other rule says how to record it."""
-    if not is_largely_unexplained(facts) or no_sync_records(facts) or begun_too_late(facts):
+    if not facts.is_largely_unexplained or no_sync_records(facts) or begun_too_late(facts):
         return None
     reason, time_ns = max(facts.path.by_reason_ns.items(), key=lambda item: item[1])
     evidence = {"unexplained_ns": facts.path.by_bound_ns[BoundBy.UNEXPLAINED.label], "reason": reason}

@@ -92,7 +92,7 @@ def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
             return finding
         is_rank = facts.has_gpu_rows and not isinstance(facts.graph, JobGraph)
         idle_ns = facts.priced.gpu_idle_ns if is_rank else found.saved_ns
-        saving = _with_doubt(with_replayed_saving(finding, found.saved_with_lock_ns, idle_ns), trusted)
+        saving = _with_doubt(with_replayed_saving(finding, found.saved_ns, idle_ns), trusted)
         if finding.rule != "held_up_by_rank":
             return saving
         return replace(saving, takes_longer=_takes_longer(found, facts.graph.index_of_rank(finding.evidence["rank"])))

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from analyses.advice.facts import PathFacts, PathFinding
-from analyses.advice.recording_rules import is_largely_unexplained
 from analyses.advice.rules import advice_of, verdict_of
 from analyses.display.labels import short_labels
 from analyses.display.sentence_format import as_sentence, quoted, window_name
@@ -95,7 +94,7 @@ def replayed_advice(facts: PathFacts) -> list[PathFinding]:
 
     every = with_what_windows_show(facts, with_savings(facts, advice_of(facts)))
     found = [one for one in every if one.saves_ns is None or facts.is_worth(one.saves_ns)]
-    unclear = is_largely_unexplained(facts)
+    unclear = facts.is_largely_unexplained
     found = sorted(
         found,
         key=lambda one: (

@@ -15,6 +15,7 @@ from analyses.window_report import clock_lines, headline_lengths
 from hta_graph.arrays import distinct, summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.numbered_names import row_labels
 from hta_graph.model import BoundBy, Ids, Reason
 from hta_graph.paths.critical_path import CriticalPath
 
@@ -53,10 +54,11 @@ def largest_item(facts: PathFacts) -> PathFinding:
     owned = np.flatnonzero(pieces.event >= 0)
     if not len(owned):
         return PathFinding(verdict.NOTHING_OWNED, {})
-    key = graph.event_table.name[pieces.event[owned]].astype(np.int64) * classes + pieces.bound[owned]
-    sums = summed_by(key, facts.lengths[owned], classes * len(facts.graph.names))
+    codes, texts = row_labels(graph)
+    key = codes[pieces.event[owned]].astype(np.int64) * classes + pieces.bound[owned]
+    sums = summed_by(key, facts.lengths[owned], classes * len(texts))
     largest = int(np.argmax(sums))
-    name, bound, ns = graph.names[largest // classes], BoundBy(largest % classes).label, int(sums[largest])
+    name, bound, ns = texts[largest // classes], BoundBy(largest % classes).label, int(sums[largest])
     rows = distinct(pieces.event[owned[key == largest]])
     ranks = _rank_evidence(graph, rows)
     text = verdict.largest_item(name, short_labels(graph)[bound], ns, len(rows), ranks.get("ranks", ()))

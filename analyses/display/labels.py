@@ -102,7 +102,7 @@ CAUSE: Mapping[str, str] = {
 """What each cause of an idle GPU or stream means."""
 
 REASON: Mapping[str, str] = {
-    "before_recording": "delayed by work that was enqueued before the recording started",
+    "before_recording": "probably waited for work that was enqueued before the recording started",
     "missing_graph_node": "a CUDA graph node that no replay recorded",
     "wait_without_record": "a wait that the trace does not record",
     "other_rank": "it waited for another rank",

@@ -470,7 +470,7 @@ def begun_too_late(time: str) -> Advice:
     """Work from before the recording."""
     return Advice(
         "Start the profiler on an idle GPU (call torch.cuda.synchronize() first), or analyze a later window",
-        f"Work that was enqueued before the recording started takes {time}.",
+        f"For {time}, the window probably waits for work that was enqueued before the recording started.",
     )
 
 

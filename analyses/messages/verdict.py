@@ -15,7 +15,7 @@ NOTHING_UNEXPLAINED = "Unexplained: 0 ms"
 NO_COMMUNICATION = "No communication between ranks was found in this window; each rank has its own path."
 
 REASON_CLAUSE: Mapping[str, str] = {
-    "before_recording": "was delayed by work that was enqueued before the recording started",
+    "before_recording": "probably waited for work that was enqueued before the recording started",
     "missing_graph_node": "is a CUDA graph node that no replay recorded",
     "wait_without_record": "is a wait that the trace does not record",
     "other_rank": "is a wait for another rank",
@@ -31,7 +31,7 @@ def empty_window(window: str) -> str:
 
 
 HOST_WORK = "host time"
-HOST_OR_POLLED = "host time, or by GPU work that the host polls for"
+HOST_OR_POLLED = "host time, or by GPU work that the host may poll for"
 GLOO = "communication (Gloo)"
 
 
@@ -41,14 +41,35 @@ MOST = 0.5
 
 def bound_by(
     window: str, what: str, share: float, rank: int | None, lengths: Sequence[str], gain: str = "",
-    *, has_gpu_rows: bool = True,
+    *, has_gpu_rows: bool = True, beside: Sequence[tuple[str, float]] = (), is_longest: bool = True,
 ) -> str:  # fmt: skip
-    """Say what bounds a window, and what is gained without it: the headline; first that nothing of a GPU is known."""
+    """Say what bounds a window, and what is gained without it: the headline; first that nothing of a GPU is known.
+
+    ``beside`` is what else much of the path is, with shares. Where that is more (not ``is_longest``), the order is by
+    what would be saved, which is said.
+    """
     is_known = what != "unexplained"
     unexplained = "mostly unexplained" if share >= MOST else "largely unexplained"
-    bound = f"bound by {what}{on_rank(rank)}" if is_known else f"{unexplained}{on_rank(rank)}"
+    named = f"bound by {what}" if is_longest else f"largest saving: {what}"
+    bound = f"{named}{on_rank(rank)}" if is_known else f"{unexplained}{on_rank(rank)}"
     first = _first_words(window, has_gpu_rows=has_gpu_rows)
-    return f"{first} {bound} ({brief_share(share)} of the critical path){gain}; {', '.join(lengths)}"
+    shares = "; ".join([f"{brief_share(share)} of the critical path", *(f"{of} {brief_share(n)}" for of, n in beside)])
+    return f"{first} {bound} ({shares}){gain}; {', '.join(lengths)}"
+
+
+def polled_for(window: str, busy: float, share: float, gain: str, lengths: Sequence[str]) -> str:
+    """Name what bounds a window whose host may poll for a GPU that works for longer than the path is on the host."""
+    of_gpu, of_host = f"{brief_share(busy)} of the window", f"{brief_share(share)} of the critical path"
+    return (
+        f"{window}: bound by GPU work ({of_gpu}) that the host may poll for, or by host time ({of_host}){gain}; "
+        f"{', '.join(lengths)}"
+    )
+
+
+def saves_less(what: str, saved: str, *, halved: bool) -> str:
+    """Say what the longest class of a path would save, where that is less than what another one saves."""
+    condition = "at 2x speed" if halved else "without it"
+    return f"{what[:1].upper()}{what[1:]} is longer on the path but saves less: {saved} {condition}."
 
 
 LEADS: Mapping[str, tuple[str, str]] = {
@@ -100,9 +121,9 @@ class Shorter(NamedTuple):
     doubt: str
 
 
-def gain(found: Shorter, *, halved: bool, is_little: bool) -> str:
+def gain(found: Shorter, *, halved: bool, is_little: bool, without: str = "it") -> str:
     """Say what is gained without what bounds a window, or at twice its speed, as a part of the headline."""
-    condition = "at 2x speed" if halved else "without it"
+    condition = "at 2x speed" if halved else f"without {without}"
     return (f", but {condition} " if is_little else f"; {condition}, ") + _shorter(found, is_little=is_little)
 
 
@@ -168,8 +189,8 @@ def untrusted(reason: str, share: float) -> str:
         return f"driver calls of other threads may change it by {brief_share(share)} of the window"
     if reason == "unusual":
         return (
-            f"{brief_share(share)} of the window rests on kernel gaps, launch calls or an order inside CUDA graphs "
-            "that the trace does not explain"
+            f"{brief_share(share)} of the window rests on kernel gaps, launch calls, waits or an order inside CUDA "
+            "graphs that the trace does not explain"
         )
     return f"replay follows another path for {brief_share(share)} of the window"
 
@@ -189,6 +210,11 @@ def doubt(
 
 
 NO_SINGLE_CAUSE = "; without any single cause, nothing would be saved"
+
+
+def known_causes_save_little(least: float, whole: str) -> str:
+    """Say of a largely unexplained window that no cause that is known matters."""
+    return f"; no known cause would save {brief_share(least)} of {whole}"
 
 
 def largest_item(name: str, what: str, time_ns: int, calls: int, ranks: Sequence[int]) -> str:

@@ -16,7 +16,6 @@ from analyses.display.headline import largest_item, rows_at_outlier
 from analyses.messages import annotation_times as messages
 from analyses.scope import Scope
 from analyses.tables import Table, event_indices, event_names, table_of
-from hta_graph.attribution.numbered_names import annotation_labels
 from hta_graph.attribution.owners import (
     annotation_sources,
     gpu_annotations_over,
@@ -24,6 +23,7 @@ from hta_graph.attribution.owners import (
     rows_by_label,
     totals_by_label,
 )
+from hta_graph.graph.numbered_names import annotation_labels
 from hta_graph.model import EventKind, Ids
 from hta_graph.paths.intervals import union
 

@@ -21,9 +21,9 @@ from analyses.scope import Scope, idle_first
 from analyses.tables import Table, event_indices, event_names, table_of
 from hta_graph.arrays import take_or
 from hta_graph.attribution.call_paths import STANDALONE_NUMBER
-from hta_graph.attribution.numbered_names import annotation_labels
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, totals_by_label
 from hta_graph.errors import UsageError
+from hta_graph.graph.numbered_names import annotation_labels
 from hta_graph.model import Bools, Ids
 
 if TYPE_CHECKING:

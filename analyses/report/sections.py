@@ -27,6 +27,7 @@ from hta_graph.colours import IDLE_COLOUR, NEUTRAL_COLOUR, WAITING_COLOUR
 from hta_graph.errors import HtaGraphError
 from hta_graph.gpu_activity import WorkType
 from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.numbered_names import row_labels
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.rank_crossings import crossings, held_up_by
@@ -43,12 +44,12 @@ def time_range_links(frame: pd.DataFrame, rank: int, timeline: TimelinePage) -> 
 
 def longest_segments(path: CriticalPath, totals: Mapping[str, Any], timeline: TimelinePage) -> list[str]:
     """Link the first of a path's sums over names and classes, by its columns, to the longest segment in each."""
-    pieces, events = path.segment_table, path.graph.event_table
+    pieces, events, (codes, texts) = path.segment_table, path.graph.event_table, row_labels(path.graph)
     order = np.argsort(-pieces.length, kind="stable")[::-1]
-    key = pair_key(take_or(events.name, pieces.event), pieces.bound.astype(np.int64))[order]
+    key = pair_key(take_or(codes, pieces.event), pieces.bound.astype(np.int64))[order]
     # What comes later takes the place of what came before: the longest stays, of equals the first in time.
     longest = dict(zip(key.tolist(), order.tolist(), strict=True))
-    names = [None if code < 0 else path.graph.names[code] for code in (number >> 32 for number in longest)]
+    names = [None if code < 0 else texts[code] for code in (number >> 32 for number in longest)]
     bounds = [BoundBy(number & 0xFFFFFFFF).label for number in longest]
     piece = dict(zip(zip(names, bounds, strict=True), longest.values(), strict=True))
     rows = [piece[found] for found in zip(totals["name"], totals["bound_by"], strict=True)]

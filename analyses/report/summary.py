@@ -9,7 +9,6 @@ import numpy as np
 
 from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.gains import NOTHING_SUGGESTED, cause_words
-from analyses.advice.recording_rules import is_largely_unexplained
 from analyses.advice.rules import ADVICE_RULES
 from analyses.advice.verdict import replayed_advice, replayed_verdict
 from analyses.display.sentence_format import brief_duration, brief_share
@@ -196,7 +195,7 @@ def _cards(facts: PathFacts, found: Sequence[PathFinding], opportunities: Sequen
     Where much is unexplained, what the next trace should record comes before all of that.
     """
     advice = [_card(facts, finding) for finding in found if _is_advice(finding)]
-    first = advice[: is_largely_unexplained(facts) and bool(advice) and not advice[0].saved_ns]
+    first = advice[: facts.is_largely_unexplained and bool(advice) and not advice[0].saved_ns]
     chosen = [*first, *sorted(advice[len(first) :], key=lambda card: -card.saved_ns)]
     chosen = [*chosen, *(_opportunity_card(facts, one) for one in opportunities)][:MOST_CARDS]
     return [*first, *sorted(chosen[len(first) :], key=lambda card: -card.saved_ns)]

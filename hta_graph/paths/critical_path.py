@@ -12,6 +12,7 @@ from hta_graph.arrays import first_of_runs, summed_by, take_or
 from hta_graph.errors import DefectError, QueryError, Remedy, UsageError
 from hta_graph.graph.conversion import labels, none_where, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph, RankSource
+from hta_graph.graph.numbered_names import row_labels
 from hta_graph.model import ROLE, Bools, BoundBy, EdgeKind, EdgeRole, Evidence, Ids, Ints, Reason
 from hta_graph.paths.binding_edges import Chain, walk_back
 from hta_graph.paths.segments import SegmentRuns, SegmentTable, merge_runs, segments_of_paths
@@ -244,6 +245,8 @@ class CriticalPath:
     def by_event(self) -> pd.DataFrame:
         """Return the largest items on the path: name, bound_by, time_ns, calls (events), share; longest first.
 
+        Of a rank, many annotations whose names differ only in numbers are one item, with ``#`` for these.
+
         In a job one row per rank, with its ``rank``.
         """
         return self._with_shares(self.event_totals())
@@ -266,11 +269,12 @@ class CriticalPath:
 
     def event_totals(self) -> dict[str, Any]:
         """Return the columns of :meth:`by_event` without pandas."""
-        names = take_or(self.graph.event_table.name, self.segment_table.event)
+        codes, texts = row_labels(self.graph)
+        names = take_or(codes, self.segment_table.event)
         columns = self._totals_by([names, self.segment_table.bound, self.segment_table.part])
         name, bound, part = columns["key"]
         return {
-            "name": texts_of_codes(self.graph.names, name),
+            "name": texts_of_codes(texts, name),
             "bound_by": labels(BoundBy, bound),
             "time_ns": columns["time_ns"],
             "calls": columns["calls"],

@@ -8,12 +8,13 @@ pin_memory            [cudaHostAlloc ~~~~]       as before:           [cudaHostA
 
 So all calls are put in order of their start, each waits for those before it, later ones of its thread move, and again,
 until nothing moves any more. What a call waited as recorded is taken away before. Without changes that gives the
-recorded times, or the driver's lock is not what delays these calls.
+recorded times, or the driver's lock is not what delays these calls. A call waits as much longer or shorter than as
+recorded as it does by this order, so that without changes nothing changes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, start_point
 from hta_graph.model import RETURNS, Bools, EdgeKind, Ids, Ints
+from hta_graph.paths.intervals import Intervals, union
 from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.replay_graph import ReplayGraph
 
@@ -37,12 +39,14 @@ ROUNDS = 100
 class LockedCalls:
     """The calls of a window that take the driver's lock, in order of start: points, edges, and waits as recorded (ns).
 
-    ``edge`` is the row, among the window's edges, that leads from a call's start to its end.
+    ``edge`` is the row, among the window's edges, that leads from a call's start to its end. ``in_turn`` is how long
+    each waits as recorded where only one of all runs at a time.
     """
 
     start: Ids
     edge: Ids
     waited: Ints
+    in_turn: Ints
 
     @classmethod
     def of(cls, base: ReplayGraph) -> LockedCalls | None:
@@ -59,10 +63,31 @@ class LockedCalls:
         edge = leads_to[end_point(calls)]
         own = take_or(edges.source, edge) == start_point(calls)
         calls, edge = calls[own], edge[own]
-        held = (events.end - events.start)[calls[~_on_launching_lane(graph)[events.lane[calls]]]]
-        if int(held.sum()) < LEAST_HELD_SHARE * base.length_ns or not len(held):
+        if not _others_hold_long(graph, calls, base.length_ns):
             return None
-        return cls(start_point(calls), edge, _waits(events.start[calls], events.end[calls], events.lane[calls]))
+        waited = _waits(events.start[calls], events.end[calls], events.lane[calls])
+        own = np.maximum((events.end - events.start)[calls] - waited, 0)
+        return cls(start_point(calls), edge, waited, waits_in_turn(events.start[calls], own))
+
+
+def _others_hold_long(graph: DependencyGraph, calls: Ids, length_ns: int) -> bool:
+    """Return whether threads that launch nothing hold the lock in some of its calls for a notable part of a window."""
+    events = graph.event_table
+    held = (events.end - events.start)[calls[~_on_launching_lane(graph)[events.lane[calls]]]]
+    return len(held) > 0 and int(held.sum()) >= LEAST_HELD_SHARE * length_ns
+
+
+def waits_for_lock(graph: DependencyGraph, start_ns: int, end_ns: int) -> Intervals:
+    """Return when, in [start, end) (ns), driver calls wait for one of another thread; of jobs never."""
+    calls, events = np.zeros(0, np.int32), graph.event_table
+    if not isinstance(graph, JobGraph):
+        calls = lock_holds(graph)
+        calls = calls[(events.start[calls] < end_ns) & (events.end[calls] > start_ns)]
+    if not _others_hold_long(graph, calls, end_ns - start_ns):
+        calls = calls[:0]
+    begin = events.start[calls]
+    waited = _waits(begin, events.end[calls], events.lane[calls])
+    return union(begin, begin + waited).clip(start_ns, end_ns)
 
 
 def lock_holds(graph: DependencyGraph) -> Ids:
@@ -124,32 +149,35 @@ def locked_calls(base: ReplayGraph) -> LockedCalls | None:
     found = LockedCalls.of(base)
     if found is None:
         return None
-    same = _end_with_lock(ModifiedWindow(base), found)
-    is_explained = abs(same - base.window.end_ns) < LEAST_HELD_SHARE * base.length_ns
+    same = _with_waits(ModifiedWindow(base), replace(found, in_turn=found.waited))
+    end = base.end_of(base.paths.values(same.weight, base.times), same.tails)
+    is_explained = abs(end - base.window.end_ns) < LEAST_HELD_SHARE * base.length_ns
     return found if is_explained else None
 
 
-def saved_with_lock(draft: ModifiedWindow) -> int | None:
-    """Return how much shorter (ns) a window is after changes if calls wait for the driver's lock as they then come.
+def with_lock_waits(draft: ModifiedWindow) -> ModifiedWindow:
+    """Return a window after changes in which calls wait for the driver's lock as they then come.
 
-    None where no other thread's calls matter.
+    It is the draft itself where no other thread's calls matter.
     """
     calls = locked_calls(draft.base)
-    return None if calls is None else draft.base.window.end_ns - _end_with_lock(draft, calls)
+    return draft if calls is None or draft.dropped[calls.edge].any() else _with_waits(draft, calls)
 
 
-def _end_with_lock(draft: ModifiedWindow, calls: LockedCalls) -> int:
-    paths, weight = draft.shape()[1], draft.weight
+def _with_waits(draft: ModifiedWindow, calls: LockedCalls) -> ModifiedWindow:
+    found, paths = draft.copy(), draft.shape()[1]
+    found.waits[:] = 0
     # Edges that are left out stand no more among those of a draft.
-    place = np.cumsum(~draft.dropped) - 1
-    edge = place[calls.edge]
-    own = np.maximum(weight[edge] - calls.waited, 0)
+    place = (np.cumsum(~draft.dropped) - 1)[calls.edge]
+    weight = found.weight
+    own = np.maximum(weight[place] - calls.waited, 0)
     waits = calls.waited
     for _ in range(ROUNDS):
-        weight[edge] = own + waits
+        weight[place] = own + waits
         values = paths.values(weight, draft.base.times)
-        now = waits_in_turn(values[calls.start], own)
+        now = np.maximum(calls.waited + waits_in_turn(values[calls.start], own) - calls.in_turn, 0)
         if np.array_equal(now, waits):
             break
         waits = now
-    return draft.base.end_of(values, draft.tails)
+    found.waits[calls.edge] = own + waits - found.weight[place]
+    return found

@@ -15,6 +15,7 @@ from hta_graph.graph.conversion import labels, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
+from hta_graph.graph.numbered_names import row_labels
 from hta_graph.graph.points import event_of
 from hta_graph.model import LONGEST_NS, Bools, BoundBy, EdgeKind, Floats, Ids, Ints
 from hta_graph.paths.intervals import union
@@ -30,14 +31,16 @@ class ModifiedWindow:
     """A window on which changes are being made, one after the other; the window itself stays as it is.
 
     ``factor`` is that of each part (row of ``base.parts``), ``extra`` (ns) what each edge weighs besides,
-    ``weighed`` (ns) by how much its parts together are longer than measured, before their factors; ``dropped`` marks
-    edges that are left out; ``added`` are edges as (source, target, weight) of points.
+    ``weighed`` (ns) by how much its parts together are longer than measured, before their factors; ``waits`` (ns) by
+    how much longer, after them, its call waits for the driver's lock; ``dropped`` marks edges that are left out;
+    ``added`` are edges as (source, target, weight) of points.
     """
 
     base: ReplayGraph
     factor: Floats = field(init=False)
     extra: Ints = field(init=False)
     weighed: Ints = field(init=False)
+    waits: Ints = field(init=False)
     dropped: Bools = field(init=False)
     added: list[tuple[Ids, Ids, Ints]] = field(default_factory=list)
 
@@ -45,22 +48,33 @@ class ModifiedWindow:
         self.factor = np.ones(len(self.base.parts))
         self.extra = np.zeros(len(self.base.edges.row), np.int64)
         self.weighed = np.zeros_like(self.extra)
+        self.waits = np.zeros_like(self.extra)
         self.dropped = np.zeros(len(self.base.edges.row), np.bool_)
+
+    def copy(self) -> ModifiedWindow:
+        """Return the same changes, to be continued apart from these."""
+        found = ModifiedWindow(self.base)
+        for one in ("factor", "extra", "weighed", "waits", "dropped", "added"):
+            setattr(found, one, getattr(self, one).copy())
+        return found
 
     @property
     def lengths(self) -> Ints:
         """The length (ns) of each part after the changes."""
         given = self._given_lengths
-        return given - _saved_ns(given, self.factor)
+        return self._lengthened(given - _saved_ns(given, self.factor), self.waits)
 
     @property
     def _given_lengths(self) -> Ints:
         """The length (ns) of each part before factors: as measured, or what own weights make of it."""
-        parts = self.base.parts
-        if not self.weighed.any():
-            return parts.length
-        change = np.append(self.weighed, np.zeros(len(self.base.ends), np.int64))[parts.edge]
-        return _lengthened_parts(parts.length, parts.edge, change)
+        return self._lengthened(self.base.parts.length, self.weighed)
+
+    def _lengthened(self, length: Ints, by: Ints) -> Ints:
+        """Let the parts of each edge together be longer by a time (ns)."""
+        if not by.any():
+            return length
+        edge = self.base.parts.edge
+        return _lengthened_parts(length, edge, np.append(by, np.zeros(len(self.base.ends), np.int64))[edge])
 
     @property
     def is_reshaped(self) -> bool:
@@ -113,7 +127,7 @@ class ModifiedWindow:
         base = self.base
         sums = np.zeros(len(self.extra) + len(base.ends), saved.dtype)
         np.add.at(sums, base.parts.edge[changed], saved)
-        weight = (base.edges.weight + self.extra + self.weighed - sums[: len(self.extra)])[~self.dropped]
+        weight = (base.edges.weight + self.extra + self.weighed + self.waits - sums[: len(self.extra)])[~self.dropped]
         return np.concatenate([weight, *(own for _, _, own in self.added)]), base.tails - sums[len(self.extra) :]
 
     def shape(self) -> tuple[ReplayEdges, LongestPaths]:
@@ -222,18 +236,22 @@ class PathTotals:
         """Return how much time (ns) of the path is in some parts."""
         return int(self.length[meant[self.rows]].sum())
 
-    def by_name(self, meant: Bools | None = None) -> dict[str, Any]:
-        """Return the columns name (whose the time is), bound_by, rank, time_ns, longest first; of some parts or all."""
+    def by_name(self, meant: Bools | None = None, *, of_job: bool = False) -> dict[str, Any]:
+        """Return the columns name (whose the time is), bound_by, rank, time_ns, longest first; of some parts or all.
+
+        Names are those of tables of one rank; as recorded where they become part of a job's (``of_job``).
+        """
         base, graph = self.base, self.base.graph
         chosen = slice(None) if meant is None else meant[self.rows]
         rows, length = self.rows[chosen], self.length[chosen]
-        names = take_or(graph.event_table.name, base.parts.owner[rows])
+        codes, texts = (graph.event_table.name, graph.names) if of_job else row_labels(graph)
+        names = take_or(codes, base.parts.owner[rows])
         ranks = len(graph.rank_graphs)
         key = ((names + 1).astype(np.int64) * len(BoundBy) + base.parts.bound[rows]) * ranks + base.part_rank[rows]
-        time = summed_by(key, length, (len(graph.names) + 1) * len(BoundBy) * ranks)
+        time = summed_by(key, length, (len(texts) + 1) * len(BoundBy) * ranks)
         found = np.flatnonzero(time)
         bound = labels(BoundBy, (found // ranks % len(BoundBy)).astype(np.int8))
-        names = texts_of_codes(graph.names, found // ranks // len(BoundBy) - 1)
+        names = texts_of_codes(texts, found // ranks // len(BoundBy) - 1)
         of_rank = np.array([part.rank for part in graph.rank_graphs], object)[found % ranks]
         return path_columns(zip(names, bound, of_rank, time[found].tolist(), strict=True))
 

@@ -16,6 +16,7 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.time_accounting import TimePart
 from hta_graph.paths.windows import WindowQuery
+from hta_graph.what_if.driver_lock import locked_calls, with_lock_waits
 from hta_graph.what_if.modified_window import (
     ModifiedWindow,
     PathTotals,
@@ -23,7 +24,7 @@ from hta_graph.what_if.modified_window import (
     recorded_path_totals,
     time_without_partner,
 )
-from hta_graph.what_if.replay import replay_graph
+from hta_graph.what_if.replay import Replayed, replay_graph
 from hta_graph.what_if.replay_graph import ReplayGraph
 from hta_graph.what_if.selectors import OWNER_LOOKUPS, Selector, issuing_rows, selected_parts
 from hta_graph.what_if.sensitivity import next_on_path
@@ -131,6 +132,9 @@ def savings_of(base: ReplayGraph, drafts: Sequence[ModifiedWindow]) -> Ints:
     """Return how much shorter (ns) a window would be with each of several drafts: quicker than one after the other."""
     if not drafts:
         return np.zeros(0, np.int64)
+    if locked_calls(base) is not None:
+        # Calls then wait for the driver's lock as they come: each draft has a shape of times of its own.
+        return np.array([Replayed(draft, ()).saved_ns for draft in drafts], np.int64)
     values = base.paths.many((draft.weight for draft in drafts), base.times, base.ends)
     tails = np.array([draft.tails for draft in drafts], np.int64).reshape(values.shape)
     saved: Ints = recorded_path_totals(base)[1] - base.ends_of(values, tails)
@@ -154,7 +158,7 @@ def _scaled_window(base: ReplayGraph, meant: Bools, factor: float) -> ModifiedWi
 
 
 def _next_after_change(base: ReplayGraph, path: PathTotals, meant: Bools) -> str | None:
-    draft = _scaled_window(base, meant, 0.0)
+    draft = with_lock_waits(_scaled_window(base, meant, 0.0))
     weight = draft.weight
     values = base.paths.values(weight, base.times)
     return next_on_path(path, modified_path_totals(draft, values, weight, draft.tails), meant)

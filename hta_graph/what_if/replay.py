@@ -16,7 +16,7 @@ from hta_graph.paths.critical_path import require_all_rows
 from hta_graph.paths.windows import WindowQuery, earlier_iterations, median_step
 from hta_graph.text.formatting import milliseconds
 from hta_graph.what_if.changes import Change, Removal, Scaling
-from hta_graph.what_if.driver_lock import saved_with_lock
+from hta_graph.what_if.driver_lock import with_lock_waits
 from hta_graph.what_if.modified_window import (
     ModifiedWindow,
     PathTotals,
@@ -36,12 +36,15 @@ if TYPE_CHECKING:
 
 
 class Replayed:
-    """A window after changes: the predicted time of every point, the predicted length and the new path."""
+    """A window after changes: the predicted time of every point, the predicted length and the new path.
+
+    Calls wait for the driver's lock as they come after the changes.
+    """
 
     def __init__(self, draft: ModifiedWindow, changes: Sequence[Change]) -> None:
-        self.draft = draft
         self.changes = tuple(changes)
         check_added_time(draft.added_ns, draft.base.graph.path, draft.base.window)
+        self.draft = draft if draft.is_unchanged else with_lock_waits(draft)
         self.window = draft.base.window
         self._paths = draft.shape()[1]
 
@@ -95,11 +98,15 @@ class Replayed:
         """By how much (ns) the iterations before, where they are replayed, too, end earlier, and this one starts."""
         return self.window.start_ns - self.draft.base.start_of(self._values, self.draft.tails)
 
-    @cached_property
-    def saved_with_lock_ns(self) -> int:
-        """The same where driver calls of other threads delay the window's, and these each other, as they then come."""
-        found = saved_with_lock(self.draft)
-        return self.saved_ns if found is None else found
+    @property
+    def saved_without_lock_ns(self) -> int:
+        """The same if each call waited for the driver's lock as long as it did."""
+        if not self.draft.waits.any():
+            return self.saved_ns
+        without = self.draft.copy()
+        without.waits[:] = 0
+        values = self._paths.values(without.weight, without.base.times)
+        return self.window.end_ns - without.base.end_of(values, without.tails)
 
     @property
     def path_before(self) -> PathTotals:

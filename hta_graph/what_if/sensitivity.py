@@ -6,7 +6,8 @@ length  |\\                       the steeper, the more of it lies on the path
         1  ◀── factor ── 0
 
 An iteration that is replayed together with those before lasts from the end of these: its line is the difference of two
-such lines, and need not be convex.
+such lines, and need not be convex. Where calls of other threads hold the driver's lock, the length is that of replay at
+some factors, and a straight line between these.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ import numpy as np
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy
 from hta_graph.paths.windows import WindowQuery
+from hta_graph.what_if.driver_lock import locked_calls
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals, recorded_path_totals, whole_path_totals
-from hta_graph.what_if.replay import replay_graph
+from hta_graph.what_if.replay import Replayed, replay_graph
 from hta_graph.what_if.replay_graph import ReplayGraph
 from hta_graph.what_if.selectors import Selector, selected_parts
 
@@ -111,6 +113,8 @@ def sensitivity(
     if base.previous is not None:
         starts = _corners(_longest_lines(base, meant, within_ns, of_previous=True), meant)
         ends = _without_slight_bends(_differences(ends, starts), max(within_ns, TOLERANCE_NS))
+    if locked_calls(base) is not None:
+        ends = _without_slight_bends(_with_lock(base, meant, ends), max(within_ns, TOLERANCE_NS))
     return Curve(what, measured, ((1.0, measured, *ends[0][2:]), *ends[1:]))
 
 
@@ -134,6 +138,22 @@ def _differences(ends: Sequence[Corner], starts: Sequence[Corner]) -> list[Corne
     )
     lengths = np.rint(np.maximum(end - start, 0)).astype(np.int64).tolist()
     return [(at, length, 0, follows.get(at)) for at, length in zip(factors.tolist(), lengths, strict=True)]
+
+
+LOCK_FACTORS = 21
+"""Waits for the driver's lock jump where calls change their order: the curve is replayed at as many factors."""
+
+
+def _with_lock(base: ReplayGraph, meant: Bools, corners: Sequence[Corner]) -> list[Corner]:
+    """Return the corners of a curve with what calls then wait for the driver's lock."""
+    follows = {factor: following for factor, _, _, following in corners}
+    factors = np.unique(np.append([corner[0] for corner in corners], np.linspace(0, 1, LOCK_FACTORS)))[::-1]
+    found = []
+    for factor in factors.tolist():
+        draft = ModifiedWindow(base)
+        draft.factor[meant] = factor
+        found.append((factor, Replayed(draft, ()).predicted_ns, 0, follows.get(factor)))
+    return found
 
 
 def _without_slight_bends(corners: Sequence[Corner], within_ns: int) -> list[Corner]:

@@ -456,7 +456,7 @@ class _ReplayAnswerer:
         legs = [(awaited, incoming) for awaited, incoming in path.legs]
         totals = self._replay.path_totals(self._draft(path.draft), incoming_ns, legs)
         return {
-            "by_name": _columns_as_lists(totals.by_name()),
+            "by_name": _columns_as_lists(totals.by_name(of_job=True)),
             "frozen_ns": frozen_time(totals),
             "inferred_ns": inferred_time(totals),
             "waiting_ns": possible_waiting_time(totals),
@@ -467,7 +467,8 @@ class _ReplayAnswerer:
     def _record_without(self, totals: PathTotals, at: int) -> dict[str, Any]:
         is_changed = self._draft(at).factor != 1.0
         return {
-            "by_name": _columns_as_lists(totals.by_name(~is_changed)), "on_path_ns": totals.time_of(is_changed),
+            "by_name": _columns_as_lists(totals.by_name(~is_changed, of_job=True)),
+            "on_path_ns": totals.time_of(is_changed),
             "alone_ns": time_without_partner(totals, is_changed),
         }  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,14 @@ class Labels:
     code: Ids
     texts: tuple[str, ...]
     folded: dict[str, int]
+
+
+def row_labels(graph: DependencyGraph) -> tuple[Ids, Sequence[str]]:
+    """Return of each event what tables of one rank call it, a code into texts; of a job the names as they are."""
+    if len(graph.rank_graphs) > 1:
+        return graph.event_table.name, graph.names
+    labels = annotation_labels(graph)
+    return labels.code, labels.texts
 
 
 @memoized
