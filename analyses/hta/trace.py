@@ -79,17 +79,35 @@ def _read_graphs(paths: Paths) -> dict[int, DependencyGraph]:
 
 
 def _read_graphs_by_rank(paths: Mapping[int, Location]) -> dict[int, DependencyGraph]:
-    """Read the files of a mapping; one by one where their headers contradict each other."""
+    """Read the files of a mapping; one by one where their headers contradict each other.
+
+    Of a file into which several ranks were merged each rank gets its own graph.
+    """
     from analyses.display.stderr import ProgressLine
     from hta_graph.multi_rank.read_ranks import read_graphs
 
     with ProgressLine("reading traces") as line:
         try:
-            found = {item.trace.path: item for item in read_graphs(list(paths.values()), progress=line.update)}
-        # Headers can claim one rank twice (copied files): the mapping counts, file by file.
+            graphs = list(read_graphs(list(paths.values()), say=lambda _: None, progress=line.update))
         except TraceError:
-            return {rank: next(read_graphs(path)) for rank, path in paths.items()}
-    return {rank: found[path] for rank, path in paths.items()}
+            graphs = []
+    of_file: dict[Location, list[DependencyGraph]] = {}
+    for graph in graphs:
+        of_file.setdefault(graph.path, []).append(graph)
+    # Headers can claim one rank twice (copied files), or a merged file stands among others: the mapping counts.
+    for path in paths.values():
+        if path not in of_file:
+            of_file[path] = list(read_graphs(path))
+    return {rank: _graph_of_rank(of_file[path], rank) for rank, path in paths.items()}
+
+
+def _graph_of_rank(graphs: Sequence[DependencyGraph], rank: int) -> DependencyGraph:
+    """Return the only graph of a file, else that of the rank."""
+    found = [graph for graph in graphs if graph.rank == rank] if len(graphs) > 1 else graphs
+    if not found:
+        known = ", ".join(str(graph.rank) for graph in graphs)
+        raise QueryError(f"{graphs[0].path}: rank {rank} is not among the merged ranks {known}")
+    return found[0]
 
 
 def trace_paths(trace_files: TraceFiles, trace_dir: str | Location | None) -> Paths:

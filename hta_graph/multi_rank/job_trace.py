@@ -117,7 +117,7 @@ def _job_header(traces: Sequence[Trace], **columns: Any) -> Trace:
 
 
 def _common_folder(paths: Sequence[Location]) -> Location:
-    if len(paths) == 1:
+    if len(set(paths)) == 1:  # one rank, or ranks merged into one file
         return paths[0]
     folders = [path.parent for path in paths]
     if any(map(is_remote, folders)):

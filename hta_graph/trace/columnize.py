@@ -339,13 +339,14 @@ def assemble_traces(path: Location, collected: Collected, facts: FileFacts) -> l
         return [_assemble_trace(path, facts, collected, columns, counts)]
     found = []
     processes = {arrow.thread[0] for arrow in collected.arrows}
-    for place, recording in enumerate(recordings):
+    for place, (recording, rows) in enumerate(recordings):
         streams = {(*recording.stream_key(key), key[3], at): at for at, key in enumerate(collected.streams)}
         own_processes = set(filter(recording.has, processes))
         arrows = [arrow for arrow in collected.arrows if arrow.thread[0] in own_processes]
         own = replace(collected, arrows=arrows, streams=_Numbering(streams))
-        trace = _assemble_trace(path, facts, own, _keep_rows(columns, recording.rows), Counter(counts))
-        found.append(replace(trace, rank=place if recording.rank is None else recording.rank))
+        trace = _assemble_trace(path, facts, own, _keep_rows(columns, rows), Counter(counts))
+        rank = place if recording.rank is None else recording.rank
+        found.append(replace(trace, rank=rank, recording=recording))
         # What was dropped of the file is said once.
         counts = Counter({key: 0 if key.startswith("rows_") else count for key, count in counts.items()})
     return found

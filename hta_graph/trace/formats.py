@@ -91,11 +91,11 @@ FORMATS: tuple[Format, ...] = (
         "a zip archive", _begin(b"PK\x03\x04", b"PK\x05\x06"), TRACE_INSIDE, "several traces, passwords", UNPACK, "zip"
     ),
     Format("a tar archive", _begin(b"ustar", at=257), TRACE_INSIDE, "several traces", UNPACK, "tar"),
-    Format("an xz file", _begin(b"\xfd7zXZ\0"), remedy=UNPACK),
-    Format("a bzip2 file", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), remedy=UNPACK),
-    Format("a 7-Zip archive", _begin(b"7z\xbc\xaf\x27\x1c"), remedy=UNPACK),
-    Format("a RAR archive", _begin(b"Rar!\x1a\x07"), remedy=UNPACK),
-    Format("an lz4 file", _begin(b"\x04\x22\x4d\x18"), remedy=UNPACK),
+    Format("an xz file", _begin(b"\xfd7zXZ\0"), remedy=UNPACK, is_lost=True),
+    Format("a bzip2 file", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), remedy=UNPACK, is_lost=True),
+    Format("a 7-Zip archive", _begin(b"7z\xbc\xaf\x27\x1c"), remedy=UNPACK, is_lost=True),
+    Format("a RAR archive", _begin(b"Rar!\x1a\x07"), remedy=UNPACK, is_lost=True),
+    Format("an lz4 file", _begin(b"\x04\x22\x4d\x18"), remedy=UNPACK, is_lost=True),
     Format(
         "an SQLite database", _begin(b"SQLite format 3\0"), missing="Nsight Systems' exports", describe=_sqlite_words
     ),
@@ -182,17 +182,24 @@ LAYERS = tuple(known for known in FORMATS if known.layer)
 
 @dataclass(frozen=True)
 class Writer:
-    """A program that writes Chrome traces which are not PyTorch's, and what only its traces hold."""
+    """A program that writes Chrome traces which are not PyTorch's, what only these hold, and why they are not read."""
 
     name: str
     marks: re.Pattern[bytes]
     remedy: str = PROFILE_AGAIN
+    why: str = "which is not read"
 
 
 WRITERS: tuple[Writer, ...] = (
     Writer("JAX or XLA", re.compile(rb'"/(?:host|device):[A-Z]+|"XLA (?:Ops|Modules)"|"hlo_(?:op|module)"')),
     Writer("TensorFlow's timeline", re.compile(rb'"/job:\w+/replica:')),
-    Writer("nsys2json (Nsight Systems)", re.compile(rb'"cat"\s*:\s*"cuda_api"|"CUDA API \d')),
+    # Kernels have no correlation in any of its versions, and copies and synchronization are not converted.
+    Writer(
+        "nsys2json (Nsight Systems)",
+        re.compile(rb'"cat"\s*:\s*"(?:cuda_api|nvtx(?:-kernel)?)"|"CUDA API \d'),
+        "pass the .sqlite export from which it was made",
+        "which leaves out copies and the call that launched each kernel",
+    ),
     Writer("rocprof", re.compile(rb'"CPU H(?:IP|SA) API|"BeginNs"')),
     Writer("VizTracer", re.compile(rb'"viztracer_metadata"|"cat"\s*:\s*"FEE"')),
     Writer("py-spy", re.compile(rb'"cat"\s*:\s*"py-spy"')),
@@ -226,7 +233,7 @@ def foreign_trace_error(path: Location, text: bytes, writer: Writer | None) -> N
     """Return the error of a Chrome trace that PyTorch's profiler did not write."""
     cause = "is a Chrome trace of another program"
     if writer:
-        return NotATraceError(path, f"{cause}: it looks like {writer.name}, which is not read", writer.remedy)
+        return NotATraceError(path, f"{cause}: it looks like {writer.name}, {writer.why}", writer.remedy)
     found = dict.fromkeys(found.decode("utf-8", "replace") for found in CATEGORIES.findall(_ends_of(text)))
     listed = ", ".join(list(found)[:5]) or "none"
     return NotATraceError(

@@ -58,9 +58,13 @@ def match_launches_by_arrows(trace: Trace) -> Trace:
 
 
 def _pairs_of_ends(trace: Trace) -> list[tuple[End, End]]:
-    """Read the launch arrows of the file: where each starts and ends."""
+    """Read the launch arrows of the file: where each starts and ends; of merged ranks those of this one.
+
+    Ids are unique within a recording only.
+    """
     starts: defaultdict[Any, list[End]] = defaultdict(list)
     ends: list[tuple[Any, End]] = []
+    own, first = trace.recording, 0
     with paused_gc():
         reader = RowReader(trace.path, read_bytes(trace.path), salvage=trace.salvaged is not None)
         for part in reader:
@@ -68,12 +72,13 @@ def _pairs_of_ends(trace: Trace) -> list[tuple[End, End]]:
             times = start_times(part, exact=not part.tolerant) if arrows else np.empty(0, np.int64)
             for at in arrows:
                 row, time = part.rows[at], int(times[at])
-                if time == INVALID:
+                if time == INVALID or (own and not own.owns(first + at, row.pid)):
                     continue
                 if row.ph == "s":
                     starts[row.id].append((time, row.pid, row.tid))
                 else:
                     ends.append((row.id, (time, row.pid, row.tid)))
+            first += len(part.rows)
     for same in starts.values():
         same.sort(key=itemgetter(0))
     base = base_time(reader.facts.header.base) or 0
@@ -103,6 +108,8 @@ def _rows_at(trace: Trace, rows: Ids, ends: list[End]) -> Ids:
         if len(here) > 1:
             if (pid, tid) not in known:
                 known[pid, tid] = lane_ids(trace.lanes, pid, tid)
+                if trace.recording:  # a device stands in the process id, with what the merger added
+                    known[pid, tid] |= lane_ids(trace.lanes, trace.recording.unmerged(pid), tid)
             here = here[np.isin(lane[here], list(known[pid, tid]))]
         if len(here) == 1:
             found[at] = rows[here[0]]

@@ -14,8 +14,13 @@ from hta_graph.trace.json_reader import Header, number_or_text
 from hta_graph.trace.profiler_names import RANK_IN_FILE_NAME
 
 PATTERN = re.compile(r"[*?\[]")
+ARCHIVE_ENDINGS = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.zst")
+EXPORT_ENDINGS = (".sqlite",)
 TRACE_ENDINGS = (".json", ".gz", ".zst")
-ARCHIVE_ENDINGS = (".zip", ".tar", ".tgz", ".tar.gz")
+ENDINGS = (ARCHIVE_ENDINGS, EXPORT_ENDINGS, TRACE_ENDINGS)
+"""How the files of a folder end that may be traces, by kind; ``.tar.gz`` is an archive's."""
+UNREAD_ENDINGS = (".json.xz", ".json.bz2", ".json.lz4", ".json.7z", ".json.rar")
+"""Traces, but packed as nothing here unpacks: they are ranks all the same."""
 LONGEST_SETTING = 100
 """How many characters of a version are kept."""
 
@@ -79,7 +84,7 @@ def expand_inputs(paths: Sequence[Location]) -> list[Location]:
     """Replace each folder by the trace files in it, each pattern by what fits it, in order of name.
 
     Raises:
-        TraceError: a folder holds no ``.json``, ``.gz`` or ``.zst`` file, or nothing fits a pattern.
+        TraceError: a folder holds no file that may be a trace, or nothing fits a pattern.
     """
     found: list[Location] = []
     prefetch_stats(paths)
@@ -97,7 +102,7 @@ def expand_inputs(paths: Sequence[Location]) -> list[Location]:
         except (OSError, ValueError) as error:  # a name with a null character is a ValueError
             raise TraceError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
         if not inside:
-            raise TraceError(path, "the folder holds no .json, .json.gz or .json.zst file")
+            raise TraceError(path, "the folder holds no .json, .gz, .zst, .zip, .tar, .tgz or .sqlite file")
         found += inside
     return list(dict.fromkeys(found))
 
@@ -109,10 +114,19 @@ DERIVED = re.compile(
 
 
 def _traces_in(folder: Location) -> list[Location]:
-    """List a folder's files that may be traces; archives only where there are no others: they may be copies."""
-    files = [path for path in folder.iterdir() if path.is_file()]
-    traces = [path for path in files if path.suffix in TRACE_ENDINGS and not path.name.endswith(".tar.gz")]
-    return sorted(traces or [path for path in files if path.name.endswith(ARCHIVE_ENDINGS)])
+    """List a folder's files that may be traces."""
+    return sorted(path for path in folder.iterdir() if _kind_of(path) >= 0 and path.is_file())
+
+
+def _kind_of(path: Location) -> int:
+    """Return the kind of a file by its name, as a place in ``ENDINGS``; -1 if no trace is called so.
+
+    >>> [_kind_of(Path(name)) for name in ("a.json.gz", "a.tar.gz", "a.json.xz", "a.xz")]
+    [2, 0, 0, -1]
+    """
+    if path.name.endswith(UNREAD_ENDINGS):
+        return 0
+    return next((at for at, endings in enumerate(ENDINGS) if path.name.endswith(endings)), -1)
 
 
 def _matching_files(path: Location) -> list[Location]:
@@ -156,6 +170,30 @@ def derived_files(files: Sequence[FoundFile]) -> list[FoundFile]:
         and name["stem"] + name["suffix"] != file.path.name
         and ranks.get((file.path.parent, name["stem"]), NO_SUCH_FILE) == file.in_header
     ]
+
+
+def copies_beside_traces(files: Sequence[FoundFile], named: Collection[Location]) -> list[FoundFile]:
+    """Return the archives and exports of folders that may be copies of traces next to them.
+
+    Next to JSON files an export or an archive is a rank if its header or name says one that none of them has; so is an
+    archive next to exports. Files that the user ``named`` one by one always count.
+    """
+    sound: dict[tuple[Location, int], set[int | None]] = {}
+    for file in files:
+        if not file.error:
+            sound.setdefault((file.path.parent, _kind_of(file.path)), set()).add(_rank_of(file))
+    found = []
+    for file in files:
+        better = range(_kind_of(file.path) + 1, len(ENDINGS))
+        beside = [sound[file.path.parent, kind] for kind in better if (file.path.parent, kind) in sound]
+        rank = _rank_of(file)
+        if beside and file.path not in named and (rank is None or any(rank in ranks for ranks in beside)):
+            found.append(file)
+    return found
+
+
+def _rank_of(file: FoundFile) -> int | None:
+    return rank_in_name(file.path) if file.in_header is None else file.in_header
 
 
 NO_SUCH_FILE = -1

@@ -31,6 +31,7 @@ from hta_graph.trace.rank_files import (
     RankFile,
     assign_ranks,
     choose_ranks,
+    copies_beside_traces,
     derived_files,
     expand_inputs,
     files_of_no_rank,
@@ -157,7 +158,7 @@ def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: 
             found.append(FoundFile(path, None, out_of_memory_error(path)))
     if skipped:
         say(_skipped_line(skipped))
-    found = _without_derived(found, say)
+    found = _without_copies(_without_derived(found, say), places, say)
     if not found:
         raise TraceError(", ".join(map(str, places)), "no trace among these files")
     ranks = assign_ranks(_without_front_ends(_without_merged(found, say), say))
@@ -216,6 +217,15 @@ def _without_derived(files: list[FoundFile], say: Say) -> list[FoundFile]:
     if derived:
         say(_derived_line([file.path for file in derived]))
     return [file for file in files if file not in derived]
+
+
+def _without_copies(files: list[FoundFile], named: Sequence[Location], say: Say) -> list[FoundFile]:
+    """Leave out archives and exports next to traces that may be copies of these, and name them."""
+    copies = copies_beside_traces(files, named)
+    if copies:
+        names = _first_of(copies[0].path.parent, [file.path.name for file in copies])
+        say(f"skipped {names}: next to traces, an archive or export is read only if it names a rank that they lack")
+    return [file for file in files if file not in copies]
 
 
 def _derived_line(paths: Sequence[Location]) -> str:

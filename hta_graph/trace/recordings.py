@@ -107,22 +107,42 @@ def _added_to_device(stream: tuple[Any, ...]) -> int:
 
 @dataclass(frozen=True)
 class Recording:
-    """One recording of a file: its rows, its process ids, the rank that these name, and what was added to its GPUs'."""
+    """One recording of a file: its process ids, the rank that these name, and what was added to its GPUs'.
 
-    rows: Bools
+    ``first`` and ``end`` bound its part of the file where one recording stands behind the other.
+    """
+
     processes: frozenset[ProcessKey]
     rank: int | None
     offset: int = 0
+    first: int = 0
+    end: int = LARGEST_ID
 
     def has(self, pid: Any) -> bool:
         """Return whether a process id is one of this recording's."""
         return ProcessKey.of(pid) in self.processes
 
+    def owns(self, index: int, pid: Any) -> bool:
+        """Return whether a row that is no event is this recording's: ranks that stand apart may share a device."""
+        return self.first <= index < self.end and self.has(pid)
+
     def stream_key(self, stream: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return a stream's device, context and number; rows without a device have it in their process id."""
-        key = ProcessKey.of(stream[3])
         is_named = stream[0] != stream[3]
-        return (stream[0] if is_named or key.number < 0 else key.number - self.offset, *stream[1:3])
+        return (stream[0] if is_named else self.unmerged(stream[3]), *stream[1:3])
+
+    def unmerged(self, pid: Any) -> Any:
+        """Return a process id without what the merger added.
+
+        >>> Recording(frozenset(), 1, offset=1_000_000).unmerged(1_000_000)
+        0
+        >>> Recording(frozenset(), 1).unmerged("[TP01] 4242"), Recording(frozenset(), 1).unmerged("Spans")
+        (4242, 'Spans')
+        """
+        number = ProcessKey.of(pid).number
+        if number < 0:
+            return pid
+        return number - self.offset if number >= self.offset else number
 
 
 def divide_recordings(
@@ -130,8 +150,8 @@ def divide_recordings(
     columns: FileColumns,
     threads: Sequence[tuple[Any, Any]],
     streams: Sequence[tuple[Any, ...]],
-) -> list[Recording]:
-    """Return the recordings of a file, in the order of their ranks or of the file; none where it is one.
+) -> list[tuple[Recording, Bools]]:
+    """Return the recordings of a file and their rows, in the order of their ranks or of the file; none if it is one.
 
     Raises:
         TraceError: it holds several that cannot be distinguished.
@@ -148,13 +168,14 @@ def divide_recordings(
     for divide in (_by_text, _by_place, _by_order):
         of_row = divide(columns, found, hosts)
         if of_row is not None and _is_believable(columns, of_row):
-            return _recordings(columns, found, of_row, len(hosts), is_sorted=divide is _by_order)
+            recordings = _recordings(columns, found, of_row, len(hosts), is_sorted=divide is _by_order)
+            return _with_parts(columns, recordings) if divide is _by_place else recordings
     names = ", ".join(f"{found.keys[host].text}{found.keys[host].number}" for host in hosts[:4])
     cause = f"holds recordings of {len(hosts)} processes ({names}) that cannot be distinguished on the GPU"
     raise TraceError(path, cause, REMEDY)
 
 
-def _refuse_repeated(path: Location, columns: FileColumns) -> list[Recording]:
+def _refuse_repeated(path: Location, columns: FileColumns) -> list[tuple[Recording, Bools]]:
     """Refuse recordings that have one process id: as processes in containers do.
 
     Raises:
@@ -206,7 +227,7 @@ def _repeat_ids(columns: FileColumns, processes: Processes, hosts: list[int]) ->
     return False
 
 
-def _by_offset(columns: FileColumns, processes: Processes) -> list[Recording]:
+def _by_offset(columns: FileColumns, processes: Processes) -> list[tuple[Recording, Bools]]:
     """Divide a file of GPU rows alone by what a merger changed in its process ids."""
     used = np.unique(processes.of_row[kind_mask(columns["kind"], GPU_KINDS)]).tolist()
     marks = [(key.text, int(offset)) for key, offset in zip(processes.keys, processes.offset, strict=True)]
@@ -307,15 +328,15 @@ def _is_believable(columns: FileColumns, of_row: Ids) -> bool:
 
 def _recordings(
     columns: FileColumns, processes: Processes, of_row: Ids, count: int, *, is_sorted: bool = False
-) -> list[Recording]:
-    """Return the recordings; rows of no process stay with the one whose rows stand around them in the file.
+) -> list[tuple[Recording, Bools]]:
+    """Return the recordings and their rows; rows of no process stay with the one whose rows stand around them.
 
     In a file that ``is_sorted`` by time the place says nothing about the rank: then its GPU's number counts.
     """
     known = np.flatnonzero(of_row >= 0)
     nearest = known[np.maximum(np.searchsorted(columns["index"][known], columns["index"], side="right") - 1, 0)]
     of_row = np.where(of_row >= 0, of_row, of_row[nearest])
-    found: list[tuple[Any, Recording]] = []
+    found: list[tuple[Any, Recording, Bools]] = []
     for at in range(count):
         rows = of_row == at
         keys = frozenset(processes.keys[code] for code in np.unique(processes.of_row[rows]).tolist())
@@ -328,9 +349,19 @@ def _recordings(
         labels = sorted({label for key in keys for label in LABEL.findall(key.text)})
         place = int(columns["index"][rows].min()) if rows.any() else 0
         order = (rank is None, rank or 0, labels, offset, device, place)
-        found.append((order, Recording(rows, keys, rank, offset)))
-    recordings = [recording for _, recording in sorted(found, key=lambda item: item[0])]
-    ranks = {recording.rank for recording in recordings}
+        found.append((order, Recording(keys, rank, offset), rows))
+    found.sort(key=lambda item: item[0])
+    ranks = {recording.rank for _, recording, _ in found}
     # A name that two have, or one has not, numbers none of them.
     is_named = len(ranks) == count and None not in ranks
-    return recordings if is_named else [replace(recording, rank=None) for recording in recordings]
+    return [(recording if is_named else replace(recording, rank=None), rows) for _, recording, rows in found]
+
+
+def _with_parts(columns: FileColumns, recordings: list[tuple[Recording, Bools]]) -> list[tuple[Recording, Bools]]:
+    """Note where in the file each recording begins: the first one at its beginning, the last one to its end."""
+    begins = [int(columns["index"][rows].min()) for _, rows in recordings]
+    bounds = [0, *sorted(begins)[1:], LARGEST_ID]
+    return [
+        (replace(recording, first=bounds[at := sorted(begins).index(begin)], end=bounds[at + 1]), rows)
+        for (recording, rows), begin in zip(recordings, begins, strict=True)
+    ]

@@ -22,6 +22,7 @@ from hta_graph.text.formatting import html_table
 from hta_graph.trace.gpu_clock import FileTimes, GpuClock
 from hta_graph.trace.json_reader import Number
 from hta_graph.trace.profiler_names import STEP_NAME
+from hta_graph.trace.recordings import Recording
 
 MOST_CYCLES_NAMED = 10
 """How many of the cycles that repeat numbers get a line each: a damaged trace may have thousands."""
@@ -163,6 +164,8 @@ class Trace:
     """What single events say that cannot be, and what is believed instead."""
     moved_from: FileTimes | None = None
     """What the file says of each event, where GPU events were moved into host time; None where all are as recorded."""
+    recording: Recording | None = None
+    """Which rows of its file are this rank's, where several ranks were merged into the file."""
 
     def __repr__(self) -> str:
         rank = "" if self.rank is None else f", rank {self.rank}"

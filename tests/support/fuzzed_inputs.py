@@ -148,12 +148,14 @@ def job(place: Place, name: str = "job") -> list[str]:
     ranks = list(damaged_job(place.number, place.seed) if place.damage == "damaged" else sound_ranks(number))
     if place.damage == "once":
         ranks[-1] = damaged_once(ranks[-1], place.rng)
-    # All in one way: an archive beside traces is taken for a copy of them.
-    packing = place.rng.choice(sorted(PACKED)) if place.damage != "damaged" and place.rng.random() < 0.2 else ""
+    is_packed = place.damage != "damaged" and place.rng.random() < 0.2
+    packing = [place.rng.choice(["", *sorted(PACKED)]) if is_packed else "" for _ in ranks]
     paths = [
-        _keep(place, f"{name}/rank{at}", PACKED[packing](text) if packing else text, text)
-        for at, text in enumerate(ranks)
+        _keep(place, f"{name}/rank{at}", PACKED[how](text) if how else text, text)
+        for at, (text, how) in enumerate(zip(ranks, packing, strict=True))
     ]
+    if place.damage != "damaged" and place.rng.random() < 0.05:  # a copy, which is left out
+        place.written(f"{name}/rank0.zip" if packing[0] == "" else f"{name}/all.zip", PACKED["zip"](ranks[0]))
     if place.rng.random() < 0.1:
         place.written(f"{name}/notes.json", b'{"schema": "1.1.0", "nodes": []}')
     return [str(place.inputs / name)] if place.rng.random() < 0.7 else [str(path) for path in paths]

@@ -201,6 +201,13 @@ WRITTEN_BY_OTHERS: dict[str, tuple[bytes, str]] = {
     ),
     "nsys2json": (
         json.dumps([_bar("cudaLaunchKernel_v7000", cat="cuda_api", pid="Host 0", tid="CUDA API 42")]).encode(),
+        "it looks like nsys2json (Nsight Systems), which leaves out copies and the call that launched each kernel",
+    ),
+    "nsys2json, kernels and ranges": (
+        json.dumps([
+            _bar("gemm", cat="cuda", pid="Device 0", tid="Stream 7", args={}),
+            _bar("step", cat="nvtx", pid="Device 0", tid="NVTX Thread 42", args={}),
+        ]).encode(),
         "it looks like nsys2json",
     ),
     "rocprof": (

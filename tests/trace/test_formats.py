@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import os
 import re
 import zipfile
@@ -54,11 +56,69 @@ def test_archives_of_a_folder_are_its_ranks(tmp_path: Path, how: str) -> None:
     assert [trace.rank for trace in hg.read_traces(tmp_path)] == [0, 1]
 
 
-def test_an_archive_beside_its_traces_is_not_read_again(tmp_path: Path) -> None:
-    text = plain(tmp_path).read_bytes()
-    (tmp_path / "all.zip").write_bytes(zipped([("a.json", text)]))
-    (tmp_path / "all.tar.gz").write_bytes(gzip.compress(tar([("a.json", text)])))
-    assert [trace.path.name for trace in hg.read_traces(tmp_path)] == ["plain.json"]
+def of_rank(rank: int | None) -> bytes:
+    """Return the text of a rank's trace; without a number its header names none."""
+    builder = two_steps()
+    builder.header["distributedInfo"] = {} if rank is None else {"rank": rank}
+    return json.dumps({"traceEvents": builder.rows, **builder.header}).encode()
+
+
+@pytest.mark.parametrize("rank", [None, 3])
+def test_an_archive_beside_its_traces_is_not_read_again(tmp_path: Path, rank: int | None) -> None:
+    (tmp_path / "plain.json").write_bytes(of_rank(rank))
+    (tmp_path / "all.zip").write_bytes(zipped([("a.json", of_rank(rank))]))
+    (tmp_path / "all.tar.gz").write_bytes(gzip.compress(tar([("a.json", of_rank(rank))])))
+    said: list[str] = []
+    assert [trace.path.name for trace in hg.read_traces(tmp_path, say=said.append)] == ["plain.json"]
+    names = f"{tmp_path / 'all.tar.gz'}, all.zip"
+    assert said == [
+        f"skipped {names}: next to traces, an archive or export is read only if it names a rank that they lack"
+    ]
+
+
+@pytest.mark.parametrize("in_header", [False, True])
+@pytest.mark.parametrize("ending", [".zip", ".tar", ".tgz", ".json.gz", ".json.zst"])
+def test_ranks_of_one_job_in_different_formats(tmp_path: Path, in_header: bool, ending: str) -> None:
+    """A rank that nobody unpacked is not left out in silence."""
+    packing = {".zip": "zip", ".tar": "tar", ".tgz": "tar.gz beside a note", ".json.gz": "gzip in gzip"}
+    text = of_rank(0 if in_header else None)
+    packed = PACKED[packing.get(ending, "gzip in zstd")](text)
+    (tmp_path / ("first" if in_header else "rank0")).with_suffix(ending).write_bytes(packed)
+    (tmp_path / "rank1.json").write_bytes(of_rank(1))
+    (tmp_path / "rank2.json.zip").write_bytes(zipped([("a.json", of_rank(2))]))
+    said: list[str] = []
+    assert [trace.rank for trace in hg.read_traces(tmp_path, say=said.append)] == [0, 1, 2]
+    assert said == []
+
+
+def test_archives_that_a_user_names_are_read(tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_bytes(of_rank(None))
+    (tmp_path / "two.zip").write_bytes(zipped([("a.json", of_rank(None))]))
+    paths = [tmp_path / "one.json", tmp_path / "two.zip"]
+    assert [trace.path for trace in hg.read_traces(paths, say=lambda _: None)] == paths
+
+
+def test_an_archive_stands_for_a_copy_that_was_not_fetched(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_bytes(REFUSED["Git LFS pointer"][1](b""))
+    (tmp_path / "rank0.zip").write_bytes(zipped([("a.json", of_rank(0))]))
+    (tmp_path / "rank1.json").write_bytes(of_rank(1))
+    graphs = hg.read_graphs(tmp_path, report=lambda _: None, jobs=1)
+    assert [graph.path.name for graph in graphs] == ["rank0.zip", "rank1.json"]
+
+
+@pytest.mark.parametrize("ending", ["xz", "bz2"])
+def test_a_rank_that_cannot_be_unpacked_is_a_missing_rank(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, ending: str
+) -> None:
+    pack = {"xz": lzma.compress, "bz2": bz2.compress}[ending]
+    (tmp_path / f"rank0.json.{ending}").write_bytes(pack(of_rank(0)))
+    (tmp_path / "rank1.json").write_bytes(of_rank(1))
+    (tmp_path / f"rank1.json.{ending}").write_bytes(pack(of_rank(1)))
+    status, out, err = run_command(capsys, "info", tmp_path, "--json", "-")
+    assert (status, [rank["rank"] for rank in json.loads(out)["ranks"]]) == (1, [1])
+    assert f"rank0.json.{ending}: is a" in err
+    assert "; unpack it\n" in err
+    assert f"skipped {tmp_path / f'rank1.json.{ending}'}: next to traces" in err
 
 
 @pytest.mark.parametrize("how", REFUSED)
@@ -84,7 +144,8 @@ def test_traces_of_other_programs_are_named(
     path.write_bytes(gzip.compress(content))
     line = one_error(capsys, tmp_path, command, path)
     assert line.startswith(f"hta-graph: {path}: is a Chrome trace of another program: {said}"), line
-    assert line.endswith("; record with torch.profiler\n")
+    remedy = "pass the .sqlite export from which it was made" if "nsys2json" in how else "record with torch.profiler"
+    assert line.endswith(f"; {remedy}\n")
 
 
 @pytest.mark.parametrize("how", ["Git LFS pointer", "web page", "UTF-16"])

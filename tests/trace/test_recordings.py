@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import TraceError
 from tests.simulator.ranks import JobShape, Recording, ddp, experts, pipeline, record_job, simulate_job, tensor_parallel
+from tests.support.cli_parsers import parsers_by_command, positionals_of
 from tests.support.command_line import command_json, one_error, run_command
 from tests.support.deep_tests import deep
 from tests.support.merged_ranks import (
@@ -138,6 +140,47 @@ def test_a_merged_file_is_a_job(capsys: pytest.CaptureFixture[str], tmp_path: Pa
         assert together == apart, command
 
 
+ASKED: dict[str, tuple[str, ...]] = {
+    "chakra convert": ("--output", "work"),
+    "counters": ("--output", "."),
+    "graph": ("--json", "graph.json"),
+    "kernel-sequences": ("--operator", "aten::mm"),
+    "render": ("--path", "--output", "path.dot"),
+    "report": ("--output", "report.html"),
+    "strip": ("--output", "shared"),
+    "timeline": ("--output", "timeline.html"),
+    "what-if": ("--remove", "class:gpu_compute_bound"),
+}
+OF_ONE_RANK = {"counters": ("--output", "counters.json"), "strip": ("--output", "shared.json")}
+ON_TRACES = sorted(
+    " ".join(words)
+    for words in parsers_by_command()
+    if {"inputs", "control"} & {action.dest for action in positionals_of(words)}
+)
+
+
+@pytest.mark.sampled(7)
+@pytest.mark.parametrize("command", ON_TRACES)
+def test_each_command_answers_of_all_merged_ranks_or_of_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """No command refuses a merged file."""
+    (tmp_path / "ranks").mkdir()
+    documents = [with_own_process(read_document(path), rank) for rank, path in enumerate(small_job(tmp_path / "ranks"))]
+    merged = write_merged(documents, labelled, tmp_path / "merged.json")
+    monkeypatch.chdir(tmp_path)
+    words = command.split()
+    other = [merged] if command == "diff" else []
+    status, _, err = run_command(capsys, *words, merged, *other, *ASKED.get(command, ()))
+    assert (status, err.count("holds the recordings of 2 ranks; read as ranks 0, 1")) == (0, 1), err
+    if command == "chakra convert":  # a workload is of all ranks
+        return
+    for rank in (0, 1):
+        options = [*OF_ONE_RANK.get(command, ASKED.get(command, ())), "--rank", rank]
+        status, _, err = run_command(capsys, *words, merged, *other, *options)
+        assert (status, "recordings" in err) == (0, False), err
+
+
 def drop_places(found: Any) -> None:
     """Drop what names a file, a place in it or a process."""
     items = found.values() if isinstance(found, dict) else found
@@ -192,3 +235,80 @@ def test_the_library_reads_all_ranks_or_says_so(tmp_path: Path) -> None:
     assert list(job.ranks["rank"]) == [0, 1, 2, 3]
     few = hg.read_job(merged, say=lines.append, summaries=True)
     assert hg.critical_path(few, hg.step(1)).summary().equals(hg.critical_path(job, hg.step(1)).summary())
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("merge", TOLD_APART, ids=lambda merge: merge.__name__)
+@pytest.mark.parametrize("one_device", [False, True])
+def test_merged_ranks_are_anonymized_each_in_a_file_of_its_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, merge: Any, one_device: bool
+) -> None:
+    documents = simulated(tmp_path / "ranks", "experts", one_device=one_device)
+    merged = write_merged(documents, merge, tmp_path / "merged.json")
+    status, _, err = run_command(capsys, "strip", merged, "-o", tmp_path / "shared")
+    assert (status, err) == (0, f"{merged}: holds the recordings of 4 ranks; read as ranks 0 to 3\n")
+    assert run_command(capsys, "strip", tmp_path / "ranks", "-o", tmp_path / "apart")[0] == 0
+    whole = {trace.rank: trace for trace in hg.read_traces(merged, say=lambda _: None)}
+    alike = zip(hg.read_traces(tmp_path / "apart"), hg.read_traces(tmp_path / "shared"), strict=True)
+    for at, (apart, shared) in enumerate(alike):
+        assert (apart.rank, shared.rank) == (at, at)
+        assert columns_of(shared) == columns_of(apart)
+        assert hg.build_graph(shared).edges[EDGE].equals(hg.build_graph(whole[at]).edges[EDGE])
+        # Each row keeps its place, and no other rank's is there.
+        assert sorted(shared.events.index) == sorted(whole[at].events.index)
+        rows = json.loads(gzip.decompress(shared.path.read_bytes()))["traceEvents"]
+        own = [row for row in rows if row]
+        assert len(own) <= len(documents[at]["traceEvents"]) < len(rows)
+
+
+EDGE = ["source_index", "target_index", "kind"]
+
+
+def test_one_rank_of_a_merged_file_is_anonymized(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    merged = write_merged(simulated(tmp_path / "ranks", "ddp"), labelled, tmp_path / "merged.json")
+    target = tmp_path / "shared.json"
+    assert run_command(capsys, "strip", merged, "--rank", 2, "-o", target)[0] == 0
+    assert hg.read_trace(target).rank == 2
+    assert "TP0" not in target.read_text()
+    assert "rank 9 not found; available: 0, 1, 2, 3" in one_error(
+        capsys, tmp_path, "strip", merged, "--rank", 9, "-o", tmp_path / "s.json"
+    )
+    status, _, err = run_command(capsys, "strip", merged, "-o", tmp_path / "s.json")
+    assert status == 2
+    assert err.endswith("s.json: cannot hold 4 ranks; name a new folder, or one rank with --rank\n")
+
+
+@pytest.mark.parametrize("merge", TOLD_APART, ids=lambda merge: merge.__name__)
+def test_arrows_of_merged_ranks_are_never_joined(tmp_path: Path, merge: Any) -> None:
+    """Ranks that are recorded alike: of a launch, only the arrow says which call made it, and ids are the same."""
+    launches = {}
+    documents = []
+    for rank in range(3):
+        rows = []
+        for at in range(6):
+            call, kernel = 100 * at + 7 * rank, 100 * at + 7 * rank + 20 + 5 * rank
+            host = {"pid": 4_000 + 37 * rank, "tid": 11}
+            rows += [
+                {"ph": "X", "cat": "cpu_op", "name": "aten::mm", **host, "ts": call - 1, "dur": 6,
+                 "args": {"External id": at + 1}},
+                {"ph": "X", "cat": "cuda_runtime", "name": f"cudaLaunchKernel{at}", **host, "ts": call, "dur": 4,
+                 "args": {"correlation": at + 1}},
+                {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": kernel, "dur": 9,
+                 "args": {"device": 0, "stream": 7}},
+                {"ph": "s", "cat": "ac2g", "name": "ac2g", "id": at + 1, **host, "ts": call},
+                {"ph": "f", "bp": "e", "cat": "ac2g", "name": "ac2g", "id": at + 1, "pid": 0, "tid": 7, "ts": kernel},
+            ]  # fmt: skip
+        documents.append({"traceEvents": rows})
+        path = tmp_path / f"rank{rank}.json"
+        path.write_text(json.dumps(documents[-1]))
+        launches[rank] = launches_of(hg.read_trace(path))
+        assert len(launches[rank]) == 6
+    merged = write_merged(documents, merge, tmp_path / "merged.json")
+    assert {trace.rank: launches_of(trace) for trace in hg.read_traces(merged, say=lambda _: None)} == launches
+
+
+def launches_of(trace: hg.Trace) -> list[tuple[int, int]]:
+    """Return when each launch call and what it launched begin."""
+    edges = hg.build_graph(trace).edges.query("kind == 'launch'")
+    start = dict(zip(trace.events.index.tolist(), trace.events.start.tolist(), strict=True))
+    return [(start[one], start[two]) for one, two in edges[["source_index", "target_index"]].to_numpy().tolist()]

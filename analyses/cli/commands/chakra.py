@@ -359,7 +359,8 @@ def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
     from hta_graph.trace.rank_files import expand_inputs
 
     hosts = {path.absolute() for path in expand_inputs(expand_file_lists(options.host_trace))}
-    paths = [path for path in expand_inputs(expand_file_lists(options.inputs)) if path.absolute() not in hosts]
+    expanded = expand_inputs(expand_file_lists(options.inputs))
+    paths = [path for path in expanded if path.absolute() not in hosts]
     if not paths:
         raise UsageError("all inputs are also named by --host-trace; name device traces as inputs")
     # A workload has one form of input: linked traces, or device traces with or without host traces.
@@ -372,7 +373,8 @@ def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
     if both := [path for path in linked if is_linked_trace(path)]:
         raise UsageError(f"{both[0]}: is a linked trace, others are device traces; use one form for all ranks")
     # A workload needs all ranks: simulators would wait forever for a missing one.
-    ranks = replace(RankInputs.of(options), inputs=paths, all_needed=True)
+    inputs = options.inputs if len(paths) == len(expanded) else paths
+    ranks = replace(RankInputs.of(options), inputs=inputs, all_needed=True)
     devices = [RankInput(*found) for found in ranks.graphs_by_rank()]
     yield from _with_host_traces(options, devices)
 

@@ -6,7 +6,8 @@ import argparse
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from analyses.arg_types import expected
@@ -20,12 +21,11 @@ from analyses.display.text_layout import Line, clipped, table
 from hta_graph.errors import HtaGraphError, TraceError, UsageError
 from hta_graph.export.anonymize.keep_options import KEEP_OPTIONS
 from hta_graph.progress import begin_stage
-from hta_graph.storage.location import Location, resolve_location
+from hta_graph.storage.location import Location, expand_file_lists, resolve_location
 from hta_graph.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from hta_graph.export.anonymize.anonymize_trace import TraceAnonymizer
-    from hta_graph.trace.rank_files import RankFile
     from hta_graph.trace.table import Trace
 
 
@@ -63,25 +63,40 @@ def _parse_kept_names(text: str) -> tuple[str, ...]:
 def _run_strip(options: argparse.Namespace) -> None:
     """Write the anonymized trace of each rank, and print what was kept and removed."""
     from hta_graph.export.anonymize.anonymize_trace import TraceAnonymizer
-    from hta_graph.trace.rank_files import choose_ranks
-    from hta_graph.trace.read import find_ranks
 
     asked = RankInputs.of(options)
-    files = choose_ranks(
-        find_ranks(asked.inputs, salvage=asked.salvage, say=say), None if asked.rank is None else [asked.rank]
-    )
+    ranks = _rank_readers(asked)
     begin_stage("anonymizing")
     found = TraceAnonymizer(options.keep, keep_times=options.keep_times)
-    if len(files) == 1:
-        _write_single_rank(found, files[0], options.output, asked)
+    if len(ranks) == 1:
+        _write_single_rank(found, next(iter(ranks.values())), options.output)
     else:
-        _write_folder(found, files, resolve_location(options.output), asked, input_files(options))
+        _write_folder(found, ranks, resolve_location(options.output), asked, input_files(options))
     is_piped = options.output == "-"  # messages must not be mixed with the trace
-    listed = _name_list(found) if options.list else [_review_hint(options, len(files))]
+    listed = _name_list(found) if options.list else [_review_hint(options, len(ranks))]
     print_lines([*_strip_lines(found, options.output), *listed], to=sys.stderr if is_piped else None)
 
 
-def _write_single_rank(found: TraceAnonymizer, file: RankFile, target: str, asked: RankInputs) -> None:
+def _rank_readers(asked: RankInputs) -> dict[int, Callable[[], Trace]]:
+    """Return what reads the trace of each rank, lowest first; ranks that were merged into one file are read at once."""
+    from hta_graph.trace.rank_files import choose_ranks, expand_inputs
+    from hta_graph.trace.read import find_ranks, read_rank, read_single_file
+
+    chosen = None if asked.rank is None else [asked.rank]
+    listed = expand_file_lists(asked.inputs)
+    paths = expand_inputs(listed)
+    if len(paths) == 1:
+        traces = read_single_file(paths[0], chosen, salvage=asked.salvage, say=say)
+        return {trace.rank or 0: partial(_take, trace) for trace in traces}
+    files = choose_ranks(find_ranks(listed, salvage=asked.salvage, say=say), chosen)
+    return {file.rank: partial(read_rank, file, salvage=asked.salvage) for file in files}
+
+
+def _take(trace: Trace) -> Trace:
+    return trace
+
+
+def _write_single_rank(found: TraceAnonymizer, read: Callable[[], Trace], target: str) -> None:
     """Write the only rank to a file.
 
     Raises:
@@ -89,11 +104,15 @@ def _write_single_rank(found: TraceAnonymizer, file: RankFile, target: str, aske
     """
     if target != "-" and not target.endswith(SUFFIXES):
         raise UsageError(f"{target}: unknown suffix; name a file that ends in {', '.join(SUFFIXES)}")
-    found.write(_read_with_repairs(file, asked), target)
+    found.write(_read_with_repairs(read), target)
 
 
 def _write_folder(
-    found: TraceAnonymizer, files: Sequence[RankFile], place: Location, asked: RankInputs, inputs: Sequence[Location]
+    found: TraceAnonymizer,
+    ranks: Mapping[int, Callable[[], Trace]],
+    place: Location,
+    asked: RankInputs,
+    inputs: Sequence[Location],
 ) -> None:
     """Write several ranks to a new folder, in files named by rank; leave out damaged ones.
 
@@ -108,26 +127,24 @@ def _write_folder(
         check_empty_folder(place, inputs)
 
     if place.name.endswith(SUFFIXES) or str(place) == "-":
-        raise UsageError(f"{place}: cannot hold {len(files)} ranks; name a new folder, or one rank with --rank")
+        raise UsageError(f"{place}: cannot hold {len(ranks)} ranks; name a new folder, or one rank with --rank")
     check()
     with new_folder(place, check) as folder:
-        for file in files:
+        for rank, read in ranks.items():
             try:
-                trace = _read_with_repairs(file, asked)
+                trace = _read_with_repairs(read)
             except HtaGraphError as error:
                 asked.leave_out(error)
                 continue
-            found.write(trace, folder / f"rank_{file.rank}.json.gz")
-        if len(asked.left_out) == len(files):
+            found.write(trace, folder / f"rank_{rank}.json.gz")
+        if len(asked.left_out) == len(ranks):
             raise TraceError(place, "nothing was written: none of the ranks can be read")
     asked.report_further_errors()
 
 
-def _read_with_repairs(file: RankFile, asked: RankInputs) -> Trace:
+def _read_with_repairs(read: Callable[[], Trace]) -> Trace:
     """Read a rank's trace and print what was recovered or dropped."""
-    from hta_graph.trace.read import read_rank
-
-    trace = read_rank(file, salvage=asked.salvage)
+    trace = read()
     for line in trace.repairs:
         say(line)
     return trace
@@ -234,7 +251,7 @@ def _output_files(place: Location, ranks: list[tuple[int, Location]]) -> list[Lo
             names = [output_name(path, f"_rank{rank}_with_counters") for rank, path in ranks]
         return [place / name for name in names]
     if len(ranks) > 1:
-        raise UsageError(f"{place}: cannot hold several ranks; name a folder, or one rank with --rank")
+        raise UsageError(f"{place}: cannot hold several ranks; name an existing folder, or one rank with --rank")
     return [place] * len(ranks)
 
 

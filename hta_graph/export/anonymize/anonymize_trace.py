@@ -1,7 +1,8 @@
 """A trace anonymized, written whole, with the same graph: the command ``strip``.
 
 Each row stays in its place, so that an event keeps its number in the file. A row that is no event, no arrow and no
-name of a thread becomes ``{}``, which readers pass over.
+name of a thread becomes ``{}``, which readers pass over, and so does in a rank's copy of a merged file each row of
+another rank.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -99,13 +100,16 @@ class AnonymizedRows:
         """Return the JSON text of a part's rows, without brackets; parts are given in the order of the file."""
         times = start_times(part, exact=not part.tolerant)
         place = np.arange(self._first, self._first + len(part.rows))
+        is_own = [True] * len(part.rows)
+        if recording := self.trace.recording:
+            is_own = [recording.owns(at, row.pid) for at, row in zip(place.tolist(), part.rows, strict=True)]
         known = place < len(self._event_at)
         event = np.where(known, self._event_at[np.where(known, place, 0)] if len(self._event_at) else -1, -1)
         self._first += len(part.rows)
         self._find_base(times, event)
         rows = [
-            self._event(row, at) if at >= 0 else self._other(row, time)
-            for row, at, time in zip(part.rows, event.tolist(), times.tolist(), strict=True)
+            self._event(row, at) if at >= 0 else self._other(row, time) if own else {}
+            for row, at, time, own in zip(part.rows, event.tolist(), times.tolist(), is_own, strict=True)
         ]
         return orjson.dumps(rows)[1:-1].replace(b"},{", b"},\n{")
 
@@ -140,13 +144,18 @@ class AnonymizedRows:
         args = row.args if isinstance(row.args, dict) else {}
         on_stream = bool(self.trace.lanes.is_stream[events.lane[at]])
         change = self.numbers.stream if on_stream else self.numbers.thread
-        found |= {key: change(value) for key, value in (("pid", row.pid), ("tid", row.tid)) if value is not None}
+        place = (("pid", self._process(row.pid)), ("tid", row.tid))
+        found |= {key: change(value) for key, value in place if value is not None}
         found["ts"] = orjson.Fragment(microseconds(start - self.origin_ns))
         if row.ph != "i" or end > start:
             found["dur"] = orjson.Fragment(microseconds(end - start))
         if kept := self.arguments.of(name, args, is_range=is_range):
             found["args"] = kept
         return found
+
+    def _process(self, pid: Any) -> Any:
+        """Return a process id; of merged ranks without what the merger added."""
+        return self.trace.recording.unmerged(pid) if self.trace.recording else pid
 
     def _other(self, row: _Row, time: int) -> dict[str, Any]:
         is_old = row.cat is not None and OLD_ARROW.fullmatch(row.cat) is not None
@@ -156,7 +165,7 @@ class AnonymizedRows:
             and time != INVALID
             and self._base is not None
         ):
-            pid, tid = self.numbers.place(row.pid, row.tid)
+            pid, tid = self.numbers.place(self._process(row.pid), row.tid)
             ts = orjson.Fragment(microseconds(time + self._base - self.origin_ns))
             end = {"bp": "e"} if row.ph == "f" else {}
             number = self.numbers.arrow(row.id)
@@ -173,7 +182,7 @@ class AnonymizedRows:
                 **end,
             }
         if row.ph == "M" and isinstance(row.args, dict) and (named := self._viewer_names(row, row.args)) is not None:
-            pid, tid = self.numbers.place(row.pid, row.tid)
+            pid, tid = self.numbers.place(self._process(row.pid), row.tid)
             return {"ph": "M", "pid": pid, "tid": tid, "name": row.name, "args": named}
         self.emptied[row.ph if row.ph in ("X", "B", "E", "i", "C", "M", "s", "f", "t") else "other"] += 1
         return {}
@@ -195,8 +204,10 @@ class AnonymizedRows:
         if THREAD_NAMES.fullmatch(name):
             return name
         titled = TITLED_THREAD.fullmatch(name)
-        kind = "stream" if self.numbers.is_on_device(row.pid) else "thread"
-        return f"{kind} {self.numbers.place(row.pid, row.tid)[1]}" + (f" ({titled[1]})" if titled else "")
+        kind = "stream" if self.numbers.is_on_device(self._process(row.pid)) else "thread"
+        return f"{kind} {self.numbers.place(self._process(row.pid), row.tid)[1]}" + (
+            f" ({titled[1]})" if titled else ""
+        )
 
 
 DAY_NS = 86_400 * 10**9
@@ -257,7 +268,10 @@ class TraceAnonymizer:
                 yield between + rows.text_of(part)
                 between = b",\n"
         rows.check_complete()
-        header = allowed_header(reader.facts.header, self.names, shapes=has_shapes)
+        found = reader.facts.header
+        if trace.recording and isinstance(found.distributed, dict):  # it is that of one of the merged ranks
+            found = replace(found, distributed=found.distributed | {"rank": trace.rank})
+        header = allowed_header(found, self.names, shapes=has_shapes)
         if self.keep_times:
             header["baseTimeNanoseconds"] = self._origin_ns
         yield b"\n]" + (b"," + orjson.dumps(header)[1:-1] if header else b"") + b"}\n"

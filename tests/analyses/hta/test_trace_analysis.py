@@ -21,6 +21,7 @@ from hta_graph.errors import OutputError, QueryError, UsageError
 from tests.support.deep_tests import deep
 from tests.support.host_builder import host_of
 from tests.support.incomplete_traces import POOR_TRACES, TELLING, broken_off
+from tests.support.merged_ranks import labelled, read_document, with_own_process, write_merged
 from tests.support.trace_builder import PID, TraceBuilder
 
 FOUR_RANKS = Path(analyses.__file__).parent / "sample" / "four_ranks"
@@ -144,6 +145,20 @@ def test_files_may_be_named_by_rank_by_list_or_by_folder(tmp_path: Path) -> None
     assert TraceAnalysis(trace_files=[str(ONE)]).get_ranks() == [1]
     assert TraceAnalysis(trace_dir=str(FOUR_RANKS)).get_ranks() == [0, 1, 2, 3]
     assert TraceAnalysis({0: str(ONE), 1: str(ONE)}).get_ranks() == [0, 1]
+
+
+def test_merged_ranks_are_named_one_by_one_or_by_their_file(tmp_path: Path) -> None:
+    paths = [FOUR_RANKS / f"rank_{rank}.json.gz" for rank in range(3)]
+    documents = [with_own_process(read_document(path), rank) for rank, path in enumerate(paths)]
+    merged = str(write_merged(documents, labelled, tmp_path / "merged.json"))
+    apart = TraceAnalysis(trace_files=dict(enumerate(map(str, paths)))).get_temporal_breakdown(visualize=False)
+    for files in ({0: merged, 1: merged, 2: merged}, [merged]):
+        together = TraceAnalysis(trace_files=files).get_temporal_breakdown(visualize=False)
+        pd.testing.assert_frame_equal(together, apart)
+    beside = TraceAnalysis(trace_files={0: str(paths[0]), 2: merged}).get_temporal_breakdown(visualize=False)
+    pd.testing.assert_frame_equal(beside, apart[apart["rank"] != 1].reset_index(drop=True))
+    with pytest.raises(QueryError, match="rank 7 is not among the merged ranks 0, 1, 2"):
+        TraceAnalysis(trace_files={7: merged}).get_ranks()
 
 
 def test_without_a_rank_the_lowest_is_asked_and_an_unknown_one_is_an_error(four: TraceAnalysis) -> None:

@@ -135,7 +135,7 @@ def test_command_writes_one_file_or_a_folder_of_ranks(tmp_path: Path, capsys: py
     assert main(["counters", str(ranks), "--rank", "1", "-o", str(one), "--only", "memory-bandwidth"]) == 0
     assert {row["name"] for row in written(one)["traceEvents"] if row["ph"] == "C"} == {"Memcpy HtoD"}
     assert main(["counters", str(ranks), "-o", str(tmp_path / "both.json")]) == 2
-    assert "name a folder, or one rank with --rank" in capsys.readouterr().err
+    assert "name an existing folder, or one rank with --rank" in capsys.readouterr().err
     assert not (tmp_path / "both.json").exists()
     assert main(["counters", str(ranks / "rank0.json"), "-o", str(ranks / "rank0.json")]) == 1
 
@@ -198,4 +198,4 @@ def test_ranks_of_one_file_are_written_under_names_of_their_own(
     assert [path.name for path in sorted(out.iterdir())] == [f"merged_rank{rank}_with_counters.json" for rank in (0, 1)]
     capsys.readouterr()
     assert main(["counters", str(merged), "-o", str(tmp_path / "one.json")]) == 2
-    assert "cannot hold several ranks; name a folder" in capsys.readouterr().err
+    assert "cannot hold several ranks; name an existing folder" in capsys.readouterr().err
