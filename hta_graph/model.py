@@ -53,6 +53,8 @@ class EventKind(_Named):
     OTHER = 11
     RENDEZVOUS = 12
     """Where ranks meet in one collective: an instant of a job, no row of any trace."""
+    OS_CALL = 13
+    """A call of the operating system that may block, or a time in which a thread did not run."""
 
 
 class EdgeKind(_Named):

@@ -35,6 +35,7 @@ CATEGORY: dict[str, EventKind | None] = {
     "synchronization": EventKind.SYNC_RECORD,
     "xpu_sync": EventKind.SYNC_RECORD,
     "overhead": EventKind.OVERHEAD,
+    "os_call": EventKind.OS_CALL,  # of Nsight Systems
     "cpu_instant_event": EventKind.MEMORY,
     "trace": None,  # the span of the recording: not an event
 }

@@ -16,6 +16,7 @@ from hta_graph.trace.profiler_names import RANK_IN_FILE_NAME
 PATTERN = re.compile(r"[*?\[]")
 TRACE_ENDINGS = (".json", ".gz", ".zst")
 ARCHIVE_ENDINGS = (".zip", ".tar", ".tgz", ".tar.gz")
+EXPORT_ENDINGS = (".sqlite",)
 LONGEST_SETTING = 100
 """How many characters of a version are kept."""
 
@@ -109,10 +110,11 @@ DERIVED = re.compile(
 
 
 def _traces_in(folder: Location) -> list[Location]:
-    """List a folder's files that may be traces; archives only where there are no others: they may be copies."""
+    """List a folder's files that may be traces; exports, then archives, only where there are no others: copies."""
     files = [path for path in folder.iterdir() if path.is_file()]
     traces = [path for path in files if path.suffix in TRACE_ENDINGS and not path.name.endswith(".tar.gz")]
-    return sorted(traces or [path for path in files if path.name.endswith(ARCHIVE_ENDINGS)])
+    others = ([path for path in files if path.name.endswith(endings)] for endings in (EXPORT_ENDINGS, ARCHIVE_ENDINGS))
+    return sorted(traces or next(filter(None, others), []))
 
 
 def _matching_files(path: Location) -> list[Location]:
