@@ -7,6 +7,7 @@ other rows the names of processes and threads stay; arrows are drawn anew, from 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from math import isnan
@@ -50,6 +51,7 @@ CATEGORY_OF_KIND: Mapping[int, str] = {
 ID_ARGUMENTS = (("correlation", 1), ("External id", 1), ("Sequence number", 0), ("Fwd thread id", 1))
 """The arguments that hold an event's ids, and the least value that is one."""
 
+WITH_RANK = re.compile(r"(.+) \(rank (\d{1,9})\)")
 ROWS_AT_ONCE = 10_000
 
 Record = dict[str, Any]
@@ -143,8 +145,17 @@ class _FileRows:
         self.header = reader.facts.header
 
     def name_rows(self) -> Iterator[_FileRow | Record]:
-        """Yield what processes and threads are called, in the file or else by what they are."""
-        yield from self._named or _name_rows(self._trace)
+        """Yield what the trace's processes and threads are called: by the file, or else by what they are."""
+        pids = {place.get("pid") for place, _ in _places(self._trace)}
+        named = [row for row in map(self._of_own_rank, self._named) if _number(str(row.pid)) in pids]
+        yield from named or _name_rows(self._trace)
+
+    def _of_own_rank(self, row: _FileRow) -> _FileRow:
+        """Return a row without the rank that a file of several ranks appends to its processes."""
+        found = WITH_RANK.fullmatch(row.pid) if isinstance(row.pid, str) else None
+        if found is None or int(found[2]) != self._trace.rank:
+            return row
+        return msgspec.structs.replace(row, pid=_number(found[1]))
 
 
 def _event_rows(trace: Trace, source: _FileRows) -> Iterator[Record]:
