@@ -102,7 +102,11 @@ def _write_single_rank(found: TraceAnonymizer, file: RankFile | Trace, target: s
 
 
 def _write_folder(
-    found: TraceAnonymizer, files: Sequence[RankFile | Trace], place: Location, asked: RankInputs, inputs: Sequence[Location]
+    found: TraceAnonymizer,
+    files: Sequence[RankFile | Trace],
+    place: Location,
+    asked: RankInputs,
+    inputs: Sequence[Location],
 ) -> None:
     """Write several ranks to a new folder, in files named by rank; leave out damaged ones.
 
