@@ -105,9 +105,10 @@ class Decompression:
         """Unpack what was packed inside something else."""
         if layer == "tar":
             return untar_trace(self._path, pieces)
-        if layer in ("zip", "sqlite"):
-            kind = "a zip archive" if layer == "zip" else "an SQLite database"
-            raise TraceError(self._path, f"holds {kind} inside", "unpack it")
+        if layer == "zip":
+            raise TraceError(self._path, "holds a zip archive inside", "unpack it")
+        if layer == "sqlite":
+            raise TraceError(self._path, "is an SQLite database that is packed", "unpack it")
         inside = Decompression(self._path, BufferedReader(_Pieces(pieces)))
         return self._unpack_inside(inside, inside._unpack_file(layer))
 

@@ -43,6 +43,16 @@ class Format:
     is_lost: bool = False
     tables: re.Pattern[str] | None = None
 
+    @property
+    def first_bytes(self) -> str:
+        """How such a file begins, as a regular expression; of a database, also the name of a table in it."""
+        pattern = self.begins.pattern
+        place = re.fullmatch(rb"\.\{(\d+)\}\(\?:(.*)\)", pattern, re.DOTALL)
+        if place:
+            pattern = place[2] if place[1] == b"0" else b"at byte %s: %s" % place.groups()
+        shown = re.sub(r"[^ -~]", lambda found: f"\\x{ord(found[0]):02x}", pattern.decode("latin-1"))
+        return shown if self.tables is None else f"{shown}; a table {self.tables.pattern}"
+
     def refusal(self, path: Location) -> TraceError:
         """Return the error of a file of this format that is not read."""
         return (TraceError if self.is_lost else NotATraceError)(path, f"is {self.name}", self.remedy)
@@ -156,6 +166,9 @@ NSIGHT_ENDINGS = (".nsys-rep", ".qdrep")
 """How the names of Nsight's reports end: their first bytes are not documented."""
 
 JSON_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:[\[{]|\Z)")
+KINETO_TRACE = Format(
+    "a Kineto trace of PyTorch's profiler (JSON)", JSON_BEGIN, "all rows, of all versions; several ranks in one file"
+)
 
 
 def format_of(path: Location, begin: bytes) -> Format | None:

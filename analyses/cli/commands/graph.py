@@ -46,6 +46,17 @@ class _PrintNames(argparse.Action):
         parser.exit()
 
 
+class _PrintFormats(argparse.Action):
+    """Prints the formats of files, and exits."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print them."""
+        from analyses.questions.known_names import format_lines
+
+        print_lines(format_lines())
+        parser.exit()
+
+
 def _add_names(parser: argparse.ArgumentParser) -> None:
     """Add the list of known names."""
     heading(parser, OUTPUT).add_argument(
@@ -53,6 +64,12 @@ def _add_names(parser: argparse.ArgumentParser) -> None:
         action=_PrintNames,
         nargs=0,
         help="list the names by which communication kernels, waits and copies are known; reads no trace",
+    )
+    heading(parser, OUTPUT).add_argument(
+        "--formats",
+        action=_PrintFormats,
+        nargs=0,
+        help="list the formats of files that are read, with what is missing, and those that are named; reads no trace",
     )
 
 

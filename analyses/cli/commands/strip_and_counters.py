@@ -20,7 +20,7 @@ from analyses.display.text_layout import Line, clipped, table
 from hta_graph.errors import HtaGraphError, TraceError, UsageError
 from hta_graph.export.anonymize.keep_options import KEEP_OPTIONS
 from hta_graph.progress import begin_stage
-from hta_graph.storage.location import Location, resolve_location
+from hta_graph.storage.location import Location, expand_file_lists, resolve_location
 from hta_graph.text.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -63,13 +63,9 @@ def _parse_kept_names(text: str) -> tuple[str, ...]:
 def _run_strip(options: argparse.Namespace) -> None:
     """Write the anonymized trace of each rank, and print what was kept and removed."""
     from hta_graph.export.anonymize.anonymize_trace import TraceAnonymizer
-    from hta_graph.trace.rank_files import choose_ranks
-    from hta_graph.trace.read import find_ranks
 
     asked = RankInputs.of(options)
-    files = choose_ranks(
-        find_ranks(asked.inputs, salvage=asked.salvage, say=say), None if asked.rank is None else [asked.rank]
-    )
+    files = _ranks_of(asked)
     begin_stage("anonymizing")
     found = TraceAnonymizer(options.keep, keep_times=options.keep_times)
     if len(files) == 1:
@@ -81,7 +77,20 @@ def _run_strip(options: argparse.Namespace) -> None:
     print_lines([*_strip_lines(found, options.output), *listed], to=sys.stderr if is_piped else None)
 
 
-def _write_single_rank(found: TraceAnonymizer, file: RankFile, target: str, asked: RankInputs) -> None:
+def _ranks_of(asked: RankInputs) -> list[RankFile | Trace]:
+    """Find the ranks: their files, or of a file that holds several, their traces."""
+    from hta_graph.trace.rank_files import choose_ranks, expand_inputs
+    from hta_graph.trace.read import find_ranks, read_single_file
+    from hta_graph.trace.readers import reader_of
+
+    only = None if asked.rank is None else [asked.rank]
+    paths = expand_inputs(expand_file_lists(asked.inputs))
+    if len(paths) == 1 and reader_of(paths[0]):
+        return list(read_single_file(paths[0], only, salvage=asked.salvage, say=say))
+    return list(choose_ranks(find_ranks(asked.inputs, salvage=asked.salvage, say=say), only))
+
+
+def _write_single_rank(found: TraceAnonymizer, file: RankFile | Trace, target: str, asked: RankInputs) -> None:
     """Write the only rank to a file.
 
     Raises:
@@ -93,7 +102,11 @@ def _write_single_rank(found: TraceAnonymizer, file: RankFile, target: str, aske
 
 
 def _write_folder(
-    found: TraceAnonymizer, files: Sequence[RankFile], place: Location, asked: RankInputs, inputs: Sequence[Location]
+    found: TraceAnonymizer,
+    files: Sequence[RankFile | Trace],
+    place: Location,
+    asked: RankInputs,
+    inputs: Sequence[Location],
 ) -> None:
     """Write several ranks to a new folder, in files named by rank; leave out damaged ones.
 
@@ -123,11 +136,12 @@ def _write_folder(
     asked.report_further_errors()
 
 
-def _read_with_repairs(file: RankFile, asked: RankInputs) -> Trace:
+def _read_with_repairs(file: RankFile | Trace, asked: RankInputs) -> Trace:
     """Read a rank's trace and print what was recovered or dropped."""
+    from hta_graph.trace.rank_files import RankFile
     from hta_graph.trace.read import read_rank
 
-    trace = read_rank(file, salvage=asked.salvage)
+    trace = read_rank(file, salvage=asked.salvage) if isinstance(file, RankFile) else file
     for line in trace.repairs:
         say(line)
     return trace

@@ -7,7 +7,7 @@ file's. It is opened as immutable, so that neither locks nor files beside it are
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -124,13 +124,9 @@ class Database:
             while rows := found.fetchmany(CHUNK):
                 yield rows
 
-    def column(self, table: str, names: str, default: int | None) -> str:
-        """Return the expression of a column as an integer: the first of some names (``a|b``) that is not null."""
-        known = [f'CAST("{name}" AS INTEGER)' for name in names.split("|") if self.has(table, name)]
-        parts = known if default is None else [*known, str(default)]
-        if not parts:
-            return "NULL"
-        return parts[0] if len(parts) == 1 else f"COALESCE({', '.join(parts)})"
+    def column(self, table: str, names: str, default: int) -> str:
+        """Return the expression of a table's column as an integer."""
+        return integer_column(self._columns.get(table, frozenset()), names, default)
 
     @cached_property
     def _known_texts(self) -> dict[int, str]:
@@ -153,6 +149,16 @@ class Database:
             return []
         found = self.rows(f'SELECT "{key}", "{value}" FROM "{table}" LIMIT 100000')  # noqa: S608
         return [(str(name), str(text)) for name, text in found if text is not None]
+
+
+def integer_column(known: Collection[str], names: str, default: int) -> str:
+    """Return an expression that is an integer: the first of some columns (``a|b``) that is known and not null.
+
+    >>> integer_column({"b"}, "a|b", -1), integer_column({"b"}, "a", 0)
+    ('COALESCE(CAST("b" AS INTEGER), -1)', '0')
+    """
+    columns = [f'CAST("{name}" AS INTEGER)' for name in names.split("|") if name in known]
+    return f"COALESCE({', '.join(columns)}, {default})" if columns else str(default)
 
 
 def _text(raw: bytes) -> str:

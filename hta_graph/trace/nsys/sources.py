@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hta_graph.model import Bools, Ints
-from hta_graph.trace.nsys.database import Database
+from hta_graph.trace.nsys.database import Database, integer_column
 from hta_graph.trace.profiler_names import (
     AUTOGRAD_OPERATOR,
     COLLECTIVE_OPERATOR,
@@ -77,6 +77,8 @@ class Source:
         details: those that only arguments need.
         texts: which expressions are texts.
         where: which rows count.
+        rows: a query that makes rows of the table's, by default these themselves; its columns are those asked for.
+        needs: the tables and columns without which there is nothing to read.
     """
 
     table: str
@@ -86,6 +88,8 @@ class Source:
     details: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
     where: str = ""
+    rows: str = ""
+    needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def batches(self, database: Database, *, detailed: bool) -> Iterator[Batch]:
         """Yield the table's rows, if it is there, in the order in which they are stored.
@@ -94,17 +98,17 @@ class Source:
             TraceError: the file is damaged.
         """
         columns = {**self.columns, **(self.details if detailed else {})}
-        if not database.has(self.table, "start"):
+        if not all(database.has(table, *needed) for table, needed in {self.table: ("start",), **self.needs}.items()):
             return
-        numbers = {name: database.column(self.table, of, -1) for name, of in columns.items() if name != "end"}
-        numbers["start"] = database.column(self.table, "start", NO_TIME)
-        numbers["end"] = database.column(self.table, columns.get("end", "end"), NO_TIME)
-        has = database.tables[self.table]
-        texts = {name: of for name, of in self.texts.items() if _columns_of(of) <= has}
-        where = f"WHERE {self.where}" if self.where and _columns_of(self.where) <= has else ""
+        known = {"start", "end", *columns.values()} if self.rows else database.tables[self.table]
+        numbers = {name: integer_column(known, of, -1) for name, of in columns.items()}
+        numbers |= {side: integer_column(known, side, NO_TIME) for side in ("start", "end")}
+        texts = {name: of for name, of in self.texts.items() if _columns_of(of) <= known}
+        where = f"WHERE {self.where}" if self.where and _columns_of(self.where) <= known else ""
         listed = ", ".join([*numbers.values(), *texts.values()])
         # An index would give the rows another order.
-        for rows in database.chunks(f'SELECT {listed} FROM "{self.table}" NOT INDEXED {where}'):  # noqa: S608
+        of = f"({self.rows})" if self.rows else f'"{self.table}" NOT INDEXED'
+        for rows in database.chunks(f"SELECT {listed} FROM {of} {where}"):  # noqa: S608
             found = list(zip(*rows, strict=True))
             arrays = {name: np.array(found[at], np.int64) for at, name in enumerate(numbers)}
             lists = {name: list(found[len(numbers) + at]) for at, name in enumerate(texts)}
@@ -198,6 +202,33 @@ APPENDED = re.compile(r", (?:seq = (\d{1,18})(?:, op_id = (\d{1,18}))?|op_id = (
 SIZES = ", sizes = ["
 
 
+NOT_RUNNING = "not running"
+THREAD_STATE = {2: "waiting", 3: "waiting for a device", 4: "stopped", 7: "waiting"}
+
+
+def _state_names(_: Database, numbers: dict[str, Ints], __: Mapping[str, list[Any]]) -> list[str]:
+    """Say why a thread did not run."""
+    known = {at: f"{NOT_RUNNING} ({THREAD_STATE.get(at, 'another thread had the core')})" for at in range(-1, 16)}
+    return [known.get(state, NOT_RUNNING) for state in numbers["state"].tolist()]
+
+
+LONGEST_SAMPLE = 2
+"""A sample stands for the time up to the next one of its thread, at most so many times the usual one."""
+
+
+def _sample_names(database: Database, numbers: dict[str, Ints], _: Mapping[str, list[Any]]) -> list[str]:
+    """Name samples by their innermost function, and end each where the next one of its thread begins."""
+    length = numbers["end"] - numbers["start"]
+    followed = numbers["end"] != NO_TIME
+    usual = int(np.median(length[followed])) if followed.any() else 0
+    longest = numbers["start"] + LONGEST_SAMPLE * usual
+    numbers["end"] = np.where(followed, np.minimum(numbers["end"], longest), numbers["start"] + usual)
+    ids = list(zip(numbers["name"].tolist(), numbers["module"].tolist(), strict=True))
+    texts = database.texts(number for pair in set(ids) for number in pair)
+    known = {pair: f"{texts.get(pair[0], 'unknown')} ({texts.get(pair[1], 'unknown')})" for pair in set(ids)}
+    return [known[pair] for pair in ids]
+
+
 def _range_names(database: Database, numbers: dict[str, Ints], texts: Mapping[str, list[Any]]) -> list[str]:
     """Return the texts of ranges without what PyTorch appends; that becomes numbers."""
     ids = numbers["name"].tolist()
@@ -252,6 +283,8 @@ LIBRARY_TABLES = (
 
 KERNELS, GRAPHS, COPIES, SETS = CUPTI + "KERNEL", CUPTI + "GRAPH_TRACE", CUPTI + "MEMCPY", CUPTI + "MEMSET"
 CALLS, SYNCS, RANGES, EVENTS = CUPTI + "RUNTIME", CUPTI + "SYNCHRONIZATION", "NVTX_EVENTS", CUPTI + "CUDA_EVENT"
+CALLCHAINS = "SAMPLING_CALLCHAINS"
+NEXT_OF_THREAD = "LEAD(start) OVER (PARTITION BY globalTid ORDER BY start)"
 GPU_TABLES = (KERNELS, GRAPHS, COPIES, SETS)
 
 SOURCES: tuple[Source, ...] = (
@@ -283,6 +316,19 @@ SOURCES: tuple[Source, ...] = (
     ),
     *(Source(table, "user_annotation", _by_id(), ON_THREAD) for table in LIBRARY_TABLES),
     Source("OSRT_API", "os_call", _by_id(), ON_THREAD),
+    Source(
+        "SCHED_EVENTS", "os_call", _state_names, {"thread": "globalTid", "state": "threadState"},
+        rows=f'SELECT * FROM (SELECT *, {NEXT_OF_THREAD} AS "end" FROM SCHED_EVENTS) '
+        'WHERE isSchedIn = 0 AND "end" > start',
+        needs={"SCHED_EVENTS": ("globalTid", "isSchedIn", "threadState")},
+    ),
+    Source(
+        "COMPOSITE_EVENTS", "python_function", _sample_names,
+        {"thread": "globalTid", "name": "symbol", "module": "module"},
+        rows=f'SELECT *, {NEXT_OF_THREAD} AS "end" FROM COMPOSITE_EVENTS JOIN {CALLCHAINS} USING (id) '
+        "WHERE stackDepth = 0",
+        needs={"COMPOSITE_EVENTS": ("id", "globalTid"), CALLCHAINS: ("id", "symbol", "module", "stackDepth")},
+    ),
     Source("PROFILER_OVERHEAD", "overhead", _by_id(), ON_THREAD),
     Source(CUPTI + "OVERHEAD", "overhead", _by_id(), ON_THREAD),
     Source(
